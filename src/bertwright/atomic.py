@@ -1,0 +1,143 @@
+"""Folders that appear whole or not at all, and manifests that prove it.
+
+A folder is written under a hidden name beside its place, flushed, and moved there by one rename,
+so a killed process or a full disk leaves what was there before. A `MANIFEST.json`, written last,
+holds the size and SHA-256 of every file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from bertwright.errors import BertwrightError, ConfigError, IntegrityError
+
+MANIFEST = "MANIFEST.json"
+
+
+def sha256_file(path: Path) -> str:
+    """SHA-256 of a file's bytes, in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def refuse_existing(path: Path, overwrite: bool = False) -> None:
+    """Raise `ConfigError` if `path` holds something and may not be replaced."""
+    occupied = path.is_file() or (path.is_dir() and any(path.iterdir()))
+    if occupied and not overwrite:
+        raise ConfigError(f"{path} exists already; choose another --out, or pass --overwrite")
+
+
+@contextlib.contextmanager
+def disk_errors(path: Path) -> Iterator[None]:
+    """Turn a full disk or a forbidden place into one clear message."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            place = path if path.exists() else path.parent
+            free = shutil.disk_usage(place).free if place.exists() else 0
+            raise BertwrightError(
+                f"the disk that holds {path} is full ({free / 1e6:.0f} MB free); "
+                "what was saved before is untouched: free some space and run the command again"
+            ) from error
+        if isinstance(error, PermissionError) or error.errno == errno.EROFS:
+            raise BertwrightError(f"{path} cannot be written: {error.strerror}") from error
+        raise
+
+
+def sync_file(path: Path) -> None:
+    """Ask the system to put a file, or a folder's entries, on the disk now."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_tree(folder: Path) -> None:
+    """Put every file of `folder` and its entries on the disk."""
+    for place in sorted(folder.rglob("*")):
+        sync_file(place)
+    sync_file(folder)
+
+
+def replace_folder(partial: Path, path: Path) -> None:
+    """Move a finished folder to its place; one that stood there goes once the new one stands."""
+    sync_tree(partial)
+    if path.exists():
+        old = path.with_name(f".{path.name}.old-{os.getpid()}")
+        path.rename(old)
+        partial.rename(path)
+        shutil.rmtree(old)
+    else:
+        partial.rename(path)
+    sync_file(path.parent)
+
+
+@contextlib.contextmanager
+def atomic_folder(path: Path, overwrite: bool = False) -> Iterator[Path]:
+    """Yield a hidden sibling of `path` to write in; it takes its name when the block ends well.
+
+    Raises:
+        ConfigError: `path` holds something and `overwrite` is false.
+        BertwrightError: the disk is full, or the place is not writable.
+    """
+    refuse_existing(path, overwrite)
+    partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
+    with disk_errors(path):
+        try:
+            shutil.rmtree(partial, ignore_errors=True)
+            partial.mkdir(parents=True)
+            yield partial
+            replace_folder(partial, path)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+
+
+def write_manifest(folder: Path, extra: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Write `MANIFEST.json` over all files of `folder`; return it."""
+    files = {
+        str(place.relative_to(folder)): {
+            "bytes": place.stat().st_size,
+            "sha256": sha256_file(place),
+        }
+        for place in sorted(folder.rglob("*"))
+        if place.is_file() and place.name != MANIFEST
+    }
+    manifest = {**(extra or {}), "files": files}
+    (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+    return manifest
+
+
+def verify_manifest(folder: Path) -> dict[str, Any]:
+    """Read `MANIFEST.json` and check every file against it; return it.
+
+    Raises:
+        IntegrityError: no manifest, or a file is missing, cut or changed.
+    """
+    path = folder / MANIFEST
+    if not path.is_file():
+        raise IntegrityError(f"{folder} has no {MANIFEST}: it was not written to the end")
+    try:
+        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        files = manifest["files"]
+    except (ValueError, KeyError) as error:
+        raise IntegrityError(f"{path} is damaged ({error})") from error
+    for name, expected in files.items():
+        place = folder / name
+        if not place.is_file():
+            raise IntegrityError(f"{place} is missing; the manifest lists it")
+        size = place.stat().st_size
+        if size != expected["bytes"]:
+            raise IntegrityError(f"{place} has {size} bytes; {expected['bytes']} were written")
+        if sha256_file(place) != expected["sha256"]:
+            raise IntegrityError(f"{place} was changed after it was written (its SHA-256 differs)")
+    return manifest

@@ -1,0 +1,99 @@
+"""BERT's sizes (Devlin et al. 2019, section 3; Turc et al. 2019 for the smaller ones).
+
+Field names are those of the published `bert_config.json`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from bertwright.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class BertConfig:
+    """The shape of a BERT; the defaults are BERT Base."""
+
+    vocab_size: int = 30522
+    """V, entries of the vocabulary."""
+    hidden_size: int = 768
+    """H, width of a token's vector."""
+    num_hidden_layers: int = 12
+    """L, layers."""
+    num_attention_heads: int = 12
+    """A, attention heads of a layer, each H / A wide."""
+    intermediate_size: int = 3072
+    """F, width inside the feed-forward part."""
+    hidden_act: Literal["gelu", "gelu_tanh"] = "gelu"
+    """GELU by the error function (as published), or by its tanh approximation."""
+    hidden_dropout_prob: float = 0.1
+    """Dropout after embeddings, attention and feed-forward."""
+    attention_probs_dropout_prob: float = 0.1
+    """Dropout of attention probabilities; 0 takes the fused attention path."""
+    max_position_embeddings: int = 512
+    """Longest sequence, in tokens."""
+    type_vocab_size: int = 2
+    """Kinds of segment: A and B."""
+    initializer_range: float = 0.02
+    """Standard deviation of the normal distribution weights start from."""
+    layer_norm_eps: float = 1e-12
+    """Added to the variance in layer normalization."""
+
+    def __post_init__(self) -> None:
+        for name, most in _LIMITS.items():
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= most:
+                raise ConfigError(f"{name} is {value!r}; expected a whole number from 1 to {most}")
+        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
+            value = getattr(self, name)
+            if not 0 <= value < 1:
+                raise ConfigError(f"{name} is {value!r}; expected 0 or more and less than 1")
+        for name in ("initializer_range", "layer_norm_eps"):
+            value = getattr(self, name)
+            if not 0 <= value <= 1:
+                raise ConfigError(f"{name} is {value!r}; expected a number from 0 to 1")
+        if self.hidden_size % self.num_attention_heads:
+            raise ConfigError(
+                f"hidden_size {self.hidden_size} is not a multiple of "
+                f"num_attention_heads {self.num_attention_heads}"
+            )
+        if self.hidden_act not in ("gelu", "gelu_tanh"):
+            raise ConfigError(f"hidden_act is {self.hidden_act!r}; expected 'gelu' or 'gelu_tanh'")
+
+    @property
+    def head_size(self) -> int:
+        """D, the width of an attention head."""
+        return self.hidden_size // self.num_attention_heads
+
+
+_LIMITS = {
+    "vocab_size": 4_000_000,
+    "hidden_size": 65_536,
+    "num_hidden_layers": 1_000,
+    "num_attention_heads": 1_024,
+    "intermediate_size": 262_144,
+    "max_position_embeddings": 1_000_000,
+    "type_vocab_size": 1_024,
+}
+
+
+def _preset(layers: int, hidden: int, heads: int) -> BertConfig:
+    return replace(
+        BertConfig(),
+        num_hidden_layers=layers,
+        hidden_size=hidden,
+        num_attention_heads=heads,
+        intermediate_size=4 * hidden,
+    )
+
+
+PRESETS = {
+    "bert-tiny": _preset(2, 128, 2),
+    "bert-mini": _preset(4, 256, 4),
+    "bert-small": _preset(4, 512, 8),
+    "bert-medium": _preset(8, 512, 8),
+    "bert-base": _preset(12, 768, 12),
+    "bert-large": _preset(24, 1024, 16),
+}
+"""The published sizes by name."""

@@ -1,0 +1,61 @@
+"""What can go wrong, each with the exit code the command line ends with.
+
+| exit code | class | means |
+|---|---|---|
+| 1 | `BertwrightError` | the run failed |
+| 2 | `ConfigError` | usage or configuration |
+| 3 | `MissingExtra` | an optional package is not installed |
+| 4 | `DataError` | the input data is bad |
+| 5 | `IntegrityError` | a file is not what its manifest says |
+| 130, 143 | `Interrupted` | Ctrl-C or SIGTERM, after saving |
+
+A message says what came, what was expected and what to do.
+"""
+
+from __future__ import annotations
+
+
+class BertwrightError(Exception):
+    """A run failed for a reason its message tells."""
+
+    exit_code = 1
+
+
+class ConfigError(BertwrightError, ValueError):
+    """A key, value or argument that cannot be used."""
+
+    exit_code = 2
+
+
+class MissingExtra(BertwrightError, ImportError):
+    """A package that is only needed for some work is not installed."""
+
+    exit_code = 3
+
+    def __init__(self, extra: str, package: str, purpose: str) -> None:
+        super().__init__(
+            f'{purpose} needs the package {package}: pip install "bertwright[{extra}]"'
+        )
+        self.extra = extra
+        self.package = package
+
+
+class DataError(BertwrightError, ValueError):
+    """Input data that cannot be read or learned from."""
+
+    exit_code = 4
+
+
+class IntegrityError(BertwrightError):
+    """A file that was cut, changed or does not belong."""
+
+    exit_code = 5
+
+
+class Interrupted(BertwrightError):
+    """A signal ended the run after it saved; `exit_code` is 128 + the signal's number."""
+
+    def __init__(self, signal_number: int, message: str) -> None:
+        super().__init__(message)
+        self.signal_number = signal_number
+        self.exit_code = 128 + signal_number
