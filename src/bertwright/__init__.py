@@ -1,9 +1,35 @@
-"""Bertwright: pre-train, fine-tune, evaluate and serve BERT from your own text.
+"""Bertwright: pre-train, evaluate and serve BERT from your own text.
 
-`import bertwright` is quick: the names below are looked up when first used, so torch is loaded only
-when a model is.
+`import bertwright` is quick: the names below are looked up when they are first used, so torch is
+loaded only when a model is.
 """
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bertwright.inference.model import load as load
+    from bertwright.text.tokenizer import load_tokenizer as load_tokenizer
+
 __version__ = "0.1.0"
+
+_HOMES = {
+    "load": "bertwright.inference.model",
+    "load_tokenizer": "bertwright.text.tokenizer",
+}
+
+__all__ = ["__version__", "load", "load_tokenizer"]
+
+
+def __getattr__(name: str) -> Any:
+    """Look a public name up in the module it lives in."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'bertwright' has no attribute {name!r}; it has {__all__}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    """The public names, those not looked up yet too."""
+    return sorted(__all__)

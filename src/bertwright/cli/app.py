@@ -1,0 +1,240 @@
+"""The command line: its verbs, and how every one of them is read, run and ended.
+
+How to add a verb
+-----------------
+1. Write `cli/VERB.py` with one function a verb. At its top import the standard library, cyclopts,
+   `bertwright.config.*`, `bertwright.errors` and `bertwright.cli.*` only; import torch, numpy and
+   everything heavy inside the function, so that `--help` and a wrong key answer at once.
+2. Add its line to `VERBS` below.
+
+A verb with its own few options, each explained where it stands::
+
+    def fill(
+        *texts: Annotated[str, Parameter(help="Text with [MASK] in it.")],
+        model: Annotated[str, Parameter(help="Folder of a model.")],
+        top: Annotated[int, Parameter(help="How many tokens a blank.")] = 5,
+        json: Json = False,                                    # from cli.options
+    ) -> None:
+        '''Fill the blanks of a text.'''
+        from bertwright.inference.model import load
+        ...
+        print_json(result) if json else print_table(...)       # from cli.output
+
+A verb that takes a whole configuration: every key of the dataclass is an option, its docstring is
+its help, nested sections are dotted, and `--config FILE.toml` holds the same keys::
+
+    def pretrain(
+        *,
+        config: Annotated[PretrainConfig, EVERY_KEY] = PretrainConfig(),
+        config_file: ConfigFile = None,                        # read before the verb is called
+    ) -> None:
+        '''Pre-train BERT.'''
+
+The command line then takes `--optimizer.learning-rate 1e-4`, `--optimizer.learning_rate=1e-4`,
+`--resume`, `--no-resume`, `--resume=false`, `--no-optimizer.decay`, and "none" for None. A verb
+raises the errors of `bertwright.errors`; it never prints them and never calls `sys.exit`. It may
+return an exit code.
+
+Exit codes: 0 ok, 1 failed run, 2 usage or configuration, 3 missing extra, 4 bad data, 5 integrity,
+130 Ctrl-C, 143 SIGTERM, 141 the reader of our output went away.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from types import FrameType
+from typing import Any
+
+from cyclopts import (
+    App,
+    ArgumentCollection,
+    CycloptsError,
+    Parameter,
+    UnknownCommandError,
+    UnknownOptionError,
+)
+from cyclopts.config import Dict
+
+import bertwright
+from bertwright.cli.output import complain
+from bertwright.config import values
+from bertwright.errors import BertwrightError, ConfigError
+
+VERBS: dict[str, tuple[str, str]] = {
+    "quickstart": (
+        "bertwright.cli.quickstart:quickstart",
+        "The whole road on text this machine has: a vocabulary, data, a small BERT, a report.",
+    ),
+    "tokenizer train": ("bertwright.cli.tokenizer:train", "Train a vocabulary on a corpus."),
+    "tokenizer inspect": (
+        "bertwright.cli.tokenizer:inspect",
+        "Show how a text is cut into tokens, and why.",
+    ),
+    "data build": ("bertwright.cli.data:build", "Turn a corpus into shards to train from."),
+    "data check": ("bertwright.cli.data:check", "Examine shards: what is wrong and what to do."),
+    "pretrain": ("bertwright.cli.pretrain:pretrain", "Pre-train BERT on shards."),
+    "report": ("bertwright.cli.report:report", "Write the page of a run: curves and figures."),
+    "fill": ("bertwright.cli.fill:fill", "Fill the [MASK]s of a text."),
+    "next-sentence": (
+        "bertwright.cli.next_sentence:next_sentence",
+        "Judge whether one text follows another.",
+    ),
+    "embed": ("bertwright.cli.embed:embed", "Turn texts into vectors."),
+    "info": ("bertwright.cli.info:info", "Show versions, the machine and the extras installed."),
+}
+"""Command -> (import path, one line of help). Nothing of it is imported before it is called."""
+
+GROUPS = {"tokenizer": "Train and inspect vocabularies.", "data": "Build and check training data."}
+
+EPILOGUE = (
+    "Every verb takes --help, and --debug for the traceback of an error. "
+    "Exit codes: 0 ok, 1 failed run, 2 usage or configuration, 3 missing extra, 4 bad data, "
+    "5 integrity, 130 or 143 interrupted."
+)
+
+
+def make_app(verbs: dict[str, tuple[str, str]] = VERBS) -> App:
+    """The command line over `verbs`."""
+    app = App(
+        name="bertwright",
+        help="Pre-train, evaluate and serve BERT from your own text.",
+        help_epilogue=EPILOGUE,
+        version=lambda: f"bertwright {bertwright.__version__}",
+        version_flags=["--version"],
+        help_format="plaintext",  # "[MASK]" and "*" are words here, not markup
+        default_parameter=Parameter(negative_iterable=(), negative_none=()),
+        config=values_of_file,
+        suppress_keyboard_interrupt=False,
+    )
+    groups: dict[str, App] = {}
+    for place, (command, (target, line)) in enumerate(verbs.items()):
+        group, _, name = command.rpartition(" ")
+        if group and group not in groups:
+            groups[group] = App(name=group, help=GROUPS.get(group, ""), sort_key=place)
+            app.command(groups[group])
+        (groups[group] if group else app).command(target, name=name, help=line, sort_key=place)
+    return app
+
+
+def run(tokens: Sequence[str], verbs: dict[str, tuple[str, str]] = VERBS) -> int:
+    """Run one command line and give its exit code; errors become one message on standard error."""
+    end = tokens.index("--") if "--" in tokens else len(tokens)
+    words = [_dotted_negative(word) for word in tokens[:end] if word != "--debug"]
+    words.extend(tokens[end:])
+    debug = len(words) != len(tokens) or os.environ.get("BERTWRIGHT_DEBUG", "") not in ("", "0")
+    _end_cleanly_on_sigterm()
+    try:
+        result = make_app(verbs)(
+            words, exit_on_error=False, print_error=False, result_action="return_value"
+        )
+        sys.stdout.flush()
+        return result if isinstance(result, int) and not isinstance(result, bool) else 0
+    except BrokenPipeError:
+        _silence_stdout()
+        return 141
+    except KeyboardInterrupt:
+        complain("interrupted")
+        return 130
+    except (Exception, SystemExit) as error:
+        if isinstance(error, SystemExit):
+            return error.code if isinstance(error.code, int) else int(error.code is not None)
+        if debug:
+            raise
+        message, exit_code = explain(error)
+        complain(message)
+        return exit_code
+
+
+def explain(error: Exception) -> tuple[str, int]:
+    """What to say of an error, and the exit code it ends with."""
+    if isinstance(error, UnknownOptionError):
+        return _unknown_option(error), ConfigError.exit_code
+    if isinstance(error, UnknownCommandError):
+        return _unknown_verb(error), ConfigError.exit_code
+    if isinstance(error, CycloptsError):
+        return str(error).strip(), ConfigError.exit_code
+    if isinstance(error, BertwrightError):
+        return str(error), error.exit_code
+    if isinstance(error, OSError):
+        return str(error), BertwrightError.exit_code
+    return (
+        f"unexpected {type(error).__name__}: {error}\n"
+        "This should have been caught earlier; --debug shows where it happened.",
+        BertwrightError.exit_code,
+    )
+
+
+def values_of_file(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
+    """Put the values of `--config FILE.toml` below those of the command line.
+
+    cyclopts calls this between reading the command line and making the values. Keys and types are
+    judged here, strictly: a TOML text is no number, and a key that no option has is an error.
+    """
+    given = arguments.get("--config", default=None)
+    if given is None or not given.tokens:
+        return
+    path = given.tokens[-1].value
+    hints = {_key(a.name): a.hint for a in arguments if a.parse and a.name != "--config"}
+    mapping = values.read_toml(path)
+    for key, value in values.flatten(mapping).items():
+        if key not in hints:
+            raise values.unknown_key(key, hints, path)
+        values.convert(hints[key], value, key, path)
+    for command in reversed(commands):  # cyclopts' place of a command's keys in a file of many
+        mapping = {command: mapping}
+    Dict(mapping, source=path)(app, commands, arguments)
+
+
+def _key(option: str) -> str:
+    """`--optimizer.learning-rate` -> `optimizer.learning_rate`"""
+    return option.lstrip("-").partition("=")[0].replace("-", "_")
+
+
+def _dotted_negative(word: str) -> str:
+    """`--no-optimizer.decay` -> `--optimizer.no-decay`, the form that cyclopts knows."""
+    return re.sub(r"^--no-((?:\w+\.)+)", r"--\1no-", word)
+
+
+def _unknown_option(error: UnknownOptionError) -> str:
+    """Name the nearest option; a dotted one is a key of the configuration."""
+    option = (error.token.keyword or error.token.value).partition("=")[0]
+    names = [name for a in error.argument_collection if a.parse for name in a.names]
+    verb = " ".join(["bertwright", *(error.command_chain or ())])
+    more = f"{verb} --help lists what there is."
+    if "." in option:
+        keys = [_key(a.name) for a in error.argument_collection if a.parse]
+        return f"{values.unknown_key(_key(option), keys)} {more}"
+    guess = values.nearest(option, names)
+    return f"unknown option {option}" + (f"; did you mean {guess}? " if guess else ". ") + more
+
+
+def _unknown_verb(error: UnknownCommandError) -> str:
+    """Name the nearest verb of the group that was asked."""
+    asked = " ".join(["bertwright", *(error.command_chain or ())])
+    word = error.unused_tokens[0] if error.unused_tokens else ""
+    guess = values.nearest(word, [name for name in error.app or () if not name.startswith("-")])
+    meant = f"did you mean '{asked} {guess}'? " if guess else ""
+    return f"unknown verb '{word}'; {meant}{asked} --help lists what there is."
+
+
+def _end_cleanly_on_sigterm() -> None:
+    """Let SIGTERM unwind like Ctrl-C, so that unfinished files go away; training has its own."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _terminated)
+
+
+def _terminated(number: int, frame: FrameType | None) -> Any:
+    """Leave with 128 + the number of the signal."""
+    complain("terminated")
+    raise SystemExit(128 + number)
+
+
+def _silence_stdout() -> None:
+    """Give standard output somewhere to go, so that Python's last flush does not fail aloud."""
+    sink = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(sink, sys.stdout.fileno())

@@ -1,0 +1,100 @@
+"""Progress bars out of `OnProgress` callables: rate and time left, on standard error.
+
+On a terminal a bar is drawn by rich. Anywhere else (a log file, CI) a plain line is written now
+and then, and nothing at all for work that is done before the first of them is due.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from bertwright.cli.output import say
+from bertwright.progress import OnProgress
+
+SECONDS_BETWEEN_LINES = 30.0
+
+
+@contextmanager
+def bar(label: str, unit: str = "") -> Iterator[OnProgress]:
+    """Show how work advances while the block runs; give the callable that the work calls.
+
+    `unit` names what is counted ("documents"); "bytes" is shown as MB.
+
+        with bar("Reading", "bytes") as on_progress:
+            train_vocabulary(..., on_progress=on_progress)
+    """
+    if sys.stderr.isatty():
+        with _drawn(label, unit) as on_progress:
+            yield on_progress
+    else:
+        yield _Lines(label, unit)
+
+
+@contextmanager
+def _drawn(label: str, unit: str) -> Iterator[OnProgress]:
+    """A rich bar; it goes away when the block ends, as the result is what stays."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"))
+    console = Console(file=sys.stderr)
+    with Progress(*columns, console=console, transient=True, refresh_per_second=4) as progress:
+        task = progress.add_task(label, total=None, state="")
+        start = time.monotonic()
+
+        def on_progress(done: int, total: int | None) -> None:
+            state = describe(done, total, time.monotonic() - start, unit)
+            progress.update(task, completed=done, total=total, state=state)
+
+        yield on_progress
+
+
+class _Lines:
+    """An `OnProgress` that writes a line every half minute."""
+
+    def __init__(self, label: str, unit: str) -> None:
+        self.label = label
+        self.unit = unit
+        self.start = self.last = time.monotonic()
+
+    def __call__(self, done: int, total: int | None) -> None:
+        """Write a line if one is due."""
+        now = time.monotonic()
+        if now - self.last >= SECONDS_BETWEEN_LINES:
+            self.last = now
+            say(f"{self.label}: {describe(done, total, now - self.start, self.unit)}")
+
+
+def describe(done: int, total: int | None, seconds: float, unit: str = "") -> str:
+    """`2,000 of 8,000 documents (25 %), 100/s, 1:00 left`"""
+    rate = done / seconds if seconds > 0 else 0.0
+    parts = [_amount(done, unit)]
+    if total:
+        parts[0] = f"{_amount(done, '', unit == 'bytes')} of {_amount(total, unit)}"
+        parts[0] += f" ({100 * done / total:.0f} %)"
+    if rate > 0:
+        parts.append(f"{rate / 1e6:.1f} MB/s" if unit == "bytes" else f"{rate:,.3g}/s")
+        if rate >= 1000 and unit != "bytes":
+            parts[-1] = f"{rate:,.0f}/s"
+        if total:
+            parts.append(f"{clock(max(total - done, 0) / rate)} left")
+    return ", ".join(parts)
+
+
+def clock(seconds: float) -> str:
+    """Seconds as `0:07`, `12:30` or `3:05:00`."""
+    whole = round(seconds)
+    hours, minutes = whole // 3600, whole // 60 % 60
+    if hours:
+        return f"{hours}:{minutes:02}:{whole % 60:02}"
+    return f"{minutes}:{whole % 60:02}"
+
+
+def _amount(number: int, unit: str, in_megabytes: bool = False) -> str:
+    """A count with its unit."""
+    if unit == "bytes" or in_megabytes:
+        return f"{number / 1e6:,.1f}" + (" MB" if unit else "")
+    return f"{number:,} {unit}".rstrip()

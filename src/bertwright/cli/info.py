@@ -1,0 +1,153 @@
+"""`bertwright info`: versions, the machine and the extras installed; what a bug report needs."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+import bertwright
+from bertwright.cli.options import Json
+from bertwright.cli.output import print_fields, print_json
+
+if TYPE_CHECKING:
+    import torch
+
+
+def info(
+    *,
+    measure: Annotated[
+        bool,
+        Parameter(negative="", help="Measure the peak of matrix products, some seconds long."),
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Show versions, the machine and the extras installed."""
+    facts = {"bertwright": bertwright.__version__, **_software(), **_machine(), **_devices()}
+    if measure:
+        facts["matmul_gflops"] = measure_matmul()
+    extras = installed_extras()
+    if json:
+        print_json({**facts, "extras": extras})
+        return
+    shown: dict[str, Any] = {name.replace("_", " "): value for name, value in facts.items()}
+    for precision, gflops in shown.pop("matmul gflops", {}).items():
+        shown[f"matmul {precision}"] = f"{gflops:,.0f} GFLOP/s"
+    for extra, missing in extras.items():
+        wanted = f'pip install "bertwright[{extra}]" for {", ".join(missing)}'
+        shown[f"extra {extra}"] = wanted if missing else "installed"
+    print_fields(shown)
+
+
+def _software() -> dict[str, Any]:
+    """Versions of what the numbers depend on, read without importing."""
+    names = ("torch", "numpy", "tokenizers", "safetensors")
+    return {
+        "python": platform.python_version(),
+        "system": platform.platform(terse=True),
+        **{name: _version(name) for name in names},
+    }
+
+
+def _version(package: str) -> str | None:
+    """The installed version of a package, or None."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _machine() -> dict[str, Any]:
+    """The processor, the cores this process may use, and the memory."""
+    try:
+        cores = len(os.sched_getaffinity(0))
+    except AttributeError:  # not on macOS
+        cores = os.cpu_count() or 1
+    memory = None
+    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        memory = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
+    return {"processor": _processor(), "cores": cores, "memory_gib": memory}
+
+
+def _processor() -> str:
+    """The processor's name as the system tells it."""
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.lower().startswith(("model name", "hardware")):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _devices() -> dict[str, Any]:
+    """What torch finds: threads, bf16 in the processor, GPUs."""
+    import torch
+
+    gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+    return {
+        "threads": torch.get_num_threads(),
+        "instructions": torch.backends.cpu.get_cpu_capability(),
+        "bf16_processor": _processor_has_bf16(),
+        "cuda": torch.version.cuda,
+        "gpu": ", ".join(gpus) or None,
+        "bf16_gpu": bool(gpus) and torch.cuda.is_bf16_supported(),
+    }
+
+
+def _processor_has_bf16() -> bool | None:
+    """Whether the processor multiplies bf16 itself (AVX-512 BF16, AMX); None where nobody tells."""
+    cpuinfo = Path("/proc/cpuinfo")
+    if not cpuinfo.exists():
+        return None
+    words = set(cpuinfo.read_text(encoding="utf-8", errors="replace").split())
+    return bool(words & {"avx512_bf16", "amx_bf16", "bf16"})
+
+
+def installed_extras() -> dict[str, list[str]]:
+    """Each extra of the package with what of it is not installed."""
+    requirements = importlib.metadata.requires("bertwright") or []
+    extras: dict[str, list[str]] = {}
+    for requirement in requirements:
+        match = re.match(r"""([\w.-]+).*extra\s*==\s*['"]([\w-]+)['"]""", requirement)
+        if match is None:
+            continue
+        package, extra = match.groups()
+        missing = extras.setdefault(extra, [])
+        if _version(package) is None:
+            missing.append(package)
+    return extras
+
+
+def measure_matmul(size: int = 2048, seconds: float = 1.5) -> dict[str, float]:
+    """GFLOP/s of `size` x `size` matrix products, best of many, in fp32 and in bf16."""
+    import torch
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    measured: dict[str, float] = {}
+    for name, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16)):
+        matrix = torch.ones(size, size, dtype=dtype, device=device)
+        measured[name] = round(2 * size**3 / _best_time(matrix, seconds) / 1e9, 1)
+    return measured
+
+
+def _best_time(matrix: torch.Tensor, seconds: float) -> float:
+    """The shortest time that `matrix @ matrix` took within about `seconds`."""
+    import time
+
+    import torch
+
+    best = sys.float_info.max
+    end = time.perf_counter() + seconds
+    while best == sys.float_info.max or time.perf_counter() < end:
+        start = time.perf_counter()
+        torch.mm(matrix, matrix)
+        if matrix.is_cuda:
+            torch.cuda.synchronize()
+        best = min(best, time.perf_counter() - start)
+    return best

@@ -1,0 +1,91 @@
+"""What a verb prints: results on standard output, everything else on standard error.
+
+rich draws colours only on a terminal, and none where NO_COLOR is set.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+
+def print_json(value: Mapping[str, Any]) -> None:
+    """Print one JSON object on one line of standard output; the only line a `--json` verb prints.
+
+    JSON has no infinity and no NaN, so they become null. Arrays with `tolist` (numpy, torch) and
+    paths are taken as they are.
+    """
+    json.dump(_plain(value), sys.stdout, ensure_ascii=False, allow_nan=False)
+    sys.stdout.write("\n")
+
+
+def print_table(
+    columns: Sequence[str], rows: Iterable[Sequence[object]], title: str | None = None
+) -> None:
+    """Print a table on standard output; columns whose cells are all numbers stand to the right."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    cells = [list(row) for row in rows]
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for index, column in enumerate(columns):
+        numeric = bool(cells) and all(isinstance(row[index], (int, float)) for row in cells)
+        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
+    for row in cells:
+        # Text, not markup: "[MASK]" and "[link]" in a cell are words
+        table.add_row(*(Text(_cell(cell)) for cell in row))
+    Console(file=sys.stdout).print(table)
+
+
+def print_fields(fields: Mapping[str, object]) -> None:
+    """Print names and values, one a line, values in one column."""
+    width = max((len(name) for name in fields), default=0)
+    for name, value in fields.items():
+        sys.stdout.write(f"{name:<{width}}  {_cell(value)}\n")
+
+
+def say(message: str) -> None:
+    """One line about what goes on, on standard error, where it disturbs no result."""
+    print(message, file=sys.stderr, flush=True)
+
+
+def complain(message: str) -> None:
+    """An error, on standard error, red on a terminal."""
+    from rich.console import Console
+    from rich.text import Text
+
+    text = Text("bertwright: ", style="bold red").append(Text(message, style="default"))
+    Console(file=sys.stderr, soft_wrap=True).print(text)
+
+
+def _cell(value: object) -> str:
+    """A value as a reader wants it: few digits, thousands set apart, yes and no."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
+    return str(value)
+
+
+def _plain(value: Any) -> Any:
+    """A value that JSON has a form for."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_plain(item) for item in value]
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    return str(value)
