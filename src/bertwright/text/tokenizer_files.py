@@ -1,0 +1,160 @@
+"""Tokenizer folders: `vocab.txt`, `tokenizer.json` and `tokenizer_config.json`, read and written.
+
+The three files are those of Hugging Face, so `tokenizers.Tokenizer.from_file` and
+`transformers.BertTokenizerFast.from_pretrained` read what is written here. Read are these and the
+folders of google-research/bert, which hold `vocab.txt` alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, processors
+
+from bertwright.errors import ConfigError, DataError
+
+SPECIAL_TOKENS = {
+    "pad_token": "[PAD]",
+    "unk_token": "[UNK]",
+    "cls_token": "[CLS]",
+    "sep_token": "[SEP]",
+    "mask_token": "[MASK]",
+}
+"""In the order of their ids, 0 to 4, in every vocabulary trained here."""
+
+
+@dataclass(frozen=True)
+class CutRules:
+    """How a BERT tokenizer prepares text and cuts words."""
+
+    lowercase: bool = True
+    strip_accents: bool | None = None
+    """None: as `lowercase`."""
+    chinese_characters: bool = True
+    max_word_characters: int = 100
+    """A longer word is one `[UNK]`."""
+
+
+def make_backend(vocab: Sequence[str] | Mapping[str, int], rules: CutRules) -> tokenizers.Tokenizer:
+    """A WordPiece tokenizer over `vocab` (tokens in the order of their ids, or token -> id).
+
+    Raises:
+        DataError: the vocabulary lacks a special token.
+    """
+    if not isinstance(vocab, Mapping):
+        vocab = {token: index for index, token in enumerate(vocab)}
+    missing = [token for token in SPECIAL_TOKENS.values() if token not in vocab]
+    if missing:
+        raise DataError(
+            f"the vocabulary has {len(vocab)} entries but not {', '.join(missing)}; "
+            "a BERT vocabulary holds [PAD], [UNK], [CLS], [SEP] and [MASK], one token a line"
+        )
+    backend = tokenizers.Tokenizer(
+        models.WordPiece(
+            dict(vocab), unk_token="[UNK]", max_input_chars_per_word=rules.max_word_characters
+        )
+    )
+    backend.normalizer = normalizers.BertNormalizer(
+        clean_text=True,
+        handle_chinese_chars=rules.chinese_characters,
+        strip_accents=rules.strip_accents,
+        lowercase=rules.lowercase,
+    )
+    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    backend.post_processor = processors.TemplateProcessing(
+        single="[CLS]:0 $A:0 [SEP]:0",
+        pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
+        special_tokens=[(token, vocab[token]) for token in ("[CLS]", "[SEP]")],
+    )
+    backend.decoder = decoders.WordPiece(prefix="##", cleanup=True)
+    # In the order of ids, so that loading does not renumber them.
+    specials = sorted(SPECIAL_TOKENS.values(), key=vocab.__getitem__)
+    backend.add_special_tokens([AddedToken(token, special=True) for token in specials])
+    return backend
+
+
+def write_folder(folder: Path, backend: tokenizers.Tokenizer, config: Mapping[str, Any]) -> None:
+    """Write the three files into `folder`, which is made where missing."""
+    folder.mkdir(parents=True, exist_ok=True)
+    backend.save(str(folder / "tokenizer.json"))
+    text = json.dumps(config, indent=2, ensure_ascii=False, sort_keys=True)
+    (folder / "tokenizer_config.json").write_text(text + "\n", encoding="utf-8")
+    vocab = backend.get_vocab(with_added_tokens=True)
+    lines = "".join(f"{token}\n" for token in sorted(vocab, key=vocab.__getitem__))
+    (folder / "vocab.txt").write_text(lines, encoding="utf-8", newline="\n")
+
+
+def huggingface_config(rules: CutRules) -> dict[str, Any]:
+    """The `tokenizer_config.json` of a vocabulary trained here."""
+    return {
+        **SPECIAL_TOKENS,
+        "tokenizer_class": "BertTokenizer",
+        "do_lower_case": rules.lowercase,
+        "strip_accents": rules.strip_accents,
+        "tokenize_chinese_chars": rules.chinese_characters,
+        "max_input_chars_per_word": rules.max_word_characters,
+        "model_max_length": 512,
+    }
+
+
+def read_folder(folder: Path) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
+    """The backend and the `tokenizer_config.json` (empty where there is none) of a folder.
+
+    Raises:
+        ConfigError: no such folder, or no tokenizer in it.
+        DataError: a file that cannot be read.
+    """
+    if not folder.is_dir():
+        raise ConfigError(f"no tokenizer folder {folder}: expected a folder with tokenizer.json")
+    config: dict[str, Any] = {}
+    for name in ("special_tokens_map.json", "tokenizer_config.json"):
+        if (folder / name).is_file():
+            config.update(_read_json(folder / name))
+    if (folder / "tokenizer.json").is_file():
+        try:
+            return tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json")), config
+        except Exception as error:  # tokenizers raises bare Exception
+            raise DataError(f"{folder / 'tokenizer.json'} is not a tokenizer: {error}") from error
+    if not (folder / "vocab.txt").is_file():
+        raise ConfigError(
+            f"{folder} holds neither tokenizer.json nor vocab.txt; train a tokenizer with "
+            "`bertwright tokenizer train CORPUS --out DIR`"
+        )
+    vocab = read_vocab(folder / "vocab.txt")
+    return make_backend(vocab, _rules_of(config, vocab)), config
+
+
+def read_vocab(path: Path) -> dict[str, int]:
+    """Token -> id of a `vocab.txt`: one token a line, its number is its id."""
+    try:
+        lines = path.read_bytes().decode("utf-8").removesuffix("\n").split("\n")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not UTF-8 (byte {error.start}): not a vocabulary") from error
+    return {line.rstrip("\r"): index for index, line in enumerate(lines)}
+
+
+def _rules_of(config: Mapping[str, Any], vocab: Mapping[str, int]) -> CutRules:
+    """The rules a folder states; where it does not, capitals in the vocabulary tell its case."""
+    cased = any(token != token.lower() for token in vocab if not token.startswith("["))
+    return CutRules(
+        lowercase=bool(config.get("do_lower_case", not cased)),
+        strip_accents=config.get("strip_accents"),
+        chinese_characters=bool(config.get("tokenize_chinese_chars", True)),
+        max_word_characters=int(config.get("max_input_chars_per_word", 100)),
+    )
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    """A JSON object from a file."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise DataError(f"{path} is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise DataError(f"{path} holds {type(value).__name__}; expected a JSON object")
+    return value
