@@ -1,0 +1,1 @@
+"""Files to batches: shards of token ids, training instances, masks, batches."""

@@ -1,0 +1,87 @@
+"""Chance as a function: every draw is the hash of what it is for, so nothing has to be replayed.
+
+A key is made of the seed, the epoch and a name; counters (instance, token, draw) are mixed in by
+SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, OOPSLA 2014). The
+same counters give the same draw on every machine, for every NumPy, in any order and on any rank;
+NumPy's own generators promise none of these.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import numpy.typing as npt
+
+UInt64s = npt.NDArray[np.uint64]
+Int64s = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_2 = np.uint64(0x94D049BB133111EB)
+
+
+def make_key(name: str, *numbers: int) -> np.uint64:
+    """A key for one purpose: `name` says which, `numbers` are the seed, the epoch and the like."""
+    text = name + "".join(f"\0{number}" for number in numbers)
+    return np.uint64(int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little"))
+
+
+def mix(key: np.uint64 | UInt64s, counters: npt.ArrayLike) -> UInt64s:
+    """64 random bits for each counter; `key` is one key or one for each counter (broadcast)."""
+    z = np.atleast_1d(np.asarray(counters)).astype(np.uint64)  # scalars would warn of overflow
+    z = (z + np.uint64(1)) * _GOLDEN + key
+    z ^= z >> np.uint64(30)
+    z *= _MIX_1
+    z ^= z >> np.uint64(27)
+    z *= _MIX_2
+    z ^= z >> np.uint64(31)
+    return z
+
+
+def uniform(bits: UInt64s) -> Floats:
+    """Random bits -> numbers in [0, 1), 53 bits each."""
+    return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def below(bits: UInt64s, limits: npt.ArrayLike) -> Int64s:
+    """Random bits -> whole numbers from 0 to `limits` - 1 (limits under 2**53)."""
+    drawn: Int64s = (uniform(bits) * np.asarray(limits)).astype(np.int64)
+    return drawn
+
+
+def permutation(key: np.uint64, count: int) -> Int64s:
+    """The numbers 0 to `count` - 1 in random order."""
+    return np.argsort(mix(key, np.arange(count)), kind="stable").astype(np.int64)
+
+
+def fair_coins(keys: UInt64s, throws: Int64s) -> Int64s:
+    """Heads among `throws` fair coins, for each key: exactly Binomial(throws, 1/2).
+
+    Each coin is one random bit. Beyond 4,096 throws the rest falls half and half, which nobody
+    could tell from chance by fewer than thousands of draws.
+    """
+    exact = np.minimum(throws, 4096)
+    heads = (throws - exact) // 2
+    rows = np.flatnonzero(exact > 0)
+    word = 0
+    while rows.size:
+        left = exact[rows] - 64 * word
+        used = np.minimum(left, 64).astype(np.uint64)
+        bits = mix(keys[rows], word) >> (np.uint64(64) - used)
+        heads[rows] += _ones(bits)
+        rows = rows[left > 64]
+        word += 1
+    return heads
+
+
+def _ones(bits: UInt64s) -> Int64s:
+    """How many bits of each number are 1."""
+    twos = bits - ((bits >> np.uint64(1)) & np.uint64(0x5555555555555555))
+    fours = (twos & np.uint64(0x3333333333333333)) + (
+        (twos >> np.uint64(2)) & np.uint64(0x3333333333333333)
+    )
+    eights = (fours + (fours >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    ones: Int64s = ((eights * np.uint64(0x0101010101010101)) >> np.uint64(56)).astype(np.int64)
+    return ones
