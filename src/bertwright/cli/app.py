@@ -203,14 +203,13 @@ def _dotted_negative(word: str) -> str:
 def _unknown_option(error: UnknownOptionError) -> str:
     """Name the nearest option; a dotted one is a key of the configuration."""
     option = (error.token.keyword or error.token.value).partition("=")[0]
-    names = [name for a in error.argument_collection if a.parse for name in a.names]
-    verb = " ".join(["bertwright", *(error.command_chain or ())])
-    more = f"{verb} --help lists what there is."
+    keys = [_key(a.name) for a in error.argument_collection if a.parse]
+    more = f"{' '.join(['bertwright', *(error.command_chain or ())])} --help lists what there is."
     if "." in option:
-        keys = [_key(a.name) for a in error.argument_collection if a.parse]
         return f"{values.unknown_key(_key(option), keys)} {more}"
-    guess = values.nearest(option, names)
-    return f"unknown option {option}" + (f"; did you mean {guess}? " if guess else ". ") + more
+    guess = values.nearest(_key(option), keys)
+    meant = f"; did you mean --{guess.replace('_', '-')}? " if guess else ". "
+    return f"unknown option {option}{meant}{more}"
 
 
 def _unknown_verb(error: UnknownCommandError) -> str:

@@ -132,7 +132,7 @@ def measure_matmul(size: int = 2048, seconds: float = 1.5) -> dict[str, float]:
     measured: dict[str, float] = {}
     for name, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16)):
         matrix = torch.ones(size, size, dtype=dtype, device=device)
-        measured[name] = round(2 * size**3 / _best_time(matrix, seconds) / 1e9, 1)
+        measured[name] = float(f"{2 * size**3 / _best_time(matrix, seconds) / 1e9:.4g}")
     return measured
 
 

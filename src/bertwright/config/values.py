@@ -69,18 +69,21 @@ def keys_of(cls: type[Any], prefix: str = "") -> list[str]:
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
-    """The name that was most likely meant, or None where nothing is near.
+    """The key that was most likely meant, or None where nothing is near.
 
-    The whole keys are compared first, then their last parts: `learning_rate` without its section
-    finds `optimizer.learning_rate`.
+    First among the keys of the same section, then among all by their last parts: `learning_rate`
+    without its section finds `optimizer.learning_rate`.
     """
     names = list(names)
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
-    if close:
-        return close[0]
-    last_parts = {key.rpartition(".")[2]: key for key in reversed(names)}
-    close = difflib.get_close_matches(name.rpartition(".")[2], last_parts, n=1, cutoff=0.75)
-    return last_parts[close[0]] if close else None
+    section, _, last = name.rpartition(".")
+    beside = [key for key in names if key.rpartition(".")[0] == section]
+    for keys, cutoff in ((beside, 0.6), (names, 0.75)):
+        last_parts = {key.rpartition(".")[2]: key for key in reversed(keys)}
+        close = difflib.get_close_matches(last, last_parts, n=1, cutoff=cutoff)
+        if close:
+            return last_parts[close[0]]
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.8)
+    return close[0] if close else None
 
 
 def unknown_key(name: str, names: Iterable[str], where: str = "") -> ConfigError:

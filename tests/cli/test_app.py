@@ -1,0 +1,255 @@
+"""The command line: how options become a configuration, and how every failure ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import bertwright
+from bertwright.cli.app import VERBS, make_app, run
+
+SAMPLE = {
+    "train": ("tests.cli.sample:train", "Train a sample."),
+    "data build": ("tests.cli.sample:build", "Build something."),
+    "fail": ("tests.cli.sample:fail", "Fail."),
+}
+"""Verbs over the small configuration; "data" is a group and a key of the configuration too."""
+
+Outcome = tuple[int, str, str]
+
+
+@pytest.fixture
+def line(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
+    """Run one command line here; give exit code, standard output and standard error."""
+
+    def run_line(*words: str) -> Outcome:
+        before = signal.getsignal(signal.SIGTERM)
+        try:
+            code = run(words, SAMPLE)
+        finally:
+            signal.signal(signal.SIGTERM, before)
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run_line
+
+
+def resolved(outcome: Outcome) -> Any:
+    """The configuration that the sample verb was called with."""
+    code, out, err = outcome
+    assert (code, err) == (0, "")
+    return json.loads(out)
+
+
+def test_defaults(line: Callable[..., Outcome]) -> None:
+    assert resolved(line("train")) == {
+        "data": "",
+        "model": "bert-mini",
+        "steps": None,
+        "resume": False,
+        "optimizer": {"learning_rate": 1e-3, "decay": True, "betas": [0.9, 0.999]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "key", "value"),
+    [
+        (["--optimizer.learning-rate", "1e-4"], "learning_rate", 1e-4),
+        (["--optimizer.learning_rate", "1e-4"], "learning_rate", 1e-4),
+        (["--optimizer.learning_rate=1e-4"], "learning_rate", 1e-4),
+        (["--optimizer.decay"], "decay", True),
+        (["--no-optimizer.decay"], "decay", False),
+        (["--optimizer.no-decay"], "decay", False),
+        (["--optimizer.decay=false"], "decay", False),
+        (["--optimizer.decay=true"], "decay", True),
+        (["--optimizer.betas", "0.8", "0.9"], "betas", [0.8, 0.9]),
+    ],
+)
+def test_sections(line: Callable[..., Outcome], words: list[str], key: str, value: object) -> None:
+    assert resolved(line("train", *words))["optimizer"][key] == value
+
+
+@pytest.mark.parametrize(
+    ("words", "key", "value"),
+    [
+        (["--resume"], "resume", True),
+        (["--no-resume"], "resume", False),
+        (["--resume=false"], "resume", False),
+        (["--steps", "7"], "steps", 7),
+        (["--steps", "none"], "steps", None),
+        (["--model=bert-base"], "model", "bert-base"),
+        (["--data", "shards"], "data", "shards"),
+    ],
+)
+def test_keys(line: Callable[..., Outcome], words: list[str], key: str, value: object) -> None:
+    assert resolved(line("train", *words))[key] == value
+
+
+def test_the_command_line_goes_over_the_file(line: Callable[..., Outcome], tmp_path: Path) -> None:
+    file = tmp_path / "run.toml"
+    file.write_text(
+        'data = "shards"\nmodel = "bert-base"\nsteps = "none"\n'
+        "[optimizer]\nlearning_rate = 2\nbetas = [0.1, 0.2]\n"
+    )
+    run_of = resolved(line("train", "--optimizer.learning-rate=5", "--config", str(file)))
+    assert run_of == {
+        "data": "shards",
+        "model": "bert-base",
+        "steps": None,
+        "resume": False,
+        "optimizer": {"learning_rate": 5.0, "decay": True, "betas": [0.1, 0.2]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            "[optimizer]\nlearning_rat = 3",
+            "unknown key 'optimizer.learning_rat' in {file}; did you mean "
+            "'optimizer.learning_rate'?",
+        ),
+        ("step = 3", "unknown key 'step' in {file}; did you mean 'steps'?"),
+        ('steps = "3"', "'steps' in {file} must be a whole number or none, got '3' (text)"),
+        ("resume = 1", "'resume' in {file} must be true or false, got 1 (a whole number)"),
+        ("optimizer = 3", "'optimizer' in {file} must be a section with keys, got 3"),
+        ('[steps]\nx = "3"', "unknown key 'steps.x' in {file}"),
+        ('model = "bert-huge"', "'model' in {file} must be one of 'bert-mini', 'bert-base'"),
+        ("[optimizer]\nlearning_rate = -3", "learning_rate is -3.0; expected more than 0"),
+        ("steps =", "{file} is not TOML"),
+    ],
+)
+def test_a_wrong_file(
+    line: Callable[..., Outcome], tmp_path: Path, content: str, message: str
+) -> None:
+    file = tmp_path / "run.toml"
+    file.write_text(content)
+    code, out, err = line("train", "--config", str(file))
+    assert (code, out) == (2, "")
+    assert message.format(file=file) in err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            "train --optimizer.learning_rat 3",
+            "unknown key 'optimizer.learning_rat'; did you mean 'optimizer.learning_rate'? "
+            "bertwright train --help lists what there is.",
+        ),
+        ("train --learning-rate 3", "unknown option --learning-rate; did you mean --optimizer."),
+        ("train --step 3", "unknown option --step; did you mean --steps?"),
+        ("train --steps x", 'Invalid value for --steps: unable to convert "x" into int.'),
+        ("train --model bert-mino", 'Did you mean "bert-mini"?'),
+        ("train --resume=maybe", 'unable to convert "maybe" into bool'),
+        ("train --optimizer.learning-rate -1", "learning_rate is -1.0; expected more than 0"),
+        ("train --config", "--config requires an argument"),
+        ("train --config nowhere.toml", "no configuration file nowhere.toml"),
+        ("train extra", "Unused Tokens: ['extra']"),
+        ("data build a", "--out requires an argument"),
+        ("data build a --out b --jsn", "unknown option --jsn; did you mean --json?"),
+        ("data bild", "unknown verb 'bild'; did you mean 'bertwright data build'?"),
+        ("trian", "unknown verb 'trian'; did you mean 'bertwright train'?"),
+    ],
+)
+def test_wrong_usage(line: Callable[..., Outcome], words: str, message: str) -> None:
+    code, out, err = line(*words.split())
+    assert (code, out) == (2, "")
+    assert message in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("how", "code", "message"),
+    [
+        ("code", 4, ""),
+        ("run", 1, "loss is not finite at step 3"),
+        ("config", 2, "no such model"),
+        ("extra", 3, 'reading .zst needs the package zstandard: pip install "bertwright[zst]"'),
+        ("data", 4, "no documents"),
+        ("integrity", 5, "shard cut"),
+        ("interrupt", 130, "interrupted"),
+        ("disk", 1, "No space left on device: '/out'"),
+        ("bug", 1, "unexpected ZeroDivisionError: division by zero"),
+    ],
+)
+def test_exit_codes(line: Callable[..., Outcome], how: str, code: int, message: str) -> None:
+    got, out, err = line("fail", how)
+    assert (got, out) == (code, "")
+    assert message in err
+    assert "Traceback" not in err
+
+
+def test_debug_shows_where(line: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ZeroDivisionError):
+        line("fail", "bug", "--debug")
+    monkeypatch.setenv("BERTWRIGHT_DEBUG", "1")
+    with pytest.raises(ZeroDivisionError):
+        line("fail", "bug")
+    monkeypatch.setenv("BERTWRIGHT_DEBUG", "0")
+    assert line("fail", "bug")[0] == 1
+
+
+def test_after_two_dashes_everything_is_text(line: Callable[..., Outcome]) -> None:
+    code, out, _ = line("data", "build", "--out", "b", "--", "--debug", "--no-a.b")
+    assert code == 0
+    assert json.loads(out)["corpus"] == ["--debug", "--no-a.b"]
+
+
+def test_a_json_verb_prints_one_object(line: Callable[..., Outcome]) -> None:
+    code, out, err = line("data", "build", "a", "b", "--out", "o", "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(out) == {"corpus": ["a", "b"], "out": "o", "workers": 1, "json": True}
+    assert out.count("\n") == 1
+
+
+def test_help_explains_every_key(line: Callable[..., Outcome]) -> None:
+    code, out, _ = line("train", "--help")
+    assert code == 0
+    for text in ("--optimizer.learning-rate", "The highest learning rate.", "default: 0.001"):
+        assert text in out
+
+
+@pytest.mark.parametrize("command", VERBS)
+def test_every_verb_is_there_and_explains_its_options(command: str) -> None:
+    app = make_app()
+    for name in command.split():
+        app = app[name]
+    arguments = app.assemble_argument_collection()
+    unexplained = [a.name for a in arguments if a.show and a.parse and not a.parameter.help]
+    assert unexplained == [], f"{command} says nothing of these options"
+
+
+def test_version_and_module_run(command_line: Callable[..., Any]) -> None:
+    done = command_line("--version")
+    said = f"bertwright {bertwright.__version__}\n"
+    assert (done.returncode, done.stdout, done.stderr) == (0, said, "")
+
+
+def test_a_closed_pipe_is_quiet() -> None:
+    command = f'"{sys.executable}" -m bertwright info --json | true; echo "${{PIPESTATUS[0]}}"'
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
+    # whoever is quicker: the object may be out before the reader has gone
+    assert done.stdout.strip() in ("0", "141")
+    assert done.stderr == ""
+
+
+def test_no_color(tmp_path: Path) -> None:
+    environment = {**os.environ, "NO_COLOR": "1", "FORCE_COLOR": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "bertwright", "nothing"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert "\x1b[3" not in done.stderr

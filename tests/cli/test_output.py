@@ -1,0 +1,58 @@
+"""What verbs print."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bertwright.cli import output
+
+
+def test_json_is_one_object_whatever_is_in_it(capsys: pytest.CaptureFixture[str]) -> None:
+    output.print_json(
+        {
+            "a": np.float32(0.5),
+            "b": np.arange(3),
+            "c": float("nan"),
+            "d": Path("x"),
+            "e": {
+                1,
+            },
+        }
+    )
+    assert json.loads(capsys.readouterr().out) == {
+        "a": 0.5,
+        "b": [0, 1, 2],
+        "c": None,
+        "d": "x",
+        "e": [1],
+    }
+
+
+def test_text_outside_ascii_stays_readable(capsys: pytest.CaptureFixture[str]) -> None:
+    output.print_json({"text": "Zürich 東京"})
+    assert capsys.readouterr().out == '{"text": "Zürich 東京"}\n'
+
+
+def test_a_table_takes_brackets_as_words(capsys: pytest.CaptureFixture[str]) -> None:
+    output.print_table(["token", "share"], [["[MASK]", 0.25], ["[/red]", None]])
+    out = capsys.readouterr().out
+    assert "[MASK]" in out
+    assert "[/red]" in out
+    assert "0.25" in out
+
+
+def test_fields_stand_in_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    output.print_fields({"tokens": 12345, "bf16": True, "loss": 1.23456, "gpu": None})
+    assert capsys.readouterr().out == "tokens  12,345\nbf16    yes\nloss    1.235\ngpu     -\n"
+
+
+def test_errors_and_remarks_leave_results_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    output.say("reading")
+    output.complain("no [documents]")
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == "reading\nbertwright: no [documents]\n"

@@ -1,0 +1,162 @@
+"""Configurations as values: what goes in comes out, and what is wrong is named."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bertwright.config import values
+from bertwright.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Inner:
+    """A section."""
+
+    rate: float = 0.5
+    active: bool = True
+    name: str = "x"
+    pair: tuple[float, float] = (0.9, 0.999)
+    many: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Outer:
+    """A configuration with every kind of value."""
+
+    out: Path
+    steps: int | None = 10
+    kind: Literal["a", "b"] = "a"
+    size: int | Literal["auto"] = "auto"
+    inner: Inner = field(default_factory=Inner)
+    other: Inner | None = None
+    table: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.steps is not None and self.steps < 0:
+            raise ConfigError(f"steps is {self.steps}; expected 0 or more")
+
+
+numbers = st.floats(allow_nan=False)
+inners = st.builds(
+    Inner,
+    rate=numbers,
+    active=st.booleans(),
+    name=st.text().filter(lambda text: text != "none"),
+    pair=st.tuples(numbers, numbers),
+    many=st.lists(st.integers(-(2**63), 2**63 - 1), max_size=3).map(tuple),
+)
+outers = st.builds(
+    Outer,
+    out=st.just(Path("a/b")),
+    steps=st.none() | st.integers(0, 2**62),
+    kind=st.sampled_from(["a", "b"]),
+    size=st.just("auto") | st.integers(0, 9),
+    inner=inners,
+    other=st.none() | inners,
+    table=st.dictionaries(st.text(min_size=1), st.integers(0, 9), max_size=2),
+)
+
+
+@given(outers)
+def test_a_configuration_survives_a_mapping_and_toml(outer: Outer) -> None:
+    assert values.from_dict(Outer, values.to_dict(outer)) == outer
+    import tomllib
+
+    assert values.from_dict(Outer, tomllib.loads(values.to_toml(outer))) == outer
+
+
+def test_toml_is_what_a_person_would_write() -> None:
+    text = values.to_toml(Outer(out=Path("runs/x"), steps=None))
+    assert text == (
+        'out = "runs/x"\nsteps = "none"\nkind = "a"\nsize = "auto"\nother = "none"\n\n'
+        '[inner]\nrate = 0.5\nactive = true\nname = "x"\npair = [0.9, 0.999]\nmany = []\n\n'
+        "[table]\n"
+    )
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({}, "missing key 'out' in f.toml: it has no default"),
+    ({"out": "o", "stepz": 1}, "unknown key 'stepz' in f.toml; did you mean 'steps'?"),
+    (
+        {"out": "o", "inner": {"rat": 1}},
+        "unknown key 'inner.rat' in f.toml; did you mean 'inner.rate'?",
+    ),
+    (
+        {"out": "o", "inner": {"zzzz": 1}},
+        "unknown key 'inner.zzzz' in f.toml; valid keys: inner.rate, inner.active, inner.name, "
+        "inner.pair, inner.many",
+    ),
+    ({"out": "o", "rate": 1}, "unknown key 'rate' in f.toml; did you mean 'inner.rate'?"),
+    ({"out": "o", "steps": "3"}, "'steps' in f.toml must be a whole number or none, got '3'"),
+    ({"out": "o", "steps": 3.0}, "'steps' in f.toml must be a whole number or none, got 3.0"),
+    ({"out": "o", "steps": True}, "'steps' in f.toml must be a whole number or none, got True"),
+    ({"out": "o", "kind": "c"}, "'kind' in f.toml must be one of 'a', 'b', got 'c' (text)"),
+    ({"out": "o", "inner": 3}, "'inner' in f.toml must be a section with keys, got 3"),
+    ({"out": "o", "inner": {"active": 1}}, "'inner.active' in f.toml must be true or false, got 1"),
+    ({"out": "o", "inner": {"active": "no"}}, "must be true or false, got 'no' (text)"),
+    (
+        {"out": "o", "inner": {"rate": "fast"}},
+        "'inner.rate' in f.toml must be a number, got 'fast'",
+    ),
+    ({"out": "o", "inner": {"pair": [1]}}, "'inner.pair' in f.toml must be 2 values, got [1]"),
+    ({"out": "o", "inner": {"pair": [1, "x"]}}, "'inner.pair[1]' in f.toml must be a number"),
+    ({"out": "o", "inner": {"many": 3}}, "'inner.many' in f.toml must be a list, got 3"),
+    ({"out": "o", "other": {"rat": 3}}, "unknown key 'other.rat' in f.toml"),
+    ({"out": 3}, "'out' in f.toml must be a path, got 3 (a whole number)"),
+    ({"out": "o", "table": {"k": "v"}}, "'table.k' in f.toml must be a whole number, got 'v'"),
+    ({"out": "o", "steps": -1}, "steps is -1; expected 0 or more"),
+]
+
+
+@pytest.mark.parametrize(("mapping", "message"), WRONG)
+def test_what_is_wrong_is_named(mapping: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        values.from_dict(Outer, mapping, "f.toml")
+    assert message in str(raised.value)
+
+
+def test_a_whole_number_is_a_number() -> None:
+    assert values.from_dict(Inner, {"rate": 2}).rate == 2.0
+
+
+def test_keys_of_follows_sections() -> None:
+    assert values.keys_of(Outer)[:5] == ["out", "steps", "kind", "size", "inner.rate"]
+
+
+def test_merge_goes_section_by_section() -> None:
+    base = {"a": 1, "s": {"x": 1, "y": 2}}
+    assert values.merge(base, {"s": {"y": 3}, "b": 4}) == {"a": 1, "s": {"x": 1, "y": 3}, "b": 4}
+    assert base["s"] == {"x": 1, "y": 2}
+
+
+def test_differing_keys_are_named_with_their_section() -> None:
+    a = Outer(out=Path("o"))
+    b = replace(a, steps=11, inner=Inner(pair=(0.9, 0.98)))
+    assert values.differing_keys(a, a) == []
+    assert values.differing_keys(a, b) == ["steps", "inner.pair"]
+    assert values.differing_keys({"x": 1}, {"y": 1}) == ["x", "y"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"x =", "is not TOML"), (b"\xff", "is not TOML"), (None, "no configuration file")],
+)
+def test_files_that_cannot_be_read(tmp_path: Path, content: bytes | None, message: str) -> None:
+    path = tmp_path / "f.toml"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ConfigError, match=message):
+        values.read_toml(path)
+    with pytest.raises(ConfigError, match="cannot read"):
+        values.read_toml(tmp_path)
+
+
+def test_what_toml_has_no_form_for_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"set .* cannot be written as TOML"):
+        values.to_toml({"x": {1}})

@@ -1,0 +1,41 @@
+"""What several test files need: the command line, and the shared corpora where they are."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of the shared corpora, named by BERTWRIGHT_SHARED; the test is skipped without."""
+    folder = os.environ.get("BERTWRIGHT_SHARED", "")
+    if not folder or not Path(folder).is_dir():
+        pytest.skip("needs the shared corpora: set BERTWRIGHT_SHARED")
+    return Path(folder)
+
+
+@pytest.fixture(scope="session")
+def command_line() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run `bertwright` in a process of its own: `command_line("info", "--json", cwd=folder)`."""
+
+    def run(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "NO_COLOR": "1", "COLUMNS": "100"}
+        environment.pop("BERTWRIGHT_DEBUG", None)
+        settings = {"stdin": subprocess.DEVNULL, "timeout": 240, **options}
+        return subprocess.run(
+            [sys.executable, "-m", "bertwright", *words],
+            capture_output=True,
+            text=True,
+            env=environment,
+            **settings,  # type: ignore[call-overload]
+        )
+
+    return run
