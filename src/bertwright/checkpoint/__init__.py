@@ -1,0 +1,1 @@
+"""Folders to encoders and back."""

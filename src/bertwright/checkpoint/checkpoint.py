@@ -1,0 +1,308 @@
+"""Checkpoints: a folder that is a Hugging Face model by itself, and from which training goes on.
+
+```
+runs/NAME/checkpoints/
+  step-00012000/   config.json  model.safetensors  tokenizer files  README.md  (+ the trainer's)
+                   MANIFEST.json, written last: size and SHA-256 of every file
+  latest           a text file: the name of the newest folder
+```
+
+Loading plans before it allocates: `config.json` is judged, then the names and shapes in the header
+of the weights are held against it, then memory is taken.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from bertwright.atomic import MANIFEST, sha256_file, verify_manifest
+from bertwright.checkpoint import huggingface, names
+from bertwright.config.bert import BertConfig
+from bertwright.errors import BertwrightError, ConfigError, DataError, IntegrityError
+from bertwright.models.bert import Bert
+from bertwright.objectives.masked_lm import MaskedLM
+from bertwright.objectives.next_sentence import NextSentence
+from bertwright.objectives.objective import Learner, Objective
+
+CHECKPOINTS = "checkpoints"
+LATEST = "latest"
+CARD = "README.md"
+
+_OBJECTIVES: dict[str, Callable[[BertConfig, Bert], Objective]] = {
+    "masked_lm": lambda config, bert: MaskedLM(config, bert.embeddings.token),
+    "next_sentence": lambda config, bert: NextSentence(config.hidden_size),
+}
+
+
+class Loaded(NamedTuple):
+    """A learner, and what was found in its folder."""
+
+    learner: Learner
+    config: BertConfig
+    report: names.Report
+    folder: Path
+
+
+def save(
+    folder: Path,
+    learner: Learner,
+    tokenizer_folder: Path | None,
+    card: str,
+    extra_files: Mapping[str, bytes | str] | None = None,
+    state: Mapping[str, Tensor] | None = None,
+) -> None:
+    """Write a learner into an existing folder; the caller makes it atomic and adds the manifest.
+
+    Args:
+        folder: where to write.
+        learner: a `Bert` with its objectives.
+        tokenizer_folder: whose tokenizer files are copied.
+        card: text of `README.md`.
+        extra_files: more files, by name.
+        state: the learner's parameters gathered elsewhere (sharded training); unset: its own.
+    """
+    config = _config_of(learner)
+    parameters = learner.state_dict() if state is None else state
+    tensors = names.to_hugging_face(parameters, config.num_hidden_layers)
+    if tokenizer_folder is not None:
+        _copy_tokenizer(tokenizer_folder, folder)
+    objectives = frozenset(learner.objectives)
+    huggingface.write_config(folder, config, objectives, _pad_id(folder))
+    huggingface.write_weights(folder, tensors)
+    (folder / CARD).write_text(card, encoding="utf-8")
+    for name, content in (extra_files or {}).items():
+        data = content.encode() if isinstance(content, str) else content
+        (folder / name).write_bytes(data)
+
+
+def load(
+    path: str | Path,
+    objectives: Collection[str] | None = None,
+    generator: torch.Generator | None = None,
+    config: BertConfig | None = None,
+) -> Loaded:
+    """Load a learner on the CPU in float32.
+
+    Args:
+        path: a checkpoint, a run or a Hugging Face folder, as `find_checkpoint` takes it.
+        objectives: names of the heads to load (`masked_lm`, `next_sentence`); unset: all there.
+        generator: starts heads that are asked for but not in the folder; unset: they are an error.
+            A pooler that is not there (a masked LM of transformers has none) always starts anew.
+        config: used in place of the folder's (another dropout); the shapes must be the same.
+
+    Raises:
+        DataError: no BERT, or a head that is asked for is not there.
+        IntegrityError: files are cut, changed or do not belong together.
+    """
+    folder = find_checkpoint(path)
+    _verify_what_is_read(folder)
+    if config is None:
+        config = huggingface.read_config(folder)
+    headers = huggingface.read_headers(folder)
+    found = names.match(headers, config.num_hidden_layers, str(folder))
+    wanted = _wanted(objectives, found.report, folder, generator)
+    with torch.device("meta"):
+        learner = make_learner(config, wanted)
+    expected = {name: tuple(value.shape) for name, value in learner.state_dict().items()}
+    rows = [row for row in found.rows if row.ours in expected]
+    _check_shapes(rows, expected, headers, folder)
+    _check_repeats(found.repeats, headers)
+    chance = generator or torch.Generator().manual_seed(0)
+    state: dict[str, Tensor] = {}
+    for row in rows:
+        state[row.ours] = names.stack(row, huggingface.read_tensors(headers, list(row.theirs)))
+    for name in [name for name in expected if name not in state]:
+        state[name] = _fresh(name, expected[name], config.initializer_range, chance)
+    learner.load_state_dict(state, assign=True)
+    return Loaded(learner, config, found.report, folder)
+
+
+def load_learner(
+    path: str | Path,
+    objectives: Collection[str] | None = None,
+    generator: torch.Generator | None = None,
+    config: BertConfig | None = None,
+) -> Learner:
+    """The learner of `load`."""
+    return load(path, objectives, generator, config).learner
+
+
+def make_learner(config: BertConfig, objectives: Collection[str]) -> Learner:
+    """A BERT with objectives by name, as `torch.nn` starts them.
+
+    Raises:
+        ConfigError: no such objective.
+    """
+    for name in objectives:
+        if name not in _OBJECTIVES:
+            raise ConfigError(f"no objective {name!r}; there are {', '.join(_OBJECTIVES)}")
+    bert = Bert(config)
+    return Learner(
+        bert, {n: make(config, bert) for n, make in _OBJECTIVES.items() if n in objectives}
+    )
+
+
+def find_checkpoint(path: str | Path) -> Path:
+    """The folder of weights that a path means.
+
+    A folder with a `config.json` is itself; a run, its `checkpoints` and `checkpoints/latest` are
+    the newest checkpoint whose manifest verifies.
+
+    Raises:
+        DataError: there is nothing to load.
+        IntegrityError: a run has checkpoints, all of them damaged.
+    """
+    path = Path(path)
+    if path.name == LATEST and not path.is_dir():
+        path = path.parent
+    if path.is_dir() and (path / huggingface.CONFIG).is_file():
+        return path
+    if path.name == CHECKPOINTS and path.is_dir():
+        return newest_verified(path.parent)
+    if (path / CHECKPOINTS).is_dir():
+        return newest_verified(path)
+    if path.is_dir():
+        raise DataError(
+            f"{path} holds neither {huggingface.CONFIG} nor {CHECKPOINTS}/: "
+            "give the folder of a run, a checkpoint or a Hugging Face model"
+        )
+    raise DataError(f"no folder {path}: give the folder of a run, a checkpoint or a model")
+
+
+def newest_verified(run: Path) -> Path:
+    """The newest checkpoint of a run whose manifest verifies; damaged ones are passed over.
+
+    Raises:
+        DataError: the run has no checkpoint yet.
+        IntegrityError: every checkpoint is damaged; says how each is.
+    """
+    damages = []
+    for folder in reversed(list_checkpoints(run)):
+        try:
+            verify_manifest(folder)
+        except IntegrityError as error:
+            damages.append(str(error))
+        else:
+            return folder
+    if damages:
+        raise IntegrityError(f"{run} has no whole checkpoint: {'; '.join(damages)}")
+    raise DataError(f"{run} has no checkpoint yet")
+
+
+def list_checkpoints(run: Path) -> list[Path]:
+    """The `step-N` folders of a run, oldest first."""
+    numbered = []
+    for folder in (run / CHECKPOINTS).glob("step-*"):
+        number = re.fullmatch(r"step-(\d+)", folder.name)
+        if number and folder.is_dir():
+            numbered.append((int(number[1]), folder))
+    return [folder for _, folder in sorted(numbered)]
+
+
+def write_latest(run: Path, name: str) -> None:
+    """Let `checkpoints/latest` name a folder beside it, by one rename."""
+    latest = run / CHECKPOINTS / LATEST
+    partial = latest.with_name(f".{LATEST}.partial-{os.getpid()}")
+    partial.write_text(name + "\n", encoding="utf-8")
+    partial.replace(latest)
+
+
+def _config_of(learner: nn.Module) -> BertConfig:
+    encoder = getattr(learner, "encoder", None)
+    if not isinstance(encoder, Bert):
+        raise BertwrightError(f"the encoder is a {type(encoder).__name__}; only a Bert is saved")
+    return encoder.config
+
+
+def _copy_tokenizer(source: Path, folder: Path) -> None:
+    present = [name for name in huggingface.TOKENIZER_FILES if (source / name).is_file()]
+    if not {"tokenizer.json", "vocab.txt"} & set(present):
+        raise DataError(f"{source} has neither tokenizer.json nor vocab.txt")
+    for name in present:
+        shutil.copyfile(source / name, folder / name)
+
+
+def _pad_id(folder: Path) -> int:
+    """Where [PAD] stands in the vocabulary of a folder; 0 if it has none, as in the published."""
+    if (folder / "vocab.txt").is_file():
+        lines = (folder / "vocab.txt").read_text(encoding="utf-8").split("\n")
+        return lines.index("[PAD]") if "[PAD]" in lines else 0
+    return 0
+
+
+def _wanted(
+    objectives: Collection[str] | None,
+    report: names.Report,
+    folder: Path,
+    generator: torch.Generator | None,
+) -> list[str]:
+    """Objectives to make, judged against what the folder holds."""
+    there = [name for name in _OBJECTIVES if name in report.parts]
+    if objectives is None:
+        return there
+    absent = [name for name in objectives if name in _OBJECTIVES and name not in there]
+    if absent and generator is None:
+        raise DataError(
+            f"{folder} has no {' and no '.join(absent)} head (it has: {', '.join(report.parts)}); "
+            "use a checkpoint that was pre-trained with it"
+        )
+    return list(objectives)
+
+
+def _check_shapes(
+    rows: list[names.Row],
+    expected: Mapping[str, tuple[int, ...]],
+    headers: Mapping[str, huggingface.Header],
+    folder: Path,
+) -> None:
+    for row in rows:
+        first, *rest = expected[row.ours]
+        shape = (first // len(row.theirs), *rest)
+        for name in row.theirs:
+            if headers[name].shape != shape:
+                raise IntegrityError(
+                    f"'{name}' in {folder} has the shape {list(headers[name].shape)}; "
+                    f"its {huggingface.CONFIG} asks for {list(shape)}"
+                )
+
+
+def _check_repeats(
+    repeats: list[tuple[str, str]], headers: Mapping[str, huggingface.Header]
+) -> None:
+    for repeat, original in repeats:
+        tensors = huggingface.read_tensors(headers, [repeat, original])
+        if not torch.equal(tensors[repeat], tensors[original]):
+            raise DataError(
+                f"'{repeat}' differs from '{original}': this model's decoder is not tied to its "
+                "token embeddings, as BERT's is"
+            )
+
+
+def _fresh(name: str, shape: tuple[int, ...], std: float, generator: torch.Generator) -> Tensor:
+    """A parameter that no file gives, started as `nn/init.py` starts it."""
+    if len(shape) == 1:
+        return torch.ones(shape) if name.endswith("norm.weight") else torch.zeros(shape)
+    return nn.init.trunc_normal_(torch.empty(shape), 0.0, std, -2 * std, 2 * std, generator)
+
+
+def _verify_what_is_read(folder: Path) -> None:
+    """Hold the model's files against the manifest, if there is one."""
+    manifest = folder / MANIFEST
+    if not manifest.is_file():
+        return
+    try:
+        files = json.loads(manifest.read_text(encoding="utf-8"))["files"]
+        for name in (huggingface.CONFIG, huggingface.WEIGHTS):
+            if name in files and sha256_file(folder / name) != files[name]["sha256"]:
+                raise IntegrityError(f"{folder / name} was changed after it was written")
+    except (ValueError, KeyError, TypeError, OSError) as error:
+        raise IntegrityError(f"{folder} does not fit its {MANIFEST} ({error})") from error

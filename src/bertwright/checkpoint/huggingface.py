@@ -1,0 +1,248 @@
+"""Hugging Face BERT folders: `config.json` and `model.safetensors`, written and read.
+
+What is read may come from anywhere. `config.json` goes through a closed schema: sizes within
+limits, and every key that would change the computation held to the one value our BERT has. Names
+and shapes are compared with the header of the weights before memory is taken for any of them.
+Pickles (`pytorch_model.bin`) are never opened: opening one runs what is in it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+import bertwright
+from bertwright.config.bert import BertConfig
+from bertwright.config.values import to_dict
+from bertwright.errors import ConfigError, DataError, IntegrityError
+
+CONFIG = "config.json"
+WEIGHTS = "model.safetensors"
+INDEX = "model.safetensors.index.json"
+TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "vocab.txt",
+    "special_tokens_map.json",
+    "added_tokens.json",
+)
+
+_LARGEST_JSON = 16 << 20
+_ACTIVATIONS = {
+    "gelu": "gelu",
+    "gelu_python": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu_fast": "gelu_tanh",
+    "gelu_tanh": "gelu_tanh",
+}
+_WRITTEN_ACTIVATIONS = {"gelu": "gelu", "gelu_tanh": "gelu_new"}
+_REQUIRED = (
+    "vocab_size",
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "intermediate_size",
+)
+_REALS = (
+    "hidden_dropout_prob",
+    "attention_probs_dropout_prob",
+    "initializer_range",
+    "layer_norm_eps",
+)
+# Keys that change what a BERT computes, and the values under which it is ours.
+_HELD: dict[str, tuple[Any, ...]] = {
+    "model_type": ("bert",),
+    "position_embedding_type": ("absolute", None),
+    "is_decoder": (False, None),
+    "is_encoder_decoder": (False, None),
+    "add_cross_attention": (False, None),
+    "tie_word_embeddings": (True, None),
+    "pruned_heads": ({}, None),
+    "quantization_config": (None,),
+}
+_ARCHITECTURES = {
+    frozenset({"masked_lm", "next_sentence"}): "BertForPreTraining",
+    frozenset({"masked_lm"}): "BertForMaskedLM",
+    frozenset({"next_sentence"}): "BertForNextSentencePrediction",
+    frozenset(): "BertModel",
+}
+_DTYPES = {"F32", "F16", "BF16", "F64"}
+
+
+class Header(NamedTuple):
+    """What the header of a weights file says of one tensor."""
+
+    file: Path
+    shape: tuple[int, ...]
+
+
+def write_config(
+    folder: Path, config: BertConfig, objectives: frozenset[str], pad_id: int = 0
+) -> None:
+    """Write `config.json` as transformers reads it."""
+    content = {
+        "architectures": [_ARCHITECTURES[objectives]],
+        "model_type": "bert",
+        **to_dict(config),
+        "hidden_act": _WRITTEN_ACTIVATIONS[config.hidden_act],
+        "position_embedding_type": "absolute",
+        "tie_word_embeddings": True,
+        "pad_token_id": pad_id,
+        "bertwright_version": bertwright.__version__,
+    }
+    (folder / CONFIG).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+def read_config(folder: Path) -> BertConfig:
+    """Read the `config.json` of a BERT.
+
+    Raises:
+        DataError: no such file, not JSON, not a BERT as ours, or a size out of bounds.
+    """
+    path = folder / CONFIG
+    content = _read_json(path)
+    for key, allowed in _HELD.items():
+        value = content.get(key, allowed[0])
+        if not any(value == a and type(value) is type(a) for a in allowed):
+            raise DataError(
+                f"'{key}' in {path} is {_short(value)}; this BERT is only {allowed[0]!r}"
+            )
+    missing = [key for key in _REQUIRED if key not in content]
+    if missing:
+        raise DataError(f"{path} lacks {', '.join(missing)}: it is no configuration of a BERT")
+    given = {key: content[key] for key in to_dict(BertConfig()) if key in content}
+    for key in _REALS:
+        value = given.get(key, 0.0)
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise DataError(f"'{key}' in {path} is {_short(value)}; expected a number")
+    activation = given.get("hidden_act", "gelu")
+    if not isinstance(activation, str) or activation not in _ACTIVATIONS:
+        raise DataError(
+            f"'hidden_act' in {path} is {_short(activation)}; expected one of "
+            f"{', '.join(_ACTIVATIONS)}"
+        )
+    given["hidden_act"] = _ACTIVATIONS[activation]
+    try:
+        given |= {key: float(given[key]) for key in _REALS if key in given}
+        return BertConfig(**given)
+    except (ConfigError, OverflowError) as error:
+        raise DataError(f"{path}: {error}") from error
+
+
+def write_weights(folder: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write `model.safetensors`."""
+    save_file(dict(tensors), folder / WEIGHTS, metadata={"format": "pt"})
+
+
+def read_headers(folder: Path) -> dict[str, Header]:
+    """Name -> where it is and its shape, of one file or of shards with an index.
+
+    Raises:
+        DataError: no weights, or only a pickle.
+        IntegrityError: a file is cut or damaged, or the index does not fit the shards.
+    """
+    if (folder / WEIGHTS).is_file():
+        return _headers_of(folder / WEIGHTS)
+    if (folder / INDEX).is_file():
+        return _headers_of_shards(folder)
+    if list(folder.glob("pytorch_model*.bin")):
+        raise DataError(
+            f"{folder} has its weights as a pickle (pytorch_model.bin), which runs code when "
+            f"opened; convert it once where you trust it: transformers' "
+            f"AutoModelForPreTraining.from_pretrained(...).save_pretrained(...) writes {WEIGHTS}"
+        )
+    raise DataError(f"{folder} has no {WEIGHTS}: it is no folder of a model")
+
+
+def read_tensors(headers: Mapping[str, Header], names: list[str]) -> dict[str, Tensor]:
+    """Read tensors by name.
+
+    Raises:
+        IntegrityError: a file is cut or damaged.
+        DataError: a tensor holds numbers that are not finite.
+    """
+    tensors = {}
+    with ExitStack() as stack:
+        open_files: dict[Path, Any] = {}
+        for name in names:
+            path = headers[name].file
+            if path not in open_files:
+                open_files[path] = stack.enter_context(_open(path))
+            tensor = open_files[path].get_tensor(name)
+            if not torch.isfinite(tensor).all():
+                raise DataError(f"'{name}' in {path} holds numbers that are not finite")
+            tensors[name] = tensor
+    return tensors
+
+
+def _headers_of(path: Path) -> dict[str, Header]:
+    headers = {}
+    with _open(path) as file:
+        for name in file.keys():  # noqa: SIM118 - no mapping
+            part = file.get_slice(name)
+            if part.get_dtype() not in _DTYPES:
+                raise DataError(
+                    f"'{name}' in {path} is of type {part.get_dtype()}; expected one of "
+                    f"{', '.join(sorted(_DTYPES))}: quantized weights are not read"
+                )
+            headers[name] = Header(path, tuple(part.get_shape()))
+    return headers
+
+
+def _headers_of_shards(folder: Path) -> dict[str, Header]:
+    index = folder / INDEX
+    places = _read_json(index).get("weight_map")
+    if not isinstance(places, dict) or not places:
+        raise IntegrityError(f"{index} has no 'weight_map': it is damaged")
+    headers: dict[str, Header] = {}
+    for name in sorted({_short(value, str) for value in places.values()}):
+        if Path(name).name != name or not name.endswith(".safetensors"):
+            raise IntegrityError(f"{index} names {name!r}; a shard is a file beside it")
+        if not (folder / name).is_file():
+            raise IntegrityError(f"{folder / name} is missing; {INDEX} lists it")
+        headers |= _headers_of(folder / name)
+    wrong = [n for n, place in places.items() if n not in headers or headers[n].file.name != place]
+    if wrong or len(places) != len(headers):
+        raise IntegrityError(
+            f"{index} and its shards tell of different tensors"
+            + (f", '{wrong[0]}' for one" if wrong else "")
+        )
+    return headers
+
+
+def _open(path: Path) -> Any:
+    try:
+        return safe_open(path, framework="pt")
+    except (SafetensorError, OSError) as error:
+        raise IntegrityError(f"{path} is cut or damaged ({error})") from error
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise DataError(f"{path.parent} has no {path.name}: it is no folder of a model")
+    if path.stat().st_size > _LARGEST_JSON:
+        raise DataError(f"{path} has {path.stat().st_size} bytes; it cannot be a {path.name}")
+    try:
+        content = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path} is not JSON ({error})") from error
+    if not isinstance(content, dict):
+        raise DataError(f"{path} holds {type(content).__name__}; expected an object with keys")
+    return content
+
+
+def _short(value: Any, kind: type = object) -> str:
+    """A value of unknown origin, short enough for a message; text as it is where asked for."""
+    if kind is str and isinstance(value, str):
+        return value
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

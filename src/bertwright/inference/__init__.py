@@ -1,0 +1,1 @@
+"""Trained models at work: fill blanks, judge pairs, turn texts into vectors."""

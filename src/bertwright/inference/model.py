@@ -1,0 +1,202 @@
+"""A trained model at work: `load(folder)` and the four things one asks of it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from bertwright.checkpoint import checkpoint
+from bertwright.checkpoint.names import Report
+from bertwright.config.bert import BertConfig
+from bertwright.errors import ConfigError, DataError, IntegrityError
+from bertwright.inference import embed, fill, next_sentence
+from bertwright.inference.runner import Runner, windows
+from bertwright.nn.pooling import Pooling
+from bertwright.progress import OnProgress, silent
+from bertwright.text.tokenizer import Encoding, Tokenizer, load_tokenizer
+
+Precision = Literal["float32", "bfloat16"]
+Text = str | tuple[str, str]
+"""A text or a pair."""
+
+
+@dataclass(frozen=True)
+class EncodedText:
+    """What the encoder saw in one text: a row a token."""
+
+    ids: list[int]
+    tokens: list[str]
+    offsets: list[tuple[int, int]]
+    """Characters of the text each token is from; (0, 0) for [CLS] and [SEP]."""
+    type_ids: list[int]
+    layers: npt.NDArray[np.float32]
+    """`[L + 1, T, H]`, embeddings first."""
+    pooled: npt.NDArray[np.float32]
+    """`[H]`, the pooler's vector of the text; of the first window where there are several."""
+
+
+class Model:
+    """A BERT with its tokenizer and the heads its checkpoint has, ready to be asked."""
+
+    def __init__(self, runner: Runner, report: Report | None = None) -> None:
+        self.runner = runner
+        self.report = report
+        """Which tensors of the folder were read, missing and unused."""
+
+    @property
+    def config(self) -> BertConfig:
+        """The shape of the BERT."""
+        return self.runner.config
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer."""
+        return self.runner.tokenizer
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """The heads it has, of `masked_lm` and `next_sentence`."""
+        return tuple(self.runner.learner.objectives)
+
+    def encode(self, inputs: Sequence[Text]) -> list[EncodedText]:
+        """Every layer's vector of every token of texts and pairs.
+
+        A text longer than the model's positions is read in windows and put together again, so that
+        each of its tokens has its row.
+
+        Raises:
+            DataError: a pair is too long; only single texts are read in windows.
+        """
+        encodings = [self._encoding(item) for item in inputs]
+        pieces, types, owners = [], [], []
+        for number, (item, encoding) in enumerate(zip(inputs, encodings, strict=True)):
+            length = len(encoding.ids)
+            most = self.config.max_position_embeddings
+            if length > most and not isinstance(item, str):
+                raise DataError(
+                    f"pair {number} has {length} tokens; this BERT has positions for {most}: "
+                    "cut it, or encode its texts one by one"
+                )
+            if length <= most:
+                spans = [(1, length - 1)]
+            else:
+                spans = [(a + 1, b + 1) for a, b in windows(length - 2, self.runner.room)]
+            for start, stop in spans:
+                ends = encoding.ids[0], encoding.ids[-1]
+                pieces.append([ends[0], *encoding.ids[start:stop], ends[1]])
+                types.append(encoding.type_ids[start - 1 : stop + 1])
+                owners.append(number)
+        states: list[npt.NDArray[np.float32]] = [np.empty(0, np.float32)] * len(pieces)
+        pooled: list[npt.NDArray[np.float32]] = [np.empty(0, np.float32)] * len(pieces)
+        for rows, encoded in self.runner.run(pieces, types, keep_layers=True):
+            assert encoded.pooled is not None
+            layers = torch.stack(encoded.layers).float().cpu().numpy()  # [L + 1, N, H]
+            vectors = encoded.pooled.float().cpu().numpy()
+            offsets = encoded.sequences.offsets
+            for place, row in enumerate(rows):
+                states[row] = layers[:, offsets[place] : offsets[place + 1]].copy()
+                pooled[row] = vectors[place].copy()
+        return [
+            _put_together(
+                encoding, [p for p, owner in enumerate(owners) if owner == n], states, pooled
+            )
+            for n, encoding in enumerate(encodings)
+        ]
+
+    def embed(
+        self,
+        texts: Sequence[str],
+        layers: Sequence[int] = (-2,),
+        pooling: Pooling = "mean",
+        normalize: bool = False,
+        on_progress: OnProgress = silent,
+    ) -> npt.NDArray[np.float32]:
+        """One vector a text, `[n, H]` float32; see `inference.embed.embed`."""
+        if isinstance(texts, str):
+            texts = [texts]
+        return embed.embed(self.runner, texts, layers, pooling, normalize, on_progress)
+
+    def fill(self, text: str, top: int = 5) -> list[fill.Blank]:
+        """The likeliest tokens and their probabilities, one list a [MASK]; see `inference.fill`."""
+        return fill.fill(self.runner, text, top)
+
+    def next_sentence(self, first: str, second: str) -> float:
+        """The probability that `second` follows `first`; warns if tokens had to be cut."""
+        judgement = next_sentence.next_sentence(self.runner, first, second)
+        if judgement.tokens_cut:
+            warnings.warn(
+                f"{judgement.tokens_cut} tokens far from the joint were cut: this BERT has "
+                f"positions for {self.config.max_position_embeddings}",
+                stacklevel=2,
+            )
+        return judgement.probability
+
+    def _encoding(self, item: Text) -> Encoding:
+        if isinstance(item, str):
+            return self.tokenizer.encode(item)
+        if isinstance(item, (tuple, list)) and len(item) == 2:
+            return self.tokenizer.encode(*item)
+        raise DataError(f"cannot encode {type(item).__name__}; expected a text or two texts")
+
+
+def load(
+    path: str | Path,
+    device: str | None = None,
+    precision: Precision = "float32",
+    batch_tokens: int | None = None,
+) -> Model:
+    """Load a model.
+
+    Args:
+        path: a run, a checkpoint or a Hugging Face BERT folder.
+        device: where it works; unset: the GPU if there is one.
+        precision: `float32`, exact; `bfloat16`, faster where the processor has it, 2 to 3 digits.
+        batch_tokens: tokens of a batch, about; unset: 4,096 on a CPU, 65,536 on a GPU.
+
+    Raises:
+        ConfigError: no such precision, or no tokenizer in the folder.
+        DataError, IntegrityError: see `checkpoint.load`.
+    """
+    if precision not in ("float32", "bfloat16"):
+        raise ConfigError(f"precision is {precision!r}; expected 'float32' or 'bfloat16'")
+    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    found = checkpoint.load(path)
+    tokenizer = load_tokenizer(found.folder)
+    if tokenizer.vocab_size > found.config.vocab_size:
+        raise IntegrityError(
+            f"the tokenizer of {found.folder} has {tokenizer.vocab_size} tokens; its model has "
+            f"{found.config.vocab_size}: they do not belong together"
+        )
+    learner = found.learner.to(place, getattr(torch, precision)).eval().requires_grad_(False)
+    tokens = batch_tokens or (4096 if place.type == "cpu" else 65536)
+    runner = Runner(learner, tokenizer, found.config, place, tokens, str(found.folder))
+    return Model(runner, found.report)
+
+
+def _put_together(
+    encoding: Encoding,
+    pieces: list[int],
+    states: list[npt.NDArray[np.float32]],
+    pooled: list[npt.NDArray[np.float32]],
+) -> EncodedText:
+    """Join windows: [CLS] of the first, the text's tokens of each, [SEP] of the last."""
+    last = len(pieces) - 1
+    parts = [
+        states[piece][:, 0 if n == 0 else 1 : None if n == last else -1]
+        for n, piece in enumerate(pieces)
+    ]
+    return EncodedText(
+        encoding.ids,
+        encoding.tokens,
+        encoding.offsets,
+        encoding.type_ids,
+        np.concatenate(parts, axis=1),
+        pooled[pieces[0]],
+    )

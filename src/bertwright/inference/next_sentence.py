@@ -1,0 +1,55 @@
+"""Judge whether one text follows another: the next-sentence head over the pooled [CLS]."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+
+from bertwright.errors import DataError
+from bertwright.inference.runner import Runner
+from bertwright.objectives.next_sentence import NextSentence
+
+
+class Judgement(NamedTuple):
+    """What the head says of a pair."""
+
+    probability: float
+    """That B follows A."""
+    tokens_cut: int
+    """Tokens left out because the pair was too long: from A's beginning and B's end."""
+
+
+def next_sentence(runner: Runner, first: str, second: str) -> Judgement:
+    """The probability that `second` follows `first`.
+
+    A pair longer than the model's positions keeps the tokens around its joint: the end of A and
+    the beginning of B, half of the room each or more where the other needs less.
+
+    Raises:
+        DataError: no next-sentence head, or a model that cannot read pairs.
+    """
+    runner.require("next_sentence", "judging next sentences")
+    room = runner.room - 1
+    if runner.config.type_vocab_size < 2 or room < 2:
+        raise DataError(f"{runner.name} reads no pairs: it has one segment or too few positions")
+    tokenizer = runner.tokenizer
+    a, b = (tokenizer.encode(text).ids[1:-1] for text in (first, second))
+    kept_a, kept_b = shares(len(a), len(b), room)
+    cut = len(a) + len(b) - kept_a - kept_b
+    a, b = a[len(a) - kept_a :], b[:kept_b]
+    ids = [tokenizer.cls_id, *a, tokenizer.sep_id, *b, tokenizer.sep_id]
+    types = [0] * (len(a) + 2) + [1] * (len(b) + 1)
+    head = runner.learner.objectives["next_sentence"]
+    assert isinstance(head, NextSentence)
+    ((_, encoded),) = runner.run([ids], [types])
+    assert encoded.pooled is not None
+    with torch.inference_mode():
+        probabilities = head.logits(encoded.pooled).float().softmax(-1)  # [1, 2]
+    return Judgement(float(probabilities[0, 0]), cut)
+
+
+def shares(a: int, b: int, room: int) -> tuple[int, int]:
+    """How many of `a` and `b` tokens to keep in `room`: half each, more where the other is short."""
+    kept_a = min(a, max(room // 2, room - b))
+    return kept_a, min(b, room - kept_a)

@@ -1,0 +1,126 @@
+"""What every use of a model shares: ids in any number and length, to vectors, in good batches.
+
+Sequences are sorted by length and laid end to end up to a number of tokens a batch, so a long text
+costs what it is long and a short one never waits for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from bertwright.config.bert import BertConfig
+from bertwright.data.batch import collate
+from bertwright.errors import DataError
+from bertwright.models.bert import Bert
+from bertwright.models.encoder import Encoded
+from bertwright.nn.sequences import Sequences
+from bertwright.objectives.objective import Learner
+from bertwright.progress import OnProgress, silent
+from bertwright.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class Runner:
+    """A learner in eval mode on its device, with its tokenizer."""
+
+    learner: Learner
+    tokenizer: Tokenizer
+    config: BertConfig
+    device: torch.device
+    batch_tokens: int
+    """Tokens of a batch, about: at least one sequence goes."""
+    name: str
+    """Where it was loaded from, for messages."""
+
+    @property
+    def room(self) -> int:
+        """Tokens of text in one sequence, beside [CLS] and [SEP]."""
+        return self.config.max_position_embeddings - 2
+
+    @property
+    def encoder(self) -> Bert:
+        """The BERT."""
+        encoder = self.learner.encoder
+        assert isinstance(encoder, Bert)
+        return encoder
+
+    def require(self, objective: str, purpose: str) -> None:
+        """Raise DataError if the checkpoint lacks a head."""
+        if objective not in self.learner.objectives:
+            raise DataError(
+                f"{self.name} has no {objective} head, which {purpose} needs (it has: "
+                f"{', '.join(self.learner.objectives) or 'the encoder alone'}); use a checkpoint "
+                "that was pre-trained with it"
+            )
+
+    def run(
+        self,
+        ids: Sequence[Sequence[int]],
+        types: Sequence[Sequence[int]] | None = None,
+        top: int | None = None,
+        keep_layers: bool = False,
+        on_progress: OnProgress = silent,
+    ) -> Iterator[tuple[list[int], Encoded]]:
+        """Encode sequences of ids, each with its [CLS] and [SEP].
+
+        Args:
+            ids: B sequences.
+            types: their segments; unset: all 0.
+            top: the highest layer needed, 0 the embeddings; unset: all, and the pooler.
+            keep_layers: give every layer.
+            on_progress: called with the tokens done.
+
+        Yields:
+            The indices of a batch's sequences in `ids`, and what the encoder made of them.
+        """
+        done, total = 0, sum(map(len, ids))
+        for rows in token_batches([len(sequence) for sequence in ids], self.batch_tokens):
+            batch = collate(
+                [ids[row] for row in rows], None if types is None else [types[row] for row in rows]
+            )
+            sequences = Sequences(batch.lengths.tolist(), self.device)
+            with torch.inference_mode():
+                encoded = self.encoder(
+                    self._put(batch.input_ids),
+                    self._put(batch.token_type_ids),
+                    sequences,
+                    top=top,
+                    keep_layers=keep_layers,
+                )
+            yield [rows[place] for place in batch.positions], encoded
+            done += batch.num_tokens
+            on_progress(done, total)
+
+    def _put(self, array: object) -> Tensor:
+        return torch.as_tensor(array, device=self.device)
+
+
+def token_batches(lengths: Sequence[int], most_tokens: int) -> Iterator[list[int]]:
+    """Indices of sequences, longest first, in batches of at most so many tokens (or of one)."""
+    rows: list[int] = []
+    tokens = 0
+    for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
+        if rows and tokens + lengths[row] > most_tokens:
+            yield rows
+            rows, tokens = [], 0
+        rows.append(row)
+        tokens += lengths[row]
+    if rows:
+        yield rows
+
+
+def windows(length: int, room: int) -> list[tuple[int, int]]:
+    """Bounds that cut `length` tokens into the fewest windows of at most `room`, evenly filled."""
+    count = max(1, -(-length // room))
+    bounds = [length * index // count for index in range(count + 1)]
+    return list(zip(bounds[:-1], bounds[1:], strict=True))
+
+
+def window_around(place: int, length: int, room: int) -> tuple[int, int]:
+    """Bounds of at most `room` of `length` tokens with `place` as near the middle as can be."""
+    start = max(0, min(place - room // 2, length - room))
+    return start, min(length, start + room)
