@@ -1,0 +1,55 @@
+"""How long `bertwright --help`, a verb's help and a wrong key take, wall time, in fresh processes.
+
+The budgets are 0.35 s for help and 0.5 s for a wrong key. Usage: python benchmarks/help_time.py
+[--times 15]; prints the median and the worst of each, and exits 1 where a median is over its budget.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+
+COMMANDS = [
+    (["--help"], 0.35),
+    (["--version"], 0.35),
+    (["pretrain", "--help"], 0.35),
+    (["data", "build", "--help"], 0.35),
+    (["tokenizer", "train", "--help"], 0.35),
+    (["quickstart", "--help"], 0.35),
+    (["pretrain", "--optimizer.learning_rat", "1e-4"], 0.5),
+]
+
+
+def measure(words: list[str]) -> float:
+    """Seconds from start to end of one process."""
+    start = time.perf_counter()
+    subprocess.run([sys.executable, "-m", "bertwright", *words], capture_output=True, check=False)
+    return time.perf_counter() - start
+
+
+def main() -> int:
+    """Measure every command and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--times", type=int, default=15)
+    times = parser.parse_args().times
+    print(f"Python {platform.python_version()}, {os.cpu_count()} cores, {times} times each")
+    over = False
+    for words, budget in COMMANDS:
+        measure(words)  # fills the file cache
+        seconds = [measure(words) for _ in range(times)]
+        median = statistics.median(seconds)
+        over |= median > budget
+        print(
+            f"{median:.3f} s median, {max(seconds):.3f} s worst, budget {budget} s: "
+            f"bertwright {' '.join(words)}"
+        )
+    return int(over)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

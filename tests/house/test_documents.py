@@ -1,0 +1,124 @@
+"""Commands and programs in the documents work: all are understood, those of README are run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bertwright.cli.app import make_app
+from tests.house.source import ROOT
+
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+SMALLER = {
+    "--vocab-size 16384": "--vocab-size 300",
+    "--model bert-mini": "--model bert-tiny",
+    "--minutes 30": "--steps 3",
+}
+"""What makes README's commands quick enough for a test; nothing else of them is changed."""
+
+SENTENCES = (
+    "The {0} {1} saw the {2} near the river.",
+    "It was a {0} day, and nobody {1} about the {2}.",
+    "Paris is the capital of France, said the {2}.",
+    "When the {0} rain came, we {1} in the {2}.",
+)
+WORDS = (
+    ("old", "green", "quiet", "early", "heavy", "little", "golden"),
+    ("waited", "walked", "stayed", "wondered", "slept"),
+    ("house", "garden", "boat", "teacher", "market", "forest", "kitchen", "window", "letter"),
+)
+
+
+def blocks(path: Path, language: str) -> list[str]:
+    """The fenced blocks of a document in one language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", path.read_text("utf-8"), re.M | re.S)
+
+
+def commands(block: str) -> Iterator[list[str]]:
+    """The `bertwright` commands of a block, as words."""
+    for line in block.replace("\\\n", " ").splitlines():
+        words = shlex.split(line, comments=True)
+        if words[:1] == ["bertwright"]:
+            ends = [i for i, word in enumerate(words) if word in ("|", ">", "&&", "2>")]
+            yield words[1 : min(ends, default=len(words))]
+
+
+def written_commands() -> list[Any]:
+    """Every command that any document shows."""
+    return [
+        pytest.param(words, id=f"{path.name}: {' '.join(words)}")
+        for path in DOCUMENTS
+        for block in blocks(path, "bash")
+        for words in commands(block)
+    ]
+
+
+@pytest.mark.parametrize("words", written_commands())
+def test_commands_are_understood(words: list[str]) -> None:
+    # parse_args reads and converts every option and calls nothing
+    make_app().parse_args(words, exit_on_error=False, print_error=False)
+
+
+def test_readme_opens_with_two_commands() -> None:
+    first = blocks(ROOT / "README.md", "bash")[0]
+    assert first.splitlines() == ["pip install -e .", "bertwright quickstart"]
+    before = (ROOT / "README.md").read_text("utf-8").partition("```bash")[0]
+    assert before.strip() == "# Bertwright"
+
+
+def test_readme_has_the_test_command() -> None:
+    # .ci/run looks for this line and runs it word for word
+    assert 'pip install -e ".[dev]" && pytest\n' in blocks(ROOT / "README.md", "bash")
+
+
+def write_corpus(folder: Path, documents: int = 60) -> None:
+    """A little English of our own, with a blank line between documents."""
+    folder.mkdir()
+    lines: list[str] = []
+    for document in range(documents):
+        for number in range(4 + document % 5):
+            seed = 7 * document + 3 * number
+            words = [kind[(seed + place) % len(kind)] for place, kind in enumerate(WORDS)]
+            lines.append(SENTENCES[(document + number) % len(SENTENCES)].format(*words))
+        lines.append("")
+    (folder / "stories.txt").write_text("\n".join(lines), encoding="utf-8")
+
+
+def test_readme_runs(tmp_path: Path, command_line: Callable[..., Any]) -> None:
+    write_corpus(tmp_path / "corpus")
+    readme = ROOT / "README.md"
+    used = set()
+    for block in blocks(readme, "bash"):
+        for old, new in SMALLER.items():
+            used |= {old} if old in block else set()
+            block = block.replace(old, new)
+        for words in commands(block):
+            if words[0] == "quickstart":
+                continue  # it has a test of its own
+            done = command_line(*words, cwd=tmp_path)
+            said = f"bertwright {' '.join(words)}\n{done.stdout}\n{done.stderr}"
+            assert done.returncode == 0, said
+    assert used == set(SMALLER), "README has changed; change SMALLER too"
+    for program in blocks(readme, "python"):
+        ran = subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert ran.returncode == 0, ran.stderr
+
+
+def test_links_lead_somewhere() -> None:
+    for path in DOCUMENTS:
+        for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text("utf-8")):
+            assert (path.parent / link).exists(), f"{path.name} links to {link}"
