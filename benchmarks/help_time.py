@@ -1,7 +1,9 @@
 """How long `bertwright --help`, a verb's help and a wrong key take, wall time, in fresh processes.
 
-The budgets are 0.35 s for help and 0.5 s for a wrong key. Usage: python benchmarks/help_time.py
-[--times 15]; prints the median and the worst of each, and exits 1 where a median is over its budget.
+The budgets are 0.35 s for help and 0.5 s for a wrong key.
+
+Usage: python benchmarks/help_time.py
+[--times 15]. Prints median and worst of each; exits 1 where a median is over its budget.
 """
 
 from __future__ import annotations
