@@ -122,3 +122,13 @@ def test_links_lead_somewhere() -> None:
     for path in DOCUMENTS:
         for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text("utf-8")):
             assert (path.parent / link).exists(), f"{path.name} links to {link}"
+
+
+def test_the_map_shows_what_is_there() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    package = ROOT / "src" / "bertwright"
+    for name in re.findall(r"`((?:[a-z_]+/)?[a-z_]+\.py)`", text):
+        places = (package / name, ROOT / name)
+        assert any(place.exists() for place in places) or name == "__init__.py", f"no {name}"
+    for folder in sorted(p.parent.name for p in package.glob("*/__init__.py")):
+        assert f"`{folder}`" in text, f"docs/architecture.md does not know {folder}"
