@@ -39,7 +39,8 @@ BESIDE = {
     ("checkpoint", "objectives"),
     ("serve", "inference"),
 }
-"""(from, to) on one floor, each with its reason: configurations raise errors, a checkpoint holds its heads, a server serves."""
+"""(from, to) on one floor, each with its reason: configurations raise errors, a checkpoint holds its
+heads, a server serves."""
 
 STANDARD_ONLY = {"errors", "progress", "atomic", "config"}
 """What a wrong key must not wait for."""

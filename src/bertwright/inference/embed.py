@@ -98,9 +98,8 @@ def bare_ids(runner: Runner, texts: Sequence[str]) -> list[list[int]]:
     ids = flat.tolist()
     found = [ids[end - length : end] for end, length in zip(ends, lengths, strict=True)]
     for number, text in enumerate(texts):
-        if "[" in text or "<" in text:
-            if any(special in text for special in specials):
-                found[number] = tokenizer.encode(text).ids[1:-1]
+        if any(special in text for special in specials):
+            found[number] = tokenizer.encode(text).ids[1:-1]
     return found
 
 
@@ -119,7 +118,8 @@ def _merge(vectors: Floats, owners: list[int], weights: Floats, pooling: str, n:
     """The windows of each text as one vector; `owners` rise."""
     starts = np.searchsorted(owners, np.arange(n))
     if pooling == "max":
-        return np.maximum.reduceat(vectors, starts, axis=0)
-    sums = np.add.reduceat(vectors * weights[:, None], starts, axis=0)
-    merged: Floats = sums / np.add.reduceat(weights, starts)[:, None]
-    return merged
+        merged = np.maximum.reduceat(vectors, starts, axis=0)
+    else:
+        merged = np.add.reduceat(vectors * weights[:, None], starts, axis=0)
+        merged = merged / np.add.reduceat(weights, starts)[:, None]
+    return merged.astype(np.float32, copy=False)

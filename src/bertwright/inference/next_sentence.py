@@ -50,6 +50,6 @@ def next_sentence(runner: Runner, first: str, second: str) -> Judgement:
 
 
 def shares(a: int, b: int, room: int) -> tuple[int, int]:
-    """How many of `a` and `b` tokens to keep in `room`: half each, more where the other is short."""
+    """How many of `a` and `b` to keep in `room`: half each, more where the other is short."""
     kept_a = min(a, max(room // 2, room - b))
     return kept_a, min(b, room - kept_a)

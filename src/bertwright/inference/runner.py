@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -117,7 +118,7 @@ def windows(length: int, room: int) -> list[tuple[int, int]]:
     """Bounds that cut `length` tokens into the fewest windows of at most `room`, evenly filled."""
     count = max(1, -(-length // room))
     bounds = [length * index // count for index in range(count + 1)]
-    return list(zip(bounds[:-1], bounds[1:], strict=True))
+    return list(pairwise(bounds))
 
 
 def window_around(place: int, length: int, room: int) -> tuple[int, int]:

@@ -1,0 +1,34 @@
+"""`bertwright fill`: what a model puts where a text says [MASK]."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from bertwright.cli.options import Json
+from bertwright.cli.output import print_json, print_table
+
+
+def fill(
+    text: Annotated[str, Parameter(help="A text with [MASK] in it, once or more.")],
+    *,
+    model: Annotated[str, Parameter(help="A run, a checkpoint or a Hugging Face BERT folder.")],
+    top: Annotated[int, Parameter(help="Tokens shown for each blank.")] = 5,
+    json: Json = False,
+) -> None:
+    """Fill the [MASK]s of a text."""
+    from bertwright.inference.model import load
+
+    blanks = load(model).fill(text, top)
+    if json:
+        listed = [[{"token": token, "probability": p} for token, p in blank] for blank in blanks]
+        print_json({"text": text, "blanks": listed})
+        return
+    many = len(blanks) > 1
+    rows = [
+        [*([str(number)] if many else []), token, f"{probability:.4f}"]
+        for number, blank in enumerate(blanks, start=1)
+        for token, probability in blank
+    ]
+    print_table([*(["blank"] if many else []), "token", "probability"], rows)
