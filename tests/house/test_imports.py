@@ -39,8 +39,8 @@ BESIDE = {
     ("checkpoint", "objectives"),
     ("serve", "inference"),
 }
-"""(from, to) on one floor, each with its reason: configurations raise errors, a checkpoint holds its
-heads, a server serves."""
+"""(from, to) on one floor: configurations and folders raise errors, a checkpoint holds objectives
+beside their encoder, a server serves what inference does."""
 
 STANDARD_ONLY = {"errors", "progress", "atomic", "config"}
 """What a wrong key must not wait for."""
