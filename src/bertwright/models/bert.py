@@ -1,0 +1,112 @@
+"""BERT: pre-training of deep bidirectional Transformers (Devlin et al. 2019).
+
+Section 3: the input is `[CLS] A [SEP] B [SEP]`; a token's first vector is the sum of its token,
+position and segment embeddings, normalized; L Transformer layers follow; the pooler, a dense layer
+with tanh over [CLS], stands for the whole sequence.
+
+Where we differ: sequences lie end to end without padding (`nn/sequences.py`); queries, keys and
+values are one product; the pooler is computed when an objective asks for it.
+
+Letters: B sequences, N tokens in all, H hidden, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from bertwright.config.bert import BertConfig
+from bertwright.models.encoder import Encoded
+from bertwright.nn.dropout import Dropout
+from bertwright.nn.sequences import Sequences
+from bertwright.nn.transformer import TransformerLayer
+
+
+class Embeddings(nn.Module):
+    """Token + position + segment, normalized."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.token = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.position = nn.Embedding(config.max_position_embeddings, config.hidden_size)
+        self.segment = nn.Embedding(config.type_vocab_size, config.hidden_size)
+        self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.dropout = Dropout(config.hidden_dropout_prob)
+
+    def forward(self, input_ids: Tensor, token_type_ids: Tensor, sequences: Sequences) -> Tensor:
+        """input_ids `[N]`, token_type_ids `[N]` -> `[N, H]`"""
+        x = self.token(input_ids) + self.segment(token_type_ids)
+        x = self.norm(x + self.position(sequences.positions))
+        if torch.is_autocast_enabled(x.device.type):
+            x = x.to(torch.get_autocast_dtype(x.device.type))
+        return self.dropout(x)
+
+
+class Pooler(nn.Module):
+    """A dense layer with tanh over the first token."""
+
+    def __init__(self, hidden_size: int) -> None:
+        super().__init__()
+        self.dense = nn.Linear(hidden_size, hidden_size)
+
+    def forward(self, x: Tensor, sequences: Sequences) -> Tensor:
+        """x `[N, H]` -> `[B, H]`"""
+        return torch.tanh(self.dense(x[sequences.first]))
+
+
+class Bert(nn.Module):
+    """The encoder."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embeddings = Embeddings(config)
+        self.layers = nn.ModuleList(
+            TransformerLayer(
+                config.hidden_size,
+                config.num_attention_heads,
+                config.intermediate_size,
+                config.hidden_act,
+                config.hidden_dropout_prob,
+                config.attention_probs_dropout_prob,
+                config.layer_norm_eps,
+            )
+            for _ in range(config.num_hidden_layers)
+        )
+        self.pooler = Pooler(config.hidden_size)
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        token_type_ids: Tensor,
+        sequences: Sequences,
+        top: int | None = None,
+        keep_layers: bool = False,
+    ) -> Encoded:
+        """Encode a batch.
+
+        Args:
+            input_ids: `[N]`, the sequences end to end.
+            token_type_ids: `[N]`, 0 in segment A, 1 in B.
+            sequences: the bounds.
+            top: the highest layer to compute, 0 the embeddings; unset: all, and the pooler.
+            keep_layers: return every layer, not only the last.
+
+        Returns:
+            `last [N, H]`, `layers` of `[N, H]` each, `pooled [B, H]` if all layers ran.
+
+        Raises:
+            ValueError: a sequence is longer than the position embeddings.
+        """
+        if sequences.longest > self.config.max_position_embeddings:
+            raise ValueError(
+                f"a sequence has {sequences.longest} tokens; this BERT has positions for "
+                f"{self.config.max_position_embeddings}: cut it or encode it in windows"
+            )
+        x = self.embeddings(input_ids, token_type_ids, sequences)
+        kept = [x]
+        for layer in self.layers[:top]:
+            x = layer(x, sequences)
+            kept.append(x)
+        pooled = self.pooler(x, sequences) if top is None else None
+        return Encoded(sequences, x, tuple(kept) if keep_layers else (), pooled)

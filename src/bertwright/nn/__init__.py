@@ -1,0 +1,1 @@
+"""Tensors to tensors: bricks that know no system."""

@@ -1,0 +1,87 @@
+"""Where each sequence of a batch begins and ends.
+
+A batch is its sequences laid end to end, without padding: `[N]` tokens of `B` sequences. Linear
+layers and norms see `[N, H]` rows; only attention and pooling ask `Sequences` where the bounds are.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from itertools import accumulate, groupby
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Group(NamedTuple):
+    """Neighbouring sequences of equal length: `count` x `length` tokens from `start` to `stop`."""
+
+    start: int
+    stop: int
+    count: int
+    length: int
+
+
+class Sequences:
+    """B lengths that sum to N.
+
+    Args:
+        lengths: tokens of each sequence. Equal lengths side by side make attention fast on a CPU.
+        device: where the index tensors live.
+    """
+
+    def __init__(self, lengths: list[int], device: torch.device | str = "cpu") -> None:
+        if not lengths or min(lengths) < 1:
+            raise ValueError(f"lengths are {lengths}; expected one or more, each 1 or more")
+        self.lengths = lengths
+        self.device = torch.device(device)
+        self.offsets = [0, *accumulate(lengths)]
+
+    @property
+    def count(self) -> int:
+        """B, the number of sequences."""
+        return len(self.lengths)
+
+    @property
+    def total(self) -> int:
+        """N, the number of tokens."""
+        return self.offsets[-1]
+
+    @cached_property
+    def longest(self) -> int:
+        """The longest length."""
+        return max(self.lengths)
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        """Runs of equal lengths."""
+        groups, start = [], 0
+        for length, run in groupby(self.lengths):
+            count = len(list(run))
+            groups.append(Group(start, start + count * length, count, length))
+            start += count * length
+        return groups
+
+    @cached_property
+    def bounds(self) -> Tensor:
+        """Offsets of the sequences and N, `[B + 1]` int32, as variable-length attention takes them."""
+        return torch.tensor(self.offsets, dtype=torch.int32).to(self.device, non_blocking=True)
+
+    @cached_property
+    def first(self) -> Tensor:
+        """Position of each sequence's first token in the batch, `[B]`."""
+        return self.bounds[:-1].long()
+
+    @cached_property
+    def positions(self) -> Tensor:
+        """Each token's place in its own sequence, from 0, `[N]`."""
+        lengths = torch.tensor(self.lengths)
+        starts = torch.tensor(self.offsets[:-1]).repeat_interleave(lengths)
+        return (torch.arange(self.total) - starts).to(self.device, non_blocking=True)
+
+    @cached_property
+    def index(self) -> Tensor:
+        """Which sequence each token is of, `[N]`."""
+        lengths = torch.tensor(self.lengths)
+        return torch.arange(self.count).repeat_interleave(lengths).to(self.device)

@@ -1,0 +1,1 @@
+"""What teaches an encoder, and is thrown away after."""

@@ -1,0 +1,58 @@
+"""Masked language model (Devlin et al. 2019, section 3.1, task 1).
+
+A masked position's vector goes through a dense layer, GELU and a norm, and meets the vocabulary
+through the token embeddings themselves (tied) plus a bias. Only masked positions meet it.
+
+Letters: N tokens, K masked tokens, H hidden, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bertwright.config.bert import BertConfig
+from bertwright.models.encoder import Encoded
+from bertwright.nn.output import vocabulary_loss
+from bertwright.objectives.objective import Loss, Objective
+
+
+class MaskedBatch(Protocol):
+    """The labels masked LM reads."""
+
+    masked_positions: Tensor
+    masked_labels: Tensor
+
+
+class MaskedLM(Objective):
+    """Predict the tokens that were masked."""
+
+    def __init__(self, config: BertConfig, token_embeddings: nn.Embedding) -> None:
+        super().__init__()
+        self.transform = nn.Linear(config.hidden_size, config.hidden_size)
+        self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.bias = nn.Parameter(token_embeddings.weight.new_zeros(config.vocab_size))
+        self.approximate = "tanh" if config.hidden_act == "gelu_tanh" else "none"
+        # In a tuple, so that the tied weight stays the encoder's parameter alone.
+        self._tied = (token_embeddings,)
+
+    def transformed(self, x: Tensor) -> Tensor:
+        """x `[K, H]` -> `[K, H]`, ready to meet the vocabulary."""
+        return self.norm(F.gelu(self.transform(x), approximate=self.approximate))
+
+    def logits(self, x: Tensor) -> Tensor:
+        """x `[K, H]` -> `[K, V]`"""
+        weight = self._tied[0].weight
+        return F.linear(self.transformed(x), weight, self.bias)
+
+    def count(self, batch: MaskedBatch) -> int:  # type: ignore[override]
+        """K, the masked tokens."""
+        return len(batch.masked_labels)
+
+    def forward(self, encoded: Encoded, batch: MaskedBatch) -> Loss:  # type: ignore[override]
+        """Cross-entropy summed over the masked positions of a batch."""
+        x = self.transformed(encoded.last[batch.masked_positions])  # [K, H]
+        loss = vocabulary_loss(x, self._tied[0].weight, self.bias, batch.masked_labels)
+        return Loss(loss.total, len(batch.masked_labels), loss.correct)

@@ -1,0 +1,59 @@
+"""A loss is a sum and a count; a learner is an encoder with its objectives.
+
+A mean of micro-batch means is wrong whenever their counts differ. Sums are exact: the gradient of
+a step is the sum over its micro-batches and ranks, divided once by the counts of the whole step.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from torch import Tensor, nn
+
+from bertwright.models.encoder import Encoded
+from bertwright.nn.sequences import Sequences
+
+
+class Loss(NamedTuple):
+    """A sum and what it was summed over, so that any split of a batch gives the same gradient."""
+
+    total: Tensor
+    """Summed loss, a float32 scalar."""
+    count: int
+    """Predictions it was summed over."""
+    correct: Tensor
+    """How many of them were right."""
+
+
+class Examples(Protocol):
+    """What a learner reads of a batch, as tensors on its device."""
+
+    input_ids: Tensor
+    token_type_ids: Tensor
+    sequences: Sequences
+
+
+class Objective(nn.Module):
+    """Turns vectors and a batch's labels into a `Loss`."""
+
+    def forward(self, encoded: Encoded, batch: Examples) -> Loss:
+        """Sum this objective's loss over a batch."""
+        raise NotImplementedError(f"{type(self).__name__} defines no forward")
+
+    def count(self, batch: Examples) -> int:
+        """Predictions of a batch, known before it is encoded."""
+        raise NotImplementedError(f"{type(self).__name__} defines no count")
+
+
+class Learner(nn.Module):
+    """An encoder and the objectives that teach it: what the trainer wraps, steps and saves."""
+
+    def __init__(self, encoder: nn.Module, objectives: dict[str, Objective]) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.objectives = nn.ModuleDict(objectives)
+
+    def forward(self, batch: Examples) -> dict[str, Loss]:
+        """Losses by objective."""
+        encoded = self.encoder(batch.input_ids, batch.token_type_ids, batch.sequences)
+        return {name: objective(encoded, batch) for name, objective in self.objectives.items()}
