@@ -19,6 +19,7 @@ from bertwright.cli.app import VERBS, make_app, run
 SAMPLE = {
     "train": ("tests.cli.sample:train", "Train a sample."),
     "data build": ("tests.cli.sample:build", "Build something."),
+    "data train": ("tests.cli.sample:train", "Train in a group."),
     "fail": ("tests.cli.sample:fail", "Fail."),
 }
 """Verbs over the small configuration; "data" is a group and a key of the configuration too."""
@@ -93,13 +94,16 @@ def test_keys(line: Callable[..., Outcome], words: list[str], key: str, value: o
     assert resolved(line("train", *words))[key] == value
 
 
-def test_the_command_line_goes_over_the_file(line: Callable[..., Outcome], tmp_path: Path) -> None:
+@pytest.mark.parametrize("verb", ["train", "data train"])
+def test_the_command_line_goes_over_the_file(
+    line: Callable[..., Outcome], tmp_path: Path, verb: str
+) -> None:
     file = tmp_path / "run.toml"
     file.write_text(
         'data = "shards"\nmodel = "bert-base"\nsteps = "none"\n'
         "[optimizer]\nlearning_rate = 2\nbetas = [0.1, 0.2]\n"
     )
-    run_of = resolved(line("train", "--optimizer.learning-rate=5", "--config", str(file)))
+    run_of = resolved(line(*verb.split(), "--optimizer.learning-rate=5", "--config", str(file)))
     assert run_of == {
         "data": "shards",
         "model": "bert-base",
@@ -156,6 +160,8 @@ def test_a_wrong_file(
         ("train extra", "Unused Tokens: ['extra']"),
         ("data build a", "--out requires an argument"),
         ("data build a --out b --jsn", "unknown option --jsn; did you mean --json?"),
+        ("data build a --otu b", "unknown option --otu; did you mean --out?"),
+        ("train --steps x --rezume", "unknown option --rezume; did you mean --resume?"),
         ("data bild", "unknown verb 'bild'; did you mean 'bertwright data build'?"),
         ("trian", "unknown verb 'trian'; did you mean 'bertwright train'?"),
     ],

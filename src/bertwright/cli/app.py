@@ -46,7 +46,8 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from inspect import BoundArguments
 from types import FrameType
 from typing import Any
 
@@ -56,7 +57,6 @@ from cyclopts import (
     CycloptsError,
     Parameter,
     UnknownCommandError,
-    UnknownOptionError,
 )
 from cyclopts.config import Dict
 
@@ -129,9 +129,8 @@ def run(tokens: Sequence[str], verbs: dict[str, tuple[str, str]] = VERBS) -> int
     debug = len(words) != len(tokens) or os.environ.get("BERTWRIGHT_DEBUG", "") not in ("", "0")
     _end_cleanly_on_sigterm()
     try:
-        result = make_app(verbs)(
-            words, exit_on_error=False, print_error=False, result_action="return_value"
-        )
+        verb, bound = read(make_app(verbs), words)
+        result = verb(*bound.args, **bound.kwargs)
         sys.stdout.flush()
         return result if isinstance(result, int) and not isinstance(result, bool) else 0
     except BrokenPipeError:
@@ -150,14 +149,26 @@ def run(tokens: Sequence[str], verbs: dict[str, tuple[str, str]] = VERBS) -> int
         return exit_code
 
 
+def read(app: App, words: Sequence[str]) -> tuple[Callable[..., Any], BoundArguments]:
+    """The function that a command line means, and its arguments, converted and judged.
+
+    Of several errors an unknown option is told first: it is often why another option is missing.
+    """
+    try:
+        verb, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
+    except (CycloptsError, ConfigError) as error:
+        if isinstance(error, UnknownCommandError):
+            raise ConfigError(_unknown_verb(error)) from error
+        if message := _unknown_option(app, words):
+            raise ConfigError(message) from error
+        if isinstance(error, CycloptsError):
+            raise ConfigError(str(error).strip()) from error
+        raise
+    return verb, bound
+
+
 def explain(error: Exception) -> tuple[str, int]:
     """What to say of an error, and the exit code it ends with."""
-    if isinstance(error, UnknownOptionError):
-        return _unknown_option(error), ConfigError.exit_code
-    if isinstance(error, UnknownCommandError):
-        return _unknown_verb(error), ConfigError.exit_code
-    if isinstance(error, CycloptsError):
-        return str(error).strip(), ConfigError.exit_code
     if isinstance(error, BertwrightError):
         return str(error), error.exit_code
     if isinstance(error, OSError):
@@ -200,16 +211,31 @@ def _dotted_negative(word: str) -> str:
     return re.sub(r"^--no-((?:\w+\.)+)", r"--\1no-", word)
 
 
-def _unknown_option(error: UnknownOptionError) -> str:
-    """Name the nearest option; a dotted one is a key of the configuration."""
-    option = (error.token.keyword or error.token.value).partition("=")[0]
-    keys = [_key(a.name) for a in error.argument_collection if a.parse]
-    more = f"{' '.join(['bertwright', *(error.command_chain or ())])} --help lists what there is."
-    if "." in option:
-        return f"{values.unknown_key(_key(option), keys)} {more}"
-    guess = values.nearest(_key(option), keys)
-    meant = f"; did you mean --{guess.replace('_', '-')}? " if guess else ". "
-    return f"unknown option {option}{meant}{more}"
+def _unknown_option(app: App, words: Sequence[str]) -> str | None:
+    """Name the first option that does not exist and the nearest that does; None where all exist."""
+    commands, apps, rest = app.parse_commands(words)
+    arguments = apps[-1].assemble_argument_collection()
+    keys = [_key(argument.name) for argument in arguments if argument.parse]
+    more = f"{' '.join(['bertwright', *commands])} --help lists what there is."
+    for word in rest[: rest.index("--") if "--" in rest else None]:
+        option = word.partition("=")[0]
+        if not re.match(r"-[-A-Za-z]", option) or _exists(option, arguments):
+            continue
+        if "." in option:
+            return f"{values.unknown_key(_key(option), keys)} {more}"
+        guess = values.nearest(_key(option), keys)
+        meant = f"; did you mean --{guess.replace('_', '-')}? " if guess else ". "
+        return f"unknown option {option}{meant}{more}"
+    return None
+
+
+def _exists(option: str, arguments: ArgumentCollection) -> bool:
+    """Whether one of the arguments goes by this name."""
+    try:
+        arguments.match(option)
+    except ValueError:
+        return False
+    return True
 
 
 def _unknown_verb(error: UnknownCommandError) -> str:
