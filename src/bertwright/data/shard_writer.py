@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy.typing as npt
 from bertwright.atomic import sha256_file, sync_file
 from bertwright.data.shards import SUFFIXES
 from bertwright.errors import DataError
+from bertwright.text.corpus_report import CorpusReport
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,8 @@ class EncodedBlock:
     document_lengths: npt.NDArray[np.int64]
     """[D] in sentences, each 1 or more."""
     counts: dict[str, int]
+    report: CorpusReport = field(default_factory=CorpusReport)
+    """What splitting and cleaning met."""
 
 
 class ShardWriter:

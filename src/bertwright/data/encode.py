@@ -1,0 +1,208 @@
+"""Raw documents to ids: what every worker of a build does, alone and without state.
+
+Whole-word masking needs to know where words start. For most scripts the tokenizer does: a piece
+marked "##" continues a word. Chinese is written without spaces and cut into characters, so its
+words come from a segmenter, `text -> list of words` (jieba.lcut is one), or from a corpus that was
+segmented before, words set apart by spaces. Then a word is exactly what was given as one.
+"""
+
+from __future__ import annotations
+
+import importlib
+import multiprocessing
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import wait
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from bertwright.config.corpus import CorpusConfig
+from bertwright.data.shard_writer import EncodedBlock
+from bertwright.data.shards import token_dtype
+from bertwright.errors import BertwrightError, ConfigError, DataError
+from bertwright.text.corpus import split_document
+from bertwright.text.corpus_report import CorpusReport
+from bertwright.text.tokenizer import load_tokenizer
+
+Segmenter = Callable[[str], Sequence[str]]
+EncodeBlocks = Callable[[Iterator[list[str]]], Iterator[EncodedBlock]]
+
+COUNTS = (
+    "documents_read",
+    "documents",
+    "documents_lost",
+    "one_sentence_documents",
+    "sentences",
+    "sentences_lost",
+    "tokens",
+    "unknown_tokens",
+)
+
+
+@dataclass(frozen=True)
+class EncoderSettings:
+    """What a worker needs to make an `Encoder`; goes to it once."""
+
+    tokenizer_folder: Path
+    corpus: CorpusConfig
+    segmented: bool = False
+    """Words of the corpus are set apart by spaces."""
+    segmenter: Segmenter | None = None
+    """A function of a module's top level, where there are several workers."""
+
+
+class Encoder:
+    """Splits, cleans and encodes blocks of documents."""
+
+    def __init__(self, settings: EncoderSettings) -> None:
+        self.corpus = settings.corpus
+        self.segmenter = str.split if settings.segmented else settings.segmenter
+        self.tokenizer = load_tokenizer(settings.tokenizer_folder)
+        self.dtype = token_dtype(self.tokenizer.vocab_size)
+        self._continues = self.tokenizer.is_continuation
+
+    def __call__(self, documents: list[str]) -> EncodedBlock:
+        """Documents [any number] -> ids; sentences and documents without ids are left out."""
+        report = CorpusReport()
+        split = [split_document(text, self.corpus, report=report) for text in documents]
+        sentences = [sentence for document in split for sentence in document]
+        if self.segmenter is None:
+            ids, lengths = self.tokenizer.encode_sentence_ids(sentences)
+            word_starts = ~self._continues[ids]
+        else:
+            ids, lengths, word_starts = self._encode_words(sentences, self.segmenter)
+        owner = np.repeat(np.arange(len(documents)), [len(document) for document in split])
+        kept = lengths > 0
+        in_document = np.bincount(owner[kept], minlength=len(documents))
+        document_lengths = in_document[in_document > 0]
+        counts = (
+            len(documents),
+            len(document_lengths),
+            len(documents) - len(document_lengths),
+            int((document_lengths == 1).sum()),
+            int(kept.sum()),
+            len(sentences) - int(kept.sum()),
+            len(ids),
+            int((ids == self.tokenizer.unk_id).sum()),
+        )
+        return EncodedBlock(
+            tokens=ids.astype(self.dtype),
+            word_starts=word_starts,
+            sentence_lengths=lengths[kept],
+            document_lengths=document_lengths,
+            counts=dict(zip(COUNTS, counts, strict=True)),
+            report=report,
+        )
+
+    def _encode_words(
+        self, sentences: list[str], segmenter: Segmenter
+    ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+        """Encode word by word: ids [N], tokens of each sentence [S], word starts [N]."""
+        segments = [segmenter(sentence) for sentence in sentences]
+        for sentence, words in zip(sentences, segments, strict=True):
+            if "".join("".join(words).split()) != "".join(sentence.split()):
+                raise DataError(
+                    f"the segmenter changed the text: of {sentence[:80]!r} it made "
+                    f"{list(words)[:20]!r}; expected its words in order, nothing added or left out"
+                )
+        words = [word for segment in segments for word in segment]
+        ids, word_lengths = self.tokenizer.encode_sentence_ids(words)
+        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(word_lengths)])
+        starts = np.zeros(len(ids), np.bool_)
+        starts[ends[:-1][word_lengths > 0]] = True
+        last_words = np.cumsum([0, *map(len, segments)])
+        return ids, np.diff(ends[last_words]), starts
+
+
+def load_segmenter(name: str) -> Segmenter:
+    """The callable that `MODULE:FUNCTION` names, as `jieba:lcut`.
+
+    Raises:
+        ConfigError: there is no such module or function.
+    """
+    module_name, _, function_name = name.partition(":")
+    try:
+        function = getattr(importlib.import_module(module_name), function_name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError(
+            f"no segmenter {name!r} ({error}); expected MODULE:FUNCTION that Python can import, "
+            "as jieba:lcut"
+        ) from error
+    if not callable(function):
+        raise ConfigError(f"{name!r} is no function; expected text -> list of words")
+    segmenter: Segmenter = function
+    return segmenter
+
+
+@contextmanager
+def block_encoder(settings: EncoderSettings, workers: int) -> Iterator[EncodeBlocks]:
+    """Give a function that encodes blocks in order, in `workers` processes (1: in this one).
+
+    At most 2 * workers + 1 blocks are under way, whatever waits behind them.
+    """
+    if workers == 1:
+        encoder = Encoder(settings)
+        yield lambda blocks: map(encoder, blocks)
+        return
+    pool = ProcessPoolExecutor(
+        workers,
+        multiprocessing.get_context("spawn"),  # fork would copy the threads of torch and Rust
+        _start_worker,
+        (settings,),
+    )
+    try:
+        yield lambda blocks: _encode_in_order(pool, blocks, 2 * workers + 1)
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _encode_in_order(
+    pool: ProcessPoolExecutor, blocks: Iterator[list[str]], under_way: int
+) -> Iterator[EncodedBlock]:
+    waiting: deque[Future[EncodedBlock]] = deque()
+    try:
+        for block in blocks:
+            waiting.append(pool.submit(_encode, block))
+            if len(waiting) >= under_way:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    except BrokenProcessPool as error:
+        raise BertwrightError(
+            "a worker died, most likely for want of memory; run the command again with fewer "
+            "--workers, it goes on behind the last finished shard"
+        ) from error
+
+
+_encoder: Encoder | None = None
+
+
+def _start_worker(settings: EncoderSettings) -> None:
+    """Make the encoder of a worker process, and let it die with its parent, however that dies."""
+    global _encoder
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    threading.Thread(target=_die_with_parent, daemon=True).start()
+    _encoder = Encoder(settings)
+
+
+def _die_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+
+def _encode(block: list[str]) -> EncodedBlock:
+    if _encoder is None:
+        raise RuntimeError("the worker was not started by _start_worker")
+    return _encoder(block)
