@@ -1,0 +1,84 @@
+"""What reading a corpus met, in counts: shown, saved in manifests, asked by the data doctor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+
+EXAMPLES = 5
+"""How many places and lines are kept as examples."""
+
+
+@dataclass
+class CorpusReport:
+    """Counts of one reading; every count is of what was met, none is an estimate."""
+
+    files: int = 0
+    """Files (or `datasets` splits) opened."""
+    empty_files: int = 0
+    """Files without one character but white space."""
+    bytes: int = 0
+    """Bytes read, after decompression; of Parquet and `datasets`, bytes of the text as UTF-8."""
+    position: int = 0
+    """Bytes of the files on disk read so far, for progress bars beside `files.size_on_disk`."""
+    documents: int = 0
+    """Documents handed on."""
+    characters: int = 0
+    """Characters of these documents, before sentence splitting."""
+    longest_document: int = 0
+    """Characters of the longest of them."""
+    sentences: int = 0
+    """Sentences, counted by `split_document` where it was given this report."""
+    empty_documents: int = 0
+    """Rows without text, and documents of which cleaning left nothing."""
+    short_documents: int = 0
+    """Documents left out by `min_characters`."""
+    documents_cut: int = 0
+    """Cuts made in documents over the size limit (no blank lines in a huge file, one huge line)."""
+    sentences_cut: int = 0
+    """Cuts made in sentences over the size limit."""
+    files_of_one_document: int = 0
+    """Text files of over 1,000 lines in which no blank line separates documents."""
+    invalid_utf8: int = 0
+    """Malformed byte sequences, each replaced by U+FFFD."""
+    lone_surrogates: int = 0
+    """Surrogates without a partner (in JSON escapes), each replaced by U+FFFD."""
+    repaired_documents: int = 0
+    """Documents that unicode repair changed, counted by `split_document`."""
+    boilerplate_lines: int = 0
+    """Lines left out because they repeat across documents or look like menus."""
+    exact_duplicates: int = 0
+    """Documents left out because an equal one came before."""
+    near_duplicates: int = 0
+    """Documents left out because a nearly equal one came before."""
+    unicode_repair: str = ""
+    """What repaired the text: `nfc`, or `ftfy` with its version."""
+    invalid_places: list[str] = field(default_factory=list)
+    """The first places of malformed bytes, as `FILE, near byte N`."""
+    boilerplate_examples: list[str] = field(default_factory=list)
+    """The first lines left out as boilerplate."""
+
+    def as_dict(self) -> dict[str, int | str | list[str]]:
+        """Every field by its name, ready for JSON."""
+        return {
+            each.name: list(value) if isinstance(value, list) else value
+            for each in fields(self)
+            for value in [getattr(self, each.name)]
+        }
+
+    def add(self, other: CorpusReport) -> None:
+        """Take over the counts of another report, as of one that a worker filled."""
+        for each in fields(self):
+            mine, theirs = getattr(self, each.name), getattr(other, each.name)
+            if isinstance(mine, list):
+                setattr(self, each.name, (mine + theirs)[:EXAMPLES])
+            elif isinstance(mine, str):
+                setattr(self, each.name, mine or theirs)
+            elif each.name == "longest_document":
+                setattr(self, each.name, max(mine, theirs))
+            else:
+                setattr(self, each.name, mine + theirs)
+
+    def note(self, examples: list[str], example: str) -> None:
+        """Keep an example unless there are enough."""
+        if len(examples) < EXAMPLES:
+            examples.append(example)

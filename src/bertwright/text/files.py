@@ -1,0 +1,263 @@
+"""Finding the files of a corpus and opening them as plain bytes.
+
+Compression is told by the first bytes, not by the name, so that a misnamed file still opens; a file
+whose name promises compression and whose bytes hold none is refused. Cut or corrupt streams raise
+`DataError`, also where the library behind would end silently (zstandard).
+"""
+
+from __future__ import annotations
+
+import bz2
+import difflib
+import glob
+import gzip
+import io
+import lzma
+import os
+import sys
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from bertwright.errors import DataError, MissingExtra
+
+TEXT_SUFFIXES = (".txt", ".text")
+ROW_SUFFIXES = (".jsonl", ".csv", ".tsv", ".parquet")
+COMPRESSED_SUFFIXES = (".gz", ".xz", ".bz2", ".zst")
+BLOCK_BYTES = 1 << 20
+
+_MAGIC = {b"\x1f\x8b": ".gz", b"\xfd7zXZ\0": ".xz", b"BZh": ".bz2", b"\x28\xb5\x2f\xfd": ".zst"}
+_DATASET_MARKS = ("dataset_dict.json", "state.json")  # what datasets.save_to_disk leaves
+
+
+def format_of(path: Path) -> str:
+    """The suffix that tells the format (`.txt`, `.jsonl`, ...), compression left aside; "" if
+    unknown.
+    """
+    suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
+    if suffixes and suffixes[-1] in COMPRESSED_SUFFIXES:
+        suffixes.pop()
+    suffix = suffixes[-1] if suffixes else ""
+    return suffix if suffix in TEXT_SUFFIXES + ROW_SUFFIXES else ""
+
+
+def is_dataset_name(path: Path) -> bool:
+    """Whether it is `hf:NAME` and no file."""
+    return str(path).startswith("hf:")
+
+
+def is_dataset_folder(path: Path) -> bool:
+    """Whether `datasets.save_to_disk` wrote this folder."""
+    return any((path / mark).is_file() for mark in _DATASET_MARKS)
+
+
+def find_files(inputs: Sequence[str]) -> list[Path]:
+    """What there is to read, in a fixed order.
+
+    Args:
+        inputs: files, folders (searched to the bottom, files in sorted order, hidden ones left
+            out), globs (`**` too),
+            `-` for standard input, `hf:NAME[@CONFIG][:SPLIT]`, folders of `datasets.save_to_disk`.
+
+    Returns:
+        Paths; `-`, `hf:...` and `datasets` folders stand for themselves. A path that comes twice is
+        read once.
+
+    Raises:
+        DataError: nothing given, a file that is missing, of unknown format or unreadable, a glob or
+            folder without files.
+    """
+    if not inputs:
+        raise DataError("no corpus was given: name files, folders, globs, '-' or hf:NAME")
+    found: dict[Path, None] = {}
+    for given in inputs:
+        for path in _find(given):
+            found.setdefault(path)
+    return list(found)
+
+
+def _find(given: str) -> Iterable[Path]:
+    path = Path(given)
+    if given == "-" or given.startswith("hf:"):
+        return [path]
+    if path.is_dir():
+        return [path] if is_dataset_folder(path) else _in_folder(path)
+    if path.exists():
+        if not format_of(path):
+            raise DataError(
+                f"{given} has an unknown extension; known are {_known()}. "
+                "Rename it, or send it through standard input: bertwright ... - < FILE"
+            )
+        return [path]
+    if glob.has_magic(given):
+        matches = sorted(Path(match) for match in glob.glob(given, recursive=True))
+        files = [match for match in matches if match.is_file() and format_of(match)]
+        if not files:
+            raise DataError(
+                f"no file with a known extension matches {given} ({len(matches)} matches in all); "
+                f"known are {_known()}"
+            )
+        return files
+    raise DataError(f"no such file or folder: {given}{_nearest(path)}")
+
+
+def _in_folder(folder: Path) -> list[Path]:
+    files, others = [], set()
+    for where, names, leaves in os.walk(folder):
+        names[:] = sorted(name for name in names if not name.startswith("."))
+        for leaf in leaves:
+            if leaf.startswith("."):
+                continue
+            path = Path(where, leaf)
+            if format_of(path):
+                files.append(path)
+            else:
+                others.add(path.suffix or "no extension")
+    if not files:
+        seen = f"; it has {', '.join(sorted(others)[:8])}" if others else "; it is empty"
+        raise DataError(f"no file with a known extension ({_known()}) in {folder}{seen}")
+    return sorted(files)
+
+
+def _known() -> str:
+    return (
+        f"{' '.join(TEXT_SUFFIXES + ROW_SUFFIXES)}, each also with {' '.join(COMPRESSED_SUFFIXES)}"
+    )
+
+
+def _nearest(path: Path) -> str:
+    try:
+        names = os.listdir(path.parent)
+    except OSError:
+        return ""
+    near = difflib.get_close_matches(path.name, names, n=1)
+    return f"; did you mean {path.parent / near[0]}?" if near else ""
+
+
+def size_on_disk(paths: Iterable[Path]) -> int | None:
+    """Bytes of all files, or None where one has no size (standard input, `hf:`)."""
+    total = 0
+    for path in paths:
+        if not path.is_file():
+            return None
+        total += path.stat().st_size
+    return total
+
+
+class _Checked(io.RawIOBase):
+    """A stream whose decompressor's many errors become one `DataError`."""
+
+    def __init__(self, read: Callable[[int], bytes], close: Callable[[], None], name: str) -> None:
+        super().__init__()
+        self._read = read
+        self._close = close
+        self._name = name
+        self._bytes = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        try:
+            data = self._read(len(buffer))
+        except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+            raise DataError(
+                f"{self._name}: the compressed data are cut or corrupt after {self._bytes:,} good "
+                f"bytes ({error}); "
+                "get the file again"
+            ) from error
+        buffer[: len(data)] = data
+        self._bytes += len(data)
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._close()
+        super().close()
+
+
+class _Zstandard:
+    """Reads zstandard frames one after another and notices a missing end, which `stream_reader`
+    does not.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        try:
+            import zstandard
+        except ImportError as error:
+            raise MissingExtra("zst", "zstandard", "reading .zst files") from error
+        self._error: type[Exception] = zstandard.ZstdError
+        # 2**31: the window of `zstd --long=31`, the largest there is.
+        self._new = zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj
+        self._file = file
+        self._frame = self._new()
+        self._begun = False
+        self._ready = b""
+
+    def read(self, size: int) -> bytes:
+        while not self._ready:
+            # Small bites: 16 KiB of the best compressed text is some 100 MB, 1 MiB of it would be 6
+            # GB.
+            data = self._frame.unused_data if self._frame.eof else b""
+            data = data or self._file.read(1 << 14)
+            if not data:
+                if self._begun and not self._frame.eof:
+                    raise EOFError("the last frame has no end")
+                return b""
+            if self._frame.eof:
+                self._frame = self._new()
+            self._begun = True
+            try:
+                self._ready = self._frame.decompress(data)
+            except self._error as error:
+                raise OSError(str(error)) from error
+        out, self._ready = self._ready[:size], self._ready[size:]
+        return out
+
+
+def open_bytes(path: Path) -> BinaryIO:
+    """Open a file, or standard input for `-`, as a stream of its decompressed bytes.
+
+    Raises:
+        DataError: the file is missing or unreadable, or not compressed as its name says; reading
+            raises it where the data
+            are cut or corrupt.
+        MissingExtra: zstandard is not installed.
+    """
+    return open_with_position(path)[0]
+
+
+def open_with_position(path: Path) -> tuple[BinaryIO, Callable[[], int]]:
+    """Like `open_bytes`, with a function that tells how many bytes of the file on disk were
+    read.
+    """
+    name = "standard input" if str(path) == "-" else str(path)
+    try:
+        file = sys.stdin.buffer if str(path) == "-" else path.open("rb")
+        head = cast(io.BufferedReader, file).peek(6)[:6]
+    except OSError as error:
+        raise DataError(f"{name} cannot be read: {error.strerror or error}") from error
+    kind = next((suffix for magic, suffix in _MAGIC.items() if head.startswith(magic)), "")
+    promised = path.suffix.lower() in COMPRESSED_SUFFIXES
+    if promised and head and not kind:
+        file.close()
+        raise DataError(
+            f"{name} is named {path.suffix} but its first bytes are {head.hex(' ')}, which no "
+            f"known compression has; "
+            "rename it if it is not compressed, else get it again"
+        )
+    position = file.tell if file.seekable() else (lambda: 0)
+    if not kind:
+        return cast(BinaryIO, file), position
+    inner: gzip.GzipFile | lzma.LZMAFile | bz2.BZ2File | _Zstandard
+    if kind == ".gz":
+        inner = gzip.GzipFile(fileobj=file)
+    elif kind == ".xz":
+        inner = lzma.LZMAFile(file)  # noqa: SIM115 - closed by the reader of it
+    elif kind == ".bz2":
+        inner = bz2.BZ2File(file)
+    else:
+        inner = _Zstandard(cast(BinaryIO, file))
+    checked = _Checked(inner.read, file.close, name)
+    return io.BufferedReader(checked, BLOCK_BYTES), position

@@ -1,0 +1,230 @@
+"""Where sentences end, in Latin scripts and in Chinese and Japanese.
+
+One compiled pattern finds the candidates (a stop, what closes behind it, white space); cheap checks
+then look at the word before and the word after. There is nothing to train: the lists of
+abbreviations are short, and a word that often begins a sentence ("The", "He") breaks after an
+abbreviation that may also end one ("the U.S. The ..."): the orthographic heuristic of Kiss and
+Strunk, "Unsupervised Multilingual Sentence Boundary Detection" (2006), with fixed lists.
+
+A line break always ends a sentence. No character is lost but white space at the ends of sentences.
+Every pattern is possessive or bounded, so the time is linear in the text, whatever it holds.
+"""
+
+from __future__ import annotations
+
+import re
+
+_CLOSERS = "\"'”’»)\\]›"
+_CJK_STOPS = "。！？｡"
+_CJK_CLOSERS = "」』”’）】〕〗\"'"
+_NEVER_BEFORE = ",;:)&/%=+<>|"  # no sentence begins with one of these
+
+# A stop, up to 20 more stops and closing marks (`?!`, `..."`, `.)`), white space, and then nothing
+# that goes on.
+_LATIN = re.compile(
+    rf"[.!?…][.!?…{_CLOSERS}]{{0,20}}+(?:\[\d{{1,3}}\]){{0,5}}+\s++(?![a-z{_NEVER_BEFORE}])"
+)
+_LOWERCASE = re.compile(
+    rf"[.!?…][.!?…{_CLOSERS}]{{0,20}}+(?:\[\d{{1,3}}\]){{0,5}}+\s++(?![{_NEVER_BEFORE}])"
+)
+_MIXED = re.compile(
+    rf"[.!?…{_CJK_STOPS}][.!?…{_CJK_STOPS}{_CLOSERS}{_CJK_CLOSERS}]{{0,20}}+"
+    rf"(?:\[\d{{1,3}}\]){{0,5}}+\s*+"
+)
+_HAS_CJK = re.compile("[。！？｡\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
+_CJK_LETTER = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff“「『（《【]")
+_CJK_STOP = re.compile(f"[{_CJK_STOPS}]")
+_LONG_STOP = re.compile(r"[!?]{1,20}|…{2,20}|\.{6,20}")
+
+# After a closing quote the sentence goes on when somebody says it.
+_SAYS = (
+    "said|says|asked|cried|replied|answered|exclaimed|shouted|whispered|murmured|muttered|returned|added|thought|called"
+    "|repeated|continued|inquired|observed|remarked|demanded|wrote|laughed|sighed|gasped|screamed|yelled"
+)
+_REPORTED = re.compile(
+    rf"(?:(?:[A-Z][\w.’'-]{{0,20}}+|the|old|young|his|her)\s{{1,3}}){{1,4}}(?:{_SAYS})\b"
+)
+_REPORTED_CJK = re.compile(
+    r"[と]|って|という|的"
+    r"|[^，,。！？：、\s“「（《]{0,5}?(?:说|說|问道|問道|答道|喊道|叫道|笑道|说道|說道|喊|叫|问|問)"
+)
+_NEXT_WORD = re.compile(r"[\"'“‘«(\[¿¡„‚—–-]{0,4}+([^\W\d_][\w’']{0,30}+)(?!\.)")
+_NUMBER_NEXT = re.compile(r"[(\[#]?(?:\d|[IVXLC]{1,6}\b)")
+_DOTTED = re.compile(r"(?:[^\W\d_]{1,2}\.){1,6}[^\W\d_]{1,4}")  # U.S, e.g, z.B, Ph.D
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_TITLES = _words(
+    # Never end a sentence before a capital: a name follows.
+    """
+    mr mrs ms messrs dr drs prof gen col capt cpt cmdr lt sgt maj rev fr hon gov sen rep pres supt
+    insp adm brig cpl pvt mme mmes mlle mgr sra srta dra dna sig sigra dott ing hr frl mt ft vs v
+    cf viz i.e e.g z.b d.h u.a s.o vgl bzw sog p.ej nr núm
+    """
+)
+_AMBIGUOUS = _words(
+    # End a sentence only before a word that often begins one.
+    """
+    st ste inc ltd co corp bros jr sr etc al ed eds trans transl repr rev approx ca circa c b d r
+    n m est dept div univ assn ave av blvd rd bldg apt cie gmbh bd hrsg jh jhd str usw ff evtl ggf
+    geb gest mio mrd tel ext max min avg incl excl resp abbr orig illus lit esp sq cu oz lb lbs kg
+    km mi hrs yrs mins secs ind calif mass conn penn wash ariz colo fla tenn mich minn miss wis
+    ill okla neb nev tex pa va ky ga la md env éd ecc pag pág arch comp prov
+    """
+)
+_NUMBERED = _words(
+    # Do not end a sentence before a number: No. 5, Vol. II, Jan. 3.
+    """
+    no nos num vol vols pp p pg fig figs art arts sec secs ch chap chaps op eq eqs pt pts bk ser
+    par para tab cat col ex lev deut sam cor gen matt rom jan feb mar apr jun jul aug sep sept oct
+    nov dec c ca b d fl r s n
+    """
+)
+_STARTERS = _words(
+    """
+    the a in it he she they this that these those we you i but and as at on for after before when
+    while if there his her their its our my your however although though because since such some
+    many most all both each one what who why how where which no not so then thus to with by from
+    during under until upon also another other an despite today meanwhile moreover furthermore
+    later now here is are was were do does did
+    """
+)
+_MONTHS_AFTER_ORDINAL = _words(
+    """
+    januar jänner februar märz april mai juni juli august september oktober november dezember
+    jahrhundert jahrhunderts jh auflage januara februara
+    """
+)
+
+
+def split_sentences(text: str) -> list[str]:
+    """Cut a text into its sentences.
+
+    Args:
+        text: any string; a line break always ends a sentence.
+
+    Returns:
+        The sentences in order, without white space at their ends, none empty. Joined without white
+        space they are the text without white space.
+    """
+    sentences: list[str] = []
+    for line in text.split("\n"):
+        line = line.strip()
+        if not line:
+            continue
+        if line.isascii():
+            _split_latin(line, sentences)
+        elif _HAS_CJK.search(line):
+            _split_mixed(line, sentences)
+        else:
+            _split_latin(line, sentences)
+    return sentences
+
+
+def _split_latin(line: str, sentences: list[str]) -> None:
+    """Append the sentences of one line without Chinese or Japanese letters."""
+    begin = 0
+    # A text without one capital (chat, corpora in lower case) cannot show where a sentence begins.
+    pattern = _LOWERCASE if line.islower() else _LATIN
+    for match in pattern.finditer(line):
+        stop, after = match.span()
+        before = line[max(begin, stop - 5) : stop]
+        # Five lower-case letters are no abbreviation: the common case ends here.
+        plain = line[stop] == "." and len(before) == 5 and before.islower() and before.isalpha()
+        following = line[after : after + 1]
+        if following > "\x7f" and following.islower() and pattern is _LATIN:
+            continue
+        if not plain and not _ends(line, begin, stop, after):
+            continue
+        sentences.append(line[begin:after].rstrip())
+        begin = after
+    if begin < len(line):
+        sentences.append(line[begin:] if begin else line)
+
+
+def _split_mixed(line: str, sentences: list[str]) -> None:
+    """Append the sentences of one line with Chinese or Japanese in it."""
+    begin = 0
+    lowercase = line.islower()
+    for match in _MIXED.finditer(line):
+        stop, after = match.span()
+        if after >= len(line):
+            break
+        marks = match.group()
+        tail = marks.rstrip()
+        following = line[after]
+        if _CJK_STOP.search(tail):
+            ends = _ends_cjk(line, tail, after, following)
+        elif len(tail) < len(marks):
+            goes_on = following in _NEVER_BEFORE or (following.islower() and not lowercase)
+            ends = not goes_on and _ends(line, begin, stop, after)
+        else:  # "你好!他说": no space, so only where the script needs none
+            ends = bool(
+                _LONG_STOP.fullmatch(tail)
+                and _CJK_LETTER.match(following)
+                and stop > begin
+                and _CJK_LETTER.match(line[stop - 1])
+            )
+        if ends:
+            sentences.append(line[begin:after].rstrip())
+            begin = after
+    if begin < len(line):
+        sentences.append(line[begin:])
+
+
+def _ends_cjk(line: str, tail: str, after: int, following: str) -> bool:
+    """Whether a sentence ends before `after`, behind the marks `tail` that hold one of 。！？."""
+    if following in "，、；：,;:》〉…—～~":
+        return False
+    if tail[-1] in _CJK_CLOSERS:
+        if tail[-1] in "）)" and "。" not in tail:
+            return False  # （真的！） stands inside its sentence
+        return not _REPORTED_CJK.match(line, after)
+    return True
+
+
+def _ends(line: str, begin: int, stop: int, after: int) -> bool:
+    """Whether the sentence from `begin` ends with the marks at `stop`; the next is at `after`."""
+    if line[stop] != ".":
+        tail = line[stop:after].rstrip()
+        return not (tail[-1] in "\"'”’»" and _REPORTED.match(line, after))
+    if line.startswith("..", stop):
+        return True  # an ellipsis before a capital
+    word = line[max(begin, stop - 24) : stop].split()
+    if not word or stop == begin or line[stop - 1].isspace():
+        return True  # tokenised text: "he left . She"
+    last = word[-1].lstrip("\"'“‘«([¿¡„‚—–-*_")
+    lower = last.lower()
+    if last.isdigit():
+        return _ends_number(line, begin, stop, after, last)
+    if "-" in last or "–" in last or "—" in last:  # "Lt.-Col.", "Jean-J.", "and—Mr."
+        lower = re.split("[-–—]", lower)[-1]
+    if lower in _TITLES:
+        return False
+    if lower in _NUMBERED and _NUMBER_NEXT.match(line, after):
+        return False
+    single = len(lower) == 1 and lower.isalpha()
+    if single and lower.isascii() and line[after].isdigit() and last.islower():
+        return False
+    if single or lower in _AMBIGUOUS or ("." in last and _DOTTED.fullmatch(last)):
+        return _begins(line, after)
+    return True
+
+
+def _begins(line: str, after: int) -> bool:
+    """Whether the word at `after` is one that often begins a sentence."""
+    following = _NEXT_WORD.match(line, after)
+    return following is not None and following.group(1).lower() in _STARTERS
+
+
+def _ends_number(line: str, begin: int, stop: int, after: int, number: str) -> bool:
+    """Whether "12." ends a sentence: not as the mark of a list item, not as a German ordinal."""
+    if len(number) <= 3 and line[begin:stop].strip("([ ") == number:
+        return False
+    if len(number) <= 2:
+        following = _NEXT_WORD.match(line, after)
+        return following is None or following.group(1).lower() not in _MONTHS_AFTER_ORDINAL
+    return True
