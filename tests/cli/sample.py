@@ -24,6 +24,10 @@ class SampleOptimizer:
     """Decay weights."""
     betas: tuple[float, float] = (0.9, 0.999)
     """How fast the moments forget."""
+    name: str | None = "adamw"
+    """Which one."""
+    skip: tuple[int, ...] = ()
+    """Layers to leave out."""
 
     def __post_init__(self) -> None:
         if self.learning_rate <= 0:
@@ -44,6 +48,8 @@ class SampleConfig:
     """Go on where it stopped."""
     optimizer: SampleOptimizer = field(default_factory=SampleOptimizer)
     """The optimizer."""
+    second: SampleOptimizer | None = None
+    """Another one."""
 
 
 def train(

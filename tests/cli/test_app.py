@@ -15,6 +15,8 @@ import pytest
 
 import bertwright
 from bertwright.cli.app import VERBS, make_app, run
+from bertwright.config import values
+from tests.cli.sample import SampleConfig, SampleOptimizer
 
 SAMPLE = {
     "train": ("tests.cli.sample:train", "Train a sample."),
@@ -51,13 +53,7 @@ def resolved(outcome: Outcome) -> Any:
 
 
 def test_defaults(line: Callable[..., Outcome]) -> None:
-    assert resolved(line("train")) == {
-        "data": "",
-        "model": "bert-mini",
-        "steps": None,
-        "resume": False,
-        "optimizer": {"learning_rate": 1e-3, "decay": True, "betas": [0.9, 0.999]},
-    }
+    assert resolved(line("train")) == values.to_dict(SampleConfig())
 
 
 @pytest.mark.parametrize(
@@ -71,6 +67,8 @@ def test_defaults(line: Callable[..., Outcome]) -> None:
         (["--optimizer.no-decay"], "decay", False),
         (["--optimizer.decay=false"], "decay", False),
         (["--optimizer.decay=true"], "decay", True),
+        (["--optimizer.name", "none"], "name", None),
+        (["--optimizer.skip", "1", "--optimizer.skip=-2"], "skip", [1, -2]),
         (["--optimizer.betas", "0.8", "0.9"], "betas", [0.8, 0.9]),
     ],
 )
@@ -104,13 +102,28 @@ def test_the_command_line_goes_over_the_file(
         "[optimizer]\nlearning_rate = 2\nbetas = [0.1, 0.2]\n"
     )
     run_of = resolved(line(*verb.split(), "--optimizer.learning-rate=5", "--config", str(file)))
-    assert run_of == {
-        "data": "shards",
-        "model": "bert-base",
-        "steps": None,
-        "resume": False,
-        "optimizer": {"learning_rate": 5.0, "decay": True, "betas": [0.1, 0.2]},
-    }
+    optimizer = SampleOptimizer(learning_rate=5.0, betas=(0.1, 0.2))
+    expected = SampleConfig(data="shards", model="bert-base", optimizer=optimizer)
+    assert run_of == values.to_dict(expected)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        SampleConfig(),
+        SampleConfig(
+            data="none of it",
+            optimizer=SampleOptimizer(1e-05, False, (-1.0, 0.5), None, (3, -4)),
+            second=SampleOptimizer(name='a "quoted" [name] = 東京'),
+        ),
+    ],
+)
+def test_a_saved_configuration_runs_again(
+    line: Callable[..., Outcome], tmp_path: Path, config: SampleConfig
+) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(values.to_toml(config), encoding="utf-8")
+    assert resolved(line("train", "--config", str(file))) == values.to_dict(config)
 
 
 @pytest.mark.parametrize(

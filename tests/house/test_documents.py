@@ -118,6 +118,13 @@ def test_readme_runs(tmp_path: Path, command_line: Callable[..., Any]) -> None:
         assert ran.returncode == 0, ran.stderr
 
 
+@pytest.mark.slow
+def test_quickstart_runs(tmp_path: Path, command_line: Callable[..., Any]) -> None:
+    done = command_line("quickstart", "--minutes", "0.3", cwd=tmp_path, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "runs" / "quickstart" / "report.html").stat().st_size > 10_000
+
+
 def test_links_lead_somewhere() -> None:
     for path in DOCUMENTS:
         for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text("utf-8")):

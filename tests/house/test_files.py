@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
+import importlib
 import re
+import tomllib
 from collections.abc import Iterator
 
 import pytest
 
 import bertwright
+from bertwright.config import values
 from tests.house.source import PACKAGE, ROOT, Module, modules
 
 LONGEST = 400
@@ -146,3 +150,37 @@ def _is_future(node: ast.AST) -> bool:
 
 def _is_dataclass(node: ast.ClassDef) -> bool:
     return any("dataclass" in ast.unparse(d) for d in node.decorator_list)
+
+
+def _config_classes() -> list[type]:
+    found: list[type] = []
+    for name in ALL:
+        if modules()[name].part == "config":
+            module = importlib.import_module(name)
+            found.extend(
+                value
+                for value in vars(module).values()
+                if isinstance(value, type)
+                and dataclasses.is_dataclass(value)
+                and value.__module__ == name
+            )
+    return found
+
+
+@pytest.mark.parametrize("cls", _config_classes())
+def test_sections_start_from_their_own_defaults(cls: type) -> None:
+    # one key of a section given on the command line makes the section anew, from its class
+    for field in dataclasses.fields(cls):
+        if field.default_factory is not dataclasses.MISSING:
+            default = field.default_factory()
+            if dataclasses.is_dataclass(default):
+                assert default == type(default)(), f"{cls.__name__}.{field.name}"
+
+
+@pytest.mark.parametrize("cls", _config_classes())
+def test_defaults_survive_toml(cls: type) -> None:
+    try:
+        default = cls()
+    except TypeError:
+        pytest.skip(f"{cls.__name__} has keys without a default")
+    assert values.from_dict(cls, tomllib.loads(values.to_toml(default))) == default

@@ -49,7 +49,7 @@ import threading
 from collections.abc import Callable, Sequence
 from inspect import BoundArguments
 from types import FrameType
-from typing import Any
+from typing import Any, get_args
 
 from cyclopts import (
     App,
@@ -108,7 +108,7 @@ def make_app(verbs: dict[str, tuple[str, str]] = VERBS) -> App:
         version_flags=["--version"],
         help_format="plaintext",  # "[MASK]" and "*" are words here, not markup
         default_parameter=Parameter(negative_iterable=(), negative_none=()),
-        config=values_of_file,
+        config=complete,
         suppress_keyboard_interrupt=False,
     )
     groups: dict[str, App] = {}
@@ -180,16 +180,27 @@ def explain(error: Exception) -> tuple[str, int]:
     )
 
 
-def values_of_file(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
-    """Put the values of `--config FILE.toml` below those of the command line.
+def complete(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
+    """Put the values of `--config FILE.toml` below those of the command line; read "none" as None.
 
-    cyclopts calls this between reading the command line and making the values. Keys and types are
-    judged here, strictly: a TOML text is no number, and a key that no option has is an error.
+    cyclopts calls this between reading the command line and making the values.
     """
     given = arguments.get("--config", default=None)
-    if given is None or not given.tokens:
-        return
-    path = given.tokens[-1].value
+    if given is not None and given.tokens:
+        _read_file(given.tokens[-1].value, app, commands, arguments)
+    for argument in arguments:
+        nothing = [token.value for token in argument.tokens if token.keyword] == ["none"]
+        if nothing and type(None) in get_args(argument.hint):
+            argument.tokens[0] = argument.tokens[0].evolve(value="", implicit_value=None)
+
+
+def _read_file(
+    path: str, app: App, commands: tuple[str, ...], arguments: ArgumentCollection
+) -> None:
+    """Judge the keys and types of a file, strictly, and give its values to cyclopts.
+
+    A TOML text is no number here, and a key that no option has is an error.
+    """
     hints = {_key(a.name): a.hint for a in arguments if a.parse and a.name != "--config"}
     mapping = values.read_toml(path)
     for key, value in values.flatten(mapping).items():

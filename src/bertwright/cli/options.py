@@ -14,7 +14,7 @@ ConfigFile = Annotated[
         help="TOML file with the keys below; the command line goes over it.",
     ),
 ]
-"""`config_file: ConfigFile = None`: `cli.values_of_file` reads it before the verb is called."""
+"""`config_file: ConfigFile = None`: `cli.app` has read it before the verb is called."""
 
 Json = Annotated[
     bool,
