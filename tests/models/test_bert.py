@@ -1,0 +1,123 @@
+"""BERT on packed sequences: what it gives, and that a vector knows its own sequence only."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from bertwright.config.bert import BertConfig
+from bertwright.models.bert import Bert
+from bertwright.models.encoder import Encoded
+from bertwright.nn.init import initialize
+from bertwright.nn.sequences import Sequences
+
+CONFIG = BertConfig(
+    vocab_size=53,
+    hidden_size=24,
+    num_hidden_layers=3,
+    num_attention_heads=4,
+    intermediate_size=40,
+    max_position_embeddings=17,
+)
+LENGTHS = [11, 7, 7, 4, 1]
+
+
+@pytest.fixture
+def bert() -> Bert:
+    model = Bert(CONFIG)
+    initialize(model, 0.2, torch.Generator().manual_seed(0))
+    return model.eval()
+
+
+def make_ids(lengths: list[int], seed: int = 1) -> tuple[Tensor, Tensor]:
+    chance = torch.Generator().manual_seed(seed)
+    ids = torch.randint(0, CONFIG.vocab_size, (sum(lengths),), generator=chance)
+    return ids, torch.randint(0, 2, ids.shape, generator=chance)
+
+
+def encode(bert: Bert, lengths: list[int], **options: object) -> Encoded:
+    ids, types = make_ids(lengths)
+    with torch.no_grad():
+        return bert(ids, types, Sequences(lengths), **options)
+
+
+def test_shapes(bert: Bert) -> None:
+    encoded = encode(bert, LENGTHS, keep_layers=True)
+    assert encoded.last.shape == (30, 24)
+    assert [tuple(layer.shape) for layer in encoded.layers] == [(30, 24)] * 4
+    assert encoded.layers[-1] is encoded.last
+    assert encoded.pooled is not None
+    assert encoded.pooled.shape == (5, 24)
+
+
+@pytest.mark.parametrize("top", [0, 1, 2, 3])
+def test_stops_at_the_highest_layer_asked_for(bert: Bert, top: int) -> None:
+    whole = encode(bert, LENGTHS, keep_layers=True)
+    part = encode(bert, LENGTHS, top=top, keep_layers=True)
+    assert len(part.layers) == top + 1
+    assert part.pooled is None
+    assert torch.equal(part.last, whole.layers[top])
+
+
+def test_layers_are_kept_only_if_asked_for(bert: Bert) -> None:
+    assert encode(bert, LENGTHS).layers == ()
+
+
+def test_a_vector_does_not_depend_on_its_batch(bert: Bert) -> None:
+    ids, types = make_ids(LENGTHS)
+    together = encode(bert, LENGTHS)
+    start = 0
+    for number, length in enumerate(LENGTHS):
+        rows = slice(start, start + length)
+        with torch.no_grad():
+            alone = bert(ids[rows], types[rows], Sequences([length]))
+        torch.testing.assert_close(alone.last, together.last[rows], rtol=0, atol=1e-6)
+        torch.testing.assert_close(alone.pooled[0], together.pooled[number], rtol=0, atol=1e-6)
+        start += length
+
+
+def test_the_order_of_sequences_does_not_matter(bert: Bert) -> None:
+    ids, types = make_ids(LENGTHS)
+    together = encode(bert, LENGTHS)
+    order = [3, 1, 4, 0, 2]
+    parts, kinds, vectors = (x.split(LENGTHS) for x in (ids, types, together.last))
+    with torch.no_grad():
+        other = bert(
+            torch.cat([parts[n] for n in order]),
+            torch.cat([kinds[n] for n in order]),
+            Sequences([LENGTHS[n] for n in order]),
+        )
+    expected = torch.cat([vectors[n] for n in order])
+    torch.testing.assert_close(other.last, expected, rtol=0, atol=1e-6)
+
+
+def test_segments_and_positions_matter(bert: Bert) -> None:
+    ids, types = make_ids([6])
+    sequences = Sequences([6])
+    with torch.no_grad():
+        one = bert(ids, types, sequences).last
+        other_segment = bert(ids, 1 - types, sequences).last
+        same_tokens = bert(ids[:1].repeat(6), types[:1].repeat(6), sequences).last
+    assert (one - other_segment).abs().max() > 1e-3
+    assert (same_tokens[0] - same_tokens[1]).abs().max() > 1e-3
+
+
+def test_too_long(bert: Bert) -> None:
+    with pytest.raises(
+        ValueError, match="a sequence has 18 tokens; this BERT has positions for 17"
+    ):
+        encode(bert, [4, 18])
+
+
+def test_dropout_acts_in_training_only(bert: Bert) -> None:
+    assert torch.equal(encode(bert, LENGTHS).last, encode(bert, LENGTHS).last)
+    bert.train()
+    assert not torch.equal(encode(bert, LENGTHS).last, encode(bert, LENGTHS).last)
+
+
+def test_bfloat16_is_near(bert: Bert) -> None:
+    exact = encode(bert, LENGTHS).last
+    with torch.autocast("cpu", torch.bfloat16):
+        low = encode(bert, LENGTHS).last
+    assert torch.nn.functional.cosine_similarity(exact, low.float()).min() > 0.99

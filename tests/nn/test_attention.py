@@ -1,0 +1,109 @@
+"""Attention over packed sequences: the formula, its gradient, its bounds, its dropout."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from bertwright.nn import attention
+from bertwright.nn.attention import SelfAttention, attend
+from bertwright.nn.sequences import Sequences
+
+HEADS, HEAD = 3, 5
+HIDDEN = HEADS * HEAD
+LENGTHS = [7, 4, 4, 4, 2, 1, 6]
+
+
+def by_formula(qkv: Tensor, heads: int, lengths: list[int]) -> Tensor:
+    """softmax(Q K^T / sqrt(D)) V, one sequence and one head at a time."""
+    rows = []
+    for part in qkv.split(lengths):
+        q, k, v = (x.unflatten(1, (heads, -1)) for x in part.chunk(3, dim=1))  # [T, A, D]
+        heads_out = []
+        for head in range(heads):
+            scores = q[:, head] @ k[:, head].T / math.sqrt(q.shape[-1])
+            heads_out.append(torch.softmax(scores, dim=1) @ v[:, head])
+        rows.append(torch.cat(heads_out, dim=1))
+    return torch.cat(rows)
+
+
+def make_qkv(lengths: list[int], dtype: torch.dtype = torch.float64) -> Tensor:
+    chance = torch.Generator().manual_seed(1)
+    return torch.randn(sum(lengths), 3 * HIDDEN, dtype=dtype, generator=chance)
+
+
+@pytest.mark.parametrize("lengths", [LENGTHS, [1], [9], [3, 3, 3]])
+def test_equals_the_formula(lengths: list[int]) -> None:
+    qkv = make_qkv(lengths)
+    ours = attend(qkv, HEADS, Sequences(lengths))
+    torch.testing.assert_close(ours, by_formula(qkv, HEADS, lengths), rtol=0, atol=1e-12)
+
+
+def test_gradient_equals_the_formulas() -> None:
+    ours, plain = make_qkv(LENGTHS).requires_grad_(), make_qkv(LENGTHS).requires_grad_()
+    upstream = torch.randn(sum(LENGTHS), HIDDEN, dtype=torch.float64)
+    attend(ours, HEADS, Sequences(LENGTHS)).backward(upstream)
+    by_formula(plain, HEADS, LENGTHS).backward(upstream)
+    torch.testing.assert_close(ours.grad, plain.grad, rtol=0, atol=1e-12)
+
+
+def test_gradcheck() -> None:
+    lengths = [3, 2, 2, 1]
+    sequences = Sequences(lengths)
+    qkv = torch.randn(8, 3 * 2 * 2, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x: attend(x, 2, sequences), (qkv,))
+
+
+def test_small_blocks_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    lengths = [6] * 5 + [3] * 4
+    whole, cut = make_qkv(lengths).requires_grad_(), make_qkv(lengths).requires_grad_()
+    attend(whole, HEADS, Sequences(lengths)).square().sum().backward()
+    monkeypatch.setattr(attention, "BLOCK", 2 * HEADS * 6 * 6)
+    attend(cut, HEADS, Sequences(lengths)).square().sum().backward()
+    torch.testing.assert_close(whole.grad, cut.grad, rtol=0, atol=1e-12)
+
+
+def test_nothing_attends_across_a_bound() -> None:
+    qkv = make_qkv(LENGTHS)
+    changed = qkv.clone()
+    changed[:7] += 1.0  # the first sequence
+    sequences = Sequences(LENGTHS)
+    before, after = attend(qkv, HEADS, sequences), attend(changed, HEADS, sequences)
+    assert torch.equal(before[7:], after[7:])
+    assert not torch.allclose(before[:7], after[:7])
+
+
+def test_dropped_probabilities_keep_their_mean() -> None:
+    lengths = [6, 4, 4]
+    sequences = Sequences(lengths)
+    qkv = make_qkv(lengths, torch.float32)
+    torch.manual_seed(0)
+    many = torch.stack([attend(qkv, HEADS, sequences, 0.3) for _ in range(500)])
+    exact = attend(qkv, HEADS, sequences)
+    error = many.std(0) / math.sqrt(500)
+    assert ((many.mean(0) - exact).abs() < 5.5 * error).all()
+    assert many.std(0).min() > 0
+
+
+def test_the_path_with_dropout_is_the_formula_when_nothing_falls() -> None:
+    qkv = make_qkv(LENGTHS)
+    almost = attend(qkv, HEADS, Sequences(LENGTHS), 1e-15)
+    torch.testing.assert_close(almost, by_formula(qkv, HEADS, LENGTHS), rtol=0, atol=1e-12)
+
+
+def test_dropout_rests_in_eval_mode() -> None:
+    layer = SelfAttention(HIDDEN, HEADS, dropout=0.5).eval()
+    x = torch.randn(sum(LENGTHS), HIDDEN)
+    sequences = Sequences(LENGTHS)
+    assert torch.equal(layer(x, sequences), layer(x, sequences))
+    layer.train()
+    assert not torch.equal(layer(x, sequences), layer(x, sequences))
+
+
+def test_no_gradient_keeps_nothing() -> None:
+    with torch.no_grad():
+        out = attend(make_qkv(LENGTHS), HEADS, Sequences(LENGTHS))
+    assert out.grad_fn is None

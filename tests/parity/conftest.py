@@ -1,0 +1,131 @@
+"""transformers' BERT with random weights, and ours with the same, read through a folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from bertwright.checkpoint.checkpoint import load_learner
+from bertwright.nn.sequences import Sequences
+from bertwright.objectives.objective import Learner
+
+os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+transformers = pytest.importorskip("transformers")
+
+# All different, so that a swapped axis cannot pass.
+SMALL = {
+    "vocab_size": 61,
+    "hidden_size": 24,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "intermediate_size": 40,
+    "max_position_embeddings": 19,
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
+}
+TINY = {
+    "vocab_size": 30522,
+    "hidden_size": 128,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 512,
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
+}
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """One batch in both shapes: end to end for us, padded for transformers."""
+
+    input_ids: Tensor
+    token_type_ids: Tensor
+    sequences: Sequences
+    masked_positions: Tensor
+    masked_labels: Tensor
+    next_sentence_labels: Tensor
+    padded: dict[str, Tensor]
+
+    def pack(self, x: Tensor) -> Tensor:
+        """`[B, T, ...]` -> `[N, ...]`"""
+        return torch.cat([x[b, :n] for b, n in enumerate(self.sequences.lengths)])
+
+
+@pytest.fixture
+def make_pair(tmp_path: Path) -> Callable[..., tuple[Any, Learner]]:
+    """Their `BertForPreTraining` and our learner, of one set of weights."""
+
+    def make(**settings: Any) -> tuple[Any, Learner]:
+        torch.manual_seed(7)
+        config = transformers.BertConfig(**{**SMALL, **settings})
+        config._attn_implementation = "eager"
+        theirs = transformers.BertForPreTraining(config)
+        if config.hidden_size < 100:
+            # Biases and norms start as 0 and 1 and would hide a mistake.
+            for parameter in theirs.parameters():
+                parameter.data.add_(torch.randn_like(parameter) * 0.15)
+        theirs.save_pretrained(tmp_path / "theirs")
+        return theirs, load_learner(tmp_path / "theirs")
+
+    return make
+
+
+def make_batch(vocab: int, lengths: list[int], share: float = 0.3) -> Labelled:
+    """Random ids (0 is the pad), random segment bounds, random labels."""
+    chance = torch.Generator().manual_seed(len(lengths))
+    longest = max(lengths)
+    shape = (len(lengths), longest)
+    attention = torch.zeros(shape, dtype=torch.long)
+    types = torch.zeros(shape, dtype=torch.long)
+    for row, length in enumerate(lengths):
+        attention[row, :length] = 1
+        types[row, length // 2 : length] = 1
+    ids = torch.randint(1, vocab, shape, generator=chance) * attention
+    chosen = (torch.rand(shape, generator=chance) < share) & (attention == 1)
+    chosen[:, 0] = True
+    wanted = torch.randint(1, vocab, shape, generator=chance)
+    labels = wanted.masked_fill(~chosen, -100)
+    follows = torch.randint(0, 2, (len(lengths),), generator=chance)
+    padded = {
+        "input_ids": ids,
+        "token_type_ids": types,
+        "attention_mask": attention,
+        "labels": labels,
+        "next_sentence_label": follows,
+    }
+    real = attention.bool()
+    positions = chosen[real].nonzero()[:, 0]
+    return Labelled(
+        ids[real],
+        types[real],
+        Sequences(lengths),
+        positions,
+        labels[real][positions],
+        follows,
+        padded,
+    )
+
+
+@pytest.fixture
+def batches() -> dict[str, Labelled]:
+    """Mixed lengths in any order, with equal ones side by side, and with none."""
+    return {
+        "mixed": make_batch(61, [17, 13, 13, 13, 9, 4, 9, 2]),
+        "full": make_batch(61, [19] * 5),
+        "one": make_batch(61, [11]),
+    }
+
+
+@pytest.fixture
+def tiny_batch() -> Labelled:
+    """A batch for the published vocabulary."""
+    return make_batch(30522, [128, 97, 97, 40, 7], share=0.15)

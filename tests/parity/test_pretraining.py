@@ -1,0 +1,212 @@
+"""Our BERT is transformers' BERT: logits, losses and every gradient within 1e-5 in float32."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bertwright.checkpoint.names import to_hugging_face
+from bertwright.nn.dropout import Dropout
+from bertwright.objectives.masked_lm import MaskedLM
+from bertwright.objectives.next_sentence import NextSentence
+from bertwright.objectives.objective import Learner
+
+from .conftest import TINY, Labelled
+
+TOLERANCE = 1e-5
+
+
+def near(ours: Tensor, theirs: Tensor, what: str) -> None:
+    """Within 1e-5, and of the same shape."""
+    assert ours.shape == theirs.shape, what
+    assert (ours - theirs).abs().max() <= TOLERANCE, what
+
+
+def logits(learner: Learner, batch: Labelled) -> tuple[Tensor, Tensor]:
+    """Of every token over the vocabulary, and of every pair."""
+    encoded = learner.encoder(batch.input_ids, batch.token_type_ids, batch.sequences)
+    masked_lm, next_sentence = learner.objectives["masked_lm"], learner.objectives["next_sentence"]
+    assert isinstance(masked_lm, MaskedLM)
+    assert isinstance(next_sentence, NextSentence)
+    return masked_lm.logits(encoded.last), next_sentence.logits(encoded.pooled)
+
+
+def check_gradients(theirs: Any, learner: Learner, batch: Labelled) -> None:
+    """Losses and all gradients of one step."""
+    theirs.zero_grad()
+    expected = theirs(**batch.padded)
+    expected.loss.backward()
+    losses = learner(batch)
+    total = sum(loss.total / loss.count for loss in losses.values())
+    near(total, expected.loss, "loss")
+    learner.zero_grad()
+    total.backward()
+    gradients = {name: p.grad for name, p in learner.named_parameters()}
+    assert all(gradient is not None for gradient in gradients.values())
+    ours = to_hugging_face(gradients, learner.encoder.config.num_hidden_layers)
+    their_gradients = {name: p.grad for name, p in theirs.named_parameters()}
+    assert set(ours) == set(their_gradients)
+    for name, gradient in ours.items():
+        near(gradient, their_gradients[name], name)
+        assert gradient.abs().max() > 0 or name.endswith("key.bias"), name
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("kind", ["mixed", "full", "one"])
+@pytest.mark.parametrize("activation", ["gelu", "gelu_new"])
+def test_small(
+    make_pair: Callable[..., tuple[Any, Learner]],
+    batches: dict[str, Labelled],
+    activation: str,
+    kind: str,
+    training: bool,
+) -> None:
+    theirs, learner = make_pair(hidden_act=activation)
+    theirs.train(training)
+    learner.train(training)
+    batch = batches[kind]
+    with torch.no_grad():
+        expected = theirs(**batch.padded)
+        token_logits, pair_logits = logits(learner, batch)
+    near(token_logits, batch.pack(expected.prediction_logits), "masked LM logits")
+    near(pair_logits, expected.seq_relationship_logits, "next-sentence logits")
+    losses = learner(batch)
+    labels = batch.padded["labels"]
+    masked = F.cross_entropy(expected.prediction_logits.flatten(0, 1), labels.flatten())
+    pairs = F.cross_entropy(expected.seq_relationship_logits, batch.next_sentence_labels)
+    near(losses["masked_lm"].total / losses["masked_lm"].count, masked, "masked LM loss")
+    near(losses["next_sentence"].total / losses["next_sentence"].count, pairs, "pair loss")
+    guesses = expected.prediction_logits.argmax(-1) == labels
+    assert losses["masked_lm"].correct == guesses.sum()
+    check_gradients(theirs, learner, batch)
+
+
+def test_the_two_gelus_differ(
+    make_pair: Callable[..., tuple[Any, Learner]], batches: dict[str, Labelled]
+) -> None:
+    _, one = make_pair(hidden_act="gelu")
+    _, other = make_pair(hidden_act="gelu_new")
+    difference = (logits(one, batches["mixed"])[0] - logits(other, batches["mixed"])[0]).abs()
+    assert difference.max() > 1e-4
+
+
+def test_bert_tiny(make_pair: Callable[..., tuple[Any, Learner]], tiny_batch: Labelled) -> None:
+    theirs, learner = make_pair(max_position_embeddings=512, **TINY)
+    theirs.train()
+    learner.train()
+    with torch.no_grad():
+        expected = theirs(**tiny_batch.padded)
+        token_logits, pair_logits = logits(learner, tiny_batch)
+    near(token_logits, tiny_batch.pack(expected.prediction_logits), "masked LM logits")
+    near(pair_logits, expected.seq_relationship_logits, "next-sentence logits")
+    check_gradients(theirs, learner, tiny_batch)
+
+
+class SharedMasks:
+    """Dropout in both models with one set of masks, drawn once for each place of the network.
+
+    A place is told by the order of calls: embeddings, then in every layer the attention
+    probabilities `[B, A, T, T]`, the attention's output and the feed-forward output `[B, T, H]`.
+    Ours are the same masks cut to each sequence's length.
+    """
+
+    def __init__(self, batch: Labelled, heads: int, hidden: int, layers: int, share: float) -> None:
+        chance = torch.Generator().manual_seed(3)
+        count, longest = batch.sequences.count, batch.sequences.longest
+        self.batch = batch
+        self.share = share
+
+        def draw(*shape: int) -> Tensor:
+            return (torch.rand(shape, generator=chance) >= share) / (1 - share)
+
+        self.hidden = [draw(count, longest, hidden) for _ in range(1 + 2 * layers)]
+        self.attention = [draw(count, heads, longest, longest) for _ in range(layers)]
+
+    def for_theirs(self) -> Callable[..., Tensor]:
+        """In place of `torch.nn.functional.dropout`."""
+        hidden, attention = iter(self.hidden), iter(self.attention)
+
+        def dropout(x: Tensor, p: float, training: bool = True, inplace: bool = False) -> Tensor:
+            assert training
+            assert not inplace
+            assert p == self.share
+            return x * next(attention if x.dim() == 4 else hidden)
+
+        return dropout
+
+    def for_ours(self) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
+        """In place of `functional.dropout`, and of `Dropout.forward`."""
+        hidden, attention = iter(self.hidden), self._groups()
+
+        def probabilities(x: Tensor, p: float) -> Tensor:
+            assert p == self.share
+            return x * next(attention).view_as(x)
+
+        def forward(module: Dropout, x: Tensor) -> Tensor:
+            assert module.share == self.share
+            assert module.training
+            return x * self.batch.pack(next(hidden))
+
+        return probabilities, forward
+
+    def _groups(self) -> Iterator[Tensor]:
+        for mask in self.attention:
+            first = 0
+            for group in self.batch.sequences.groups:
+                rows = mask[first : first + group.count, :, : group.length, : group.length]
+                first += group.count
+                yield rows.reshape(-1)
+
+
+def test_dropout_stands_where_theirs_stands(
+    make_pair: Callable[..., tuple[Any, Learner]],
+    batches: dict[str, Labelled],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    share = 0.25
+    settings = {"hidden_dropout_prob": share, "attention_probs_dropout_prob": share}
+    theirs, learner = make_pair(**settings)
+    theirs.train()
+    learner.train()
+    batch = batches["mixed"]
+    masks = SharedMasks(batch, heads=4, hidden=24, layers=3, share=share)
+    expected_loss = theirs.eval()(**batch.padded).loss
+    theirs.train()
+    monkeypatch.setattr(nn.functional, "dropout", masks.for_theirs())
+    expected = theirs(**batch.padded)
+    expected.loss.backward()
+    assert (expected.loss - expected_loss).abs() > 1e-3
+    probabilities, forward = masks.for_ours()
+    monkeypatch.setattr(nn.functional, "dropout", probabilities)
+    monkeypatch.setattr(Dropout, "forward", forward)
+    losses = learner(batch)
+    total = sum(loss.total / loss.count for loss in losses.values())
+    total.backward()
+    near(total, expected.loss, "loss")
+    ours = to_hugging_face({name: p.grad for name, p in learner.named_parameters()}, 3)
+    for name, parameter in theirs.named_parameters():
+        near(ours[name], parameter.grad, name)
+
+
+def test_dropout_scatters_around_the_loss_without(
+    make_pair: Callable[..., tuple[Any, Learner]], batches: dict[str, Labelled]
+) -> None:
+    """With real chance: differs every time, and by as much as theirs on average."""
+    theirs, learner = make_pair(hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1)
+    theirs.train()
+    learner.train()
+    batch = batches["mixed"]
+    torch.manual_seed(0)
+    with torch.no_grad():
+        ours = torch.stack(
+            [sum(x.total / x.count for x in learner(batch).values()) for _ in range(60)]
+        )
+        expected = torch.stack([theirs(**batch.padded).loss for _ in range(60)])
+    error = ((ours.var() + expected.var()) / 60).sqrt()
+    assert (ours.mean() - expected.mean()).abs() < 4 * error
+    assert 0.7 < ours.std() / expected.std() < 1.4
