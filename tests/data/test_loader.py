@@ -1,0 +1,149 @@
+"""Steps: every instance once, the same for any rank and any cut, without a history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from bertwright.config.instances import InstanceConfig
+from bertwright.data.batch import Batch
+from bertwright.data.loader import PretrainingData, to_tensors
+from bertwright.data.shards import Shards
+from bertwright.errors import ConfigError
+
+MakeShards = Callable[..., Shards]
+CONFIG = InstanceConfig(sequence_length=40)
+
+
+def make_data(shards: Shards, **options: object) -> PretrainingData:
+    options = {"instances": CONFIG, "seed": 3, "prefetch": False, **options}
+    return PretrainingData(shards, **options)  # type: ignore[arg-type]
+
+
+def by_position(batches: list[Batch]) -> dict[int, tuple[list[int], list[int], int]]:
+    """position -> (shown ids, places of predictions, label)."""
+    found = {}
+    for batch in batches:
+        assert batch.next_sentence_labels is not None
+        ends = np.cumsum(batch.lengths)
+        for row, position in enumerate(batch.positions.tolist()):
+            start, stop = int(ends[row] - batch.lengths[row]), int(ends[row])
+            places = batch.masked_positions
+            inside = places[(places >= start) & (places < stop)] - start
+            ids = batch.input_ids[start:stop].tolist()
+            label = int(batch.next_sentence_labels[row])
+            assert position not in found
+            found[position] = (ids, inside.tolist(), label)
+    return found
+
+
+def test_an_epoch_holds_every_instance_once(
+    make_shards: MakeShards, some_lengths: list[list[int]]
+) -> None:
+    data = make_data(make_shards(some_lengths))
+    steps = data.steps_in_epoch(0, 1000)
+    tokens = []
+    seen: list[int] = []
+    for step in range(steps):
+        batches = data.step(0, step, 1000, 400)
+        tokens.append(sum(batch.num_tokens for batch in batches))
+        assert max(batch.num_tokens for batch in batches) <= 400 + 2 * 40
+        seen.extend(position for batch in batches for position in batch.positions.tolist())
+    assert sorted(seen) == list(range(len(data.plan(0))))
+    assert sum(tokens) == data.tokens_in_epoch(0)
+    assert max(tokens) - min(tokens) <= 2 * 40
+    assert max(tokens) <= 1000 + 40
+
+
+def test_a_step_in_one_micro_batch_stays_one(
+    make_shards: MakeShards, some_lengths: list[list[int]]
+) -> None:
+    data = make_data(make_shards(some_lengths))
+    for step in range(data.steps_in_epoch(0, 1000)):
+        assert len(data.step(0, step, 1000, 1000)) == 1
+
+
+def test_ranks_and_micro_batches_change_nothing(
+    make_shards: MakeShards, some_lengths: list[list[int]]
+) -> None:
+    shards = make_shards(some_lengths)
+    alone = by_position(make_data(shards).step(1, 2, 2000, 4000))
+    shared = []
+    for rank in range(3):
+        mine = make_data(shards, rank=rank, world_size=3).step(1, 2, 2000, 300)
+        assert abs(sum(batch.num_tokens for batch in mine) - 2000 / 3) < 80
+        shared.extend(mine)
+    assert by_position(shared) == alone
+
+
+def test_any_step_is_reached_at_once(
+    make_shards: MakeShards, some_lengths: list[list[int]]
+) -> None:
+    shards = make_shards(some_lengths)
+    walked = make_data(shards, prefetch=True)
+    for step in range(5):
+        expected = walked.step(2, step, 1000, 500)
+    walked.close()
+    assert by_position(make_data(shards).step(2, 4, 1000, 500)) == by_position(expected)
+
+
+def test_prefetching_crosses_the_end_of_an_epoch(
+    make_shards: MakeShards, some_lengths: list[list[int]]
+) -> None:
+    shards = make_shards(some_lengths)
+    ahead, plain = make_data(shards, prefetch=True), make_data(shards)
+    last = plain.steps_in_epoch(0, 4000) - 1
+    for epoch, step in ((0, last), (1, 0), (1, 1), (0, 0)):
+        assert by_position(ahead.step(epoch, step, 4000, 4000)) == by_position(
+            plain.step(epoch, step, 4000, 4000)
+        )
+    ahead.close()
+
+
+def test_masks_are_new_every_epoch(make_shards: MakeShards, some_lengths: list[list[int]]) -> None:
+    data = make_data(make_shards(some_lengths))
+    assert by_position(data.step(0, 0, 1000, 1000)) != by_position(data.step(1, 0, 1000, 1000))
+
+
+def test_held_out_documents_are_apart_and_stay(
+    make_shards: MakeShards, some_lengths: list[list[int]]
+) -> None:
+    shards = make_shards(some_lengths)
+    train = make_data(shards, validation_share=0.2)
+    dev = make_data(shards, validation_share=0.2, split="dev", seed=99)
+    more = make_data(shards, validation_share=0.4, split="dev")
+    both = np.concatenate([train.documents, dev.documents])
+    assert sorted(both.tolist()) == list(range(60))
+    assert 0 < len(dev.documents) < 30
+    assert set(dev.documents.tolist()) < set(more.documents.tolist())
+
+
+def test_fewer_sequences_than_ranks(make_shards: MakeShards) -> None:
+    shards = make_shards([[5], [5]])
+    held = [make_data(shards, rank=rank, world_size=4).step(0, 0, 999, 999) for rank in range(4)]
+    assert [len(batches) for batches in held] == [1, 1, 0, 0]
+
+
+def test_tensors_are_the_same_numbers(
+    make_shards: MakeShards, some_lengths: list[list[int]]
+) -> None:
+    batch = make_data(make_shards(some_lengths)).step(0, 0, 500, 500)[0]
+    tensors = to_tensors(batch)
+    assert tensors.input_ids.dtype == torch.int64
+    assert tensors.input_ids.tolist() == batch.input_ids.tolist()
+    assert tensors.masked_labels.tolist() == batch.masked_labels.tolist()
+    assert tensors.next_sentence_labels is not None
+
+
+def test_messages(make_shards: MakeShards, some_lengths: list[list[int]], tmp_path: Path) -> None:
+    shards = make_shards(some_lengths)
+    with pytest.raises(ConfigError, match=r"micro_batch_tokens is 39; expected at least.*40"):
+        make_data(shards).step(0, 0, 500, 39)
+    with pytest.raises(ConfigError, match="rank is 2; expected 0 to 1"):
+        make_data(shards, rank=2, world_size=2)
+    with pytest.raises(IndexError, match="step 1000 of an epoch of"):
+        make_data(shards).step(0, 1000, 500, 500)

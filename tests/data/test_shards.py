@@ -1,0 +1,102 @@
+"""Reading shards: positions over all of them, and files that are not what they were."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bertwright.data.shards import Shards, open_shards, require_tokenizer, token_dtype
+from bertwright.errors import DataError, IntegrityError
+
+MakeShards = Callable[..., Shards]
+
+
+def test_many_shards_read_like_one(make_shards: MakeShards, some_lengths: list[list[int]]) -> None:
+    one = make_shards(some_lengths, "one", word_every=3)
+    many = make_shards(some_lengths, "many", word_every=3, shard_tokens=3000)
+    assert len(many.manifest["shards"]) > 5
+    assert many.num_documents == one.num_documents == 60
+    assert many.num_tokens == one.num_tokens == sum(map(sum, some_lengths))
+    assert np.array_equal(many.sentence_tokens, one.sentence_tokens)
+    assert np.array_equal(many.document_sentences, one.document_sentences)
+    assert np.array_equal(many.tokens(100, 15_000), one.tokens(100, 15_000))
+    places = np.random.default_rng(0).integers(0, one.num_tokens, 999)
+    assert np.array_equal(many.tokens_at(places), 5 + places % 92)
+    assert np.array_equal(many.word_starts_at(places), places % 3 == 0)
+    assert np.array_equal(one.word_starts(5, 50), np.arange(5, 50) % 3 == 0)
+
+
+def test_no_places_and_no_such_place(make_shards: MakeShards) -> None:
+    shards = make_shards([[4, 4]])
+    assert len(shards.tokens_at(np.zeros(0, np.int64))) == 0
+    with pytest.raises(IndexError, match="token 8 of 8"):
+        shards.tokens(0, 9)
+    with pytest.raises(IndexError, match="token -1 of 8"):
+        shards.tokens_at(np.array([-1]))
+
+
+def test_large_vocabularies_take_four_bytes(make_shards: MakeShards) -> None:
+    assert token_dtype(65_536).itemsize == 2
+    assert token_dtype(65_537).itemsize == 4
+    shards = make_shards([[50] * 2000], vocab_size=99_999)
+    assert shards.tokens(0, 100_000).max() == 99_998
+
+
+def damage(place: Path, at: int) -> None:
+    data = bytearray(place.read_bytes())
+    data[at] ^= 1
+    place.write_bytes(data)
+
+
+def test_a_cut_file_is_found_when_opening(make_shards: MakeShards) -> None:
+    folder = make_shards([[40, 40]]).folder
+    place = folder / "shard-00000.tokens"
+    place.write_bytes(place.read_bytes()[:100])
+    with pytest.raises(IntegrityError, match="has 100 bytes where 160 were written: it was cut"):
+        open_shards(folder)
+
+
+def test_a_flipped_bit_is_found_by_its_hash(make_shards: MakeShards) -> None:
+    folder = make_shards([[40, 40]]).folder
+    damage(folder / "shard-00000.tokens", 33)
+    open_shards(folder)
+    with pytest.raises(IntegrityError, match=r"shard-00000\.tokens.*SHA-256"):
+        open_shards(folder, verify="sha256")
+
+
+def test_bounds_that_contradict_the_tokens_are_found(make_shards: MakeShards) -> None:
+    for name in ("sentences", "documents"):
+        folder = make_shards([[40, 40], [3]], name).folder
+        damage(folder / f"shard-00000.{name}", -3)
+        with pytest.raises(IntegrityError, match="contradict each other"):
+            open_shards(folder)
+
+
+def test_a_missing_file_is_named(make_shards: MakeShards) -> None:
+    folder = make_shards([[4]]).folder
+    (folder / "shard-00000.words").unlink()
+    with pytest.raises(IntegrityError, match=r"shard-00000\.words is missing"):
+        open_shards(folder)
+
+
+def test_other_folders_are_refused(make_shards: MakeShards, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"no built corpus.*bertwright data build"):
+        open_shards(tmp_path)
+    manifest = tmp_path / "MANIFEST.json"
+    manifest.write_text("{")
+    with pytest.raises(IntegrityError, match="damaged"):
+        open_shards(tmp_path)
+    manifest.write_text(json.dumps({"format": "checkpoint", "files": {}}))
+    with pytest.raises(DataError, match="says format 'checkpoint'; expected"):
+        open_shards(tmp_path)
+
+
+def test_another_tokenizer_is_refused(make_shards: MakeShards) -> None:
+    shards = make_shards([[4]])
+    require_tokenizer(shards, "f" * 64, "the checkpoint x")
+    with pytest.raises(DataError, match=r"another tokenizer.*checkpoint x.*build the data again"):
+        require_tokenizer(shards, "0" * 64, "the checkpoint x")
