@@ -48,7 +48,7 @@ STANDARD_ONLY = {"errors", "progress", "atomic", "config"}
 KNOWN_BY_SIBLINGS = {
     "models": {"encoder"},  # the interface
     "objectives": {"objective"},  # the interface
-    "cli": {"app", "bars", "options", "output"},  # what every verb needs
+    "cli": {"app", "bars", "options", "output", "reading"},  # what every verb needs
     "checkpoint": None,  # formats build on one another
 }
 

@@ -42,28 +42,19 @@ Exit codes: 0 ok, 1 failed run, 2 usage or configuration, 3 missing extra, 4 bad
 from __future__ import annotations
 
 import os
-import re
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
-from inspect import BoundArguments
+from collections.abc import Sequence
 from types import FrameType
-from typing import Any, get_args
+from typing import Any
 
-from cyclopts import (
-    App,
-    ArgumentCollection,
-    CycloptsError,
-    Parameter,
-    UnknownCommandError,
-)
-from cyclopts.config import Dict
+from cyclopts import App, Parameter
 
 import bertwright
 from bertwright.cli.output import complain
-from bertwright.config import values
-from bertwright.errors import BertwrightError, ConfigError
+from bertwright.cli.reading import complete, read
+from bertwright.errors import BertwrightError
 
 VERBS: dict[str, tuple[str, str]] = {
     "quickstart": (
@@ -124,8 +115,7 @@ def make_app(verbs: dict[str, tuple[str, str]] = VERBS) -> App:
 def run(tokens: Sequence[str], verbs: dict[str, tuple[str, str]] = VERBS) -> int:
     """Run one command line and give its exit code; errors become one message on standard error."""
     end = tokens.index("--") if "--" in tokens else len(tokens)
-    words = [_dotted_negative(word) for word in tokens[:end] if word != "--debug"]
-    words.extend(tokens[end:])
+    words = [word for word in tokens[:end] if word != "--debug"] + list(tokens[end:])
     debug = len(words) != len(tokens) or os.environ.get("BERTWRIGHT_DEBUG", "") not in ("", "0")
     _end_cleanly_on_sigterm()
     try:
@@ -149,113 +139,18 @@ def run(tokens: Sequence[str], verbs: dict[str, tuple[str, str]] = VERBS) -> int
         return exit_code
 
 
-def read(app: App, words: Sequence[str]) -> tuple[Callable[..., Any], BoundArguments]:
-    """The function that a command line means, and its arguments, converted and judged.
-
-    Of several errors an unknown option is told first: it is often why another option is missing.
-    """
-    try:
-        verb, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
-    except (CycloptsError, ConfigError) as error:
-        if isinstance(error, UnknownCommandError):
-            raise ConfigError(_unknown_verb(error)) from error
-        if message := _unknown_option(app, words):
-            raise ConfigError(message) from error
-        if isinstance(error, CycloptsError):
-            raise ConfigError(str(error).strip()) from error
-        raise
-    return verb, bound
-
-
 def explain(error: Exception) -> tuple[str, int]:
     """What to say of an error, and the exit code it ends with."""
     if isinstance(error, BertwrightError):
         return str(error), error.exit_code
     if isinstance(error, OSError):
-        return str(error), BertwrightError.exit_code
+        where = f": {error.filename!r}" if error.filename else ""
+        return f"{error.strerror or error}{where}", BertwrightError.exit_code
     return (
         f"unexpected {type(error).__name__}: {error}\n"
         "This should have been caught earlier; --debug shows where it happened.",
         BertwrightError.exit_code,
     )
-
-
-def complete(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
-    """Put the values of `--config FILE.toml` below those of the command line; read "none" as None.
-
-    cyclopts calls this between reading the command line and making the values.
-    """
-    given = arguments.get("--config", default=None)
-    if given is not None and given.tokens:
-        _read_file(given.tokens[-1].value, app, commands, arguments)
-    for argument in arguments:
-        nothing = [token.value for token in argument.tokens if token.keyword] == ["none"]
-        if nothing and type(None) in get_args(argument.hint):
-            argument.tokens[0] = argument.tokens[0].evolve(value="", implicit_value=None)
-
-
-def _read_file(
-    path: str, app: App, commands: tuple[str, ...], arguments: ArgumentCollection
-) -> None:
-    """Judge the keys and types of a file, strictly, and give its values to cyclopts.
-
-    A TOML text is no number here, and a key that no option has is an error.
-    """
-    hints = {_key(a.name): a.hint for a in arguments if a.parse and a.name != "--config"}
-    mapping = values.read_toml(path)
-    for key, value in values.flatten(mapping).items():
-        if key not in hints:
-            raise values.unknown_key(key, hints, path)
-        values.convert(hints[key], value, key, path)
-    for command in reversed(commands):  # cyclopts' place of a command's keys in a file of many
-        mapping = {command: mapping}
-    Dict(mapping, source=path)(app, commands, arguments)
-
-
-def _key(option: str) -> str:
-    """`--optimizer.learning-rate` -> `optimizer.learning_rate`"""
-    return option.lstrip("-").partition("=")[0].replace("-", "_")
-
-
-def _dotted_negative(word: str) -> str:
-    """`--no-optimizer.decay` -> `--optimizer.no-decay`, the form that cyclopts knows."""
-    return re.sub(r"^--no-((?:\w+\.)+)", r"--\1no-", word)
-
-
-def _unknown_option(app: App, words: Sequence[str]) -> str | None:
-    """Name the first option that does not exist and the nearest that does; None where all exist."""
-    commands, apps, rest = app.parse_commands(words)
-    arguments = apps[-1].assemble_argument_collection()
-    keys = [_key(argument.name) for argument in arguments if argument.parse]
-    more = f"{' '.join(['bertwright', *commands])} --help lists what there is."
-    for word in rest[: rest.index("--") if "--" in rest else None]:
-        option = word.partition("=")[0]
-        if not re.match(r"-[-A-Za-z]", option) or _exists(option, arguments):
-            continue
-        if "." in option:
-            return f"{values.unknown_key(_key(option), keys)} {more}"
-        guess = values.nearest(_key(option), keys)
-        meant = f"; did you mean --{guess.replace('_', '-')}? " if guess else ". "
-        return f"unknown option {option}{meant}{more}"
-    return None
-
-
-def _exists(option: str, arguments: ArgumentCollection) -> bool:
-    """Whether one of the arguments goes by this name."""
-    try:
-        arguments.match(option)
-    except ValueError:
-        return False
-    return True
-
-
-def _unknown_verb(error: UnknownCommandError) -> str:
-    """Name the nearest verb of the group that was asked."""
-    asked = " ".join(["bertwright", *(error.command_chain or ())])
-    word = error.unused_tokens[0] if error.unused_tokens else ""
-    guess = values.nearest(word, [name for name in error.app or () if not name.startswith("-")])
-    meant = f"did you mean '{asked} {guess}'? " if guess else ""
-    return f"unknown verb '{word}'; {meant}{asked} --help lists what there is."
 
 
 def _end_cleanly_on_sigterm() -> None:
