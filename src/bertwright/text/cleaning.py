@@ -115,7 +115,7 @@ class RepeatedLines:
         self._owners = array("I", bytes(4 * slots))
         self._counts = array("B", bytes(slots))
 
-    def strip(self, text: str) -> tuple[str, list[str]]:
+    def leave_out(self, text: str) -> tuple[str, list[str]]:
         """A document without its boilerplate lines, and these lines."""
         out: list[str] = []
         kept: list[str] = []

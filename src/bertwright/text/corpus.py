@@ -2,7 +2,8 @@
 
 Two ways in: `read_documents` does everything in one stream; `read_blocks` hands out raw documents
 in blocks, in a fixed order, and `split_document`, which is pure and can be pickled, cuts each of
-them in any process. What depends on order (boilerplate that repeats, duplicates) is done by the reader.
+them in any process. What depends on order (boilerplate that repeats, duplicates) is done by the
+reader.
 
 Memory does not grow with the corpus: a block, a document of at most
 `documents.MAX_DOCUMENT_CHARACTERS`, and where duplicates are looked for what `duplicates` states.
@@ -223,7 +224,7 @@ class _Filter:
         """The document without boilerplate, or "" if it is left out."""
         report = self._report
         if self._repeated is not None:
-            text, lines = self._repeated.strip(text)
+            text, lines = self._repeated.leave_out(text)
             report.boilerplate_lines += len(lines)
             for line in lines:
                 report.note(report.boilerplate_examples, line[:100])

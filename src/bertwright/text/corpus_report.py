@@ -79,6 +79,6 @@ class CorpusReport:
                 setattr(self, each.name, mine + theirs)
 
     def note(self, examples: list[str], example: str) -> None:
-        """Keep an example unless there are enough."""
-        if len(examples) < EXAMPLES:
+        """Keep an example unless there are enough, or it is one already."""
+        if len(examples) < EXAMPLES and example not in examples:
             examples.append(example)

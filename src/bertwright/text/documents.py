@@ -164,6 +164,8 @@ def _end_of_text(text: str) -> int:
 
 
 def _shorten(space: str) -> str:
+    if len(space) <= 4096:
+        return space
     newlines = space.count("\n")
     return "\n" * min(newlines, 2) if newlines else space[:1]
 
