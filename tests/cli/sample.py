@@ -88,3 +88,15 @@ def fail(how: Annotated[str, Parameter(help="Which failure.")]) -> int | None:
         "bug": ZeroDivisionError("division by zero"),
     }
     raise failures[how]
+
+
+def wait(folder: Annotated[str, Parameter(help="Where to leave marks.")]) -> None:
+    """Wait for a signal, and tidy up when it comes."""
+    import time
+    from pathlib import Path
+
+    try:
+        print("ready", flush=True)
+        time.sleep(60)
+    finally:
+        (Path(folder) / "tidied").touch()

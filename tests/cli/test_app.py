@@ -272,3 +272,29 @@ def test_no_color(tmp_path: Path) -> None:
     )
     assert done.returncode == 2
     assert "\x1b[3" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "said"),
+    [(signal.SIGTERM, 143, "terminated"), (signal.SIGINT, 130, "interrupted")],
+)
+def test_signals_unwind(tmp_path: Path, number: signal.Signals, code: int, said: str) -> None:
+    program = (
+        "import sys; from bertwright.cli.app import run;"
+        "sys.exit(run(['wait', sys.argv[1]], {'wait': ('tests.cli.sample:wait', 'Wait.')}))"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path)],
+        cwd=Path(__file__).parents[2],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(number)
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == code
+    assert err == f"bertwright: {said}\n"
+    assert (tmp_path / "tidied").exists()
