@@ -19,6 +19,8 @@ CASES = [
     "It was vitamin C.| It helps.",
     "At 5 p.m. Monday it rained.| At 6 p.m.| The sun came.",
     "Apples, pears, etc. are fruit.| Apples, pears, etc.| They are sweet.",
+    "It holds fruit (pears, etc.).| Radiation hits DNA.| It is 700 ft. wide.",
+    "`Ah!´ said Mr. Toots, `Mrs. Chick.´| `Well!´ Mr. Toots cried.",
     "Use tools, e.g. Python, i.e. a language.| Good.",
     "“Who is there?” asked the boy.| “Nobody,” said I.",
     '"Stop!" Mr. Pickwick cried.| "Never!" he said.| "Why?"| Nobody knew.',
@@ -43,6 +45,7 @@ CASES = [
     "他走了……|她哭了。",
     "圆周率是3.14，不是3。|对。",
     "他用 Python 3.11 写的。| It works.| 很好。",
+    "他是 J. Smith 和S. V. Jadhav教授。|他（？－前165年）来了。",
     "A line\n|Another line\n\n|A third.",
 ]
 

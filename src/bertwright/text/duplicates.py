@@ -1,6 +1,7 @@
 """Documents that came before: exactly, or nearly.
 
-Exact: 8-byte hashes of the text, in one open table, 16 to 32 bytes a document. Two of a million documents share such a hash with a chance of 3e-8.
+Exact: 8-byte hashes of the text, in one open table, 16 to 32 bytes a document. Two of a million
+documents share such a hash with a chance of 3e-8.
 
 Near: MinHash with locality-sensitive bands (Broder 1997; Leskovec, Rajaraman and Ullman, "Mining of
 Massive Datasets", section 3.4). A document is the set of its shingles: five words in a row, or five

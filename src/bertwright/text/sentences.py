@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 
-_CLOSERS = "\"'”’»)\\]›"
+_CLOSERS = "\"'”’»)\\]›´"
 _CJK_STOPS = "。！？｡"
 _CJK_CLOSERS = "」』”’）】〕〗\"'"
 _NEVER_BEFORE = ",;:)&/%=+<>|"  # no sentence begins with one of these
@@ -48,7 +48,7 @@ _REPORTED_CJK = re.compile(
     r"[と]|って|という|的"
     r"|[^，,。！？：、\s“「（《]{0,5}?(?:说|說|问道|問道|答道|喊道|叫道|笑道|说道|說道|喊|叫|问|問)"
 )
-_NEXT_WORD = re.compile(r"[\"'“‘«(\[¿¡„‚—–-]{0,4}+([^\W\d_][\w’']{0,30}+)(?!\.)")
+_NEXT_WORD = re.compile(r"[\"'“‘«(\[¿¡„‚`—–-]{0,4}+([^\W\d_][\w’']{0,30}+)(?!\.)")
 _NUMBER_NEXT = re.compile(r"[(\[#]?(?:\d|[IVXLC]{1,6}\b)")
 _DOTTED = re.compile(r"(?:[^\W\d_]{1,2}\.){1,6}[^\W\d_]{1,4}")  # U.S, e.g, z.B, Ph.D
 
@@ -61,17 +61,17 @@ _TITLES = _words(
     # Never end a sentence before a capital: a name follows.
     """
     mr mrs ms messrs dr drs prof gen col capt cpt cmdr lt sgt maj rev fr hon gov sen rep pres supt
-    insp adm brig cpl pvt mme mmes mlle mgr sra srta dra dna sig sigra dott ing hr frl mt ft vs v
-    cf viz i.e e.g z.b d.h u.a s.o vgl bzw sog p.ej nr núm
+    insp adm brig cpl pvt mme mmes mlle mgr sra srta dra sig dott frl mt vs v cf viz i.e e.g z.b
+    d.h u.a s.o vgl bzw sog p.ej nr núm
     """
 )
 _AMBIGUOUS = _words(
     # End a sentence only before a word that often begins one.
     """
-    st ste inc ltd co corp bros jr sr etc al ed eds trans transl repr rev approx ca circa c b d r
-    n m est dept div univ assn ave av blvd rd bldg apt cie gmbh bd hrsg jh jhd str usw ff evtl ggf
-    geb gest mio mrd tel ext max min avg incl excl resp abbr orig illus lit esp sq cu oz lb lbs kg
-    km mi hrs yrs mins secs ind calif mass conn penn wash ariz colo fla tenn mich minn miss wis
+    hr ft st ste inc ltd co corp bros jr sr etc al ed eds trans transl repr rev approx ca circa c b
+    d r n m est dept div univ assn ave av blvd rd bldg apt cie gmbh bd hrsg jh jhd str usw ff evtl
+    ggf geb gest mio mrd tel ext max min avg incl excl resp abbr orig illus lit esp sq cu oz lb lbs
+    kg km mi hrs yrs mins secs ind calif mass conn penn wash ariz colo fla tenn mich minn miss wis
     ill okla neb nev tex pa va ky ga la md env éd ecc pag pág arch comp prov
     """
 )
@@ -177,7 +177,7 @@ def _split_mixed(line: str, sentences: list[str]) -> None:
 
 def _ends_cjk(line: str, tail: str, after: int, following: str) -> bool:
     """Whether a sentence ends before `after`, behind the marks `tail` that hold one of 。！？."""
-    if following in "，、；：,;:》〉…—～~":
+    if following in "，、；：,;:》〉…—～~－":
         return False
     if tail[-1] in _CJK_CLOSERS:
         if tail[-1] in "）)" and "。" not in tail:
@@ -190,13 +190,15 @@ def _ends(line: str, begin: int, stop: int, after: int) -> bool:
     """Whether the sentence from `begin` ends with the marks at `stop`; the next is at `after`."""
     if line[stop] != ".":
         tail = line[stop:after].rstrip()
-        return not (tail[-1] in "\"'”’»" and _REPORTED.match(line, after))
+        return not (tail[-1] in "\"'”’»´" and _REPORTED.match(line, after))
     if line.startswith("..", stop):
         return True  # an ellipsis before a capital
     word = line[max(begin, stop - 24) : stop].split()
     if not word or stop == begin or line[stop - 1].isspace():
         return True  # tokenised text: "he left . She"
-    last = word[-1].lstrip("\"'“‘«([¿¡„‚—–-*_")
+    last = word[-1].lstrip("\"'“‘«([¿¡„‚`—–-*_")
+    if not last.isascii():
+        last = _HAS_CJK.split(last)[-1]  # "他是J. Smith"
     lower = last.lower()
     if last.isdigit():
         return _ends_number(line, begin, stop, after, last)
@@ -210,7 +212,8 @@ def _ends(line: str, begin: int, stop: int, after: int) -> bool:
     if single and lower.isascii() and line[after].isdigit() and last.islower():
         return False
     if single or lower in _AMBIGUOUS or ("." in last and _DOTTED.fullmatch(last)):
-        return _begins(line, after)
+        closed = line.startswith(".)", stop) and line[after].isupper()  # "(pears, etc.) Then"
+        return closed or _begins(line, after)
     return True
 
 
