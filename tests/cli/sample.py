@@ -57,7 +57,10 @@ def train(
     config: Annotated[SampleConfig, EVERY_KEY] = SampleConfig(),
     config_file: ConfigFile = None,
 ) -> None:
-    """Train a sample."""
+    """Train a sample.
+
+    A second paragraph about [MASK].
+    """
     print(json_module.dumps(values.to_dict(config)))
 
 

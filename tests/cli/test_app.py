@@ -235,6 +235,8 @@ def test_help_explains_every_key(line: Callable[..., Outcome]) -> None:
     assert code == 0
     for text in ("--optimizer.learning-rate", "The highest learning rate.", "default: 0.001"):
         assert text in out
+    for text in ("Train a sample.", "A second paragraph about [MASK]."):
+        assert text in out
 
 
 @pytest.mark.parametrize("command", VERBS)

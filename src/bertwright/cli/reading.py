@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from inspect import BoundArguments
+from inspect import BoundArguments, getdoc, isfunction
 from typing import Any, get_args
 
 from cyclopts import (
@@ -33,6 +33,10 @@ def read(app: App, words: Sequence[str]) -> tuple[Callable[..., Any], BoundArgum
     end = words.index("--") if "--" in words else len(words)
     words = [*map(_dotted_negative, words[:end]), *words[end:]]
     try:
+        for part in app.parse_commands(words)[1]:
+            if isfunction(part.default_command):
+                # the list of verbs shows one line of it, its own help shows all
+                part.help = getdoc(part.default_command)
         verb, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
     except (CycloptsError, ConfigError) as error:
         if isinstance(error, UnknownCommandError):
