@@ -35,8 +35,9 @@ def read(app: App, words: Sequence[str]) -> tuple[Callable[..., Any], BoundArgum
     try:
         for part in app.parse_commands(words)[1]:
             if isfunction(part.default_command):
-                # the list of verbs shows one line of it, its own help shows all
-                part.help = getdoc(part.default_command)
+                # the list of verbs shows one line; the help of one shows all, as wide as it likes
+                text = getdoc(part.default_command) or ""
+                part.help = re.sub(r"(?<=\S)\n(?=\w)", " ", text)
         verb, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
     except (CycloptsError, ConfigError) as error:
         if isinstance(error, UnknownCommandError):
