@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +26,7 @@ import numpy.typing as npt
 import tokenizers
 
 from bertwright.errors import DataError
-from bertwright.text.chunks import cut_parts, is_plain
+from bertwright.text.chunks import cut_parts, drop_surrogates, is_plain
 from bertwright.text.tokenizer_files import (
     SPECIAL_TOKENS,
     CutRules,
@@ -37,7 +36,6 @@ from bertwright.text.tokenizer_files import (
     write_folder,
 )
 
-_SURROGATES = re.compile("[\ud800-\udfff]")
 _REMEMBERED = 1 << 18  # chunks; about 60 MB
 _LONGEST_REMEMBERED = 64  # characters
 
@@ -133,9 +131,9 @@ class Tokenizer:
     def encode(self, text: str, pair: str | None = None) -> Encoding:
         """Encode a text, or two, with the added tokens of the model."""
         if pair is None:
-            found = self._backend.encode(_whole(text))
+            found = self._backend.encode(drop_surrogates(text))
         else:
-            found = self._backend.encode(_whole(text), _whole(pair))
+            found = self._backend.encode(drop_surrogates(text), drop_surrogates(pair))
         return Encoding(found.ids, found.tokens, found.offsets, found.type_ids, found.word_ids)
 
     def encode_sentence_ids(
@@ -148,7 +146,7 @@ class Tokenizer:
         lengths = np.empty(len(texts), dtype=np.int64)
         if self._memo is None:
             encodings = self._raw().encode_batch_fast(
-                [_whole(text) for text in texts], add_special_tokens=False
+                [drop_surrogates(text) for text in texts], add_special_tokens=False
             )
             ids = [np.array(encoding.ids, dtype=np.uint32) for encoding in encodings]
             lengths[:] = [len(part) for part in ids]
@@ -165,6 +163,12 @@ class Tokenizer:
     def tokens_of(self, ids: Iterable[int]) -> list[str]:
         """The token of every id."""
         return [self._token_of[int(index)] for index in ids]
+
+    def normalized(self, text: str) -> str:
+        """What the rules make of `text` before it is cut into words."""
+        normalizer = self._backend.normalizer
+        text = drop_surrogates(text)
+        return text if normalizer is None else str(normalizer.normalize_str(text)).strip()
 
     def save(self, folder: str | Path) -> None:
         """Write `vocab.txt`, `tokenizer.json` and `tokenizer_config.json` into `folder`."""
@@ -238,7 +242,8 @@ class _Memo(dict[str, bytes]):
         if len(word) > self._longest:
             return [self._unk_id]
         rest = word.lower() if self._lowercase else word
-        vocab, prefix, ids = self._vocab, self._prefix, []
+        vocab, prefix = self._vocab, self._prefix
+        ids: list[int] = []
         while rest:
             stop = len(rest)
             while (index := vocab.get(rest[:stop])) is None:
@@ -253,7 +258,7 @@ class _Memo(dict[str, bytes]):
 
     def _cut_other(self, part: str) -> list[int]:
         """Anything else, by the library."""
-        found: list[int] = self._raw().encode(_whole(part), add_special_tokens=False).ids
+        found: list[int] = self._raw().encode(drop_surrogates(part), add_special_tokens=False).ids
         return found
 
 
@@ -271,11 +276,6 @@ def make_tokenizer(vocab: Sequence[str], rules: CutRules | None = None) -> Token
     """A WordPiece tokenizer over `vocab`, tokens in the order of their ids."""
     rules = rules or CutRules()
     return Tokenizer(make_backend(vocab, rules), huggingface_config(rules))
-
-
-def _whole(text: str) -> str:
-    """`text` with every lone surrogate replaced by U+FFFD, which BERT's cleaning drops."""
-    return _SURROGATES.sub("\ufffd", text)
 
 
 def _from_text(backend: str, config: dict[str, Any]) -> Tokenizer:

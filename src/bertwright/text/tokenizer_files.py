@@ -158,3 +158,13 @@ def _read_json(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise DataError(f"{path} holds {type(value).__name__}; expected a JSON object")
     return value
+
+
+def write_training(folder: Path, record: Mapping[str, Any]) -> None:
+    """Write `training.json`: from what and how a vocabulary was made, wall-clock times left out."""
+    timeless = {
+        name: {key: value for key, value in part.items() if not key.startswith("seconds")}
+        for name, part in record.items()
+    }
+    text = json.dumps(timeless, indent=2, ensure_ascii=False)
+    (folder / "training.json").write_text(text + "\n", encoding="utf-8")

@@ -1,0 +1,29 @@
+"""Byte pair encoding's choice of pieces: always the most frequent pair.
+
+Source: Sennrich, Haddow and Birch, "Neural Machine Translation of Rare Words with Subword Units"
+(ACL 2016), section 3.2, on characters. The pieces carry WordPiece's "##" and are cut by longest
+match first at run time like every other vocabulary here, so that one tokenizer runs them all and
+any BERT loads them; the order of the merges is not kept.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from bertwright.text.merges import Criterion, Floats, Integers
+
+
+def frequency(
+    pair: Integers, left: Integers, right: Integers, twins: npt.NDArray[np.bool_], total: int
+) -> Floats:
+    """The count of each pair."""
+    return pair.astype(np.float64)
+
+
+def least_count(score: float, total: int) -> float:
+    """The count below which no pair scores `score`."""
+    return score
+
+
+FREQUENCY = Criterion(score=frequency, bound=least_count)
