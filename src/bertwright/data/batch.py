@@ -42,10 +42,12 @@ class Batch:
 
     @property
     def num_sequences(self) -> int:
+        """B."""
         return len(self.lengths)
 
     @property
     def num_tokens(self) -> int:
+        """N."""
         return len(self.input_ids)
 
 

@@ -51,10 +51,12 @@ class Checkup:
 
     @property
     def errors(self) -> int:
+        """How many findings are errors."""
         return sum(finding.level == "error" for finding in self.findings)
 
     @property
     def warnings(self) -> int:
+        """How many findings are warnings."""
         return sum(finding.level == "warning" for finding in self.findings)
 
     def as_dict(self) -> dict[str, Any]:

@@ -56,26 +56,32 @@ class Shards:
 
     @property
     def num_documents(self) -> int:
+        """D."""
         return len(self.document_sentences) - 1
 
     @property
     def num_sentences(self) -> int:
+        """S."""
         return len(self.sentence_tokens) - 1
 
     @property
     def num_tokens(self) -> int:
+        """N."""
         return int(self.sentence_tokens[-1])
 
     @property
     def tokenizer_folder(self) -> Path:
+        """The copy of the tokenizer that cut the corpus."""
         return self.folder / "tokenizer"
 
     @property
     def tokenizer_fingerprint(self) -> str:
+        """What identifies that tokenizer."""
         return str(self.manifest["tokenizer"]["fingerprint"])
 
     @property
     def vocab_size(self) -> int:
+        """Entries of its vocabulary."""
         return int(self.manifest["tokenizer"]["vocab_size"])
 
     def tokens(self, start: int, stop: int) -> Int64s:
