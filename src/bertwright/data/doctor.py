@@ -29,6 +29,27 @@ Level = Literal["ok", "warning", "error"]
 PLANNED_TOKENS = 1 << 28
 SAMPLED_SEQUENCES = 4096
 
+# Counts of the corpus report that are worth a warning: what they count, what to do.
+_READING = (
+    (
+        "files_of_one_document",
+        "long files without a single blank line",
+        "separate documents by blank lines, or build with --documents line or file",
+    ),
+    (
+        "documents_cut",
+        "cuts in documents too large to hold",
+        "separate documents by blank lines, or build with --documents line",
+    ),
+    ("sentences_cut", "cuts in sentences too long to be any", "is this natural text?"),
+    (
+        "invalid_utf8",
+        "malformed byte sequences replaced",
+        "convert the files to UTF-8; the report in MANIFEST.json names the first places",
+    ),
+    ("lone_surrogates", "lone surrogates replaced", "repair the JSON that holds them"),
+)
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -169,8 +190,11 @@ def _check_corpus_report(checkup: Checkup, shards: Shards) -> None:
     counts = shards.manifest["counts"]
     report = shards.manifest.get("report", {})
     read, lost = int(counts.get("documents_read", 0)), int(counts.get("documents_lost", 0))
-    lost += int(report.get("empty_documents", 0))
-    read += int(report.get("empty_documents", 0))
+    # The reader found some empty before they came to be read: rows without text.
+    unread = int(report.get("empty_documents", 0)) - int(
+        counts.get("documents_without_sentences", 0)
+    )
+    read, lost = read + unread, lost + unread
     share = lost / read if read else 0.0
     checkup.note(
         _grade(share, 0.01, 0.5),
@@ -181,25 +205,9 @@ def _check_corpus_report(checkup: Checkup, shards: Shards) -> None:
     )
     checkup.statistics["counts"] = counts
     checkup.statistics["corpus_report"] = report
-    for name, level_of, message, advice in (
-        (
-            "files_of_one_document",
-            0,
-            "long files without a single blank line",
-            "separate documents by blank lines, or build with --documents line or file",
-        ),
-        ("documents_cut", 0, "cuts in documents too large to hold", "separate documents"),
-        ("sentences_cut", 0, "cuts in sentences too long to be any", "is this natural text?"),
-        (
-            "invalid_utf8",
-            0,
-            "malformed byte sequences replaced",
-            "convert the files to UTF-8 (the manifest names the first places)",
-        ),
-        ("lone_surrogates", 0, "lone surrogates replaced", "repair the JSON that holds them"),
-    ):
+    for name, message, advice in _READING:
         value = int(report.get(name, 0))
-        if value > level_of:
+        if value:
             checkup.note("warning", name, value, f"{value:,} {message}", advice)
 
 

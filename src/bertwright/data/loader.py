@@ -28,6 +28,7 @@ from bertwright.data.sentence_pairs import Plan, plan_epoch
 from bertwright.data.shards import Shards
 from bertwright.data.split import Split, split_documents
 from bertwright.errors import ConfigError, DataError
+from bertwright.nn.sequences import Sequences
 
 _Step = tuple[int, int, int, int]
 
@@ -168,11 +169,11 @@ def _cut(positions: Int64s, lengths: Int64s, micro_tokens: int, spare: int) -> l
 
 @dataclass(frozen=True)
 class TensorBatch:
-    """A `Batch` as tensors on a device; the same fields (int64)."""
+    """A `Batch` as tensors on a device (int64); its lengths as `Sequences`."""
 
     input_ids: torch.Tensor
     token_type_ids: torch.Tensor
-    lengths: torch.Tensor
+    sequences: Sequences
     masked_positions: torch.Tensor
     masked_labels: torch.Tensor
     next_sentence_labels: torch.Tensor | None
@@ -193,7 +194,7 @@ def to_tensors(batch: Batch, device: torch.device | str = "cpu") -> TensorBatch:
     return TensorBatch(
         input_ids=tensor(batch.input_ids),
         token_type_ids=tensor(batch.token_type_ids),
-        lengths=tensor(batch.lengths),
+        sequences=Sequences(batch.lengths.tolist(), device),
         masked_positions=tensor(batch.masked_positions),
         masked_labels=tensor(batch.masked_labels),
         next_sentence_labels=None if labels is None else tensor(labels),

@@ -1,0 +1,123 @@
+"""`bertwright data build` and `bertwright data check`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from bertwright.cli.bars import bar
+from bertwright.cli.options import EVERY_KEY, ConfigFile, Json, Overwrite
+from bertwright.cli.output import print_json, say
+from bertwright.config.corpus import CorpusConfig
+from bertwright.config.instances import InstanceConfig, MaskingConfig
+from bertwright.errors import DataError
+
+
+def build(
+    *inputs: Annotated[
+        str, Parameter(help="Files, folders, globs, - for standard input, hf:NAME.")
+    ],
+    tokenizer: Annotated[Path, Parameter(help="Folder of the tokenizer.")],
+    out: Annotated[Path, Parameter(help="The folder to write.")],
+    corpus: Annotated[CorpusConfig, EVERY_KEY] = CorpusConfig(),  # noqa: B008 - frozen
+    workers: Annotated[int, Parameter(help="Processes; 0: one for every core.")] = 0,
+    segmented: Annotated[
+        bool, Parameter(help="Words are set apart by spaces (Chinese, for whole-word masks).")
+    ] = False,
+    segmenter: Annotated[
+        str | None,
+        Parameter(help="MODULE:FUNCTION, text -> list of words, for whole-word masks: jieba:lcut."),
+    ] = None,
+    resume: Annotated[
+        bool, Parameter(help="Go on where an earlier build of the same was killed.")
+    ] = True,
+    overwrite: Overwrite = False,
+    json: Json = False,
+    config_file: ConfigFile = None,
+) -> None:
+    """Turn a corpus into shards to train from."""
+    import time
+
+    from bertwright.data.build import build_shards
+    from bertwright.data.encode import load_segmenter
+
+    start = time.monotonic()
+    with bar("Building", "bytes") as on_progress:
+        manifest = build_shards(
+            list(inputs),
+            out,
+            tokenizer,
+            corpus,
+            workers=workers,
+            segmented=segmented,
+            segmenter=None if segmenter is None else load_segmenter(segmenter),
+            overwrite=overwrite,
+            resume=resume,
+            on_progress=on_progress,
+            on_note=say,
+        )
+    seconds = time.monotonic() - start
+    counts, report = manifest["counts"], manifest["report"]
+    if json:
+        print_json({"out": out, "seconds": round(seconds, 3), "counts": counts, "report": report})
+        return
+    print(
+        f"{out}: {counts['documents']:,} documents, {counts['sentences']:,} sentences, "
+        f"{counts['tokens']:,} tokens from {report['bytes'] / 1e6:,.1f} MB in {seconds:.1f} s"
+    )
+    for line in _losses(counts, report):
+        print(f"  {line}")
+    print(f"Look for faults: bertwright data check {out}")
+
+
+def check(
+    folder: Annotated[Path, Parameter(help="What bertwright data build wrote.")],
+    *,
+    instances: Annotated[InstanceConfig, EVERY_KEY] = InstanceConfig(),  # noqa: B008 - frozen
+    masking: MaskingConfig = MaskingConfig(),  # noqa: B008 - frozen
+    seed: Annotated[int, Parameter(help="Seed of the instances that are looked at.")] = 0,
+    json: Json = False,
+    config_file: ConfigFile = None,
+) -> int:
+    """Examine shards: what is wrong and what to do. Errors end with exit code 4."""
+    from bertwright.data.doctor import check as examine
+
+    with bar("Checking", "tokens") as on_progress:
+        checkup = examine(folder, instances, masking, seed=seed, on_progress=on_progress)
+    if json:
+        print_json({"folder": folder, **checkup.as_dict()})
+    else:
+        for finding in checkup.findings:
+            print(f"{finding.level:<8} {finding.name}: {finding.message}")
+            if finding.advice:
+                print(f"{'':<8} -> {finding.advice}")
+        print("lengths of sequences, in tokens:")
+        for line in _histogram(checkup.statistics.get("length_histogram", {})):
+            print(f"  {line}")
+        print(f"{checkup.errors} errors, {checkup.warnings} warnings")
+    return DataError.exit_code if checkup.errors else 0
+
+
+def _losses(counts: dict[str, int], report: dict[str, Any]) -> list[str]:
+    """What was left out or repaired, a line each; nothing where nothing was."""
+    named = {
+        "documents were empty after cleaning": counts["documents_lost"],
+        "exact duplicates left out": report["exact_duplicates"],
+        "near duplicates left out": report["near_duplicates"],
+        "documents left out as too short": report["short_documents"],
+        "lines left out as boilerplate": report["boilerplate_lines"],
+        "malformed byte sequences replaced": report["invalid_utf8"],
+        "lone surrogates replaced": report["lone_surrogates"],
+    }
+    return [f"{count:,} {what}" for what, count in named.items() if count]
+
+
+def _histogram(bins: dict[str, int]) -> list[str]:
+    """A bar of text for each bin."""
+    total = max(1, sum(bins.values()))
+    return [
+        f"{name:>9} {count / total:6.1%} {'#' * round(40 * count / total)}".rstrip()
+        for name, count in bins.items()
+    ]

@@ -1,0 +1,313 @@
+"""Text to shards: what comes out, the same for any workers, after a kill, on a full disk."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bertwright.config.corpus import CorpusConfig
+from bertwright.data import shard_writer
+from bertwright.data.build import build_shards
+from bertwright.data.encode import EncoderSettings, block_encoder, load_segmenter
+from bertwright.data.shard_writer import ShardWriter
+from bertwright.data.shards import open_shards
+from bertwright.errors import BertwrightError, ConfigError, DataError
+from bertwright.text.tokenizer import load_tokenizer, make_tokenizer
+
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+LETTERS = "abcdefghijklmnopqrst"
+VOCABULARY = [*SPECIAL, *LETTERS, ".", ",", *(f"##{letter}" for letter in LETTERS)]
+CHINESE = list("我们喜欢北京很大他说好。")
+
+
+@pytest.fixture(scope="module")
+def tokenizer_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tokenizer")
+    make_tokenizer([*VOCABULARY, *CHINESE]).save(folder)
+    return folder
+
+
+def write_corpus(place: Path, documents: int = 40) -> Path:
+    chance = np.random.default_rng(0)
+    letters = np.array(list(LETTERS))
+    words = ["".join(chance.choice(letters, chance.integers(1, 6))) for _ in range(300)]
+    lines: list[str] = []
+    for _ in range(documents):
+        for _ in range(chance.integers(1, 9)):
+            lines.append(" ".join(chance.choice(words, chance.integers(2, 12))) + " .")
+        lines.append("")
+    place.write_text("\n".join(lines), encoding="utf-8")
+    return place
+
+
+def build(tmp_path: Path, tokenizer_folder: Path, name: str = "out", **options: Any) -> Path:
+    corpus = tmp_path / "corpus.txt"
+    if not corpus.exists():
+        write_corpus(corpus)
+    options = {"workers": 1, "block_characters": 500, "shard_tokens": 1500, **options}
+    build_shards([str(corpus)], tmp_path / name, tokenizer_folder, **options)
+    return tmp_path / name
+
+
+def hashes(folder: Path) -> dict[str, str]:
+    return {
+        str(place.relative_to(folder)): hashlib.sha256(place.read_bytes()).hexdigest()
+        for place in sorted(folder.rglob("*"))
+        if place.is_file()
+    }
+
+
+def test_shards_hold_the_ids_of_every_sentence(tmp_path: Path, tokenizer_folder: Path) -> None:
+    folder = build(tmp_path, tokenizer_folder, corpus=CorpusConfig(sentences="line"))
+    shards = open_shards(folder, verify="sha256")
+    tokenizer = load_tokenizer(tokenizer_folder)
+    text = (tmp_path / "corpus.txt").read_text(encoding="utf-8")
+    documents = [part.strip().split("\n") for part in text.split("\n\n") if part.strip()]
+    assert shards.num_documents == len(documents) == 40
+    assert len(shards.manifest["shards"]) > 2
+    sentence = 0
+    for number, document in enumerate(documents):
+        assert shards.document_sentences[number] == sentence
+        for line in document:
+            start, stop = (int(n) for n in shards.sentence_tokens[sentence : sentence + 2])
+            ids = tokenizer.encode(line).ids[1:-1]
+            assert shards.tokens(start, stop).tolist() == ids
+            starts = [not token.startswith("##") for token in tokenizer.tokens_of(ids)]
+            assert shards.word_starts(start, stop).tolist() == starts
+            sentence += 1
+    assert shards.manifest["counts"]["tokens"] == shards.num_tokens
+    assert shards.manifest["counts"]["documents_lost"] == 0
+    assert load_tokenizer(shards.tokenizer_folder).fingerprint == shards.tokenizer_fingerprint
+    assert sorted(place.name for place in tmp_path.iterdir()) == ["corpus.txt", "out"]
+
+
+def test_the_bytes_do_not_depend_on_the_workers(tmp_path: Path, tokenizer_folder: Path) -> None:
+    one = build(tmp_path, tokenizer_folder, "one", workers=1)
+    two = build(tmp_path, tokenizer_folder, "two", workers=2)
+    assert hashes(one) == hashes(two)
+
+
+def test_few_blocks_are_under_way(tokenizer_folder: Path) -> None:
+    settings = EncoderSettings(tokenizer_folder, CorpusConfig())
+    asked = 0
+
+    def blocks() -> Any:
+        nonlocal asked
+        for _ in range(30):
+            asked += 1
+            yield ["a b c.\n"]
+
+    with block_encoder(settings, 2) as encode:
+        done = 0
+        for block in encode(blocks()):
+            done += 1
+            assert asked - done <= 5
+            assert len(block.tokens) == 4
+    assert done == 30
+
+
+def interrupt_after(monkeypatch: pytest.MonkeyPatch, blocks: int, error: BaseException) -> None:
+    """Let the writer fail after some blocks."""
+    append = ShardWriter.append
+    left = blocks
+
+    def failing(self: ShardWriter, block: Any) -> bool:
+        nonlocal left
+        if left == 0:
+            raise error
+        left -= 1
+        return append(self, block)
+
+    monkeypatch.setattr(ShardWriter, "append", failing)
+
+
+def test_a_killed_build_goes_on(
+    tmp_path: Path, tokenizer_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = build(tmp_path, tokenizer_folder, "whole")
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, 8, KeyboardInterrupt())
+        with pytest.raises(KeyboardInterrupt):
+            build(tmp_path, tokenizer_folder, "out")
+    assert not (tmp_path / "out").exists()
+    finished = len(list((tmp_path / ".out.building").glob("*.tokens")))
+    assert finished > 0
+    appended = []
+    append = ShardWriter.append
+    monkeypatch.setattr(
+        ShardWriter, "append", lambda self, block: appended.append(1) or append(self, block)
+    )
+    notes: list[str] = []
+    out = build(tmp_path, tokenizer_folder, "out", on_note=notes.append)
+    assert hashes(out) == hashes(whole)
+    assert notes[0].startswith(f"going on behind {finished} finished shards (")
+    encoded_before = len(appended)
+    appended.clear()
+    build(tmp_path, tokenizer_folder, "again")
+    assert encoded_before < len(appended)
+
+
+@pytest.mark.parametrize(
+    ("change", "note"),
+    [
+        ({"corpus": CorpusConfig(min_characters=1)}, r"differs in corpus\.min_characters"),
+        ({"shard_tokens": 1600}, "differs in shard_tokens"),
+        ({"resume": False}, "was not asked for"),
+        ("damage", "shard-00000 of the unfinished build is damaged"),
+        ("journal", "journal of the unfinished build is damaged"),
+        ("corpus", "differs in inputs"),
+    ],
+)
+def test_says_why_it_starts_anew(
+    tmp_path: Path,
+    tokenizer_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    change: dict[str, Any] | str,
+    note: str,
+) -> None:
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, 8, KeyboardInterrupt())
+        with pytest.raises(KeyboardInterrupt):
+            build(tmp_path, tokenizer_folder)
+    partial = tmp_path / ".out.building"
+    if change == "damage":
+        (partial / "shard-00000.tokens").write_bytes(b"x")
+    elif change == "journal":
+        (partial / "journal.json").write_text("{")
+    elif change == "corpus":
+        write_corpus(tmp_path / "corpus.txt", 41)
+    notes: list[str] = []
+    options = change if isinstance(change, dict) else {}
+    out = build(tmp_path, tokenizer_folder, on_note=notes.append, **options)
+    assert len(notes) == 1
+    with pytest.raises(AssertionError, match=note):
+        raise AssertionError(notes[0])
+    assert notes[0].startswith("starting anew: ")
+    assert hashes(out) == hashes(build(tmp_path, tokenizer_folder, "fresh", **options))
+
+
+def test_a_full_disk_loses_nothing(
+    tmp_path: Path, tokenizer_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, 8, OSError(errno.ENOSPC, "No space left on device"))
+        with pytest.raises(BertwrightError, match="is full"):
+            build(tmp_path, tokenizer_folder)
+    partial = tmp_path / ".out.building"
+    journal = json.loads((partial / "journal.json").read_text())
+    left = sorted(place.name for place in partial.iterdir())
+    assert left == sorted(["journal.json", *(n for s in journal["shards"] for n in s["files"])])
+    notes: list[str] = []
+    build(tmp_path, tokenizer_folder, on_note=notes.append)
+    assert notes[0].startswith("going on behind")
+
+
+def test_a_full_disk_before_the_first_shard_leaves_nothing(
+    tmp_path: Path, tokenizer_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus = write_corpus(tmp_path / "corpus.txt")
+
+    def failing(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(shard_writer._OpenShard, "_write", failing)
+    with pytest.raises(BertwrightError, match="is full"):
+        build_shards([str(corpus)], tmp_path / "out", tokenizer_folder, workers=1)
+    assert [place.name for place in tmp_path.iterdir()] == ["corpus.txt"]
+
+
+def test_an_existing_folder_is_kept_or_replaced_whole(
+    tmp_path: Path, tokenizer_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = build(tmp_path, tokenizer_folder)
+    before = hashes(out)
+    with pytest.raises(ConfigError, match=r"out exists already.*--overwrite"):
+        build(tmp_path, tokenizer_folder)
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, 3, KeyboardInterrupt())
+        with pytest.raises(KeyboardInterrupt):
+            build(tmp_path, tokenizer_folder, overwrite=True)
+    assert hashes(out) == before
+    write_corpus(tmp_path / "corpus.txt", 5)
+    build(tmp_path, tokenizer_folder, overwrite=True)
+    assert open_shards(out).num_documents == 5
+
+
+def test_an_empty_corpus_is_an_error_and_leaves_nothing(
+    tmp_path: Path, tokenizer_folder: Path
+) -> None:
+    (tmp_path / "corpus.txt").write_text(" \n\n \n")
+    with pytest.raises(DataError):
+        build(tmp_path, tokenizer_folder)
+    (tmp_path / "corpus.txt").write_text("\u200e\u200e\n\n\u200e\n")
+    with pytest.raises(DataError, match=r"no documents with text.*2 documents read"):
+        build(tmp_path, tokenizer_folder)
+    assert [place.name for place in tmp_path.iterdir()] == ["corpus.txt"]
+
+
+def test_lost_documents_and_unknown_words_are_counted(
+    tmp_path: Path, tokenizer_folder: Path
+) -> None:
+    (tmp_path / "corpus.txt").write_text("a b.\n\n\u200e\n\nc Ω Ω\nd e\n", encoding="utf-8")
+    counts = open_shards(build(tmp_path, tokenizer_folder)).manifest["counts"]
+    assert counts["documents_read"] == 3
+    assert counts["documents"] == 2
+    assert counts["documents_lost"] == 1
+    assert counts["unknown_tokens"] == 2
+    assert counts["one_sentence_documents"] == 1
+
+
+def pairs_of_characters(text: str) -> Sequence[str]:
+    """A segmenter for tests."""
+    return [text[place : place + 2] for place in range(0, len(text), 2)]
+
+
+def word_lengths(folder: Path) -> list[int]:
+    shards = open_shards(folder)
+    starts = np.flatnonzero(shards.word_starts(0, shards.num_tokens))
+    return np.diff(starts, append=shards.num_tokens).tolist()
+
+
+def test_chinese_words_come_from_a_segmented_corpus(tmp_path: Path, tokenizer_folder: Path) -> None:
+    (tmp_path / "corpus.txt").write_text("我们 喜欢 北京 。\n他 说 很好 。\n", encoding="utf-8")
+    line = CorpusConfig(sentences="line")
+    segmented = build(tmp_path, tokenizer_folder, "segmented", corpus=line, segmented=True)
+    assert word_lengths(segmented) == [2, 2, 2, 1, 1, 1, 2, 1]
+    (tmp_path / "corpus.txt").write_text("我们喜欢北京。\n他说很好。\n", encoding="utf-8")
+    plain = build(tmp_path, tokenizer_folder, "plain", corpus=line)
+    assert word_lengths(plain) == [1] * 12
+    assert (plain / "shard-00000.tokens").read_bytes() == (
+        segmented / "shard-00000.tokens"
+    ).read_bytes()
+
+
+def test_chinese_words_come_from_a_callable(tmp_path: Path, tokenizer_folder: Path) -> None:
+    (tmp_path / "corpus.txt").write_text("我们喜欢北京。\n", encoding="utf-8")
+    out = build(tmp_path, tokenizer_folder, segmenter=pairs_of_characters)
+    assert word_lengths(out) == [2, 2, 2, 1]
+
+
+def test_a_segmenter_must_not_change_the_text(tmp_path: Path, tokenizer_folder: Path) -> None:
+    with pytest.raises(DataError, match=r"the segmenter changed the text: of .* it made"):
+        build(tmp_path, tokenizer_folder, segmenter=lambda text: [text, "x"])
+
+
+def test_segmenters_by_name() -> None:
+    assert load_segmenter("builtins:list")("ab") == ["a", "b"]
+    for name in ("builtins", "builtins:nothing", "no_such_module:f", ":f"):
+        with pytest.raises(ConfigError, match="expected MODULE:FUNCTION"):
+            load_segmenter(name)
+
+
+def test_options_that_exclude_each_other(tmp_path: Path, tokenizer_folder: Path) -> None:
+    with pytest.raises(ConfigError, match="exclude each other"):
+        build(tmp_path, tokenizer_folder, segmented=True, segmenter=pairs_of_characters)
+    with pytest.raises(ConfigError, match="workers is -1"):
+        build(tmp_path, tokenizer_folder, workers=-1)

@@ -1,0 +1,181 @@
+"""The doctor: a healthy corpus passes, each disease is found and named."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bertwright.config.corpus import CorpusConfig
+from bertwright.config.instances import InstanceConfig, MaskingConfig
+from bertwright.data.build import build_shards
+from bertwright.data.doctor import Checkup, Finding, check
+from bertwright.data.scan import scan_shards
+from bertwright.data.shards import Shards
+from bertwright.errors import DataError, IntegrityError
+from bertwright.text.tokenizer import make_tokenizer
+
+WORDS = [f"w{number}" for number in range(400)]
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+
+
+@pytest.fixture(scope="module")
+def tokenizer_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tokenizer")
+    make_tokenizer([*SPECIAL, *WORDS]).save(folder)
+    return folder
+
+
+def sentence(chance: np.random.Generator, words: int = 0) -> str:
+    return " ".join(chance.choice(WORDS, words or chance.integers(5, 25)))
+
+
+def examine(
+    tmp_path: Path, tokenizer_folder: Path, documents: list[list[str]], **options: Any
+) -> tuple[Checkup, dict[str, Finding]]:
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("\n\n".join("\n".join(lines) for lines in documents), encoding="utf-8")
+    out = tmp_path / "out"
+    lines = CorpusConfig(sentences="line")
+    build_shards([str(corpus)], out, tokenizer_folder, lines, workers=1, overwrite=True)
+    checkup = check(out, **options)
+    return checkup, {finding.name: finding for finding in checkup.findings}
+
+
+def healthy(documents: int = 60) -> list[list[str]]:
+    chance = np.random.default_rng(2)
+    return [[sentence(chance) for _ in range(25)] for _ in range(documents)]
+
+
+def test_a_healthy_corpus_has_no_errors(tmp_path: Path, tokenizer_folder: Path) -> None:
+    checkup, found = examine(tmp_path, tokenizer_folder, healthy())
+    assert checkup.errors == 0
+    assert [f.name for f in checkup.findings if f.level == "warning"] == ["size"]
+    assert abs(float(found["next_sentence_ratio"].value) - 0.5) < 0.1
+    assert abs(float(found["predicted"].value) - 0.15) < 0.01
+    assert abs(float(found["predicted_masked"].value) - 0.8) < 0.03
+    assert all(f.advice for f in checkup.findings if f.level != "ok")
+    assert sum(checkup.statistics["length_histogram"].values()) == found["instances"].value
+    json.dumps(checkup.as_dict(), allow_nan=False)
+
+
+def test_whole_words_and_other_objectives(tmp_path: Path, tokenizer_folder: Path) -> None:
+    checkup, found = examine(
+        tmp_path,
+        tokenizer_folder,
+        healthy(),
+        instances=InstanceConfig(objectives="mlm"),
+        masking=MaskingConfig(whole_word=True),
+    )
+    assert checkup.errors == 0
+    assert "next_sentence_ratio" not in found
+
+
+def test_missing_blank_lines(tmp_path: Path, tokenizer_folder: Path) -> None:
+    one = [[line for document in healthy() for line in document]]
+    _, found = examine(tmp_path, tokenizer_folder, one)
+    assert found["documents"].level == "error"
+    assert "no blank lines" in found["documents"].advice
+    assert found["files_of_one_document"].level == "warning"
+
+
+def test_one_sentence_documents(tmp_path: Path, tokenizer_folder: Path) -> None:
+    alone = [[line] for document in healthy(20) for line in document]
+    checkup, found = examine(tmp_path, tokenizer_folder, alone)
+    assert found["one_sentence_documents"].level == "error"
+    assert found["next_sentence_ratio"].level == "error"
+    assert found["next_sentence_ratio"].value == 1.0
+    assert found["mean_length"].level == "warning"
+    checkup, _ = examine(
+        tmp_path, tokenizer_folder, alone, instances=InstanceConfig(objectives="mlm")
+    )
+    assert checkup.errors == 0
+
+
+def test_duplicate_lines(tmp_path: Path, tokenizer_folder: Path) -> None:
+    documents = healthy()
+    for document in documents:
+        document[3] = document[10] = " ".join(WORDS[:12])
+    _, found = examine(tmp_path, tokenizer_folder, documents)
+    assert found["duplicate_sentences"].level == "warning"
+    assert "120 times): 'w0 w1 w2" in found["duplicate_sentences"].message
+    assert "--deduplicate" in found["duplicate_sentences"].advice
+
+
+def test_unknown_words(tmp_path: Path, tokenizer_folder: Path) -> None:
+    documents = [[line.replace("w1", "x") for line in lines] for lines in healthy()]
+    _, found = examine(tmp_path, tokenizer_folder, documents)
+    assert found["unknown_tokens"].level == "error"
+    assert "tokenizer train" in found["unknown_tokens"].advice
+
+
+def test_long_sentences_are_truncated(tmp_path: Path, tokenizer_folder: Path) -> None:
+    chance = np.random.default_rng(3)
+    documents = [[sentence(chance, 300) for _ in range(4)] for _ in range(20)]
+    _, found = examine(tmp_path, tokenizer_folder, documents)
+    assert found["truncated"].level == "error"
+    assert found["long_sentences"].level == "error"
+    assert "--sentences split" in found["long_sentences"].advice
+
+
+def test_lost_documents(tmp_path: Path, tokenizer_folder: Path) -> None:
+    _, found = examine(tmp_path, tokenizer_folder, [*healthy(), ["\u200e"], ["\u200e"]])
+    assert found["lost_documents"].value == 2
+    assert found["lost_documents"].level == "warning"
+
+
+def test_too_few_predictions(tmp_path: Path, tokenizer_folder: Path) -> None:
+    masking = MaskingConfig(max_predictions=5)
+    _, found = examine(tmp_path, tokenizer_folder, healthy(), masking=masking)
+    assert found["predicted"].level == "warning"
+    assert "--max-predictions" in found["predicted"].advice
+
+
+def test_the_tokenizer_of_another_corpus(tmp_path: Path, tokenizer_folder: Path) -> None:
+    from bertwright.atomic import write_manifest
+    from bertwright.data.shards import read_manifest
+
+    examine(tmp_path, tokenizer_folder, healthy(12))
+    out = tmp_path / "out"
+    make_tokenizer([*SPECIAL, *reversed(WORDS)]).save(out / "tokenizer")
+    write_manifest(out, read_manifest(out))
+    found = {finding.name: finding for finding in check(out).findings}
+    assert found["tokenizer"].level == "error"
+    assert "build the data again" in found["tokenizer"].advice
+
+
+def test_damage_and_emptiness_end_the_checkup(tmp_path: Path, tokenizer_folder: Path) -> None:
+    with pytest.raises(DataError, match="no built corpus"):
+        check(tmp_path)
+    examine(tmp_path, tokenizer_folder, healthy(12))
+    place = tmp_path / "out" / "shard-00000.tokens"
+    data = bytearray(place.read_bytes())
+    data[100] ^= 4
+    place.write_bytes(data)
+    with pytest.raises(IntegrityError, match="SHA-256"):
+        check(tmp_path / "out")
+
+
+def test_repeats_are_estimated_from_a_share(
+    make_shards: Callable[..., Shards], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bertwright.data.scan.MOST_KEPT", 100)
+    monkeypatch.setattr("bertwright.data.scan.CHUNK_TOKENS", 500)
+    # Ids count up modulo 92: sentences of 23 tokens repeat after four.
+    scan = scan_shards(make_shards([[23] * 10] * 100))
+    assert scan.sentences_compared == 1000
+    assert scan.repeated_share == 0.996
+    assert scan.most_repeated_times == 250
+    assert scan.id_counts.sum() == 23_000
+    lengths = [[23, 24] * 100] * 8
+    distinct = scan_shards(make_shards(lengths, "distinct", vocab_size=49_999))
+    assert distinct.sentences_compared == 1600
+    assert distinct.repeated_share < 0.25
+    assert distinct.most_repeated is None
+    twice = scan_shards(make_shards(lengths * 2, "twice", vocab_size=5 + 8 * 4700))
+    assert abs(twice.repeated_share - 0.5) < 0.12
+    assert twice.most_repeated_times == 2
