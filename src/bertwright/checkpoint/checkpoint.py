@@ -300,9 +300,10 @@ def _verify_what_is_read(folder: Path) -> None:
     if not manifest.is_file():
         return
     try:
-        files = json.loads(manifest.read_text(encoding="utf-8"))["files"]
-        for name in (huggingface.CONFIG, huggingface.WEIGHTS):
-            if name in files and sha256_file(folder / name) != files[name]["sha256"]:
+        files = dict(json.loads(manifest.read_text(encoding="utf-8"))["files"])
+        read = {huggingface.CONFIG, huggingface.WEIGHTS} & files.keys()
+        for name in sorted(read):
+            if sha256_file(folder / name) != files[name]["sha256"]:
                 raise IntegrityError(f"{folder / name} was changed after it was written")
     except (ValueError, KeyError, TypeError, OSError) as error:
         raise IntegrityError(f"{folder} does not fit its {MANIFEST} ({error})") from error

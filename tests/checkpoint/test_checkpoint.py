@@ -1,0 +1,195 @@
+"""Saving, loading and finding checkpoints."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from bertwright.atomic import atomic_folder, write_manifest
+from bertwright.checkpoint.checkpoint import (
+    find_checkpoint,
+    list_checkpoints,
+    load,
+    load_learner,
+    make_learner,
+    newest_verified,
+    save,
+    write_latest,
+)
+from bertwright.errors import BertwrightError, ConfigError, DataError, IntegrityError
+from bertwright.objectives.objective import Learner
+
+from .conftest import CONFIG, VOCABULARY, new_learner
+
+
+def test_what_is_in_a_folder(folder: Path) -> None:
+    files = {path.name for path in folder.iterdir()}
+    assert files >= {"config.json", "model.safetensors", "README.md", "vocab.txt", "tokenizer.json"}
+    assert (folder / "README.md").read_text() == "# A card\n"
+
+
+def test_bit_for_bit(folder: Path, learner: Learner) -> None:
+    loaded = load(folder)
+    assert loaded.config == CONFIG
+    assert loaded.folder == folder
+    state = learner.state_dict()
+    assert list(loaded.learner.state_dict()) == list(state)
+    assert all(torch.equal(v, state[n]) for n, v in loaded.learner.state_dict().items())
+
+
+def test_what_is_loaded_can_learn(folder: Path) -> None:
+    learner = load_learner(folder)
+    assert all(p.requires_grad and not p.is_meta for p in learner.parameters())
+    tied = learner.objectives["masked_lm"]._tied[0]
+    assert tied is learner.encoder.embeddings.token
+
+
+def test_extra_files_and_a_state_of_elsewhere(tmp_path: Path, learner: Learner) -> None:
+    state = {name: torch.zeros_like(value) for name, value in learner.state_dict().items()}
+    save(tmp_path, learner, None, "", {"a.json": "{}", "b.bin": b"\x00\xff"}, state)
+    assert (tmp_path / "a.json").read_text() == "{}"
+    assert (tmp_path / "b.bin").read_bytes() == b"\x00\xff"
+    assert load_learner(tmp_path).encoder.embeddings.token.weight.abs().max() == 0
+
+
+def test_the_pad_is_where_the_vocabulary_has_it(tmp_path: Path, learner: Learner) -> None:
+    (tmp_path / "vocab.txt").write_text("\n".join(reversed(VOCABULARY)))
+    (tmp_path / "out").mkdir()
+    save(tmp_path / "out", learner, tmp_path, "")
+    written = json.loads((tmp_path / "out" / "config.json").read_text())
+    assert written["pad_token_id"] == len(VOCABULARY) - 1
+
+
+def test_no_tokenizer_to_copy(tmp_path: Path, learner: Learner) -> None:
+    with pytest.raises(DataError, match=r"has neither tokenizer.json nor vocab.txt"):
+        save(tmp_path, learner, tmp_path, "")
+
+
+def test_only_a_bert_is_saved(tmp_path: Path) -> None:
+    with pytest.raises(BertwrightError, match="the encoder is a Linear; only a Bert"):
+        save(tmp_path, Learner(torch.nn.Linear(1, 1), {}), None, "")
+
+
+def test_one_head_of_two(folder: Path) -> None:
+    assert list(load_learner(folder, ["next_sentence"]).objectives) == ["next_sentence"]
+    assert list(load_learner(folder, []).objectives) == []
+
+
+def test_a_head_that_is_not_there(tmp_path: Path) -> None:
+    save(tmp_path, new_learner(("masked_lm",)), None, "")
+    with pytest.raises(DataError, match=r"has no next_sentence head \(it has: encoder, pooler, m"):
+        load_learner(tmp_path, ["masked_lm", "next_sentence"])
+
+
+def test_a_head_that_is_not_there_starts_by_the_generator(tmp_path: Path) -> None:
+    trained = new_learner(("masked_lm",))
+    save(tmp_path, trained, None, "")
+    wanted = ["masked_lm", "next_sentence"]
+    one = load_learner(tmp_path, wanted, torch.Generator().manual_seed(1))
+    same = load_learner(tmp_path, wanted, torch.Generator().manual_seed(1))
+    other = load_learner(tmp_path, wanted, torch.Generator().manual_seed(2))
+    name = "objectives.next_sentence.classifier.weight"
+    assert torch.equal(one.state_dict()[name], same.state_dict()[name])
+    assert not torch.equal(one.state_dict()[name], other.state_dict()[name])
+    assert one.objectives["next_sentence"].classifier.bias.abs().max() == 0
+    for key, value in trained.state_dict().items():
+        assert torch.equal(one.state_dict()[key], value)
+
+
+def test_a_norm_that_starts_is_one(tmp_path: Path) -> None:
+    save(tmp_path, new_learner(()), None, "")
+    learner = load_learner(tmp_path, ["masked_lm"], torch.Generator().manual_seed(1))
+    assert (learner.objectives["masked_lm"].norm.weight == 1).all()
+
+
+def test_another_dropout(folder: Path) -> None:
+    from dataclasses import replace
+
+    config = replace(CONFIG, hidden_dropout_prob=0.0)
+    learner = load_learner(folder, config=config)
+    assert learner.encoder.layers[0].dropout.share == 0
+    with pytest.raises(IntegrityError, match="has the shape"):
+        load_learner(folder, config=replace(CONFIG, max_position_embeddings=99))
+
+
+def test_no_such_objective() -> None:
+    with pytest.raises(ConfigError, match="no objective 'translation'; there are masked_lm, next"):
+        make_learner(CONFIG, ["translation"])
+
+
+@pytest.fixture
+def run(tmp_path: Path, learner: Learner, tokenizer_folder: Path) -> Path:
+    """A run with three checkpoints."""
+    run = tmp_path / "run"
+    for step in (9_000, 10_000, 200_000):
+        name = f"step-{step:05d}"
+        with atomic_folder(run / "checkpoints" / name) as partial:
+            save(partial, learner, tokenizer_folder, "")
+            write_manifest(partial, {"step": step})
+        write_latest(run, name)
+    return run
+
+
+def test_steps_are_numbers_not_words(run: Path) -> None:
+    (run / "checkpoints" / "step-x").mkdir()
+    (run / "checkpoints" / ".step-99.partial-1").mkdir()
+    names = [path.name for path in list_checkpoints(run)]
+    assert names == ["step-09000", "step-10000", "step-200000"]
+
+
+def test_paths_that_mean_a_run(run: Path) -> None:
+    newest = run / "checkpoints" / "step-200000"
+    assert (run / "checkpoints" / "latest").read_text() == "step-200000\n"
+    for path in (run, run / "checkpoints", run / "checkpoints" / "latest", newest):
+        assert find_checkpoint(path) == newest
+        assert find_checkpoint(str(path)) == newest
+    assert find_checkpoint(run / "checkpoints" / "step-09000").name == "step-09000"
+
+
+def test_a_damaged_checkpoint_is_passed_over(run: Path) -> None:
+    weights = run / "checkpoints" / "step-200000" / "model.safetensors"
+    data = bytearray(weights.read_bytes())
+    data[-3] ^= 1
+    weights.write_bytes(data)
+    (run / "checkpoints" / "step-10000" / "MANIFEST.json").unlink()
+    assert find_checkpoint(run / "checkpoints" / "latest").name == "step-09000"
+    (run / "checkpoints" / "step-09000" / "config.json").unlink()
+    with pytest.raises(IntegrityError, match=r"no whole checkpoint: .*SHA-256.*no MANIFEST.*missi"):
+        newest_verified(run)
+
+
+def test_a_flipped_bit_is_told(run: Path) -> None:
+    weights = run / "checkpoints" / "step-200000" / "model.safetensors"
+    data = bytearray(weights.read_bytes())
+    data[-3] ^= 1
+    weights.write_bytes(data)
+    with pytest.raises(IntegrityError, match=r"model.safetensors was changed after it was written"):
+        load(run / "checkpoints" / "step-200000")
+
+
+def test_a_checkpoint_without_the_trainers_files_loads(folder: Path) -> None:
+    (folder / "trainer.json").write_text("{}")
+    write_manifest(folder)
+    (folder / "trainer.json").unlink()
+    (folder / "README.md").write_text("edited")
+    assert load(folder).config == CONFIG
+
+
+def test_a_damaged_manifest(folder: Path) -> None:
+    (folder / "MANIFEST.json").write_text('{"files": [1]}')
+    with pytest.raises(IntegrityError, match="does not fit its MANIFEST"):
+        load(folder)
+
+
+def test_nothing_to_find(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"no folder .*nowhere: give the folder of a run"):
+        find_checkpoint(tmp_path / "nowhere")
+    with pytest.raises(DataError, match=r"holds neither config.json nor checkpoints/"):
+        find_checkpoint(tmp_path)
+    (tmp_path / "checkpoints").mkdir()
+    for path in (tmp_path, tmp_path / "checkpoints" / "latest"):
+        with pytest.raises(DataError, match="has no checkpoint yet"):
+            find_checkpoint(path)
