@@ -244,7 +244,7 @@ def test_every_verb_is_there_and_explains_its_options(command: str) -> None:
     app = make_app()
     for name in command.split():
         app = app[name]
-    arguments = app.assemble_argument_collection()
+    arguments = app.assemble_argument_collection(parse_docstring=True)
     unexplained = [a.name for a in arguments if a.show and a.parse and not a.parameter.help]
     assert unexplained == [], f"{command} says nothing of these options"
 
