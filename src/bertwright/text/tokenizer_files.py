@@ -91,9 +91,12 @@ def write_folder(folder: Path, backend: tokenizers.Tokenizer, config: Mapping[st
 
 def huggingface_config(rules: CutRules) -> dict[str, Any]:
     """The `tokenizer_config.json` of a vocabulary trained here."""
+    # transformers' BertTokenizerFast always cuts words at 100 characters, whatever the files say;
+    # the plain class takes tokenizer.json as it is.
+    published = rules.max_word_characters == 100
     return {
         **SPECIAL_TOKENS,
-        "tokenizer_class": "BertTokenizer",
+        "tokenizer_class": "BertTokenizer" if published else "PreTrainedTokenizerFast",
         "do_lower_case": rules.lowercase,
         "strip_accents": rules.strip_accents,
         "tokenize_chinese_chars": rules.chinese_characters,
