@@ -152,9 +152,7 @@ def test_rows_are_documents(tmp_path: Path, suffix: str, packed: bool) -> None:
     found, report = read(path)
     assert found == ROW_DOCUMENTS
     assert (report.documents, report.empty_documents, report.files) == (3, 1, 1)
-    with pytest.raises(
-        DataError, match=r"no column 'body'; it has 'id', 'text'.*--corpus.text-col"
-    ):
+    with pytest.raises(DataError, match=r"no column 'body'; it has 'id', 'text'.*--text-col"):
         read(path, replace(DEFAULT, text_column="body"))
     with pytest.raises(DataError, match=r"no column"):
         read(path, replace(DEFAULT, text_column="i"))
@@ -208,7 +206,7 @@ def test_invalid_utf8(tmp_path: Path) -> None:
     assert found[0][0] == "Good � text � here � and ���."
     assert report.invalid_utf8 == 6
     assert report.invalid_places == [f"{path}, byte 5", f"{path}, byte 143"]
-    with pytest.raises(DataError, match=r"a\.txt, byte 5: malformed UTF-8; .*--corpus.errors repl"):
+    with pytest.raises(DataError, match=r"a\.txt, byte 5: malformed UTF-8; .*--errors repl"):
         read(path, replace(DEFAULT, errors="refuse"))
 
 
@@ -233,7 +231,7 @@ def test_no_text(tmp_path: Path, data: bytes, message: str) -> None:
 
 def test_everything_left_out_says_why(tmp_path: Path) -> None:
     path = write(tmp_path, "a.txt", TEXT)
-    with pytest.raises(DataError, match=r"left out: 2 too short \(--corpus.min-characters\)"):
+    with pytest.raises(DataError, match=r"left out: 2 too short \(--min-characters\)"):
         read(path, replace(DEFAULT, min_characters=1000))
 
 

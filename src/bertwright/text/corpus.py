@@ -247,7 +247,7 @@ class _Filter:
 def _nothing(report: CorpusReport, inputs: int) -> str:
     left_out = {
         "without text": report.empty_documents,
-        "too short (--corpus.min-characters)": report.short_documents,
+        "too short (--min-characters)": report.short_documents,
         "duplicates": report.exact_duplicates + report.near_duplicates,
     }
     why = ", ".join(f"{count:,} {name}" for name, count in left_out.items() if count)

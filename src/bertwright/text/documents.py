@@ -95,7 +95,7 @@ def _replace(
     if config.errors == "refuse":
         raise DataError(
             f"{place}: malformed UTF-8; mend the file, or replace what is malformed with "
-            f"--corpus.errors replace"
+            f"--errors replace"
         )
     text, used = codecs.utf_8_decode(data, "replace", final)
     # A true U+FFFD in the file is no error: EF starts a sequence wherever it stands, so counting

@@ -70,8 +70,7 @@ def read_dataset(path: Path, config: CorpusConfig, report: CorpusReport) -> Iter
     if isinstance(rows, dict):
         if split not in rows:
             raise DataError(
-                f"{path} has no split {split!r}; it has {', '.join(rows)}. Choose one: "
-                "--corpus.split-name"
+                f"{path} has no split {split!r}; it has {', '.join(rows)}. Choose one: --split-name"
             )
         rows = rows[split]
     columns = rows.column_names
@@ -105,7 +104,7 @@ def _texts(
         if not isinstance(value, str):
             raise DataError(
                 f"{name}, row {number:,}: column {config.text_column!r} holds "
-                f"{type(value).__name__}; expected a string. Name another: --corpus.text-column"
+                f"{type(value).__name__}; expected a string. Name another: --text-column"
             )
         if not value or value.isspace():
             report.empty_documents += 1
@@ -130,7 +129,7 @@ def _without_surrogates(text: str, place: str, config: CorpusConfig, report: Cor
         if config.errors == "refuse":
             raise DataError(
                 f"{place}: a lone surrogate; mend the file, or replace what is malformed with "
-                "--corpus.errors replace"
+                "--errors replace"
             ) from None
     else:
         return text
@@ -241,5 +240,5 @@ def _check_column(column: str, there: list[str], name: str) -> None:
     if column not in there:
         raise DataError(
             f"{name} has no column {column!r}; it has {', '.join(map(repr, there[:20]))}. "
-            "Name one: --corpus.text-column NAME"
+            "Name one: --text-column NAME"
         )
