@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 from collections.abc import Callable
 
@@ -262,3 +263,20 @@ def test_long_documents_are_walked_in_parts(
     config = InstanceConfig(objectives="mlm", sequence_length=40)
     plan = plan_epoch(shards, every_document(shards), config, 0, 0)
     assert (covered(shards, plan) == 1).all()
+
+
+def test_plans_are_those_of_yesterday(make_shards: MakeShards) -> None:
+    """A resumed run draws its old instances; a change here is a new format of runs."""
+    shards = make_shards([[1 + (7 * d + 13 * s) % 59 for s in range(1 + d)] for d in range(30)])
+    found = {}
+    for objectives in ("mlm", "mlm+nsp", "mlm+sop"):
+        config = InstanceConfig(objectives=objectives, sequence_length=64)
+        plan = plan_epoch(shards, every_document(shards), config, 1, 2)
+        names = ("a_start", "a_stop", "b_start", "b_stop", "is_random", "lengths")
+        data = b"".join(getattr(plan, name).astype("<i8").tobytes() for name in names)
+        found[objectives] = hashlib.sha256(data).hexdigest()[:16]
+    assert found == {
+        "mlm": "81dc10e1dcb406e2",
+        "mlm+nsp": "2efc72606b04cc24",
+        "mlm+sop": "6779a06d2fd0e10f",
+    }

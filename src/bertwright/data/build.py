@@ -54,8 +54,9 @@ def build_shards(
 ) -> dict[str, Any]:
     """Encode a corpus into the folder `out`; return its manifest.
 
-    `workers` 0 means one for every core. `on_progress` counts bytes of the files; `on_note` is told
-    whether an earlier build goes on, or why it does not.
+    `workers` 0 means one for every core; with more than one, a script calls this under
+    `if __name__ == "__main__":`, because workers start by importing it. `on_progress` counts bytes
+    of the files; `on_note` is told whether an earlier build goes on, or why it does not.
 
     Raises:
         ConfigError: `out` holds something, or options contradict each other.
