@@ -21,7 +21,7 @@ def build(
     ],
     tokenizer: Annotated[Path, Parameter(help="Folder of the tokenizer.")],
     out: Annotated[Path, Parameter(help="The folder to write.")],
-    corpus: Annotated[CorpusConfig, EVERY_KEY] = CorpusConfig(),  # noqa: B008 - frozen
+    corpus: Annotated[CorpusConfig, EVERY_KEY] = CorpusConfig(),
     workers: Annotated[int, Parameter(help="Processes; 0: one for every core.")] = 0,
     segmented: Annotated[
         bool, Parameter(help="Words are set apart by spaces (Chinese, for whole-word masks).")
@@ -75,8 +75,8 @@ def build(
 def check(
     folder: Annotated[Path, Parameter(help="What bertwright data build wrote.")],
     *,
-    instances: Annotated[InstanceConfig, EVERY_KEY] = InstanceConfig(),  # noqa: B008 - frozen
-    masking: MaskingConfig = MaskingConfig(),  # noqa: B008 - frozen
+    instances: Annotated[InstanceConfig, EVERY_KEY] = InstanceConfig(),
+    masking: MaskingConfig = MaskingConfig(),
     seed: Annotated[int, Parameter(help="Seed of the instances that are looked at.")] = 0,
     json: Json = False,
     config_file: ConfigFile = None,
