@@ -100,6 +100,7 @@ def wait(folder: Annotated[str, Parameter(help="Where to leave marks.")]) -> Non
 
     try:
         print("ready", flush=True)
-        time.sleep(60)
+        for _ in range(600):
+            time.sleep(0.1)  # a signal just before one long sleep would wait for its end
     finally:
         (Path(folder) / "tidied").touch()

@@ -223,6 +223,14 @@ def test_after_two_dashes_everything_is_text(line: Callable[..., Outcome]) -> No
     assert json.loads(out)["corpus"] == ["--debug", "--no-a.b"]
 
 
+@pytest.mark.parametrize("words", ["- --out -", "--out - -", "--out=- -", "--out - -- -"])
+def test_a_hyphen_is_a_word(line: Callable[..., Outcome], words: str) -> None:
+    code, out, err = line("data", "build", *words.split())
+    assert (code, err) == (0, "")
+    assert json.loads(out) == {"corpus": ["-"], "out": "-", "workers": 1, "json": False}
+    assert "unexpected '-'. " in line("train", "-")[2]
+
+
 def test_a_json_verb_prints_one_object(line: Callable[..., Outcome]) -> None:
     code, out, err = line("data", "build", "a", "b", "--out", "o", "--json")
     assert (code, err) == (0, "")

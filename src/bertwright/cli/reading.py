@@ -24,6 +24,9 @@ from cyclopts.config import Dict
 from bertwright.config import values
 from bertwright.errors import ConfigError
 
+HYPHEN = "\0-"
+"""Stands for the word "-", standard input, while cyclopts would take it for an option."""
+
 
 def read(app: App, words: Sequence[str]) -> tuple[Callable[..., Any], BoundArguments]:
     """The function that a command line means, and its arguments, converted and judged.
@@ -32,6 +35,7 @@ def read(app: App, words: Sequence[str]) -> tuple[Callable[..., Any], BoundArgum
     """
     end = words.index("--") if "--" in words else len(words)
     words = [*map(_dotted_negative, words[:end]), *words[end:]]
+    words = [HYPHEN if word == "-" else word for word in words]
     try:
         for part in app.parse_commands(words)[1]:
             if isfunction(part.default_command):
@@ -53,8 +57,13 @@ def read(app: App, words: Sequence[str]) -> tuple[Callable[..., Any], BoundArgum
 def complete(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
     """Put the values of `--config FILE.toml` below those of the command line; read "none" as None.
 
-    cyclopts calls this between reading the command line and making the values.
+    "-" becomes itself again. cyclopts calls this when the command line is read, before any value
+    is made.
     """
+    for argument in arguments:
+        for place, token in enumerate(argument.tokens):
+            if token.value == HYPHEN:
+                argument.tokens[place] = token.evolve(value="-")
     given = arguments.get("--config", default=None)
     if given is not None and given.tokens:
         _read_file(given.tokens[-1].value, app, commands, arguments)
@@ -132,12 +141,13 @@ def _mistake(error: CycloptsError) -> str:
     """What to say of the other errors of cyclopts."""
     more = f"{_asked(error.command_chain)} --help lists what there is."
     if isinstance(error, UnusedCliTokensError):
-        return f"unexpected {' '.join(map(repr, error.unused_tokens or ()))}. {more}"
+        unused = [word.lstrip("\0") for word in error.unused_tokens or ()]
+        return f"unexpected {' '.join(map(repr, unused))}. {more}"
     argument = error.argument
     if type(error) is MissingArgumentError and argument is not None and not error.keyword:
         about = f" ({argument.parameter.help})" if argument.parameter.help else ""
         return f"missing {argument.name}{about}. {more}"
-    return str(error).strip()
+    return str(error).strip().replace(HYPHEN, "-")
 
 
 def _asked(commands: Sequence[str] | None) -> str:
