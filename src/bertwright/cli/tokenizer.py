@@ -19,8 +19,8 @@ from bertwright.errors import ConfigError
 def train(
     *corpus: Annotated[str, Parameter(help="Files, folders, globs, or - for standard input.")],
     out: Annotated[Path, Parameter(help="Folder to write the tokenizer to.")],
-    config: Annotated[TokenizerConfig, EVERY_KEY] = TokenizerConfig(),  # noqa: B008 frozen
-    reading: Annotated[CorpusConfig, EVERY_KEY] = CorpusConfig(),  # noqa: B008 frozen
+    config: Annotated[TokenizerConfig, EVERY_KEY] = TokenizerConfig(),
+    reading: Annotated[CorpusConfig, EVERY_KEY] = CorpusConfig(),
     overwrite: Overwrite = False,
     json: Json = False,
     config_file: ConfigFile = None,
