@@ -39,7 +39,8 @@ class Embeddings(nn.Module):
         x = self.norm(x + self.position(sequences.positions))
         if torch.is_autocast_enabled(x.device.type):
             x = x.to(torch.get_autocast_dtype(x.device.type))
-        return self.dropout(x)
+        dropped: Tensor = self.dropout(x)
+        return dropped
 
 
 class Pooler(nn.Module):
@@ -74,6 +75,12 @@ class Bert(nn.Module):
             for _ in range(config.num_hidden_layers)
         )
         self.pooler = Pooler(config.hidden_size)
+
+    def layer(self, number: int) -> TransformerLayer:
+        """A layer, from 0 at the bottom."""
+        layer = self.layers[number]
+        assert isinstance(layer, TransformerLayer)
+        return layer
 
     def forward(
         self,
@@ -110,3 +117,16 @@ class Bert(nn.Module):
             kept.append(x)
         pooled = self.pooler(x, sequences) if top is None else None
         return Encoded(sequences, x, tuple(kept) if keep_layers else (), pooled)
+
+
+def training_flops(config: BertConfig, lengths: list[int], masked: int) -> float:
+    """Floating-point operations of a forward and backward pass over a batch.
+
+    Counted are matrix products, two operations a multiply-add, the backward pass twice the forward
+    (Kaplan et al. 2020, section 2.1): the layers, attention over each sequence, and the masked
+    positions against the vocabulary.
+    """
+    hidden, layers = config.hidden_size, config.num_hidden_layers
+    layer = sum(lengths) * (4 * hidden**2 + 2 * hidden * config.intermediate_size)
+    attention = 2 * hidden * sum(length**2 for length in lengths)
+    return 6.0 * (layers * (layer + attention) + masked * (hidden**2 + hidden * config.vocab_size))

@@ -39,7 +39,9 @@ class SelfAttention(nn.Module):
     def forward(self, x: Tensor, sequences: Sequences) -> Tensor:
         """x `[N, H]` -> `[N, H]`"""
         dropout = self.dropout if self.training else 0.0
-        return self.output(attend(self.qkv(x), self.heads, sequences, dropout))
+        context = attend(self.qkv(x), self.heads, sequences, dropout)
+        output: Tensor = self.output(context)
+        return output
 
 
 def attend(qkv: Tensor, heads: int, sequences: Sequences, dropout: float = 0.0) -> Tensor:
@@ -78,6 +80,7 @@ def _attend_varlen(qkv: Tensor, heads: int, sequences: Sequences) -> Tensor:
     q, k, v = qkv.view(sequences.total, 3, heads, -1).unbind(1)  # [N, A, D] each
     bounds, longest = sequences.bounds, sequences.longest
     context = varlen_attn(q, k, v, bounds, bounds, longest, longest)
+    assert isinstance(context, Tensor)
     return context.reshape(sequences.total, -1)
 
 
@@ -97,12 +100,13 @@ def _join(context: Tensor, heads: int, group: Group) -> Tensor:
 def _blocks(sequences: Sequences, heads: int) -> list[Group]:
     """The groups, cut so that a block's scores stay in cache."""
     blocks = []
-    for start, _, count, length in sequences.groups:
+    for group in sequences.groups:
+        length = group.length
         most = max(1, BLOCK // (heads * length * length))
-        for done in range(0, count, most):
-            some = min(most, count - done)
-            first = start + done * length
-            blocks.append(Group(first, first + some * length, some, length))
+        for done in range(0, group.count, most):
+            count = min(most, group.count - done)
+            start = group.start + done * length
+            blocks.append(Group(start, start + count * length, count, length))
     return blocks
 
 

@@ -54,7 +54,8 @@ class _VocabularyLoss(torch.autograd.Function):
         correct = torch.zeros((), dtype=torch.int64, device=x.device)
         d_bias = torch.zeros_like(bias)
         rows = max(1, (BLOCK_CUDA if x.is_cuda else BLOCK) // weight.shape[0])
-        for block, gold in zip(logits.split(rows), labels[:, None].split(rows), strict=True):
+        for start in range(0, len(labels), rows):
+            block, gold = logits[start : start + rows], labels[start : start + rows, None]
             wide = block.to(total.dtype, copy=True)
             highest = wide.amax(1, keepdim=True)
             gold_logit = wide.gather(1, gold)

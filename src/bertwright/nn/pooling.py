@@ -38,7 +38,8 @@ def pool(x: Tensor, sequences: Sequences, pooling: Pooling) -> Tensor:
     if pooling == "cls":
         return x[sequences.first].float()
     parts = []
-    for start, stop, count, length in sequences.groups:
-        rows = x[start:stop].float().view(count, length, -1)  # [b, T, H]
+    for group in sequences.groups:
+        rows = x[group.start : group.stop].float()
+        rows = rows.view(group.count, group.length, -1)  # [b, T, H]
         parts.append(rows.mean(1) if pooling == "mean" else rows.amax(1))
     return torch.cat(parts)

@@ -6,15 +6,16 @@ layers and norms see `[N, H]` rows; only attention and pooling ask `Sequences` w
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, groupby
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 
-class Group(NamedTuple):
+@dataclass(frozen=True)
+class Group:
     """Neighbouring sequences of equal length: `count` x `length` tokens from `start` to `stop`."""
 
     start: int
@@ -65,7 +66,7 @@ class Sequences:
 
     @cached_property
     def bounds(self) -> Tensor:
-        """Offsets of the sequences and N, `[B + 1]` int32, as variable-length attention takes them."""
+        """Offsets of the sequences, then N: `[B + 1]` int32, as variable-length kernels want."""
         return torch.tensor(self.offsets, dtype=torch.int32).to(self.device, non_blocking=True)
 
     @cached_property

@@ -21,7 +21,9 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x `[N, H]` -> `[N, H]`"""
-        return self.output(F.gelu(self.intermediate(x), approximate=self.approximate))
+        inside = F.gelu(self.intermediate(x), approximate=self.approximate)  # [N, F]
+        output: Tensor = self.output(inside)
+        return output
 
 
 class TransformerLayer(nn.Module):
@@ -47,4 +49,5 @@ class TransformerLayer(nn.Module):
     def forward(self, x: Tensor, sequences: Sequences) -> Tensor:
         """x `[N, H]` -> `[N, H]`"""
         x = self.attention_norm(x + self.dropout(self.attention(x, sequences)))
-        return self.feed_forward_norm(x + self.dropout(self.feed_forward(x)))
+        normed: Tensor = self.feed_forward_norm(x + self.dropout(self.feed_forward(x)))
+        return normed

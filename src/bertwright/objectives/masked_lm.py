@@ -40,7 +40,8 @@ class MaskedLM(Objective):
 
     def transformed(self, x: Tensor) -> Tensor:
         """x `[K, H]` -> `[K, H]`, ready to meet the vocabulary."""
-        return self.norm(F.gelu(self.transform(x), approximate=self.approximate))
+        normed: Tensor = self.norm(F.gelu(self.transform(x), approximate=self.approximate))
+        return normed
 
     def logits(self, x: Tensor) -> Tensor:
         """x `[K, H]` -> `[K, V]`"""

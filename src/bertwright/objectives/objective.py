@@ -6,7 +6,8 @@ a step is the sum over its micro-batches and ranks, divided once by the counts o
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Protocol
 
 from torch import Tensor, nn
 
@@ -14,7 +15,8 @@ from bertwright.models.encoder import Encoded
 from bertwright.nn.sequences import Sequences
 
 
-class Loss(NamedTuple):
+@dataclass(frozen=True)
+class Loss:
     """A sum and what it was summed over, so that any split of a batch gives the same gradient."""
 
     total: Tensor

@@ -1,0 +1,1 @@
+"""Whole runs: functions that do one, and published configurations as TOML files."""

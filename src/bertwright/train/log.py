@@ -1,0 +1,108 @@
+"""What a run tells: one JSON object a line in `metrics.jsonl`, one line on the screen."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from bertwright.errors import MissingExtra
+
+Number = float | int
+_NAMES = {"masked_lm": "masked LM", "next_sentence": "next sentence"}
+
+
+class Log:
+    """Appends records to `metrics.jsonl`, says them, and hands them to TensorBoard if asked."""
+
+    def __init__(
+        self,
+        folder: Path,
+        say: Callable[[str], None],
+        resumed_at: int | None = None,
+        tensorboard: bool = False,
+    ) -> None:
+        """Open the log; with `resumed_at`, what was told after that step is taken back."""
+        self._say = say
+        path = folder / "metrics.jsonl"
+        kept = _records_until(path, resumed_at) if resumed_at is not None else []
+        self._file = path.open("w", encoding="utf-8")
+        self._file.writelines(kept)
+        self._board = _open_board(folder / "tensorboard") if tensorboard else None
+
+    def write(self, record: Mapping[str, Number | str], **shown: float | None) -> None:
+        """Keep a record; `shown` is only said: `done` (share of the run), `left` (seconds)."""
+        self._file.write(json.dumps(dict(record)) + "\n")
+        self._file.flush()
+        self._say(describe(record, **shown))
+        if self._board is not None:
+            for name, value in record.items():
+                if not isinstance(value, str):
+                    self._board.add_scalar(f"{record['split']}/{name}", value, record["step"])
+
+    def say(self, text: str) -> None:
+        """Say something that is no record."""
+        self._say(text)
+
+    def close(self) -> None:
+        """End the files."""
+        self._file.close()
+        if self._board is not None:
+            self._board.close()
+
+
+def describe(
+    record: Mapping[str, Number | str], done: float | None = None, left: float | None = None
+) -> str:
+    """A record as one line: what a person wants to see while it runs."""
+    held_out = record["split"] == "dev"
+    parts = [f"step {record['step']:,}" + (" held-out" if held_out else "")]
+    if done is not None:
+        parts.append(f"{min(done, 1):.0%}")
+    for key, name in _NAMES.items():
+        if f"{key}.loss" in record:
+            parts.append(f"{name} {record[f'{key}.loss']:.3f} ({record[f'{key}.accuracy']:.1%})")
+    formats = {
+        "learning_rate": "rate {:.1e}",
+        "gradient_norm": "gradient {:.2f}",
+        "tokens_per_second": "{:,.0f} tokens/s",
+        "utilization": "{:.0%} of peak",
+        "memory_gb": "{:.1f} GB",
+    }
+    parts += [text.format(record[key]) for key, text in formats.items() if key in record]
+    if left is not None:
+        parts.append(f"{clock(left)} left")
+    return " · ".join(parts)
+
+
+def clock(seconds: float) -> str:
+    """`1:02:03`, or `2:03` under an hour."""
+    whole = math.ceil(seconds)
+    minutes, second = divmod(whole, 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
+
+
+def read_records(path: Path) -> list[dict[str, Any]]:
+    """The records of a `metrics.jsonl`; a last line that was cut by a kill is left out."""
+    records = []
+    for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
+        if line.endswith("\n"):
+            records.append(json.loads(line))
+    return records
+
+
+def _records_until(path: Path, step: int) -> list[str]:
+    if not path.exists():
+        return []
+    return [json.dumps(r) + "\n" for r in read_records(path) if r["step"] <= step]
+
+
+def _open_board(folder: Path) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise MissingExtra("tensorboard", "tensorboard", "--log.tensorboard") from error
+    return SummaryWriter(str(folder))

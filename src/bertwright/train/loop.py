@@ -1,0 +1,314 @@
+"""The training loop: batches in, steps out. It knows no model and no data.
+
+A step: every micro-batch is encoded and its losses, sums, are divided by the counts of the whole
+step over all ranks (objectives/objective.py), so that however a step is cut, its gradient is the
+same; the norm of the gradient is clipped; AdamW steps.
+
+Chance is a function of (seed, step, micro-batch, rank), so a step that was broken off is done
+again from its beginning with the same result: that is how a run resumes in the middle of an
+accumulation.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, cast
+
+import torch
+
+from bertwright.config.pretrain import (
+    CheckpointConfig,
+    LogConfig,
+    OptimizerConfig,
+    ScheduleConfig,
+    ValidationConfig,
+)
+from bertwright.errors import BertwrightError, Interrupted
+from bertwright.objectives.objective import Learner
+from bertwright.train.distributed import Ranks
+from bertwright.train.log import Log
+from bertwright.train.loss_sums import LossSums, means
+from bertwright.train.machine import Precision, memory_gb
+from bertwright.train.optim import clip_gradients
+from bertwright.train.schedule import Budget, warmup_decay
+from bertwright.train.state import Place, Position
+
+# So many steps in a row without a finite gradient end a run.
+MOST_SKIPPED = 5
+
+
+class Source(Protocol):
+    """Where batches come from."""
+
+    def step(self, place: Place, done: float) -> tuple[Sequence[Any], Place]:
+        """This rank's micro-batches at a place, a share `done` into the run; the next place."""
+
+
+@dataclass(frozen=True)
+class LoopConfig:
+    """What the loop asks of a configuration."""
+
+    seed: int
+    precision: Precision
+    peak: float
+    """Floating-point operations a second this machine reaches at best."""
+    optimizer: OptimizerConfig
+    schedule: ScheduleConfig
+    log: LogConfig
+    validation: ValidationConfig
+    checkpoint: CheckpointConfig
+
+
+class Trainer:
+    """Steps a learner through a budget, tells how it goes, and saves."""
+
+    def __init__(
+        self,
+        learner: Learner,
+        optimizer: torch.optim.Optimizer,
+        source: Source,
+        budget: Budget,
+        config: LoopConfig,
+        ranks: Ranks,
+        log: Log | None,
+        flops: Callable[[Any], float],
+        evaluate: Callable[[], dict[str, float]] | None,
+        save: Callable[[Position], None],
+    ) -> None:
+        """`log` is None on every rank but the first; `flops` counts a micro-batch's operations."""
+        self.learner = learner
+        self.wrapped = ranks.wrap(learner)
+        self.optimizer = optimizer
+        self.source = source
+        self.budget = budget
+        self.config = config
+        self.ranks = ranks
+        self.log = log
+        self.flops = flops
+        self.evaluate = evaluate
+        self.save = save
+        self._signal = 0
+        self._skipped = 0
+
+    def run(self, position: Position) -> Position:
+        """Train from `position` until the budget is used up; the position reached.
+
+        Raises:
+            Interrupted: a signal came; the run was saved.
+            BertwrightError: gradients are not finite, again and again; the weights are saved.
+        """
+        window = LossSums()
+        began = time.monotonic() - position.seconds
+        told = validated = saved = position
+        self.learner.train()
+        with self._signals():
+            while True:
+                position, stop = self._agree(position, time.monotonic() - began)
+                if stop:
+                    self.save(position)
+                    raise Interrupted(
+                        stop,
+                        f"interrupted before step {position.step + 1}; everything is saved: "
+                        "the same command with --resume goes on",
+                    )
+                if self.budget.done(position.step, position.seconds) >= 1:
+                    break
+                position = self._step(position, window)
+                seconds = self.ranks.from_first(time.monotonic() - began)
+                position = replace(position, seconds=seconds)
+                if _due(self.config.log, position, told):
+                    self._tell(position, told, window)
+                    window, told = LossSums(), position
+                paused = time.monotonic()
+                if _due(self.config.validation, position, validated):
+                    self._validate(position)
+                    validated = position
+                if _due(self.config.checkpoint, position, saved):
+                    self.save(position)
+                    saved = position
+                window.paused += time.monotonic() - paused
+            if told.step < position.step:
+                self._tell(position, told, window)
+            if validated.step < position.step or position.step == 0:
+                self._validate(position)
+            seconds = self.ranks.from_first(time.monotonic() - began)
+            position = replace(position, seconds=seconds, finished=True)
+            self.save(position)
+        return position
+
+    def _agree(self, position: Position, seconds: float) -> tuple[Position, int]:
+        """The clock and the signal that came, if any, the same on all ranks."""
+        clock, stops = self.ranks.sum(
+            [seconds if self.ranks.is_first else 0.0, float(self._signal)]
+        )
+        stop = int(self._signal or signal.SIGTERM) if stops else 0
+        return replace(position, seconds=clock), stop
+
+    def _step(self, position: Position, window: LossSums) -> Position:
+        """One step of the optimizer; the same position if a signal broke it off."""
+        done = self.budget.done(position.step, position.seconds)
+        batches, following = self.source.step(position.place, done)
+        objectives = self.learner.objectives
+        names = list(objectives)
+        own = [float(sum(objectives[name].count(b) for b in batches)) for name in names]
+        tokens = sum(len(b.input_ids) for b in batches)
+        *counts, all_tokens = self.ranks.sum([*own, float(tokens)])
+        self.optimizer.zero_grad()
+        sums = LossSums()
+        for place, batch in enumerate(batches):
+            last = place == len(batches) - 1
+            torch.manual_seed(self._seed(position.step, place))
+            with self._together(last):
+                with self._autocast():
+                    losses = self.wrapped(batch)
+                parts = [
+                    losses[name].total * (self.ranks.world_size / max(1.0, count))
+                    for name, count in zip(names, counts, strict=True)
+                ]
+                torch.stack(parts).sum().backward()  # type: ignore[no-untyped-call]
+            for name in names:
+                sums.add(name, losses[name])
+            sums.flops += self.flops(batch)
+            if self._signal and not last and self.ranks.world_size == 1:
+                return position
+        norm = clip_gradients(self.learner.parameters(), self.config.optimizer.clip_norm)
+        if not math.isfinite(norm):
+            self._skip(position, norm)
+            return replace(position, step=position.step + 1, place=following)
+        self._skipped = 0
+        rate = self._learning_rate(position, done)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.step()
+        window.join(sums, norm, rate)
+        return replace(
+            position,
+            step=position.step + 1,
+            tokens=position.tokens + int(all_tokens),
+            place=following,
+        )
+
+    def _learning_rate(self, position: Position, done: float) -> float:
+        width = 1 / self.budget.steps if self.budget.steps else 0.0
+        factor = warmup_decay(done, self.config.schedule.warmup, width)
+        return self.config.optimizer.learning_rate * factor
+
+    def _seed(self, step: int, micro_batch: int) -> int:
+        """A seed of dropout that no other step, micro-batch or rank has."""
+        place = (step * 65536 + micro_batch) * self.ranks.world_size + self.ranks.rank
+        return (self.config.seed * 0x9E3779B97F4A7C15 + place * 0xBF58476D1CE4E5B9) % 2**63
+
+    def _skip(self, position: Position, norm: float) -> None:
+        """Leave a step out whose gradient is not finite; give up after some."""
+        self.optimizer.zero_grad()
+        self._skipped += 1
+        number = position.step + 1
+        self._say(f"step {number}: the gradient's norm is {norm}; the weights stay as they were")
+        if self._skipped >= MOST_SKIPPED:
+            self.save(position)
+            raise BertwrightError(
+                f"step {number}: the gradient was not finite {self._skipped} times in a row; the "
+                f"weights of step {number - self._skipped} are saved. Lower "
+                "--optimizer.learning-rate, or pass --precision fp32"
+            )
+
+    def _together(self, last: bool) -> contextlib.AbstractContextManager[None]:
+        """Ranks add up their gradients with the last micro-batch only."""
+        if last or self.ranks.world_size == 1:
+            return contextlib.nullcontext()
+        no_sync: contextlib.AbstractContextManager[None] = cast(Any, self.wrapped).no_sync()
+        return no_sync
+
+    def _autocast(self) -> torch.autocast:
+        enabled = self.config.precision == "bf16"
+        return torch.autocast(self.ranks.device.type, torch.bfloat16, enabled=enabled)
+
+    def _tell(self, position: Position, since: Position, window: LossSums) -> None:
+        """One line of the log over the steps since the last."""
+        names = list(self.learner.objectives)
+        sums = self.ranks.sum([*window.numbers(names), window.flops])
+        seconds = max(1e-9, position.seconds - since.seconds - window.paused)
+        record: dict[str, float | int | str] = {
+            "step": position.step,
+            "tokens": position.tokens,
+            "seconds": round(position.seconds, 3),
+            "split": "train",
+            **means(names, sums[:-1]),
+            "learning_rate": window.learning_rate,
+            "gradient_norm": window.gradient_norm / max(1, window.steps),
+            "tokens_per_second": round((position.tokens - since.tokens) / seconds, 1),
+            "utilization": sums[-1] / seconds / (self.config.peak * self.ranks.world_size),
+            "memory_gb": round(memory_gb(self.ranks.device), 3),
+        }
+        if self.log is not None:
+            done = self.budget.done(position.step, position.seconds)
+            left = self.budget.left(position.step, position.seconds)
+            self.log.write(record, done=done, left=left)
+
+    def _validate(self, position: Position) -> None:
+        if self.evaluate is None:
+            return
+        self.learner.eval()
+        metrics = self.evaluate()
+        self.learner.train()
+        record: dict[str, float | int | str] = {
+            "step": position.step,
+            "tokens": position.tokens,
+            "seconds": round(position.seconds, 3),
+            "split": "dev",
+            **metrics,
+        }
+        if self.log is not None:
+            self.log.write(record)
+
+    def _say(self, text: str) -> None:
+        if self.log is not None:
+            self.log.say(text)
+
+    @contextlib.contextmanager
+    def _signals(self) -> Iterator[None]:
+        """Remember Ctrl-C and SIGTERM instead of dying of them; the second one kills."""
+
+        def remember(number: int, frame: object) -> None:
+            self._signal = number
+            for other, handler in before.items():
+                signal.signal(other, handler)
+
+        before: dict[int, Any] = {}
+        with contextlib.suppress(ValueError):  # not in the main thread: nobody to listen to
+            for number in (int(signal.SIGINT), int(signal.SIGTERM)):
+                before[number] = signal.signal(number, remember)
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def mean_losses(
+    learner: Learner, batches: Iterator[Any], precision: Precision, ranks: Ranks
+) -> dict[str, float]:
+    """Loss and accuracy by objective over batches, without learning; the same on all ranks."""
+    window, names = LossSums(), list(learner.objectives)
+    enabled = precision == "bf16"
+    with torch.no_grad(), torch.autocast(ranks.device.type, torch.bfloat16, enabled=enabled):
+        for batch in batches:
+            for name, loss in learner(batch).items():
+                window.add(name, loss)
+    return means(names, ranks.sum(window.numbers(names)))
+
+
+def _due(
+    config: LogConfig | ValidationConfig | CheckpointConfig, now: Position, last: Position
+) -> bool:
+    """Whether something that repeats by steps, or by time, is due."""
+    if config.every_steps is not None:
+        return now.step % config.every_steps == 0
+    if isinstance(config, LogConfig):
+        return now.seconds - last.seconds >= config.every_seconds
+    return now.seconds - last.seconds >= 60 * config.every_minutes

@@ -1,0 +1,43 @@
+"""Linear warm-up and decay of the learning rate (Devlin et al. 2019, appendix A.2).
+
+A run's length is steps or seconds; either way the rate is a function of the share that is done.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How long a run is: steps, or seconds of wall-clock time."""
+
+    steps: int | None = None
+    seconds: float | None = None
+
+    def done(self, step: int, seconds: float) -> float:
+        """Share of the run before step `step` (from 0), which begins after `seconds`."""
+        if self.steps is not None:
+            return step / self.steps
+        assert self.seconds is not None
+        return seconds / self.seconds
+
+    def left(self, step: int, seconds: float) -> float | None:
+        """Seconds that are left after `step` steps took `seconds`; None while nobody knows."""
+        if self.seconds is not None:
+            return max(0.0, self.seconds - seconds)
+        assert self.steps is not None
+        return (self.steps - step) * seconds / step if step else None
+
+
+def warmup_decay(done: float, warmup: float, width: float = 0.0) -> float:
+    """Factor of the learning rate when a share `done` of the run is over.
+
+    Args:
+        done: 0 to 1, at the beginning of the step.
+        warmup: share of the run in which the factor rises from 0 to 1; then it falls to 0.
+        width: share that one step is, so that neither the first nor the last step has rate 0.
+    """
+    if done < warmup:
+        return min(1.0, (done + width) / warmup)
+    return max(0.0, (1 - done) / (1 - warmup))

@@ -1,0 +1,101 @@
+"""Where a run stands, and how the optimizer's part of it is kept.
+
+A run is a function of its configuration and its position: instances, masks and dropout are drawn
+from (seed, step), so no generator has a state to save. What is saved beside the weights is the
+position and AdamW's two moments.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+from torch import Tensor, nn
+
+from bertwright.errors import IntegrityError
+
+STATE, TENSORS = "trainer.json", "trainer.safetensors"
+_MOMENTS = ("exp_avg", "exp_avg_sq")
+
+
+@dataclass(frozen=True)
+class Place:
+    """The next step's place in the data."""
+
+    phase: int = 0
+    epoch: int = 0
+    step: int = 0
+    """Step of the epoch."""
+
+
+@dataclass(frozen=True)
+class Position:
+    """How far a run has come."""
+
+    step: int = 0
+    """Optimizer steps done."""
+    tokens: int = 0
+    """Tokens seen, over all ranks."""
+    seconds: float = 0.0
+    """Wall-clock seconds the run took so far, all its sessions."""
+    place: Place = field(default_factory=Place)
+    """Where the next step's batch is."""
+    finished: bool = False
+    """Whether the budget is used up."""
+
+
+def encode_state(
+    position: Position, learner: nn.Module, optimizer: torch.optim.Optimizer
+) -> dict[str, bytes]:
+    """The trainer's files of a checkpoint, by name."""
+    tensors: dict[str, Tensor] = {}
+    steps: dict[str, float] = {}
+    for name, parameter in learner.named_parameters():
+        for moment, value in optimizer.state.get(parameter, {}).items():
+            if moment == "step":
+                steps[name] = float(value)
+            else:
+                tensors[f"{name}.{moment}"] = value.detach().cpu().contiguous()
+    content = {"format": 1, "position": asdict(position), "optimizer_steps": steps}
+    return {STATE: json.dumps(content, indent=1).encode() + b"\n", TENSORS: save(tensors)}
+
+
+def load_state(folder: Path, learner: nn.Module, optimizer: torch.optim.Optimizer) -> Position:
+    """Read a checkpoint's trainer files into `optimizer`; the position it was saved at.
+
+    Raises:
+        IntegrityError: a file is missing or is not this learner's.
+    """
+    try:
+        content: dict[str, Any] = json.loads((folder / STATE).read_text(encoding="utf-8"))
+        tensors = load_file(folder / TENSORS)
+        kept = content["position"]
+        position = Position(**{**kept, "place": Place(**kept["place"])})
+        steps: dict[str, float] = content["optimizer_steps"]
+    except FileNotFoundError as error:
+        raise IntegrityError(
+            f"{folder} has no {Path(error.filename).name}: training cannot go on from it; "
+            "begin a new run with --init instead"
+        ) from error
+    except (ValueError, KeyError, TypeError, SafetensorError) as error:
+        raise IntegrityError(f"the trainer's files in {folder} are damaged ({error})") from error
+    parameters = dict(learner.named_parameters())
+    if unknown := set(steps) - set(parameters):
+        raise IntegrityError(f"{folder} has optimizer state of other weights: {sorted(unknown)[0]}")
+    for name, step in steps.items():
+        parameter = parameters[name]
+        moments = {}
+        for moment in _MOMENTS:
+            value = tensors.get(f"{name}.{moment}")
+            if value is None or value.shape != parameter.shape:
+                raise IntegrityError(f"{folder / TENSORS} does not hold {name}.{moment} whole")
+            moments[moment] = value.to(parameter.device)
+        # The fused optimizer counts its steps on the parameters' device.
+        counted = torch.tensor(step, dtype=torch.float32, device=parameter.device)
+        optimizer.state[parameter] = {"step": counted, **moments}
+    return position
