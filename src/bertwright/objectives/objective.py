@@ -55,6 +55,14 @@ class Learner(nn.Module):
         self.encoder = encoder
         self.objectives = nn.ModuleDict(objectives)
 
+    def counts(self, batch: Examples) -> dict[str, int]:
+        """Predictions of a batch by objective, known before it is encoded."""
+        counted = {}
+        for name, objective in self.objectives.items():
+            assert isinstance(objective, Objective)
+            counted[name] = objective.count(batch)
+        return counted
+
     def forward(self, batch: Examples) -> dict[str, Loss]:
         """Losses by objective."""
         encoded = self.encoder(batch.input_ids, batch.token_type_ids, batch.sequences)

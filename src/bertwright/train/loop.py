@@ -153,9 +153,9 @@ class Trainer:
         """One step of the optimizer; the same position if a signal broke it off."""
         done = self.budget.done(position.step, position.seconds)
         batches, following = self.source.step(position.place, done)
-        objectives = self.learner.objectives
-        names = list(objectives)
-        own = [float(sum(objectives[name].count(b) for b in batches)) for name in names]
+        names = list(self.learner.objectives)
+        own_counts = [self.learner.counts(batch) for batch in batches]
+        own = [float(sum(counts[name] for counts in own_counts)) for name in names]
         tokens = sum(len(b.input_ids) for b in batches)
         *counts, all_tokens = self.ranks.sum([*own, float(tokens)])
         self.optimizer.zero_grad()
