@@ -116,7 +116,7 @@ def count_block(
     counts = result.counts
     for part, count in parts.items():
         if is_plain(part):
-            words = [part.lower() if rules.lowercase else part]
+            words: tuple[str, ...] = (part.lower() if rules.lowercase else part,)
         else:
             words = _words_of(part, rules)
         for word in words:
