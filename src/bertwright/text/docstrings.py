@@ -7,7 +7,8 @@ Taken are the triple-quoted literals that begin their line (docstrings, and the 
 with "doc" in it.
 
 Of a docstring (plain, reStructuredText, NumPy or Google style) prose is kept: doctest blocks,
-literal blocks, tables, headings, signatures, lists of types, references, URLs, licences and markup go.
+literal blocks, tables, headings, signatures, lists of types, references, URLs, licences and markup
+go.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ _TOKEN = re.compile(
         |'(?:[^'\\\n]++|\\[\s\S])*+')""",
     re.VERBOSE,
 )
+_OPENING = re.compile(r"\"{3}|'{3}")
+_PREFIX = re.compile(r"\b[rRbBuUfF]{1,2}$")
 _BEFORE = re.compile(r"[ \t]*(?:\w*(?:doc|DOC)\w*\s*=\s*\(?)?")
 
 _HEADING_LINE = re.compile(r"([-=~^\"*+#`'.:_])\1{2,}\s*$")
@@ -39,7 +42,16 @@ _GOOGLE = re.compile(
 )
 _LEFT_OUT = re.compile(r"(?:references?|see also|bibliography|authors?|shape)\s*:?", re.IGNORECASE)
 _DIRECTIVE = re.compile(r"\.\. *([\w:-]+)::\s*(.*)")
-_TEXT_DIRECTIVES = {"note", "warning", "tip", "hint", "important", "caution", "attention", "admonition"}
+_TEXT_DIRECTIVES = {
+    "note",
+    "warning",
+    "tip",
+    "hint",
+    "important",
+    "caution",
+    "attention",
+    "admonition",
+}
 _VERSIONS = {"versionadded", "versionchanged", "deprecated", "deprecated-removed"}
 _FIELD = re.compile(r":(\w+)(?: [^:]*)?:(?:\s+(.*)|$)")
 _FIELD_OF_TYPES = {"type", "rtype", "vartype"}
@@ -48,7 +60,8 @@ _ARGUMENT = re.compile(r"[*`]{0,3}\w[\w.]*[`*]{0,2}(?: ?\([^()]*(?:\([^()]*\)[^(
 _ITEM = re.compile(r"(?:[-*+•]|\d{1,2}[.)]|\(\w\)|#\.)\s+")
 _TABLE = re.compile(r"[\s|+=:*-]*$|.*\|.*\||.*\S {4,}\S.* {4,}\S|[+|]")
 _CODE = re.compile(
-    r"(?:@\w|def \w+\(|class \w+[(:]|import \w+|from [\w.]+ import|[$#%]\s|In ?\[|Out ?\[|[\w.]+ ?= ?\S)"
+    r"(?:@\w|def \w+\(|class \w+[(:]|import \w+|from [\w.]+ import|[$#%]\s|In ?\[|Out ?\["
+    r"|[\w.]+ ?= ?\S)"
 )
 _SIGNATURE = re.compile(r"[\w.]+\(.*\)(?: *->.*|:)?$")
 
@@ -60,30 +73,64 @@ _EMPHASIS = re.compile(r"(?<![\w*])\*{1,2}(\w[^*]*?)\*{1,2}(?![\w*])")
 _CITATION = re.compile(r"\s*\[(?:\d+|#\w*|[A-Z]\w+)\]_")
 _URL = re.compile(r"<?\b(?:https?|ftp)://\S+")
 _SUBSTITUTION = re.compile(r"\|(\w[\w ]*)\|_?")
-_LICENCE = re.compile(
-    r"copyright|licen[cs]ed? |warrant|redistribut|rights reserved|hereby granted|spdx", re.IGNORECASE
-)
+_LICENCE = ("copyright", "license", "licence", "warrant", "redistribut", "rights reserved", "spdx")
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _NOT_PROSE = re.compile(r"%\(|\{\w*\}|[{};<>=|\\@]{2}|__\w+__.*__\w+__|(?:=.*){2}|\$")
 
 
 def find_docstrings(source: str) -> Iterator[str]:
     """The documentation strings of a source file, in order, their escapes resolved."""
-    if '"""' not in source and "'''" not in source:
-        return
-    for match in _TOKEN.finditer(source):
-        if not match["quotes"]:
+    for start, end, quotes_at in _quick_literals(source) or _literals(source):
+        line = source.rfind("\n", 0, start) + 1
+        if not _BEFORE.fullmatch(source, line, start):
             continue
-        line = source.rfind("\n", 0, match.start()) + 1
-        if not _BEFORE.fullmatch(source, line, match.start()):
-            continue
-        prefix = (match["prefix"] or "").lower()
+        prefix = source[start:quotes_at].lower()
         if "f" in prefix or "b" in prefix:
             continue
-        body = match["body"]
+        body = source[quotes_at + 3 : end - 3]
         if "\\" in body and "r" not in prefix:
-            body = _unescape(match["literal"], body)
+            body = _unescape(source[quotes_at:end], body)
         yield body
+
+
+def _literals(source: str) -> list[tuple[int, int, int]]:
+    """Triple-quoted literals: begin, end, and where the quotes begin (behind a prefix)."""
+    return [
+        (match.start(), match.end(), match.start("literal"))
+        for match in _TOKEN.finditer(source)
+        if match["quotes"]
+    ]
+
+
+def _quick_literals(source: str) -> list[tuple[int, int, int]] | None:
+    """What `_literals` finds, without looking at every token; None where that is not safe,
+    because a quote or a comment sign stands before three quotes on their line."""
+    found = []
+    place = 0
+    while match := _OPENING.search(source, place):
+        quotes_at = match.start()
+        before = source[source.rfind("\n", 0, quotes_at) + 1 : quotes_at]
+        if "#" in before or '"' in before or "'" in before:
+            return None
+        prefix = _PREFIX.search(before)
+        start = quotes_at - (len(prefix[0]) if prefix else 0)
+        quotes = match[0]
+        end = source.find(quotes, quotes_at + 3)
+        while end >= 0 and _escaped(source, end):
+            end = source.find(quotes, end + 1)
+        if end < 0:
+            return None
+        place = end + 3
+        found.append((start, place, quotes_at))
+    return found
+
+
+def _escaped(source: str, place: int) -> bool:
+    """Whether an odd number of backslashes stands before a place."""
+    first = place
+    while source[first - 1] == "\\":
+        first -= 1
+    return (place - first) % 2 == 1
 
 
 def _unescape(literal: str, body: str) -> str:
@@ -100,7 +147,8 @@ def prose(docstring: str) -> list[list[str]]:
     """The paragraphs of a docstring that are English, each a list of sentences; maybe none."""
     paragraphs: list[list[str]] = []
     for text in _paragraphs(inspect.cleandoc(docstring).split("\n")):
-        if len(text) < 15 or _LICENCE.search(text):
+        lower = text.lower()
+        if len(text) < 15 or any(word in lower for word in _LICENCE):
             continue
         sentences = [s for s in split_sentences(_plain(text)) if is_prose(s)]
         if sentences:
@@ -123,14 +171,19 @@ def is_prose(sentence: str) -> bool:
 
 def _plain(text: str) -> str:
     """A paragraph without markup."""
-    text = _ROLE.sub(_of_role, text)
-    text = _LINK.sub(r"\1", text)
-    text = _MARKDOWN_LINK.sub(r"\1", text)
-    text = _CODE_SPAN.sub(r"\1", text)
-    text = _EMPHASIS.sub(r"\1", text)
-    text = _CITATION.sub("", text)
-    text = _URL.sub("", text)
-    text = _SUBSTITUTION.sub(r"\1", text)
+    if "`" in text:
+        text = _ROLE.sub(_of_role, text)
+        text = _LINK.sub(r"\1", text)
+        text = _CODE_SPAN.sub(r"\1", text)
+    if "[" in text:
+        text = _MARKDOWN_LINK.sub(r"\1", text)
+        text = _CITATION.sub("", text)
+    if "*" in text:
+        text = _EMPHASIS.sub(r"\1", text)
+    if "://" in text:
+        text = _URL.sub("", text)
+    if "|" in text:
+        text = _SUBSTITUTION.sub(r"\1", text)
     return " ".join(text.split())
 
 
@@ -167,12 +220,11 @@ def _paragraphs(lines: list[str]) -> Iterator[str]:
         heading = bool(_HEADING_LINE.match(after.strip())) and len(line) < 80
         google = bool(_GOOGLE.fullmatch(line))
         argument = _ARGUMENT.match(line) if in_arguments else None
-        starts_new = heading or google or argument or _ITEM.match(line)
-        starts_new = starts_new or line.startswith((".. ", ":"))
-        if in_doctest or starts_new or here < indent or (here > indent and not is_item):
-            if text:
-                yield " ".join(text)
-                text = []
+        marked = argument or _ITEM.match(line) or line.startswith((".. ", ":"))
+        moved = here < indent or (here > indent and not is_item)
+        if text and (in_doctest or heading or google or marked or moved):
+            yield " ".join(text)
+            text = []
         if in_doctest:
             continue
         if heading or google:
@@ -193,16 +245,17 @@ def _paragraphs(lines: list[str]) -> Iterator[str]:
         if not text:
             if _TABLE.match(line) or _CODE.match(line) or _SIGNATURE.match(line):
                 continue
-            if _PARAMETER.fullmatch(line) or (further and len(line) < 60 and line[-1] not in ".:,"):
-                if not _ITEM.match(line):
-                    continue  # a name and its type above what they mean
+            item = _ITEM.match(line)
+            term = further and len(line) < 60 and line[-1] not in ".:,"
+            if not item and (term or _PARAMETER.fullmatch(line)):
+                continue  # a name and its type above what they mean
             field = _FIELD.match(line)
             if field:
                 if field[1] in _FIELD_OF_TYPES:
                     left_out = here
                     continue
                 line = field[2] or ""
-            item = _ITEM.match(line)
+                item = _ITEM.match(line)
             if item:
                 line = line[item.end() :]
             argument = _ARGUMENT.match(line) if in_arguments or item else None

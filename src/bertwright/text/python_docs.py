@@ -3,12 +3,12 @@
 Sources, in this order: the language topics of `pydoc_data.topics` (one topic a document), the
 docstrings of the standard library, those of the packages in `site-packages` by name. Nothing is
 imported and nothing is fetched: source files are read as text (see `text.docstrings`). Packages
-repeat themselves (re-exports, templates, sibling classes), so a paragraph that came before, in any module,
-is left out; paragraphs that differ only in names and numbers count as the same. What remains of a module is
-a document if it has three sentences or more.
+repeat themselves (re-exports, templates, sibling classes), so a paragraph that came before, in any
+module, is left out; paragraphs that differ only in names and numbers count as the same. What
+remains of a module is a document if it has three sentences or more.
 
-Written is what google-research/bert reads (a sentence a line, a blank line between documents), and beside
-it one JSON object a document that says where it is from.
+Written is what google-research/bert reads (a sentence a line, a blank line between documents), and
+beside it one JSON object a document that says where it is from.
 """
 
 from __future__ import annotations
@@ -38,10 +38,25 @@ LARGEST_SOURCE = 4_000_000  # bytes; what is larger is a table
 FEWEST_SENTENCES = 3
 
 _NOT_VISITED = frozenset(
-    """
-    test tests testdata testing_data _vendor vendor vendored _vendored _vendored_packages externals extern
-    third_party thirdparty site-packages dist-packages __pycache__ idle_test node_modules bertwright
-    """.split()
+    [
+        "test",
+        "tests",
+        "testdata",
+        "_vendor",
+        "vendor",
+        "vendored",
+        "_vendored",
+        "_vendored_packages",
+        "externals",
+        "extern",
+        "third_party",
+        "thirdparty",
+        "site-packages",
+        "dist-packages",
+        "__pycache__",
+        "idle_test",
+        "bertwright",
+    ]
 )
 _FILES_OF_TESTS = re.compile(r"(?:test_\w+|\w+_tests?|conftest)\.py")
 _COMPARED = re.compile(r"(?<![^\s(\"'])[a-z]+(?=[\s.,;:!?)\"']|$)")

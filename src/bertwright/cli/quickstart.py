@@ -1,0 +1,172 @@
+"""`bertwright quickstart`: the whole road in some minutes, on text this machine has."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from bertwright.cli.bars import bar, clock
+from bertwright.cli.options import Json, Overwrite
+from bertwright.cli.output import print_json, print_table, say
+from bertwright.errors import ConfigError
+from bertwright.progress import OnProgress
+
+STEPS = 6
+
+
+def quickstart(
+    *,
+    minutes: Annotated[
+        float, Parameter(help="Minutes of pre-training; the rest takes about one.")
+    ] = 5.0,
+    out: Annotated[Path, Parameter(help="Folder for everything.")] = Path("runs/quickstart"),
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Pre-train a small BERT on the English that every Python machine holds.
+
+    The corpus is the documentation of Python and of the packages installed beside it; a tenth of
+    the modules is held out. Nothing is fetched. You get a vocabulary, shards, a model, and a page
+    that shows what the model can do on held-out text beside the obvious baselines.
+    """
+    if not 0 < minutes < 1e5:
+        raise ConfigError(f"minutes is {minutes}; expected more than 0")
+    from bertwright.recipes import quickstart as steps
+
+    places = steps.begin(out, overwrite)
+    result: dict[str, Any] = {"out": str(out)}
+    seconds: dict[str, float] = {}
+
+    with _step(1, "Gathering the documentation that this Python holds", seconds, "modules") as step:
+        docs = steps.gather(places, step.on_progress)
+        largest = list(docs.characters_by_package.items())[:6]
+        step.tell(
+            f"{docs.documents:,} modules with {docs.sentences:,} sentences, "
+            f"{docs.characters / 1e6:.1f} MB of English; {docs.repeated_paragraphs:,} repeated "
+            "paragraphs left out",
+            "most from " + ", ".join(f"{name} {size / 1e6:.1f} MB" for name, size in largest),
+        )
+    result["corpus"] = docs.as_dict()
+
+    with _step(2, f"Training a vocabulary of {steps.VOCAB_SIZE:,}", seconds, "bytes") as step:
+        size = steps.learn_vocabulary(places, step.on_progress)
+        step.tell(f"{size:,} WordPiece tokens, uncased, in {places.tokenizer}")
+
+    with _step(3, "Turning the text into ids", seconds, "bytes") as step:
+        counts = steps.build(places, step.on_progress)
+        step.tell(f"{counts['tokens']:,} tokens in {places.shards}")
+    result["data"] = counts
+
+    with _step(4, "Examining the data", seconds, "tokens") as step:
+        checkup = steps.examine(places, step.on_progress)
+        troubles = [f for f in checkup.findings if f.level != "ok"]
+        step.tell(
+            f"{len(checkup.findings)} findings: {checkup.errors} errors, "
+            f"{checkup.warnings} warnings",
+            *(f"{f.level}: {f.message}; {f.advice}" for f in troubles),
+        )
+
+    say(f"\n5/{STEPS}  Pre-training {steps.MODEL} for {clock(60 * minutes)} minutes")
+    begin = time.monotonic()
+    from bertwright.recipes.pretraining import pretrain
+
+    config = steps.configuration(places, minutes)
+    pretrain(config, lambda line: say(f"     {line}"))
+    seconds["pretrain"] = time.monotonic() - begin
+
+    with _step(6, "Asking the model about the modules that were held out", seconds) as step:
+        figures, found = _evaluate(places, config)
+        steps.keep_findings(places, checkup, found)
+        _write_page(places)
+        step.tell(f"the page: {places.report}")
+    result |= figures
+    result |= {"report": str(places.report), "model": str(places.run), "seconds": seconds}
+    if json:
+        print_json({**result, "examples": found, "next": steps.next_commands()})
+        return
+    _show(found)
+    print(f"The page with curves and examples: {places.report}")
+    print("\nTry the model:\n")
+    print(f'    bertwright fill --model {places.run} "Return the [MASK] of the array."')
+    print("\nThe same for your own text, with text files in corpus/:\n")
+    for command in steps.next_commands():
+        print(f"    {command}")
+
+
+class _Step:
+    """What a step says when it ends."""
+
+    def __init__(self, on_progress: OnProgress) -> None:
+        self.on_progress = on_progress
+        self.lines: list[str] = []
+
+    def tell(self, *lines: str) -> None:
+        """Keep what there is to tell."""
+        self.lines.extend(lines)
+
+
+@contextmanager
+def _step(number: int, title: str, seconds: dict[str, float], unit: str = "") -> Iterator[_Step]:
+    """Say what is done, draw a bar while it is, and say what came of it and how long it took."""
+    say(f"\n{number}/{STEPS}  {title}")
+    begin = time.monotonic()
+    with bar("     ", unit) as on_progress:
+        step = _Step(on_progress)
+        yield step
+    taken = time.monotonic() - begin
+    names = ("corpus", "tokenizer", "data", "check", "pretrain", "evaluate")
+    seconds[names[number - 1]] = taken
+    for line in step.lines:
+        say(f"     {line}")
+    say(f"     {taken:.1f} s")
+
+
+def _evaluate(places: Any, config: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The figures, and what the page shows."""
+    from bertwright.inference.model import load
+    from bertwright.recipes import quickstart_evaluation as evaluation
+    from bertwright.recipes import quickstart_examples as texts
+
+    model = load(places.run)
+    masked = evaluation.masked_tokens(model, config)
+    pairs = evaluation.next_sentences(model, config)
+    sentences = evaluation.held_out(places, config)
+    near, nearest = evaluation.nearest_sentences(model, sentences)
+    found = {
+        "baselines": {
+            "masked_lm.accuracy": masked["most_frequent_token"],
+            "next_sentence.accuracy": pairs["more_frequent_answer"],
+        },
+        "comparison": texts.comparison(masked, pairs, near),
+        "blanks": texts.blanks(model, sentences),
+        "pairs": texts.pairs(model, sentences),
+        "neighbours": texts.neighbours(nearest),
+        "note": texts.NOTE,
+    }
+    figures = {"masked_tokens": masked, "next_sentences": pairs, "nearest_sentences": near}
+    return figures, found
+
+
+def _write_page(places: Any) -> None:
+    """The page of the run, at the top of the quickstart's folder."""
+    from bertwright.report.run_page import read_run, write_report
+
+    write_report(read_run(places.run), places.report)
+
+
+def _show(found: Mapping[str, Any]) -> None:
+    """Figures and examples, on standard output."""
+    percent: Callable[[float], str] = "{:.1%}".format
+    print()
+    for row in found["comparison"]:
+        rows = [(name, percent(value)) for name, value in row["figures"].items()]
+        print_table([f"{row['task']}: {row['measure']}", ""], rows)
+    for blank in found["blanks"][:5]:
+        guesses = ", ".join(f"{g['token']} {percent(g['probability'])}" for g in blank["top"])
+        print(f"  {blank['text']}\n    {guesses}   (in truth: {blank['truth']}; {blank['module']})")
+    print()

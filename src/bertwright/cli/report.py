@@ -1,0 +1,45 @@
+"""`bertwright report`: the page of a run, one HTML file that needs no network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from bertwright.cli.bars import bar
+from bertwright.cli.options import Json
+from bertwright.cli.output import print_json
+
+
+def report(
+    run: Annotated[Path, Parameter(help="Folder of a run, or of a quickstart.")],
+    *,
+    out: Annotated[
+        Path | None, Parameter(help="File to write; unset: report.html in the run's folder.")
+    ] = None,
+    check_data: Annotated[
+        bool,
+        Parameter(help="Examine the run's data as `bertwright data check` does, if it is there."),
+    ] = True,
+    json: Json = False,
+) -> None:
+    """Write the page of a run: curves, figures, configuration, examples if there are.
+
+    The page is written anew each time, also while the run goes on.
+    """
+    from bertwright.report.data_check import with_checkup
+    from bertwright.report.run_page import read_run, write_report
+
+    found = read_run(run)
+    if check_data and not found.checkup:
+        with bar("Reading the data", "bytes") as on_progress:
+            found = with_checkup(found, on_progress)
+    path = write_report(found, out)
+    if json:
+        last = {name: found.split(name)[-1:] for name in ("train", "dev")}
+        print_json(
+            {"report": path, **{name: records[0] for name, records in last.items() if records}}
+        )
+    else:
+        print(path)

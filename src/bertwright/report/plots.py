@@ -1,0 +1,152 @@
+"""Line charts as SVG text: no library, no script, colours from the page's style sheet.
+
+Classes in the SVG (`train`, `dev`, `baseline`, `axis`, `grid`) get their colours from `page.css`,
+so that a chart is dark where the page is. Every mark has a `<title>`, which browsers show on
+hovering.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from html import escape
+
+WIDTH, HEIGHT = 520, 270
+LEFT, RIGHT, TOP, BOTTOM = 58, 14, 34, 42
+
+Format = Callable[[float], str]
+
+
+@dataclass(frozen=True)
+class Series:
+    """A line, or a level across the whole chart."""
+
+    name: str
+    xs: Sequence[float]
+    ys: Sequence[float]
+    """As many as `xs`; of a level the first alone counts."""
+    style: str = "train"
+    """`train` (a line), `dev` (a line with marks), `baseline` (a level, dashed)."""
+
+
+def chart(
+    title: str,
+    series: Sequence[Series],
+    x_name: str,
+    x_format: Format,
+    y_format: Format,
+    from_zero: bool = False,
+) -> str:
+    """One chart as an `<svg>` element; points that are not finite are left out."""
+    drawn = [_finite(each) for each in series]
+    drawn = [each for each in drawn if each.ys]
+    xs = [x for each in drawn if each.style != "baseline" for x in each.xs]
+    ys = [y for each in drawn for y in each.ys]
+    if not xs:
+        return ""
+    x_ticks = ticks(min(0.0, min(xs)), max(xs))
+    y_ticks = ticks(min(0.0, min(ys)) if from_zero else min(ys), max(ys))
+    x_low, x_high = min(0.0, min(xs)), max(max(xs), 1e-12)
+    y_low, y_high = min(y_ticks[0], min(ys)), max(y_ticks[-1], max(ys))
+
+    def place(x: float, y: float) -> tuple[float, float]:
+        across = (x - x_low) / (x_high - x_low or 1)
+        up = (y - y_low) / (y_high - y_low or 1)
+        return LEFT + across * (WIDTH - LEFT - RIGHT), HEIGHT - BOTTOM - up * (
+            HEIGHT - TOP - BOTTOM
+        )
+
+    parts = [
+        f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
+        f'aria-label="{escape(title, quote=True)}">',
+        f'<text class="title" x="{LEFT}" y="18">{escape(title)}</text>',
+    ]
+    for value in y_ticks:
+        _, y = place(x_low, value)
+        parts.append(f'<path class="grid" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>')
+        label = escape(y_format(value))
+        parts.append(
+            f'<text class="axis" x="{LEFT - 7}" y="{y + 4:.1f}" text-anchor="end">{label}</text>'
+        )
+    for value in x_ticks:
+        if value > x_high:
+            continue
+        x, _ = place(value, y_low)
+        label = escape(x_format(value))
+        parts.append(
+            f'<text class="axis" x="{x:.1f}" y="{HEIGHT - BOTTOM + 17}" '
+            f'text-anchor="middle">{label}</text>'
+        )
+    parts.append(
+        f'<text class="axis" x="{WIDTH - RIGHT}" y="{HEIGHT - 6}" '
+        f'text-anchor="end">{escape(x_name)}</text>'
+    )
+    for each in drawn:
+        parts.append(_line(each, place, x_low, x_high, x_format, y_format))
+    parts.append(_legend(drawn))
+    parts.append("</svg>")
+    return "".join(parts)
+
+
+def ticks(low: float, high: float, most: int = 6) -> list[float]:
+    """Round values (1, 2 or 5 times a power of ten) that cover `low` to `high`."""
+    if not (math.isfinite(low) and math.isfinite(high)) or high <= low:
+        high = low + (abs(low) or 1.0)
+    rough = (high - low) / (most - 1)
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
+    first = math.floor(low / step + 1e-9)
+    last = math.ceil(high / step - 1e-9)
+    return [round(number * step, 12) for number in range(first, last + 1)]
+
+
+def _finite(series: Series) -> Series:
+    """The series without points that are missing, infinite or no number."""
+    if series.style == "baseline":
+        kept = [(0.0, y) for y in series.ys[:1] if math.isfinite(y)]
+    else:
+        pairs = zip(series.xs, series.ys, strict=True)
+        kept = [(x, y) for x, y in pairs if math.isfinite(x) and math.isfinite(y)]
+    return Series(series.name, [x for x, _ in kept], [y for _, y in kept], series.style)
+
+
+def _line(
+    series: Series,
+    place: Callable[[float, float], tuple[float, float]],
+    x_low: float,
+    x_high: float,
+    x_format: Format,
+    y_format: Format,
+) -> str:
+    """The path of a series, and its marks."""
+    style = escape(series.style, quote=True)
+    name = escape(series.name)
+    if series.style == "baseline":
+        (x1, y), (x2, _) = place(x_low, series.ys[0]), place(x_high, series.ys[0])
+        title = f"<title>{name}: {escape(y_format(series.ys[0]))}</title>"
+        return f'<path class="line {style}" d="M{x1:.1f} {y:.1f}H{x2:.1f}">{title}</path>'
+    points = [place(x, y) for x, y in zip(series.xs, series.ys, strict=True)]
+    path = "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
+    parts = [f'<path class="line {style}" d="M{path}"><title>{name}</title></path>']
+    if series.style == "dev" or len(points) == 1:
+        for (x, y), x_value, y_value in zip(points, series.xs, series.ys, strict=True):
+            said = escape(f"{series.name}: {y_format(y_value)} at {x_format(x_value)}")
+            parts.append(
+                f'<circle class="mark {style}" cx="{x:.1f}" cy="{y:.1f}" r="3">'
+                f"<title>{said}</title></circle>"
+            )
+    return "".join(parts)
+
+
+def _legend(series: Sequence[Series]) -> str:
+    """Names with their strokes, to the right of the title."""
+    parts = []
+    right = float(WIDTH - RIGHT)
+    for each in reversed(series):
+        right -= 6.4 * len(each.name)
+        parts.append(f'<text class="axis" x="{right:.0f}" y="18">{escape(each.name)}</text>')
+        style = escape(each.style, quote=True)
+        parts.append(f'<path class="line {style}" d="M{right - 22:.0f} 14h16"/>')
+        right -= 36
+    return "".join(parts)

@@ -1,0 +1,323 @@
+"""The page of a run: what a run's folder holds, as one HTML file.
+
+Read are `config.toml`, `environment.json`, `metrics.jsonl` (docs/architecture.md names their keys)
+and, where they are, `examples.json` (texts and baselines, as the quickstart writes them) and
+`doctor.json` (what `bertwright data check` found). What is not there has no place on the page;
+numbers are as measured.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bertwright.atomic import disk_errors
+from bertwright.config import values
+from bertwright.errors import DataError
+from bertwright.report.examples import comparison, examples
+from bertwright.report.html import Markup, page, table, text, tiles
+from bertwright.report.plots import Series, chart
+
+METRICS = "metrics.jsonl"
+
+
+@dataclass(frozen=True)
+class Run:
+    """All that a run's folder tells."""
+
+    folder: Path
+    records: list[dict[str, Any]]
+    config: dict[str, Any] = field(default_factory=dict)
+    environment: dict[str, Any] = field(default_factory=dict)
+    examples: dict[str, Any] = field(default_factory=dict)
+    checkup: dict[str, Any] = field(default_factory=dict)
+
+    def split(self, name: str) -> list[dict[str, Any]]:
+        """The records of `train` or `dev`, in the order of steps."""
+        return [record for record in self.records if record.get("split") == name]
+
+
+def read_run(folder: Path | str) -> Run:
+    """Read a run's folder.
+
+    Raises:
+        DataError: it is no run, or nothing was measured yet, or a file is damaged.
+    """
+    folder = Path(folder)
+    nested = folder / "run"
+    if not (folder / METRICS).is_file() and (nested / METRICS).is_file():
+        folder = nested  # the folder of a quickstart
+    path = folder / METRICS
+    if not path.is_file():
+        found = "no such folder" if not folder.is_dir() else f"it has no {METRICS}"
+        raise DataError(
+            f"{folder} is no run ({found}); name the --out of a run, as written by: "
+            "bertwright pretrain --data DIR --out RUN"
+        )
+    records = _read_records(path)
+    if not any(_number(record.get("loss")) is not None for record in records):
+        raise DataError(
+            f"{path} holds no measurements yet: a line is written every 10 seconds and at the end; "
+            "let the run go on (bertwright pretrain ... --resume) and write the page again"
+        )
+    config = values.read_toml(folder / "config.toml") if (folder / "config.toml").is_file() else {}
+    return Run(
+        folder,
+        records,
+        config,
+        *(
+            _read_object(folder / name)
+            for name in ("environment.json", "examples.json", "doctor.json")
+        ),
+    )
+
+
+def write_report(run: Run, out: Path | None = None) -> Path:
+    """Write the page (unset: `report.html` in the run's folder); its path.
+
+    Raises:
+        BertwrightError: the disk is full or the place is not writable.
+    """
+    out = out or run.folder / "report.html"
+    with disk_errors(out):
+        partial = out.with_name(f".{out.name}.partial")
+        partial.write_text(render(run), encoding="utf-8")
+        partial.replace(out)
+    return out
+
+
+def render(run: Run) -> str:
+    """The page as a string."""
+    name = run.folder.resolve().name
+    if name == "run":
+        name = run.folder.resolve().parent.name
+    return page(f"{name} · Bertwright", _sections(run, name))
+
+
+def _sections(run: Run, name: str) -> Iterator[str]:
+    yield f"<h1>{text(name)}</h1>"
+    yield f'<p class="soft">{_subtitle(run)}</p>'
+    yield tiles(_headline(run))
+    if run.examples:
+        yield comparison(run.examples)
+    yield _curves(run)
+    if run.examples:
+        yield examples(run.examples)
+    yield _final(run)
+    yield _doctor(run.checkup)
+    yield _settings("Configuration", values.flatten(run.config))
+    yield _settings("Environment", run.environment)
+
+
+def _subtitle(run: Run) -> str:
+    """Model, data, objectives, machine, in one line."""
+    instances = run.config.get("instances", {})
+    facts = [
+        run.config.get("model"),
+        instances.get("objectives") if isinstance(instances, Mapping) else None,
+        f"on {run.config['data']}" if run.config.get("data") else None,
+        run.environment.get("gpu") or _threads(run.environment),
+        f"Bertwright {run.environment['bertwright']}" if "bertwright" in run.environment else None,
+    ]
+    return " · ".join(text(fact) for fact in facts if fact)
+
+
+def _threads(environment: Mapping[str, Any]) -> str | None:
+    threads = environment.get("threads")
+    return (
+        f"{threads} threads, {environment.get('precision', '')}".rstrip(", ") if threads else None
+    )
+
+
+def _headline(run: Run) -> Iterator[tuple[str, str]]:
+    """The figures one looks for first."""
+    dev, train = run.split("dev"), run.split("train")
+    last = dev[-1] if dev else train[-1] if train else run.records[-1]
+    where = "on held-out text" if dev else "on training text"
+    for key, name in (
+        ("masked_lm.accuracy", "masked tokens right"),
+        ("next_sentence.accuracy", "next sentences right"),
+    ):
+        value = _number(last.get(key))
+        if value is not None:
+            yield f"{value:.1%}", f"{name}, {where}"
+    loss = _number(last.get("masked_lm.loss"))
+    if loss is not None:
+        yield f"{loss:.3f}", f"masked LM loss {where}, nats a token"
+    end = run.records[-1]
+    yield _count(end.get("tokens")), "tokens trained on"
+    yield _clock(_number(end.get("seconds")) or 0.0), f"minutes, {_count(end.get('step'))} steps"
+    rates = [r for r in (_number(each.get("tokens_per_second")) for each in train) if r is not None]
+    if rates:
+        yield _count(sorted(rates)[len(rates) // 2]), "tokens a second, median"
+
+
+_CHARTS = (
+    ("masked_lm.loss", "Masked LM loss", "{:.3g}", False),
+    ("masked_lm.accuracy", "Masked tokens right", "{:.0%}", True),
+    ("next_sentence.loss", "Next-sentence loss", "{:.3g}", False),
+    ("next_sentence.accuracy", "Next sentences right", "{:.0%}", False),
+    ("loss", "Loss, all objectives", "{:.3g}", False),
+    ("learning_rate", "Learning rate", "{:.2g}", True),
+    ("gradient_norm", "Gradient norm", "{:.3g}", True),
+    ("tokens_per_second", "Tokens a second", "", True),
+    ("utilization", "Share of the machine's measured peak", "{:.0%}", True),
+    ("memory_gb", "Memory, GB", "{:.3g}", True),
+)
+
+
+def _curves(run: Run) -> str:
+    """Every chart twice, over tokens and over time; two buttons choose."""
+    figures = []
+    for kind, x_key, x_name in (
+        ("tokens", "tokens", "tokens"),
+        ("time", "seconds", "minutes:seconds"),
+    ):
+        for key, title, form, from_zero in _CHARTS:
+            lines = [
+                Series(shown, *_points(run.split(split), x_key, key), style=split)
+                for split, shown in (("train", "training"), ("dev", "held out"))
+            ]
+            level = _number(run.examples.get("baselines", {}).get(key))
+            if level is not None and any(line.ys for line in lines):
+                lines.append(Series("baseline", [], [level], "baseline"))
+            y_format = _short if not form else form.format
+            drawn = chart(
+                title, lines, x_name, _short if kind == "tokens" else _clock, y_format, from_zero
+            )
+            if drawn:
+                figures.append(f'<figure class="{kind}">{drawn}</figure>')
+    return (
+        "<h2>Curves</h2>"
+        '<input type="radio" name="across" id="by-tokens" checked>'
+        '<label for="by-tokens">over tokens</label>'
+        '<input type="radio" name="across" id="by-time"><label for="by-time">over time</label>'
+        f'<div class="charts">{"".join(figures)}</div>'
+    )
+
+
+def _points(records: list[dict[str, Any]], x_key: str, key: str) -> tuple[list[float], list[float]]:
+    """What was measured of one key."""
+    pairs = [(_number(r.get(x_key)), _number(r.get(key))) for r in records]
+    kept = [(x, y) for x, y in pairs if x is not None and y is not None]
+    return [x for x, _ in kept], [y for _, y in kept]
+
+
+def _final(run: Run) -> str:
+    """The last record of each split, side by side."""
+    last = {name: run.split(name)[-1] for name in ("train", "dev") if run.split(name)}
+    keys = list(dict.fromkeys(k for record in last.values() for k in record if k != "split"))
+    shown = {"train": "training, last line", "dev": "held out"}
+    rows = [
+        [
+            Markup(f"<code>{text(key)}</code>"),
+            *(_figure(record.get(key)) for record in last.values()),
+        ]
+        for key in keys
+    ]
+    columns = ["", *(shown[name] for name in last)]
+    return f"<h2>Final numbers</h2>{table(columns, rows, numbers=range(1, len(columns)))}"
+
+
+def _doctor(checkup: Mapping[str, Any]) -> str:
+    """What the doctor found in the data."""
+    findings = checkup.get("findings")
+    if not isinstance(findings, list) or not findings:
+        return ""
+    rows = []
+    for found in findings:
+        level = str(found.get("level", ""))
+        style = level if level in ("ok", "warning", "error") else ""
+        advice = (
+            f'<br><span class="soft">{text(found["advice"])}</span>' if found.get("advice") else ""
+        )
+        rows.append(
+            [
+                Markup(f'<span class="{style}">{text(level)}</span>'),
+                str(found.get("name", "")).replace("_", " "),
+                Markup(text(found.get("message", "")) + advice),
+            ]
+        )
+    return "<h2>The data</h2>" + table(["", "looked at", "found"], rows)
+
+
+def _settings(title: str, facts: Mapping[str, Any]) -> str:
+    """Names and values, folded away."""
+    if not facts:
+        return ""
+    rows = [[Markup(f"<code>{text(k)}</code>"), "-" if v is None else v] for k, v in facts.items()]
+    return f"<details><summary>{text(title)}</summary>{table(['', ''], rows)}</details>"
+
+
+def _read_records(path: Path) -> list[dict[str, Any]]:
+    """One object a line; a last line that a kill cut is left out."""
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+    records: list[dict[str, Any]] = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or (number == len(lines) and not line.endswith("\n")):
+            continue
+        try:
+            record = json.loads(line)
+        except ValueError as error:
+            raise DataError(
+                f"{path}, line {number} is damaged ({error}); remove that line"
+            ) from error
+        if not isinstance(record, dict):
+            raise DataError(f"{path}, line {number} is {line.strip()[:40]!r}; expected an object")
+        records.append(record)
+    return records
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    """A JSON file; empty where there is none."""
+    if not path.is_file():
+        return {}
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise DataError(f"{path} is damaged ({error}); remove it or write it again") from error
+    return found if isinstance(found, dict) else {}
+
+
+def _number(value: object) -> float | None:
+    """A finite number, or None."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        return None
+    return float(value)
+
+
+def _figure(value: object) -> str:
+    """A number with few digits."""
+    number = _number(value)
+    if number is None:
+        return "-" if value is None else str(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.4g}"
+
+
+def _count(value: object) -> str:
+    """`12,345` or `6.5M`"""
+    number = _number(value)
+    if number is None:
+        return "-"
+    return _short(number) if number >= 1e6 else f"{number:,.0f}"
+
+
+def _short(value: float) -> str:
+    """`250k`, `6.5M`, for axes."""
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / size:.3g}{letter}"
+    return f"{value:.3g}"
+
+
+def _clock(seconds: float) -> str:
+    """`4:30` or `1:04:30`"""
+    minutes, second = divmod(round(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"

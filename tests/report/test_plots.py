@@ -1,0 +1,78 @@
+"""Charts as SVG."""
+
+from __future__ import annotations
+
+import math
+import xml.etree.ElementTree as ET
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bertwright.report.plots import Series, chart, ticks
+
+NUMBERS = st.floats(min_value=-1e9, max_value=1e9, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (0, 1, [0, 0.2, 0.4, 0.6, 0.8, 1.0]),
+        (0, 9e6, [0, 2e6, 4e6, 6e6, 8e6, 1e7]),
+        (0.45, 0.7, [0.45, 0.5, 0.55, 0.6, 0.65, 0.7]),
+        (3.0, 3.0, [3, 4, 5, 6]),
+    ],
+)
+def test_ticks(low: float, high: float, expected: list[float]) -> None:
+    assert ticks(low, high) == pytest.approx(expected)
+
+
+@given(NUMBERS, NUMBERS)
+def test_ticks_cover(a: float, b: float) -> None:
+    low, high = min(a, b), max(a, b)
+    found = ticks(low, high)
+    assert 2 <= len(found) <= 9
+    step = found[1] - found[0]
+    assert found[0] <= low + 1e-6 * step
+    assert found[-1] >= high - 1e-6 * step
+
+
+def draw(*series: Series) -> str:
+    return chart("Loss", series, "tokens", "{:.0f}".format, "{:.2f}".format)
+
+
+def test_a_chart_is_xml_with_its_lines() -> None:
+    drawn = draw(
+        Series("training", [1, 2, 3], [5.0, 4.0, 3.5]),
+        Series("held out", [2, 3], [4.2, 3.9], "dev"),
+        Series("baseline", [], [4.5], "baseline"),
+    )
+    root = ET.fromstring(drawn)
+    assert len(root.findall("circle")) == 2
+    assert "held out: 3.90 at 3" in drawn
+    styles = [path.get("class") for path in root.findall("path")]
+    for style in ("line train", "line dev", "line baseline"):
+        assert style in styles
+
+
+def test_points_that_are_no_numbers_are_left_out() -> None:
+    drawn = draw(Series("training", [1, 2, 3], [1.0, math.nan, math.inf]))
+    assert "nan" not in drawn
+    assert "inf" not in drawn
+    assert draw(Series("training", [1], [math.nan])) == ""
+    assert draw() == ""
+
+
+def test_names_are_escaped() -> None:
+    drawn = draw(Series('<script>"&', [1, 2], [1, 2], "dev"))
+    assert "<script>" not in drawn
+    ET.fromstring(drawn)
+
+
+@given(st.lists(st.tuples(NUMBERS, NUMBERS), min_size=1, max_size=8))
+def test_every_point_is_inside(points: list[tuple[float, float]]) -> None:
+    xs = sorted(abs(x) for x, _ in points)
+    drawn = draw(Series("a", xs, [y for _, y in points], "dev"))
+    for circle in ET.fromstring(drawn).findall("circle"):
+        assert 0 <= float(circle.get("cx", "")) <= 520
+        assert 0 <= float(circle.get("cy", "")) <= 270

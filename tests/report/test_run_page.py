@@ -1,0 +1,217 @@
+"""The page of a run."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bertwright.errors import DataError
+from bertwright.report.html import bars, table, text
+from bertwright.report.run_page import read_run, render, write_report
+
+HOSTILE = '<script>alert("x")</script><img src=x onerror=alert(1)>&amp;\x00\ud800"\''
+
+
+def record(step: int, split: str = "train", **more: float) -> dict[str, Any]:
+    return {
+        "step": step,
+        "tokens": step * 4096,
+        "seconds": step * 2.5,
+        "split": split,
+        "loss": 8.0 - step / 10,
+        "masked_lm.loss": 7.5 - step / 10,
+        "masked_lm.accuracy": step / 100,
+        "next_sentence.loss": 0.6,
+        "next_sentence.accuracy": 0.5 + step / 200,
+        **more,
+    }
+
+
+def write_run(folder: Path, records: list[dict[str, Any]] | None = None, **files: Any) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    if records is None:
+        records = [record(s, learning_rate=1e-3, tokens_per_second=30000.0) for s in range(1, 9)]
+        records.append(record(8, "dev"))
+    lines = "".join(json.dumps(each) + "\n" for each in records)
+    (folder / "metrics.jsonl").write_text(lines, encoding="utf-8")
+    for name, value in files.items():
+        (folder / f"{name}.json").write_text(json.dumps(value), encoding="utf-8")
+    return folder
+
+
+def examples(word: str = "mean") -> dict[str, Any]:
+    return {
+        "baselines": {"masked_lm.accuracy": 0.05},
+        "note": f"By lot {word}.",
+        "comparison": [
+            {
+                "task": f"Masked {word}",
+                "measure": "share",
+                "count": 9800,
+                "figures": {f"BERT {word}": 0.3, "most frequent": 0.05},
+                "note": word,
+            }
+        ],
+        "blanks": [
+            {
+                "text": f"The [MASK] of {word}.",
+                "truth": word,
+                "module": word,
+                "top": [{"token": word, "probability": 0.4}, {"token": "x", "probability": 0.1}],
+            }
+        ],
+        "pairs": [{"first": word, "second": word, "follows": True, "probability": 0.7}],
+        "neighbours": [
+            {
+                "query": word,
+                "module": word,
+                "bert": {"text": word, "module": word},
+                "tfidf": {"text": word, "module": "y"},
+            }
+        ],
+    }
+
+
+class Balanced(HTMLParser):
+    """Fails on a tag that is closed out of turn; keeps what a browser would act on."""
+
+    VOID = ("meta", "input", "br", "img", "link")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def parse(page: str) -> Balanced:
+    parser = Balanced()
+    parser.feed(page)
+    parser.close()
+    assert parser.open == []
+    return parser
+
+
+def test_a_page_is_one_file_without_scripts_or_network(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "news", examples=examples())
+    path = write_report(read_run(run))
+    assert path == run / "report.html"
+    page = path.read_text(encoding="utf-8")
+    tags = parse(page).seen
+    assert not {tag for tag, _ in tags} & {"script", "link", "img", "iframe", "object"}
+    assert not [attrs for _, attrs in tags if {"src", "href"} & attrs.keys()]
+    assert "@import" not in page
+    assert "url(" not in page
+    assert "<h1>news</h1>" in page
+    assert page.count("<svg") == 2 * 7  # each chart over tokens and over time
+    assert "8.0%" in page
+    assert "prefers-color-scheme:dark" in page
+    assert [p.name for p in run.iterdir() if p.name.startswith(".")] == []
+
+
+def test_hostile_text_is_text(tmp_path: Path) -> None:
+    run = write_run(
+        tmp_path / "a<b>&",
+        examples=examples(HOSTILE),
+        environment={HOSTILE: HOSTILE, "bertwright": HOSTILE, "threads": HOSTILE},
+        doctor={"findings": [dict.fromkeys(("level", "name", "message", "advice"), HOSTILE)]},
+    )
+    (run / "config.toml").write_text("model = '''" + HOSTILE[:40] + "'''\n", encoding="utf-8")
+    page = render(read_run(run))
+    tags = {tag for tag, _ in parse(page).seen}
+    assert not tags & {"script", "img"}
+    assert "alert(" in page
+    assert not re.search("[\x00\ud800]", page)
+    page.encode("utf-8")
+    write_report(read_run(run))
+
+
+def test_what_is_not_there_has_no_place(tmp_path: Path) -> None:
+    page = render(read_run(write_run(tmp_path / "r", [{"step": 1, "split": "train", "loss": 2.0}])))
+    parse(page)
+    for absent in ("Examples", "Configuration", "The data", "Masked tokens right", "None", "nan"):
+        assert absent not in page
+
+
+def test_numbers_that_are_none_or_not_finite(tmp_path: Path) -> None:
+    run = write_run(
+        tmp_path / "r",
+        [record(1), {**record(2), "loss": None}, {**record(3), "loss": float("nan")}],
+    )
+    parse(render(read_run(run)))
+
+
+def test_the_doctor_and_the_settings(tmp_path: Path) -> None:
+    finding = {"level": "warning", "name": "short_documents", "message": "many", "advice": "join"}
+    run = write_run(tmp_path / "r", doctor={"findings": [finding]}, environment={"threads": 2})
+    (run / "config.toml").write_text('model = "bert-mini"\n[optimizer]\nlearning_rate = 0.001\n')
+    page = render(read_run(run))
+    for shown in ("short documents", "join", "optimizer.learning_rate", "2 threads", "bert-mini"):
+        assert shown in page
+
+
+def test_the_best_figure_stands_out_whoever_has_it() -> None:
+    shown = bars([("BERT", 0.2, False), ("TF-IDF", 0.3, True)])
+    assert shown.index('class="right"') > shown.index("BERT")
+    assert "width:66.7%" in shown
+
+
+def test_text_and_tables_are_escaped() -> None:
+    assert text('<a href="x">') == "&lt;a href=&quot;x&quot;&gt;"
+    assert "<b>" not in table(["<b>"], [["<b>"]])
+
+
+def test_a_line_that_a_kill_cut_is_left_out(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "r")
+    with (run / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 9, "to')
+    assert len(read_run(run).records) == 9
+
+
+def test_the_folder_of_a_quickstart(tmp_path: Path) -> None:
+    write_run(tmp_path / "quick" / "run")
+    found = read_run(tmp_path / "quick")
+    assert found.folder == tmp_path / "quick" / "run"
+    assert "<h1>quick</h1>" in render(found)
+
+
+def test_no_run(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"is no run \(no such folder\); name the --out of a run"):
+        read_run(tmp_path / "absent")
+    with pytest.raises(DataError, match=r"it has no metrics.jsonl"):
+        read_run(tmp_path)
+
+
+@pytest.mark.parametrize("content", ["", "\n", '{"step": 1}\n', '{"loss": null}\n'])
+def test_nothing_measured_yet(tmp_path: Path, content: str) -> None:
+    (tmp_path / "metrics.jsonl").write_text(content)
+    with pytest.raises(DataError, match=r"holds no measurements yet: .*--resume"):
+        read_run(tmp_path)
+
+
+def test_damaged_files(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "r")
+    (run / "examples.json").write_text("{")
+    with pytest.raises(DataError, match=r"examples\.json is damaged .* remove it"):
+        read_run(run)
+    (run / "metrics.jsonl").write_text("{]\n" + json.dumps(record(1)) + "\n")
+    with pytest.raises(DataError, match=r"line 1 is damaged .* remove that line"):
+        read_run(run)
+    (run / "metrics.jsonl").write_text("[1]\n")
+    with pytest.raises(DataError, match="expected an object"):
+        read_run(run)
