@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -35,7 +37,7 @@ def test_groups_cover_every_token_once(lengths: list[int]) -> None:
     assert [length for g in groups for length in [g.length] * g.count] == lengths
     assert groups[0].start == 0
     assert groups[-1].stop == sum(lengths)
-    for group, following in zip(groups, groups[1:], strict=False):
+    for group, following in pairwise(groups):
         assert group.stop == following.start
         assert group.length != following.length
     assert all(g.stop - g.start == g.count * g.length for g in groups)

@@ -16,7 +16,12 @@ from bertwright.errors import ConfigError, DataError
 def embed(
     *,
     model: Annotated[str, Parameter(help="A run, a checkpoint or a Hugging Face BERT folder.")],
-    input: Annotated[str, Parameter(help="A file with one text a line, or - for standard input.")],
+    input: Annotated[
+        str,
+        Parameter(
+            help="A file with one text a line, or - for standard input.", allow_leading_hyphen=True
+        ),
+    ],
     out: Annotated[Path, Parameter(help="The .npy file to write: float32, one row a line.")],
     layers: Annotated[
         list[int],
@@ -24,7 +29,7 @@ def embed(
             help="0 is the embeddings, 1 and up the layers, negative from the top; repeat to join.",
             allow_leading_hyphen=True,
         ),
-    ] = [-2],  # noqa: B006 - read only; cyclopts shows it as the default
+    ] = [-2],
     pooling: Annotated[
         Literal["mean", "max", "cls"], Parameter(help="How tokens become one vector.")
     ] = "mean",

@@ -1,0 +1,145 @@
+"""`bertwright fill`, `next-sentence` and `embed`: output, exit codes and messages."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from bertwright.checkpoint.checkpoint import make_learner, save
+from bertwright.cli.app import run
+from bertwright.config.bert import BertConfig
+from bertwright.inference.model import load
+from bertwright.nn.init import initialize
+from bertwright.text.tokenizer import make_tokenizer
+
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghij."]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    base = tmp_path_factory.mktemp("work")
+    (base / "tokenizer").mkdir()
+    (base / "model").mkdir()
+    make_tokenizer(VOCABULARY).save(base / "tokenizer")
+    config = BertConfig(16, 12, 2, 3, 20, max_position_embeddings=9)
+    learner = make_learner(config, ["masked_lm", "next_sentence"])
+    initialize(learner, 0.3, torch.Generator().manual_seed(0))
+    save(base / "model", learner, base / "tokenizer", "")
+    return str(base / "model")
+
+
+def test_fill(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["fill", "--model", model, "a [MASK] c [MASK]", "--top", "3", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    expected = load(model).fill("a [MASK] c [MASK]", top=3)
+    assert [
+        [(t["token"], t["probability"]) for t in blank] for blank in found["blanks"]
+    ] == expected
+    assert run(["fill", "--model", model, "a [MASK] c [MASK]", "--top", "3"]) == 0
+    shown = capsys.readouterr().out
+    assert "blank" in shown
+    assert f"{expected[0][0][1]:.4f}" in shown
+    assert run(["fill", "--model", model, "a [MASK]"]) == 0
+    assert "blank" not in capsys.readouterr().out
+
+
+def test_fill_without_a_blank(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["fill", "--model", model, "a b"]) == 4
+    output = capsys.readouterr()
+    assert "write [MASK] where a token is to be found" in output.err
+    assert output.out == ""
+
+
+def test_no_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["fill", "--model", str(tmp_path / "none"), "a [MASK]"]) == 4
+    assert "no folder" in capsys.readouterr().err
+
+
+def test_next_sentence(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    expected = load(model).next_sentence("a", "b.")
+    assert run(["next-sentence", "--model", model, "a", "b."]) == 0
+    assert f"{expected:.4f}" in capsys.readouterr().out
+    assert run(["next-sentence", "--model", model, "a", "b.", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["probability"] == pytest.approx(expected)
+    assert found["tokens_cut"] == 0
+
+
+def test_next_sentence_says_what_was_cut(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["next-sentence", "--model", model, "a b c d e", "f g h i j", "--json"]) == 0
+    output = capsys.readouterr()
+    assert "4 tokens far from the joint were cut" in output.err
+    assert json.loads(output.out)["tokens_cut"] == 4
+
+
+def test_embed(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    texts = ["a b", "", "c d e f g h i j a b c d e", "j"]
+    (tmp_path / "in.txt").write_text("\n".join(texts) + "\n")
+    out = tmp_path / "new" / "v.npy"
+    words = ["embed", "--model", model, "--input", str(tmp_path / "in.txt"), "--out", str(out)]
+    assert run(words) == 0
+    output = capsys.readouterr()
+    assert "4 vectors of 12 numbers" in output.out
+    assert "1 lines are empty" in output.err
+    np.testing.assert_array_equal(np.load(out), load(model).embed(texts))
+    assert [path.name for path in out.parent.iterdir()] == ["v.npy"]
+    assert run(words) == 2
+    assert "exists already" in capsys.readouterr().err
+    more = ["--layers", "-1", "--layers", "0", "--pooling", "max", "--normalize", "--overwrite"]
+    assert run([*words, *more, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["shape"] == [4, 24]
+    expected = load(model).embed(texts, [-1, 0], "max", normalize=True)
+    np.testing.assert_array_equal(np.load(out), expected)
+
+
+def test_embed_from_standard_input(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bytes_in = io.TextIOWrapper(io.BufferedReader(io.BytesIO(b"a\r\nb \xff\n")))
+    monkeypatch.setattr(sys, "stdin", bytes_in)
+    out = tmp_path / "v.npy"
+    assert run(["embed", "--model", model, "--input", "-", "--out", str(out), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["invalid_utf8"] == 1
+    np.testing.assert_array_equal(np.load(out), load(model).embed(["a", "b \ufffd"]))
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "message"),
+    [
+        (["--layers", "7"], 2, "no layer 7"),
+        (["--pooling", "sum"], 2, "sum"),
+        (["--out", "v.txt"], 2, "expected a name that ends in .npy"),
+        (["--input", "nowhere.txt"], 4, "no file nowhere.txt"),
+    ],
+)
+def test_embed_refuses(
+    model: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    change: list[str],
+    code: int,
+    message: str,
+) -> None:
+    (tmp_path / "in.txt").write_text("a\n")
+    given = {
+        "--model": model,
+        "--input": str(tmp_path / "in.txt"),
+        "--out": str(tmp_path / "v.npy"),
+    }
+    given |= dict([change])
+    assert run(["embed", *(word for pair in given.items() for word in pair)]) == code
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "v.npy").exists()
+
+
+def test_embed_of_nothing(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "in.txt").write_text("")
+    out = str(tmp_path / "v.npy")
+    assert run(["embed", "--model", model, "--input", str(tmp_path / "in.txt"), "--out", out]) == 4
+    assert "is empty; expected one text a line" in capsys.readouterr().err

@@ -1,0 +1,282 @@
+"""A loaded model: encode, embed, fill and next_sentence, against transformers and by hand."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bertwright.errors import ConfigError, DataError, IntegrityError
+from bertwright.inference import next_sentence
+from bertwright.inference.model import Model, load
+from bertwright.inference.runner import token_batches, window_around, windows
+
+from .conftest import CONFIG, write_model
+
+LONG = "abcdefghijklmnopqrstuvwxyz"
+TEXTS = ["a b c", "", "the dog.", "x", "a [MASK] b", " ".join(LONG), "q w e r t y u i o p"]
+
+
+@pytest.fixture(scope="session")
+def theirs(model_folder: Path) -> Any:
+    """transformers' model and tokenizer of the same folder."""
+    transformers = pytest.importorskip("transformers")
+    model = transformers.AutoModelForPreTraining.from_pretrained(model_folder).eval()
+    return model, transformers.AutoTokenizer.from_pretrained(model_folder)
+
+
+def test_what_it_tells(model: Model) -> None:
+    assert model.config == CONFIG
+    assert model.heads == ("masked_lm", "next_sentence")
+    assert model.report is not None
+    assert model.report.missing == ()
+    assert not any(p.requires_grad for p in model.runner.learner.parameters())
+    assert not model.runner.learner.training
+
+
+def test_fill_against_transformers(model: Model, theirs: Any) -> None:
+    bert, tokenizer = theirs
+    text = "the [MASK] a [MASK]."
+    inputs = tokenizer(text, return_tensors="pt")
+    with torch.no_grad():
+        logits = bert(**inputs).prediction_logits[0]
+    places = (inputs["input_ids"][0] == tokenizer.mask_token_id).nonzero()[:, 0]
+    blanks = model.fill(text, top=4)
+    assert len(blanks) == 2
+    for place, blank in zip(places, blanks, strict=True):
+        expected = logits[place].softmax(-1)[: model.tokenizer.vocab_size].topk(4)
+        assert [token for token, _ in blank] == tokenizer.convert_ids_to_tokens(expected.indices)
+        np.testing.assert_allclose([p for _, p in blank], expected.values, atol=1e-6)
+        assert [p for _, p in blank] == sorted((p for _, p in blank), reverse=True)
+
+
+def test_fill_gives_no_more_than_there_is(model: Model) -> None:
+    ((*blank,),) = model.fill("[MASK]", top=1000)
+    assert len(blank) == model.tokenizer.vocab_size
+    assert sum(p for _, p in blank) <= 1 + 1e-6
+
+
+def test_fill_of_a_long_text_reads_around_each_blank(model: Model) -> None:
+    letters = list(LONG)
+    letters[3] = letters[20] = "[MASK]"
+    first, second = model.fill(" ".join(letters), top=3)
+    # room is 10: the blank's window, alone, gives the same
+    (alone,) = model.fill(" ".join(letters[0:10]), top=3)
+    assert [t for t, _ in first] == [t for t, _ in alone]
+    np.testing.assert_allclose([p for _, p in first], [p for _, p in alone], atol=1e-6)
+    (alone,) = model.fill(" ".join(letters[15:25]), top=3)
+    np.testing.assert_allclose([p for _, p in second], [p for _, p in alone], atol=1e-6)
+
+
+def test_fill_says_what_it_needs(model: Model, bare_folder: Path) -> None:
+    with pytest.raises(DataError, match=r"no \[MASK\]: write \[MASK\] where"):
+        model.fill("a mask")
+    with pytest.raises(ConfigError, match="top is 0; expected 1 or more"):
+        model.fill("[MASK]", top=0)
+    with pytest.raises(DataError, match=r"no masked_lm head, which filling .*the encoder alone"):
+        load(bare_folder).fill("[MASK]")
+
+
+def test_next_sentence_against_transformers(model: Model, theirs: Any) -> None:
+    bert, tokenizer = theirs
+    with torch.no_grad():
+        logits = bert(**tokenizer("a b", "c d e", return_tensors="pt")).seq_relationship_logits
+    expected = float(logits.softmax(-1)[0, 0])
+    assert model.next_sentence("a b", "c d e") == pytest.approx(expected, abs=1e-6)
+    assert model.next_sentence("a b", "c d e") != model.next_sentence("c d e", "a b")
+
+
+def test_next_sentence_of_a_long_pair_keeps_the_joint(model: Model) -> None:
+    long = " ".join(LONG)
+    with pytest.warns(UserWarning, match="43 tokens far from the joint were cut"):
+        found = model.next_sentence(long, long)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert found == model.next_sentence("w x y z", "a b c d e")
+    judgement = next_sentence.next_sentence(model.runner, "a b", long)
+    assert judgement.tokens_cut == 26 + 2 - 9
+    assert judgement.probability == model.next_sentence("a b", "a b c d e f g")
+
+
+@given(st.integers(0, 50), st.integers(0, 50), st.integers(2, 40))
+def test_shares_of_a_pair(a: int, b: int, room: int) -> None:
+    kept_a, kept_b = next_sentence.shares(a, b, room)
+    assert 0 <= kept_a <= a
+    assert 0 <= kept_b <= b
+    assert kept_a + kept_b == min(a + b, room)
+    assert min(kept_a, kept_b) >= min(a, b, room // 2)
+
+
+def test_next_sentence_says_what_it_needs(bare_folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no next_sentence head"):
+        load(bare_folder).next_sentence("a", "b")
+    folder = write_model(tmp_path / "m", ("next_sentence",), replace(CONFIG, type_vocab_size=1))
+    with pytest.raises(DataError, match="reads no pairs"):
+        load(folder).next_sentence("a", "b")
+
+
+@pytest.mark.parametrize("layer", [0, 1, 3, -1, -2, -4])
+def test_embed_against_transformers(model: Model, theirs: Any, layer: int) -> None:
+    bert, tokenizer = theirs
+    texts = [text for text in TEXTS if text != " ".join(LONG)]
+    inputs = tokenizer(texts, return_tensors="pt", padding=True)
+    with torch.no_grad():
+        states = bert(**inputs, output_hidden_states=True).hidden_states[layer]
+    mask = inputs["attention_mask"][:, :, None]
+    mean = (states * mask).sum(1) / mask.sum(1)
+    largest = states.masked_fill(mask == 0, -torch.inf).amax(1)
+    for pooling, expected in (("mean", mean), ("max", largest), ("cls", states[:, 0])):
+        vectors = model.embed(texts, [layer], pooling)
+        assert vectors.dtype == np.float32
+        np.testing.assert_allclose(vectors, expected, atol=2e-6)
+
+
+def test_several_layers_are_joined(model: Model) -> None:
+    both = model.embed(TEXTS, [-1, 0])
+    assert both.shape == (len(TEXTS), 48)
+    np.testing.assert_array_equal(both[:, :24], model.embed(TEXTS, [-1]))
+    np.testing.assert_array_equal(both[:, 24:], model.embed(TEXTS, [0]))
+
+
+@pytest.mark.parametrize("budget", [1, 15, 4096])
+def test_a_vector_does_not_depend_on_its_neighbours(model_folder: Path, budget: int) -> None:
+    model = load(model_folder, batch_tokens=budget)
+    together = model.embed(TEXTS)
+    alone = np.concatenate([model.embed([text]) for text in TEXTS])
+    np.testing.assert_allclose(together, alone, atol=1e-6)
+    order = [4, 2, 0, 6, 1, 5, 3]
+    np.testing.assert_allclose(model.embed([TEXTS[n] for n in order]), together[order], atol=1e-6)
+
+
+def test_unit_length(model: Model) -> None:
+    lengths = np.linalg.norm(model.embed(TEXTS, normalize=True), axis=1)
+    np.testing.assert_allclose(lengths, 1, atol=1e-6)
+
+
+def test_a_long_text_is_read_in_windows(model: Model) -> None:
+    # 26 tokens, room for 10: windows of 8, 9 and 9
+    parts = [" ".join(LONG[a:b]) for a, b in ((0, 8), (8, 17), (17, 26))]
+    several = model.embed(parts)
+    expected = np.average(several, axis=0, weights=[10, 11, 11])
+    found = model.embed(["x", " ".join(LONG), "y"])
+    np.testing.assert_allclose(found[1], expected, atol=1e-6)
+    np.testing.assert_allclose(found[[0, 2]], model.embed(["x", "y"]), atol=1e-6)
+    largest = model.embed([" ".join(LONG)], pooling="max")[0]
+    np.testing.assert_allclose(largest, model.embed(parts, pooling="max").max(0), atol=1e-6)
+    first = model.embed([" ".join(LONG)], pooling="cls")[0]
+    np.testing.assert_allclose(first, model.embed(parts, pooling="cls").mean(0), atol=1e-6)
+
+
+def test_embed_says_what_it_needs(model: Model) -> None:
+    with pytest.raises(ConfigError, match=r"no layer 4: this model has 0 \(the embeddings\) to 3"):
+        model.embed(["a"], [4])
+    with pytest.raises(ConfigError, match="no layer -5"):
+        model.embed(["a"], [-5])
+    with pytest.raises(ConfigError, match="layers is empty"):
+        model.embed(["a"], [])
+    with pytest.raises(ConfigError, match="pooling is 'sum'"):
+        model.embed(["a"], pooling="sum")  # type: ignore[arg-type]
+    with pytest.raises(DataError, match="text 1 is of type int; expected str"):
+        model.embed(["a", 3])  # type: ignore[list-item]
+
+
+def test_one_text_and_none(model: Model) -> None:
+    assert model.embed("a b").shape == (1, 24)
+    assert model.embed([]).shape == (0, 24)
+    assert model.encode([]) == []
+
+
+def test_progress_counts_tokens(model_folder: Path) -> None:
+    seen: list[tuple[int, int | None]] = []
+    model = load(model_folder, batch_tokens=8)
+    model.embed(TEXTS, on_progress=lambda done, total: seen.append((done, total)))
+    assert len(seen) > 3
+    assert seen[-1][0] == seen[-1][1]
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+
+
+def test_encode_against_transformers(model: Model, theirs: Any) -> None:
+    bert, tokenizer = theirs
+    for item in ("The dog.", ("a b", "c"), ""):
+        (found,) = model.encode([item])
+        pair = (item,) if isinstance(item, str) else item
+        inputs = tokenizer(*pair, return_tensors="pt")
+        with torch.no_grad():
+            expected = bert.bert(**inputs, output_hidden_states=True)
+        assert found.ids == inputs["input_ids"][0].tolist()
+        assert found.type_ids == inputs["token_type_ids"][0].tolist()
+        states = torch.stack(expected.hidden_states)[:, 0]
+        np.testing.assert_allclose(found.layers, states, atol=2e-6)
+        np.testing.assert_allclose(found.pooled, expected.pooler_output[0], atol=1e-6)
+
+
+def test_encode_gives_every_token_of_a_long_text_its_row(model: Model) -> None:
+    long = " ".join(LONG)
+    short, found = model.encode(["a b", long])
+    assert short.layers.shape == (4, 4, 24)
+    assert len(found.tokens) == len(found.offsets) == 28
+    assert found.layers.shape == (4, 28, 24)
+    (window,) = model.encode([" ".join(LONG[8:17])])
+    np.testing.assert_allclose(found.layers[:, 9:18], window.layers[:, 1:-1], atol=1e-6)
+    assert [long[a:b] for a, b in found.offsets[1:-1]] == list(LONG)
+
+
+def test_encode_refuses_what_it_cannot(model: Model) -> None:
+    with pytest.raises(DataError, match="pair 1 has 29 tokens; this BERT has positions for 12"):
+        model.encode(["a", (" ".join(LONG), "")])
+    with pytest.raises(DataError, match="cannot encode int; expected a text or two texts"):
+        model.encode([3])  # type: ignore[list-item]
+
+
+def test_bfloat16_is_near(model_folder: Path, model: Model) -> None:
+    low = load(model_folder, precision="bfloat16")
+    exact, near = model.embed(TEXTS, normalize=True), low.embed(TEXTS, normalize=True)
+    assert near.dtype == np.float32
+    assert (exact * near).sum(1).min() > 0.999
+    assert abs(model.next_sentence("a", "b") - low.next_sentence("a", "b")) < 0.02
+    assert dict(low.fill("a [MASK]", top=41)[0])["the"] == pytest.approx(
+        dict(model.fill("a [MASK]", top=41)[0])["the"], rel=0.2
+    )
+
+
+def test_load_says_what_it_needs(model_folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="precision is 'int8'; expected 'float32' or 'bfloat16'"):
+        load(model_folder, precision="int8")  # type: ignore[arg-type]
+    folder = write_model(tmp_path / "m", (), replace(CONFIG, vocab_size=20))
+    with pytest.raises(IntegrityError, match=r"has 37 tokens; its model has 20"):
+        load(folder)
+
+
+@given(st.integers(0, 200), st.integers(1, 30))
+def test_windows_cover_everything_once(length: int, room: int) -> None:
+    bounds = windows(length, room)
+    assert [place for a, b in bounds for place in range(a, b)] == list(range(length))
+    sizes = [b - a for a, b in bounds]
+    assert max(sizes) <= room
+    assert max(sizes) - min(sizes) <= 1
+    assert len(sizes) == max(1, -(-length // room))
+
+
+@given(st.integers(1, 100), st.integers(1, 30), st.data())
+def test_a_window_holds_its_place(length: int, room: int, data: st.DataObject) -> None:
+    place = data.draw(st.integers(0, length - 1))
+    start, stop = window_around(place, length, room)
+    assert 0 <= start <= place < stop <= length
+    assert stop - start == min(length, room)
+
+
+@given(st.lists(st.integers(1, 20), max_size=30), st.integers(1, 40))
+@settings(deadline=None)
+def test_batches_hold_every_sequence_once(lengths: list[int], most: int) -> None:
+    batches = list(token_batches(lengths, most))
+    assert sorted(row for rows in batches for row in rows) == list(range(len(lengths)))
+    for rows in batches:
+        assert len(rows) == 1 or sum(lengths[row] for row in rows) <= most
+        assert [lengths[r] for r in rows] == sorted((lengths[r] for r in rows), reverse=True)
