@@ -317,6 +317,17 @@ def test_encode_a_pair_with_a_mask() -> None:
     assert encoding.word_ids[6:] == [0, 0, None]
 
 
+def test_long_texts_are_encoded_in_pieces_with_the_same_result(
+    tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [*random_lines(60, seed=5), "the [MASK]  sat [SEP]" * 5]
+    text, pair = " ".join(lines), " ".join(reversed(lines))
+    expected, expected_pair = tokenizer.encode(text), tokenizer.encode(text, pair)
+    monkeypatch.setattr("bertwright.text.tokenizer._LONG", 100)
+    assert tokenizer.encode(text) == expected
+    assert tokenizer.encode(text, pair) == expected_pair
+
+
 def test_continuations_and_decoding() -> None:
     tokenizer = make_tokenizer(VOCAB)
     marks = tokenizer.is_continuation

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,7 @@ from bertwright.text.tokenizer_files import (
 
 _REMEMBERED = 1 << 18  # chunks; about 60 MB
 _LONGEST_REMEMBERED = 64  # characters
+_LONG = 1 << 16  # characters
 
 
 @dataclass(frozen=True)
@@ -130,11 +131,32 @@ class Tokenizer:
 
     def encode(self, text: str, pair: str | None = None) -> Encoding:
         """Encode a text, or two, with the added tokens of the model."""
-        if pair is None:
-            found = self._backend.encode(drop_surrogates(text))
-        else:
-            found = self._backend.encode(drop_surrogates(text), drop_surrogates(pair))
+        texts = [drop_surrogates(part) for part in (text, pair) if part is not None]
+        if self._memo is not None and max(map(len, texts)) > _LONG:
+            return self._encode_long(texts)
+        found = self._backend.encode(texts[0], texts[1] if len(texts) > 1 else None)
         return Encoding(found.ids, found.tokens, found.offsets, found.type_ids, found.word_ids)
+
+    def _encode_long(self, texts: Sequence[str]) -> Encoding:
+        """The same for huge texts, cut at blanks: `tokenizers` alone takes 200 bytes a byte."""
+        cls, sep = self.tokens_of([self.cls_id, self.sep_id])
+        whole = Encoding([self.cls_id], [cls], [(0, 0)], [0], [None])
+        for kind, text in enumerate(texts):
+            words = 0
+            for start, stop in _spans(text, _LONG // 4):
+                found = self._backend.encode(text[start:stop], add_special_tokens=False)
+                whole.ids.extend(found.ids)
+                whole.tokens.extend(found.tokens)
+                whole.offsets.extend((a + start, b + start) for a, b in found.offsets)
+                whole.type_ids.extend([kind] * len(found.ids))
+                numbers = [None if word is None else word + words for word in found.word_ids]
+                whole.word_ids.extend(numbers)
+                words = max((n + 1 for n in numbers if n is not None), default=words)
+            for column, value in zip(
+                vars(whole).values(), (self.sep_id, sep, (0, 0), kind, None), strict=True
+            ):
+                column.append(value)
+        return whole
 
     def encode_sentence_ids(
         self, texts: Sequence[str]
@@ -276,6 +298,16 @@ def make_tokenizer(vocab: Sequence[str], rules: CutRules | None = None) -> Token
     """A WordPiece tokenizer over `vocab`, tokens in the order of their ids."""
     rules = rules or CutRules()
     return Tokenizer(make_backend(vocab, rules), huggingface_config(rules))
+
+
+def _spans(text: str, least: int) -> Iterator[tuple[int, int]]:
+    """Cut a text before a blank, every `least` characters or a little more."""
+    start = 0
+    while start < len(text):
+        stop = text.find(" ", start + least)
+        stop = stop if stop >= 0 else len(text)
+        yield start, stop
+        start = stop
 
 
 def _from_text(backend: str, config: dict[str, Any]) -> Tokenizer:
