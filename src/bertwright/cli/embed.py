@@ -24,12 +24,12 @@ def embed(
     ],
     out: Annotated[Path, Parameter(help="The .npy file to write: float32, one row a line.")],
     layers: Annotated[
-        list[int],
+        tuple[int, ...],
         Parameter(
             help="0 is the embeddings, 1 and up the layers, negative from the top; repeat to join.",
             allow_leading_hyphen=True,
         ),
-    ] = [-2],
+    ] = (-2,),
     pooling: Annotated[
         Literal["mean", "max", "cls"], Parameter(help="How tokens become one vector.")
     ] = "mean",
