@@ -169,7 +169,10 @@ def main() -> None:
             for name, work, argument in runs:
                 figures = alone(work, text, argument, given.workers)
                 rate = {"mb": round(size, 1), "mb_per_second": round(size / figures["seconds"], 1)}
-                print(json.dumps({"what": given.what, "by": name, **rate, **figures, **machine}))
+                print(
+                    json.dumps({"what": given.what, "by": name, **rate, **figures, **machine}),
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":
