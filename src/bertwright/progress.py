@@ -1,4 +1,4 @@
-"""How long work tells that it advances: a callable, so that no floor below the command line draws."""
+"""How long work tells that it advances: by a callable, so that only the command line draws."""
 
 from __future__ import annotations
 
