@@ -41,7 +41,7 @@ class MaskingConfig:
     probability: float = 0.15
     """Share of tokens to predict."""
     max_predictions: int | None = None
-    """Predictions of a sequence at most; unset: `probability` of the sequence length, rounded up."""
+    """Predictions of a sequence at most; unset: `probability` of its longest length, rounded up."""
     whole_word: bool = False
     """Mask all pieces of a word together."""
     mask_share: float = 0.8
