@@ -91,7 +91,7 @@ def _neighbours(neighbours: list[Mapping[str, Any]]) -> str:
         for each in neighbours
     ]
     columns = ["a sentence", "nearest by BERT's vectors", "nearest by TF-IDF"]
-    return "<h3>Nearest sentences</h3>" + table(columns, rows) if rows else ""
+    return "<h3>Nearest sentences</h3>" + table(columns, rows, even=True) if rows else ""
 
 
 def _sentence(sentence: str, module: str, wanted: str | None = None) -> Markup:

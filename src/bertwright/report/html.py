@@ -32,7 +32,10 @@ def page(title: str, parts: Iterable[str]) -> str:
 
 
 def table(
-    columns: Sequence[str], rows: Iterable[Sequence[object]], numbers: Sequence[int] = ()
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    numbers: Sequence[int] = (),
+    even: bool = False,
 ) -> str:
     """A table in a card; `numbers` are the columns that stand to the right. Cells are escaped,
     but for those `Markup`."""
@@ -43,7 +46,8 @@ def table(
     )
     top = f"<thead><tr>{head}</tr></thead>" if any(columns) else ""
     inner = f"{top}<tbody>{body}</tbody>"
-    return f'<div class="card"><table>{inner}</table></div>'
+    style = ' class="even"' if even else ""
+    return f'<div class="card"><table{style}>{inner}</table></div>'
 
 
 class Markup(str):

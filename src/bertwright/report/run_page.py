@@ -237,7 +237,7 @@ def _doctor(checkup: Mapping[str, Any]) -> str:
         )
         rows.append(
             [
-                Markup(f'<span class="{style}">{text(level)}</span>'),
+                Markup(f'<span class="level {style}">{text(level)}</span>'),
                 str(found.get("name", "")).replace("_", " "),
                 Markup(text(found.get("message", "")) + advice),
             ]

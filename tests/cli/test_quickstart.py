@@ -1,0 +1,162 @@
+"""`bertwright quickstart`: the whole road, with a small vocabulary, model and corpus."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import sysconfig
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from bertwright.cli.app import make_app, run
+from bertwright.recipes import quickstart as recipe
+from bertwright.text import python_docs
+from bertwright.text.python_docs import Module
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A quickstart that ran."""
+
+    out: Path
+    told: dict[str, Any]
+    said: str
+
+
+def some_modules(search: object = None) -> list[Module]:
+    library = Path(sysconfig.get_path("stdlib"))
+    paths = [*sorted(library.glob("*.py")), *sorted((library / "email").glob("*.py"))]
+    return [Module(p, p.stem, p.stem, "standard library") for p in paths if p.stem != "antigravity"]
+
+
+def make_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(python_docs, "find_modules", some_modules)
+    monkeypatch.setattr(recipe, "MODEL", "bert-tiny")
+    monkeypatch.setattr(recipe, "VOCAB_SIZE", 600)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    out = tmp_path_factory.mktemp("quick") / "start"
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        make_small(monkeypatch)
+        told, said = io.StringIO(), io.StringIO()
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # so small a model gains nothing from more
+        with contextlib.redirect_stdout(told), contextlib.redirect_stderr(said):
+            code = run(["quickstart", "--minutes", "0.05", "--out", str(out), "--json"])
+        torch.set_num_threads(threads)
+        assert code == 0, said.getvalue()
+    (line,) = told.getvalue().splitlines()
+    return Finished(out, json.loads(line), said.getvalue())
+
+
+def test_everything_is_there(finished: Finished) -> None:
+    places = recipe.Places(finished.out)
+    for place in (places.text, places.report, places.run / "examples.json"):
+        assert place.is_file(), place
+    assert (places.run / "checkpoints").is_dir()
+    assert finished.told["report"] == str(places.report)
+    assert finished.told["corpus"]["documents"] > 20
+
+
+def test_every_step_says_what_and_how_long(finished: Finished) -> None:
+    for number in range(1, 7):
+        assert f"{number}/6  " in finished.said
+    steps = {"corpus", "tokenizer", "data", "check", "pretrain", "evaluate"}
+    assert finished.told["seconds"].keys() == steps
+    assert "\x1b" not in finished.said
+
+
+def test_figures_and_baselines(finished: Finished) -> None:
+    masked, pairs = finished.told["masked_tokens"], finished.told["next_sentences"]
+    near = finished.told["nearest_sentences"]
+    for name in ("bert", "most_frequent_token", "bigram_table"):
+        assert 0 <= masked[name] <= 1
+    assert masked["most_frequent_token"] > 0
+    assert masked["predictions"] > 100
+    assert pairs["more_frequent_answer"] >= 0.5
+    for name in ("bert", "tfidf", "chance"):
+        assert 0 <= near["same_module"][name] <= near["same_package"][name] + 1e-9 <= 1 + 1e-9
+
+
+def test_examples_are_of_the_text(finished: Finished) -> None:
+    examples = finished.told["examples"]
+    assert len(examples["blanks"]) == 8
+    for blank in examples["blanks"]:
+        assert "[MASK]" in blank["text"]
+        assert len(blank["top"]) == 5
+    assert {pair["follows"] for pair in examples["pairs"]} == {True, False}
+    page = (finished.out / "report.html").read_text(encoding="utf-8")
+    for title in ("Beside the obvious baselines", "Blanks filled", "The data", "Configuration"):
+        assert title in page
+
+
+def test_the_next_commands_are_understood(finished: Finished) -> None:
+    assert len(finished.told["next"]) == 3
+    for command in finished.told["next"]:
+        make_app().parse_args(shlex.split(command)[1:], exit_on_error=False, print_error=False)
+
+
+def test_the_page_can_be_written_again(finished: Finished) -> None:
+    assert run(["report", str(finished.out)]) == 0
+
+
+def test_what_is_there_stays(finished: Finished, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["quickstart", "--out", str(finished.out)]) == 2
+    assert "exists already; choose another --out, or pass --overwrite" in capsys.readouterr().err
+
+
+def test_overwrite_takes_nothing_but_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus" / "mine.txt").write_text("mine")
+    assert run(["quickstart", "--out", str(tmp_path), "--overwrite"]) == 2
+    assert "is no quickstart" in capsys.readouterr().err
+    assert (tmp_path / "corpus" / "mine.txt").read_text() == "mine"
+    quick = tmp_path / "quick"
+    places = recipe.begin(quick)
+    places.run.mkdir()
+    (quick / "notes.txt").write_text("mine")
+    recipe.begin(quick, overwrite=True)
+    assert sorted(p.name for p in quick.iterdir()) == ["notes.txt", "quickstart.json"]
+
+
+@pytest.mark.parametrize("minutes", ["0", "-1", "nan"])
+def test_minutes(minutes: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["quickstart", f"--minutes={minutes}", "--out", str(tmp_path / "q")]) == 2
+    assert "expected more than 0" in capsys.readouterr().err
+    assert not (tmp_path / "q").exists()
+
+
+def test_ctrl_c_ends_cleanly(tmp_path: Path) -> None:
+    words = ["-m", "bertwright", "quickstart", "--out", str(tmp_path / "q")]
+    process = subprocess.Popen(
+        [sys.executable, *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "NO_COLOR": "1"},
+    )
+    assert process.stderr is not None
+    said = ""
+    while "1/6" not in said:
+        line = process.stderr.readline()
+        assert line, said
+        said += line
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does, to all of the group
+    _, rest = process.communicate(timeout=60)
+    assert process.returncode == 130, rest
+    assert rest.strip() == "bertwright: interrupted"

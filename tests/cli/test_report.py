@@ -1,0 +1,52 @@
+"""`bertwright report`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bertwright.cli.app import run
+from tests.report.test_run_page import write_run
+
+
+def test_the_page_and_where_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = write_run(tmp_path / "news")
+    assert run(["report", str(folder)]) == 0
+    assert capsys.readouterr().out == f"{folder / 'report.html'}\n"
+    assert (folder / "report.html").is_file()
+
+
+def test_json_and_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = write_run(tmp_path / "news")
+    page = tmp_path / "page.html"
+    assert run(["report", str(folder), "--out", str(page), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["report"] == str(page)
+    assert told["dev"]["step"] == 8
+    assert page.is_file()
+    assert not (folder / "report.html").exists()
+
+
+def test_no_run_is_bad_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["report", str(tmp_path)]) == 4
+    assert "has no metrics.jsonl" in capsys.readouterr().err
+
+
+def test_data_that_cannot_be_read_is_a_finding(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "news")
+    (tmp_path / "shards").mkdir()
+    (folder / "config.toml").write_text(f"data = {json.dumps(str(tmp_path / 'shards'))}\n")
+    assert run(["report", str(folder)]) == 0
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert "is no built corpus" in page
+    assert run(["report", str(folder), "--no-check-data"]) == 0
+    assert "is no built corpus" not in (folder / "report.html").read_text(encoding="utf-8")
+
+
+def test_data_that_went_away_is_left_out(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "news")
+    (folder / "config.toml").write_text('data = "gone"\n')
+    assert run(["report", str(folder)]) == 0
+    assert "The data" not in (folder / "report.html").read_text(encoding="utf-8")
