@@ -76,3 +76,13 @@ def test_every_point_is_inside(points: list[tuple[float, float]]) -> None:
     for circle in ET.fromstring(drawn).findall("circle"):
         assert 0 <= float(circle.get("cx", "")) <= 520
         assert 0 <= float(circle.get("cy", "")) <= 270
+
+
+def test_a_long_line_is_thinned_and_keeps_its_end() -> None:
+    xs = list(range(20_001))
+    drawn = draw(Series("held out", xs, [float(x % 7) for x in xs], "dev"))
+    assert len(drawn) < 15_000
+    path = next(p for p in ET.fromstring(drawn).findall("path") if p.get("class") == "line dev")
+    points = path.get("d", "")[1:].split("L")
+    assert len(points) == 500
+    assert points[-1].startswith("506.0 ")

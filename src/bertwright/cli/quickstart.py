@@ -115,7 +115,7 @@ def _step(number: int, title: str, seconds: dict[str, float], unit: str = "") ->
     """Say what is done, draw a bar while it is, and say what came of it and how long it took."""
     say(f"\n{number}/{STEPS}  {title}")
     begin = time.monotonic()
-    with bar("     ", unit) as on_progress:
+    with bar("     done", unit) as on_progress:
         step = _Step(on_progress)
         yield step
     taken = time.monotonic() - begin

@@ -149,9 +149,9 @@ def configuration(places: Places, minutes: float) -> PretrainConfig:
         seed=SEED,
         instances=InstanceConfig(),
         masking=MaskingConfig(),
-        validation=ValidationConfig(share=HELD_OUT, tokens=32768, every_minutes=minutes / 10),
+        validation=ValidationConfig(share=HELD_OUT, tokens=16384, every_minutes=minutes / 10),
         checkpoint=CheckpointConfig(keep=1),
-        log=LogConfig(every_seconds=min(5.0, max(0.5, 60 * minutes / 60))),
+        log=LogConfig(every_seconds=min(5.0, max(0.5, minutes))),
     )
 
 

@@ -11,9 +11,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 
 WIDTH, HEIGHT = 520, 270
 LEFT, RIGHT, TOP, BOTTOM = 58, 14, 34, 42
+MOST_MARKS = 60
+MOST_POINTS = 500
+"""A line of more is drawn through the means of equal stretches of it."""
 
 Format = Callable[[float], str]
 
@@ -39,7 +43,7 @@ def chart(
     from_zero: bool = False,
 ) -> str:
     """One chart as an `<svg>` element; points that are not finite are left out."""
-    drawn = [_finite(each) for each in series]
+    drawn = [_thin(_finite(each)) for each in series]
     drawn = [each for each in drawn if each.ys]
     xs = [x for each in drawn if each.style != "baseline" for x in each.xs]
     ys = [y for each in drawn for y in each.ys]
@@ -111,6 +115,17 @@ def _finite(series: Series) -> Series:
     return Series(series.name, [x for x, _ in kept], [y for _, y in kept], series.style)
 
 
+def _thin(series: Series) -> Series:
+    """A long series as the means of at most `MOST_POINTS` stretches of it, the last point kept."""
+    count = len(series.xs)
+    if count <= MOST_POINTS:
+        return series
+    edges = [count * number // (MOST_POINTS - 1) for number in range(MOST_POINTS)]
+    cuts = list(pairwise(edges))
+    xs, ys = ([sum(v[a:b]) / (b - a) for a, b in cuts] for v in (series.xs, series.ys))
+    return Series(series.name, [*xs, series.xs[-1]], [*ys, series.ys[-1]], series.style)
+
+
 def _line(
     series: Series,
     place: Callable[[float, float], tuple[float, float]],
@@ -129,7 +144,7 @@ def _line(
     points = [place(x, y) for x, y in zip(series.xs, series.ys, strict=True)]
     path = "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
     parts = [f'<path class="line {style}" d="M{path}"><title>{name}</title></path>']
-    if series.style == "dev" or len(points) == 1:
+    if len(points) == 1 or (series.style == "dev" and len(points) <= MOST_MARKS):
         for (x, y), x_value, y_value in zip(points, series.xs, series.ys, strict=True):
             said = escape(f"{series.name}: {y_format(y_value)} at {x_format(x_value)}")
             parts.append(

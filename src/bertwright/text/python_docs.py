@@ -237,7 +237,9 @@ def read_module(path: Path) -> Paragraphs:
 def _read_all(modules: list[Module], workers: int) -> Iterator[Paragraphs]:
     """`read_module` of all, by several processes."""
     paths = [module.path for module in modules]
-    workers = workers or len(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else "x")
+    if not workers:
+        known = hasattr(os, "sched_getaffinity")  # not on macOS and Windows
+        workers = len(os.sched_getaffinity(0)) if known else os.cpu_count() or 1
     if workers == 1 or len(paths) < 100:
         yield from map(read_module, paths)
         return
