@@ -88,6 +88,7 @@ def test_rows_of_the_page_name_every_baseline() -> None:
         },
         {"bert": 0.8, "tfidf": 0.9, "more_frequent_answer": 0.5, "pairs": 7},
         {"same_module": near, "same_package": near, "sentences": 5},
+        0.02,
     )
     assert [row["count"] for row in rows] == [9, 7, 5]
     assert [len(row["figures"]) for row in rows] == [3, 3, 3]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -29,4 +30,5 @@ def pretrain(
     from bertwright.recipes.pretraining import pretrain as run_pretraining
 
     folder = run_pretraining(config, say, overwrite=overwrite, resume=resume)
-    say(f"{folder} is ready: bertwright report {folder}")
+    if os.environ.get("RANK", "0") == "0":  # of the processes of torchrun, one speaks
+        say(f"{folder} is ready: bertwright report {folder}")

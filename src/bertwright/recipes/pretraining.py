@@ -6,20 +6,15 @@ corpus -> ids (`data build`) -> batch (`data/loader.py`) -> encoder (`models/ber
 
 from __future__ import annotations
 
-import json
-import platform
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
 
-import bertwright
-from bertwright.atomic import atomic_folder, disk_errors, refuse_existing, write_manifest
+from bertwright.atomic import disk_errors
 from bertwright.checkpoint import checkpoint
 from bertwright.checkpoint.huggingface import read_config
-from bertwright.config import values
 from bertwright.config.pretrain import PretrainConfig
 from bertwright.data.loader import PretrainingData, TensorBatch, to_tensors
 from bertwright.data.shards import Shards, open_shards, require_tokenizer
@@ -27,18 +22,17 @@ from bertwright.errors import ConfigError, DataError
 from bertwright.models.bert import Bert, training_flops
 from bertwright.nn.init import aim_heads, initialize
 from bertwright.objectives.objective import Learner
+from bertwright.recipes import run_folder
 from bertwright.text.tokenizer import load_tokenizer
 from bertwright.train.distributed import Ranks, join_ranks
-from bertwright.train.log import Log
+from bertwright.train.log import Log, require_board
 from bertwright.train.loop import LoopConfig, Trainer, mean_losses
 from bertwright.train.machine import Precision, choose_precision, keep_freed_memory
 from bertwright.train.optim import make_adamw
 from bertwright.train.schedule import Budget
-from bertwright.train.state import Place, Position, encode_state, load_state
+from bertwright.train.state import Place, Position, load_state
 
-CONFIG = "config.toml"
-# What may change between the sessions of one run: how it is told and kept, not what it is.
-_FREE_KEYS = ("log.", "checkpoint.")
+Evaluate = Callable[[], dict[str, float]]
 
 
 def pretrain(
@@ -62,30 +56,29 @@ def pretrain(
         DataError: the shards cannot be trained from.
         Interrupted: a signal came; the run is saved.
     """
+    if overwrite and resume:
+        raise ConfigError("--overwrite begins anew, --resume goes on: pass one of them")
+    if config.log.tensorboard:
+        require_board()
     keep_freed_memory()
     run = Path(config.out)
-    with join_ranks(config.device) as ranks:
+    with join_ranks(config.device) as ranks, disk_errors(run):
         shards = open_shards(config.data)
         beginning = None
-        if resume and (run / CONFIG).is_file():
-            beginning = _check_same_run(config, run)
+        if resume and run_folder.is_begun(run):
+            if ranks.is_first:
+                run_folder.recover(run)
+            ranks.wait()
+            beginning = run_folder.check_same(config, run, shards)
         elif ranks.is_first:
-            refuse_existing(run, overwrite and (run / CONFIG).is_file())
-        learner = make_learner(config, shards).to(ranks.device)
-        precision, peak = choose_precision(ranks.device, config.precision)
-        ranks.wait()
-        with disk_errors(run):
-            if ranks.is_first and beginning is None:
-                _begin(config, run, precision, peak, ranks)
-            _train(config, run, shards, learner, precision, peak, ranks, say, beginning)
+            run_folder.refuse_other_folder(run, overwrite)
+        _train(config, run, shards, ranks, say, beginning)
     return run
 
 
 def make_learner(config: PretrainConfig, shards: Shards) -> Learner:
     """The learner a run starts from: new weights, or those of `config.init`."""
-    objectives = ["masked_lm"]
-    if config.instances.objectives != "mlm":
-        objectives.append("next_sentence")
+    objectives = _objectives(config)
     chance = torch.Generator().manual_seed(config.seed)
     if config.init is not None:
         learner = _continued(config, config.init, shards, objectives, chance)
@@ -98,8 +91,13 @@ def make_learner(config: PretrainConfig, shards: Shards) -> Learner:
             qkv = encoder.layer(0).attention.qkv.weight
             heads, std = bert.num_attention_heads, bert.initializer_range
             aim_heads(encoder.embeddings.position.weight, qkv, heads, std)
+    return _ready(config, learner)
+
+
+def _ready(config: PretrainConfig, learner: Learner) -> Learner:
+    """A learner as training wants it."""
     encoder = _encoder(learner)
-    if "next_sentence" not in objectives:
+    if "next_sentence" not in learner.objectives:
         encoder.pooler.requires_grad_(False)  # nothing teaches it
     if config.compile:
         for number in range(len(encoder.layers)):
@@ -162,14 +160,21 @@ class Batches:
             )
             for phase, length in enumerate(lengths[:phases])
         ]
+        self.phases[0].tokens_in_epoch(0)  # data that gives no instances is an error now
 
     def step(self, place: Place, done: float) -> tuple[Sequence[TensorBatch], Place]:
         """The micro-batches at a place; a step with fewer sequences than ranks is passed over."""
         if done >= self._long_from and place.phase == 0:
             place = Place(phase=1)
         data, tokens = self.phases[place.phase], self._tokens[place.phase]
+        passed = 0
         while len(data.positions(place.epoch, place.step, tokens)) < self._world_size:
-            place = self._next(place)
+            place, passed = self._next(place), passed + 1
+            if passed > 2 * data.steps_in_epoch(place.epoch, tokens):
+                raise ConfigError(
+                    f"a step of {tokens} tokens holds no sequence for each of {self._world_size} "
+                    "processes; raise --batch.tokens"
+                )
         batches = data.step(place.epoch, place.step, tokens, self._micro)
         return [to_tensors(batch, self._device) for batch in batches], self._next(place)
 
@@ -193,37 +198,41 @@ def _train(
     config: PretrainConfig,
     run: Path,
     shards: Shards,
-    learner: Learner,
-    precision: Precision,
-    peak: float,
     ranks: Ranks,
     say: Callable[[str], None],
-    beginning: Path | None,
+    beginning: run_folder.Beginning | None,
 ) -> None:
     """Wire the parts together and run the loop."""
+    if beginning is None:
+        learner = make_learner(config, shards).to(ranks.device)
+    else:
+        learner = checkpoint.load_learner(beginning.folder, _objectives(config)).to(ranks.device)
+        _ready(config, learner)
     adamw = config.optimizer
     optimizer = make_adamw(
         learner, adamw.learning_rate, (adamw.beta1, adamw.beta2), adamw.eps, adamw.weight_decay
     )
-    position = Position()
-    if beginning is not None:
-        loaded = checkpoint.load_learner(beginning, list(learner.objectives))
-        learner.load_state_dict(loaded.state_dict())
-        position = load_state(beginning, learner, optimizer)
+    precision, peak = _precision(config, ranks, beginning)
     batches = Batches(config, shards, ranks)
     steps = config.steps
     if config.epochs is not None:
         steps = batches.steps_of_epochs(config.epochs)
     seconds = 60 * config.minutes if config.minutes is not None else None
+    evaluate = _validation(config, shards, learner, precision, ranks)
+    position = Position()
+    if beginning is not None:
+        position = load_state(beginning.folder, learner, optimizer)
+    elif ranks.is_first:  # all that could be wrong with the input has been looked at
+        run_folder.begin(config, run, shards, precision, peak, ranks)
     encoder = _encoder(learner)
     log = None
     if ranks.is_first:
-        resumed_at = position.step if beginning is not None else None
-        log = Log(run, say, resumed_at, config.log.tensorboard)
+        log = Log(run, say, position.records, config.log.tensorboard, position.step)
         count = sum(p.numel() for p in encoder.parameters())
-        say(f"{config.model}: {count:,} parameters, {precision} on {ranks.device.type}")
-        if position.finished:
-            say(f"{run} is finished already, at step {position.step:,}; nothing to do")
+        name = config.init or config.model
+        say(f"{name}: {count:,} parameters, {precision} on {ranks.device.type}")
+        if beginning is not None:
+            _tell_beginning(run, beginning, position, say)
     trainer = Trainer(
         learner,
         optimizer,
@@ -242,18 +251,46 @@ def _train(
         ranks,
         log,
         flops=lambda b: training_flops(encoder.config, b.sequences.lengths, len(b.masked_labels)),
-        evaluate=_validation(config, shards, learner, precision, ranks),
-        save=lambda at: _save(config, run, learner, optimizer, shards, at, ranks),
+        evaluate=evaluate,
+        save=lambda at: run_folder.save(config, run, learner, optimizer, shards, at, ranks),
     )
-    if not position.finished:
-        trainer.run(position)
-    if log is not None:
-        log.close()
+    try:
+        if not position.finished:
+            trainer.run(position)
+    finally:
+        if log is not None:
+            log.close()
+
+
+def _precision(
+    config: PretrainConfig, ranks: Ranks, beginning: run_folder.Beginning | None
+) -> tuple[Precision, float]:
+    """Of matrix products, and the peak rate in it: the same on all ranks and in all sessions.
+
+    A measurement may come out otherwise the next time, or on the next process.
+    """
+    asked: str = config.precision
+    if asked == "auto" and beginning is not None:
+        asked = beginning.precision
+    precision, peak = choose_precision(ranks.device, asked)
+    in_bf16 = ranks.from_first(float(precision == "bf16"))
+    return "bf16" if in_bf16 else "fp32", ranks.from_first(peak)
+
+
+def _tell_beginning(
+    run: Path, beginning: run_folder.Beginning, position: Position, say: Callable[[str], None]
+) -> None:
+    if position.finished:
+        say(f"{run} is finished already, at step {position.step:,}; nothing to do")
+        return
+    if beginning.damaged:
+        say(f"damaged, and passed over: {', '.join(beginning.damaged)}")
+    say(f"going on after step {position.step:,}, from {beginning.folder}")
 
 
 def _validation(
     config: PretrainConfig, shards: Shards, learner: Learner, precision: Precision, ranks: Ranks
-) -> Callable[[], dict[str, float]] | None:
+) -> Evaluate | None:
     """Asks the held-out documents: always the same instances with the same masks."""
     if not config.validation.share:
         return None
@@ -269,6 +306,8 @@ def _validation(
         prefetch=False,
     )
     tokens = min(config.validation.tokens, data.tokens_in_epoch(0))
+    while not len(data.positions(0, 0, tokens)):
+        tokens *= 2  # fewer than one sequence were asked for
     micro = max(4096, config.instances.sequence_length)
 
     def batches() -> Iterator[TensorBatch]:
@@ -278,91 +317,8 @@ def _validation(
     return lambda: mean_losses(learner, batches(), precision, ranks)
 
 
-def _save(
-    config: PretrainConfig,
-    run: Path,
-    learner: Learner,
-    optimizer: torch.optim.Optimizer,
-    shards: Shards,
-    position: Position,
-    ranks: Ranks,
-) -> None:
-    """Write a checkpoint, let `latest` name it, and drop the oldest."""
-    if ranks.is_first:
-        folder = run / checkpoint.CHECKPOINTS / f"step-{position.step:08d}"
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_folder(folder, overwrite=True) as partial:
-            files = encode_state(position, learner, optimizer)
-            card = _card(config, position)
-            checkpoint.save(partial, learner, shards.tokenizer_folder, card, files)
-            write_manifest(partial, {"format": 1, "step": position.step})
-        checkpoint.write_latest(run, folder.name)
-        for old in checkpoint.list_checkpoints(run)[: -config.checkpoint.keep]:
-            shutil.rmtree(old)
-    ranks.wait()
-
-
-def _card(config: PretrainConfig, position: Position) -> str:
-    """The model card of a checkpoint."""
-    return (
-        f"# {config.model}, pre-trained with Bertwright\n\n"
-        f"Step {position.step:,}, {position.tokens:,} tokens, {position.seconds / 60:.1f} minutes; "
-        f"objectives {config.instances.objectives}.\n\n"
-        "```python\n"
-        "import bertwright\n\n"
-        "model = bertwright.load(FOLDER)\n"
-        'model.fill("Paris is the [MASK] of France.")\n'
-        "```\n\n"
-        "or `transformers.AutoModelForPreTraining.from_pretrained(FOLDER)`.\n\n"
-        f"## Configuration\n\n```toml\n{values.to_toml(config)}```\n"
-    )
-
-
-def _begin(
-    config: PretrainConfig, run: Path, precision: Precision, peak: float, ranks: Ranks
-) -> None:
-    """Make the run's folder; what was there has been allowed to go."""
-    shutil.rmtree(run, ignore_errors=True)
-    run.mkdir(parents=True)
-    gpu = torch.cuda.get_device_name(ranks.device) if ranks.device.type == "cuda" else None
-    environment = {
-        "bertwright": bertwright.__version__,
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "system": platform.platform(terse=True),
-        "processor": platform.processor() or platform.machine(),
-        "threads": torch.get_num_threads(),
-        "gpu": gpu,
-        "world_size": ranks.world_size,
-        "precision": precision,
-        "peak_gflops": round(peak / 1e9, 1),
-    }
-    (run / "environment.json").write_text(json.dumps(environment, indent=1) + "\n")
-    (run / CONFIG).write_text(values.to_toml(config), encoding="utf-8")
-
-
-def _check_same_run(config: PretrainConfig, run: Path) -> Path | None:
-    """The checkpoint to go on from; None where none was written yet.
-
-    Raises:
-        ConfigError: the run there has another configuration; names the differing keys.
-    """
-    saved = values.from_dict(PretrainConfig, values.read_toml(run / CONFIG), str(run / CONFIG))
-    differing = [
-        key
-        for key in values.differing_keys(saved, config)
-        if key != "out" and not key.startswith(_FREE_KEYS)
-    ]
-    if differing:
-        was, now = (values.flatten(values.to_dict(each)) for each in (saved, config))
-        changes = ", ".join(f"{k} (was {was.get(k)}, now {now.get(k)})" for k in differing)
-        raise ConfigError(
-            f"{run} was begun with another configuration: {changes}. Pass the same values, or "
-            f"begin a new run with --init {run} --out ELSEWHERE"
-        )
-    if not checkpoint.list_checkpoints(run):
-        return None
-    return checkpoint.newest_verified(run)
+def _objectives(config: PretrainConfig) -> list[str]:
+    return ["masked_lm"] if config.instances.objectives == "mlm" else ["masked_lm", "next_sentence"]
 
 
 def _encoder(learner: Learner) -> Bert:

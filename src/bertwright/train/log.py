@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,21 +23,29 @@ class Log:
         self,
         folder: Path,
         say: Callable[[str], None],
-        resumed_at: int | None = None,
+        keep: int = 0,
         tensorboard: bool = False,
+        step: int = 0,
     ) -> None:
-        """Open the log; with `resumed_at`, what was told after that step is taken back."""
+        """Open the log of a run that stands at `step`; what was told after its first `keep` lines
+        is taken back."""
         self._say = say
         path = folder / "metrics.jsonl"
-        kept = _records_until(path, resumed_at) if resumed_at is not None else []
-        self._file = path.open("w", encoding="utf-8")
-        self._file.writelines(kept)
-        self._board = _open_board(folder / "tensorboard") if tensorboard else None
+        kept = _whole_lines(path)[:keep] if path.exists() else []
+        partial = folder / ".metrics.jsonl.partial"
+        partial.write_bytes(b"".join(kept))
+        partial.replace(path)  # in one go: a kill here loses no line
+        self.records = len(kept)
+        # Unbuffered: a line is on its way once it is written, and a full disk tells at once.
+        self._file = path.open("ab", buffering=0)
+        self._board = _open_board(folder / "tensorboard", step) if tensorboard else None
 
     def write(self, record: Mapping[str, Number | str], **shown: float | None) -> None:
         """Keep a record; `shown` is only said: `done` (share of the run), `left` (seconds)."""
-        self._file.write(json.dumps(dict(record)) + "\n")
-        self._file.flush()
+        line = json.dumps({key: _number(value) for key, value in record.items()}) + "\n"
+        if self._file.write(line.encode()) != len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._file.name)
+        self.records += 1
         self._say(describe(record, **shown))
         if self._board is not None:
             for name, value in record.items():
@@ -87,22 +97,32 @@ def clock(seconds: float) -> str:
 
 def read_records(path: Path) -> list[dict[str, Any]]:
     """The records of a `metrics.jsonl`; a last line that was cut by a kill is left out."""
-    records = []
-    for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
-        if line.endswith("\n"):
-            records.append(json.loads(line))
-    return records
+    return [json.loads(line) for line in _whole_lines(path)]
 
 
-def _records_until(path: Path, step: int) -> list[str]:
-    if not path.exists():
-        return []
-    return [json.dumps(r) + "\n" for r in read_records(path) if r["step"] <= step]
+def require_board() -> None:
+    """Raise MissingExtra unless TensorBoard is installed."""
+    _summary_writer()
 
 
-def _open_board(folder: Path) -> Any:
+def _whole_lines(path: Path) -> list[bytes]:
+    lines = path.read_bytes().splitlines(keepends=True)
+    return [line for line in lines if line.endswith(b"\n")]
+
+
+def _number(value: Number | str) -> Number | str | None:
+    """A value as JSON has it, which knows neither infinity nor NaN."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _summary_writer() -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
         raise MissingExtra("tensorboard", "tensorboard", "--log.tensorboard") from error
-    return SummaryWriter(str(folder))
+    return SummaryWriter
+
+
+def _open_board(folder: Path, step: int) -> Any:
+    """Events after `step`, of a session that was killed, are taken back."""
+    return _summary_writer()(str(folder), purge_step=step + 1)

@@ -32,7 +32,7 @@ from bertwright.errors import BertwrightError, Interrupted
 from bertwright.objectives.objective import Learner
 from bertwright.train.distributed import Ranks
 from bertwright.train.log import Log
-from bertwright.train.loss_sums import LossSums, means
+from bertwright.train.loss_sums import LossSums, Window, means
 from bertwright.train.machine import Precision, memory_gb
 from bertwright.train.optim import clip_gradients
 from bertwright.train.schedule import Budget, warmup_decay
@@ -94,6 +94,8 @@ class Trainer:
         self.save = save
         self._signal = 0
         self._skipped = 0
+        self._window = Window()
+        self._saved_at = -1
 
     def run(self, position: Position) -> Position:
         """Train from `position` until the budget is used up; the position reached.
@@ -102,15 +104,18 @@ class Trainer:
             Interrupted: a signal came; the run was saved.
             BertwrightError: gradients are not finite, again and again; the weights are saved.
         """
-        window = LossSums()
         began = time.monotonic() - position.seconds
-        told = validated = saved = position
+        validated = saved = position
+        self._saved_at = position.step or -1
+        self._window = replace(position.window)
+        if not self.ranks.is_first:  # the first rank goes on with the sums of all
+            self._window = replace(self._window, sums=[], flops=0.0)
         self.learner.train()
         with self._signals():
             while True:
                 position, stop = self._agree(position, time.monotonic() - began)
                 if stop:
-                    self.save(position)
+                    self._save(position)
                     raise Interrupted(
                         stop,
                         f"interrupted before step {position.step + 1}; everything is saved: "
@@ -118,28 +123,43 @@ class Trainer:
                     )
                 if self.budget.done(position.step, position.seconds) >= 1:
                     break
-                position = self._step(position, window)
+                before, position = position, self._step(position)
+                if position is before:
+                    continue  # a signal broke the step off
                 seconds = self.ranks.from_first(time.monotonic() - began)
                 position = replace(position, seconds=seconds)
-                if _due(self.config.log, position, told):
-                    self._tell(position, told, window)
-                    window, told = LossSums(), position
+                if self._log_is_due(position):
+                    self._tell(position)
                 paused = time.monotonic()
                 if _due(self.config.validation, position, validated):
-                    self._validate(position)
+                    position = self._validate(position)
                     validated = position
                 if _due(self.config.checkpoint, position, saved):
-                    self.save(position)
+                    self._save(position)
                     saved = position
-                window.paused += time.monotonic() - paused
-            if told.step < position.step:
-                self._tell(position, told, window)
-            if validated.step < position.step or position.step == 0:
-                self._validate(position)
+                self._window.paused += time.monotonic() - paused
+            self._tell(position)
+            if position.validated < position.step:
+                position = self._validate(position)
             seconds = self.ranks.from_first(time.monotonic() - began)
             position = replace(position, seconds=seconds, finished=True)
-            self.save(position)
+            self._save(position)
         return position
+
+    def _save(self, position: Position) -> None:
+        """Save, with how far the log has come; what is saved already is not written again."""
+        if position.step == self._saved_at and not position.finished:
+            return
+        sums = self._all_sums()
+        window = replace(self._window, sums=sums[:-1], flops=sums[-1])
+        records = self.log.records if self.log is not None else 0
+        self.save(replace(position, window=window, records=records))
+        self._saved_at = position.step
+
+    def _all_sums(self) -> list[float]:
+        """The window's sums and operations over all ranks."""
+        own = self._window.sums or [0.0] * (3 * len(self.learner.objectives))
+        return self.ranks.sum([*own, self._window.flops])
 
     def _agree(self, position: Position, seconds: float) -> tuple[Position, int]:
         """The clock and the signal that came, if any, the same on all ranks."""
@@ -149,8 +169,8 @@ class Trainer:
         stop = int(self._signal or signal.SIGTERM) if stops else 0
         return replace(position, seconds=clock), stop
 
-    def _step(self, position: Position, window: LossSums) -> Position:
-        """One step of the optimizer; the same position if a signal broke it off."""
+    def _step(self, position: Position) -> Position:
+        """One step of the optimizer; the position itself if a signal broke it off."""
         done = self.budget.done(position.step, position.seconds)
         batches, following = self.source.step(position.place, done)
         names = list(self.learner.objectives)
@@ -177,15 +197,14 @@ class Trainer:
             if self._signal and not last and self.ranks.world_size == 1:
                 return position
         norm = clip_gradients(self.learner.parameters(), self.config.optimizer.clip_norm)
-        if not math.isfinite(norm):
-            self._skip(position, norm)
+        numbers = sums.numbers(names)
+        if not self._finite(position, norm, numbers):
             return replace(position, step=position.step + 1, place=following)
-        self._skipped = 0
         rate = self._learning_rate(position, done)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.step()
-        window.join(sums, norm, rate)
+        self._window.join(numbers, sums.flops, norm, rate)
         return replace(
             position,
             step=position.step + 1,
@@ -203,19 +222,30 @@ class Trainer:
         place = (step * 65536 + micro_batch) * self.ranks.world_size + self.ranks.rank
         return (self.config.seed * 0x9E3779B97F4A7C15 + place * 0xBF58476D1CE4E5B9) % 2**63
 
-    def _skip(self, position: Position, norm: float) -> None:
-        """Leave a step out whose gradient is not finite; give up after some."""
+    def _finite(self, position: Position, norm: float, numbers: list[float]) -> bool:
+        """Whether a step may reach the weights, the same on all ranks; give up after some.
+
+        Raises:
+            BertwrightError: so many steps in a row that it is no accident.
+        """
+        own = 0.0 if all(map(math.isfinite, numbers)) else 1.0
+        bad_losses = self.ranks.sum([own])[0]
+        if not bad_losses and math.isfinite(norm):
+            self._skipped = 0
+            return True
         self.optimizer.zero_grad()
         self._skipped += 1
         number = position.step + 1
-        self._say(f"step {number}: the gradient's norm is {norm}; the weights stay as they were")
+        what = "loss is not finite" if bad_losses else f"norm of the gradient is {norm}"
+        self._say(f"step {number}: the {what}; the step is left out, the weights stay as they were")
         if self._skipped >= MOST_SKIPPED:
-            self.save(position)
+            self._save(position)
             raise BertwrightError(
-                f"step {number}: the gradient was not finite {self._skipped} times in a row; the "
-                f"weights of step {number - self._skipped} are saved. Lower "
-                "--optimizer.learning-rate, or pass --precision fp32"
+                f"step {number}: the {what}, {self._skipped} steps in a row; the weights after "
+                f"step {number - self._skipped} are saved. Begin a new run from them with --init "
+                "and a lower --optimizer.learning-rate, or with --precision fp32"
             )
+        return False
 
     def _together(self, last: bool) -> contextlib.AbstractContextManager[None]:
         """Ranks add up their gradients with the last micro-batch only."""
@@ -228,20 +258,27 @@ class Trainer:
         enabled = self.config.precision == "bf16"
         return torch.autocast(self.ranks.device.type, torch.bfloat16, enabled=enabled)
 
-    def _tell(self, position: Position, since: Position, window: LossSums) -> None:
-        """One line of the log over the steps since the last."""
-        names = list(self.learner.objectives)
-        sums = self.ranks.sum([*window.numbers(names), window.flops])
-        seconds = max(1e-9, position.seconds - since.seconds - window.paused)
+    def _log_is_due(self, position: Position) -> bool:
+        if self.config.log.every_steps is not None:
+            return position.step % self.config.log.every_steps == 0
+        return position.seconds - self._window.seconds >= self.config.log.every_seconds
+
+    def _tell(self, position: Position) -> None:
+        """One line of the log over the steps since the last; none where none was used."""
+        window, sums = self._window, self._all_sums()
+        self._window = Window(position.step, position.tokens, position.seconds)
+        if not window.steps:
+            return
+        seconds = max(1e-9, position.seconds - window.seconds - window.paused)
         record: dict[str, float | int | str] = {
             "step": position.step,
             "tokens": position.tokens,
             "seconds": round(position.seconds, 3),
             "split": "train",
-            **means(names, sums[:-1]),
+            **means(list(self.learner.objectives), sums[:-1]),
             "learning_rate": window.learning_rate,
-            "gradient_norm": window.gradient_norm / max(1, window.steps),
-            "tokens_per_second": round((position.tokens - since.tokens) / seconds, 1),
+            "gradient_norm": window.gradient_norm / window.steps,
+            "tokens_per_second": round((position.tokens - window.tokens) / seconds, 1),
             "utilization": sums[-1] / seconds / (self.config.peak * self.ranks.world_size),
             "memory_gb": round(memory_gb(self.ranks.device), 3),
         }
@@ -250,21 +287,22 @@ class Trainer:
             left = self.budget.left(position.step, position.seconds)
             self.log.write(record, done=done, left=left)
 
-    def _validate(self, position: Position) -> None:
-        if self.evaluate is None:
-            return
-        self.learner.eval()
-        metrics = self.evaluate()
-        self.learner.train()
-        record: dict[str, float | int | str] = {
-            "step": position.step,
-            "tokens": position.tokens,
-            "seconds": round(position.seconds, 3),
-            "split": "dev",
-            **metrics,
-        }
-        if self.log is not None:
-            self.log.write(record)
+    def _validate(self, position: Position) -> Position:
+        """Ask the held-out documents, if there are any; the position, validated."""
+        if self.evaluate is not None:
+            self.learner.eval()
+            metrics = self.evaluate()
+            self.learner.train()
+            record: dict[str, float | int | str] = {
+                "step": position.step,
+                "tokens": position.tokens,
+                "seconds": round(position.seconds, 3),
+                "split": "dev",
+                **metrics,
+            }
+            if self.log is not None:
+                self.log.write(record)
+        return replace(position, validated=position.step)
 
     def _say(self, text: str) -> None:
         if self.log is not None:
@@ -303,12 +341,8 @@ def mean_losses(
     return means(names, ranks.sum(window.numbers(names)))
 
 
-def _due(
-    config: LogConfig | ValidationConfig | CheckpointConfig, now: Position, last: Position
-) -> bool:
+def _due(config: ValidationConfig | CheckpointConfig, now: Position, last: Position) -> bool:
     """Whether something that repeats by steps, or by time, is due."""
     if config.every_steps is not None:
         return now.step % config.every_steps == 0
-    if isinstance(config, LogConfig):
-        return now.seconds - last.seconds >= config.every_seconds
     return now.seconds - last.seconds >= 60 * config.every_minutes

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
 from torch import Tensor
 
 from bertwright.objectives.objective import Loss
 
 
 class LossSums:
-    """Sums by objective, over the micro-batches of a step or the steps between two log lines."""
+    """Sums by objective over the micro-batches of a step, or of a validation."""
 
     def __init__(self) -> None:
         self.totals: dict[str, Tensor] = {}
         self.corrects: dict[str, Tensor] = {}
         self.counts: dict[str, int] = {}
         self.flops = 0.0
-        self.paused = 0.0  # seconds of validating and saving in between
-        self.steps = 0
-        self.gradient_norm = 0.0
-        self.learning_rate = 0.0
 
     def add(self, name: str, loss: Loss) -> None:
         """Add an objective's loss of a micro-batch."""
@@ -27,19 +26,7 @@ class LossSums:
         self.corrects[name] = self.corrects[name] + correct if name in self.corrects else correct
         self.counts[name] = self.counts.get(name, 0) + loss.count
 
-    def join(self, step: LossSums, norm: float, rate: float) -> None:
-        """Add a step that was done."""
-        for name, total in step.totals.items():
-            correct, count = step.corrects[name], step.counts[name]
-            self.totals[name] = self.totals.get(name, 0) + total
-            self.corrects[name] = self.corrects.get(name, 0) + correct
-            self.counts[name] = self.counts.get(name, 0) + count
-        self.flops += step.flops
-        self.steps += 1
-        self.gradient_norm += norm
-        self.learning_rate = rate
-
-    def numbers(self, names: list[str]) -> list[float]:
+    def numbers(self, names: Sequence[str]) -> list[float]:
         """Total, correct and count of each objective."""
         return [
             float(number)
@@ -52,7 +39,44 @@ class LossSums:
         ]
 
 
-def means(names: list[str], sums: list[float]) -> dict[str, float]:
+@dataclass
+class Window:
+    """The steps since the last line of the log.
+
+    It holds plain numbers, so that a checkpoint keeps it: the next line of a resumed run tells of
+    the same steps as that of a run that was never stopped.
+    """
+
+    step: int = 0
+    """Step after which it begins."""
+    tokens: int = 0
+    """Tokens seen before it."""
+    seconds: float = 0.0
+    """When it begins, in seconds of the run."""
+    steps: int = 0
+    """Steps of it whose gradients were used."""
+    sums: list[float] = field(default_factory=list)
+    """Total, correct and count of each objective, of this rank."""
+    flops: float = 0.0
+    """Floating-point operations, of this rank."""
+    paused: float = 0.0
+    """Seconds of validating and saving in it."""
+    gradient_norm: float = 0.0
+    """Sum of the steps' norms."""
+    learning_rate: float = 0.0
+    """Of the last step."""
+
+    def join(self, numbers: Sequence[float], flops: float, norm: float, rate: float) -> None:
+        """Add a step that was done: its losses' `numbers`, its operations, its norm and rate."""
+        sums = self.sums or [0.0] * len(numbers)
+        self.sums = [a + b for a, b in zip(sums, numbers, strict=True)]
+        self.flops += flops
+        self.steps += 1
+        self.gradient_norm += norm
+        self.learning_rate = rate
+
+
+def means(names: Sequence[str], sums: Sequence[float]) -> dict[str, float]:
     """Means by objective and their sum, of (total, correct, count) triples."""
     record = {"loss": 0.0}
     for place, name in enumerate(names):

@@ -2,7 +2,7 @@
 
 A run is a function of its configuration and its position: instances, masks and dropout are drawn
 from (seed, step), so no generator has a state to save. What is saved beside the weights is the
-position and AdamW's two moments.
+position, with how far the log has told it, and AdamW's two moments.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from bertwright.errors import IntegrityError
+from bertwright.train.loss_sums import Window
 
 STATE, TENSORS = "trainer.json", "trainer.safetensors"
 _MOMENTS = ("exp_avg", "exp_avg_sq")
@@ -47,6 +48,12 @@ class Position:
     """Where the next step's batch is."""
     finished: bool = False
     """Whether the budget is used up."""
+    validated: int = -1
+    """Step of the last validation."""
+    records: int = 0
+    """Lines of `metrics.jsonl` so far."""
+    window: Window = field(default_factory=Window)
+    """What the next line is to tell of."""
 
 
 def encode_state(
@@ -75,7 +82,8 @@ def load_state(folder: Path, learner: nn.Module, optimizer: torch.optim.Optimize
         content: dict[str, Any] = json.loads((folder / STATE).read_text(encoding="utf-8"))
         tensors = load_file(folder / TENSORS)
         kept = content["position"]
-        position = Position(**{**kept, "place": Place(**kept["place"])})
+        parts = {"place": Place(**kept["place"]), "window": Window(**kept["window"])}
+        position = Position(**{**kept, **parts})
         steps: dict[str, float] = content["optimizer_steps"]
     except FileNotFoundError as error:
         raise IntegrityError(

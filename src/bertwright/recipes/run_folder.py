@@ -1,0 +1,204 @@
+"""The folder of a pre-training run: begun, gone on with, saved into.
+
+```
+RUN/ environment.json  config.toml  metrics.jsonl  checkpoints/step-00012000/  checkpoints/latest
+```
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import platform
+import shutil
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from safetensors import SafetensorError
+
+import bertwright
+from bertwright.atomic import MANIFEST, atomic_folder, refuse_existing, sha256_file, write_manifest
+from bertwright.checkpoint import checkpoint
+from bertwright.config import values
+from bertwright.config.pretrain import PretrainConfig
+from bertwright.data.shards import Shards
+from bertwright.errors import ConfigError, IntegrityError
+from bertwright.objectives.objective import Learner
+from bertwright.train.distributed import Ranks
+from bertwright.train.machine import Precision
+from bertwright.train.state import Position, encode_state
+
+CONFIG, ENVIRONMENT = "config.toml", "environment.json"
+# What may change between the sessions of one run: how it is told and kept, not what it is.
+_FREE_KEYS = ("log.", "checkpoint.")
+
+
+class Beginning(NamedTuple):
+    """What a resumed run goes on from."""
+
+    folder: Path
+    """The newest checkpoint that is whole."""
+    damaged: list[str]
+    """Names of newer ones that are not."""
+    precision: str
+    """What the run was begun in, of matrix products."""
+
+
+def is_begun(run: Path) -> bool:
+    """Whether a run stands there, to go on with."""
+    return (run / CONFIG).is_file()
+
+
+def refuse_other_folder(run: Path, overwrite: bool) -> None:
+    """Raise ConfigError if `run` holds something that may not be replaced: only runs may."""
+    is_run = is_begun(run) and (run / ENVIRONMENT).is_file()
+    if overwrite and run.is_dir() and any(run.iterdir()) and not is_run:
+        raise ConfigError(
+            f"{run} is no run ({CONFIG} and {ENVIRONMENT} are not both there); --overwrite "
+            "replaces runs only: choose another --out"
+        )
+    refuse_existing(run, overwrite and run.is_dir())
+
+
+def begin(
+    config: PretrainConfig,
+    run: Path,
+    shards: Shards,
+    precision: Precision,
+    peak: float,
+    ranks: Ranks,
+) -> None:
+    """Make the run's folder; what was there has been allowed to go."""
+    run.mkdir(parents=True, exist_ok=True)
+    for place in run.iterdir():  # not the folder itself: it may be a mounted one
+        if place.is_dir() and not place.is_symlink():
+            shutil.rmtree(place)
+        else:
+            place.unlink()
+    gpu = torch.cuda.get_device_name(ranks.device) if ranks.device.type == "cuda" else None
+    environment = {
+        "bertwright": bertwright.__version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "system": platform.platform(terse=True),
+        "processor": platform.processor() or platform.machine(),
+        "threads": torch.get_num_threads(),
+        "gpu": gpu,
+        "world_size": ranks.world_size,
+        "precision": precision,
+        "peak_gflops": round(peak / 1e9, 1),
+        "data_sha256": sha256_file(shards.folder / MANIFEST),
+    }
+    (run / ENVIRONMENT).write_text(json.dumps(environment, indent=1) + "\n", encoding="utf-8")
+    (run / CONFIG).write_text(values.to_toml(config), encoding="utf-8")
+
+
+def recover(run: Path) -> None:
+    """Clear away what a killed process left half done."""
+    folder = run / checkpoint.CHECKPOINTS
+    for old in folder.glob(".step-*.old-*"):
+        replaced = folder / old.name[1:].partition(".old-")[0]
+        if replaced.exists():
+            shutil.rmtree(old)
+        else:  # killed between the two renames of a replacement
+            old.rename(replaced)
+    for partial in folder.glob(".*.partial-*"):
+        if partial.is_dir():
+            shutil.rmtree(partial)
+        else:
+            partial.unlink()
+
+
+def check_same(config: PretrainConfig, run: Path, shards: Shards) -> Beginning | None:
+    """The checkpoint to go on from; None where none was written yet.
+
+    Raises:
+        ConfigError: the run there has another configuration; names the differing keys.
+        IntegrityError: the data was built anew since, or every checkpoint is damaged.
+    """
+    saved = values.from_dict(PretrainConfig, values.read_toml(run / CONFIG), str(run / CONFIG))
+    environment = _read_environment(run)
+    same_data = environment.get("data_sha256") == sha256_file(shards.folder / MANIFEST)
+    differing = [
+        key
+        for key in values.differing_keys(saved, config)
+        if key != "out" and not key.startswith(_FREE_KEYS) and not (key == "data" and same_data)
+    ]
+    if differing:
+        was, now = (values.flatten(values.to_dict(each)) for each in (saved, config))
+        changes = ", ".join(f"{k} (was {was.get(k)}, now {now.get(k)})" for k in differing)
+        raise ConfigError(
+            f"{run} was begun with another configuration: {changes}. Pass the same values, or "
+            f"begin a new run with --init {run} --out ELSEWHERE"
+        )
+    if not same_data:
+        raise IntegrityError(
+            f"{config.data} is not what {run} was begun with (its manifest differs): bring the old "
+            f"data back, or begin a new run with --init {run} --out ELSEWHERE"
+        )
+    there = checkpoint.list_checkpoints(run)
+    if not there:
+        return None
+    folder = checkpoint.newest_verified(run)
+    damaged = [each.name for each in there[there.index(folder) + 1 :]]
+    return Beginning(folder, damaged, environment.get("precision", "auto"))
+
+
+def save(
+    config: PretrainConfig,
+    run: Path,
+    learner: Learner,
+    optimizer: torch.optim.Optimizer,
+    shards: Shards,
+    position: Position,
+    ranks: Ranks,
+) -> None:
+    """Write a checkpoint, let `latest` name it, and drop the oldest."""
+    if ranks.is_first:
+        folder = run / checkpoint.CHECKPOINTS / f"step-{position.step:08d}"
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_folder(folder, overwrite=True) as partial:
+            files = encode_state(position, learner, optimizer)
+            card = _card(config, position)
+            try:
+                checkpoint.save(partial, learner, shards.tokenizer_folder, card, files)
+            except SafetensorError as error:
+                if f"code: {errno.ENOSPC}," not in str(error):
+                    raise
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(partial)) from error
+            write_manifest(partial, {"format": 1, "step": position.step})
+        checkpoint.write_latest(run, folder.name)
+        there = checkpoint.list_checkpoints(run)
+        # Newer ones are damaged, and were passed over: they must not push a whole one out.
+        for old in there[: there.index(folder) + 1][: -config.checkpoint.keep]:
+            shutil.rmtree(old)
+    ranks.wait()
+
+
+def _card(config: PretrainConfig, position: Position) -> str:
+    """The model card of a checkpoint."""
+    return (
+        f"# {config.model}, pre-trained with Bertwright\n\n"
+        f"Step {position.step:,}, {position.tokens:,} tokens, {position.seconds / 60:.1f} minutes; "
+        f"objectives {config.instances.objectives}.\n\n"
+        "```python\n"
+        "import bertwright\n\n"
+        "model = bertwright.load(FOLDER)\n"
+        'model.fill("Paris is the [MASK] of France.")\n'
+        "```\n\n"
+        "or `transformers.AutoModelForPreTraining.from_pretrained(FOLDER)`.\n\n"
+        f"## Configuration\n\n```toml\n{values.to_toml(config)}```\n"
+    )
+
+
+def _read_environment(run: Path) -> dict[str, Any]:
+    path = run / ENVIRONMENT
+    try:
+        environment: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise IntegrityError(
+            f"{path} cannot be read ({error}); begin a new run with --init {run} --out ELSEWHERE"
+        ) from error
+    return environment

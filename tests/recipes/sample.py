@@ -1,0 +1,114 @@
+"""A corpus of a few hundred sentences, its shards, and a run so small that it takes a moment."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+
+from bertwright.config import values
+from bertwright.config.pretrain import PretrainConfig
+from bertwright.data.build import build_shards
+from bertwright.recipes import pretraining
+from bertwright.text.tokenizer import make_tokenizer
+
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+WORDS = [a + b for a in "bdfgklmnp" for b in ("a", "e", "i", "o", "u", "an", "er", "il", "or")]
+# What two runs share only if they were equally fast.
+CLOCKED = ("seconds", "tokens_per_second", "utilization", "memory_gb")
+
+Pretrain = Callable[..., list[str]]
+
+
+def build_data(folder: Path, words: list[str] = WORDS, documents: int = 40) -> Path:
+    """Shards of made-up documents of 8 sentences; each sentence counts on from a word."""
+    chance = random.Random(1)
+    make_tokenizer([*SPECIAL, *words, "."]).save(folder / "tokenizer")
+    text = []
+    for _ in range(documents):
+        for _ in range(8):
+            first, length = chance.randrange(len(words)), chance.randint(4, 12)
+            text.append(" ".join(words[(first + n) % len(words)] for n in range(length)) + " .")
+        text.append("")
+    (folder / "corpus.txt").write_text("\n".join(text))
+    out = folder / "shards"
+    build_shards([str(folder / "corpus.txt")], out, folder / "tokenizer", workers=1)
+    return out
+
+
+def mapping_of(data: Path, out: Path, **over: Any) -> dict[str, Any]:
+    """A run of 20 steps of four micro-batches each, as a configuration file has it."""
+    base: dict[str, Any] = {
+        "data": str(data),
+        "out": str(out),
+        "model": "bert-tiny",
+        "precision": "fp32",
+        "device": "cpu",
+        "architecture": {
+            "hidden_size": 16,
+            "num_hidden_layers": 1,
+            "num_attention_heads": 2,
+            "intermediate_size": 24,
+            "max_position_embeddings": 64,
+            "hidden_dropout_prob": 0.1,
+        },
+        "instances": {"sequence_length": 32},
+        "batch": {"tokens": 256, "micro_tokens": 64},
+        "validation": {"share": 0.1, "tokens": 512, "every_steps": 6},
+        "log": {"every_steps": 3},
+    }
+    if not {"steps", "minutes", "epochs"} & over.keys():
+        base["steps"] = 20
+    return values.merge(base, over)
+
+
+def config_of(data: Path, out: Path, **over: Any) -> PretrainConfig:
+    """`mapping_of` as a configuration."""
+    return values.from_dict(PretrainConfig, mapping_of(data, out, **over))
+
+
+def train(config: PretrainConfig, **options: bool) -> list[str]:
+    """Run it; what it said."""
+    said: list[str] = []
+    pretraining.pretrain(config, said.append, **options)
+    return said
+
+
+def newest(run: Path) -> Path:
+    """The checkpoint that `latest` names."""
+    folder = run / "checkpoints"
+    return folder / (folder / "latest").read_text().strip()
+
+
+def records(run: Path) -> list[dict[str, Any]]:
+    """Every line of the log."""
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+def without_clocks(run: Path) -> list[dict[str, Any]]:
+    """Every line of the log, less what depends on the clock."""
+    return [{k: v for k, v in each.items() if k not in CLOCKED} for each in records(run)]
+
+
+def tensors(run: Path) -> dict[str, torch.Tensor]:
+    """Weights and moments of the newest checkpoint."""
+    folder = newest(run)
+    return {**load_file(folder / "model.safetensors"), **load_file(folder / "trainer.safetensors")}
+
+
+def assert_same_run(one: Path, other: Path) -> None:
+    """Weights, optimizer, position and metrics, bit for bit."""
+    ours, theirs = tensors(one), tensors(other)
+    assert ours.keys() == theirs.keys()
+    for name, value in ours.items():
+        assert torch.equal(value, theirs[name]), name
+    states = [json.loads((newest(run) / "trainer.json").read_text()) for run in (one, other)]
+    for state in states:
+        del state["position"]["seconds"], state["position"]["window"]
+    assert states[0] == states[1]
+    assert without_clocks(one) == without_clocks(other)
