@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from inspect import BoundArguments, getdoc, isfunction
+from pathlib import Path
 from typing import Any, get_args
 
 from cyclopts import (
@@ -21,8 +22,12 @@ from cyclopts import (
 )
 from cyclopts.config import Dict
 
+import bertwright
 from bertwright.config import values
 from bertwright.errors import ConfigError
+
+RECIPES = Path(bertwright.__file__).parent / "recipes"
+"""Where the recipes are that `--config NAME` finds."""
 
 HYPHEN = "\0-"
 """Stands for the word "-", standard input, while cyclopts would take it for an option."""
@@ -81,6 +86,7 @@ def _read_file(
     A TOML text is no number here, and a key that no option has is an error.
     """
     hints = {_key(a.name): a.hint for a in arguments if a.parse and a.name != "--config"}
+    path = _recipe(path)
     mapping = values.read_toml(path)
     for key, value in values.flatten(mapping).items():
         if key not in hints:
@@ -89,6 +95,21 @@ def _read_file(
     for command in reversed(commands):  # cyclopts' place of a command's keys in a file of many
         mapping = {command: mapping}
     Dict(mapping, source=path)(app, commands, arguments)
+
+
+def _recipe(name: str) -> str:
+    """The file of a recipe that comes with Bertwright, where a bare name means no file here."""
+    if Path(name).exists() or Path(name).name != name or Path(name).suffix:
+        return name
+    recipes = {path.stem: path for path in RECIPES.glob("*.toml")}
+    if name not in recipes:
+        guess = values.nearest(name, recipes)
+        meant = f"did you mean {guess}? " if guess else ""
+        raise ConfigError(
+            f"no configuration file {name} and no recipe of this name; {meant}"
+            f"the recipes are: {', '.join(sorted(recipes))}"
+        )
+    return str(recipes[name])
 
 
 def _key(option: str) -> str:
