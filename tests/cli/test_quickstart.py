@@ -85,6 +85,7 @@ def test_figures_and_baselines(finished: Finished) -> None:
         assert 0 <= masked[name] <= 1
     assert masked["most_frequent_token"] > 0
     assert masked["predictions"] > 100
+    assert masked["sentences_seen_in_training"] < 0.1
     assert pairs["more_frequent_answer"] >= 0.5
     for name in ("bert", "tfidf", "chance"):
         assert 0 <= near["same_module"][name] <= near["same_package"][name] + 1e-9 <= 1 + 1e-9

@@ -135,19 +135,20 @@ def _evaluate(places: Any, config: Any) -> tuple[dict[str, Any], dict[str, Any]]
     model = load(places.run)
     masked = evaluation.masked_tokens(model, config)
     pairs = evaluation.next_sentences(model, config)
-    sentences = evaluation.held_out(places, config)
+    sentences, seen = evaluation.held_out(places, config)
     near, nearest = evaluation.nearest_sentences(model, sentences)
     found = {
         "baselines": {
             "masked_lm.accuracy": masked["most_frequent_token"],
             "next_sentence.accuracy": pairs["more_frequent_answer"],
         },
-        "comparison": texts.comparison(masked, pairs, near),
+        "comparison": texts.comparison(masked, pairs, near, seen),
         "blanks": texts.blanks(model, sentences),
         "pairs": texts.pairs(model, sentences),
         "neighbours": texts.neighbours(nearest),
         "note": texts.NOTE,
     }
+    masked["sentences_seen_in_training"] = seen
     figures = {"masked_tokens": masked, "next_sentences": pairs, "nearest_sentences": near}
     return figures, found
 

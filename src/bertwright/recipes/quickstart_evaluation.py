@@ -65,8 +65,9 @@ class Nearest:
     tfidf: Int64s
 
 
-def held_out(places: Places, config: PretrainConfig) -> list[Sentence]:
-    """All sentences of the modules that were held out, in order."""
+def held_out(places: Places, config: PretrainConfig) -> tuple[list[Sentence], float]:
+    """All sentences of the modules that were held out, in order; and the share of them that stand
+    word for word in a training module too."""
     shards = open_shards(places.shards)
     index = read_index(places.corpus)
     if len(index) != shards.num_documents:
@@ -76,14 +77,18 @@ def held_out(places: Places, config: PretrainConfig) -> list[Sentence]:
         )
     wanted = set(split_documents(shards, "dev", config.validation.share).tolist())
     found: list[Sentence] = []
+    learned: set[str] = set()
     documents = read_documents([str(places.text)], CORPUS, CorpusReport())
     for number, (entry, sentences) in enumerate(zip(index, documents, strict=True)):
-        if number in wanted:
+        if number not in wanted:
+            learned.update(sentences)
+        else:
             found.extend(
                 Sentence(sentence, entry["module"], entry["package"], number, place)
                 for place, sentence in enumerate(sentences)
             )
-    return found
+    seen = sum(sentence.text in learned for sentence in found)
+    return found, seen / max(1, len(found))
 
 
 def masked_tokens(model: Model, config: PretrainConfig) -> dict[str, Any]:
