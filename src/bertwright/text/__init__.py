@@ -1,0 +1,1 @@
+"""Strings to ids: corpora, cleaning, sentences and tokenizers; nothing here imports torch."""
