@@ -97,6 +97,10 @@ def make_learner(config: PretrainConfig, shards: Shards) -> Learner:
 def _ready(config: PretrainConfig, learner: Learner) -> Learner:
     """A learner as training wants it."""
     encoder = _encoder(learner)
+    for parameter in learner.parameters():
+        # What was read lies in the file's memory, at any address; products of matrices that are
+        # aligned otherwise are rounded otherwise, and a run must go on bit for bit.
+        parameter.data = parameter.data.clone()
     if "next_sentence" not in learner.objectives:
         encoder.pooler.requires_grad_(False)  # nothing teaches it
     if config.compile:
@@ -206,8 +210,8 @@ def _train(
     if beginning is None:
         learner = make_learner(config, shards).to(ranks.device)
     else:
-        learner = checkpoint.load_learner(beginning.folder, _objectives(config)).to(ranks.device)
-        _ready(config, learner)
+        learner = checkpoint.load_learner(beginning.folder, _objectives(config))
+        learner = _ready(config, learner).to(ranks.device)
     adamw = config.optimizer
     optimizer = make_adamw(
         learner, adamw.learning_rate, (adamw.beta1, adamw.beta2), adamw.eps, adamw.weight_decay

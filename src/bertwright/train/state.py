@@ -102,7 +102,9 @@ def load_state(folder: Path, learner: nn.Module, optimizer: torch.optim.Optimize
             value = tensors.get(f"{name}.{moment}")
             if value is None or value.shape != parameter.shape:
                 raise IntegrityError(f"{folder / TENSORS} does not hold {name}.{moment} whole")
-            moments[moment] = value.to(parameter.device)
+            # A copy: what is read lies in the file's memory at any address, and sums over memory
+            # that is aligned otherwise are rounded otherwise.
+            moments[moment] = value.to(parameter.device, copy=True)
         # The fused optimizer counts its steps on the parameters' device.
         counted = torch.tensor(step, dtype=torch.float32, device=parameter.device)
         optimizer.state[parameter] = {"step": counted, **moments}
