@@ -11,6 +11,7 @@ import errno
 import json
 import os
 import platform
+import re
 import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -165,7 +166,7 @@ def save(
             try:
                 checkpoint.save(partial, learner, shards.tokenizer_folder, card, files)
             except SafetensorError as error:
-                if f"code: {errno.ENOSPC}," not in str(error):
+                if not re.search(rf"(os error|code:) {errno.ENOSPC}\b", str(error)):
                     raise
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(partial)) from error
             write_manifest(partial, {"format": 1, "step": position.step})
