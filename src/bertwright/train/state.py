@@ -78,6 +78,12 @@ def load_state(folder: Path, learner: nn.Module, optimizer: torch.optim.Optimize
     Raises:
         IntegrityError: a file is missing or is not this learner's.
     """
+    for name in (STATE, TENSORS):
+        if not (folder / name).is_file():
+            raise IntegrityError(
+                f"{folder} has no {name}: training cannot go on from it; "
+                "begin a new run with --init instead"
+            )
     try:
         content: dict[str, Any] = json.loads((folder / STATE).read_text(encoding="utf-8"))
         tensors = load_file(folder / TENSORS)
@@ -85,11 +91,6 @@ def load_state(folder: Path, learner: nn.Module, optimizer: torch.optim.Optimize
         parts = {"place": Place(**kept["place"]), "window": Window(**kept["window"])}
         position = Position(**{**kept, **parts})
         steps: dict[str, float] = content["optimizer_steps"]
-    except FileNotFoundError as error:
-        raise IntegrityError(
-            f"{folder} has no {Path(error.filename).name}: training cannot go on from it; "
-            "begin a new run with --init instead"
-        ) from error
     except (ValueError, KeyError, TypeError, SafetensorError) as error:
         raise IntegrityError(f"the trainer's files in {folder} are damaged ({error})") from error
     parameters = dict(learner.named_parameters())
