@@ -1,0 +1,502 @@
+"""Pre-training from shards to a checkpoint: what it writes, says and refuses."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from bertwright.atomic import verify_manifest
+from bertwright.checkpoint import checkpoint
+from bertwright.checkpoint.checkpoint import list_checkpoints, load_learner
+from bertwright.config import values
+from bertwright.config.pretrain import PretrainConfig
+from bertwright.data.loader import PretrainingData, to_tensors
+from bertwright.data.shards import open_shards
+from bertwright.errors import BertwrightError, ConfigError, DataError
+from bertwright.objectives.objective import Learner
+from bertwright.recipes import pretraining
+from bertwright.recipes.pretraining import Batches, make_learner
+from bertwright.train.distributed import Ranks
+from bertwright.train.loop import Trainer
+from bertwright.train.state import Place, Position
+from tests.recipes.sample import WORDS, build_data, config_of, newest, records, tensors, train
+
+CPU = torch.device("cpu")
+
+
+def test_a_run_on_disk(data: Path, whole_run: Path) -> None:
+    names = {place.name for place in whole_run.iterdir()}
+    assert names == {"config.toml", "environment.json", "metrics.jsonl", "checkpoints"}
+    saved = values.from_dict(PretrainConfig, values.read_toml(whole_run / "config.toml"))
+    assert saved == config_of(data, whole_run)
+    environment = json.loads((whole_run / "environment.json").read_text())
+    assert environment["precision"] == "fp32"
+    assert environment["torch"] == torch.__version__
+    manifest = verify_manifest(newest(whole_run))
+    assert manifest["step"] == 20
+    assert {"model.safetensors", "trainer.safetensors", "trainer.json"} <= manifest["files"].keys()
+    state = json.loads((newest(whole_run) / "trainer.json").read_text())
+    assert state["position"]["finished"] is True
+    assert "Step 20" in (newest(whole_run) / "README.md").read_text()
+
+
+def test_metrics_have_the_names_of_the_design(whole_run: Path) -> None:
+    told = records(whole_run)
+    every = {
+        *("step", "tokens", "seconds", "split", "loss"),
+        *("masked_lm.loss", "masked_lm.accuracy", "next_sentence.loss", "next_sentence.accuracy"),
+    }
+    training = {"learning_rate", "gradient_norm", "tokens_per_second"}
+    by_split = {split: [r for r in told if r["split"] == split] for split in ("train", "dev")}
+    assert all(r.keys() == every for r in by_split["dev"])
+    assert all(
+        r.keys() == every | training | {"utilization", "memory_gb"} for r in by_split["train"]
+    )
+    assert [r["step"] for r in by_split["train"]] == [3, 6, 9, 12, 15, 18, 20]
+    assert [r["step"] for r in by_split["dev"]] == [6, 12, 18, 20]
+    assert [r["tokens"] for r in told] == sorted(r["tokens"] for r in told)
+    assert told[-1]["tokens"] == pytest.approx(20 * 256, rel=0.1)
+    for record in told:
+        assert record["loss"] == record["masked_lm.loss"] + record["next_sentence.loss"]
+    assert by_split["train"][0]["masked_lm.loss"] == pytest.approx(np.log(87), rel=0.02)
+    assert by_split["train"][0]["next_sentence.loss"] == pytest.approx(np.log(2), rel=0.05)
+
+
+def test_what_is_said(data: Path, tmp_path: Path) -> None:
+    said = train(config_of(data, tmp_path / "run", steps=3))
+    assert said[0] == "bert-tiny: 4,712 parameters, fp32 on cpu"
+    assert re.fullmatch(
+        r"step 3 · 100% · masked LM \d\.\d{3} \([\d.]+%\) · next sentence \d\.\d{3} \([\d.]+%\) · "
+        r"rate \d\.\de-04 · gradient \d\.\d\d · [\d,]+ tokens/s · \d+% of peak · \d\.\d GB · 0:00 "
+        "left",
+        said[1],
+    )
+    assert re.fullmatch(
+        r"step 3 held-out · masked LM \d\.\d{3} \([\d.]+%\) · next sentence \d\.\d{3} \([\d.]+%\)",
+        said[2],
+    )
+    assert len(said) == 3
+
+
+def test_it_learns(data: Path, tmp_path: Path) -> None:
+    """Each sentence counts on: the word beside a mask gives it away."""
+    more = {
+        "steps": 250,
+        "architecture": {"hidden_size": 64, "hidden_dropout_prob": 0.0},
+        "optimizer": {"learning_rate": 5e-3},
+        "batch": {"tokens": 1024, "micro_tokens": 1024},
+        "log": {"every_steps": 1000},
+        "validation": {"every_steps": 1000},
+    }
+    train(config_of(data, tmp_path / "run", **more))
+    assert records(tmp_path / "run")[-1]["masked_lm.accuracy"] > 0.3
+
+
+@pytest.mark.parametrize("objectives", ["mlm", "mlm+sop"])
+def test_objectives(data: Path, tmp_path: Path, objectives: str) -> None:
+    train(config_of(data, tmp_path / "run", steps=3, instances={"objectives": objectives}))
+    names = {key.partition(".")[0] for key in records(tmp_path / "run")[-1] if "." in key}
+    both = {"masked_lm", "next_sentence"}
+    assert names == ({"masked_lm"} if objectives == "mlm" else both)
+    config = json.loads((newest(tmp_path / "run") / "config.json").read_text())
+    expected = "BertForMaskedLM" if objectives == "mlm" else "BertForPreTraining"
+    assert config["architectures"] == [expected]
+
+
+def test_masked_lm_alone_leaves_the_pooler_as_it_began(data: Path, tmp_path: Path) -> None:
+    config = config_of(data, tmp_path / "run", steps=3, instances={"objectives": "mlm"})
+    before = make_learner(config, open_shards(data))
+    assert not before.encoder.pooler.dense.weight.requires_grad
+    train(config)
+    after = load_learner(newest(tmp_path / "run"))
+    for name, value in before.state_dict().items():
+        pooler, moved = "pooler" in name, not torch.equal(value, after.state_dict()[name])
+        assert moved != pooler, name
+    moments = load_file(newest(tmp_path / "run") / "trainer.safetensors")
+    assert not any("pooler" in name for name in moments)
+
+
+def test_length_in_epochs(data: Path, tmp_path: Path) -> None:
+    config = config_of(data, tmp_path / "run", epochs=1.5)
+    ranks = Ranks(0, 1, CPU)
+    batches = Batches(config, open_shards(data), ranks)
+    loader = batches.phases[0]
+    whole, next_one = (loader.steps_in_epoch(epoch, 256) for epoch in (0, 1))
+    train(config)
+    last = records(tmp_path / "run")[-1]
+    assert last["step"] == whole + round(next_one / 2)
+    state = json.loads((newest(tmp_path / "run") / "trainer.json").read_text())
+    assert state["position"]["place"] == {"phase": 0, "epoch": 1, "step": last["step"] - whole}
+    place, seen = Place(), 0
+    while place.epoch == 0:
+        step, place = batches.step(place, 0.0)
+        seen += sum(len(batch.input_ids) for batch in step)
+    assert seen == loader.tokens_in_epoch(0)
+
+
+def test_length_in_minutes(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock of our own: 0.5 seconds at each look, three looks a step."""
+    from bertwright.train import loop
+
+    ticks = iter(range(1_000_000))
+    monkeypatch.setattr(loop.time, "monotonic", lambda: 0.5 * next(ticks))
+    said = train(config_of(data, tmp_path / "run", minutes=0.5, log={"every_steps": 1}))
+    told = [r for r in records(tmp_path / "run") if r["split"] == "train"]
+    assert 10 < told[-1]["step"] < 25
+    assert told[-1]["seconds"] == pytest.approx(30, abs=2)
+    rates = [record["learning_rate"] for record in told]
+    top = rates.index(max(rates))
+    assert rates[: top + 1] == sorted(rates[: top + 1])
+    assert rates[top:] == sorted(rates[top:], reverse=True)
+    assert max(rates) <= 1e-3
+    assert rates[-1] < 1e-4
+    assert said[1].endswith("0:29 left")
+
+
+def test_a_few_seconds_are_a_few_seconds(data: Path, tmp_path: Path) -> None:
+    train(config_of(data, tmp_path / "run", minutes=1 / 60, validation={"every_steps": 9999}))
+    last = records(tmp_path / "run")[-1]
+    assert last["seconds"] >= 1
+    assert last["step"] >= 1
+
+
+def test_long_sequences_come_last(data: Path, tmp_path: Path) -> None:
+    long = {"share": 0.25, "sequence_length": 64, "batch_tokens": 512}
+    config = config_of(data, tmp_path / "run", steps=8, long_phase=long, log={"every_steps": 1})
+    seen: list[int] = []
+    step = Batches.step
+
+    def watched(batches: Batches, place: Place, done: float) -> object:
+        made = step(batches, place, done)
+        seen.append(max(batch.sequences.longest for batch in made[0]))
+        return made
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Batches, "step", watched)
+        train(config)
+    assert max(seen[:6]) <= 32 < min(seen[6:])
+    assert len(seen) == 8
+    told = [r["tokens"] for r in records(tmp_path / "run") if r["split"] == "train"]
+    steps = np.diff([0, *told])
+    assert steps[:6].mean() == pytest.approx(256, rel=0.2)
+    assert steps[6:].mean() == pytest.approx(512, rel=0.2)
+
+
+def test_without_validation(data: Path, tmp_path: Path) -> None:
+    train(config_of(data, tmp_path / "run", steps=3, validation={"share": 0.0}))
+    assert {record["split"] for record in records(tmp_path / "run")} == {"train"}
+
+
+def test_a_validation_of_less_than_one_sequence_asks_one(data: Path, tmp_path: Path) -> None:
+    train(config_of(data, tmp_path / "run", steps=1, validation={"tokens": 1}))
+    assert records(tmp_path / "run")[-1]["masked_lm.loss"] > 1
+
+
+def test_checkpoints_are_kept(data: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    train(config_of(data, run, steps=10, checkpoint={"every_steps": 3, "keep": 3}))
+    assert [f.name for f in list_checkpoints(run)] == [f"step-{n:08d}" for n in (6, 9, 10)]
+    assert newest(run).name == "step-00000010"
+    assert not list((run / "checkpoints").glob(".*"))
+
+
+def test_attention_dropout_and_bf16(data: Path, tmp_path: Path) -> None:
+    changes = {"attention_probs_dropout_prob": 0.1}
+    run = tmp_path / "run"
+    said = train(config_of(data, run, steps=3, precision="bf16", architecture=changes))
+    assert "bf16 on cpu" in said[0]
+    assert records(run)[-1]["masked_lm.loss"] < 5
+    weights = load_file(newest(run) / "model.safetensors")
+    assert {value.dtype for value in weights.values()} == {torch.float32}
+    assert (
+        json.loads((newest(run) / "config.json").read_text())["attention_probs_dropout_prob"] == 0.1
+    )
+
+
+def test_the_same_seed_is_the_same_run(data: Path, tmp_path: Path, whole_run: Path) -> None:
+    train(config_of(data, tmp_path / "again"))
+    train(config_of(data, tmp_path / "other", seed=2))
+    one, again, other = (tensors(r) for r in (whole_run, tmp_path / "again", tmp_path / "other"))
+    assert all(torch.equal(one[name], again[name]) for name in one)
+    assert not all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_transformers_loads_a_checkpoint(data: Path, whole_run: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    folder = newest(whole_run)
+    theirs = transformers.AutoModelForPreTraining.from_pretrained(folder).eval()
+    assert type(theirs).__name__ == "BertForPreTraining"
+    ours = load_learner(folder).eval()
+    loader = PretrainingData(open_shards(data), config_of(data, folder).instances, prefetch=False)
+    batch = to_tensors(loader.step(0, 0, 200, 256)[0])
+    with torch.no_grad():
+        encoded = ours.encoder(batch.input_ids, batch.token_type_ids, batch.sequences)
+        words = ours.objectives["masked_lm"].logits(encoded.last)
+        pairs = ours.objectives["next_sentence"].logits(encoded.pooled)
+        for place, (ids, types, part) in enumerate(
+            zip(
+                *(
+                    x.split(batch.sequences.lengths)
+                    for x in (batch.input_ids, batch.token_type_ids)
+                ),
+                words.split(batch.sequences.lengths),
+                strict=True,
+            )
+        ):
+            out = theirs(input_ids=ids[None], token_type_ids=types[None])
+            torch.testing.assert_close(part, out.prediction_logits[0], rtol=0, atol=1e-5)
+            expected = out.seq_relationship_logits[0]
+            torch.testing.assert_close(pairs[place], expected, rtol=0, atol=1e-5)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    assert tokenizer.tokenize("Ba be .") == ["ba", "be", "."]
+
+
+def test_continued_from_a_checkpoint(data: Path, tmp_path: Path, whole_run: Path) -> None:
+    nothing = {"learning_rate": 0.0}
+    config = config_of(
+        data, tmp_path / "run", init=str(whole_run), model="bert-base", steps=1, optimizer=nothing
+    )
+    train(config)
+    before = load_file(newest(whole_run) / "model.safetensors")
+    after = load_file(newest(tmp_path / "run") / "model.safetensors")
+    assert before.keys() == after.keys()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+def test_continued_with_another_shape_or_longer_sequences(
+    data: Path, tmp_path: Path, whole_run: Path
+) -> None:
+    init = str(newest(whole_run))
+    wider = config_of(data, tmp_path / "run", init=init, architecture={"hidden_size": 32})
+    with pytest.raises(ConfigError, match=r"architecture\.hidden_size is 32, but .* has 16; leave"):
+        train(wider)
+    more = {"init": init, "instances": {"sequence_length": 65}, "batch": {"micro_tokens": 65}}
+    with pytest.raises(ConfigError, match=r"65 tokens do not fit .* positions for 64; lower"):
+        train(config_of(data, tmp_path / "run", **more))
+    assert not (tmp_path / "run").exists()
+
+
+def test_continued_with_shards_of_another_tokenizer(tmp_path: Path, whole_run: Path) -> None:
+    other = build_data(tmp_path, words=WORDS[::-1])
+    with pytest.raises(DataError, match=r"was built with another tokenizer \(") as error:
+        train(config_of(other, tmp_path / "run", init=str(whole_run)))
+    assert "ids would mean other words" in str(error.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_that_exists(data: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    config = config_of(data, run, steps=1)
+    train(config)
+    with pytest.raises(ConfigError, match="run exists already; choose another --out, or pass --ov"):
+        train(config)
+    (run / "notes.txt").write_text("of the old run")
+    train(config_of(data, run, steps=2), overwrite=True)
+    assert newest(run).name == "step-00000002"
+    assert not (run / "notes.txt").exists()
+    assert [f.name for f in list_checkpoints(run)] == ["step-00000002"]
+    with pytest.raises(ConfigError, match="begins anew, --resume goes on: pass one of them"):
+        train(config, overwrite=True, resume=True)
+
+
+def test_overwrite_replaces_runs_only(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text("[mine]\n")
+    with pytest.raises(ConfigError, match=r"is no run .* --overwrite replaces runs only"):
+        train(config_of(data, tmp_path), overwrite=True)
+    assert (tmp_path / "config.toml").read_text() == "[mine]\n"
+    (tmp_path / "empty").mkdir()
+    train(config_of(data, tmp_path / "empty", steps=1))
+
+
+def test_bad_data_leaves_the_old_run(data: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    train(config_of(data, run, steps=1))
+    (tmp_path / "small").mkdir()
+    one = build_data(tmp_path / "small", documents=1)
+    with pytest.raises(DataError, match="has one document, so none can be held out"):
+        train(config_of(one, run, steps=1), overwrite=True)
+    with pytest.raises(DataError):
+        train(config_of(tmp_path / "nothing", run, steps=1), overwrite=True)
+    verify_manifest(newest(run))
+
+
+def test_a_step_too_small_for_a_sequence(data: Path, tmp_path: Path) -> None:
+    """Steps that no sequence ends in are passed over, and none for each process is an error."""
+    train(config_of(data, tmp_path / "run", steps=3, batch={"tokens": 8}))
+    assert records(tmp_path / "run")[-1]["tokens"] > 0
+    config = config_of(data, tmp_path / "many", batch={"tokens": 8})
+    batches = Batches(config, open_shards(data), Ranks(0, 64, CPU))
+    with pytest.raises(ConfigError, match="no sequence for each of 64 processes; raise --batch"):
+        batches.step(Place(), 0.0)
+
+
+def test_gpu_where_none_is(data: Path, tmp_path: Path) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("needs a machine without a GPU")
+    with pytest.raises(ConfigError, match="PyTorch sees no GPU here; use --device cpu"):
+        train(config_of(data, tmp_path / "run", device="cuda"))
+
+
+@pytest.mark.parametrize("bad", [[5], [4, 5, 6]], ids=["once", "three"])
+def test_a_step_that_is_not_finite_is_left_out(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bad: list[int]
+) -> None:
+    poison(monkeypatch, bad)
+    config = config_of(data, tmp_path / "run", steps=9, log={"every_steps": 1})
+    said = train(config)
+    for step in bad:
+        message = f"step {step}: the loss is not finite; the step is left out, the weights stay"
+        assert any(message in line for line in said)
+    told = [r["step"] for r in records(tmp_path / "run") if r["split"] == "train"]
+    assert told == [step for step in range(1, 10) if step not in bad]
+    assert all(value.isfinite().all() for value in tensors(tmp_path / "run").values())
+
+
+def test_five_steps_in_a_row_end_the_run(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tmp_path / "run"
+    train(config_of(data, tmp_path / "good", checkpoint={"every_steps": 3, "keep": 20}))
+    poison(monkeypatch, range(4, 99))
+    with pytest.raises(BertwrightError) as error:
+        train(config_of(data, run))
+    assert error.value.exit_code == 1
+    assert str(error.value) == (
+        "step 8: the loss is not finite, 5 steps in a row; the weights after step 3 are saved. "
+        "Begin a new run from them with --init and a lower --optimizer.learning-rate, or with "
+        "--precision fp32"
+    )
+    verify_manifest(newest(run))
+    good = load_file(tmp_path / "good" / "checkpoints" / "step-00000003" / "model.safetensors")
+    saved = load_file(newest(run) / "model.safetensors")
+    assert all(torch.equal(saved[name], good[name]) for name in good)
+    for line in (run / "metrics.jsonl").read_text().splitlines():
+        json.loads(line, parse_constant=pytest.fail)
+
+
+def poison(monkeypatch: pytest.MonkeyPatch, steps: object) -> None:
+    """Make the first loss of these steps (from 1) NaN."""
+    forward, one_step, at = Learner.forward, Trainer._step, {"step": 0, "fresh": False}
+
+    def watched(trainer: Trainer, position: Position) -> Position:
+        at.update(step=position.step + 1, fresh=True)
+        return one_step(trainer, position)
+
+    def poisoned(learner: Learner, batch: object) -> object:
+        losses = forward(learner, batch)
+        if learner.training and at["fresh"] and at["step"] in steps:
+            at["fresh"] = False
+            losses["masked_lm"].total.mul_(float("nan"))
+        return losses
+
+    monkeypatch.setattr(Trainer, "_step", watched)
+    monkeypatch.setattr(Learner, "forward", poisoned)
+
+
+def test_a_full_disk_loses_nothing(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tmp_path / "run"
+    save, calls = checkpoint.save, [0]
+
+    def full(folder: Path, *words: object) -> None:
+        calls[0] += 1
+        if calls[0] == 2:
+            (folder / "model.safetensors").write_bytes(b"half of it")
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        save(folder, *words)
+
+    monkeypatch.setattr(checkpoint, "save", full)
+    config = config_of(data, run, checkpoint={"every_steps": 8})
+    with pytest.raises(
+        BertwrightError, match=r"is full .* what was saved before is untouched"
+    ) as e:
+        train(config)
+    assert e.value.exit_code == 1
+    assert newest(run).name == "step-00000008"
+    verify_manifest(newest(run))
+    assert [f.name for f in (run / "checkpoints").iterdir() if f.is_dir()] == ["step-00000008"]
+    train(config, resume=True)
+    assert newest(run).name == "step-00000020"
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 400 kB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    if os.name != "posix" or os.geteuid() != 0 or not shutil.which("mount"):
+        pytest.skip("needs the right to mount a file system")
+    command = ["mount", "-t", "tmpfs", "-o", "size=400k", "none", str(folder)]
+    if subprocess.run(command, capture_output=True).returncode:
+        pytest.skip("needs the right to mount a file system")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@pytest.mark.parametrize("room", range(0, 90, 10))
+def test_a_disk_that_is_really_full(data: Path, small_disk: Path, room: int) -> None:
+    """The disk fills at different places of a checkpoint: its weights, its moments, its log."""
+    run = small_disk / "run"
+    config = config_of(data, run, checkpoint={"every_steps": 2, "keep": 9}, log={"every_steps": 1})
+    (small_disk / "ballast").write_bytes(bytes(room * 1000))
+    with pytest.raises(BertwrightError, match=r"is full .* what was saved before is untouched"):
+        train(config)
+    verify_manifest(newest(run))
+    assert newest(run) == list_checkpoints(run)[-1]
+    (small_disk / "ballast").unlink()
+    for old in list_checkpoints(run)[:-1]:
+        shutil.rmtree(old)
+    fewer = config_of(data, run, checkpoint={"every_steps": 99, "keep": 1}, log={"every_steps": 1})
+    train(fewer, resume=True)
+    steps = [r["step"] for r in records(run) if r["split"] == "train"]
+    assert steps == list(range(1, 21))
+
+
+def test_other_errors_of_the_disk_are_not_hidden(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from safetensors import SafetensorError
+
+    def broken(*words: object) -> None:
+        raise SafetensorError("something else")
+
+    monkeypatch.setattr(checkpoint, "save", broken)
+    with pytest.raises(SafetensorError, match="something else"):
+        train(config_of(data, tmp_path / "run", steps=1))
+
+
+def test_tensorboard_that_is_not_there(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with pytest.raises(BertwrightError, match=r'pip install "bertwright\[tensorboard\]"') as error:
+        train(config_of(data, tmp_path / "run", log={"tensorboard": True}))
+    assert error.value.exit_code == 3
+    assert not (tmp_path / "run").exists()
+
+
+def test_chosen_parts_are_wired(data: Path, tmp_path: Path) -> None:
+    config = config_of(data, tmp_path / "run", start="published")
+    neighbours = config_of(data, tmp_path / "run", start="neighbours")
+    shards = open_shards(data)
+    one, other = (make_learner(each, shards).state_dict() for each in (config, neighbours))
+    differing = {name for name in one if not torch.equal(one[name], other[name])}
+    assert differing == {
+        "encoder.embeddings.position.weight",
+        "encoder.layers.0.attention.qkv.weight",
+    }
+    assert pretraining.Evaluate is not None

@@ -1,0 +1,150 @@
+"""`metrics.jsonl` and the line on the screen."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from bertwright.errors import MissingExtra
+from bertwright.train.log import Log, clock, describe, read_records, require_board
+
+RECORD = {
+    "step": 1200,
+    "tokens": 4_915_200,
+    "seconds": 61.5,
+    "split": "train",
+    "loss": 5.5,
+    "masked_lm.loss": 4.8125,
+    "masked_lm.accuracy": 0.1875,
+    "learning_rate": 2.5e-4,
+    "gradient_norm": 0.754,
+    "tokens_per_second": 79921.0,
+    "utilization": 0.61,
+    "memory_gb": 1.26,
+}
+
+
+def test_the_line_of_a_step() -> None:
+    assert describe(RECORD, done=0.251, left=3723.2) == (
+        "step 1,200 · 25% · masked LM 4.812 (18.8%) · rate 2.5e-04 · gradient 0.75 · "
+        "79,921 tokens/s · 61% of peak · 1.3 GB · 1:02:04 left"
+    )
+
+
+def test_the_line_of_a_validation() -> None:
+    record = {
+        "step": 7,
+        "split": "dev",
+        "loss": 5.5,
+        "masked_lm.loss": 5.0,
+        "masked_lm.accuracy": 0.1,
+        "next_sentence.loss": 0.5,
+        "next_sentence.accuracy": 0.75,
+    }
+    assert describe(record) == (
+        "step 7 held-out · masked LM 5.000 (10.0%) · next sentence 0.500 (75.0%)"
+    )
+
+
+def test_more_than_done_is_all() -> None:
+    assert " · 100% · " in describe(RECORD, done=1.004)
+
+
+@given(some.integers(0, 10**6))
+def test_clock(seconds: int) -> None:
+    parts = [int(part) for part in clock(seconds).split(":")]
+    hours = parts[0] if len(parts) == 3 else 0
+    assert (hours * 60 + parts[-2]) * 60 + parts[-1] == seconds
+
+
+def test_records_are_lines(tmp_path: Path) -> None:
+    said: list[str] = []
+    log = Log(tmp_path, said.append)
+    log.write(RECORD)
+    log.write({**RECORD, "step": 1300, "loss": float("inf")}, done=0.5)
+    log.say("something else")
+    log.close()
+    first, second = (tmp_path / "metrics.jsonl").read_text().splitlines()
+    assert json.loads(first) == RECORD
+    assert json.loads(second)["loss"] is None  # JSON has no infinity
+    assert len(said) == 3
+    assert said[2] == "something else"
+    assert log.records == 2
+
+
+def test_a_line_is_there_at_once(tmp_path: Path) -> None:
+    log = Log(tmp_path, lambda line: None)
+    log.write(RECORD)
+    assert read_records(tmp_path / "metrics.jsonl") == [RECORD]
+    log.close()
+
+
+def test_what_came_after_the_checkpoint_is_taken_back(tmp_path: Path) -> None:
+    log = Log(tmp_path, lambda line: None)
+    for step in range(1, 6):
+        log.write({**RECORD, "step": step})
+    log.close()
+    path = tmp_path / "metrics.jsonl"
+    with path.open("a") as file:
+        file.write('{"step": 6, "lo')
+    assert [record["step"] for record in read_records(path)] == [1, 2, 3, 4, 5]
+    log = Log(tmp_path, lambda line: None, keep=3)
+    assert log.records == 3
+    log.write({**RECORD, "step": 40})
+    log.close()
+    assert [record["step"] for record in read_records(path)] == [1, 2, 3, 40]
+    assert [place.name for place in tmp_path.iterdir()] == ["metrics.jsonl"]
+
+
+def test_a_new_log_is_empty(tmp_path: Path) -> None:
+    (tmp_path / "metrics.jsonl").write_text('{"step": 1}\n')
+    Log(tmp_path, lambda line: None).close()
+    assert read_records(tmp_path / "metrics.jsonl") == []
+
+
+def test_a_log_that_was_deleted(tmp_path: Path) -> None:
+    log = Log(tmp_path, lambda line: None, keep=5)
+    assert log.records == 0
+    log.close()
+
+
+class Board:
+    """What TensorBoard would be told."""
+
+    made: list[Board]
+    told: list[tuple[str, float, int]]
+
+    def __init__(self, folder: str, purge_step: int) -> None:
+        self.folder, self.purge_step, self.told, self.closed = folder, purge_step, [], False
+        Board.made.append(self)
+
+    def add_scalar(self, name: str, value: float, step: int) -> None:
+        self.told.append((name, value, step))
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_tensorboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Board.made = []
+    monkeypatch.setattr("bertwright.train.log._summary_writer", lambda: Board)
+    log = Log(tmp_path, lambda line: None, tensorboard=True, step=17)
+    log.write(RECORD)
+    log.close()
+    (board,) = Board.made
+    assert board.purge_step == 18
+    assert board.closed
+    assert ("train/masked_lm.loss", 4.8125, 1200) in board.told
+    assert len(board.told) == len(RECORD) - 1
+
+
+def test_tensorboard_is_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with pytest.raises(MissingExtra, match=r'pip install "bertwright\[tensorboard\]"'):
+        require_board()

@@ -1,0 +1,30 @@
+"""What is measured of the machine."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from bertwright.train import machine
+
+CPU = torch.device("cpu")
+
+
+def test_a_rate_is_measured() -> None:
+    assert machine.matmul_rate(CPU, "fp32", seconds=0.01) > 1e8
+
+
+@pytest.mark.parametrize(
+    ("bf16", "chosen"), [(3e11, "bf16"), (1.1e11, "fp32"), (1e10, "fp32")], ids=str
+)
+def test_bf16_where_it_is_faster(monkeypatch: pytest.MonkeyPatch, bf16: float, chosen: str) -> None:
+    rates = {"bf16": bf16, "fp32": 1e11}
+    monkeypatch.setattr(machine, "matmul_rate", lambda device, precision: rates[precision])
+    assert machine.choose_precision(CPU) == (chosen, rates[chosen])
+    assert machine.choose_precision(CPU, "fp32") == ("fp32", 1e11)
+    assert machine.choose_precision(CPU, "bf16") == ("bf16", bf16)
+
+
+def test_memory_is_that_of_a_process_with_torch() -> None:
+    assert 0.05 < machine.memory_gb(CPU) < 100
+    machine.keep_freed_memory()

@@ -1,0 +1,97 @@
+"""The position of a run and AdamW's moments, written and read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from bertwright.errors import IntegrityError
+from bertwright.train.loss_sums import Window
+from bertwright.train.optim import make_adamw
+from bertwright.train.state import STATE, TENSORS, Place, Position, encode_state, load_state
+
+POSITION = Position(
+    step=7,
+    tokens=1792,
+    seconds=1.5,
+    place=Place(1, 2, 3),
+    validated=6,
+    records=4,
+    window=Window(step=6, tokens=1536, seconds=1.25, steps=1, sums=[0.1, 2.0, 3.0], flops=1e9),
+)
+
+
+def make(size: int = 3) -> tuple[nn.Module, torch.optim.Optimizer]:
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(4, size), nn.LayerNorm(size))
+    return module, make_adamw(module, 1e-2, (0.9, 0.999), 1e-8, 0.01)
+
+
+def step(module: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    optimizer.zero_grad()
+    module(torch.arange(8.0).view(2, 4)).cos().sum().backward()
+    optimizer.step()
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    module, optimizer = make()
+    step(module, optimizer)
+    step(module, optimizer)
+    for name, content in encode_state(POSITION, module, optimizer).items():
+        (tmp_path / name).write_bytes(content)
+    return tmp_path
+
+
+def test_there_and_back(saved: Path) -> None:
+    whole, first = make()
+    step(whole, first)
+    step(whole, first)
+    module, optimizer = make()
+    assert load_state(saved, module, optimizer) == POSITION
+    module.load_state_dict(whole.state_dict())
+    step(whole, first)
+    step(module, optimizer)
+    for ours, theirs in zip(module.parameters(), whole.parameters(), strict=True):
+        assert torch.equal(ours, theirs)
+    for (name, p), other in zip(module.named_parameters(), whole.parameters(), strict=True):
+        for moment, value in optimizer.state[p].items():
+            assert torch.equal(value, first.state[other][moment]), (name, moment)
+
+
+def test_before_the_first_step(tmp_path: Path) -> None:
+    module, optimizer = make()
+    for name, content in encode_state(Position(), module, optimizer).items():
+        (tmp_path / name).write_bytes(content)
+    assert load_state(tmp_path, module, optimizer) == Position()
+    assert not optimizer.state
+
+
+@pytest.mark.parametrize("name", [STATE, TENSORS])
+def test_a_missing_file(saved: Path, name: str) -> None:
+    (saved / name).unlink()
+    with pytest.raises(IntegrityError, match=rf"has no {name}: training cannot go on .* --init"):
+        load_state(saved, *make())
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [(STATE, b"{"), (STATE, b"{}"), (STATE, b"[]"), (TENSORS, b"\0" * 20)]
+)
+def test_a_damaged_file(saved: Path, name: str, content: bytes) -> None:
+    (saved / name).write_bytes(content)
+    with pytest.raises(IntegrityError, match=r"the trainer's files in .* are damaged"):
+        load_state(saved, *make())
+
+
+def test_of_other_weights(saved: Path) -> None:
+    with pytest.raises(IntegrityError, match=r"does not hold 0\.weight\.exp_avg whole"):
+        load_state(saved, *make(5))
+    content = json.loads((saved / STATE).read_text())
+    content["optimizer_steps"]["pooler.weight"] = 2.0
+    (saved / STATE).write_text(json.dumps(content))
+    with pytest.raises(IntegrityError, match=r"optimizer state of other weights: pooler\.weight"):
+        load_state(saved, *make())
