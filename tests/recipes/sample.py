@@ -56,6 +56,7 @@ def mapping_of(data: Path, out: Path, **over: Any) -> dict[str, Any]:
             "intermediate_size": 24,
             "max_position_embeddings": 64,
             "hidden_dropout_prob": 0.1,
+            "attention_probs_dropout_prob": 0.0,
         },
         "instances": {"sequence_length": 32},
         "batch": {"tokens": 256, "micro_tokens": 64},

@@ -1,0 +1,248 @@
+"""`bertwright pretrain` as a user meets it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from bertwright.cli.app import run
+from bertwright.cli.reading import RECIPES
+from bertwright.config import values
+from bertwright.config.pretrain import PretrainConfig
+from bertwright.recipes import pretraining
+from tests.recipes.sample import build_data, mapping_of, newest, records, tensors
+
+SMALL = [
+    *("--architecture.hidden-size", "16", "--architecture.num-hidden-layers", "1"),
+    *("--architecture.num-attention-heads", "2", "--architecture.intermediate-size", "24"),
+    *("--architecture.max-position-embeddings", "64", "--instances.sequence-length", "32"),
+    *("--batch.tokens", "256"),
+]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_data(tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture(autouse=True)
+def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RANK", raising=False)
+    chosen = {"auto": "fp32", "fp32": "fp32", "bf16": "bf16"}
+    monkeypatch.setattr(pretraining, "choose_precision", lambda _, asked: (chosen[asked], 1e11))
+
+
+def pretrain(data: Path, out: Path, *words: str) -> int:
+    given = words if "--model" in words else [*words, "--model", "bert-tiny"]
+    return run(["pretrain", "--data", str(data), "--out", str(out), *SMALL, *given])
+
+
+def test_a_run(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "run"
+    assert pretrain(data, out, "--steps", "3", "--log.every-steps", "1") == 0
+    said = capsys.readouterr()
+    assert said.out == ""
+    lines = said.err.splitlines()
+    assert lines[0] == "bert-tiny: 4,712 parameters, fp32 on cpu"
+    assert lines[1].startswith("step 1 · 33% · masked LM 4.")
+    assert lines[-1] == f"{out} is ready: bertwright report {out}"
+    assert [r["step"] for r in records(out) if r["split"] == "train"] == [1, 2, 3]
+
+
+def test_of_the_processes_of_torchrun_one_speaks(
+    data: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("RANK", "1")
+    assert pretrain(data, tmp_path / "run", "--steps", "1") == 0
+    assert "is ready" not in capsys.readouterr().err
+
+
+def test_the_saved_configuration_runs_again(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert pretrain(data, tmp_path / "one", "--steps", "2", "--optimizer.learning_rate=5e-4") == 0
+    config = tmp_path / "one" / "config.toml"
+    again = str(tmp_path / "again")
+    assert run(["pretrain", "--config", str(config), "--out", again]) == 0
+    one, other = tensors(tmp_path / "one"), tensors(tmp_path / "again")
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    assert values.read_toml(config)["optimizer"]["learning_rate"] == 5e-4
+    assert run(["pretrain", "--config", str(config)]) == 2
+    assert "exists already; choose another --out, or pass --overwrite" in capsys.readouterr().err
+    assert run(["pretrain", "--config", str(config), "--overwrite"]) == 0
+    assert run(["pretrain", "--config", str(config), "--resume"]) == 0
+    assert "is finished already, at step 2; nothing to do" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--optimizer.learning-rat", "1"], "did you mean 'optimizer.learning_rate'?"),
+        (["--learning-rate", "1"], "did you mean --optimizer.learning-rate?"),
+        (["--step", "3"], "did you mean --steps?"),
+        (["--precision", "fp16"], 'Choose from: "auto", "bf16", "fp32".'),
+        (["--steps", "many"], "many"),
+        ([], "expected one of --steps, --minutes, --epochs; none of them came"),
+        (["--steps", "1", "--minutes", "1"], "--steps and --minutes came"),
+        (["--steps", "0"], "steps is 0; expected more than 0"),
+        (["--steps", "1", "--model", "bert-huge"], "no model 'bert-huge'; there are bert-tiny"),
+        (["--steps", "1", "--batch.micro-tokens", "16"], "one sequence may have 32 tokens"),
+        (["--steps", "1", "--checkpoint.keep", "0"], "keep is 0; expected 1 or more"),
+        (["--steps", "1", "--resume", "--overwrite"], "pass one of them"),
+    ],
+)
+def test_usage_ends_with_2(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    assert pretrain(data, tmp_path / "run", *words) == 2
+    assert said in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "run").exists()
+
+
+def test_bad_data_ends_with_4_or_5(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert pretrain(tmp_path, tmp_path / "run", "--steps", "1") == 4
+    assert "is no built corpus" in capsys.readouterr().err
+    (tmp_path / "cut").mkdir()
+    cut = build_data(tmp_path / "cut")
+    tokens = next(cut.glob("shard-*.tokens"))
+    tokens.write_bytes(tokens.read_bytes()[:-2])
+    assert pretrain(cut, tmp_path / "run", "--steps", "1") == 5
+    assert "it was cut or changed" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_resume_with_another_configuration_ends_with_2(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert pretrain(data, tmp_path / "run", "--steps", "1") == 0
+    assert pretrain(data, tmp_path / "run", "--steps", "2", "--seed", "7", "--resume") == 2
+    said = capsys.readouterr().err
+    assert "another configuration: steps (was 1, now 2), seed (was 1, now 7). Pass the" in said
+
+
+def test_a_shipped_recipe_by_its_name(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    came: list[PretrainConfig] = []
+    monkeypatch.setattr(pretraining, "pretrain", lambda config, say, **_: came.append(config))
+    words = ["pretrain", "--config", "bert-base-paper", "--data", str(data), "--out", "run"]
+    assert run(words) == 0
+    assert run([*words, "--seed", "3"]) == 0
+    paper, seeded = came
+    assert (paper.model, paper.steps, paper.seed, seeded.seed) == ("bert-base", 1_000_000, 1, 3)
+    assert (paper.instances.sequence_length, paper.long_phase.sequence_length) == (128, 512)
+    assert paper.batch.tokens == 256 * 128
+    assert paper.long_phase.batch_tokens == 256 * 512
+    assert paper.bert(30522).attention_probs_dropout_prob == 0.1
+    assert paper.schedule.warmup * paper.steps == 10_000
+
+
+def test_a_shipped_recipe_trains(data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    words = ["--config", "bert-base-paper", "--steps", "2", "--precision", "fp32"]
+    long = ["--long-phase.sequence-length", "64", "--long-phase.share", "0.5"]
+    assert pretrain(data, out, *words, *long, "--long-phase.batch-tokens", "512") == 0
+    saved = json.loads((newest(out) / "config.json").read_text())
+    assert saved["attention_probs_dropout_prob"] == 0.1
+    position = json.loads((newest(out) / "trainer.json").read_text())["position"]
+    assert position["place"] == {"phase": 1, "epoch": 0, "step": 1}
+
+
+def test_a_file_of_the_name_goes_first(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    mapping = mapping_of(data, tmp_path / "run", steps=1)
+    (tmp_path / "bert-base-paper").write_text(values.to_toml(mapping))
+    assert run(["pretrain", "--config", "bert-base-paper"]) == 0
+    assert records(tmp_path / "run")[-1]["step"] == 1
+
+
+def test_no_such_recipe_lists_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["pretrain", "--config", "bert-base-papr", "--data", "d", "--out", "o"]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "no configuration file bert-base-papr and no recipe of this name" in said
+    assert "did you mean bert-base-paper?" in said
+    assert "the recipes are: bert-base-paper" in said
+    assert run(["pretrain", "--config", "none/such.toml", "--data", "d", "--out", "o"]) == 2
+    assert "no configuration file none/such.toml" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("path", sorted(RECIPES.glob("*.toml")), ids=lambda path: path.stem)
+def test_every_shipped_recipe_is_a_configuration(path: Path) -> None:
+    mapping = values.merge(values.read_toml(path), {"data": "d", "out": "o"})
+    assert values.from_dict(PretrainConfig, mapping, path.name).steps
+
+
+@pytest.mark.parametrize(
+    "words", [["--optimizer.learning-rat", "1e-4"], ["--config", "bert-base-papr"]]
+)
+def test_a_wrong_key_does_not_wait_for_torch(words: list[str]) -> None:
+    program = (
+        "import sys; from bertwright.cli.app import run; code = run(sys.argv[1:]);"
+        "assert not {'torch', 'numpy'} & set(sys.modules); sys.exit(code)"
+    )
+    command = [sys.executable, "-c", program, "pretrain", "--data", "d", "--out", "o", *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2, done.stderr
+    assert "did you mean" in done.stderr
+
+
+def under_torchrun(processes: int, *words: str) -> subprocess.CompletedProcess[str]:
+    launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"]
+    return subprocess.run(
+        [sys.executable, *launcher, "-m", "bertwright", "pretrain", *words],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "NO_COLOR": "1"},
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("objectives", ["mlm+nsp", "mlm"])
+def test_two_processes_train_as_one(data: Path, tmp_path: Path, objectives: str) -> None:
+    """The same steps, shared: the same weights, told and saved once."""
+    files = {}
+    for name in ("one", "two"):
+        mapping = mapping_of(
+            data,
+            tmp_path / name,
+            steps=10,
+            architecture={"hidden_dropout_prob": 0.0},
+            instances={"objectives": objectives},
+            checkpoint={"every_steps": 4},
+            optimizer={"eps": 1e-4},  # the first steps of Adam are signs: rounding would show
+        )
+        files[name] = tmp_path / f"{name}.toml"
+        files[name].write_text(values.to_toml(mapping))
+    assert run(["pretrain", "--config", str(files["one"])]) == 0
+    done = under_torchrun(2, "--config", str(files["two"]))
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("step 3 ·") == done.stderr.count("is ready") == 1
+    one, two = tensors(tmp_path / "one"), tensors(tmp_path / "two")
+    assert one.keys() == two.keys()
+    for name, value in one.items():
+        torch.testing.assert_close(two[name], value, rtol=0, atol=1e-5, msg=name)
+    alone, shared = records(tmp_path / "one"), records(tmp_path / "two")
+    assert [(r["step"], r["split"], r["tokens"]) for r in alone] == [
+        (r["step"], r["split"], r["tokens"]) for r in shared
+    ]
+    for ours, theirs in zip(alone, shared, strict=True):
+        assert ours["masked_lm.loss"] == pytest.approx(theirs["masked_lm.loss"], abs=1e-5)
+    assert json.loads((tmp_path / "two" / "environment.json").read_text())["world_size"] == 2
+    done = under_torchrun(2, "--config", str(files["two"]), "--resume")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("is finished already") == 1

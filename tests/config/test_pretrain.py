@@ -1,0 +1,140 @@
+"""The configuration of a pre-training run: what it takes, what it refuses, what it derives."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from bertwright.config import values
+from bertwright.config.bert import PRESETS, BertConfig
+from bertwright.config.pretrain import (
+    ArchitectureConfig,
+    BatchConfig,
+    CheckpointConfig,
+    LogConfig,
+    LongPhaseConfig,
+    OptimizerConfig,
+    PretrainConfig,
+    ScheduleConfig,
+    ValidationConfig,
+)
+from bertwright.errors import ConfigError
+
+
+def make(**changes: Any) -> PretrainConfig:
+    length = {} if {"steps", "minutes", "epochs"} & changes.keys() else {"steps": 10}
+    mapping = {"data": "d", "out": "o", **length, **changes}
+    return values.from_dict(PretrainConfig, mapping)
+
+
+@given(
+    some.sampled_from(["steps", "epochs", "minutes"]),
+    some.integers(1, 10**9),
+    some.floats(1e-9, 1),
+    some.sampled_from([None, "runs/a"]),
+)
+def test_there_and_back_through_toml(length: str, amount: int, rate: float, init: Any) -> None:
+    import tomllib
+
+    changes = {length: amount, "init": init, "optimizer": {"learning_rate": rate}}
+    config = make(**changes)
+    again = values.from_dict(PretrainConfig, tomllib.loads(values.to_toml(config)))
+    assert again == config
+    assert values.differing_keys(config, again) == []
+
+
+@pytest.mark.parametrize("length", ["steps", "minutes", "epochs"])
+def test_one_length(length: str) -> None:
+    assert getattr(make(**{length: 2}), length) == 2
+    for nothing in (0, -1):
+        with pytest.raises(ConfigError, match=rf"{length} is {nothing}.*; expected more than 0"):
+            make(**{length: nothing})
+
+
+def test_no_length_and_two() -> None:
+    with pytest.raises(ConfigError, match="expected one of --steps, --minutes, --epochs; none of"):
+        PretrainConfig(data="d", out="o")
+    with pytest.raises(ConfigError, match="--steps and --epochs came"):
+        make(steps=1, epochs=1.0)
+
+
+def test_sequences_must_fit() -> None:
+    with pytest.raises(ConfigError, match="600 tokens do not fit max_position_embeddings 512"):
+        make(instances={"sequence_length": 600})
+    with pytest.raises(ConfigError, match="128 tokens do not fit max_position_embeddings 64"):
+        make(architecture={"max_position_embeddings": 64})
+    assert make(instances={"sequence_length": 600}, init="runs/a").longest_sequence == 600
+    make(instances={"sequence_length": 600}, architecture={"max_position_embeddings": 600})
+    with pytest.raises(ConfigError, match=r"micro_tokens is 200; one sequence may have 512 tokens"):
+        make(long_phase={"share": 0.1}, batch={"micro_tokens": 200})
+    assert make(long_phase={"share": 0.1}).longest_sequence == 512
+    assert make().longest_sequence == 128
+
+
+def test_no_such_model() -> None:
+    with pytest.raises(ConfigError, match="no model 'bert-giant'; there are bert-tiny, bert-mini"):
+        make(model="bert-giant")
+
+
+@pytest.mark.parametrize("model", PRESETS)
+def test_shape(model: str) -> None:
+    assert make(model=model).bert(1000) == BertConfig(
+        **{**values.to_dict(PRESETS[model]), "vocab_size": 1000}
+    )
+    changed = make(model=model, architecture={"num_hidden_layers": 5, "hidden_dropout_prob": 0.0})
+    shape = changed.bert(99)
+    assert (shape.num_hidden_layers, shape.hidden_dropout_prob, shape.vocab_size) == (5, 0.0, 99)
+    assert shape.hidden_size == PRESETS[model].hidden_size
+
+
+def test_architecture_names_are_those_of_bert() -> None:
+    assert {f.name for f in fields(ArchitectureConfig)} < {f.name for f in fields(BertConfig)}
+
+
+@pytest.mark.parametrize(
+    ("section", "wrong"),
+    [
+        (OptimizerConfig, {"learning_rate": -1e-3}),
+        (OptimizerConfig, {"learning_rate": float("nan")}),
+        (OptimizerConfig, {"beta1": 1.0}),
+        (OptimizerConfig, {"beta2": -0.1}),
+        (OptimizerConfig, {"weight_decay": -0.01}),
+        (OptimizerConfig, {"clip_norm": -1.0}),
+        (ScheduleConfig, {"warmup": 1.0}),
+        (BatchConfig, {"tokens": 0}),
+        (BatchConfig, {"micro_tokens": 0}),
+        (LongPhaseConfig, {"share": 1.0}),
+        (LongPhaseConfig, {"sequence_length": 7}),
+        (ValidationConfig, {"share": -0.1}),
+        (ValidationConfig, {"tokens": 0}),
+        (ValidationConfig, {"every_steps": 0}),
+        (CheckpointConfig, {"keep": 0}),
+        (CheckpointConfig, {"every_minutes": -1.0}),
+        (LogConfig, {"every_seconds": -1.0}),
+    ],
+    ids=lambda value: str(value) if isinstance(value, dict) else value.__name__,
+)
+def test_what_is_out_of_range(section: type, wrong: dict[str, Any]) -> None:
+    ((name, value),) = wrong.items()
+    with pytest.raises(ConfigError, match=f"{name} is {value}; expected "):
+        section(**wrong)
+
+
+def test_every_key_is_explained() -> None:
+    """The docstring under a field is the help of its option."""
+    import ast
+    import inspect
+
+    from bertwright.config import pretrain
+
+    tree = ast.parse(inspect.getsource(pretrain))
+    for part in (node for node in tree.body if isinstance(node, ast.ClassDef)):
+        assert is_dataclass(getattr(pretrain, part.name))
+        for place, line in enumerate(part.body):
+            if isinstance(line, ast.AnnAssign):
+                below = part.body[place + 1]
+                assert isinstance(below, ast.Expr), f"{part.name}.{ast.unparse(line.target)}"
