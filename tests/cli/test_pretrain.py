@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from bertwright.atomic import verify_manifest
 from bertwright.cli.app import run
 from bertwright.cli.reading import RECIPES
 from bertwright.config import values
@@ -200,15 +202,23 @@ def test_a_wrong_key_does_not_wait_for_torch(words: list[str]) -> None:
     assert "did you mean" in done.stderr
 
 
-def under_torchrun(processes: int, *words: str) -> subprocess.CompletedProcess[str]:
-    launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"]
-    return subprocess.run(
+def start_two(*words: str) -> subprocess.Popen[str]:
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
+    return subprocess.Popen(
         [sys.executable, *launcher, "-m", "bertwright", "pretrain", *words],
-        capture_output=True,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=240,
         env={**os.environ, "OMP_NUM_THREADS": "1", "NO_COLOR": "1"},
+        start_new_session=True,
     )
+
+
+def run_two(*words: str) -> str:
+    """Two processes under torchrun; what they said."""
+    process = start_two(*words)
+    said = process.communicate(timeout=240)[1]
+    assert process.returncode == 0, said
+    return said
 
 
 @pytest.mark.slow
@@ -229,9 +239,8 @@ def test_two_processes_train_as_one(data: Path, tmp_path: Path, objectives: str)
         files[name] = tmp_path / f"{name}.toml"
         files[name].write_text(values.to_toml(mapping))
     assert run(["pretrain", "--config", str(files["one"])]) == 0
-    done = under_torchrun(2, "--config", str(files["two"]))
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.count("step 3 ·") == done.stderr.count("is ready") == 1
+    said = run_two("--config", str(files["two"]))
+    assert said.count("step 3 ·") == said.count("is ready") == 1
     one, two = tensors(tmp_path / "one"), tensors(tmp_path / "two")
     assert one.keys() == two.keys()
     for name, value in one.items():
@@ -243,6 +252,35 @@ def test_two_processes_train_as_one(data: Path, tmp_path: Path, objectives: str)
     for ours, theirs in zip(alone, shared, strict=True):
         assert ours["masked_lm.loss"] == pytest.approx(theirs["masked_lm.loss"], abs=1e-5)
     assert json.loads((tmp_path / "two" / "environment.json").read_text())["world_size"] == 2
-    done = under_torchrun(2, "--config", str(files["two"]), "--resume")
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.count("is finished already") == 1
+    said = run_two("--config", str(files["two"]), "--resume")
+    assert said.count("is finished already") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_two_processes_stop_and_go_on(data: Path, tmp_path: Path, number: signal.Signals) -> None:
+    """Ctrl-C reaches the launcher and both processes, and the launcher passes it on once more."""
+    mapping = mapping_of(data, tmp_path / "run", steps=100_000, log={"every_steps": 10})
+    config = tmp_path / "run.toml"
+    config.write_text(values.to_toml(mapping))
+    process = start_two("--config", str(config))
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith("step 20 "):
+            break
+    if number == signal.SIGINT:
+        os.killpg(process.pid, number)
+    else:
+        process.send_signal(number)
+    said = process.communicate(timeout=240)[1]
+    assert process.returncode != 0
+    stopped = newest(tmp_path / "run")
+    step = int(stopped.name.removeprefix("step-"))
+    assert step >= 20
+    verify_manifest(stopped)
+    assert f"interrupted before step {step + 1}; everything is saved" in said
+    (tmp_path / "run" / "config.toml").write_text(values.to_toml({**mapping, "steps": step + 10}))
+    run_two("--config", str(tmp_path / "run" / "config.toml"), "--resume")
+    told = [r["step"] for r in records(tmp_path / "run") if r["split"] == "train"]
+    assert told == sorted(set(told))
+    assert told[-1] == step + 10

@@ -69,7 +69,7 @@ def test_metrics_have_the_names_of_the_design(whole_run: Path) -> None:
     assert told[-1]["tokens"] == pytest.approx(20 * 256, rel=0.1)
     for record in told:
         assert record["loss"] == record["masked_lm.loss"] + record["next_sentence.loss"]
-    assert by_split["train"][0]["masked_lm.loss"] == pytest.approx(np.log(87), rel=0.02)
+    assert by_split["train"][0]["masked_lm.loss"] == pytest.approx(np.log(87), rel=0.05)
     assert by_split["train"][0]["next_sentence.loss"] == pytest.approx(np.log(2), rel=0.05)
 
 
@@ -165,7 +165,8 @@ def test_length_in_minutes(data: Path, tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_a_few_seconds_are_a_few_seconds(data: Path, tmp_path: Path) -> None:
-    train(config_of(data, tmp_path / "run", minutes=1 / 60, validation={"every_steps": 9999}))
+    config = config_of(data, tmp_path / "run", minutes=1 / 60, validation={"every_steps": 9999})
+    train(config)
     last = records(tmp_path / "run")[-1]
     assert last["seconds"] >= 1
     assert last["step"] >= 1
@@ -454,7 +455,8 @@ def test_a_disk_that_is_really_full(data: Path, small_disk: Path, room: int) -> 
     with pytest.raises(BertwrightError, match=r"is full .* what was saved before is untouched"):
         train(config)
     verify_manifest(newest(run))
-    assert newest(run) == list_checkpoints(run)[-1]
+    for folder in list_checkpoints(run):
+        verify_manifest(folder)
     (small_disk / "ballast").unlink()
     for old in list_checkpoints(run)[:-1]:
         shutil.rmtree(old)
@@ -490,8 +492,9 @@ def test_tensorboard_that_is_not_there(
 
 
 def test_chosen_parts_are_wired(data: Path, tmp_path: Path) -> None:
-    config = config_of(data, tmp_path / "run", start="published")
-    neighbours = config_of(data, tmp_path / "run", start="neighbours")
+    nothing = {"aimed_heads": False, "counted_vectors": False, "frequency_bias": False}
+    config = config_of(data, tmp_path / "run", start=nothing)
+    neighbours = config_of(data, tmp_path / "run", start={**nothing, "aimed_heads": True})
     shards = open_shards(data)
     one, other = (make_learner(each, shards).state_dict() for each in (config, neighbours))
     differing = {name for name in one if not torch.equal(one[name], other[name])}

@@ -317,13 +317,23 @@ def test_resume_keeps_the_measured_precision(
     assert asked == ["auto", "bf16"]
 
 
-def test_resume_of_masked_lm_alone(
-    data: Path, tmp_path: Path, stop_at: Callable[[int, int], None]
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"instances": {"objectives": "mlm"}},
+        {"optimizer": {"matrices": "muon"}},
+        {"precision": "bf16", "architecture": {"attention_probs_dropout_prob": 0.1}},
+        {"long_phase": {"share": 0.5, "sequence_length": 64}},
+    ],
+    ids=["mlm", "muon", "bf16", "long"],
+)
+def test_runs_of_other_kinds_resume_bit_for_bit(
+    data: Path, tmp_path: Path, stop_at: Callable[[int, int], None], change: dict[str, object]
 ) -> None:
-    alone = {"steps": 8, "instances": {"objectives": "mlm"}}
-    train(config_of(data, tmp_path / "whole", **alone))
+    change = {"steps": 8, **change}
+    train(config_of(data, tmp_path / "whole", **change))
     stop_at(5, 2)
-    config = config_of(data, tmp_path / "run", **alone)
+    config = config_of(data, tmp_path / "run", **change)
     with pytest.raises(Interrupted):
         train(config)
     train(config, resume=True)

@@ -29,7 +29,7 @@ from bertwright.objectives.objective import Learner
 from bertwright.train.distributed import Ranks, join_ranks
 from bertwright.train.log import Log, read_records
 from bertwright.train.loop import MOST_SKIPPED, LoopConfig, Trainer, mean_losses
-from bertwright.train.optim import make_adamw
+from bertwright.train.optim import make_optimizers
 from bertwright.train.schedule import Budget
 from bertwright.train.state import Place, Position
 
@@ -100,22 +100,20 @@ def make_trainer(
     save: Callable[[Position], None] = lambda position: None,
     **changes: Any,
 ) -> Trainer:
-    adamw = changes.pop("optimizer", OptimizerConfig(clip_norm=0.0))
+    stepping = changes.pop("optimizer", OptimizerConfig(clip_norm=0.0))
     config = LoopConfig(
         seed=1,
         precision="fp32",
         peak=1e11,
-        optimizer=adamw,
+        optimizer=stepping,
         schedule=ScheduleConfig(),
         log=LogConfig(every_steps=1),
         validation=ValidationConfig(every_steps=2),
         checkpoint=CheckpointConfig(every_steps=2),
     )
-    betas = (adamw.beta1, adamw.beta2)
-    optimizer = make_adamw(learner, 0.0, betas, adamw.eps, adamw.weight_decay)
     return Trainer(
         learner,
-        optimizer,
+        make_optimizers(learner, stepping),
         Given(split),
         Budget(steps=steps),
         replace(config, **changes),
@@ -234,7 +232,7 @@ def test_a_loss_that_is_not_finite_is_left_out_even_where_its_gradient_is(
     trainer = make_trainer(learner, steps=1, log=log)
     end = trainer.run(Position())
     assert all(torch.equal(p, before[name]) for name, p in learner.named_parameters())
-    assert not trainer.optimizer.state
+    assert not any(trainer.optimizers.state_of(p) for p in learner.parameters())
     assert said == [
         "step 1: the loss is not finite; the step is left out, the weights stay as they were"
     ]

@@ -1,4 +1,4 @@
-"""AdamW against the formula of its paper, what decays, and clipping."""
+"""AdamW and Muon against the formulas of their papers, what decays, and clipping."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import nn
 
-from bertwright.train.optim import clip_gradients, make_adamw
+from bertwright.config.pretrain import OptimizerConfig
+from bertwright.train.optim import clip_gradients, make_optimizers
 
 
 class Parts(nn.Module):
@@ -39,7 +40,10 @@ def test_adamw_is_the_formula() -> None:
     rate, (beta1, beta2), eps, decay = 3e-2, (0.85, 0.95), 1e-6, 0.1
     module = parts()
     expected = copy.deepcopy(module).double()
-    optimizer = make_adamw(module, rate, (beta1, beta2), eps, decay)
+    config = OptimizerConfig(
+        learning_rate=rate, beta1=beta1, beta2=beta2, eps=eps, weight_decay=decay
+    )
+    optimizer = make_optimizers(module, config)
     moments = {name: (0.0, 0.0) for name, _ in expected.named_parameters()}
     for step in range(1, 8):
         optimizer.zero_grad()
@@ -65,8 +69,8 @@ def test_adamw_is_the_formula() -> None:
 
 def test_matrices_decay_and_nothing_else() -> None:
     module = parts()
-    groups = make_adamw(module, 1e-3, (0.9, 0.999), 1e-8, 0.01).param_groups
-    decay_of = {id(p): g["weight_decay"] for g in groups for p in g["params"]}
+    (adamw,) = make_optimizers(module, OptimizerConfig()).parts
+    decay_of = {id(p): g["weight_decay"] for g in adamw.param_groups for p in g["params"]}
     found = {name: decay_of.get(id(p)) for name, p in module.named_parameters()}
     assert found == {
         "embedding.weight": 0.01,
@@ -77,6 +81,55 @@ def test_matrices_decay_and_nothing_else() -> None:
         "frozen.weight": None,
         "frozen.bias": None,
     }
+
+
+class Hidden(nn.Module):
+    """What Muon takes, and what it leaves: few rows, embeddings, vectors, frozen weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(40, 16)
+        self.wide = nn.Linear(16, 48)
+        self.square = nn.Linear(48, 48)
+        self.classifier = nn.Linear(48, 2)
+        self.frozen = nn.Linear(48, 48)
+        self.frozen.requires_grad_(False)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return self.classifier(self.square(self.wide(self.embedding(ids)).tanh())).cos().sum()
+
+
+def test_muon_takes_hidden_matrices() -> None:
+    module = Hidden()
+    config = OptimizerConfig(matrices="muon", matrix_learning_rate=0.02, learning_rate=0.01)
+    optimizers = make_optimizers(module, config)
+    adamw, muon = optimizers.parts
+    assert [p.shape for p in muon.param_groups[0]["params"]] == [(48, 16), (48, 48)]
+    taken = [p for part in (adamw, muon) for g in part.param_groups for p in g["params"]]
+    learning = [p for p in module.parameters() if p.requires_grad]
+    assert {id(p) for p in taken} == {id(p) for p in learning}
+    assert len(taken) == len(learning)
+    optimizers.set_rates(0.5)
+    assert [g["lr"] for part in (adamw, muon) for g in part.param_groups] == [0.005, 0.005, 0.01]
+    optimizers.set_rates(1.0)
+    assert [g["lr"] for part in (adamw, muon) for g in part.param_groups] == [0.01, 0.01, 0.02]
+
+
+def test_muon_steps_along_an_orthogonal_matrix() -> None:
+    """All singular values of a step are near each other, and its size is that of AdamW's."""
+    torch.manual_seed(1)
+    module = Hidden()
+    rate = 0.02
+    config = OptimizerConfig(matrices="muon", matrix_learning_rate=rate, weight_decay=0.0)
+    optimizers = make_optimizers(module, config)
+    before = module.square.weight.detach().clone()
+    module.square.weight.grad = torch.randn(48, 48)
+    optimizers.step()
+    step = module.square.weight.detach() - before
+    singular = torch.linalg.svdvals(step)
+    assert singular.min() > 0.4 * singular.max()
+    assert float(step.square().mean().sqrt()) == pytest.approx(0.2 * rate, rel=0.3)
+    assert float((step * module.square.weight.grad).sum()) < 0
 
 
 @pytest.mark.parametrize("most", [0.0, 0.5, 1e9])
@@ -101,3 +154,43 @@ def test_clipping_tells_of_what_is_not_finite(bad: float) -> None:
     others = module.embedding.weight.grad.clone()
     assert not math.isfinite(clip_gradients(module.parameters(), 1.0))
     assert torch.equal(module.embedding.weight.grad, others)
+
+
+def test_muon_takes_hidden_matrices_and_adamw_the_rest() -> None:
+    module = nn.ModuleDict(
+        {
+            "embedding": nn.Embedding(30, 16),
+            "hidden": nn.Linear(16, 24),
+            "classifier": nn.Linear(24, 2),
+            "frozen": nn.Linear(16, 16).requires_grad_(False),
+        }
+    )
+    optimizers = make_optimizers(module, OptimizerConfig("muon", matrix_learning_rate=0.5))
+    adamw, muon = optimizers.parts
+    assert [p is module["hidden"].weight for p in muon.param_groups[0]["params"]] == [True]
+    assert sum(len(group["params"]) for group in adamw.param_groups) == 4
+    optimizers.set_rates(0.5)
+    assert muon.param_groups[0]["lr"] == 0.25
+
+
+def test_a_muon_step_is_orthogonal() -> None:
+    """All singular values of the first step are near one another, whatever the gradient's are."""
+    torch.manual_seed(0)
+    linear = nn.Linear(32, 16, bias=False)
+    before = linear.weight.detach().clone()
+    config = OptimizerConfig("muon", matrix_learning_rate=0.1, weight_decay=0.0)
+    optimizers = make_optimizers(linear, config)
+    (linear(torch.randn(64, 32)) @ torch.randn(16)).sum().backward()
+    gradient = torch.linalg.svdvals(linear.weight.grad)
+    assert gradient[0] / gradient[-1] > 1e3
+    linear.weight.grad += 0.1 * torch.randn_like(linear.weight.grad)
+    optimizers.step()
+    values = torch.linalg.svdvals(linear.weight.detach() - before)
+    assert values[0] / values[-1] < 3
+
+
+def test_rates_of_all_parts_follow_one_factor() -> None:
+    optimizers = make_optimizers(nn.Linear(16, 16), OptimizerConfig("muon"))
+    optimizers.set_rates(0.1)
+    rates = [group["lr"] for part in optimizers.parts for group in part.param_groups]
+    assert rates == pytest.approx([1e-4, 1e-4, 2e-4])

@@ -9,9 +9,10 @@ import pytest
 import torch
 from torch import nn
 
+from bertwright.config.pretrain import OptimizerConfig
 from bertwright.errors import IntegrityError
 from bertwright.train.loss_sums import Window
-from bertwright.train.optim import make_adamw
+from bertwright.train.optim import Optimizers, make_optimizers
 from bertwright.train.state import STATE, TENSORS, Place, Position, encode_state, load_state
 
 POSITION = Position(
@@ -25,21 +26,26 @@ POSITION = Position(
 )
 
 
-def make(size: int = 3) -> tuple[nn.Module, torch.optim.Optimizer]:
+def make(size: int = 16, matrices: str = "muon") -> tuple[nn.Module, Optimizers]:
     torch.manual_seed(0)
-    module = nn.Sequential(nn.Linear(4, size), nn.LayerNorm(size))
-    return module, make_adamw(module, 1e-2, (0.9, 0.999), 1e-8, 0.01)
+    module = nn.Sequential(nn.Linear(16, size), nn.LayerNorm(size))
+    return module, make_optimizers(module, OptimizerConfig(matrices=matrices))
 
 
-def step(module: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    optimizer.zero_grad()
-    module(torch.arange(8.0).view(2, 4)).cos().sum().backward()
-    optimizer.step()
+def step(module: nn.Module, optimizers: Optimizers) -> None:
+    optimizers.zero_grad()
+    module(torch.arange(32.0).view(2, 16).sin()).cos().sum().backward()
+    optimizers.step()
+
+
+@pytest.fixture(params=["adamw", "muon"])
+def matrices(request: pytest.FixtureRequest) -> str:
+    return request.param
 
 
 @pytest.fixture
-def saved(tmp_path: Path) -> Path:
-    module, optimizer = make()
+def saved(tmp_path: Path, matrices: str) -> Path:
+    module, optimizer = make(matrices=matrices)
     step(module, optimizer)
     step(module, optimizer)
     for name, content in encode_state(POSITION, module, optimizer).items():
@@ -47,11 +53,11 @@ def saved(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_there_and_back(saved: Path) -> None:
-    whole, first = make()
+def test_there_and_back(saved: Path, matrices: str) -> None:
+    whole, first = make(matrices=matrices)
     step(whole, first)
     step(whole, first)
-    module, optimizer = make()
+    module, optimizer = make(matrices=matrices)
     assert load_state(saved, module, optimizer) == POSITION
     module.load_state_dict(whole.state_dict())
     step(whole, first)
@@ -59,8 +65,9 @@ def test_there_and_back(saved: Path) -> None:
     for ours, theirs in zip(module.parameters(), whole.parameters(), strict=True):
         assert torch.equal(ours, theirs)
     for (name, p), other in zip(module.named_parameters(), whole.parameters(), strict=True):
-        for moment, value in optimizer.state[p].items():
-            assert torch.equal(value, first.state[other][moment]), (name, moment)
+        assert optimizer.state_of(p)
+        for moment, value in optimizer.state_of(p).items():
+            assert torch.equal(value, first.state_of(other)[moment]), (name, moment)
 
 
 def test_before_the_first_step(tmp_path: Path) -> None:
@@ -68,7 +75,7 @@ def test_before_the_first_step(tmp_path: Path) -> None:
     for name, content in encode_state(Position(), module, optimizer).items():
         (tmp_path / name).write_bytes(content)
     assert load_state(tmp_path, module, optimizer) == Position()
-    assert not optimizer.state
+    assert not any(optimizer.state_of(p) for p in module.parameters())
 
 
 @pytest.mark.parametrize("name", [STATE, TENSORS])
@@ -87,11 +94,36 @@ def test_a_damaged_file(saved: Path, name: str, content: bytes) -> None:
         load_state(saved, *make())
 
 
-def test_of_other_weights(saved: Path) -> None:
-    with pytest.raises(IntegrityError, match=r"does not hold 0\.weight\.exp_avg whole"):
-        load_state(saved, *make(5))
+def test_of_other_weights(saved: Path, matrices: str) -> None:
+    with pytest.raises(IntegrityError, match=r"does not hold 0\.weight\..* whole"):
+        load_state(saved, *make(17, matrices))
     content = json.loads((saved / STATE).read_text())
-    content["optimizer_steps"]["pooler.weight"] = 2.0
+    content["moments"]["pooler.weight"] = ["step"]
     (saved / STATE).write_text(json.dumps(content))
     with pytest.raises(IntegrityError, match=r"optimizer state of other weights: pooler\.weight"):
-        load_state(saved, *make())
+        load_state(saved, *make(matrices=matrices))
+
+
+def test_muon_goes_on_bit_for_bit(tmp_path: Path) -> None:
+    def make_muon() -> tuple[nn.Module, Optimizers]:
+        torch.manual_seed(0)
+        module = nn.Sequential(nn.Linear(16, 20), nn.LayerNorm(20))
+        return module, make_optimizers(module, OptimizerConfig("muon"))
+
+    def learn(module: nn.Module, optimizers: Optimizers, seed: int) -> None:
+        optimizers.zero_grad()
+        torch.manual_seed(seed)
+        (module(torch.randn(8, 16)) * torch.randn(8, 20)).sum().backward()
+        optimizers.step()
+
+    whole, optimizers = make_muon()
+    learn(whole, optimizers, 1)
+    for name, content in encode_state(POSITION, whole, optimizers).items():
+        (tmp_path / name).write_bytes(content)
+    again, resumed = make_muon()
+    again.load_state_dict(whole.state_dict())
+    assert load_state(tmp_path, again, resumed) == POSITION
+    learn(whole, optimizers, 2)
+    learn(again, resumed, 2)
+    for one, other in zip(whole.parameters(), again.parameters(), strict=True):
+        assert torch.equal(one, other)
