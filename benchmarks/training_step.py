@@ -4,10 +4,10 @@
 
 A step is forward, backward, clipping and AdamW over 32 sequences of 128 tokens, vocabulary 30,522,
 15 % masked, no padding in either. transformers runs as published, with dropout 0.1 everywhere, in
-float32 (its default) and under bf16 autocast. Ours runs as `pretrain` does, with hidden dropout 0.1 and
-without dropout of attention probabilities (its fast path), and once more with no dropout at all, as
-its recipes are. Every figure is the best of several steps in a process of its own; systems take
-turns, so that a slow minute of the machine falls on all. Prints one JSON line a size.
+float32 (its default) and under bf16 autocast. Ours runs as `pretrain` does, with hidden dropout 0.1
+and without dropout of attention probabilities (its fast path), and once more with no dropout at
+all, as its recipes are. Every figure is the best of several steps in a process of its own; systems
+take turns, so that a slow minute of the machine falls on all. Prints one JSON line a size.
 """
 
 from __future__ import annotations
@@ -86,11 +86,12 @@ def bertwright_step(size: str, rows: int, dropout: float) -> Callable[[], None]:
 
     from bertwright.checkpoint.checkpoint import make_learner
     from bertwright.config.bert import PRESETS
+    from bertwright.config.pretrain import OptimizerConfig
     from bertwright.data.loader import TensorBatch
     from bertwright.nn.init import initialize
     from bertwright.nn.sequences import Sequences
     from bertwright.train.machine import keep_freed_memory
-    from bertwright.train.optim import clip_gradients, make_adamw
+    from bertwright.train.optim import clip_gradients, make_optimizers
 
     keep_freed_memory()
     config = replace(
@@ -98,7 +99,7 @@ def bertwright_step(size: str, rows: int, dropout: float) -> Callable[[], None]:
     )
     learner = make_learner(config, ["masked_lm", "next_sentence"]).train()
     initialize(learner, config.initializer_range, torch.Generator().manual_seed(0))
-    optimizer = make_adamw(learner, 1e-4, (0.9, 0.999), 1e-8, 0.01)
+    optimizer = make_optimizers(learner, OptimizerConfig(learning_rate=1e-4))
     inputs = make_inputs(rows)
     starts = torch.arange(rows)[:, None] * LENGTH
 

@@ -176,10 +176,11 @@ def test_muon_takes_hidden_matrices_and_adamw_the_rest() -> None:
 def test_a_muon_step_is_orthogonal() -> None:
     """All singular values of the first step are near one another, whatever the gradient's are."""
     torch.manual_seed(0)
-    linear = nn.Linear(32, 16, bias=False)
+    module = nn.Sequential(nn.Linear(32, 16, bias=False))
+    (linear,) = module
     before = linear.weight.detach().clone()
     config = OptimizerConfig("muon", matrix_learning_rate=0.1, weight_decay=0.0)
-    optimizers = make_optimizers(linear, config)
+    optimizers = make_optimizers(module, config)
     (linear(torch.randn(64, 32)) @ torch.randn(16)).sum().backward()
     gradient = torch.linalg.svdvals(linear.weight.grad)
     assert gradient[0] / gradient[-1] > 1e3
@@ -190,7 +191,7 @@ def test_a_muon_step_is_orthogonal() -> None:
 
 
 def test_rates_of_all_parts_follow_one_factor() -> None:
-    optimizers = make_optimizers(nn.Linear(16, 16), OptimizerConfig("muon"))
+    optimizers = make_optimizers(nn.Sequential(nn.Linear(16, 16)), OptimizerConfig("muon"))
     optimizers.set_rates(0.1)
     rates = [group["lr"] for part in optimizers.parts for group in part.param_groups]
     assert rates == pytest.approx([1e-4, 1e-4, 2e-4])

@@ -64,8 +64,12 @@ class LongPhaseConfig:
 
 @dataclass(frozen=True)
 class OptimizerConfig:
-    """AdamW with bias correction (Kingma & Ba 2015; Loshchilov & Hutter 2019)."""
+    """AdamW with bias correction (Loshchilov & Hutter 2019), or Muon beside it (train/optim.py)."""
 
+    matrices: Literal["adamw", "muon"] = "adamw"
+    """What steps the weights of linear layers; embeddings, norms and biases have AdamW."""
+    matrix_learning_rate: float = 2e-3
+    """The highest learning rate of Muon, in the measure of AdamW's."""
     learning_rate: float = 1e-3
     """The highest learning rate, reached after warm-up."""
     beta1: float = 0.9
@@ -80,8 +84,26 @@ class OptimizerConfig:
     """Gradients are scaled down to this norm; 0: never."""
 
     def __post_init__(self) -> None:
-        _at_least(self, 0, "learning_rate", "eps", "weight_decay", "clip_norm")
+        _at_least(self, 0, "learning_rate", "matrix_learning_rate", "eps")
+        _at_least(self, 0, "weight_decay", "clip_norm")
         _share(self, "beta1", "beta2")
+
+
+@dataclass(frozen=True)
+class StartConfig:
+    """What first weights know; without it they are random, as published."""
+
+    aimed_heads: bool = True
+    """Sinusoidal positions, and heads of the first layer aimed at neighbours (nn/init.py)."""
+    counted_vectors: bool = True
+    """Token vectors from counts of neighbours in the training documents (data/token_vectors.py)."""
+    frequency_bias: bool = True
+    """The output bias is the logarithm of each token's frequency."""
+    embedding_std: float = 0.05
+    """Root mean square of token and position vectors; published: 0.02."""
+
+    def __post_init__(self) -> None:
+        _at_least(self, 1e-6, "embedding_std")
 
 
 @dataclass(frozen=True)
@@ -181,12 +203,12 @@ class PretrainConfig:
     """Seed of weights, instances, masks and dropout."""
     precision: Literal["auto", "bf16", "fp32"] = "auto"
     """Of matrix products; auto measures whether bf16 is faster here. Weights stay float32."""
-    start: Literal["neighbours", "published"] = "neighbours"
-    """First weights: as published, or with the first layer's heads aimed at neighbours."""
     compile: bool = False
     """Compile the feed-forward parts with torch.compile (needs a C++ compiler; pays on a GPU)."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to train; auto takes the GPU if there is one."""
+    start: StartConfig = field(default_factory=StartConfig)
+    """What first weights know."""
     architecture: ArchitectureConfig = field(default_factory=ArchitectureConfig)
     """Changes to the model."""
     instances: InstanceConfig = field(default_factory=InstanceConfig)

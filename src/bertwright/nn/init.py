@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 LOWEST, HIGHEST = 1.0, 3.1  # radians a token
 GAIN = 1.5
+KNOWN = 0.9  # share of a known vector in a token's first one; the rest is noise
 
 
 def initialize(module: nn.Module, std: float, generator: torch.Generator) -> None:
@@ -64,6 +65,25 @@ def aim_heads(positions: Tensor, qkv: Tensor, heads: int, std: float) -> None:
         qkv[rows, :width] += GAIN * _rotation(near * shift_of(head))
         keys = slice(hidden + rows.start, hidden + rows.stop)
         qkv[keys, :width] += GAIN * torch.eye(width)
+
+
+@torch.no_grad()
+def place_vectors(tokens: Tensor, vectors: Tensor, std: float, generator: torch.Generator) -> None:
+    """Let token embeddings start from known vectors; in place.
+
+    The vectors are turned at random, so that no dimension stands out, and a little noise is added,
+    so that tokens with equal vectors, or none, differ.
+
+    Args:
+        tokens: `[V, H]`, the token embeddings.
+        vectors: `[V, H]`, of unit mean square.
+        std: root mean square to scale them to.
+        generator: the source of chance, on the CPU.
+    """
+    hidden = tokens.shape[1]
+    turn = torch.linalg.qr(torch.randn(hidden, hidden, generator=generator))[0]
+    noise = torch.randn(tokens.shape, generator=generator)
+    tokens.copy_(std * (KNOWN * vectors @ turn + math.sqrt(1 - KNOWN**2) * noise))
 
 
 def shift_of(head: int) -> int:

@@ -6,6 +6,7 @@ corpus -> ids (`data build`) -> batch (`data/loader.py`) -> encoder (`models/ber
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -20,15 +21,16 @@ from bertwright.data.loader import PretrainingData, TensorBatch, to_tensors
 from bertwright.data.shards import Shards, open_shards, require_tokenizer
 from bertwright.errors import ConfigError, DataError
 from bertwright.models.bert import Bert, training_flops
-from bertwright.nn.init import aim_heads, initialize
 from bertwright.objectives.objective import Learner
 from bertwright.recipes import run_folder
+from bertwright.recipes.start import start
 from bertwright.text.tokenizer import load_tokenizer
 from bertwright.train.distributed import Ranks, join_ranks
 from bertwright.train.log import Log, require_board
 from bertwright.train.loop import LoopConfig, Trainer, mean_losses
+from bertwright.train.loss_sums import Window
 from bertwright.train.machine import Precision, choose_precision, keep_freed_memory
-from bertwright.train.optim import make_adamw
+from bertwright.train.optim import make_optimizers
 from bertwright.train.schedule import Budget
 from bertwright.train.state import Place, Position, load_state
 
@@ -85,12 +87,7 @@ def make_learner(config: PretrainConfig, shards: Shards) -> Learner:
     else:
         bert = config.bert(shards.vocab_size)
         learner = checkpoint.make_learner(bert, objectives)
-        initialize(learner, bert.initializer_range, chance)
-        if config.start == "neighbours":
-            encoder = _encoder(learner)
-            qkv = encoder.layer(0).attention.qkv.weight
-            heads, std = bert.num_attention_heads, bert.initializer_range
-            aim_heads(encoder.embeddings.position.weight, qkv, heads, std)
+        start(learner, config, shards, config.seed)
     return _ready(config, learner)
 
 
@@ -207,15 +204,13 @@ def _train(
     beginning: run_folder.Beginning | None,
 ) -> None:
     """Wire the parts together and run the loop."""
+    began = time.monotonic()
     if beginning is None:
         learner = make_learner(config, shards).to(ranks.device)
     else:
         learner = checkpoint.load_learner(beginning.folder, _objectives(config))
         learner = _ready(config, learner).to(ranks.device)
-    adamw = config.optimizer
-    optimizer = make_adamw(
-        learner, adamw.learning_rate, (adamw.beta1, adamw.beta2), adamw.eps, adamw.weight_decay
-    )
+    optimizers = make_optimizers(learner, config.optimizer)
     precision, peak = _precision(config, ranks, beginning)
     batches = Batches(config, shards, ranks)
     steps = config.steps
@@ -223,9 +218,10 @@ def _train(
         steps = batches.steps_of_epochs(config.epochs)
     seconds = 60 * config.minutes if config.minutes is not None else None
     evaluate = _validation(config, shards, learner, precision, ranks)
-    position = Position()
+    spent = time.monotonic() - began  # what first weights cost is of the run's minutes
+    position = Position(seconds=spent, window=Window(seconds=spent))
     if beginning is not None:
-        position = load_state(beginning.folder, learner, optimizer)
+        position = load_state(beginning.folder, learner, optimizers)
     elif ranks.is_first:  # all that could be wrong with the input has been looked at
         run_folder.begin(config, run, shards, precision, peak, ranks)
     encoder = _encoder(learner)
@@ -239,7 +235,7 @@ def _train(
             _tell_beginning(run, beginning, position, say)
     trainer = Trainer(
         learner,
-        optimizer,
+        optimizers,
         batches,
         Budget(steps, seconds),
         LoopConfig(
@@ -256,7 +252,7 @@ def _train(
         log,
         flops=lambda b: training_flops(encoder.config, b.sequences.lengths, len(b.masked_labels)),
         evaluate=evaluate,
-        save=lambda at: run_folder.save(config, run, learner, optimizer, shards, at, ranks),
+        save=lambda at: run_folder.save(config, run, learner, optimizers, shards, at, ranks),
     )
     try:
         if not position.finished:

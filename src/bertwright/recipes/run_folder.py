@@ -29,6 +29,7 @@ from bertwright.errors import ConfigError, IntegrityError
 from bertwright.objectives.objective import Learner
 from bertwright.train.distributed import Ranks
 from bertwright.train.machine import Precision
+from bertwright.train.optim import Optimizers
 from bertwright.train.state import Position, encode_state
 
 CONFIG, ENVIRONMENT = "config.toml", "environment.json"
@@ -151,7 +152,7 @@ def save(
     config: PretrainConfig,
     run: Path,
     learner: Learner,
-    optimizer: torch.optim.Optimizer,
+    optimizers: Optimizers,
     shards: Shards,
     position: Position,
     ranks: Ranks,
@@ -161,7 +162,7 @@ def save(
         folder = run / checkpoint.CHECKPOINTS / f"step-{position.step:08d}"
         folder.parent.mkdir(parents=True, exist_ok=True)
         with atomic_folder(folder, overwrite=True) as partial:
-            files = encode_state(position, learner, optimizer)
+            files = encode_state(position, learner, optimizers)
             card = _card(config, position)
             try:
                 checkpoint.save(partial, learner, shards.tokenizer_folder, card, files)

@@ -34,7 +34,7 @@ from bertwright.train.distributed import Ranks
 from bertwright.train.log import Log
 from bertwright.train.loss_sums import LossSums, Window, means
 from bertwright.train.machine import Precision, memory_gb
-from bertwright.train.optim import clip_gradients
+from bertwright.train.optim import Optimizers, clip_gradients
 from bertwright.train.schedule import Budget, warmup_decay
 from bertwright.train.state import Place, Position
 
@@ -70,7 +70,7 @@ class Trainer:
     def __init__(
         self,
         learner: Learner,
-        optimizer: torch.optim.Optimizer,
+        optimizers: Optimizers,
         source: Source,
         budget: Budget,
         config: LoopConfig,
@@ -83,7 +83,7 @@ class Trainer:
         """`log` is None on every rank but the first; `flops` counts a micro-batch's operations."""
         self.learner = learner
         self.wrapped = ranks.wrap(learner)
-        self.optimizer = optimizer
+        self.optimizers = optimizers
         self.source = source
         self.budget = budget
         self.config = config
@@ -178,7 +178,7 @@ class Trainer:
         own = [float(sum(counts[name] for counts in own_counts)) for name in names]
         tokens = sum(len(b.input_ids) for b in batches)
         *counts, all_tokens = self.ranks.sum([*own, float(tokens)])
-        self.optimizer.zero_grad()
+        self.optimizers.zero_grad()
         sums = LossSums()
         for place, batch in enumerate(batches):
             last = place == len(batches) - 1
@@ -200,10 +200,11 @@ class Trainer:
         numbers = sums.numbers(names)
         if not self._finite(position, norm, numbers):
             return replace(position, step=position.step + 1, place=following)
-        rate = self._learning_rate(position, done)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-        self.optimizer.step()
+        width = 1 / self.budget.steps if self.budget.steps else 0.0
+        factor = warmup_decay(done, self.config.schedule.warmup, width)
+        self.optimizers.set_rates(factor)
+        self.optimizers.step()
+        rate = self.config.optimizer.learning_rate * factor
         self._window.join(numbers, sums.flops, norm, rate)
         return replace(
             position,
@@ -211,11 +212,6 @@ class Trainer:
             tokens=position.tokens + int(all_tokens),
             place=following,
         )
-
-    def _learning_rate(self, position: Position, done: float) -> float:
-        width = 1 / self.budget.steps if self.budget.steps else 0.0
-        factor = warmup_decay(done, self.config.schedule.warmup, width)
-        return self.config.optimizer.learning_rate * factor
 
     def _seed(self, step: int, micro_batch: int) -> int:
         """A seed of dropout that no other step, micro-batch or rank has."""
@@ -233,7 +229,7 @@ class Trainer:
         if not bad_losses and math.isfinite(norm):
             self._skipped = 0
             return True
-        self.optimizer.zero_grad()
+        self.optimizers.zero_grad()
         self._skipped += 1
         number = position.step + 1
         what = "loss is not finite" if bad_losses else f"norm of the gradient is {norm}"
@@ -310,12 +306,17 @@ class Trainer:
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
-        """Remember Ctrl-C and SIGTERM instead of dying of them; the second one kills."""
+        """Remember Ctrl-C and SIGTERM instead of dying of them; the second one kills.
+
+        Not so under torchrun: it passes each signal on to processes that have had it already, and
+        kills those that take too long itself.
+        """
 
         def remember(number: int, frame: object) -> None:
             self._signal = number
-            for other, handler in before.items():
-                signal.signal(other, handler)
+            if self.ranks.world_size == 1:
+                for other, handler in before.items():
+                    signal.signal(other, handler)
 
         before: dict[int, Any] = {}
         with contextlib.suppress(ValueError):  # not in the main thread: nobody to listen to

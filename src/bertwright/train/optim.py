@@ -1,26 +1,102 @@
-"""AdamW (Loshchilov & Hutter 2019) with bias correction, and clipping by the global norm."""
+"""AdamW, or Muon for the matrices; and clipping by the global norm.
+
+AdamW (Kingma & Ba 2015; Loshchilov & Hutter 2019) with bias correction is what BERT is known with.
+Muon (Jordan et al. 2024) steps a hidden matrix along the nearest orthogonal one of its momentum, so
+that no direction of it is left behind; embeddings, norms and biases stay with AdamW. Both are
+PyTorch's own.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from bertwright.config.pretrain import OptimizerConfig
 
-def make_adamw(
-    module: nn.Module, learning_rate: float, betas: tuple[float, float], eps: float, decay: float
-) -> torch.optim.AdamW:
-    """torch's fused AdamW; matrices and embeddings decay, biases and norms do not.
+
+class Optimizers:
+    """One or two optimizers of disjoint parameters, stepped as one."""
+
+    def __init__(self, *parts: torch.optim.Optimizer) -> None:
+        self.parts = parts
+        for part in parts:
+            for group in part.param_groups:
+                group["highest"] = group["lr"]
+
+    def set_rates(self, factor: float) -> None:
+        """Set every group's learning rate to `factor` of its highest."""
+        for part in self.parts:
+            for group in part.param_groups:
+                group["lr"] = group["highest"] * factor
+
+    def step(self) -> None:
+        """Change the parameters by their gradients."""
+        for part in self.parts:
+            part.step()
+
+    def zero_grad(self) -> None:
+        """Forget the gradients."""
+        for part in self.parts:
+            part.zero_grad()
+
+    def state_of(self, parameter: nn.Parameter) -> dict[str, Any]:
+        """What is kept for a parameter: its moments and, for AdamW, the steps it took."""
+        for part in self.parts:
+            if parameter in part.state:
+                state: dict[str, Any] = part.state[parameter]
+                return state
+        return {}
+
+    def set_state(self, parameter: nn.Parameter, state: dict[str, Any]) -> None:
+        """Put back what `state_of` gave."""
+        for part in self.parts:
+            for group in part.param_groups:
+                if any(parameter is other for other in group["params"]):
+                    part.state[parameter] = state
+
+
+def make_optimizers(module: nn.Module, config: OptimizerConfig) -> Optimizers:
+    """The optimizers of a module's parameters; matrices and embeddings decay, the rest do not.
 
     Parameters that do not require gradients are left out.
     """
-    learning = [p for p in module.parameters() if p.requires_grad]
+    by_muon = _hidden_matrices(module) if config.matrices == "muon" else []
+    taken = {id(parameter) for parameter in by_muon}
+    rest = [p for p in module.parameters() if p.requires_grad and id(p) not in taken]
     groups = [
-        {"params": [p for p in learning if p.ndim >= 2], "weight_decay": decay},
-        {"params": [p for p in learning if p.ndim < 2], "weight_decay": 0.0},
+        {"params": [p for p in rest if p.ndim >= 2], "weight_decay": config.weight_decay},
+        {"params": [p for p in rest if p.ndim < 2], "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(groups, lr=learning_rate, betas=betas, eps=eps, fused=True)
+    adamw = torch.optim.AdamW(
+        groups,
+        lr=config.learning_rate,
+        betas=(config.beta1, config.beta2),
+        eps=config.eps,
+        fused=True,
+    )
+    if not by_muon:
+        return Optimizers(adamw)
+    # Steps are scaled to the root mean square of AdamW's (Liu et al. 2025), so rates compare.
+    muon = torch.optim.Muon(
+        by_muon,
+        lr=config.matrix_learning_rate,
+        weight_decay=config.weight_decay,
+        adjust_lr_fn="match_rms_adamw",
+    )
+    return Optimizers(adamw, muon)
+
+
+def _hidden_matrices(module: nn.Module) -> list[nn.Parameter]:
+    """Weights of linear layers that turn vectors into vectors: a classifier's few rows do not."""
+    linear = {f"{name}.weight" for name, m in module.named_modules() if isinstance(m, nn.Linear)}
+    return [
+        parameter
+        for name, parameter in module.named_parameters()
+        if name in linear and parameter.requires_grad and min(parameter.shape) >= 16
+    ]
 
 
 def clip_gradients(parameters: Iterable[nn.Parameter], most: float) -> float:

@@ -2,7 +2,7 @@
 
 A run is a function of its configuration and its position: instances, masks and dropout are drawn
 from (seed, step), so no generator has a state to save. What is saved beside the weights is the
-position, with how far the log has told it, and AdamW's two moments.
+position, with how far the log has told it, and the moments of the optimizers.
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from bertwright.errors import IntegrityError
 from bertwright.train.loss_sums import Window
+from bertwright.train.optim import Optimizers
 
 STATE, TENSORS = "trainer.json", "trainer.safetensors"
-_MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
 @dataclass(frozen=True)
@@ -57,23 +56,22 @@ class Position:
 
 
 def encode_state(
-    position: Position, learner: nn.Module, optimizer: torch.optim.Optimizer
+    position: Position, learner: nn.Module, optimizers: Optimizers
 ) -> dict[str, bytes]:
     """The trainer's files of a checkpoint, by name."""
     tensors: dict[str, Tensor] = {}
-    steps: dict[str, float] = {}
+    moments: dict[str, list[str]] = {}
     for name, parameter in learner.named_parameters():
-        for moment, value in optimizer.state.get(parameter, {}).items():
-            if moment == "step":
-                steps[name] = float(value)
-            else:
-                tensors[f"{name}.{moment}"] = value.detach().cpu().contiguous()
-    content = {"format": 1, "position": asdict(position), "optimizer_steps": steps}
+        state = optimizers.state_of(parameter)
+        moments[name] = list(state)
+        for moment, value in state.items():
+            tensors[f"{name}.{moment}"] = value.detach().cpu().contiguous()
+    content = {"format": 1, "position": asdict(position), "moments": moments}
     return {STATE: json.dumps(content, indent=1).encode() + b"\n", TENSORS: save(tensors)}
 
 
-def load_state(folder: Path, learner: nn.Module, optimizer: torch.optim.Optimizer) -> Position:
-    """Read a checkpoint's trainer files into `optimizer`; the position it was saved at.
+def load_state(folder: Path, learner: nn.Module, optimizers: Optimizers) -> Position:
+    """Read a checkpoint's trainer files into `optimizers`; the position it was saved at.
 
     Raises:
         IntegrityError: a file is missing or is not this learner's.
@@ -90,23 +88,22 @@ def load_state(folder: Path, learner: nn.Module, optimizer: torch.optim.Optimize
         kept = content["position"]
         parts = {"place": Place(**kept["place"]), "window": Window(**kept["window"])}
         position = Position(**{**kept, **parts})
-        steps: dict[str, float] = content["optimizer_steps"]
+        moments: dict[str, list[str]] = content["moments"]
     except (ValueError, KeyError, TypeError, SafetensorError) as error:
         raise IntegrityError(f"the trainer's files in {folder} are damaged ({error})") from error
     parameters = dict(learner.named_parameters())
-    if unknown := set(steps) - set(parameters):
+    if unknown := set(moments) - set(parameters):
         raise IntegrityError(f"{folder} has optimizer state of other weights: {sorted(unknown)[0]}")
-    for name, step in steps.items():
+    for name, names in moments.items():
         parameter = parameters[name]
-        moments = {}
-        for moment in _MOMENTS:
+        state = {}
+        for moment in names:
             value = tensors.get(f"{name}.{moment}")
-            if value is None or value.shape != parameter.shape:
+            if value is None or (moment != "step" and value.shape != parameter.shape):
                 raise IntegrityError(f"{folder / TENSORS} does not hold {name}.{moment} whole")
             # A copy: what is read lies in the file's memory at any address, and sums over memory
             # that is aligned otherwise are rounded otherwise.
-            moments[moment] = value.to(parameter.device, copy=True)
-        # The fused optimizer counts its steps on the parameters' device.
-        counted = torch.tensor(step, dtype=torch.float32, device=parameter.device)
-        optimizer.state[parameter] = {"step": counted, **moments}
+            state[moment] = value.to(parameter.device, copy=True)
+        if state:
+            optimizers.set_state(parameter, state)
     return position
