@@ -82,7 +82,8 @@ def test_no_such_model() -> None:
 
 @pytest.mark.parametrize("model", PRESETS)
 def test_shape(model: str) -> None:
-    assert make(model=model).bert(1000) == BertConfig(
+    published = {"hidden_dropout_prob": None, "attention_probs_dropout_prob": None}
+    assert make(model=model, architecture=published).bert(1000) == BertConfig(
         **{**values.to_dict(PRESETS[model]), "vocab_size": 1000}
     )
     changed = make(model=model, architecture={"num_hidden_layers": 5, "hidden_dropout_prob": 0.0})

@@ -60,6 +60,7 @@ def mapping_of(data: Path, out: Path, **over: Any) -> dict[str, Any]:
         },
         "instances": {"sequence_length": 32},
         "batch": {"tokens": 256, "micro_tokens": 64},
+        "optimizer": {"matrices": "adamw"},
         "validation": {"share": 0.1, "tokens": 512, "every_steps": 6},
         "log": {"every_steps": 3},
     }

@@ -40,9 +40,7 @@ def test_adamw_is_the_formula() -> None:
     rate, (beta1, beta2), eps, decay = 3e-2, (0.85, 0.95), 1e-6, 0.1
     module = parts()
     expected = copy.deepcopy(module).double()
-    config = OptimizerConfig(
-        learning_rate=rate, beta1=beta1, beta2=beta2, eps=eps, weight_decay=decay
-    )
+    config = OptimizerConfig("adamw", 0.0, rate, beta1, beta2, eps, decay)
     optimizer = make_optimizers(module, config)
     moments = {name: (0.0, 0.0) for name, _ in expected.named_parameters()}
     for step in range(1, 8):
@@ -69,7 +67,7 @@ def test_adamw_is_the_formula() -> None:
 
 def test_matrices_decay_and_nothing_else() -> None:
     module = parts()
-    (adamw,) = make_optimizers(module, OptimizerConfig()).parts
+    (adamw,) = make_optimizers(module, OptimizerConfig(matrices="adamw")).parts
     decay_of = {id(p): g["weight_decay"] for g in adamw.param_groups for p in g["params"]}
     found = {name: decay_of.get(id(p)) for name, p in module.named_parameters()}
     assert found == {
