@@ -26,7 +26,10 @@ def _share(section: object, *names: str) -> None:
 
 @dataclass(frozen=True)
 class ArchitectureConfig:
-    """What to change of the model that `model` names; unset: as published."""
+    """What to change of the model that `model` names; unset: as published.
+
+    Dropout is off: a small budget sees its text once or twice, and has nothing to forget.
+    """
 
     hidden_size: int | None = None
     """H, width of a token's vector."""
@@ -40,9 +43,9 @@ class ArchitectureConfig:
     """GELU by the error function, or by its tanh approximation."""
     max_position_embeddings: int | None = None
     """Longest sequence the model will ever read, in tokens."""
-    hidden_dropout_prob: float | None = None
-    """Dropout after embeddings, attention and feed-forward."""
-    attention_probs_dropout_prob: float | None = None
+    hidden_dropout_prob: float | None = 0.0
+    """Dropout after embeddings, attention and feed-forward; none: as published, 0.1."""
+    attention_probs_dropout_prob: float | None = 0.0
     """Dropout of attention probabilities; above 0 it leaves the fast attention path."""
 
 
@@ -64,9 +67,9 @@ class LongPhaseConfig:
 
 @dataclass(frozen=True)
 class OptimizerConfig:
-    """AdamW with bias correction (Loshchilov & Hutter 2019), or Muon beside it (train/optim.py)."""
+    """AdamW with bias correction (Loshchilov & Hutter 2019), and Muon beside it (train/optim.py)."""
 
-    matrices: Literal["adamw", "muon"] = "adamw"
+    matrices: Literal["adamw", "muon"] = "muon"
     """What steps the weights of linear layers; embeddings, norms and biases have AdamW."""
     matrix_learning_rate: float = 2e-3
     """The highest learning rate of Muon, in the measure of AdamW's."""
