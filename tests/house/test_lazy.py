@@ -11,7 +11,7 @@ import pytest
 
 from bertwright.cli.app import VERBS
 
-HEAVY = ("torch", "numpy", "sklearn", "matplotlib", "scipy", "transformers", "tokenizers")
+HEAVY = ("torch", "numpy", "sklearn", "scipy", "transformers", "tokenizers")
 
 PROBE = """
 import contextlib, io, json, sys

@@ -193,6 +193,7 @@ def test_dropout_stands_where_theirs_stands(
         near(ours[name], parameter.grad, name)
 
 
+@pytest.mark.slow
 def test_dropout_scatters_around_the_loss_without(
     make_pair: Callable[..., tuple[Any, Learner]], batches: dict[str, Labelled]
 ) -> None:

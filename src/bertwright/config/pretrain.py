@@ -13,8 +13,8 @@ from bertwright.errors import ConfigError
 def _at_least(section: object, least: float, *names: str) -> None:
     for name in names:
         value = getattr(section, name)
-        if value is not None and not value >= least:
-            raise ConfigError(f"{name} is {value}; expected {least} or more")
+        if value is not None and not least <= value < float("inf"):
+            raise ConfigError(f"{name} is {value}; expected {least} or more, and finite")
 
 
 def _share(section: object, *names: str) -> None:

@@ -36,7 +36,7 @@ def split_documents(shards: Shards, split: Split, validation_share: float) -> In
             raise DataError(
                 f"{shards.folder} has one document, so none can be held out: is the blank line "
                 "between documents missing (--documents line|file)? Otherwise pass "
-                "--validation-share 0"
+                "--validation.share 0"
             )
         held_out = np.arange(count) == np.argmin(draws)
     if split == "dev" and not held_out.any():

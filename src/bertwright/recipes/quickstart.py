@@ -147,8 +147,10 @@ def configuration(places: Places, minutes: float) -> PretrainConfig:
         model=MODEL,
         minutes=minutes,
         seed=SEED,
-        instances=InstanceConfig(),
-        masking=MaskingConfig(),
+        # Short sequences and more masks than published: more to learn from in the same minutes
+        # (experiments/small_budget).
+        instances=InstanceConfig(sequence_length=64),
+        masking=MaskingConfig(probability=0.25),
         validation=ValidationConfig(share=HELD_OUT, tokens=16384, every_minutes=minutes / 10),
         checkpoint=CheckpointConfig(keep=1),
         log=LogConfig(every_seconds=min(5.0, max(0.5, minutes))),
