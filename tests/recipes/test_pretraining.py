@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 import re
-import shutil
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -17,20 +12,16 @@ import torch
 from safetensors.torch import load_file
 
 from bertwright.atomic import verify_manifest
-from bertwright.checkpoint import checkpoint
 from bertwright.checkpoint.checkpoint import list_checkpoints, load_learner
 from bertwright.config import values
 from bertwright.config.pretrain import PretrainConfig
 from bertwright.data.loader import PretrainingData, to_tensors
 from bertwright.data.shards import open_shards
-from bertwright.errors import BertwrightError, ConfigError, DataError
-from bertwright.objectives.objective import Learner
 from bertwright.recipes import pretraining
 from bertwright.recipes.pretraining import Batches, make_learner
 from bertwright.train.distributed import Ranks
-from bertwright.train.loop import Trainer
-from bertwright.train.state import Place, Position
-from tests.recipes.sample import WORDS, build_data, config_of, newest, records, tensors, train
+from bertwright.train.state import Place
+from tests.recipes.sample import config_of, newest, records, tensors, train
 
 CPU = torch.device("cpu")
 
@@ -261,234 +252,6 @@ def test_transformers_loads_a_checkpoint(data: Path, whole_run: Path) -> None:
             torch.testing.assert_close(pairs[place], expected, rtol=0, atol=1e-5)
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     assert tokenizer.tokenize("Ba be .") == ["ba", "be", "."]
-
-
-def test_continued_from_a_checkpoint(data: Path, tmp_path: Path, whole_run: Path) -> None:
-    nothing = {"learning_rate": 0.0}
-    config = config_of(
-        data, tmp_path / "run", init=str(whole_run), model="bert-base", steps=1, optimizer=nothing
-    )
-    train(config)
-    before = load_file(newest(whole_run) / "model.safetensors")
-    after = load_file(newest(tmp_path / "run") / "model.safetensors")
-    assert before.keys() == after.keys()
-    assert all(torch.equal(before[name], after[name]) for name in before)
-
-
-def test_continued_with_another_shape_or_longer_sequences(
-    data: Path, tmp_path: Path, whole_run: Path
-) -> None:
-    init = str(newest(whole_run))
-    wider = config_of(data, tmp_path / "run", init=init, architecture={"hidden_size": 32})
-    with pytest.raises(ConfigError, match=r"architecture\.hidden_size is 32, but .* has 16; leave"):
-        train(wider)
-    more = {"init": init, "instances": {"sequence_length": 65}, "batch": {"micro_tokens": 65}}
-    with pytest.raises(ConfigError, match=r"65 tokens do not fit .* positions for 64; lower"):
-        train(config_of(data, tmp_path / "run", **more))
-    assert not (tmp_path / "run").exists()
-
-
-def test_continued_with_shards_of_another_tokenizer(tmp_path: Path, whole_run: Path) -> None:
-    other = build_data(tmp_path, words=WORDS[::-1])
-    with pytest.raises(DataError, match=r"was built with another tokenizer \(") as error:
-        train(config_of(other, tmp_path / "run", init=str(whole_run)))
-    assert "ids would mean other words" in str(error.value)
-    assert not (tmp_path / "run").exists()
-
-
-def test_a_run_that_exists(data: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    config = config_of(data, run, steps=1)
-    train(config)
-    with pytest.raises(ConfigError, match="run exists already; choose another --out, or pass --ov"):
-        train(config)
-    (run / "notes.txt").write_text("of the old run")
-    train(config_of(data, run, steps=2), overwrite=True)
-    assert newest(run).name == "step-00000002"
-    assert not (run / "notes.txt").exists()
-    assert [f.name for f in list_checkpoints(run)] == ["step-00000002"]
-    with pytest.raises(ConfigError, match="begins anew, --resume goes on: pass one of them"):
-        train(config, overwrite=True, resume=True)
-
-
-def test_overwrite_replaces_runs_only(data: Path, tmp_path: Path) -> None:
-    (tmp_path / "config.toml").write_text("[mine]\n")
-    with pytest.raises(ConfigError, match=r"is no run .* --overwrite replaces runs only"):
-        train(config_of(data, tmp_path), overwrite=True)
-    assert (tmp_path / "config.toml").read_text() == "[mine]\n"
-    (tmp_path / "empty").mkdir()
-    train(config_of(data, tmp_path / "empty", steps=1))
-
-
-def test_bad_data_leaves_the_old_run(data: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    train(config_of(data, run, steps=1))
-    (tmp_path / "small").mkdir()
-    one = build_data(tmp_path / "small", documents=1)
-    with pytest.raises(DataError, match="has one document, so none can be held out"):
-        train(config_of(one, run, steps=1), overwrite=True)
-    with pytest.raises(DataError):
-        train(config_of(tmp_path / "nothing", run, steps=1), overwrite=True)
-    verify_manifest(newest(run))
-
-
-def test_a_step_too_small_for_a_sequence(data: Path, tmp_path: Path) -> None:
-    """Steps that no sequence ends in are passed over, and none for each process is an error."""
-    train(config_of(data, tmp_path / "run", steps=3, batch={"tokens": 8}))
-    assert records(tmp_path / "run")[-1]["tokens"] > 0
-    config = config_of(data, tmp_path / "many", batch={"tokens": 8})
-    batches = Batches(config, open_shards(data), Ranks(0, 64, CPU))
-    with pytest.raises(ConfigError, match="no sequence for each of 64 processes; raise --batch"):
-        batches.step(Place(), 0.0)
-
-
-def test_gpu_where_none_is(data: Path, tmp_path: Path) -> None:
-    if torch.cuda.is_available():
-        pytest.skip("needs a machine without a GPU")
-    with pytest.raises(ConfigError, match="PyTorch sees no GPU here; use --device cpu"):
-        train(config_of(data, tmp_path / "run", device="cuda"))
-
-
-@pytest.mark.parametrize("bad", [[5], [4, 5, 6]], ids=["once", "three"])
-def test_a_step_that_is_not_finite_is_left_out(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bad: list[int]
-) -> None:
-    poison(monkeypatch, bad)
-    config = config_of(data, tmp_path / "run", steps=9, log={"every_steps": 1})
-    said = train(config)
-    for step in bad:
-        message = f"step {step}: the loss is not finite; the step is left out, the weights stay"
-        assert any(message in line for line in said)
-    told = [r["step"] for r in records(tmp_path / "run") if r["split"] == "train"]
-    assert told == [step for step in range(1, 10) if step not in bad]
-    assert all(value.isfinite().all() for value in tensors(tmp_path / "run").values())
-
-
-def test_five_steps_in_a_row_end_the_run(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = tmp_path / "run"
-    train(config_of(data, tmp_path / "good", checkpoint={"every_steps": 3, "keep": 20}))
-    poison(monkeypatch, range(4, 99))
-    with pytest.raises(BertwrightError) as error:
-        train(config_of(data, run))
-    assert error.value.exit_code == 1
-    assert str(error.value) == (
-        "step 8: the loss is not finite, 5 steps in a row; the weights after step 3 are saved. "
-        "Begin a new run from them with --init and a lower --optimizer.learning-rate, or with "
-        "--precision fp32"
-    )
-    verify_manifest(newest(run))
-    good = load_file(tmp_path / "good" / "checkpoints" / "step-00000003" / "model.safetensors")
-    saved = load_file(newest(run) / "model.safetensors")
-    assert all(torch.equal(saved[name], good[name]) for name in good)
-    for line in (run / "metrics.jsonl").read_text().splitlines():
-        json.loads(line, parse_constant=pytest.fail)
-
-
-def poison(monkeypatch: pytest.MonkeyPatch, steps: object) -> None:
-    """Make the first loss of these steps (from 1) NaN."""
-    forward, one_step, at = Learner.forward, Trainer._step, {"step": 0, "fresh": False}
-
-    def watched(trainer: Trainer, position: Position) -> Position:
-        at.update(step=position.step + 1, fresh=True)
-        return one_step(trainer, position)
-
-    def poisoned(learner: Learner, batch: object) -> object:
-        losses = forward(learner, batch)
-        if learner.training and at["fresh"] and at["step"] in steps:
-            at["fresh"] = False
-            losses["masked_lm"].total.mul_(float("nan"))
-        return losses
-
-    monkeypatch.setattr(Trainer, "_step", watched)
-    monkeypatch.setattr(Learner, "forward", poisoned)
-
-
-def test_a_full_disk_loses_nothing(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = tmp_path / "run"
-    save, calls = checkpoint.save, [0]
-
-    def full(folder: Path, *words: object) -> None:
-        calls[0] += 1
-        if calls[0] == 2:
-            (folder / "model.safetensors").write_bytes(b"half of it")
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        save(folder, *words)
-
-    monkeypatch.setattr(checkpoint, "save", full)
-    config = config_of(data, run, checkpoint={"every_steps": 8})
-    with pytest.raises(
-        BertwrightError, match=r"is full .* what was saved before is untouched"
-    ) as e:
-        train(config)
-    assert e.value.exit_code == 1
-    assert newest(run).name == "step-00000008"
-    verify_manifest(newest(run))
-    assert [f.name for f in (run / "checkpoints").iterdir() if f.is_dir()] == ["step-00000008"]
-    train(config, resume=True)
-    assert newest(run).name == "step-00000020"
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 400 kB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    if os.name != "posix" or os.geteuid() != 0 or not shutil.which("mount"):
-        pytest.skip("needs the right to mount a file system")
-    command = ["mount", "-t", "tmpfs", "-o", "size=400k", "none", str(folder)]
-    if subprocess.run(command, capture_output=True).returncode:
-        pytest.skip("needs the right to mount a file system")
-    yield folder
-    subprocess.run(["umount", "-l", str(folder)], check=True)
-
-
-@pytest.mark.parametrize("room", range(0, 90, 10))
-def test_a_disk_that_is_really_full(data: Path, small_disk: Path, room: int) -> None:
-    """The disk fills at different places of a checkpoint: its weights, its moments, its log."""
-    run = small_disk / "run"
-    config = config_of(data, run, checkpoint={"every_steps": 2, "keep": 9}, log={"every_steps": 1})
-    (small_disk / "ballast").write_bytes(bytes(room * 1000))
-    with pytest.raises(BertwrightError, match=r"is full .* what was saved before is untouched"):
-        train(config)
-    verify_manifest(newest(run))
-    for folder in list_checkpoints(run):
-        verify_manifest(folder)
-    (small_disk / "ballast").unlink()
-    for old in list_checkpoints(run)[:-1]:
-        shutil.rmtree(old)
-    fewer = config_of(data, run, checkpoint={"every_steps": 99, "keep": 1}, log={"every_steps": 1})
-    train(fewer, resume=True)
-    steps = [r["step"] for r in records(run) if r["split"] == "train"]
-    assert steps == list(range(1, 21))
-
-
-def test_other_errors_of_the_disk_are_not_hidden(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from safetensors import SafetensorError
-
-    def broken(*words: object) -> None:
-        raise SafetensorError("something else")
-
-    monkeypatch.setattr(checkpoint, "save", broken)
-    with pytest.raises(SafetensorError, match="something else"):
-        train(config_of(data, tmp_path / "run", steps=1))
-
-
-def test_tensorboard_that_is_not_there(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import sys
-
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    with pytest.raises(BertwrightError, match=r'pip install "bertwright\[tensorboard\]"') as error:
-        train(config_of(data, tmp_path / "run", log={"tensorboard": True}))
-    assert error.value.exit_code == 3
-    assert not (tmp_path / "run").exists()
 
 
 def test_chosen_parts_are_wired(data: Path, tmp_path: Path) -> None:
