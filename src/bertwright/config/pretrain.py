@@ -67,7 +67,7 @@ class LongPhaseConfig:
 
 @dataclass(frozen=True)
 class OptimizerConfig:
-    """AdamW with bias correction (Loshchilov & Hutter 2019), and Muon beside it (train/optim.py)."""
+    """AdamW with bias correction (Loshchilov & Hutter 2019) and Muon (train/optim.py)."""
 
     matrices: Literal["adamw", "muon"] = "muon"
     """What steps the weights of linear layers; embeddings, norms and biases have AdamW."""

@@ -73,6 +73,6 @@ class _VocabularyLoss(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
         x, weight, d_logits, d_bias = ctx.saved_tensors
-        d_x = d_logits @ (weight * gradient.to(weight.dtype))
+        d_x = (d_logits @ weight) * gradient.to(weight.dtype)
         d_weight = d_logits.t() @ (x * gradient.to(x.dtype))
         return d_x, d_weight, d_bias * gradient, None

@@ -13,7 +13,7 @@ import torch
 Precision = Literal["bf16", "fp32"]
 
 # glibc's mallopt: numbers from malloc.h.
-_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
+_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -2, -3, -8
 
 
 def keep_freed_memory() -> None:
@@ -30,6 +30,8 @@ def keep_freed_memory() -> None:
     libc.mallopt(_M_MMAP_THRESHOLD, 2**31 - 1)
     libc.mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
     libc.mallopt(_M_TOP_PAD, 64 * 2**20)
+    # The thread of the backward pass else has an arena of its own, which maps large tensors anew.
+    libc.mallopt(_M_ARENA_MAX, 1)
 
 
 def matmul_rate(device: torch.device, precision: Precision, seconds: float = 0.15) -> float:
