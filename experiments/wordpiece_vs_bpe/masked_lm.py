@@ -3,9 +3,9 @@
     python experiments/wordpiece_vs_bpe/masked_lm.py TRAIN --held-out TEXT --vocabularies DIR
         --out DIR [--epochs 1]
 
-For every vocabulary that `run.py` wrote the same bert-tiny reads the same characters once. On held-out
-text whole words are masked, so that both are asked for the same thing however they cut it; the summed
-loss over the masked pieces, in bits, is divided by the characters these pieces cover.
+For every vocabulary that `run.py` wrote the same bert-tiny reads the same characters once. On
+held-out text whole words are masked, so that both are asked for the same thing however they cut it;
+the summed loss over the masked pieces, in bits, is divided by the characters these pieces cover.
 """
 
 from __future__ import annotations
@@ -82,7 +82,11 @@ def main() -> None:
             log=LogConfig(every_seconds=60.0),
         )
         pretrain(config, lambda line: None, overwrite=True)
-        print(json.dumps({"vocabulary": name, **bits_per_character(folder / "run", folder / "held-out")}))
+        print(
+            json.dumps(
+                {"vocabulary": name, **bits_per_character(folder / "run", folder / "held-out")}
+            )
+        )
 
 
 if __name__ == "__main__":
