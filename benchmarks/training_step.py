@@ -3,11 +3,12 @@
     python benchmarks/training_step.py [--sizes tiny mini small base] [--rows 32] [--profile mini]
 
 A step is forward, backward, clipping and AdamW (of all weights) over 32 sequences of 128 tokens,
-vocabulary 30,522, 15 % masked, no padding in either. transformers runs as published, with
-dropout 0.1 everywhere, in float32 (its default) and under bf16 autocast. Ours runs as `pretrain` does, with hidden dropout 0.1
-and without dropout of attention probabilities (its fast path), and once more with no dropout at
-all, as its recipes are. Every figure is the best of several steps in a process of its own; systems
-take turns, so that a slow minute of the machine falls on all. Prints one JSON line a size.
+vocabulary 30,522, 15 % masked, no padding in either. transformers runs as published, with dropout
+0.1 everywhere, in float32 (its default) and under bf16 autocast. Ours runs as `pretrain` does,
+with hidden dropout 0.1 and without dropout of attention probabilities (its fast path), and once
+more with no dropout at all, as its recipes are. Every figure is the best of several steps in a
+process of its own; systems take turns, so that a slow minute of the machine falls on all. Prints
+one JSON line a size.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
 
 Each row of the table changes one thing of the row above it: from BERT as published, with AdamW, to
 the recipe `small-budget`; `--variants` are single changes around it. All rows see the same tokens
-in the same order; held-out masked-token loss and accuracy are those of 15 % masks in sequences of the
-recipe's first length. Prints one JSON line a row.
+in the same order; held-out masked-token loss and accuracy are those of 15 % masks in sequences of
+the recipe's first length. Prints one JSON line a row.
 """
 
 from __future__ import annotations
