@@ -9,11 +9,11 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from bertwright.version import __version__
+
 if TYPE_CHECKING:
     from bertwright.inference.model import load as load
     from bertwright.text.tokenizer import load_tokenizer as load_tokenizer
-
-__version__ = "0.1.0"
 
 _HOMES = {
     "load": "bertwright.inference.model",

@@ -51,4 +51,4 @@ def test_no_file_is_huge() -> None:
 def test_the_patterns_find_what_they_are_for() -> None:
     assert PLACES.search("open('/" + "home/ann/corpus.txt')")
     assert PLACES.search("see /" + "tmp/x")
-    assert not PLACES.search("https://host/work/x and ./tmp/x and src/opt/y")
+    assert not PLACES.search("https://host/home/x and ./tmp/x and src/opt/y")

@@ -19,10 +19,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-import bertwright
 from bertwright.config.bert import BertConfig
 from bertwright.config.values import to_dict
 from bertwright.errors import ConfigError, DataError, IntegrityError
+from bertwright.version import __version__
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -97,7 +97,7 @@ def write_config(
         "position_embedding_type": "absolute",
         "tie_word_embeddings": True,
         "pad_token_id": pad_id,
-        "bertwright_version": bertwright.__version__,
+        "bertwright_version": __version__,
     }
     (folder / CONFIG).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 

@@ -51,10 +51,10 @@ from typing import Any
 
 from cyclopts import App, Parameter
 
-import bertwright
 from bertwright.cli.output import complain
 from bertwright.cli.reading import complete, read
 from bertwright.errors import BertwrightError
+from bertwright.version import __version__
 
 VERBS: dict[str, tuple[str, str]] = {
     "quickstart": (
@@ -95,7 +95,7 @@ def make_app(verbs: dict[str, tuple[str, str]] = VERBS) -> App:
         name="bertwright",
         help="Pre-train, evaluate and serve BERT from your own text.",
         help_epilogue=EPILOGUE,
-        version=lambda: f"bertwright {bertwright.__version__}",
+        version=lambda: f"bertwright {__version__}",
         version_flags=["--version"],
         help_format="plaintext",  # "[MASK]" and "*" are words here, not markup
         default_parameter=Parameter(negative_iterable=(), negative_none=()),

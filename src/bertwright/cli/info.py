@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-import bertwright
 from bertwright.cli.options import Json
 from bertwright.cli.output import print_fields, print_json
+from bertwright.version import __version__
 
 if TYPE_CHECKING:
     import torch
@@ -29,7 +29,7 @@ def info(
     json: Json = False,
 ) -> None:
     """Show versions, the machine and the extras installed."""
-    facts = {"bertwright": bertwright.__version__, **_software(), **_machine(), **_devices()}
+    facts = {"bertwright": __version__, **_software(), **_machine(), **_devices()}
     if measure:
         facts["matmul_gflops"] = measure_matmul()
     extras = installed_extras()

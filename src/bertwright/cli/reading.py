@@ -22,11 +22,10 @@ from cyclopts import (
 )
 from cyclopts.config import Dict
 
-import bertwright
 from bertwright.config import values
 from bertwright.errors import ConfigError
 
-RECIPES = Path(bertwright.__file__).parent / "recipes"
+RECIPES = Path(__file__).parents[1] / "recipes"
 """Where the recipes are that `--config NAME` finds."""
 
 HYPHEN = "\0-"

@@ -17,7 +17,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import bertwright
 from bertwright.atomic import disk_errors, refuse_existing, replace_folder, write_manifest
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.values import to_dict
@@ -31,6 +30,7 @@ from bertwright.text.corpus import read_blocks
 from bertwright.text.corpus_report import CorpusReport
 from bertwright.text.files import find_files, size_on_disk
 from bertwright.text.tokenizer import Tokenizer, load_tokenizer
+from bertwright.version import __version__
 
 SHARD_TOKENS = 1 << 26
 BLOCK_CHARACTERS = 1 << 20
@@ -156,7 +156,7 @@ def _finish(
         journal.folder,
         {
             "format": FORMAT,
-            "bertwright": bertwright.__version__,
+            "bertwright": __version__,
             "inputs": list(inputs),
             "corpus": journal.key["corpus"],
             "segmented": journal.key["segmented"],
@@ -196,7 +196,7 @@ def _key(
     segmenter = settings.segmenter
     return {
         "format": FORMAT,
-        "version": bertwright.__version__,
+        "version": __version__,
         "inputs": inputs,
         "corpus": to_dict(settings.corpus),
         "tokenizer": tokenizer.fingerprint,

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 import torch
 from safetensors import SafetensorError
 
-import bertwright
 from bertwright.atomic import MANIFEST, atomic_folder, refuse_existing, sha256_file, write_manifest
 from bertwright.checkpoint import checkpoint
 from bertwright.config import values
@@ -31,6 +30,7 @@ from bertwright.train.distributed import Ranks
 from bertwright.train.machine import Precision
 from bertwright.train.optim import Optimizers
 from bertwright.train.state import Position, encode_state
+from bertwright.version import __version__
 
 CONFIG, ENVIRONMENT = "config.toml", "environment.json"
 # What may change between the sessions of one run: how it is told and kept, not what it is.
@@ -81,7 +81,7 @@ def begin(
             place.unlink()
     gpu = torch.cuda.get_device_name(ranks.device) if ranks.device.type == "cuda" else None
     environment = {
-        "bertwright": bertwright.__version__,
+        "bertwright": __version__,
         "python": platform.python_version(),
         "torch": torch.__version__,
         "system": platform.platform(terse=True),

@@ -2,7 +2,7 @@
 
 Where a masked token's neighbours are (`nn/init.py`), which tokens are alike
 (`data/token_vectors.py`), and how frequent each is. Embeddings start larger than published: Adam
-moves a number by about the learning rate a step, which at 0.02 erases in some dozen steps what the
+moves a number by about the learning rate a step, so at 0.02 some dozen steps can erase what the
 positions and vectors told. The architecture stays BERT's; only the values it starts from differ.
 What each is worth is measured in `experiments/small_budget`.
 """
@@ -22,7 +22,7 @@ from bertwright.objectives.masked_lm import MaskedLM
 from bertwright.objectives.objective import Learner
 
 COUNTED_TOKENS = 4_000_000
-"""Tokens of training documents to count in; more was no better in half an hour's training."""
+"""Tokens of training documents to count in: some seconds' work."""
 
 
 def start(learner: Learner, config: PretrainConfig, shards: Shards, seed: int) -> None:
