@@ -39,16 +39,17 @@ BESIDE = {
     ("atomic", "errors"),
     ("checkpoint", "objectives"),
     ("serve", "inference"),
+    ("inference", "tasks"),
 }
 """(from, to) on one floor: configurations and folders raise errors, a checkpoint holds objectives
-beside their encoder, a server serves what inference does."""
+beside their encoder, a server serves what inference does, a loaded model predicts as its task says."""
 
 STANDARD_ONLY = {"errors", "version", "progress", "atomic", "config"}
 """What a wrong key must not wait for."""
 
 KNOWN_BY_SIBLINGS = {
     "models": {"encoder"},  # the interface
-    "objectives": {"objective"},  # the interface
+    "objectives": {"objective", "labelled"},  # the interfaces
     "cli": {"app", "bars", "options", "output", "reading"},  # what every verb needs
     "checkpoint": None,  # formats build on one another
 }

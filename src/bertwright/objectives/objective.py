@@ -6,8 +6,9 @@ a step is the sum over its micro-batches and ranks, divided once by the counts o
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, cast
 
 from torch import Tensor, nn
 
@@ -38,6 +39,9 @@ class Examples(Protocol):
 class Objective(nn.Module):
     """Turns vectors and a batch's labels into a `Loss`."""
 
+    layers: tuple[int, ...] | None = None
+    """Layers it reads, 0 the embeddings, 1 to L; None: the last, and the pooler."""
+
     def forward(self, encoded: Encoded, batch: Examples) -> Loss:
         """Sum this objective's loss over a batch."""
         raise NotImplementedError(f"{type(self).__name__} defines no forward")
@@ -55,15 +59,28 @@ class Learner(nn.Module):
         self.encoder = encoder
         self.objectives = nn.ModuleDict(objectives)
 
+    def taught(self, batch: Examples) -> dict[str, Objective]:
+        """The objectives that a batch is for: the one it names, or all."""
+        task = getattr(batch, "task", None)
+        names = list(self.objectives) if task is None else [task]
+        return {name: cast(Objective, self.objectives[name]) for name in names}
+
     def counts(self, batch: Examples) -> dict[str, int]:
         """Predictions of a batch by objective, known before it is encoded."""
-        counted = {}
-        for name, objective in self.objectives.items():
-            assert isinstance(objective, Objective)
-            counted[name] = objective.count(batch)
-        return counted
+        return {name: objective.count(batch) for name, objective in self.taught(batch).items()}
+
+    def encode(self, batch: Examples, objectives: Iterable[Objective]) -> Encoded:
+        """What `objectives` read of a batch: the graph ends at the highest layer they need."""
+        asked = [objective.layers for objective in objectives]
+        layers = [number for numbers in asked if numbers is not None for number in numbers]
+        inputs = batch.input_ids, batch.token_type_ids, batch.sequences
+        if not layers:
+            return cast(Encoded, self.encoder(*inputs))
+        top = None if None in asked else max(layers)
+        return cast(Encoded, self.encoder(*inputs, top=top, keep_layers=True))
 
     def forward(self, batch: Examples) -> dict[str, Loss]:
         """Losses by objective."""
-        encoded = self.encoder(batch.input_ids, batch.token_type_ids, batch.sequences)
-        return {name: objective(encoded, batch) for name, objective in self.objectives.items()}
+        taught = self.taught(batch)
+        encoded = self.encode(batch, taught.values())
+        return {name: objective(encoded, batch) for name, objective in taught.items()}

@@ -1,0 +1,105 @@
+"""What a task head predicts, and how a text reaches it: all that a saved model must know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from bertwright.errors import ConfigError
+
+Kind = Literal["classification", "regression", "tagging", "span", "multiple-choice"]
+KINDS: tuple[str, ...] = get_args(Kind)
+
+Layers = Literal[
+    "embeddings", "last", "second-to-last", "sum-last-4", "mix-last-4", "concat-last-4", "mix"
+]
+"""Which layers are features (Devlin et al. 2019, table 7); `mix` is ELMo's weighted sum of all
+(Peters et al. 2018, equation 1), `mix-last-4` the same over the last four."""
+
+Scheme = Literal["none", "iob1", "iob2", "iobes"]
+"""How tags mark entities; none: a label a word, as parts of speech."""
+
+
+@dataclass(frozen=True)
+class HeadConfig:
+    """How a task head stands on the encoder."""
+
+    layers: Layers | None = None
+    """Layers that are its features; unset: the pooler for a text, the last layer for tokens."""
+    network: Literal["linear", "bilstm"] = "linear"
+    """What is between features and scores: nothing, or a bidirectional LSTM."""
+    network_size: int = 256
+    """Width of each direction of the LSTM."""
+    pooling: Literal["cls", "mean", "max"] = "mean"
+    """How the features of a text become one vector, where `layers` is set."""
+    crf: bool = False
+    """Tags are judged together, by a linear-chain conditional random field."""
+    dropout: float = 0.1
+    """Dropout before the scores."""
+
+    def __post_init__(self) -> None:
+        if self.network_size < 1:
+            raise ConfigError(f"network_size is {self.network_size}; expected 1 or more")
+        if not 0 <= self.dropout < 1:
+            raise ConfigError(f"dropout is {self.dropout}; expected 0 to less than 1")
+
+
+@dataclass(frozen=True)
+class TaskConfig:
+    """A task as its model keeps it, in `task.json`."""
+
+    kind: Kind = "classification"
+    """What kind of task it is."""
+    labels: tuple[str, ...] = ()
+    """The labels, in the order of the scores; none for regression, spans and multiple choice."""
+    multi_label: bool = False
+    """Any number of labels may hold at once (classification)."""
+    scheme: Scheme = "none"
+    """How tags mark entities (tagging)."""
+    max_length: int = 128
+    """Tokens of one window, [CLS] and [SEP] too; a longer text is read in several."""
+    stride: int = 32
+    """Tokens that neighbouring windows share."""
+    merge: Literal["mean", "max"] = "mean"
+    """How the scores of a text's windows become one; tokens take the window with most context."""
+    context: Literal["sentence", "document"] = "sentence"
+    """Whether a sentence to be tagged is read alone or with its neighbours in the document."""
+    unanswerable: bool = False
+    """Whether a question may have no answer (SQuAD 2.0)."""
+    null_threshold: float = 0.0
+    """No answer where the null score exceeds the best span's by more than this."""
+    max_answer_tokens: int = 30
+    """Tokens of an answer, at most."""
+    text_column: str | None = None
+    """Column of the text in the files it was trained on."""
+    text2_column: str | None = None
+    """Column of the second text, if there is one."""
+    head: HeadConfig = field(default_factory=HeadConfig)
+    """How the head stands on the encoder."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ConfigError(f"kind is {self.kind!r}; expected one of {', '.join(KINDS)}")
+        if self.kind in ("classification", "tagging") and not self.labels:
+            raise ConfigError(f"a {self.kind} task needs labels; there are none")
+        if len(set(self.labels)) != len(self.labels):
+            raise ConfigError("labels are not all different")
+        if self.max_length < 8:
+            raise ConfigError(f"max_length is {self.max_length}; expected 8 or more")
+        if not 0 <= self.stride <= self.max_length // 2:
+            raise ConfigError(
+                f"stride is {self.stride}; expected 0 to half of max_length ({self.max_length})"
+            )
+        if self.max_answer_tokens < 1:
+            raise ConfigError(f"max_answer_tokens is {self.max_answer_tokens}; expected 1 or more")
+        if self.head.crf and self.kind != "tagging":
+            raise ConfigError(
+                f"a {self.kind} task has no tags to judge together: crf is of tagging"
+            )
+
+    @property
+    def num_scores(self) -> int:
+        """C: scores of a text, a word, or a token (start and end of a span)."""
+        if self.kind == "span":
+            return 2
+        return len(self.labels) if self.labels else 1

@@ -1,0 +1,74 @@
+"""Examples as ids: each with its windows, its label as numbers, and where its words are.
+
+A text that is longer than a window is read in several, which share `stride` tokens; nothing is cut
+without being counted. One file a kind of input makes the instances: `text_instances`,
+`tagging_instances`, `span_instances`, `choice_instances`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One example ready for a model; of a span task, one window of an example."""
+
+    example: int
+    """Number of the example in its list."""
+    ids: tuple[Sequence[int], ...]
+    """Its windows, each with [CLS] and [SEP]."""
+    types: tuple[Sequence[int], ...]
+    """Their segments."""
+    label: Any = None
+    """Classification: number of the class; multi-label: numbers of classes; regression: a float;
+    tagging: a number a word; span: places of the first and last token in the window, (0, 0) for no
+    answer here; multiple choice: number of the choice. None: not known."""
+    owners: tuple[int, ...] = ()
+    """Multiple choice: which choice each window is of."""
+    words: tuple[tuple[int, int], ...] = ()
+    """Tagging: of every word, the window that judges it (the one with most context around it) and
+    the place of its first piece there."""
+    offsets: Sequence[tuple[int, int] | None] = ()
+    """Span: the characters of the passage that each token of the window is from; None for others."""
+    has_most_context: Sequence[bool] = ()
+    """Span: whether a token has more context here than in any other window."""
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens of all windows."""
+        return sum(map(len, self.ids))
+
+
+@dataclass
+class Lengths:
+    """What became of long texts; told by every command that reads texts."""
+
+    examples: int = 0
+    tokens: list[int] = field(default_factory=list)
+    """Tokens of each example, before windows."""
+    in_windows: int = 0
+    """Examples that were read in more than one window."""
+    windows: int = 0
+    cut: int = 0
+    """Examples of which something could not be read even so (a word of a thousand pieces, a question longer
+    than the window): the rest was."""
+    tokens_cut: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON: counts, and the quantiles of the lengths."""
+        ordered = sorted(self.tokens) or [0]
+        at = {q: ordered[min(len(ordered) - 1, int(q * len(ordered)))] for q in (0.5, 0.9, 0.99)}
+        return {
+            "examples": self.examples,
+            "in_windows": self.in_windows,
+            "windows": self.windows,
+            "cut": self.cut,
+            "tokens_cut": self.tokens_cut,
+            "median_tokens": at[0.5],
+            "p90_tokens": at[0.9],
+            "p99_tokens": at[0.99],
+            "longest_tokens": ordered[-1],
+        }
