@@ -32,7 +32,7 @@ class Instance:
     """Tagging: of every word, the window that judges it (the one with most context around it) and
     the place of its first piece there."""
     offsets: Sequence[tuple[int, int] | None] = ()
-    """Span: the characters of the passage that each token of the window is from; None for others."""
+    """Span: characters of the passage that each token of the window is from; None for others."""
     has_most_context: Sequence[bool] = ()
     """Span: whether a token has more context here than in any other window."""
 
@@ -53,8 +53,8 @@ class Lengths:
     """Examples that were read in more than one window."""
     windows: int = 0
     cut: int = 0
-    """Examples of which something could not be read even so (a word of a thousand pieces, a question longer
-    than the window): the rest was."""
+    """Examples of which something could not be read even so (a word of a thousand pieces, a question
+    longer than the window): the rest was."""
     tokens_cut: int = 0
 
     def as_dict(self) -> dict[str, Any]:
