@@ -18,7 +18,6 @@ from bertwright.config.pretrain import (
     CheckpointConfig,
     LogConfig,
     OptimizerConfig,
-    ScheduleConfig,
     ValidationConfig,
 )
 from bertwright.data.loader import TensorBatch
@@ -30,7 +29,7 @@ from bertwright.train.distributed import Ranks, join_ranks
 from bertwright.train.log import Log, read_records
 from bertwright.train.loop import MOST_SKIPPED, LoopConfig, Trainer, mean_losses
 from bertwright.train.optim import make_optimizers
-from bertwright.train.schedule import Budget
+from bertwright.train.schedule import Budget, warmup_decay
 from bertwright.train.state import Place, Position
 
 ALONE = Ranks(0, 1, torch.device("cpu"))
@@ -101,19 +100,26 @@ def make_trainer(
     **changes: Any,
 ) -> Trainer:
     stepping = changes.pop("optimizer", OptimizerConfig(clip_norm=0.0))
+    warmup = changes.pop("warmup", 0.06)
+    optimizers = make_optimizers(learner, stepping)
+
+    def begin_step(done: float, width: float) -> float:
+        factor = warmup_decay(done, warmup, width)
+        optimizers.set_rates(factor)
+        return stepping.learning_rate * factor
+
     config = LoopConfig(
         seed=1,
         precision="fp32",
         peak=1e11,
-        optimizer=stepping,
-        schedule=ScheduleConfig(),
+        clip_norm=stepping.clip_norm,
         log=LogConfig(every_steps=1),
         validation=ValidationConfig(every_steps=2),
         checkpoint=CheckpointConfig(every_steps=2),
     )
     return Trainer(
         learner,
-        make_optimizers(learner, stepping),
+        optimizers,
         Given(split),
         Budget(steps=steps),
         replace(config, **changes),
@@ -122,6 +128,7 @@ def make_trainer(
         flops=lambda batch: 1e6,
         evaluate=evaluate,
         save=save,
+        begin_step=begin_step,
     )
 
 
@@ -172,7 +179,7 @@ def test_clipping_bounds_what_reaches_the_optimizer(tmp_path: Path) -> None:
 
 def test_rates_follow_the_schedule(tmp_path: Path) -> None:
     log = Log(tmp_path, lambda line: None)
-    changes = {"schedule": ScheduleConfig(warmup=0.5), "optimizer": OptimizerConfig()}
+    changes = {"warmup": 0.5, "optimizer": OptimizerConfig()}
     make_trainer(new_learner(), log=log, steps=4, **changes).run(Position())
     rates = [r["learning_rate"] for r in read_records(tmp_path / "metrics.jsonl")]
     assert rates == pytest.approx([0.5e-3, 1e-3, 1e-3, 0.5e-3])

@@ -31,7 +31,7 @@ from bertwright.train.loop import LoopConfig, Trainer, mean_losses
 from bertwright.train.loss_sums import Window
 from bertwright.train.machine import Precision, choose_precision, keep_freed_memory
 from bertwright.train.optim import make_optimizers
-from bertwright.train.schedule import Budget
+from bertwright.train.schedule import Budget, warmup_decay
 from bertwright.train.state import Place, Position, load_state
 
 Evaluate = Callable[[], dict[str, float]]
@@ -233,6 +233,12 @@ def _train(
         say(f"{name}: {count:,} parameters, {precision} on {ranks.device.type}")
         if beginning is not None:
             _tell_beginning(run, beginning, position, say)
+
+    def begin_step(done: float, width: float) -> float:
+        factor = warmup_decay(done, config.schedule.warmup, width)
+        optimizers.set_rates(factor)
+        return config.optimizer.learning_rate * factor
+
     trainer = Trainer(
         learner,
         optimizers,
@@ -242,8 +248,7 @@ def _train(
             seed=config.seed,
             precision=precision,
             peak=peak,
-            optimizer=config.optimizer,
-            schedule=config.schedule,
+            clip_norm=config.optimizer.clip_norm,
             log=config.log,
             validation=config.validation,
             checkpoint=config.checkpoint,
@@ -253,6 +258,7 @@ def _train(
         flops=lambda b: training_flops(encoder.config, b.sequences.lengths, len(b.masked_labels)),
         evaluate=evaluate,
         save=lambda at: run_folder.save(config, run, learner, optimizers, shards, at, ranks),
+        begin_step=begin_step,
     )
     try:
         if not position.finished:

@@ -2,7 +2,7 @@
 
 A step: every micro-batch is encoded and its losses, sums, are divided by the counts of the whole
 step over all ranks (objectives/objective.py), so that however a step is cut, its gradient is the
-same; the norm of the gradient is clipped; AdamW steps.
+same; the norm of the gradient is clipped; the optimizers step.
 
 Chance is a function of (seed, step, micro-batch, rank), so a step that was broken off is done
 again from its beginning with the same result: that is how a run resumes in the middle of an
@@ -24,8 +24,6 @@ import torch
 from bertwright.config.pretrain import (
     CheckpointConfig,
     LogConfig,
-    OptimizerConfig,
-    ScheduleConfig,
     ValidationConfig,
 )
 from bertwright.errors import BertwrightError, Interrupted
@@ -35,7 +33,7 @@ from bertwright.train.log import Log
 from bertwright.train.loss_sums import LossSums, Window, means
 from bertwright.train.machine import Precision, memory_gb
 from bertwright.train.optim import Optimizers, clip_gradients
-from bertwright.train.schedule import Budget, warmup_decay
+from bertwright.train.schedule import Budget
 from bertwright.train.state import Place, Position
 
 # So many steps in a row without a finite gradient end a run.
@@ -57,8 +55,8 @@ class LoopConfig:
     precision: Precision
     peak: float
     """Floating-point operations a second this machine reaches at best."""
-    optimizer: OptimizerConfig
-    schedule: ScheduleConfig
+    clip_norm: float
+    """Gradients are scaled down to this norm; 0: never."""
     log: LogConfig
     validation: ValidationConfig
     checkpoint: CheckpointConfig
@@ -79,8 +77,16 @@ class Trainer:
         flops: Callable[[Any], float],
         evaluate: Callable[[], dict[str, float]] | None,
         save: Callable[[Position], None],
+        begin_step: Callable[[float, float], float],
+        is_enough: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`log` is None on every rank but the first; `flops` counts a micro-batch's operations."""
+        """Wire the parts.
+
+        `log` is None on every rank but the first; `flops` counts a micro-batch's operations;
+        `begin_step`, given the share of the run that is done and the share that a step is, sets
+        what learns and how fast, and gives the rate to tell; `is_enough` ends a run early, asked
+        after each validation.
+        """
         self.learner = learner
         self.wrapped = ranks.wrap(learner)
         self.optimizers = optimizers
@@ -92,6 +98,8 @@ class Trainer:
         self.flops = flops
         self.evaluate = evaluate
         self.save = save
+        self.begin_step = begin_step
+        self.is_enough = is_enough
         self._signal = 0
         self._skipped = 0
         self._window = Window()
@@ -134,6 +142,8 @@ class Trainer:
                 if _due(self.config.validation, position, validated):
                     position = self._validate(position)
                     validated = position
+                    if self.is_enough():
+                        break
                 if _due(self.config.checkpoint, position, saved):
                     self._save(position)
                     saved = position
@@ -175,9 +185,11 @@ class Trainer:
         batches, following = self.source.step(position.place, done)
         names = list(self.learner.objectives)
         own_counts = [self.learner.counts(batch) for batch in batches]
-        own = [float(sum(counts[name] for counts in own_counts)) for name in names]
+        own = [float(sum(counts.get(name, 0) for counts in own_counts)) for name in names]
         tokens = sum(len(b.input_ids) for b in batches)
         *counts, all_tokens = self.ranks.sum([*own, float(tokens)])
+        width = 1 / self.budget.steps if self.budget.steps else 0.0
+        rate = self.begin_step(done, width)
         self.optimizers.zero_grad()
         sums = LossSums()
         for place, batch in enumerate(batches):
@@ -189,22 +201,19 @@ class Trainer:
                 parts = [
                     losses[name].total * (self.ranks.world_size / max(1.0, count))
                     for name, count in zip(names, counts, strict=True)
+                    if name in losses
                 ]
                 torch.stack(parts).sum().backward()  # type: ignore[no-untyped-call]
-            for name in names:
-                sums.add(name, losses[name])
+            for name, loss in losses.items():
+                sums.add(name, loss)
             sums.flops += self.flops(batch)
             if self._signal and not last and self.ranks.world_size == 1:
                 return position
-        norm = clip_gradients(self.learner.parameters(), self.config.optimizer.clip_norm)
+        norm = clip_gradients(self.learner.parameters(), self.config.clip_norm)
         numbers = sums.numbers(names)
         if not self._finite(position, norm, numbers):
             return replace(position, step=position.step + 1, place=following)
-        width = 1 / self.budget.steps if self.budget.steps else 0.0
-        factor = warmup_decay(done, self.config.schedule.warmup, width)
-        self.optimizers.set_rates(factor)
         self.optimizers.step()
-        rate = self.config.optimizer.learning_rate * factor
         self._window.join(numbers, sums.flops, norm, rate)
         return replace(
             position,
