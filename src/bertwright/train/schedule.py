@@ -1,6 +1,8 @@
-"""Linear warm-up and decay of the learning rate (Devlin et al. 2019, appendix A.2).
+"""The learning rate over a run, and how long a run is.
 
-A run's length is steps or seconds; either way the rate is a function of the share that is done.
+Linear warm-up and decay are BERT's (Devlin et al. 2019, appendix A.2); slanted triangles ULMFiT's
+(Howard & Ruder 2018, equation 3). A run's length is steps or seconds; either way the rate is a
+function of the share that is done.
 """
 
 from __future__ import annotations
@@ -41,3 +43,24 @@ def warmup_decay(done: float, warmup: float, width: float = 0.0) -> float:
     if done < warmup:
         return min(1.0, (done + width) / warmup)
     return max(0.0, (1 - done) / (1 - warmup))
+
+
+def slanted_triangular(done: float, cut: float = 0.1, ratio: float = 32.0) -> float:
+    """Factor of the learning rate: a short rise from 1/`ratio` to 1, then a long fall back.
+
+    Args:
+        done: 0 to 1, at the beginning of the step.
+        cut: share of the run in which the factor rises.
+        ratio: of the highest rate to the lowest.
+    """
+    p = done / cut if done < cut else 1 - (done - cut) / (1 - cut)
+    return (1 + p * (ratio - 1)) / ratio
+
+
+def without_bias_correction(step: int, beta1: float = 0.9, beta2: float = 0.999) -> float:
+    """Factor that undoes AdamW's bias correction in its step `step`, from 1.
+
+    Adam divides its two moments by `1 - beta ** step` (Kingma & Ba 2015, section 3); BERT's first
+    optimizer did not, so its first steps were up to three times as long.
+    """
+    return float((1 - beta1**step) / (1 - beta2**step) ** 0.5)
