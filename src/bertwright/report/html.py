@@ -8,7 +8,7 @@ and a rule of the style sheet.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
 
@@ -62,8 +62,10 @@ def tiles(facts: Iterable[tuple[str, str]]) -> str:
     return f'<div class="tiles">{boxes}</div>' if boxes else ""
 
 
-def bars(rows: Iterable[tuple[str, float, bool]]) -> Markup:
-    """Shares as bars, the longest as wide as there is room: (name, share, does it stand out)."""
+def bars(
+    rows: Iterable[tuple[str, float, bool]], show: Callable[[float], str] = "{:.1%}".format
+) -> Markup:
+    """Numbers as bars, the longest as wide as there is room: (name, number, does it stand out)."""
     rows = list(rows)
     most = max((share for _, share, _ in rows), default=0.0) or 1.0
     lines = []
@@ -71,7 +73,7 @@ def bars(rows: Iterable[tuple[str, float, bool]]) -> Markup:
         style = ' class="right"' if stands_out else ""
         wide = 100 * max(0.0, share) / most
         lines.append(
-            f"<li{style}><span>{text(name)}</span><b>{share:.1%}</b>"
+            f"<li{style}><span>{text(name)}</span><b>{text(show(share))}</b>"
             f'<i><i style="width:{wide:.1f}%"></i></i></li>'
         )
     return Markup(f'<ul class="bars">{"".join(lines)}</ul>')
@@ -80,6 +82,14 @@ def bars(rows: Iterable[tuple[str, float, bool]]) -> Markup:
 def cards(contents: Iterable[str]) -> str:
     """Markup in boxes side by side."""
     return f'<div class="cards">{"".join(f"<div class=card>{c}</div>" for c in contents)}</div>'
+
+
+def settings(title: str, facts: Mapping[str, object]) -> str:
+    """Names and values, folded away."""
+    if not facts:
+        return ""
+    rows = [[Markup(f"<code>{text(k)}</code>"), "-" if v is None else v] for k, v in facts.items()]
+    return f"<details><summary>{text(title)}</summary>{table(['', ''], rows)}</details>"
 
 
 def _cell(cell: object, index: int, numbers: Sequence[int]) -> str:

@@ -9,7 +9,6 @@ numbers are as measured.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,8 +18,10 @@ from bertwright.atomic import disk_errors
 from bertwright.config import values
 from bertwright.errors import DataError
 from bertwright.report.examples import comparison, examples
-from bertwright.report.html import Markup, page, table, text, tiles
+from bertwright.report.figures import clock, count, figure, short
+from bertwright.report.html import Markup, page, settings, table, text, tiles
 from bertwright.report.plots import Series, chart
+from bertwright.tasks.results import number
 
 METRICS = "metrics.jsonl"
 
@@ -59,7 +60,7 @@ def read_run(folder: Path | str) -> Run:
             "bertwright pretrain --data DIR --out RUN"
         )
     records = _read_records(path)
-    if not any(_number(record.get("loss")) is not None for record in records):
+    if not any(number(record.get("loss")) is not None for record in records):
         raise DataError(
             f"{path} holds no measurements yet: a line is written every 10 seconds and at the end; "
             "let the run go on (bertwright pretrain ... --resume) and write the page again"
@@ -109,8 +110,8 @@ def _sections(run: Run, name: str) -> Iterator[str]:
         yield examples(run.examples)
     yield _final(run)
     yield _doctor(run.checkup)
-    yield _settings("Configuration", values.flatten(run.config))
-    yield _settings("Environment", run.environment)
+    yield settings("Configuration", values.flatten(run.config))
+    yield settings("Environment", run.environment)
 
 
 def _subtitle(run: Run) -> str:
@@ -142,18 +143,18 @@ def _headline(run: Run) -> Iterator[tuple[str, str]]:
         ("masked_lm.accuracy", "masked tokens right"),
         ("next_sentence.accuracy", "next sentences right"),
     ):
-        value = _number(last.get(key))
+        value = number(last.get(key))
         if value is not None:
             yield f"{value:.1%}", f"{name}, {where}"
-    loss = _number(last.get("masked_lm.loss"))
+    loss = number(last.get("masked_lm.loss"))
     if loss is not None:
         yield f"{loss:.3f}", f"masked LM loss {where}, nats a token"
     end = run.records[-1]
-    yield _count(end.get("tokens")), "tokens trained on"
-    yield _clock(_number(end.get("seconds")) or 0.0), f"minutes, {_count(end.get('step'))} steps"
-    rates = [r for r in (_number(each.get("tokens_per_second")) for each in train) if r is not None]
+    yield count(end.get("tokens")), "tokens trained on"
+    yield clock(number(end.get("seconds")) or 0.0), f"minutes, {count(end.get('step'))} steps"
+    rates = [r for r in (number(each.get("tokens_per_second")) for each in train) if r is not None]
     if rates:
-        yield _count(sorted(rates)[len(rates) // 2]), "tokens a second, median"
+        yield count(sorted(rates)[len(rates) // 2]), "tokens a second, median"
 
 
 _CHARTS = (
@@ -182,12 +183,12 @@ def _curves(run: Run) -> str:
                 Series(shown, *_points(run.split(split), x_key, key), style=split)
                 for split, shown in (("train", "training"), ("dev", "held out"))
             ]
-            level = _number(run.examples.get("baselines", {}).get(key))
+            level = number(run.examples.get("baselines", {}).get(key))
             if level is not None and any(line.ys for line in lines):
                 lines.append(Series("baseline", [], [level], "baseline"))
-            y_format = _short if not form else form.format
+            y_format = short if not form else form.format
             drawn = chart(
-                title, lines, x_name, _short if kind == "tokens" else _clock, y_format, from_zero
+                title, lines, x_name, short if kind == "tokens" else clock, y_format, from_zero
             )
             if drawn:
                 figures.append(f'<figure class="{kind}">{drawn}</figure>')
@@ -202,7 +203,7 @@ def _curves(run: Run) -> str:
 
 def _points(records: list[dict[str, Any]], x_key: str, key: str) -> tuple[list[float], list[float]]:
     """What was measured of one key."""
-    pairs = [(_number(r.get(x_key)), _number(r.get(key))) for r in records]
+    pairs = [(number(r.get(x_key)), number(r.get(key))) for r in records]
     kept = [(x, y) for x, y in pairs if x is not None and y is not None]
     return [x for x, _ in kept], [y for _, y in kept]
 
@@ -215,7 +216,7 @@ def _final(run: Run) -> str:
     rows = [
         [
             Markup(f"<code>{text(key)}</code>"),
-            *(_figure(record.get(key)) for record in last.values()),
+            *(figure(record.get(key)) for record in last.values()),
         ]
         for key in keys
     ]
@@ -245,29 +246,21 @@ def _doctor(checkup: Mapping[str, Any]) -> str:
     return "<h2>The data</h2>" + table(["", "looked at", "found"], rows)
 
 
-def _settings(title: str, facts: Mapping[str, Any]) -> str:
-    """Names and values, folded away."""
-    if not facts:
-        return ""
-    rows = [[Markup(f"<code>{text(k)}</code>"), "-" if v is None else v] for k, v in facts.items()]
-    return f"<details><summary>{text(title)}</summary>{table(['', ''], rows)}</details>"
-
-
 def _read_records(path: Path) -> list[dict[str, Any]]:
     """One object a line; a last line that a kill cut is left out."""
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
     records: list[dict[str, Any]] = []
-    for number, line in enumerate(lines, 1):
-        if not line.strip() or (number == len(lines) and not line.endswith("\n")):
+    for place, line in enumerate(lines, 1):
+        if not line.strip() or (place == len(lines) and not line.endswith("\n")):
             continue
         try:
             record = json.loads(line)
         except ValueError as error:
             raise DataError(
-                f"{path}, line {number} is damaged ({error}); remove that line"
+                f"{path}, line {place} is damaged ({error}); remove that line"
             ) from error
         if not isinstance(record, dict):
-            raise DataError(f"{path}, line {number} is {line.strip()[:40]!r}; expected an object")
+            raise DataError(f"{path}, line {place} is {line.strip()[:40]!r}; expected an object")
         records.append(record)
     return records
 
@@ -281,43 +274,3 @@ def _read_object(path: Path) -> dict[str, Any]:
     except ValueError as error:
         raise DataError(f"{path} is damaged ({error}); remove it or write it again") from error
     return found if isinstance(found, dict) else {}
-
-
-def _number(value: object) -> float | None:
-    """A finite number, or None."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        return None
-    return float(value)
-
-
-def _figure(value: object) -> str:
-    """A number with few digits."""
-    number = _number(value)
-    if number is None:
-        return "-" if value is None else str(value)
-    if isinstance(value, int):
-        return f"{value:,}"
-    return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.4g}"
-
-
-def _count(value: object) -> str:
-    """`12,345` or `6.5M`"""
-    number = _number(value)
-    if number is None:
-        return "-"
-    return _short(number) if number >= 1e6 else f"{number:,.0f}"
-
-
-def _short(value: float) -> str:
-    """`250k`, `6.5M`, for axes."""
-    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(value) >= size:
-            return f"{value / size:.3g}{letter}"
-    return f"{value:.3g}"
-
-
-def _clock(seconds: float) -> str:
-    """`4:30` or `1:04:30`"""
-    minutes, second = divmod(round(seconds), 60)
-    hours, minute = divmod(minutes, 60)
-    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
