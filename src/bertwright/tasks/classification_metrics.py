@@ -1,0 +1,204 @@
+"""Metrics of classes, sets of labels and numbers.
+
+As scikit-learn and scipy define them; written as formulas of sums, so that `intervals` can compute
+a thousand resamples at once (the tests hold them against both libraries). What is undefined is 0:
+a correlation with a constant, an F1 of a class that neither occurs nor is predicted. As in
+scikit-learn, the macro average is over the classes that occur or are predicted.
+
+Matthews: for any number of classes, Gorodkin (2004). Calibration: Guo, Pleiss, Sun and Weinberger,
+"On Calibration of Modern Neural Networks" (ICML 2017), section 2: expected calibration error.
+
+Letters: E examples, C classes, R resamples (see `intervals`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bertwright.tasks.intervals import Floats, Statistic, of_sums, ratio
+
+Integers = npt.NDArray[np.int64]
+Booleans = npt.NDArray[np.bool_]
+
+BINS = 10
+"""Bins of confidence in a calibration."""
+
+
+def f1_of(hits: Floats, predicted: Floats, gold: Floats) -> Floats:
+    """F1 from counts: what was right, what was predicted, what there was."""
+    return ratio(2 * hits, predicted + gold)
+
+
+def macro_f1_of(hits: Floats, predicted: Floats, gold: Floats) -> Floats:
+    """The mean F1 over classes that occur or are predicted: each [R, C] to [R]."""
+    seen = (predicted + gold) > 0
+    return ratio(f1_of(hits, predicted, gold).sum(1), seen.sum(1).astype(np.float64))
+
+
+def matthews_of(hits: Floats, predicted: Floats, gold: Floats) -> Floats:
+    """Matthews' correlation, -1 to 1, from counts by class, each [R, C] to [R]."""
+    total = gold.sum(1)
+    above = hits.sum(1) * total - (predicted * gold).sum(1)
+    below = (total**2 - (predicted**2).sum(1)) * (total**2 - (gold**2).sum(1))
+    return ratio(above, np.sqrt(np.maximum(below, 0)))
+
+
+def class_statistic(
+    gold: Integers, predicted: Integers, classes: int, positive: int | None = None
+) -> Statistic:
+    """`accuracy`, `macro_f1`, `micro_f1`, `matthews`, and `f1` of the class `positive`.
+
+    `gold` and `predicted` are numbers of classes, [E]. One class an example makes micro F1 the
+    accuracy; it is given because tables ask for it.
+    """
+
+    def formula(sums: Floats) -> Mapping[str, Floats]:
+        hits, chosen, true = np.split(sums, 3, axis=1)  # [R, C] each
+        accuracy = ratio(hits.sum(1), true.sum(1))
+        metrics = {"accuracy": accuracy}
+        if positive is not None:
+            metrics["f1"] = f1_of(hits[:, positive], chosen[:, positive], true[:, positive])
+        metrics["macro_f1"] = macro_f1_of(hits, chosen, true)
+        metrics["micro_f1"] = accuracy
+        metrics["matthews"] = matthews_of(hits, chosen, true)
+        return metrics
+
+    return of_sums(class_counts(gold, predicted, classes), formula)
+
+
+def class_counts(
+    gold: Integers, predicted: Integers, classes: int, sizes: Sequence[int] | None = None
+) -> Any:
+    """A sparse matrix [E, 3 C]: whether right, predicted and true, by class.
+
+    `sizes` [E], where an example holds several judgements (a sentence its words): how many.
+    """
+    from scipy.sparse import csr_array
+
+    examples = len(gold) if sizes is None else len(sizes)
+    rows = np.arange(examples) if sizes is None else np.repeat(np.arange(examples), sizes)
+    right = gold == predicted
+    columns = np.concatenate([gold[right], predicted + classes, gold + 2 * classes])
+    rows = np.concatenate([rows[right], rows, rows])
+    ones = np.ones(len(rows))
+    return csr_array((ones, (rows, columns)), shape=(examples, 3 * classes))  # repeats are summed
+
+
+def multi_label_statistic(gold: Booleans, predicted: Booleans) -> Statistic:
+    """`micro_f1`, `macro_f1`, `exact_match` (all labels of an example right) of sets, [E, C].
+
+    The macro average is over the labels that occur or are predicted.
+    """
+    classes = gold.shape[1]
+    exact = (gold == predicted).all(1, keepdims=True)
+    parts = np.concatenate([gold & predicted, predicted, gold, exact, np.ones_like(exact)], axis=1)
+
+    def formula(sums: Floats) -> Mapping[str, Floats]:
+        hits, chosen, true = (sums[:, i * classes : (i + 1) * classes] for i in range(3))
+        return {
+            "micro_f1": f1_of(hits.sum(1), chosen.sum(1), true.sum(1)),
+            "macro_f1": macro_f1_of(hits, chosen, true),
+            "exact_match": ratio(sums[:, -2], sums[:, -1]),
+        }
+
+    return of_sums(parts.astype(np.float64), formula)
+
+
+def number_statistic(gold: Floats, predicted: Floats) -> Statistic:
+    """`pearson`, `spearman`, their mean `pearson_spearman`, and mean absolute and squared error."""
+    error = predicted - gold
+    errors = np.stack([np.abs(error), error**2], axis=1)
+
+    def statistic(counts: Floats) -> Mapping[str, Floats]:
+        pearson = _correlation(counts, _centred(gold), _centred(predicted))
+        ranks = (_ranks(gold, counts), _ranks(predicted, counts))
+        spearman = _correlation(counts, *ranks)
+        means = counts @ errors / counts.sum(1, keepdims=True)
+        return {
+            "pearson": pearson,
+            "spearman": spearman,
+            "pearson_spearman": (pearson + spearman) / 2,
+            "mean_absolute_error": means[:, 0],
+            "mean_squared_error": means[:, 1],
+        }
+
+    return statistic
+
+
+def _centred(x: Floats) -> Floats:
+    """Mean 0 and spread 1, against the loss of digits in sums of squares."""
+    x = x - x.mean()
+    spread = x.std()
+    return x / spread if spread > 0 else x
+
+
+def _correlation(counts: Floats, x: Floats, y: Floats) -> Floats:
+    """Pearson's correlation of each resample: counts [R, E], x and y [E] or [R, E], to [R]."""
+    total = counts.sum(1)
+    mean_x, mean_y = ((counts * v).sum(1) / total for v in (x, y))
+    x, y = x - mean_x[:, None], y - mean_y[:, None]
+    weighted = counts * x
+    xy, xx, yy = (weighted * y).sum(1), (weighted * x).sum(1), (counts * y * y).sum(1)
+    # a constant leaves rounding errors only, which must not correlate
+    varies = (xx > 1e-12 * total) & (yy > 1e-12 * total)
+    below = np.where(varies, np.sqrt(xx) * np.sqrt(yy), 0)
+    return np.clip(ratio(xy, below), -1, 1)
+
+
+def _ranks(x: Floats, counts: Floats) -> Floats:
+    """The rank of every example within each resample, the mean rank where values are equal.
+
+    x [E], counts [R, E] to ranks [R, E], divided by the number of examples. Where a value occurs n
+    times after m smaller ones, its rank is m + (n + 1) / 2.
+    """
+    order = np.argsort(x, kind="stable")
+    starts = np.flatnonzero(np.diff(x[order], prepend=-np.inf))
+    times = np.add.reduceat(counts[:, order], starts, axis=1)  # [R, different values]
+    ranks = np.cumsum(times, axis=1) - (times - 1) / 2
+    which = np.empty(len(x), dtype=np.int64)
+    which[order] = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(x)))
+    spread: Floats = ranks[:, which] / counts.sum(1, keepdims=True)
+    return spread
+
+
+def per_class(counts: Floats, labels: Sequence[str]) -> list[dict[str, Any]]:
+    """Precision, recall, F1 and support of every label.
+
+    `counts` [3, C]: right, predicted, true.
+    """
+    hits, chosen, true = counts
+    columns = (ratio(hits, chosen), ratio(hits, true), f1_of(hits, chosen, true))
+    return [
+        {"label": label, "precision": p, "recall": r, "f1": f, "support": int(n)}
+        for label, p, r, f, n in zip(labels, *(c.tolist() for c in columns), true, strict=True)
+    ]
+
+
+def confusion_matrix(gold: Integers, predicted: Integers, labels: Sequence[str]) -> dict[str, Any]:
+    """`counts[i][j]`: how many examples of label i were predicted as label j."""
+    classes = len(labels)
+    cells = np.bincount(gold * classes + predicted, minlength=classes**2)
+    return {"labels": list(labels), "counts": cells.reshape(classes, classes).tolist()}
+
+
+def calibration(confidence: Floats, right: Booleans) -> dict[str, Any]:
+    """How often a prediction of a given confidence is right.
+
+    `confidence` [E], the probability of what was predicted; `right` [E]. Bins are (0, 0.1], (0.1,
+    0.2] and so on; a bin nothing fell into is left out. `error` is the mean distance of confidence
+    and accuracy, each bin weighted by its examples: 0 is best.
+    """
+    which = np.clip(np.ceil(confidence * BINS).astype(np.int64) - 1, 0, BINS - 1)
+    counts = np.bincount(which, minlength=BINS)
+    sums = np.bincount(which, confidence, BINS), np.bincount(which, right, BINS)
+    bins = [
+        {"confidence": float(c / n), "accuracy": float(r / n), "count": int(n)}
+        for c, r, n in zip(*sums, counts, strict=True)
+        if n
+    ]
+    error = np.abs(sums[0] - sums[1]).sum() / max(1, len(confidence))
+    return {"bins": bins, "error": float(error)}
