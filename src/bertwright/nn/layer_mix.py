@@ -1,0 +1,83 @@
+"""Features out of an encoder's layers: which, and how they become one vector a token.
+
+The rows of the BERT paper's table 7 (Devlin et al. 2019, section 5.3), and ELMo's learned sum
+(Peters et al. 2018, equation 1) of K layers:
+
+    gamma * sum_k softmax(w)_k h_k
+
+| layers | numbers | width |
+|---|---|---|
+| embeddings; last; second-to-last | 0; L; L - 1 | H |
+| sum-last-4 | the last four, plainly added | H |
+| mix-last-4 | the last four, gamma and softmax(w) learned | H |
+| concat-last-4 | the last four, side by side | 4 H |
+| mix | the embeddings and all L, gamma and softmax(w) learned | H |
+
+Letters: N tokens, H hidden, L layers of the encoder, K layers that are read, F width of a feature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from bertwright.config.task import Layers
+from bertwright.errors import ConfigError
+
+
+def layer_numbers(layers: Layers, count: int) -> tuple[int, ...]:
+    """The layers that are read, 0 the embeddings, rising.
+
+    Args:
+        layers: their name.
+        count: L.
+
+    Raises:
+        ConfigError: four layers are asked of an encoder that has fewer.
+    """
+    if layers.endswith("last-4"):
+        if count < 4:
+            raise ConfigError(
+                f"layers is '{layers}', but the encoder has {count} "
+                f"{'layer' if count == 1 else 'layers'}; it needs 4 or more: "
+                "use last, second-to-last or mix"
+            )
+        return tuple(range(count - 3, count + 1))
+    if layers == "mix":
+        return tuple(range(count + 1))
+    return ({"embeddings": 0, "second-to-last": count - 1, "last": count}[layers],)
+
+
+class LayerMix(nn.Module):
+    """One vector a token out of the layers of an encoder."""
+
+    def __init__(self, layers: Layers, count: int) -> None:
+        super().__init__()
+        self.numbers = layer_numbers(layers, count)
+        self.concatenated = layers == "concat-last-4"
+        self.weights: nn.Parameter | None = None
+        self.gamma: nn.Parameter | None = None
+        if layers.startswith("mix"):
+            self.weights = nn.Parameter(torch.zeros(len(self.numbers)))
+            self.gamma = nn.Parameter(torch.ones(()))
+
+    def width(self, hidden: int) -> int:
+        """F, for an encoder of width H."""
+        return len(self.numbers) * hidden if self.concatenated else hidden
+
+    def forward(self, layers: Sequence[Tensor]) -> Tensor:
+        """All layers of an encoder, embeddings first, each `[N, H]` -> `[N, F]`; sums float32."""
+        read = [layers[number] for number in self.numbers]
+        if len(read) == 1:
+            return read[0]
+        if self.concatenated:
+            return torch.cat(read, 1)
+        if self.weights is None or self.gamma is None:
+            return torch.stack([layer.float() for layer in read]).sum(0)
+        shares = self.gamma * self.weights.softmax(0)  # [K]
+        mixed = shares[0] * read[0].float()
+        for share, layer in zip(shares[1:], read[1:], strict=True):
+            mixed = mixed + share * layer.float()
+        return mixed

@@ -1,0 +1,97 @@
+"""What task heads share: their parts, a text's vector, and scores in float32.
+
+Letters: B windows, N tokens in all, H hidden, L layers of the encoder, F width of a feature.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bertwright.config.task import HeadConfig, TaskConfig
+from bertwright.errors import ConfigError
+from bertwright.nn.layer_mix import LayerMix
+from bertwright.nn.pooling import pool
+from bertwright.nn.recurrent import BiLstm
+from bertwright.nn.sequences import Sequences
+
+
+class Parts(NamedTuple):
+    """What stands between an encoder and a head's scores."""
+
+    mix: LayerMix | None
+    """Unset: the head reads what the encoder gives last."""
+    network: BiLstm | None
+    width: int
+    """Numbers of a vector that reaches the scores."""
+    layers: tuple[int, ...] | None
+    """`Objective.layers`."""
+
+
+def make_parts(head: HeadConfig, hidden: int, layers: int) -> Parts:
+    """Build them for an encoder of width H with L layers.
+
+    Raises:
+        ConfigError: the encoder has not the layers that are asked for.
+    """
+    mix = None if head.layers is None else LayerMix(head.layers, layers)
+    width = hidden if mix is None else mix.width(hidden)
+    network = BiLstm(width, head.network_size) if head.network == "bilstm" else None
+    if network is not None:
+        width = 2 * head.network_size
+    return Parts(mix, network, width, None if mix is None else mix.numbers)
+
+
+def text_vectors(
+    x: Tensor, sequences: Sequences, network: BiLstm | None, head: HeadConfig
+) -> Tensor:
+    """A vector for each window out of its tokens'.
+
+    With an LSTM the largest of each number over its states, whatever the pooling (Conneau et al.
+    2017, section 3.2.2); without, as `head.pooling` says.
+
+    Args:
+        x: `[N, F]`, features of tokens.
+        sequences: the bounds of the windows.
+        network: the LSTM, if there is one.
+        head: tells the pooling.
+
+    Returns:
+        `[B, F]`, or `[B, 2 size]` with an LSTM; float32.
+    """
+    if network is None:
+        return pool(x, sequences, head.pooling)
+    return pool(network(x, sequences.lengths), sequences, "max")
+
+
+class Scorer(nn.Linear):
+    """A linear layer computed in float32, also under autocast.
+
+    Rounded to bfloat16, scores have 8 bits: regressions of 3.01 and 3.02 would be equal.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """`[..., F]` -> `[..., C]` float32"""
+        with torch.autocast(input.device.type, enabled=False):
+            return F.linear(input.float(), self.weight.float(), self.bias.float())
+
+
+def check_weights(weights: Tensor | None, task: TaskConfig) -> None:
+    """Raise ConfigError unless class weights fit the labels of a task."""
+    if weights is None:
+        return
+    if not task.labels:
+        raise ConfigError(f"a {task.kind} task has no classes: leave class weights out")
+    if task.head.crf:
+        raise ConfigError(
+            "a crf judges the tags of a sentence together, so a tag has no weight of its own: "
+            "leave out the class weights or the crf"
+        )
+    if weights.shape != (len(task.labels),):
+        raise ConfigError(
+            f"class weights have the shape {list(weights.shape)}; "
+            f"expected one for each of {len(task.labels)} labels"
+        )

@@ -1,0 +1,79 @@
+"""Which of several texts is right (SWAG; Devlin et al. 2019, section 4.4).
+
+Each choice is read with its question by itself and gets one score, through the pooler over [CLS],
+dropout and a linear layer, as `BertForMultipleChoice` of transformers; or over other layers
+(`HeadConfig`). A choice in several windows has the mean, or the largest, of their scores. The loss
+is a cross-entropy over an example's choices, of which each example may have another number.
+
+Letters: B windows, E examples, M choices in all, H hidden.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from bertwright.config.task import TaskConfig
+from bertwright.models.encoder import Encoded
+from bertwright.nn.dropout import Dropout
+from bertwright.nn.ragged import log_softmax, merge, owners_of
+from bertwright.nn.task_head import Scorer, check_weights, make_parts, text_vectors
+from bertwright.objectives.labelled import Head, LabelledBatch
+from bertwright.objectives.objective import Loss
+
+
+class MultipleChoice(Head):
+    """Which choice is right?"""
+
+    def __init__(
+        self, hidden: int, layers: int, task: TaskConfig, class_weights: Tensor | None = None
+    ) -> None:
+        """Build the head.
+
+        Args:
+            hidden: H, width of the encoder.
+            layers: L, its layers.
+            task: of kind `multiple-choice`.
+            class_weights: there are no classes: must be unset.
+
+        Raises:
+            ConfigError: layers the encoder has not, or class weights.
+        """
+        super().__init__()
+        check_weights(class_weights, task)
+        self.task = task
+        self.mix, self.network, width, self.layers = make_parts(task.head, hidden, layers)
+        self.dropout = Dropout(task.head.dropout)
+        self.classifier = Scorer(width, 1)
+
+    def count(self, batch: LabelledBatch) -> int:  # type: ignore[override]
+        """E, the examples."""
+        return len(batch.counts)
+
+    def scores(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:  # type: ignore[override]
+        """One a choice, `[M]` float32, choices of all examples counted through."""
+        scores = self.classifier(self.dropout(self.vectors(encoded)))  # [B, 1]
+        if batch.owners is not None:
+            scores = merge(scores, batch.owners, sum(batch.counts), self.task.merge)
+        one: Tensor = scores[:, 0]
+        return one
+
+    def vectors(self, encoded: Encoded) -> Tensor:
+        """A vector for each window, `[B, F]`."""
+        if self.mix is None and self.network is None:
+            assert encoded.pooled is not None
+            return encoded.pooled
+        x = encoded.last if self.mix is None else self.mix(encoded.layers)
+        return text_vectors(x, encoded.sequences, self.network, self.task.head)
+
+    def forward(self, encoded: Encoded, batch: LabelledBatch) -> Loss:  # type: ignore[override]
+        """Loss summed over the examples of a batch."""
+        assert batch.labels is not None
+        scores = self.scores(encoded, batch)[:, None]  # [M, 1]
+        count = len(batch.counts)
+        owners = owners_of(batch.counts, scores.device)
+        sizes = torch.tensor(batch.counts, device=scores.device)
+        gold = sizes.cumsum(0) - sizes + batch.labels  # [E]: the right one among M
+        logs = log_softmax(scores, owners, count)[gold]
+        best = merge(scores.detach(), owners, count, "max")
+        return Loss(-logs.sum(), count, (scores.detach()[gold] >= best).sum())

@@ -1,0 +1,66 @@
+"""Where an answer starts and ends in a passage (Devlin et al. 2019, sections 4.2 and 4.3).
+
+Two scores a token, start and end, through one linear layer without dropout, as
+`BertForQuestionAnswering` of transformers; each is a softmax over the tokens of its window, and the
+loss of a window is the mean of the two cross-entropies. No answer is the span of [CLS]. Where we
+differ: transformers shares probability out to padding, too; here there is none.
+
+Letters: B windows, N tokens in all, H hidden.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from bertwright.config.task import TaskConfig
+from bertwright.models.encoder import Encoded
+from bertwright.nn.ragged import log_softmax, merge
+from bertwright.nn.task_head import Scorer, check_weights, make_parts
+from bertwright.objectives.labelled import Head, LabelledBatch
+from bertwright.objectives.objective import Loss
+
+
+class Span(Head):
+    """Which tokens are the answer?"""
+
+    def __init__(
+        self, hidden: int, layers: int, task: TaskConfig, class_weights: Tensor | None = None
+    ) -> None:
+        """Build the head; its `dropout` is not used.
+
+        Args:
+            hidden: H, width of the encoder.
+            layers: L, its layers.
+            task: of kind `span`.
+            class_weights: there are no classes: must be unset.
+
+        Raises:
+            ConfigError: layers the encoder has not, or class weights.
+        """
+        super().__init__()
+        check_weights(class_weights, task)
+        self.mix, self.network, width, self.layers = make_parts(task.head, hidden, layers)
+        self.qa_outputs = Scorer(width, 2)
+
+    def count(self, batch: LabelledBatch) -> int:  # type: ignore[override]
+        """B, the windows."""
+        return batch.sequences.count
+
+    def scores(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:  # type: ignore[override]
+        """Start and end of each token, `[N, 2]` float32."""
+        x = encoded.last if self.mix is None else self.mix(encoded.layers)
+        if self.network is not None:
+            x = self.network(x, batch.sequences.lengths)
+        scores: Tensor = self.qa_outputs(x)
+        return scores
+
+    def forward(self, encoded: Encoded, batch: LabelledBatch) -> Loss:  # type: ignore[override]
+        """Loss summed over the windows of a batch; right are those with both ends right."""
+        assert batch.labels is not None
+        windows = batch.sequences
+        scores = self.scores(encoded, batch)
+        gold = windows.first[:, None] + batch.labels  # [B, 2]: places in N
+        logs = log_softmax(scores, windows.index, windows.count).gather(0, gold)  # [B, 2]
+        best = merge(scores.detach(), windows.index, windows.count, "max")
+        correct = (scores.detach().gather(0, gold) >= best).all(1).sum()
+        return Loss(-logs.mean(1).sum(), windows.count, correct)

@@ -1,0 +1,90 @@
+"""A tag for each word (Devlin et al. 2019, section 5.3): entities, parts of speech.
+
+A word is judged by the vector of its first piece, through dropout and a linear layer, as
+`BertForTokenClassification` of transformers; other pieces have no label. In between may stand an
+LSTM over the words of an example, and over the scores a CRF (`nn/crf.py`), which judges the tags of
+an example together (Lample et al. 2016). The loss is a sum over words: the cross-entropy of each,
+times its class's weight; or with a CRF minus the log-probability of the whole sequences, over the
+same number of words.
+
+Letters: N tokens, W words, E examples, C tags, H hidden.
+"""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from bertwright.config.task import TaskConfig
+from bertwright.models.encoder import Encoded
+from bertwright.nn.crf import Crf
+from bertwright.nn.dropout import Dropout
+from bertwright.nn.task_head import Scorer, check_weights, make_parts
+from bertwright.objectives.labelled import Head, LabelledBatch
+from bertwright.objectives.objective import Loss
+
+
+class Tagger(Head):
+    """Which tag has each word?"""
+
+    def __init__(
+        self, hidden: int, layers: int, task: TaskConfig, class_weights: Tensor | None = None
+    ) -> None:
+        """Build the head.
+
+        Args:
+            hidden: H, width of the encoder.
+            layers: L, its layers.
+            task: of kind `tagging`.
+            class_weights: `[C]`, of mean 1 over the training words.
+
+        Raises:
+            ConfigError: layers the encoder has not, weights that do not fit the labels, or weights
+                together with a CRF.
+        """
+        super().__init__()
+        self.mix, self.network, width, self.layers = make_parts(task.head, hidden, layers)
+        self.dropout = Dropout(task.head.dropout)
+        self.classifier = Scorer(width, task.num_scores)
+        self.crf = Crf(task.num_scores) if task.head.crf else None
+        check_weights(class_weights, task)
+        self.register_buffer("class_weights", class_weights, persistent=False)
+        self.class_weights: Tensor | None
+
+    def count(self, batch: LabelledBatch) -> int:  # type: ignore[override]
+        """W, the words."""
+        assert batch.words is not None
+        return len(batch.words)
+
+    def scores(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:  # type: ignore[override]
+        """`[W, C]` float32; with a CRF, what goes into it."""
+        x = encoded.last if self.mix is None else self.mix(encoded.layers)
+        x = x[batch.words]  # [W, F]
+        if self.network is not None:
+            x = self.network(x, batch.counts)
+        scores: Tensor = self.classifier(self.dropout(x))
+        return scores
+
+    def decode(self, scores: Tensor, batch: LabelledBatch) -> Tensor:
+        """The tag of each word, `[W]` int64: of the largest score, or on the best path."""
+        if self.crf is None:
+            return scores.argmax(1)
+        return self.crf.decode(scores, batch.counts)
+
+    def probabilities(self, scores: Tensor, batch: LabelledBatch) -> Tensor:
+        """The probability of each tag for each word, `[W, C]` float32, no gradient."""
+        if self.crf is None:
+            return scores.detach().float().softmax(1)
+        return self.crf.probabilities(scores, batch.counts)
+
+    def forward(self, encoded: Encoded, batch: LabelledBatch) -> Loss:  # type: ignore[override]
+        """Loss summed over the words of a batch."""
+        labels = batch.labels
+        assert labels is not None
+        scores = self.scores(encoded, batch)
+        if self.crf is None:
+            total = F.cross_entropy(scores, labels, self.class_weights, reduction="sum")
+        else:
+            total = -self.crf.log_likelihood(scores, labels, batch.counts).sum()
+        correct = (self.decode(scores.detach(), batch) == labels).sum()
+        return Loss(total, len(labels), correct)
