@@ -89,7 +89,12 @@ def settings(title: str, facts: Mapping[str, object]) -> str:
     if not facts:
         return ""
     rows = [[Markup(f"<code>{text(k)}</code>"), "-" if v is None else v] for k, v in facts.items()]
-    return f"<details><summary>{text(title)}</summary>{table(['', ''], rows)}</details>"
+    return folded(title, table(["", ""], rows))
+
+
+def folded(title: str, content: str) -> str:
+    """Markup that opens under its title."""
+    return f"<details><summary>{text(title)}</summary>{content}</details>"
 
 
 def _cell(cell: object, index: int, numbers: Sequence[int]) -> str:

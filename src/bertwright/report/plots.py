@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from itertools import pairwise
 
@@ -31,7 +31,10 @@ class Series:
     ys: Sequence[float]
     """As many as `xs`; of a level the first alone counts."""
     style: str = "train"
-    """`train` (a line), `dev` (a line with marks), `baseline` (a level, dashed)."""
+    """`train` (a line), `dev` (a line with marks), `baseline` (a level, dashed), `seed` and
+    `fallen` (thin lines, one a seed)."""
+    legend: str | None = None
+    """What stands in the legend; series of one legend stand there once. Unset: the name."""
 
 
 def chart(
@@ -93,6 +96,47 @@ def chart(
     return "".join(parts)
 
 
+def reliability(title: str, bins: Sequence[tuple[float, float, int]]) -> str:
+    """Bins as (probability given, share that was right, examples), beside the diagonal where both
+    are the same; the larger a mark, the more examples."""
+    width, high = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
+
+    def place(given: float, right: float) -> tuple[float, float]:
+        return LEFT + given * width, HEIGHT - BOTTOM - right * high
+
+    parts = [
+        f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
+        f'aria-label="{escape(title, quote=True)}">',
+        f'<text class="title" x="{LEFT}" y="18">{escape(title)}</text>',
+    ]
+    for value in (0.0, 0.25, 0.5, 0.75, 1.0):
+        x, y = place(value, value)
+        side, bottom = LEFT - 7, HEIGHT - BOTTOM + 17
+        parts.append(
+            f'<path class="grid" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>'
+            f'<text class="axis" x="{side}" y="{y + 4:.1f}" text-anchor="end">{value:.0%}</text>'
+            f'<text class="axis" x="{x:.1f}" y="{bottom}" text-anchor="middle">{value:.0%}</text>'
+        )
+    (x1, y1), (x2, y2) = place(0, 0), place(1, 1)
+    parts.append(f'<path class="line baseline" d="M{x1:.1f} {y1:.1f}L{x2:.1f} {y2:.1f}"/>')
+    points = [(*place(given, right), given, right, count) for given, right, count in sorted(bins)]
+    line = "L".join(f"{x:.1f} {y:.1f}" for x, y, *_ in points)
+    parts.append(f'<path class="line train" d="M{line}"/>' if points else "")
+    most = max((count for _, _, count in bins), default=1)
+    for x, y, given, right, count in points:
+        said = f"{count:,} answers: {given:.1%} given, {right:.1%} right"
+        radius = 2.5 + 6 * math.sqrt(count / most)
+        parts.append(
+            f'<circle class="mark dev" cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}">'
+            f"<title>{said}</title></circle>"
+        )
+    parts.append(
+        f'<text class="axis" x="{WIDTH - RIGHT}" y="{HEIGHT - 6}" '
+        'text-anchor="end">probability given</text></svg>'
+    )
+    return "".join(parts)
+
+
 def ticks(low: float, high: float, most: int = 6) -> list[float]:
     """Round values (1, 2 or 5 times a power of ten) that cover `low` to `high`."""
     if not (math.isfinite(low) and math.isfinite(high)) or high <= low:
@@ -112,7 +156,7 @@ def _finite(series: Series) -> Series:
     else:
         pairs = zip(series.xs, series.ys, strict=True)
         kept = [(x, y) for x, y in pairs if math.isfinite(x) and math.isfinite(y)]
-    return Series(series.name, [x for x, _ in kept], [y for _, y in kept], series.style)
+    return replace(series, xs=[x for x, _ in kept], ys=[y for _, y in kept])
 
 
 def _thin(series: Series) -> Series:
@@ -123,7 +167,7 @@ def _thin(series: Series) -> Series:
     edges = [count * number // (MOST_POINTS - 1) for number in range(MOST_POINTS)]
     cuts = list(pairwise(edges))
     xs, ys = ([sum(v[a:b]) / (b - a) for a, b in cuts] for v in (series.xs, series.ys))
-    return Series(series.name, [*xs, series.xs[-1]], [*ys, series.ys[-1]], series.style)
+    return replace(series, xs=[*xs, series.xs[-1]], ys=[*ys, series.ys[-1]])
 
 
 def _line(
@@ -158,10 +202,11 @@ def _legend(series: Sequence[Series]) -> str:
     """Names with their strokes, to the right of the title."""
     parts = []
     right = float(WIDTH - RIGHT)
-    for each in reversed(series):
-        right -= 6.4 * len(each.name)
-        parts.append(f'<text class="axis" x="{right:.0f}" y="18">{escape(each.name)}</text>')
-        style = escape(each.style, quote=True)
+    shown = {each.legend or each.name: each.style for each in series}
+    for name, style in reversed(shown.items()):
+        right -= 6.4 * len(name)
+        parts.append(f'<text class="axis" x="{right:.0f}" y="18">{escape(name)}</text>')
+        style = escape(style, quote=True)
         parts.append(f'<path class="line {style}" d="M{right - 22:.0f} 14h16"/>')
         right -= 36
     return "".join(parts)

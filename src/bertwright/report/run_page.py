@@ -3,7 +3,8 @@
 Read are `config.toml`, `environment.json`, `metrics.jsonl` (docs/architecture.md names their keys)
 and, where they are, `examples.json` (texts and baselines, as the quickstart writes them) and
 `doctor.json` (what `bertwright data check` found). What is not there has no place on the page;
-numbers are as measured.
+numbers are as measured. A run with `results.json` was fine-tuned: its page is another one
+(`finetuned_page`).
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ from bertwright.config import values
 from bertwright.errors import DataError
 from bertwright.report.examples import comparison, examples
 from bertwright.report.figures import clock, count, figure, short
+from bertwright.report.finetuned_page import sections
 from bertwright.report.html import Markup, page, settings, table, text, tiles
 from bertwright.report.plots import Series, chart
 from bertwright.tasks.results import number
 
 METRICS = "metrics.jsonl"
+RESULTS = "results.json"
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,8 @@ class Run:
     environment: dict[str, Any] = field(default_factory=dict)
     examples: dict[str, Any] = field(default_factory=dict)
     checkup: dict[str, Any] = field(default_factory=dict)
+    results: dict[str, Any] = field(default_factory=dict)
+    """`results.json`, of a fine-tuned run."""
 
     def split(self, name: str) -> list[dict[str, Any]]:
         """The records of `train` or `dev`, in the order of steps."""
@@ -50,17 +55,19 @@ def read_run(folder: Path | str) -> Run:
     """
     folder = Path(folder)
     nested = folder / "run"
-    if not (folder / METRICS).is_file() and (nested / METRICS).is_file():
+    if not _is_run(folder) and (nested / METRICS).is_file():
         folder = nested  # the folder of a quickstart
     path = folder / METRICS
-    if not path.is_file():
+    if not _is_run(folder):
         found = "no such folder" if not folder.is_dir() else f"it has no {METRICS}"
         raise DataError(
             f"{folder} is no run ({found}); name the --out of a run, as written by: "
             "bertwright pretrain --data DIR --out RUN"
         )
-    records = _read_records(path)
-    if not any(number(record.get("loss")) is not None for record in records):
+    records = _read_records(path) if path.is_file() else []
+    if not (folder / RESULTS).is_file() and not any(
+        number(record.get("loss")) is not None for record in records
+    ):
         raise DataError(
             f"{path} holds no measurements yet: a line is written every 10 seconds and at the end; "
             "let the run go on (bertwright pretrain ... --resume) and write the page again"
@@ -72,7 +79,7 @@ def read_run(folder: Path | str) -> Run:
         config,
         *(
             _read_object(folder / name)
-            for name in ("environment.json", "examples.json", "doctor.json")
+            for name in ("environment.json", "examples.json", "doctor.json", RESULTS)
         ),
     )
 
@@ -96,7 +103,11 @@ def render(run: Run) -> str:
     name = run.folder.resolve().name
     if name == "run":
         name = run.folder.resolve().parent.name
-    return page(f"{name} · Bertwright", _sections(run, name))
+    if run.results:
+        parts = sections(name, run.results, run.records, run.environment)
+    else:
+        parts = _sections(run, name)
+    return page(f"{name} · Bertwright", parts)
 
 
 def _sections(run: Run, name: str) -> Iterator[str]:
@@ -244,6 +255,10 @@ def _doctor(checkup: Mapping[str, Any]) -> str:
             ]
         )
     return "<h2>The data</h2>" + table(["", "looked at", "found"], rows)
+
+
+def _is_run(folder: Path) -> bool:
+    return (folder / METRICS).is_file() or (folder / RESULTS).is_file()
 
 
 def _read_records(path: Path) -> list[dict[str, Any]]:

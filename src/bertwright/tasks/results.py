@@ -24,9 +24,7 @@ _TITLES = {
     "exact_match": "exact match",
     "exact": "exact match",
     "em": "exact match",
-    "mse": "mean squared error",
-    "rmse": "root of the mean squared error",
-    "mae": "mean absolute error",
+    "pearson_spearman": "mean of Pearson and Spearman correlation",
 }
 _BASELINES = {
     "majority": "the most frequent class",
@@ -37,8 +35,8 @@ _BASELINES = {
     "word_shape": "word shapes + logistic regression",
 }
 _CORRELATIONS = ("matthews", "pearson", "spearman", "corr")
-_NO_SHARES = ("loss", "mse", "rmse", "mae", "error", "threshold", "perplexity", "seconds", "count")
-_LESS_IS_MORE = ("loss", "mse", "rmse", "mae", "error", "perplexity")
+_LESS_IS_MORE = ("loss", "error")
+_NO_SHARES = (*_LESS_IS_MORE, "threshold", "count")
 
 
 def title(metric: str) -> str:
@@ -145,9 +143,8 @@ def verdict(results: Results) -> Verdict:
     name, other = max(others.items(), key=lambda item: sign * item[1])
     best = f"{show(metric, other)} of {baseline_title(name)}"
     gain = sign * (mean - other)
-    size = (
-        f"{abs(100 * gain):.1f} points" if _in_points(metric, mean, other) else f"{abs(gain):.3g}"
-    )
+    points = is_share(metric) and mean <= 1 and other <= 1
+    size = f"{abs(100 * gain):.1f} points" if points else f"{abs(gain):.3g}"
     beside = f"{show(metric, mean)} {title(metric)} against {best}"
     if gain <= 0:
         return Verdict("no", f"No: {beside}; {size} worse." if gain else f"No: {beside}.")
@@ -166,11 +163,6 @@ def verdict(results: Results) -> Verdict:
         every = "every seed is better" if len(seeds) > 1 else "the run is better"
         return Verdict("yes", f"Yes: {beside}; {size} better. {every.capitalize()}{whole}.")
     return Verdict("perhaps", f"Perhaps: {beside}; {size} better, {doubt}.")
-
-
-def _in_points(metric: str, *values: float) -> bool:
-    """Whether a difference is told in points of a percent."""
-    return is_share(metric) and all(value <= 1 for value in values)
 
 
 def _digits(shown: str, value: float) -> str:

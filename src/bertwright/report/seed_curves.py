@@ -1,0 +1,112 @@
+"""Curves over seeds: one thin line a seed, and their mean; baselines as levels."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from bertwright.report.figures import short
+from bertwright.report.plots import Series, chart
+from bertwright.tasks.results import (
+    Results,
+    baseline_title,
+    baselines,
+    is_share,
+    number,
+    title,
+)
+
+Record = Mapping[str, Any]
+Line = tuple[list[float], list[float]]
+"""Where, and what was measured there."""
+
+
+def curves(results: Results, records: Sequence[Record]) -> str:
+    """The main metric and the losses, if they were measured."""
+    figures = "".join(f"<figure>{drawn}</figure>" for drawn in _charts(results, records) if drawn)
+    if not figures:
+        return ""
+    return f'<h2>Curves over seeds</h2><div class="charts">{figures}</div>'
+
+
+def mean_line(lines: Sequence[Line]) -> Line:
+    """The mean of lines where all of them are, each drawn straight between its points."""
+    lines = [line for line in lines if line[0]]
+    if not lines:
+        return [], []
+    low, high = max(xs[0] for xs, _ in lines), min(xs[-1] for xs, _ in lines)
+    places = sorted({x for xs, _ in lines for x in xs if low <= x <= high})
+    return places, [sum(_at(line, x) for line in lines) / len(lines) for x in places]
+
+
+def _charts(results: Results, records: Sequence[Record]) -> Iterator[str]:
+    main = str(results.get("main", ""))
+    dev = [record for record in records if record.get("split") == "dev"]
+    train = [record for record in records if record.get("split") == "train"]
+    fallen = {seed.get("seed") for seed in results.get("seeds") or [] if seed.get("degenerate")}
+    levels = [
+        Series(baseline_title(name), [], [value], "baseline", "baselines")
+        for name, value in baselines(results, main).items()
+    ]
+    x_key = "epoch" if dev and all(number(r.get("epoch")) is not None for r in dev) else "step"
+    for split, key, name, where in (
+        (dev, main, f"Dev {title(main)}", x_key),
+        (train, "loss", "Training loss", "step"),
+        (dev, "loss", "Dev loss", x_key),
+    ):
+        found = _lines(split, where, key)
+        drawn = _series(found, fallen)
+        if drawn and key == main:
+            drawn = [*levels, *drawn]
+
+        def show_y(value: float, key: str = key) -> str:
+            return f"{100 * value:.3g}%" if is_share(key) and value <= 1 else f"{value:.3g}"
+
+        yield chart(name, drawn, f"{where}s", short, show_y if key == main else "{:.3g}".format)
+    best = results.get("best_seed")
+    rate = _lines([r for r in train if r.get("seed") in (best, None)], "step", "learning_rate")
+    if rate:
+        line = Series("learning rate", *next(iter(rate.values())))
+        yield chart("Learning rate", [line], "steps", short, "{:.2g}".format, from_zero=True)
+
+
+def _lines(records: Sequence[Record], x_key: str, key: str) -> dict[object, Line]:
+    """What each seed measured of one key, in the order of x."""
+    found: dict[object, list[tuple[float, float]]] = {}
+    for record in records:
+        x, y = number(record.get(x_key)), number(record.get(key))
+        if x is not None and y is not None:
+            found.setdefault(record.get("seed"), []).append((x, y))
+    return {
+        seed: ([x for x, _ in sorted(points)], [y for _, y in sorted(points)])
+        for seed, points in found.items()
+    }
+
+
+def _series(lines: Mapping[object, Line], fallen: set[object]) -> list[Series]:
+    """Thin lines and their mean; one seed alone is drawn as a whole line."""
+    if len(lines) == 1:
+        ((seed, line),) = lines.items()
+        return [Series(_name(seed, fallen), *line, style="dev")]
+    drawn = [
+        Series(_name(seed, fallen), *line, "fallen", "degenerate")
+        if seed in fallen
+        else Series(_name(seed, fallen), *line, "seed", "a seed")
+        for seed, line in lines.items()
+    ]
+    return [*drawn, Series("mean", *mean_line(list(lines.values())), "dev")] if drawn else []
+
+
+def _name(seed: object, fallen: set[object]) -> str:
+    return f"seed {seed}" + (", degenerate" if seed in fallen else "")
+
+
+def _at(line: Line, x: float) -> float:
+    """The height of a line at x, which is between its ends."""
+    xs, ys = line
+    right = bisect_left(xs, x)
+    if xs[right] == x:
+        return ys[right]
+    share = (x - xs[right - 1]) / (xs[right] - xs[right - 1])
+    return ys[right - 1] + share * (ys[right] - ys[right - 1])
