@@ -1,0 +1,236 @@
+"""Our task heads are transformers': scores, losses and every gradient within 1e-5 in float32."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bertwright.checkpoint.names import stack, table
+from bertwright.config.bert import BertConfig
+from bertwright.config.task import HeadConfig, TaskConfig
+from bertwright.models.bert import Bert
+from bertwright.nn.dropout import Dropout
+from bertwright.objectives.classifier import Classifier
+from bertwright.objectives.labelled import Head, LabelledBatch
+from bertwright.objectives.multiple_choice import MultipleChoice
+from bertwright.objectives.objective import Learner
+from bertwright.objectives.span import Span
+from bertwright.objectives.tagger import Tagger
+
+from .conftest import SMALL, Labelled, make_batch, transformers
+from .test_pretraining import SharedMasks, near
+
+HIDDEN, LAYERS = SMALL["hidden_size"], SMALL["num_hidden_layers"]
+MIXED, EQUAL = [17, 13, 13, 13, 9, 4, 9, 2], [11] * 6
+LABELS = ("a", "b", "c", "d", "e")
+PAIRS = {
+    "classes": (Classifier, "BertForSequenceClassification", TaskConfig(labels=LABELS)),
+    "labels": (
+        Classifier,
+        "BertForSequenceClassification",
+        TaskConfig(labels=LABELS, multi_label=True),
+    ),
+    "number": (Classifier, "BertForSequenceClassification", TaskConfig(kind="regression")),
+    "tags": (Tagger, "BertForTokenClassification", TaskConfig(kind="tagging", labels=LABELS)),
+    "span": (Span, "BertForQuestionAnswering", TaskConfig(kind="span")),
+    "choice": (MultipleChoice, "BertForMultipleChoice", TaskConfig(kind="multiple-choice")),
+}
+PROBLEMS = {
+    "classes": "single_label_classification",
+    "labels": "multi_label_classification",
+    "number": "regression",
+}
+
+
+def make_pair(kind: str, dropout: float = 0.0) -> tuple[Any, Learner]:
+    """Their model and ours, of one set of weights, both in train mode."""
+    torch.manual_seed(11)
+    head, their_name, task = PAIRS[kind]
+    shape = {**SMALL, "hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
+    config = transformers.BertConfig(
+        **shape, num_labels=task.num_scores, problem_type=PROBLEMS.get(kind)
+    )
+    config._attn_implementation = "eager"
+    theirs = getattr(transformers, their_name)(config)
+    for parameter in theirs.parameters():  # biases start as 0 and would hide a mistake
+        parameter.data.add_(torch.randn_like(parameter) * 0.15)
+    task = replace(task, head=HeadConfig(dropout=dropout))
+    learner = Learner(Bert(BertConfig(**shape)), {"task": head(HIDDEN, LAYERS, task)})
+    known = theirs.state_dict()
+    wanted = {row.ours: stack(row, known) for row in rows_of(known)}
+    result = learner.load_state_dict(wanted | head_of(known), strict=False)
+    assert not result.unexpected_keys
+    assert all("pooler" in name for name in result.missing_keys), result.missing_keys
+    return theirs.train(), learner.train()
+
+
+def rows_of(known: Any) -> list[Any]:
+    """The rows of the name table that their model has: taggers and spans have no pooler."""
+    parts = table(LAYERS)
+    rows = [*parts["encoder"], *parts["pooler"]]
+    return [row for row in rows if row.theirs[0] in known]
+
+
+def head_of(known: Any) -> dict[str, Any]:
+    """Their head's tensors under our names."""
+    return {f"objectives.task.{name}": x for name, x in known.items() if "bert." not in name}
+
+
+def label(kind: str, rows: Labelled) -> tuple[LabelledBatch, dict[str, Tensor]]:
+    """One batch for us, examples in another order than windows, and for them."""
+    chance = torch.Generator().manual_seed(5)
+    count, total = rows.sequences.count, rows.sequences.total
+    order = torch.randperm(count, generator=chance)  # example of each window
+    given: dict[str, Any] = {"rows": tuple(range(count)), "owners": order}
+    padded = {name: rows.padded[name] for name in ("input_ids", "token_type_ids", "attention_mask")}
+    if kind in ("classes", "labels", "number"):
+        labels = {
+            "classes": torch.randint(0, len(LABELS), (count,), generator=chance),
+            "labels": torch.randint(0, 2, (count, len(LABELS)), generator=chance).float(),
+            "number": torch.randn(count, generator=chance),
+        }[kind]
+        given["labels"] = labels
+        padded["labels"] = labels[order]
+    elif kind == "tags":
+        words = (torch.rand(total, generator=chance) < 0.6).nonzero()[:, 0]
+        labels = torch.randint(0, len(LABELS), (len(words),), generator=chance)
+        by_token = torch.full((total,), -100).index_put((words,), labels)
+        real = padded["attention_mask"].bool()
+        padded["labels"] = torch.full(real.shape, -100).masked_scatter(real, by_token)
+        given |= {"labels": labels, "words": words, "owners": None, "counts": (len(words),)}
+        given["rows"] = (0,)
+    elif kind == "span":
+        lengths = torch.tensor(rows.sequences.lengths)
+        starts = (torch.rand(count, generator=chance) * lengths).long()
+        ends = (torch.rand(count, generator=chance) * lengths).long()
+        given |= {"labels": torch.stack([starts, ends], 1), "owners": None}
+        padded |= {"start_positions": starts, "end_positions": ends}
+    else:
+        labels = torch.randint(0, 2, (count // 2,), generator=chance)
+        given |= {"labels": labels, "rows": tuple(range(count // 2)), "counts": (2,) * (count // 2)}
+        by_choice = order.argsort()  # window of each choice
+        padded = {name: x[by_choice].unflatten(0, (-1, 2)) for name, x in padded.items()}
+        padded["labels"] = labels
+    batch = LabelledBatch("task", rows.input_ids, rows.token_type_ids, rows.sequences, **given)
+    return batch, padded
+
+
+def their_scores(kind: str, expected: Any, batch: LabelledBatch, rows: Labelled) -> Tensor:
+    """Their logits, in the order of ours."""
+    if kind == "span":
+        return rows.pack(torch.stack([expected.start_logits, expected.end_logits], -1))
+    if kind == "tags":
+        return rows.pack(expected.logits)[batch.words]
+    if kind == "choice":
+        return expected.logits.flatten()
+    logits = expected.logits[batch.owners.argsort()]
+    return logits[:, 0] if kind == "number" else logits
+
+
+def their_loss(kind: str, expected: Any, padded: dict[str, Tensor]) -> Tensor:
+    """Their loss; of spans without what their softmax gives to padding."""
+    if kind != "span":
+        return expected.loss
+    pad = padded["attention_mask"] == 0
+    start = F.cross_entropy(
+        expected.start_logits.masked_fill(pad, -torch.inf), padded["start_positions"]
+    )
+    end = F.cross_entropy(expected.end_logits.masked_fill(pad, -torch.inf), padded["end_positions"])
+    if not pad.any():
+        near((start + end) / 2, expected.loss, "their own loss")
+    return (start + end) / 2
+
+
+def check(
+    theirs: Any, learner: Learner, kind: str, rows: Labelled, ours: Callable[[], Any]
+) -> None:
+    """Loss and all gradients of one step; `ours` runs after theirs, to change the masks."""
+    batch, padded = label(kind, rows)
+    expected = their_loss(kind, theirs(**padded), padded)
+    expected.backward()
+    ours()
+    loss = learner(batch)["task"]
+    assert loss.count == learner.counts(batch)["task"]
+    near(loss.total / loss.count, expected, "loss")
+    (loss.total / loss.count).backward()
+    gradients = {name: p.grad for name, p in learner.named_parameters()}
+    known = {name: p.grad for name, p in theirs.named_parameters()}
+    wanted = {row.ours: stack(row, known) for row in rows_of(known)} | head_of(known)
+    assert {n for n, g in gradients.items() if g is not None} == set(wanted)
+    for name, gradient in wanted.items():
+        near(gradients[name], gradient, name)
+        # One number added to the scores of all choices changes no probability.
+        assert gradient.abs().max() > 0 or (kind == "choice" and name.endswith("fier.bias")), name
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("lengths", [MIXED, EQUAL], ids=["mixed", "equal"])
+@pytest.mark.parametrize("kind", list(PAIRS))
+def test_heads(kind: str, lengths: list[int], training: bool) -> None:
+    theirs, learner = make_pair(kind)
+    theirs.train(training)
+    learner.train(training)
+    rows = make_batch(SMALL["vocab_size"], lengths)
+    batch, padded = label(kind, rows)
+    head = learner.objectives["task"]
+    assert isinstance(head, Head)
+    with torch.no_grad():
+        expected = theirs(**padded)
+        scores = head.scores(learner.encode(batch, [head]), batch)
+    near(scores, their_scores(kind, expected, batch, rows), "scores")
+    check(theirs, learner, kind, rows, lambda: None)
+
+
+@pytest.mark.parametrize("kind", ["classes", "tags", "span", "choice"])
+def test_dropout_stands_where_theirs_stands(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last mask is the head's: over texts or tokens for them, over the same or words for us."""
+    share = 0.25
+    theirs, learner = make_pair(kind, dropout=share)
+    rows = make_batch(SMALL["vocab_size"], MIXED)
+    batch, _ = label(kind, rows)
+    masks = SharedMasks(rows, heads=4, hidden=HIDDEN, layers=LAYERS, share=share)
+    count, longest = rows.sequences.count, rows.sequences.longest
+    shape = (count, longest, HIDDEN) if kind == "tags" else (count, HIDDEN)
+    kept = torch.rand(shape, generator=torch.Generator().manual_seed(8)) >= share
+    last = kept / (1 - share)
+    by_theirs = batch.owners.argsort() if kind == "choice" else torch.arange(count)
+    if kind == "choice":  # they have choices in order, we have windows
+        masks.hidden = [mask[by_theirs] for mask in masks.hidden]
+        masks.attention = [mask[by_theirs] for mask in masks.attention]
+    in_their_encoder = masks.for_theirs()
+    places = len(masks.hidden) + len(masks.attention)
+    calls = 0
+
+    def for_theirs(x: Tensor, p: float, training: bool = True, inplace: bool = False) -> Tensor:
+        nonlocal calls
+        calls += 1
+        if calls <= places:
+            return in_their_encoder(x, p, training, inplace)
+        assert p == share
+        return x * last[by_theirs]
+
+    def change() -> None:
+        assert calls == places + (kind != "span")
+        windows = by_theirs.argsort()
+        masks.hidden = [mask[windows] for mask in masks.hidden]
+        masks.attention = [mask[windows] for mask in masks.attention]
+        probabilities, in_our_encoder = masks.for_ours()
+        head = learner.objectives["task"]
+
+        def forward(module: Dropout, x: Tensor) -> Tensor:
+            if module is not getattr(head, "dropout", None):
+                return in_our_encoder(module, x)
+            assert module.share == share
+            return x * (rows.pack(last)[batch.words] if kind == "tags" else last)
+
+        monkeypatch.setattr(nn.functional, "dropout", probabilities)
+        monkeypatch.setattr(Dropout, "forward", forward)
+
+    monkeypatch.setattr(nn.functional, "dropout", for_theirs)
+    check(theirs, learner, kind, rows, change)
