@@ -13,10 +13,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bertwright.data.batch import token_batches
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.inference import next_sentence
 from bertwright.inference.model import Model, load
-from bertwright.inference.runner import token_batches, window_around, windows
+from bertwright.inference.runner import window_around, windows
 
 from .conftest import CONFIG, write_model
 

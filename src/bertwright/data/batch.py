@@ -7,7 +7,7 @@ Sequences are sorted by length, longest first, so that equal lengths lie side by
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -142,6 +142,20 @@ def collate(
         next_sentence_labels=None,
         positions=order.astype(np.int64),
     )
+
+
+def token_batches(lengths: Sequence[int], most_tokens: int) -> Iterator[list[int]]:
+    """Indices of sequences, longest first, in batches of at most so many tokens (or of one)."""
+    rows: list[int] = []
+    tokens = 0
+    for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
+        if rows and tokens + lengths[row] > most_tokens:
+            yield rows
+            rows, tokens = [], 0
+        rows.append(row)
+        tokens += lengths[row]
+    if rows:
+        yield rows
 
 
 def _ranges(starts: Int64s, lengths: Int64s) -> Int64s:

@@ -91,16 +91,7 @@ def bare_ids(runner: Runner, texts: Sequence[str]) -> list[list[int]]:
     for number, text in enumerate(texts):
         if not isinstance(text, str):
             raise DataError(f"text {number} is of type {type(text).__name__}; expected str")
-    tokenizer = runner.tokenizer
-    specials = tokenizer.tokens_of(sorted(tokenizer.special_ids))
-    flat, lengths = tokenizer.encode_sentence_ids(texts)
-    ends = np.cumsum(lengths)
-    ids = flat.tolist()
-    found = [ids[end - length : end] for end, length in zip(ends, lengths, strict=True)]
-    for number, text in enumerate(texts):
-        if any(special in text for special in specials):
-            found[number] = tokenizer.encode(text).ids[1:-1]
-    return found
+    return runner.tokenizer.encode_bare_ids(texts)
 
 
 def _pieces(runner: Runner, texts: Sequence[str]) -> tuple[list[list[int]], list[int]]:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from bertwright.config.bert import BertConfig
-from bertwright.data.batch import collate
+from bertwright.data.batch import collate, token_batches
 from bertwright.errors import DataError
 from bertwright.models.bert import Bert
 from bertwright.models.encoder import Encoded
@@ -98,20 +98,6 @@ class Runner:
 
     def _put(self, array: object) -> Tensor:
         return torch.as_tensor(array, device=self.device)
-
-
-def token_batches(lengths: Sequence[int], most_tokens: int) -> Iterator[list[int]]:
-    """Indices of sequences, longest first, in batches of at most so many tokens (or of one)."""
-    rows: list[int] = []
-    tokens = 0
-    for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
-        if rows and tokens + lengths[row] > most_tokens:
-            yield rows
-            rows, tokens = [], 0
-        rows.append(row)
-        tokens += lengths[row]
-    if rows:
-        yield rows
 
 
 def windows(length: int, room: int) -> list[tuple[int, int]]:

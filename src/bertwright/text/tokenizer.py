@@ -178,6 +178,17 @@ class Tokenizer:
         lengths[:] = [len(part) >> 2 for part in joined]
         return np.frombuffer(b"".join(joined), dtype=np.uint32), lengths
 
+    def encode_bare_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids that `encode` gives each text, without added tokens: many texts, quickly."""
+        flat, lengths = self.encode_sentence_ids(texts)
+        ids, ends = flat.tolist(), np.cumsum(lengths).tolist()
+        found = [ids[end - n : end] for end, n in zip(ends, lengths.tolist(), strict=True)]
+        specials = self.tokens_of(sorted(self.special_ids))
+        for number, text in enumerate(texts):
+            if any(special in text for special in specials):
+                found[number] = self.encode(text).ids[1:-1]
+        return found
+
     def decode(self, ids: Iterable[int], skip_special_tokens: bool = True) -> str:
         """The text that `ids` stand for, as near as the vocabulary keeps it."""
         return str(self._backend.decode(list(ids), skip_special_tokens=skip_special_tokens))

@@ -1,0 +1,151 @@
+"""Instances as batches of tensors, end to end, and which instances go together.
+
+The windows of a batch are sorted, longest first, so that equal lengths lie side by side
+(`nn/sequences.py`); `owners` and `words` say whose each is. Letters: see `objectives/labelled.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from bertwright.config.task import TaskConfig
+from bertwright.data.batch import collate
+from bertwright.data.batch import token_batches as batches_of_lengths
+from bertwright.nn.sequences import Sequences
+from bertwright.objectives.labelled import LabelledBatch
+from bertwright.tasks.instances import Instance
+
+Int64s = npt.NDArray[np.int64]
+
+
+def make_batch(
+    name: str,
+    task: TaskConfig,
+    instances: Sequence[Instance],
+    rows: Sequence[int],
+    device: torch.device | str = "cpu",
+    with_labels: bool = True,
+) -> LabelledBatch:
+    """The batch of the instances numbered `rows`.
+
+    Args:
+        name: the head it is for.
+        task: the head's task.
+        instances: all instances.
+        rows: numbers of some; they are the batch's `rows`, of a span task in the order of its
+            sequences.
+        device: where the tensors go.
+        with_labels: whether labels are wanted, and known.
+
+    Raises:
+        ValueError: no rows, or a label is wanted that is not known.
+    """
+    chosen = [instances[row] for row in rows]
+    if not chosen:
+        raise ValueError("a batch of no instances")
+    windows = [len(instance.ids) for instance in chosen]
+    batch = collate(
+        [ids for instance in chosen for ids in instance.ids],
+        [types for instance in chosen for types in instance.types],
+    )
+    order = batch.positions  # [B]: which window, counted through, each sequence is
+    owners = np.repeat(np.arange(len(chosen)), windows)
+    words: Int64s | None = None
+    counts: tuple[int, ...] = ()
+    if task.kind == "span":
+        chosen = [chosen[owner] for owner in owners[order]]
+        rows = [rows[owner] for owner in owners[order]]
+        owners = np.arange(len(order))  # each by itself, and already in order
+    elif task.kind == "multiple-choice":
+        counts = tuple(max(instance.owners) + 1 for instance in chosen)
+        before = np.cumsum(counts) - counts
+        own = _flat(instance.owners for instance in chosen)
+        owners = (own + np.repeat(before, windows))[order]
+    else:
+        owners = owners[order]
+    if task.kind == "tagging":
+        counts = tuple(len(instance.words) for instance in chosen)
+        words = _places(chosen, windows, counts, batch.lengths, order)
+    labels = _labels(task, chosen, rows) if with_labels else None
+
+    def put(array: npt.NDArray[Any]) -> Tensor:
+        return torch.from_numpy(array).to(device, non_blocking=True)
+
+    return LabelledBatch(
+        task=name,
+        input_ids=put(batch.input_ids),
+        token_type_ids=put(batch.token_type_ids),
+        sequences=Sequences(batch.lengths.tolist(), device),
+        rows=tuple(rows),
+        labels=None if labels is None else put(labels),
+        owners=put(owners),
+        words=None if words is None else put(words),
+        counts=counts,
+    )
+
+
+def token_batches(instances: Sequence[Instance], most_tokens: int) -> Iterator[list[int]]:
+    """Numbers of instances, longest first, in batches of at most so many tokens (or of one)."""
+    return batches_of_lengths([instance.num_tokens for instance in instances], most_tokens)
+
+
+def micro_batches(
+    instances: Sequence[Instance], rows: Sequence[int], most_tokens: int
+) -> list[list[int]]:
+    """The rows of a batch in parts of at most so many tokens (or of one), longest first."""
+    lengths = [instances[row].num_tokens for row in rows]
+    return [[rows[n] for n in part] for part in batches_of_lengths(lengths, most_tokens)]
+
+
+def _places(
+    chosen: Sequence[Instance],
+    windows: Sequence[int],
+    counts: Sequence[int],
+    lengths: Int64s,
+    order: Int64s,
+) -> Int64s:
+    """[W] Places in N of all words."""
+    starts = np.empty_like(lengths)
+    starts[order] = np.cumsum(lengths) - lengths  # of every window, counted through
+    first_window = np.repeat(np.cumsum(windows) - windows, counts)
+    pairs = _flat(pair for instance in chosen for pair in instance.words).reshape(-1, 2)
+    places: Int64s = starts[first_window + pairs[:, 0]] + pairs[:, 1]
+    return places
+
+
+def _labels(task: TaskConfig, chosen: Sequence[Instance], rows: Sequence[int]) -> npt.NDArray[Any]:
+    """The labels of a batch, shaped as its kind of task wants them."""
+    labels = [instance.label for instance in chosen]
+    for row, label in zip(rows, labels, strict=True):
+        if label is None:
+            raise ValueError(f"instance {row} has no label; ask for a batch without labels")
+    return _SHAPES[task.kind](task, labels)
+
+
+def _of_texts(task: TaskConfig, labels: list[Any]) -> npt.NDArray[Any]:
+    if not task.multi_label:
+        return np.array(labels, np.int64)
+    held = np.zeros((len(labels), len(task.labels)), np.float32)
+    held[np.repeat(np.arange(len(labels)), [len(n) for n in labels]), _flat(labels)] = 1
+    return held
+
+
+_SHAPES: dict[str, Callable[[TaskConfig, list[Any]], npt.NDArray[Any]]] = {
+    "classification": _of_texts,
+    "regression": lambda task, labels: np.array(labels, np.float32),
+    "tagging": lambda task, labels: _flat(labels),
+    "span": lambda task, labels: np.array(labels, np.int64).reshape(-1, 2),
+    "multiple-choice": lambda task, labels: np.array(labels, np.int64),
+}
+
+
+def _flat(numbers: Any) -> Int64s:
+    """Lists of numbers, end to end."""
+    return np.fromiter(chain.from_iterable(numbers), np.int64)

@@ -1,0 +1,92 @@
+"""Long texts as windows that share tokens with their neighbours.
+
+Devlin et al. 2019's `run_squad.py` slides a window over a passage and lets the last be what is
+left. Here n tokens in windows of at most R that share S are k = ceil((n - S) / (R - S)) windows,
+all of one length but for one token, so that none sees almost no context:
+
+    start_i = floor(i (n - S) / k),    stop_i = start_{i + 1} + S
+
+A token that is in several windows is judged in the one where it has most context: the larger
+min(tokens to its left, tokens to its right), as in `run_squad.py`.
+
+A pair whose texts do not fit beside each other keeps the shorter one whole in every window if it
+takes at most half of the room, and the first text if both do; the other is read in windows beside
+it. If both take more than half, both are cut into the same number of windows, each of half the
+room, and the i-th of the one stands beside the i-th of the other. Every token of both is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+Span = tuple[int, int]
+"""Start and stop."""
+
+
+def cut(length: int, room: int, stride: int) -> list[Span]:
+    """Windows over `length` tokens, in order.
+
+    Args:
+        length: n; of no tokens there is one empty window.
+        room: R, tokens of a window at most.
+        stride: S, tokens that neighbours share; never more than half of the room.
+
+    Raises:
+        ValueError: no room.
+    """
+    if room < 1:
+        raise ValueError(f"a window has room for {room} tokens; expected 1 or more")
+    shared = min(stride, room // 2)
+    count = 1 if length <= room else -(-(length - shared) // (room - shared))
+    if count == 1:
+        return [(0, length)]
+    starts = [(length - shared) * number // count for number in range(count + 1)]
+    return [(starts[n], starts[n + 1] + shared) for n in range(count)]
+
+
+def cut_pair(first: int, second: int, room: int, stride: int) -> list[tuple[Span, Span]]:
+    """Windows over a pair of texts: bounds in the first and in the second.
+
+    Args:
+        first: tokens of the first text.
+        second: tokens of the second.
+        room: tokens of both that a window has room for.
+        stride: see `cut`.
+
+    Raises:
+        ValueError: no room for two texts.
+    """
+    if room < 2:
+        raise ValueError(f"a window has room for {room} tokens of a pair; expected 2 or more")
+    if first + second <= room:
+        return [((0, first), (0, second))]
+    half = room // 2
+    if first <= half:
+        return [((0, first), span) for span in cut(second, room - first, stride)]
+    if second <= half:
+        return [(span, (0, second)) for span in cut(first, room - second, stride)]
+    rooms = half, room - half
+    count = max(len(cut(n, part, stride)) for n, part in zip((first, second), rooms, strict=True))
+    return list(zip(_full(first, count, rooms[0]), _full(second, count, rooms[1]), strict=True))
+
+
+def most_context(spans: Sequence[Span], place: int) -> int:
+    """Number of the window in which the token at `place` has most context; the first if several.
+
+    Raises:
+        ValueError: the token is in no window.
+    """
+    best, most = -1, -1
+    for number, (start, stop) in enumerate(spans):
+        context = min(place - start, stop - 1 - place)
+        if context > most:
+            best, most = number, context
+    if best < 0:
+        raise ValueError(f"token {place} is in none of {len(spans)} windows")
+    return best
+
+
+def _full(length: int, count: int, room: int) -> list[Span]:
+    """Two or more windows of exactly `room` tokens, spread evenly over `length` of as many."""
+    starts = [(length - room) * number // (count - 1) for number in range(count)]
+    return [(start, start + room) for start in starts]
