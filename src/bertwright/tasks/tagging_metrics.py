@@ -1,66 +1,23 @@
 """Precision, recall and F1 of entities, as the Perl script `conlleval` of CoNLL-2000 counts them.
 
 An entity is right if its type, its first and its last word are. Tags that break their scheme are
-read as the script reads them: "I-PER" after "O" or after another type begins an entity. So IOB1 and
-IOB2 are read by the same rules. The script's rules for "E" (ends an entity) are kept, with one
-repair: an "E-X" followed by "B-X" ends there. "S" (an entity of one word) is as in seqeval; the
-script does not know it. "M", "L", "U" and "W" of BMES and BILOU are other names for "I", "E", "S".
-Well-formed IOB2 and IOBES give what seqeval's strict mode gives.
+read as the script reads them (`tag_schemes.chunks`): "I-PER" after "O" or after another type begins
+an entity, so IOB1 and IOB2 go by the same rules. The script has rules for "E" (ends an entity); one
+is mended: an "E-X" before "B-X" ends there. It does not know "S" (an entity of one word), which is
+as in seqeval. Well-formed IOB2 and IOBES give what seqeval's strict mode gives.
 
 Letters: E sentences, W words of all of them, C types of entity or tags.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from bertwright.tasks.classification_metrics import class_counts, f1_of, macro_f1_of
 from bertwright.tasks.intervals import Floats, Statistic, of_sums, ratio
-
-Chunk = tuple[str, int, int]
-"""Type, first word, one after the last."""
-
-_OTHER_NAMES = {"M": "I", "L": "E", "U": "S", "W": "S"}
-
-
-def split_tag(tag: str) -> tuple[str, str]:
-    """ "B-PER" to ("B", "PER"), "O" to ("O", ""); BMES and BILOU to the letters of IOBES."""
-    mark, hyphen, kind = tag.partition("-")
-    return (_OTHER_NAMES.get(mark, mark), kind) if hyphen else (tag, "")
-
-
-def chunks(tags: Sequence[str]) -> Iterator[Chunk]:
-    """The entities that the tags of one sentence mark, in order."""
-    start: int | None = None
-    before, kind_before = "O", ""
-    for place, tag in enumerate([*tags, "O"]):
-        mark, kind = split_tag(tag)
-        if start is not None and _ends(before, kind_before, mark, kind):
-            yield kind_before, start, place
-            start = None
-        if _starts(before, kind_before, mark, kind):
-            start = place
-        before, kind_before = mark, kind
-
-
-def _ends(before: str, kind_before: str, mark: str, kind: str) -> bool:
-    """Whether an entity ends before the word with `mark`: `endOfChunk`."""
-    if before in ("E", "S"):
-        return True
-    if before in ("B", "I") and mark in ("B", "S", "O"):
-        return True
-    return before not in ("O", ".") and kind != kind_before
-
-
-def _starts(before: str, kind_before: str, mark: str, kind: str) -> bool:
-    """Whether an entity starts at the word with `mark`: `startOfChunk`."""
-    if mark in ("B", "S"):
-        return True
-    if mark in ("I", "E") and before in ("O", "E", "S"):
-        return True
-    return mark not in ("O", ".") and kind != kind_before
+from bertwright.tasks.tag_schemes import chunks
 
 
 class EntityCounts:
@@ -71,7 +28,7 @@ class EntityCounts:
 
     def __init__(self, gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> None:
         pairs = [(set(chunks(a)), set(chunks(b))) for a, b in zip(gold, predicted, strict=True)]
-        self.types = tuple(sorted({kind for pair in pairs for one in pair for kind, _, _ in one}))
+        self.types = tuple(sorted({kind for pair in pairs for one in pair for *_, kind in one}))
         """C types of entity, in gold or predicted, in the order of the alphabet."""
         numbers = {kind: number for number, kind in enumerate(self.types)}
         self.by_type: Floats = np.zeros((3, len(self.types)))
@@ -81,7 +38,7 @@ class EntityCounts:
             found = (true & chosen, chosen, true)
             rows.append([len(one) for one in found])
             for counts, one in zip(self.by_type, found, strict=True):
-                for kind, _, _ in one:
+                for *_, kind in one:
                     counts[numbers[kind]] += 1
         words = [
             [sum(a == b for a, b in zip(t, p, strict=True)), len(t)]

@@ -1,0 +1,191 @@
+"""From examples and predictions to all numbers of a task, with their intervals.
+
+`evaluate` judges any kind of task. Metrics lie between 0 and 1; correlations between -1 and 1;
+`mean_absolute_error` and `mean_squared_error` have no upper end and are better when small.
+
+| kind | metrics, the main one (it selects a model) first |
+|---|---|
+| classification | accuracy, f1 (two labels: of "1", or else of the second), macro_f1, micro_f1, \
+matthews |
+| classification, multi-label | micro_f1, macro_f1, exact_match |
+| regression | pearson, spearman, pearson_spearman (their mean), the two errors |
+| tagging | f1, precision, recall of entities, accuracy of words |
+| tagging without a scheme | accuracy, macro_f1 |
+| span | f1, exact_match; with unanswerable questions also has_answer_f1, has_answer_exact_match, \
+no_answer_exact_match, best_f1, best_exact_match |
+| multiple choice | accuracy |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bertwright.config.task import TaskConfig
+from bertwright.errors import ConfigError, DataError
+from bertwright.tasks import judgement as judge
+from bertwright.tasks.examples import ChoiceExample, Example, SpanExample, TaggingExample
+from bertwright.tasks.intervals import bootstrap, value
+from bertwright.tasks.predictions import Prediction
+
+BETTER_WHEN_SMALL = ("mean_absolute_error", "mean_squared_error")
+
+_JUDGES: dict[str, Callable[..., judge.Judgement]] = {
+    "classification": judge.judge_classes,
+    "multi-label": judge.judge_label_sets,
+    "regression": judge.judge_numbers,
+    "tagging": judge.judge_tags,
+    "span": judge.judge_answers,
+    "multiple-choice": judge.judge_choices,
+}
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """All that is known of a model's predictions."""
+
+    metrics: dict[str, float]
+    main: str
+    """The metric that selects a model: more is better."""
+    intervals: dict[str, tuple[float, float]]
+    """95 % intervals; none for metrics whose threshold was chosen on the same examples."""
+    per_class: list[dict[str, Any]]
+    """`label`, `precision`, `recall`, `f1`, `support`: by class, type of entity or tag."""
+    confusion: dict[str, Any] | None
+    """`labels`, and `counts[gold][predicted]`; of examples or, for tags, of words."""
+    calibration: dict[str, Any] | None
+    """`bins` of confidence that are not empty, and the expected calibration `error`."""
+    worst: list[dict[str, Any]]
+    """The errors of which the model was surest: `text`, `text2`, `gold`, `predicted`, `score` (the
+    confidence; regression: how far off), `line`."""
+    degenerate: bool
+    """The model gives every example the same answer."""
+    warnings: list[str]
+    """Among them the sentence that names that answer."""
+    tuned: dict[str, float]
+    """Null thresholds that are best on these examples."""
+    rules: str | None
+    """Whose rules judged answers: `squad1`, `squad2` or `cmrc` (Chinese)."""
+    examples: int
+
+    @property
+    def score(self) -> float:
+        """The main metric."""
+        return self.metrics[self.main]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON; the keys are those of `results.json`."""
+        return {
+            "main": self.main,
+            "metrics": self.metrics,
+            "intervals": {name: list(ends) for name, ends in self.intervals.items()},
+            "examples": self.examples,
+            "degenerate": self.degenerate,
+            "warnings": self.warnings,
+            "rules": self.rules,
+            "tuned": self.tuned,
+            "per_class": self.per_class,
+            "confusion": self.confusion,
+            "calibration": self.calibration,
+            "worst": self.worst,
+        }
+
+
+def evaluate(
+    task: TaskConfig,
+    examples: Sequence[Example],
+    predictions: Sequence[Prediction],
+    metrics: Sequence[str] | None = None,
+    intervals: bool = True,
+    worst: int = 20,
+) -> Evaluation:
+    """Judge the predictions, one an example, in the same order.
+
+    Args:
+        metrics: names of the metrics wanted, the main one first; unset: all, the main one as in the
+            table above. GLUE: `("matthews",)` for CoLA, `("f1", "accuracy")` for MRPC and QQP.
+        intervals: whether to bootstrap 95 % intervals (1,000 resamples; about a second for 10,000
+            examples of the slowest metric, Spearman's).
+        worst: how many errors to show.
+
+    Raises:
+        ConfigError: a metric the task does not have, or a main one that is better when small.
+        DataError: no examples, another number of predictions, an example without a label or with a
+            label that the task does not have.
+    """
+    _check(examples, predictions)
+    judgement = _JUDGES["multi-label" if task.multi_label else task.kind](
+        task, examples, predictions
+    )
+    found = value(judgement.statistic, len(examples)) | judgement.best
+    wanted = _wanted(metrics, found, judgement.main)
+    ends = bootstrap(judgement.statistic, len(examples)) if intervals else {}
+    surest = sorted(judgement.wrong.items(), key=lambda item: (-item[1], item[0]))[:worst]
+    warnings = [f"degenerate: the model {judgement.degenerate}"] if judgement.degenerate else []
+    return Evaluation(
+        metrics={name: found[name] for name in wanted},
+        main=wanted[0],
+        intervals={name: ends[name] for name in wanted if name in ends},
+        per_class=judgement.per_class,
+        confusion=judgement.confusion,
+        calibration=judgement.calibration,
+        worst=[_error(examples[row], judgement.show(row), score) for row, score in surest],
+        degenerate=bool(judgement.degenerate),
+        warnings=warnings,
+        tuned=judgement.tuned,
+        rules=judgement.rules,
+        examples=len(examples),
+    )
+
+
+def _wanted(metrics: Sequence[str] | None, found: dict[str, float], main: str) -> list[str]:
+    """The metrics asked for, the main one first."""
+    if metrics is None:
+        return [main, *(name for name in found if name != main)]
+    for name in metrics:
+        if name not in found:
+            raise ConfigError(f"metric {name!r} is not one of this task: {', '.join(found)}")
+    wanted = list(dict.fromkeys(metrics)) or [main]
+    if wanted[0] in BETTER_WHEN_SMALL:
+        raise ConfigError(
+            f"{wanted[0]} is better when small and cannot select a model; name another first"
+        )
+    return wanted
+
+
+def _check(examples: Sequence[Example], predictions: Sequence[Prediction]) -> None:
+    if not examples:
+        raise DataError("there are no examples to evaluate on; expected 1 or more")
+    if len(examples) != len(predictions):
+        raise DataError(
+            f"{len(predictions)} predictions for {len(examples)} examples; expected one each"
+        )
+    for number, example in enumerate(examples, 1):
+        if _gold(example) is None:
+            where = f"line {example.line}" if example.line else f"example {number}"
+            raise DataError(f"{where}: no label; evaluation needs one for every example")
+
+
+def _gold(example: Example) -> object:
+    if isinstance(example, TaggingExample):
+        return example.tags
+    if isinstance(example, SpanExample):
+        return example.answers
+    return example.label
+
+
+def _error(example: Example, shown: tuple[str, str], score: float) -> dict[str, Any]:
+    """One of the worst, for JSON."""
+    text2: str | None = None
+    if isinstance(example, TaggingExample):
+        text = example.text if example.text is not None else " ".join(example.words)
+    elif isinstance(example, SpanExample):
+        text, text2 = example.question, example.context
+    elif isinstance(example, ChoiceExample):
+        text, text2 = example.text, example.text2 or None
+    else:
+        text, text2 = example.text, example.text2
+    gold, predicted = shown
+    found = {"text": text, "text2": text2, "gold": gold, "predicted": predicted}
+    return found | {"score": score, "line": example.line}
