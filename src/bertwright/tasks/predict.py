@@ -1,0 +1,227 @@
+"""What a learner says of examples, of any kind of task, in their order.
+
+Instances go longest first, in batches of so many tokens, and each prediction to its example's
+place; a batch is end to end, so neighbours do not change each other. A class has the softmax of
+the scores for its probability, with multi-label the sigmoid of its own; a choice the softmax over
+the choices of its example. A word has the likeliest tag, or that of the likeliest path where the
+head has a CRF. The tokens of an answer are scored in every window, and the windows of an example
+decoded together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from bertwright.config.task import TaskConfig
+from bertwright.errors import ConfigError
+from bertwright.objectives.labelled import Head, LabelledBatch
+from bertwright.objectives.objective import Examples, Learner
+from bertwright.objectives.tagger import Tagger
+from bertwright.progress import OnProgress, silent
+from bertwright.tasks.batches import make_batch, token_batches
+from bertwright.tasks.examples import Example, SpanExample, TaggingExample
+from bertwright.tasks.instances import Instance
+from bertwright.tasks.predictions import (
+    ChoicePrediction,
+    NumberPrediction,
+    Prediction,
+    TextPrediction,
+)
+from bertwright.tasks.span_decoding import decode_span
+from bertwright.tasks.tagging_decoding import decode_tagging
+from bertwright.tasks.task_data import TaskData
+from bertwright.text.tokenizer import Tokenizer
+
+Floats = npt.NDArray[np.float32]
+Predicted = Iterator[tuple[int, Prediction]]
+"""Numbers of examples, and what is said of them."""
+
+_LIKELY = 0.5
+
+
+def predict(
+    learner: Learner,
+    data: TaskData,
+    device: torch.device | str = "cpu",
+    precision: str = "fp32",
+    batch_tokens: int = 4096,
+    on_progress: OnProgress = silent,
+) -> list[Prediction]:
+    """One prediction an example, in the order of `data.examples`.
+
+    Args:
+        learner: it is put into eval mode for the time.
+        data: the examples; labels are not looked at.
+        device: where the learner is.
+        precision: `fp32`, or `bf16` for the matrix products.
+        batch_tokens: tokens of a batch, about: at least one example goes.
+        on_progress: called with the tokens done.
+
+    Raises:
+        ConfigError: the learner has no such head.
+    """
+    if data.name not in learner.objectives:
+        raise ConfigError(
+            f"the model has no head {data.name!r}; it has: "
+            f"{', '.join(learner.objectives) or 'the encoder alone'}"
+        )
+    was_training = learner.training
+    learner.eval()
+    found: dict[int, Prediction] = {}
+    try:
+        with torch.inference_mode():
+            device = torch.device(device)
+            scored = _scored(learner, data, device, precision, batch_tokens, on_progress)
+            found.update(_READERS[data.task.kind](data, scored))
+    finally:
+        learner.train(was_training)
+    return [found[number] for number in range(len(data.examples))]
+
+
+def predict_stream(
+    learner: Learner,
+    name: str,
+    task: TaskConfig,
+    tokenizer: Tokenizer,
+    examples: Iterable[Example],
+    device: torch.device | str = "cpu",
+    precision: str = "fp32",
+    batch_tokens: int = 4096,
+    at_once: int = 2048,
+) -> Iterator[tuple[Example, Prediction]]:
+    """Examples with their predictions, in order, of any number: no more than a part is in memory.
+
+    Args:
+        examples: read as they are needed.
+        at_once: examples of a part. Where sentences are read in the context of their document, a
+            part ends with a document, so that parts change nothing.
+
+    The other arguments are those of `predict`.
+    """
+    whole_documents = task.kind == "tagging" and task.context == "document"
+    for part in _parts(examples, at_once, whole_documents):
+        data = TaskData(name, task, tokenizer, part)
+        found = predict(learner, data, device, precision, batch_tokens)
+        yield from zip(part, found, strict=True)
+
+
+Scored = Iterator[tuple[LabelledBatch, Head, Tensor]]
+
+
+def _scored(
+    learner: Learner,
+    data: TaskData,
+    device: torch.device,
+    precision: str,
+    batch_tokens: int,
+    on_progress: OnProgress,
+) -> Scored:
+    """Batches with their scores."""
+    head = cast(Head, learner.objectives[data.name])
+    done = 0
+    for rows in token_batches(data.instances, batch_tokens):
+        batch = make_batch(data.name, data.task, data.instances, rows, device, with_labels=False)
+        with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
+            encoded = learner.encode(cast(Examples, batch), [head])
+            scores = head.scores(encoded, batch)
+        yield batch, head, scores.float()
+        done += batch.sequences.total
+        on_progress(done, data.num_tokens)
+
+
+def _texts(data: TaskData, scored: Scored) -> Predicted:
+    """Classes."""
+    labels, several = data.task.labels, data.task.multi_label
+    for batch, _, scores in scored:
+        chances = torch.sigmoid(scores) if several else torch.softmax(scores, 1)
+        best = chances.argmax(1).tolist()
+        for row, likeliest, chance in zip(batch.rows, best, chances.tolist(), strict=True):
+            label: str | tuple[str, ...] = labels[likeliest]
+            if several:
+                label = tuple(n for n, c in zip(labels, chance, strict=True) if c >= _LIKELY)
+            yield row, TextPrediction(label, dict(zip(labels, chance, strict=True)))
+
+
+def _numbers(data: TaskData, scored: Scored) -> Predicted:
+    """Numbers."""
+    for batch, _, scores in scored:
+        for row, value in zip(batch.rows, scores.tolist(), strict=True):
+            yield row, NumberPrediction(value)
+
+
+def _tags(data: TaskData, scored: Scored) -> Predicted:
+    """Tags and entities."""
+    for batch, head, scores in scored:
+        assert isinstance(head, Tagger)
+        chances, tags = head.probabilities(scores, batch), head.decode(scores, batch)
+        chance, tag = _array(chances), tags.cpu().numpy()
+        ends = list(accumulate(batch.counts))
+        for row, count, end in zip(batch.rows, batch.counts, ends, strict=True):
+            example = cast(TaggingExample, data.examples[row])
+            own = slice(end - count, end)
+            yield row, decode_tagging(data.task, example, chance[own], tag[own])
+
+
+def _spans(data: TaskData, scored: Scored) -> Predicted:
+    """Answers."""
+    windows: dict[int, list[tuple[int, Floats]]] = {}
+    for batch, _, scores in scored:
+        values, bounds = _array(scores), batch.sequences.offsets
+        for place, row in enumerate(batch.rows):
+            own = values[bounds[place] : bounds[place + 1]]
+            windows.setdefault(data.instances[row].example, []).append((row, own))
+    for number, example in enumerate(data.examples):
+        own_windows: list[tuple[Instance, Floats]] = [
+            (data.instances[row], values) for row, values in sorted(windows[number], key=_first)
+        ]
+        yield number, decode_span(data.task, cast(SpanExample, example), own_windows)
+
+
+def _choices(data: TaskData, scored: Scored) -> Predicted:
+    """Choices."""
+    for batch, _, scores in scored:
+        parts = torch.split(scores.cpu(), list(batch.counts))
+        for row, own in zip(batch.rows, parts, strict=True):
+            chances = torch.softmax(own, 0)
+            yield row, ChoicePrediction(int(chances.argmax()), tuple(chances.tolist()))
+
+
+_READERS: dict[str, Callable[[TaskData, Scored], Predicted]] = {
+    "classification": _texts,
+    "regression": _numbers,
+    "tagging": _tags,
+    "span": _spans,
+    "multiple-choice": _choices,
+}
+
+
+def _parts(
+    examples: Iterable[Example], at_once: int, whole_documents: bool
+) -> Iterator[Sequence[Example]]:
+    """Examples in parts; if asked, no document is in two."""
+    part: list[Example] = []
+    for example in examples:
+        if len(part) >= at_once:
+            same = cast(TaggingExample, part[-1]), cast(TaggingExample, example)
+            if not whole_documents or same[0].document != same[1].document:
+                yield part
+                part = []
+        part.append(example)
+    if part:
+        yield part
+
+
+def _array(scores: Tensor) -> Floats:
+    """On the CPU."""
+    return cast(Floats, scores.cpu().numpy())
+
+
+def _first(pair: tuple[int, Any]) -> int:
+    return pair[0]

@@ -1,0 +1,83 @@
+"""Examples of one task ready for a model: what training, evaluation and prediction read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import copy
+from functools import cached_property
+
+from bertwright.config.task import TaskConfig
+from bertwright.progress import OnProgress, silent
+from bertwright.tasks.choice_instances import make_choice_instances
+from bertwright.tasks.examples import Example
+from bertwright.tasks.instances import Instance, Lengths
+from bertwright.tasks.span_instances import make_span_instances
+from bertwright.tasks.tagging_instances import make_tagging_instances
+from bertwright.tasks.text_instances import make_text_instances
+from bertwright.text.tokenizer import Tokenizer
+
+MakeInstances = Callable[
+    [TaskConfig, Tokenizer, Sequence[Example], OnProgress], tuple[list[Instance], Lengths]
+]
+
+_MAKERS: dict[str, MakeInstances] = {
+    "classification": make_text_instances,
+    "regression": make_text_instances,
+    "tagging": make_tagging_instances,
+    "span": make_span_instances,
+    "multiple-choice": make_choice_instances,
+}
+
+
+def make_instances(
+    task: TaskConfig,
+    tokenizer: Tokenizer,
+    examples: Sequence[Example],
+    on_progress: OnProgress = silent,
+) -> tuple[list[Instance], Lengths]:
+    """The instances of examples, in their order, and what became of long ones.
+
+    Args:
+        task: what is asked; its kind tells which class `examples` are of.
+        tokenizer: the model's.
+        examples: all of one data set: sentences to be tagged are each other's context.
+        on_progress: called with the examples done.
+
+    Raises:
+        DataError: an example that the task cannot use, with its line.
+    """
+    return _MAKERS[task.kind](task, tokenizer, examples, on_progress)
+
+
+class TaskData:
+    """Examples of one task with their instances; not to be changed."""
+
+    def __init__(
+        self,
+        name: str,
+        task: TaskConfig,
+        tokenizer: Tokenizer,
+        examples: Sequence[Example],
+        on_progress: OnProgress = silent,
+    ) -> None:
+        """Make the instances; see `make_instances`.
+
+        Args:
+            name: the head it is for, by the name it has in the learner.
+        """
+        self.name = name
+        self.task = task
+        self.examples = examples
+        self.instances, self.lengths = make_instances(task, tokenizer, examples, on_progress)
+
+    @cached_property
+    def num_tokens(self) -> int:
+        """Tokens of all windows: what one pass over the data costs."""
+        return sum(instance.num_tokens for instance in self.instances)
+
+    def with_instances(self, instances: Sequence[Instance]) -> TaskData:
+        """The same examples with other ids, as those of vectors that were computed before."""
+        other = copy(self)
+        other.instances = list(instances)
+        other.__dict__.pop("num_tokens", None)
+        return other
