@@ -3,6 +3,7 @@
 ```
 runs/NAME/checkpoints/
   step-00012000/   config.json  model.safetensors  tokenizer files  README.md  (+ the trainer's)
+                   task.json  heads.safetensors, if it was fine-tuned
                    MANIFEST.json, written last: size and SHA-256 of every file
   latest           a text file: the name of the newest folder
 ```
@@ -25,8 +26,16 @@ import torch
 from torch import Tensor, nn
 
 from bertwright.atomic import MANIFEST, sha256_file, verify_manifest
-from bertwright.checkpoint import huggingface, names
+from bertwright.checkpoint import (
+    head_files,
+    heads,
+    huggingface,
+    huggingface_heads,
+    names,
+    task_file,
+)
 from bertwright.config.bert import BertConfig
+from bertwright.config.task import TaskConfig
 from bertwright.errors import BertwrightError, ConfigError, DataError, IntegrityError
 from bertwright.models.bert import Bert
 from bertwright.objectives.masked_lm import MaskedLM
@@ -50,6 +59,8 @@ class Loaded(NamedTuple):
     config: BertConfig
     report: names.Report
     folder: Path
+    tasks: dict[str, TaskConfig]
+    """What its task heads are for, by their names in the learner."""
 
 
 def save(
@@ -59,6 +70,7 @@ def save(
     card: str,
     extra_files: Mapping[str, bytes | str] | None = None,
     state: Mapping[str, Tensor] | None = None,
+    tasks: Mapping[str, TaskConfig] | None = None,
 ) -> None:
     """Write a learner into an existing folder; the caller makes it atomic and adds the manifest.
 
@@ -69,15 +81,33 @@ def save(
         card: text of `README.md`.
         extra_files: more files, by name.
         state: the learner's parameters gathered elsewhere (sharded training); unset: its own.
+        tasks: what each task head of the learner is for, by its name.
+
+    Raises:
+        ConfigError: `tasks` are not those of the learner's heads.
+        IntegrityError: a parameter has no place in the files, or is not there.
     """
     config = _config_of(learner)
-    parameters = learner.state_dict() if state is None else state
-    tensors = names.to_hugging_face(parameters, config.num_hidden_layers)
+    parameters = dict(learner.state_dict() if state is None else state)
+    lost = [name for name in learner.state_dict() if name not in parameters]
+    if lost:
+        raise IntegrityError(f"what is to be saved lacks {names.quote(lost)}")
+    tasks = dict(tasks or {})
+    objectives = frozenset(name for name in learner.objectives if name in _OBJECTIVES)
+    made = {name: head for name, head in learner.objectives.items() if name not in objectives}
+    heads.check_heads(made, config, tasks)
+    placed = head_files.place(parameters, tasks, bool(objectives))
+    tensors = names.to_hugging_face(placed.in_model, config.num_hidden_layers, placed.rows)
     if tokenizer_folder is not None:
         _copy_tokenizer(tokenizer_folder, folder)
-    objectives = frozenset(learner.objectives)
-    huggingface.write_config(folder, config, objectives, _pad_id(folder))
+    known = [task for name, task in tasks.items() if name in placed.rows]
+    more = huggingface_heads.config_keys(known[0]) if known else None
+    huggingface.write_config(folder, config, objectives, _pad_id(folder), more)
     huggingface.write_weights(folder, tensors)
+    if tasks:
+        task_file.write_tasks(folder, tasks)
+    if placed.beside:
+        huggingface.write_weights(folder, placed.beside, head_files.HEADS)
     (folder / CARD).write_text(card, encoding="utf-8")
     for name, content in (extra_files or {}).items():
         data = content.encode() if isinstance(content, str) else content
@@ -89,17 +119,25 @@ def load(
     objectives: Collection[str] | None = None,
     generator: torch.Generator | None = None,
     config: BertConfig | None = None,
+    tasks: Mapping[str, TaskConfig] | None = None,
 ) -> Loaded:
     """Load a learner on the CPU in float32.
 
+    Without `objectives` and `tasks`, every head of the folder is loaded; with one of them, only
+    the heads they name.
+
     Args:
         path: a checkpoint, a run or a Hugging Face folder, as `find_checkpoint` takes it.
-        objectives: names of the heads to load (`masked_lm`, `next_sentence`); unset: all there.
+        objectives: names of the pre-training heads to load (`masked_lm`, `next_sentence`).
         generator: starts heads that are asked for but not in the folder; unset: they are an error.
             A pooler that is not there (a masked LM of transformers has none) always starts anew.
         config: used in place of the folder's (another dropout); the shapes must be the same.
+        tasks: the task heads to load. The weights of one are the folder's if it has a head of the
+            same name for the same kind, labels and `HeadConfig` (but for dropout); what else a
+            `TaskConfig` says may differ.
 
     Raises:
+        ConfigError: a task that no BERT of this shape can have.
         DataError: no BERT, or a head that is asked for is not there.
         IntegrityError: files are cut, changed or do not belong together.
     """
@@ -108,22 +146,49 @@ def load(
     if config is None:
         config = huggingface.read_config(folder)
     headers = huggingface.read_headers(folder)
-    found = names.match(headers, config.num_hidden_layers, str(folder))
-    wanted = _wanted(objectives, found.report, folder, generator)
+    there = head_files.find_heads(folder, config, headers)
+    found = names.match(headers, config.num_hidden_layers, str(folder), there.in_model)
+    wanted = _wanted(objectives, tasks, found.report)
+    tasks = dict(tasks) if tasks is not None else there.tasks if objectives is None else {}
+    new = [
+        name
+        for name, task in tasks.items()
+        if name not in there.tasks or not heads.same_head(there.tasks[name], task)
+    ]
+    absent = [name for name in wanted if name in _OBJECTIVES and name not in found.report.parts]
+    report = head_files.report(found.report, there, tasks, absent + new)
+    if (absent or new) and generator is None:
+        raise DataError(
+            f"{folder} has no {' and no '.join(absent + new)} head (it has: "
+            f"{', '.join(report.parts)}); use a checkpoint that was trained with it"
+        )
     with torch.device("meta"):
-        learner = make_learner(config, wanted)
+        learner = make_learner(config, wanted, tasks)
     expected = {name: tuple(value.shape) for name, value in learner.state_dict().items()}
-    rows = [row for row in found.rows if row.ours in expected]
-    _check_shapes(rows, expected, headers, folder)
+    fresh = tuple(f"objectives.{name}." for name in new)
+    rows = [
+        row
+        for row in found.rows + there.beside
+        if row.ours in expected and not row.ours.startswith(fresh)
+    ]
+    headers |= there.headers
+    head_files.check_shapes(rows, expected, headers, folder)
     _check_repeats(found.repeats, headers)
     chance = generator or torch.Generator().manual_seed(0)
     state: dict[str, Tensor] = {}
     for row in rows:
         state[row.ours] = names.stack(row, huggingface.read_tensors(headers, list(row.theirs)))
-    for name in [name for name in expected if name not in state]:
+    for name in [name for name in expected if name not in state and not name.startswith(fresh)]:
         state[name] = _fresh(name, expected[name], config.initializer_range, chance)
+    for name, task in tasks.items():
+        # Whole modules, not only parameters: what a module keeps for itself must not stay on meta.
+        start = chance if name in new else torch.Generator().manual_seed(0)
+        head = heads.start_head(config, task, start)
+        learner.objectives[name] = head
+        if name in new:
+            state |= {f"objectives.{name}.{k}": v for k, v in head.state_dict().items()}
     learner.load_state_dict(state, assign=True)
-    return Loaded(learner, config, found.report, folder)
+    return Loaded(learner, config, report, folder, tasks)
 
 
 def load_learner(
@@ -131,24 +196,33 @@ def load_learner(
     objectives: Collection[str] | None = None,
     generator: torch.Generator | None = None,
     config: BertConfig | None = None,
+    tasks: Mapping[str, TaskConfig] | None = None,
 ) -> Learner:
     """The learner of `load`."""
-    return load(path, objectives, generator, config).learner
+    return load(path, objectives, generator, config, tasks).learner
 
 
-def make_learner(config: BertConfig, objectives: Collection[str]) -> Learner:
-    """A BERT with objectives by name, as `torch.nn` starts them.
+def make_learner(
+    config: BertConfig,
+    objectives: Collection[str],
+    tasks: Mapping[str, TaskConfig] | None = None,
+) -> Learner:
+    """A BERT with pre-training heads and task heads by name, as `torch.nn` starts them.
 
     Raises:
-        ConfigError: no such objective.
+        ConfigError: no such objective, or a task that no BERT of this shape can have.
     """
     for name in objectives:
         if name not in _OBJECTIVES:
             raise ConfigError(f"no objective {name!r}; there are {', '.join(_OBJECTIVES)}")
+    tasks = tasks or {}
+    task_file.check_names(tasks)
+    for task in tasks.values():
+        task_file.check_task(task, config.max_position_embeddings)
     bert = Bert(config)
-    return Learner(
-        bert, {n: make(config, bert) for n, make in _OBJECTIVES.items() if n in objectives}
-    )
+    made = {name: make(config, bert) for name, make in _OBJECTIVES.items() if name in objectives}
+    made |= {name: heads.make_head(config, task) for name, task in tasks.items()}
+    return Learner(bert, made)
 
 
 def find_checkpoint(path: str | Path) -> Path:
@@ -241,38 +315,13 @@ def _pad_id(folder: Path) -> int:
 
 def _wanted(
     objectives: Collection[str] | None,
+    tasks: Mapping[str, TaskConfig] | None,
     report: names.Report,
-    folder: Path,
-    generator: torch.Generator | None,
 ) -> list[str]:
-    """Objectives to make, judged against what the folder holds."""
-    there = [name for name in _OBJECTIVES if name in report.parts]
-    if objectives is None:
-        return there
-    absent = [name for name in objectives if name in _OBJECTIVES and name not in there]
-    if absent and generator is None:
-        raise DataError(
-            f"{folder} has no {' and no '.join(absent)} head (it has: {', '.join(report.parts)}); "
-            "use a checkpoint that was pre-trained with it"
-        )
-    return list(objectives)
-
-
-def _check_shapes(
-    rows: list[names.Row],
-    expected: Mapping[str, tuple[int, ...]],
-    headers: Mapping[str, huggingface.Header],
-    folder: Path,
-) -> None:
-    for row in rows:
-        first, *rest = expected[row.ours]
-        shape = (first // len(row.theirs), *rest)
-        for name in row.theirs:
-            if headers[name].shape != shape:
-                raise IntegrityError(
-                    f"'{name}' in {folder} has the shape {list(headers[name].shape)}; "
-                    f"its {huggingface.CONFIG} asks for {list(shape)}"
-                )
+    """Pre-training heads to make."""
+    if objectives is not None:
+        return list(objectives)
+    return [name for name in _OBJECTIVES if name in report.parts] if tasks is None else []
 
 
 def _check_repeats(
@@ -301,7 +350,8 @@ def _verify_what_is_read(folder: Path) -> None:
         return
     try:
         files = dict(json.loads(manifest.read_text(encoding="utf-8"))["files"])
-        read = {huggingface.CONFIG, huggingface.WEIGHTS} & files.keys()
+        asked = {huggingface.CONFIG, huggingface.WEIGHTS, task_file.TASKS, head_files.HEADS}
+        read = asked & files.keys()
         for name in sorted(read):
             if sha256_file(folder / name) != files[name]["sha256"]:
                 raise IntegrityError(f"{folder / name} was changed after it was written")

@@ -86,9 +86,13 @@ class Header(NamedTuple):
 
 
 def write_config(
-    folder: Path, config: BertConfig, objectives: frozenset[str], pad_id: int = 0
+    folder: Path,
+    config: BertConfig,
+    objectives: frozenset[str],
+    pad_id: int = 0,
+    more: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write `config.json` as transformers reads it."""
+    """Write `config.json` as transformers reads it; `more` has the keys of a task head."""
     content = {
         "architectures": [_ARCHITECTURES[objectives]],
         "model_type": "bert",
@@ -98,6 +102,7 @@ def write_config(
         "tie_word_embeddings": True,
         "pad_token_id": pad_id,
         "bertwright_version": __version__,
+        **(more or {}),
     }
     (folder / CONFIG).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
@@ -109,12 +114,12 @@ def read_config(folder: Path) -> BertConfig:
         DataError: no such file, not JSON, not a BERT as ours, or a size out of bounds.
     """
     path = folder / CONFIG
-    content = _read_json(path)
+    content = read_json(path)
     for key, allowed in _HELD.items():
         value = content.get(key, allowed[0])
         if not any(value == a and type(value) is type(a) for a in allowed):
             raise DataError(
-                f"'{key}' in {path} is {_short(value)}; this BERT is only {allowed[0]!r}"
+                f"'{key}' in {path} is {short(value)}; this BERT is only {allowed[0]!r}"
             )
     missing = [key for key in _REQUIRED if key not in content]
     if missing:
@@ -123,11 +128,11 @@ def read_config(folder: Path) -> BertConfig:
     for key in _REALS:
         value = given.get(key, 0.0)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise DataError(f"'{key}' in {path} is {_short(value)}; expected a number")
+            raise DataError(f"'{key}' in {path} is {short(value)}; expected a number")
     activation = given.get("hidden_act", "gelu")
     if not isinstance(activation, str) or activation not in _ACTIVATIONS:
         raise DataError(
-            f"'hidden_act' in {path} is {_short(activation)}; expected one of "
+            f"'hidden_act' in {path} is {short(activation)}; expected one of "
             f"{', '.join(_ACTIVATIONS)}"
         )
     given["hidden_act"] = _ACTIVATIONS[activation]
@@ -138,9 +143,9 @@ def read_config(folder: Path) -> BertConfig:
         raise DataError(f"{path}: {error}") from error
 
 
-def write_weights(folder: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write `model.safetensors`."""
-    save_file(dict(tensors), folder / WEIGHTS, metadata={"format": "pt"})
+def write_weights(folder: Path, tensors: Mapping[str, Tensor], name: str = WEIGHTS) -> None:
+    """Write `model.safetensors`, or another file of tensors."""
+    save_file(dict(tensors), folder / name, metadata={"format": "pt"})
 
 
 def read_headers(folder: Path) -> dict[str, Header]:
@@ -151,7 +156,7 @@ def read_headers(folder: Path) -> dict[str, Header]:
         IntegrityError: a file is cut or damaged, or the index does not fit the shards.
     """
     if (folder / WEIGHTS).is_file():
-        return _headers_of(folder / WEIGHTS)
+        return headers_of(folder / WEIGHTS)
     if (folder / INDEX).is_file():
         return _headers_of_shards(folder)
     if list(folder.glob("pytorch_model*.bin")):
@@ -184,7 +189,13 @@ def read_tensors(headers: Mapping[str, Header], names: list[str]) -> dict[str, T
     return tensors
 
 
-def _headers_of(path: Path) -> dict[str, Header]:
+def headers_of(path: Path) -> dict[str, Header]:
+    """Name -> where it is and its shape, of one file.
+
+    Raises:
+        IntegrityError: it is cut or damaged.
+        DataError: quantized weights.
+    """
     headers = {}
     with _open(path) as file:
         for name in file.keys():  # noqa: SIM118 - no mapping
@@ -200,16 +211,16 @@ def _headers_of(path: Path) -> dict[str, Header]:
 
 def _headers_of_shards(folder: Path) -> dict[str, Header]:
     index = folder / INDEX
-    places = _read_json(index).get("weight_map")
+    places = read_json(index).get("weight_map")
     if not isinstance(places, dict) or not places:
         raise IntegrityError(f"{index} has no 'weight_map': it is damaged")
     headers: dict[str, Header] = {}
-    for name in sorted({_short(value, str) for value in places.values()}):
+    for name in sorted({short(value, str) for value in places.values()}):
         if Path(name).name != name or not name.endswith(".safetensors"):
             raise IntegrityError(f"{index} names {name!r}; a shard is a file beside it")
         if not (folder / name).is_file():
             raise IntegrityError(f"{folder / name} is missing; {INDEX} lists it")
-        headers |= _headers_of(folder / name)
+        headers |= headers_of(folder / name)
     wrong = [n for n, place in places.items() if n not in headers or headers[n].file.name != place]
     if wrong or len(places) != len(headers):
         raise IntegrityError(
@@ -226,7 +237,12 @@ def _open(path: Path) -> Any:
         raise IntegrityError(f"{path} is cut or damaged ({error})") from error
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
+    """An object with keys, of a file from anywhere.
+
+    Raises:
+        DataError: no such file, too large, not JSON, or no object.
+    """
     if not path.is_file():
         raise DataError(f"{path.parent} has no {path.name}: it is no folder of a model")
     if path.stat().st_size > _LARGEST_JSON:
@@ -240,7 +256,7 @@ def _read_json(path: Path) -> dict[str, Any]:
     return content
 
 
-def _short(value: Any, kind: type = object) -> str:
+def short(value: Any, kind: type = object) -> str:
     """A value of unknown origin, short enough for a message; text as it is where asked for."""
     if kind is str and isinstance(value, str):
         return value

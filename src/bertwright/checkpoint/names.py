@@ -7,6 +7,8 @@
 | pooler | `encoder.pooler.dense.*` | `bert.pooler.dense.*` |
 | masked_lm | `objectives.masked_lm.*` | `cls.predictions.*` |
 | next_sentence | `objectives.next_sentence.classifier.*` | `cls.seq_relationship.*` |
+| a task by name | `objectives.NAME.classifier.*` | `classifier.*` |
+| a span task | `objectives.NAME.qa_outputs.*` | `qa_outputs.*` |
 
 Query, key and value are three tensors there and one here, `[3 H, H]`, stacked in this order. A part
 is in a file whole or not at all. Also read: files without `bert.` (a bare encoder), `gamma` and
@@ -50,18 +52,22 @@ class Report:
     """What became of each tensor of a foreign file, by its foreign name."""
 
     parts: tuple[str, ...]
-    """Parts that the file holds, of `PARTS`."""
+    """Parts that the folder holds, of `PARTS`, then the names of its task heads."""
     matched: tuple[str, ...]
     """Tensors that were read."""
     missing: tuple[str, ...]
     """Tensors of parts that the file does not hold."""
     unused: tuple[str, ...]
     """Tensors of other heads, left alone."""
+    started: tuple[str, ...] = ()
+    """Parts that were asked for, or that a BERT has, and that started anew."""
 
     def __str__(self) -> str:
         lines = [f"{len(self.matched)} tensors read: {', '.join(self.parts)}"]
         if self.missing:
             lines.append(f"not in the file: {', '.join(self.missing)}")
+        if self.started:
+            lines.append(f"started anew: {', '.join(self.started)}")
         if self.unused:
             lines.append(f"in the file, not used: {', '.join(self.unused)}")
         return "; ".join(lines)
@@ -84,58 +90,73 @@ def table(layers: int) -> dict[str, list[Row]]:
         Row("encoder.embeddings.token.weight", ("bert.embeddings.word_embeddings.weight",)),
         Row("encoder.embeddings.position.weight", ("bert.embeddings.position_embeddings.weight",)),
         Row("encoder.embeddings.segment.weight", ("bert.embeddings.token_type_embeddings.weight",)),
-        *_pair("encoder.embeddings.norm", f"bert.embeddings.{norm}"),
+        *pair("encoder.embeddings.norm", f"bert.embeddings.{norm}"),
     ]
     for index in range(layers):
         ours, theirs = f"encoder.layers.{index}", f"bert.encoder.layer.{index}"
         three = [f"{theirs}.attention.self.{name}" for name in ("query", "key", "value")]
         encoder += [
-            *_pair(f"{ours}.attention.qkv", *three),
-            *_pair(f"{ours}.attention.output", f"{theirs}.attention.output.dense"),
-            *_pair(f"{ours}.attention_norm", f"{theirs}.attention.output.{norm}"),
-            *_pair(f"{ours}.feed_forward.intermediate", f"{theirs}.intermediate.dense"),
-            *_pair(f"{ours}.feed_forward.output", f"{theirs}.output.dense"),
-            *_pair(f"{ours}.feed_forward_norm", f"{theirs}.output.{norm}"),
+            *pair(f"{ours}.attention.qkv", *three),
+            *pair(f"{ours}.attention.output", f"{theirs}.attention.output.dense"),
+            *pair(f"{ours}.attention_norm", f"{theirs}.attention.output.{norm}"),
+            *pair(f"{ours}.feed_forward.intermediate", f"{theirs}.intermediate.dense"),
+            *pair(f"{ours}.feed_forward.output", f"{theirs}.output.dense"),
+            *pair(f"{ours}.feed_forward_norm", f"{theirs}.output.{norm}"),
         ]
     head = "cls.predictions"
     return {
         "encoder": encoder,
-        "pooler": _pair("encoder.pooler.dense", "bert.pooler.dense"),
+        "pooler": pair("encoder.pooler.dense", "bert.pooler.dense"),
         "masked_lm": [
-            *_pair("objectives.masked_lm.transform", f"{head}.transform.dense"),
-            *_pair("objectives.masked_lm.norm", f"{head}.transform.{norm}"),
+            *pair("objectives.masked_lm.transform", f"{head}.transform.dense"),
+            *pair("objectives.masked_lm.norm", f"{head}.transform.{norm}"),
             Row("objectives.masked_lm.bias", (f"{head}.bias",)),
         ],
-        "next_sentence": _pair("objectives.next_sentence.classifier", "cls.seq_relationship"),
+        "next_sentence": pair("objectives.next_sentence.classifier", "cls.seq_relationship"),
     }
 
 
-def to_hugging_face(state: Mapping[str, Tensor], layers: int) -> dict[str, Tensor]:
+def to_hugging_face(
+    state: Mapping[str, Tensor], layers: int, heads: Mapping[str, list[Row]] | None = None
+) -> dict[str, Tensor]:
     """A learner's parameters under Hugging Face's names, on the CPU, each with its own memory.
+
+    Args:
+        state: parameters by our names.
+        layers: of its BERT.
+        heads: rows of task heads, by the task's name.
 
     Raises:
         IntegrityError: `state` has a parameter that the table has not, or lacks one of a part.
     """
     rest = dict(state)
     foreign: dict[str, Tensor] = {}
-    for part, rows in table(layers).items():
+    for part, rows in (table(layers) | dict(heads or {})).items():
         absent = [row.ours for row in rows if row.ours not in rest]
         if len(absent) == len(rows) and part != "encoder":
             continue
         if absent:
             raise IntegrityError(
-                f"{part} lacks {_quote(absent)}; the configuration tells of {layers} layers"
+                f"{part} lacks {quote(absent)}; the configuration tells of {layers} layers"
             )
         for row in rows:
             pieces = rest.pop(row.ours).detach().cpu().chunk(len(row.theirs))
             foreign |= {name: piece.clone() for name, piece in zip(row.theirs, pieces, strict=True)}
     if rest:
-        raise IntegrityError(f"no Hugging Face name for {_quote(rest)}: nothing may be left out")
+        raise IntegrityError(f"no Hugging Face name for {quote(rest)}: nothing may be left out")
     return foreign
 
 
-def match(names: Iterable[str], layers: int, where: str) -> Match:
+def match(
+    names: Iterable[str], layers: int, where: str, heads: Mapping[str, list[Row]] | None = None
+) -> Match:
     """Find each of our parameters among the tensor names of a file, before any is read.
+
+    Args:
+        names: of the tensors.
+        layers: that `config.json` tells of.
+        where: names the file in messages.
+        heads: rows of task heads, by the task's name.
 
     Raises:
         IntegrityError: a tensor is missing from a part, there twice, or no BERT of so many layers
@@ -149,7 +170,7 @@ def match(names: Iterable[str], layers: int, where: str) -> Match:
         elif repeat in found:
             found[original] = found.pop(repeat)
     parts, missing, rows_found = [], [], []
-    for part, rows in table(layers).items():
+    for part, rows in (table(layers) | dict(heads or {})).items():
         wanted = [name for row in rows for name in row.theirs]
         absent = [name for name in wanted if name not in found]
         if len(absent) == len(wanted) and part != "encoder":
@@ -157,7 +178,7 @@ def match(names: Iterable[str], layers: int, where: str) -> Match:
             continue
         if absent:
             raise IntegrityError(
-                f"{where} lacks {_quote(absent)}; config.json tells of {layers} layers: "
+                f"{where} lacks {quote(absent)}; config.json tells of {layers} layers: "
                 "the file was cut, or it is of another model"
             )
         parts.append(part)
@@ -170,7 +191,7 @@ def match(names: Iterable[str], layers: int, where: str) -> Match:
     ]
     if strays:
         raise IntegrityError(
-            f"{where} has {_quote(strays)}, which no BERT of {layers} layers has: "
+            f"{where} has {quote(strays)}, which no BERT of {layers} layers has: "
             "config.json and the weights do not belong together"
         )
     used = tuple(name for row in rows_found for name in row.theirs)
@@ -185,7 +206,7 @@ def stack(row: Row, read: Mapping[str, Tensor]) -> Tensor:
     return pieces[0] if len(pieces) == 1 else torch.cat(pieces)
 
 
-def _pair(ours: str, *theirs: str) -> list[Row]:
+def pair(ours: str, *theirs: str) -> list[Row]:
     """The weight and the bias of one module."""
     return [
         Row(f"{ours}.{kind}", tuple(f"{name}.{kind}" for name in theirs))
@@ -204,12 +225,12 @@ def _canonical(names: list[str], where: str) -> dict[str, str]:
         if today in _BUFFERS:
             continue
         if today in found:
-            raise IntegrityError(f"{where} has {_quote([found[today], name])}: one tensor twice")
+            raise IntegrityError(f"{where} has {quote([found[today], name])}: one tensor twice")
         found[today] = name
     return found
 
 
-def _quote(names: Collection[str], most: int = 8) -> str:
+def quote(names: Collection[str], most: int = 8) -> str:
     """Names in quotes, the first few of many."""
     listed = ", ".join(f"'{name}'" for name in list(names)[:most])
     return f"{listed} and {len(names) - most} more" if len(names) > most else listed

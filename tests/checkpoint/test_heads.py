@@ -1,0 +1,406 @@
+"""Task heads saved and loaded: every kind, alone, together, over other layers."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from bertwright.atomic import write_manifest
+from bertwright.checkpoint.checkpoint import load, load_learner, make_learner, save
+from bertwright.checkpoint.heads import same_head, start_head
+from bertwright.config.task import HeadConfig, TaskConfig
+from bertwright.errors import ConfigError, DataError, IntegrityError
+from bertwright.nn.sequences import Sequences
+from bertwright.objectives.labelled import LabelledBatch
+from bertwright.objectives.objective import Learner
+
+from .conftest import CONFIG, new_learner
+
+TAGS = ("O", "B-PER", "I-PER")
+TEXT = TaskConfig(labels=("bad", "fair", "good"), max_length=16, stride=4)
+TAGGING = TaskConfig(kind="tagging", labels=TAGS, scheme="iob2", max_length=16, stride=4)
+TASKS = {
+    "classes": TEXT,
+    "labels": replace(TEXT, multi_label=True),
+    "number": TaskConfig(kind="regression", max_length=16, stride=4),
+    "tags": TAGGING,
+    "answers": TaskConfig(
+        kind="span", max_length=16, stride=4, unanswerable=True, null_threshold=-1.25
+    ),
+    "choices": TaskConfig(kind="multiple-choice", max_length=16, stride=4, merge="max"),
+}
+ODD = {
+    "crf": replace(TAGGING, head=HeadConfig(crf=True, dropout=0.25)),
+    "lstm": replace(TAGGING, head=HeadConfig(network="bilstm", network_size=7, crf=True)),
+    "mixed": replace(TEXT, head=HeadConfig(layers="mix", pooling="max")),
+    "mixed-lstm": replace(
+        TASKS["answers"], head=HeadConfig(layers="second-to-last", network="bilstm", network_size=5)
+    ),
+    "one-label": replace(TEXT, labels=("always",)),
+}
+
+
+def tasks_learner(tasks: dict[str, TaskConfig], objectives: tuple[str, ...] = ()) -> Learner:
+    """Every number random, also where heads start at 0."""
+    torch.manual_seed(3)
+    learner = make_learner(CONFIG, objectives, tasks)
+    for parameter in learner.parameters():
+        parameter.data += torch.randn(parameter.shape) * 0.2
+    return learner.eval()
+
+
+def saved(folder: Path, tasks: dict[str, TaskConfig], objectives: tuple[str, ...] = ()) -> Learner:
+    folder.mkdir(exist_ok=True)
+    learner = tasks_learner(tasks, objectives)
+    save(folder, learner, None, "", tasks=tasks)
+    return learner
+
+
+def batch(task: str, kind: str) -> LabelledBatch:
+    """Two windows of 6 and 4 tokens."""
+    ids = torch.tensor([2, 5, 6, 7, 8, 3, 2, 9, 10, 3])
+    counts = {"tagging": (3, 2), "multiple-choice": (2,)}.get(kind, ())
+    words = torch.tensor([1, 2, 4, 7, 8]) if kind == "tagging" else None
+    owners = torch.tensor([0, 1]) if kind not in ("tagging", "span") else None
+    rows = (0,) if kind == "multiple-choice" else (0, 1)
+    sequences = Sequences([6, 4])
+    return LabelledBatch(
+        task, ids, torch.zeros(10).long(), sequences, rows, None, owners, words, counts
+    )
+
+
+def scores(learner: Learner, name: str, task: TaskConfig) -> Tensor:
+    asked = batch(name, task.kind)
+    head: Any = learner.objectives[name]
+    with torch.no_grad():
+        found: Tensor = head.scores(learner.encode(asked, [head]), asked)
+    return found
+
+
+def assert_same_head(one: Learner, other: Learner, name: str, task: TaskConfig) -> None:
+    a, b = one.objectives[name].state_dict(), other.objectives[name].state_dict()
+    assert a.keys() == b.keys()
+    assert all(torch.equal(a[key], b[key]) for key in a)
+    found, expected = (scores(learner.eval(), name, task) for learner in (one, other))
+    assert expected.abs().max() > 0.05
+    torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
+
+
+def change_task(folder: Path, **values: Any) -> None:
+    """Change the first task of `task.json`."""
+    path = folder / "task.json"
+    content = json.loads(path.read_text())
+    name = next(iter(content["tasks"]))
+    content["tasks"][name] |= values
+    path.write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize("name", [*TASKS, *ODD])
+def test_one_task_there_and_back(tmp_path: Path, name: str) -> None:
+    task = (TASKS | ODD)[name]
+    learner = saved(tmp_path, {name: task})
+    loaded = load(tmp_path)
+    assert loaded.tasks == {name: task}
+    assert list(loaded.learner.objectives) == [name]
+    assert_same_head(loaded.learner, learner, name, task)
+    assert loaded.report.parts[-1] == name
+    assert not loaded.report.unused
+    assert not any(p.is_meta for p in [*loaded.learner.parameters(), *loaded.learner.buffers()])
+
+
+@pytest.mark.parametrize(
+    ("name", "architecture", "beside"),
+    [
+        ("classes", "BertForSequenceClassification", False),
+        ("labels", "BertForSequenceClassification", False),
+        ("number", "BertForSequenceClassification", False),
+        ("tags", "BertForTokenClassification", False),
+        ("answers", "BertForQuestionAnswering", False),
+        ("choices", "BertForMultipleChoice", False),
+        ("crf", "BertForTokenClassification", True),
+        ("lstm", "BertModel", True),
+        ("mixed", "BertModel", True),
+        ("mixed-lstm", "BertModel", True),
+        ("one-label", "BertModel", True),
+    ],
+)
+def test_where_a_head_lies(tmp_path: Path, name: str, architecture: str, beside: bool) -> None:
+    saved(tmp_path, {name: (TASKS | ODD)[name]})
+    assert json.loads((tmp_path / "config.json").read_text())["architectures"] == [architecture]
+    assert (tmp_path / "heads.safetensors").exists() == beside
+    names = load_file(tmp_path / "model.safetensors")
+    in_model = architecture != "BertModel"
+    assert any(n.startswith(("classifier.", "qa_outputs.")) for n in names) == in_model
+    if beside:
+        names = load_file(tmp_path / "heads.safetensors")
+        assert all(n.startswith(f"objectives.{name}.") for n in names)
+        linear = f"objectives.{name}.{'qa_outputs' if 'lstm' in name[1:] else 'classifier'}.weight"
+        assert (linear in names) != in_model
+
+
+def test_several_tasks_and_the_heads_of_pretraining(tmp_path: Path) -> None:
+    tasks = TASKS | ODD
+    learner = saved(tmp_path, tasks, ("masked_lm", "next_sentence"))
+    content = json.loads((tmp_path / "config.json").read_text())
+    assert content["architectures"] == ["BertForPreTraining"]
+    loaded = load(tmp_path)
+    assert loaded.tasks == tasks
+    assert list(loaded.learner.state_dict()) == list(learner.state_dict())
+    for name, value in learner.state_dict().items():
+        assert torch.equal(loaded.learner.state_dict()[name], value), name
+    for name, task in tasks.items():
+        assert_same_head(loaded.learner, learner, name, task)
+    assert loaded.report.parts == ("encoder", "pooler", "masked_lm", "next_sentence", *tasks)
+
+
+def test_only_what_is_asked_for(tmp_path: Path) -> None:
+    tasks = {name: TASKS[name] for name in ("classes", "tags")}
+    saved(tmp_path, tasks, ("masked_lm",))
+    assert list(load_learner(tmp_path).objectives) == ["masked_lm", "classes", "tags"]
+    assert list(load_learner(tmp_path, []).objectives) == []
+    assert list(load_learner(tmp_path, ["masked_lm"]).objectives) == ["masked_lm"]
+    one = load(tmp_path, tasks={"tags": TASKS["tags"]})
+    assert list(one.learner.objectives) == ["tags"]
+    assert one.tasks == {"tags": TASKS["tags"]}
+    assert "objectives.classes.classifier.weight" in one.report.unused
+    assert "objectives.tags.classifier.weight" in one.report.matched
+    both = load(tmp_path, ["masked_lm"], tasks={"tags": TASKS["tags"]})
+    assert list(both.learner.objectives) == ["masked_lm", "tags"]
+
+
+def test_fine_tuning_starts_on_a_pretrained_encoder(tmp_path: Path) -> None:
+    trained = new_learner()
+    save(tmp_path, trained, None, "")
+    tasks = {"classes": TEXT, "lstm": ODD["lstm"], "mixed": ODD["mixed"]}
+
+    def start(seed: int) -> Any:
+        torch.manual_seed(torch.randint(1000, ()).item())
+        return load(tmp_path, [], torch.Generator().manual_seed(seed), tasks=tasks)
+
+    one, same, other = start(1), start(1), start(2)
+    assert one.tasks == tasks
+    assert one.report.started == ("classes", "lstm", "mixed")
+    assert one.report.parts == ("encoder", "pooler", "masked_lm", "next_sentence")
+    assert "started anew: classes, lstm, mixed" in str(one.report)
+    for name, value in trained.encoder.state_dict().items():
+        assert torch.equal(one.learner.encoder.state_dict()[name], value)
+    states = [loaded.learner.objectives.state_dict() for loaded in (one, same, other)]
+    assert all(torch.equal(states[0][key], states[1][key]) for key in states[0])
+    for key in (
+        "classes.classifier.weight",
+        "lstm.classifier.weight",
+        "lstm.network.lstm.weight_hh_l0_reverse",
+    ):
+        assert not torch.equal(states[0][key], states[2][key])
+    weight = states[0]["classes.classifier.weight"]
+    assert 0 < weight.abs().max() <= 2 * CONFIG.initializer_range
+    assert states[0]["lstm.network.lstm.weight_hh_l0"].abs().max() > 0.1  # as torch starts it
+    for key in ("classes.classifier.bias", "lstm.crf.transitions", "mixed.mix.weights"):
+        assert (states[0][key] == 0).all()
+    assert states[0]["mixed.mix.gamma"] == 1
+
+
+def test_starting_a_head_leaves_the_chance_of_others_alone() -> None:
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    start_head(CONFIG, ODD["lstm"], torch.Generator().manual_seed(1))
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_heads_of_the_folder_are_used_where_they_fit(tmp_path: Path) -> None:
+    task = replace(TEXT, head=HeadConfig(dropout=0.3))
+    learner = saved(tmp_path, {"classes": task})
+    going_on = replace(TEXT, max_length=12, merge="max", text_column="review")
+    loaded = load(tmp_path, [], torch.Generator(), tasks={"classes": going_on})
+    assert loaded.tasks == {"classes": going_on}
+    assert loaded.report.started == ()
+    assert_same_head(loaded.learner, learner, "classes", going_on)
+
+    other = replace(TEXT, labels=("good", "fair", "bad"))
+    anew = load(tmp_path, [], torch.Generator().manual_seed(1), tasks={"classes": other})
+    assert anew.report.started == ("classes",)
+    assert anew.report.unused == ("classifier.weight", "classifier.bias")
+    weight = anew.learner.objectives["classes"].classifier.weight
+    assert weight.abs().max() <= 0.04
+    with pytest.raises(DataError, match=r"has no classes head .it has: encoder, pooler, classes"):
+        load(tmp_path, tasks={"classes": other})
+    with pytest.raises(DataError, match=r"has no stars head"):
+        load(tmp_path, tasks={"stars": TEXT})
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (TEXT, replace(TEXT, max_length=9, text_column="a", stride=1), True),
+        (TEXT, replace(TEXT, labels=("bad", "fair", "fine")), False),
+        (TEXT, replace(TEXT, multi_label=True), False),
+        (TEXT, replace(TAGGING, labels=TEXT.labels), False),
+        (TEXT, replace(TEXT, head=HeadConfig(dropout=0.5, network_size=9, pooling="max")), True),
+        (TEXT, replace(TEXT, head=HeadConfig(layers="last")), False),
+        (TAGGING, replace(TAGGING, head=HeadConfig(layers="last", pooling="cls")), True),
+        (TAGGING, ODD["crf"], False),
+        (ODD["mixed"], replace(TEXT, head=HeadConfig(layers="mix", pooling="mean")), False),
+        (ODD["crf"], ODD["lstm"], False),
+    ],
+)
+def test_which_heads_are_the_same(one: TaskConfig, other: TaskConfig, same: bool) -> None:
+    assert same_head(one, other) == same_head(other, one) == same
+
+
+def test_a_pooler_that_is_not_there_is_told(tmp_path: Path) -> None:
+    saved(tmp_path, {"tags": TAGGING})
+    assert not any("pooler" in name for name in load_file(tmp_path / "model.safetensors"))
+    assert load(tmp_path).report.started == ("pooler",)
+    loaded = load(tmp_path, [], torch.Generator().manual_seed(1), tasks={"classes": TEXT})
+    assert loaded.report.started == ("pooler", "classes")
+    assert 0 < loaded.learner.encoder.pooler.dense.weight.abs().max() <= 0.04
+
+
+def test_another_dropout_with_a_task(tmp_path: Path) -> None:
+    saved(tmp_path, {"classes": TEXT})
+    config = replace(CONFIG, hidden_dropout_prob=0.0)
+    task = replace(TEXT, head=HeadConfig(dropout=0.5))
+    learner = load_learner(tmp_path, config=config, tasks={"classes": task})
+    assert learner.encoder.layers[0].dropout.share == 0
+    assert learner.objectives["classes"].dropout.share == 0.5
+
+
+def test_what_is_loaded_can_learn(tmp_path: Path) -> None:
+    saved(tmp_path, {"lstm": ODD["lstm"]})
+    learner = load_learner(tmp_path)
+    asked = replace(batch("lstm", "tagging"), labels=torch.tensor([0, 1, 2, 0, 1]))
+    learner(asked)["lstm"].total.backward()
+    for parameter in learner.objectives["lstm"].parameters():
+        assert parameter.grad is not None
+
+
+def test_a_state_of_elsewhere(tmp_path: Path) -> None:
+    learner = tasks_learner({"crf": ODD["crf"]})
+    state = {name: torch.zeros_like(value) for name, value in learner.state_dict().items()}
+    save(tmp_path, learner, None, "", state=state, tasks={"crf": ODD["crf"]})
+    assert all((v == 0).all() for v in load_learner(tmp_path).objectives.state_dict().values())
+    del state["objectives.crf.crf.end"]
+    with pytest.raises(IntegrityError, match=r"lacks 'objectives.crf.crf.end'"):
+        save(tmp_path, learner, None, "", state=state, tasks={"crf": ODD["crf"]})
+
+
+def test_tasks_that_are_not_the_learners(tmp_path: Path) -> None:
+    learner = tasks_learner({"classes": TEXT})
+    with pytest.raises(ConfigError, match=r"has the tasks classes; what .* for no tasks"):
+        save(tmp_path, learner, None, "")
+    with pytest.raises(ConfigError, match=r"has the tasks classes; what .* for the tasks stars"):
+        save(tmp_path, learner, None, "", tasks={"stars": TEXT})
+    two = replace(TEXT, labels=("a", "b"))
+    with pytest.raises(ConfigError, match=r"head of task classes has the shapes .*\(3, 24\)"):
+        save(tmp_path, learner, None, "", tasks={"classes": two})
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "name", ["", "a.b", "masked_lm", "items", "training", "../x", "a b", "_a", "x" * 65]
+)
+def test_names_no_task_can_have(name: str) -> None:
+    with pytest.raises(ConfigError, match="named"):
+        make_learner(CONFIG, [], {name: TEXT})
+
+
+def test_tasks_no_bert_of_this_shape_can_have() -> None:
+    with pytest.raises(ConfigError, match="max_length is 18; this BERT has positions for 17"):
+        make_learner(CONFIG, [], {"a": replace(TEXT, max_length=18)})
+    with pytest.raises(ConfigError, match="null_threshold is nan"):
+        make_learner(CONFIG, [], {"a": replace(TASKS["answers"], null_threshold=float("nan"))})
+    wide = replace(TEXT, head=HeadConfig(network="bilstm", network_size=65_537))
+    with pytest.raises(ConfigError, match="network_size is 65537; expected 65536 or less"):
+        make_learner(CONFIG, [], {"a": wide})
+    with pytest.raises(ConfigError, match="the encoder has 3 layers; it needs 4"):
+        make_learner(CONFIG, [], {"a": replace(TEXT, head=HeadConfig(layers="sum-last-4"))})
+
+
+def test_a_missing_tensor_of_a_head(tmp_path: Path) -> None:
+    saved(tmp_path, {"classes": TEXT})
+    path = tmp_path / "model.safetensors"
+    tensors = load_file(path)
+    bias = tensors.pop("classifier.bias")
+    save_file(tensors, path)
+    with pytest.raises(IntegrityError, match=r"lacks 'classifier.bias'; its task.json tells of"):
+        load(tmp_path)
+    del tensors["classifier.weight"]
+    save_file(tensors, path)
+    with pytest.raises(IntegrityError, match=r"lacks 'classifier.bias', 'classifier.weight'; its"):
+        load(tmp_path)
+    save_file({**tensors, "qa_outputs.bias": bias}, path)
+    with pytest.raises(IntegrityError, match=r"lacks 'classifier.bias', 'classifier.weight'; its"):
+        load(tmp_path)
+
+
+def test_tensors_of_heads_beside_that_are_missing_or_left_over(tmp_path: Path) -> None:
+    saved(tmp_path, {"crf": ODD["crf"]})
+    path = tmp_path / "heads.safetensors"
+    tensors = load_file(path)
+    save_file({n: t for n, t in tensors.items() if not n.endswith(".end")}, path)
+    with pytest.raises(IntegrityError, match=r"heads.safetensors lacks 'objectives.crf.crf.end'"):
+        load(tmp_path)
+    save_file({**tensors, "objectives.crf.extra": torch.zeros(1)}, path)
+    with pytest.raises(IntegrityError, match=r"heads.safetensors has 'objectives.crf.extra'; its"):
+        load(tmp_path)
+    save_file({**tensors, "objectives.crf.crf.end": torch.zeros(4)}, path)
+    with pytest.raises(
+        IntegrityError, match=r"'objectives.crf.crf.end' .* \[4\]; its task.json asks for \[3\]"
+    ):
+        load(tmp_path)
+    save_file({**tensors, "objectives.crf.crf.end": torch.full((3,), torch.nan)}, path)
+    with pytest.raises(DataError, match="not finite"):
+        load(tmp_path)
+    path.unlink()
+    with pytest.raises(IntegrityError, match=r"lacks heads.safetensors; its task.json tells of"):
+        load(tmp_path)
+    path.write_bytes(b"cut")
+    with pytest.raises(IntegrityError, match=r"heads.safetensors is cut or damaged"):
+        load(tmp_path)
+
+
+def test_heads_without_their_task(tmp_path: Path) -> None:
+    saved(tmp_path, {"crf": ODD["crf"]})
+    (tmp_path / "task.json").unlink()
+    with pytest.raises(
+        IntegrityError,
+        match=r"heads.safetensors has 'objectives.crf.crf.*; its config.json tells of",
+    ):
+        load(tmp_path)
+
+
+def test_labels_that_do_not_fit_the_weights(tmp_path: Path) -> None:
+    for name in ("classes", "mixed"):
+        folder = tmp_path / name
+        saved(folder, {name: (TASKS | ODD)[name]})
+        change_task(folder, labels=["a", "b"])
+        with pytest.raises(
+            IntegrityError, match=r"has the shape \[3, 24\]; its task.json asks for \[2, 24\]"
+        ):
+            load(folder)
+
+
+def test_the_manifest_covers_what_is_read(tmp_path: Path) -> None:
+    saved(tmp_path, {"crf": ODD["crf"]})
+    write_manifest(tmp_path)
+    assert load(tmp_path).tasks
+    text = (tmp_path / "task.json").read_text()
+    (tmp_path / "task.json").write_text(text.replace("B-PER", "B-ORG"))
+    with pytest.raises(IntegrityError, match=r"task.json was changed after it was written"):
+        load(tmp_path)
+    (tmp_path / "task.json").write_text(text)
+    tensors = load_file(tmp_path / "heads.safetensors")
+    save_file({name: value + 1 for name, value in tensors.items()}, tmp_path / "heads.safetensors")
+    with pytest.raises(IntegrityError, match=r"heads.safetensors was changed after it was"):
+        load(tmp_path)
+    (tmp_path / "heads.safetensors").unlink()
+    with pytest.raises(IntegrityError, match=r"does not fit its MANIFEST.json"):
+        load(tmp_path)
