@@ -1,0 +1,38 @@
+"""One of several choices, of which examples have different numbers."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from .sample import ALL, by_example, make_batch, make_head, random_encoded
+
+
+@pytest.mark.parametrize("how", ["mean", "max"])
+def test_cross_entropy_over_the_choices_of_an_example(how: str) -> None:
+    head, batch = make_head("choice", merge=how), make_batch("choice", ALL)
+    assert batch.counts == (2, 1, 1, 2)
+    encoded = random_encoded(batch)
+    by_window = F.linear(encoded.pooled, head.classifier.weight, head.classifier.bias)[:, 0]
+    parts = [by_window[batch.owners == choice] for choice in range(6)]
+    expected = torch.stack([p.mean() if how == "mean" else p.max() for p in parts])
+    scores = head.scores(encoded, batch)
+    torch.testing.assert_close(scores, expected)
+    total, right = torch.zeros(()), 0
+    for choices, gold in zip(by_example("choice", scores, batch), batch.labels, strict=True):
+        total = total + F.cross_entropy(choices[None], gold[None])
+        right += int(choices.argmax() == gold)
+    loss = head(encoded, batch)
+    assert loss.count == 4
+    torch.testing.assert_close(loss.total, total)
+    assert loss.correct == right
+
+
+def test_a_single_choice_teaches_nothing() -> None:
+    head, batch = make_head("choice"), make_batch("choice", [1, 2])
+    loss = head(random_encoded(batch), batch)
+    assert loss.total == 0
+    assert loss.correct == 2
+    loss.total.backward()
+    assert head.classifier.weight.grad.abs().max() == 0
