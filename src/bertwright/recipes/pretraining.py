@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from bertwright.atomic import disk_errors
+from bertwright.atomic import MANIFEST, disk_errors, sha256_file
 from bertwright.checkpoint import checkpoint
 from bertwright.checkpoint.huggingface import read_config
 from bertwright.config.pretrain import PretrainConfig
@@ -223,7 +223,9 @@ def _train(
     if beginning is not None:
         position = load_state(beginning.folder, learner, optimizers)
     elif ranks.is_first:  # all that could be wrong with the input has been looked at
-        run_folder.begin(config, run, shards, precision, peak, ranks)
+        environment = run_folder.environment(ranks, precision, peak)
+        data_sha256 = sha256_file(shards.folder / MANIFEST)
+        run_folder.begin(run, environment | {"data_sha256": data_sha256}, config)
     encoder = _encoder(learner)
     log = None
     if ranks.is_first:

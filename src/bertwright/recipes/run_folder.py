@@ -64,23 +64,10 @@ def refuse_other_folder(run: Path, overwrite: bool) -> None:
     refuse_existing(run, overwrite and run.is_dir())
 
 
-def begin(
-    config: PretrainConfig,
-    run: Path,
-    shards: Shards,
-    precision: Precision,
-    peak: float,
-    ranks: Ranks,
-) -> None:
-    """Make the run's folder; what was there has been allowed to go."""
-    run.mkdir(parents=True, exist_ok=True)
-    for place in run.iterdir():  # not the folder itself: it may be a mounted one
-        if place.is_dir() and not place.is_symlink():
-            shutil.rmtree(place)
-        else:
-            place.unlink()
+def environment(ranks: Ranks, precision: Precision, peak: float) -> dict[str, Any]:
+    """What a run's figures were made with."""
     gpu = torch.cuda.get_device_name(ranks.device) if ranks.device.type == "cuda" else None
-    environment = {
+    return {
         "bertwright": __version__,
         "python": platform.python_version(),
         "torch": torch.__version__,
@@ -91,8 +78,17 @@ def begin(
         "world_size": ranks.world_size,
         "precision": precision,
         "peak_gflops": round(peak / 1e9, 1),
-        "data_sha256": sha256_file(shards.folder / MANIFEST),
     }
+
+
+def begin(run: Path, environment: dict[str, Any], config: Any) -> None:
+    """Make the run's folder; what was there has been allowed to go."""
+    run.mkdir(parents=True, exist_ok=True)
+    for place in run.iterdir():  # not the folder itself: it may be a mounted one
+        if place.is_dir() and not place.is_symlink():
+            shutil.rmtree(place)
+        else:
+            place.unlink()
     (run / ENVIRONMENT).write_text(json.dumps(environment, indent=1) + "\n", encoding="utf-8")
     (run / CONFIG).write_text(values.to_toml(config), encoding="utf-8")
 

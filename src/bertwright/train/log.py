@@ -14,6 +14,8 @@ from bertwright.errors import MissingExtra
 
 Number = float | int
 _NAMES = {"masked_lm": "masked LM", "next_sentence": "next sentence"}
+_PLACES = {"step", "tokens", "seconds", "split", "epoch", "seed"}
+_MOST_METRICS = 4  # of a line on the screen
 
 
 class Log:
@@ -26,12 +28,15 @@ class Log:
         keep: int = 0,
         tensorboard: bool = False,
         step: int = 0,
+        labels: Mapping[str, Number | str] | None = None,
     ) -> None:
         """Open the log of a run that stands at `step`; what was told after its first `keep` lines
-        is taken back."""
+        is taken back (`keep` -1: nothing is). `labels` are put into every record."""
         self._say = say
+        self._labels = dict(labels or {})
         path = folder / "metrics.jsonl"
-        kept = _whole_lines(path)[:keep] if path.exists() else []
+        kept = _whole_lines(path) if path.exists() else []
+        kept = kept if keep < 0 else kept[:keep]
         partial = folder / ".metrics.jsonl.partial"
         partial.write_bytes(b"".join(kept))
         partial.replace(path)  # in one go: a kill here loses no line
@@ -42,6 +47,7 @@ class Log:
 
     def write(self, record: Mapping[str, Number | str], **shown: float | None) -> None:
         """Keep a record; `shown` is only said: `done` (share of the run), `left` (seconds)."""
+        record = {**record, **self._labels}
         line = json.dumps({key: _number(value) for key, value in record.items()}) + "\n"
         if self._file.write(line.encode()) != len(line):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._file.name)
@@ -71,9 +77,12 @@ def describe(
     parts = [f"step {record['step']:,}" + (" held-out" if held_out else "")]
     if done is not None:
         parts.append(f"{min(done, 1):.0%}")
-    for key, name in _NAMES.items():
-        if f"{key}.loss" in record:
-            parts.append(f"{name} {record[f'{key}.loss']:.3f} ({record[f'{key}.accuracy']:.1%})")
+    for key in [key.removesuffix(".loss") for key in record if key.endswith(".loss")]:
+        name = _NAMES.get(key, key)
+        parts.append(f"{name} {record[f'{key}.loss']:.3f} ({record[f'{key}.accuracy']:.1%})")
+    if held_out and "loss" not in record:  # a task's own metrics, the main one first
+        metrics = [key for key in record if key not in _PLACES]
+        parts += [f"{key.replace('_', ' ')} {record[key]:.4f}" for key in metrics[:_MOST_METRICS]]
     formats = {
         "learning_rate": "rate {:.1e}",
         "gradient_norm": "gradient {:.2f}",

@@ -34,12 +34,13 @@ class FeatureTable(nn.Module):
         self.layers = tuple(sorted(set(layers)))
         shape = (rows, len(self.layers), hidden_size)
         self._table = np.memmap(file, np.float16, "w+", shape=shape)
-        self._filled = 0
-        self._device = torch.device("cpu")
 
-    def add(self, encoded: Encoded) -> range:
-        """Append what an encoder saw; the rows of its tokens."""
-        start, stop = self._filled, self._filled + encoded.sequences.total
+    def put(self, rows: Tensor, encoded: Encoded) -> None:
+        """Keep what an encoder saw; `rows` [N] are the numbers of its tokens.
+
+        Raises:
+            BertwrightError: numbers that float16 cannot hold.
+        """
         kept = torch.stack([encoded.layers[number] for number in self.layers], 1)  # [N, K, H]
         values = kept.float().cpu().numpy()
         if not np.isfinite(values).all() or np.abs(values).max(initial=0) > 65504:
@@ -47,10 +48,7 @@ class FeatureTable(nn.Module):
                 "the encoder gives numbers that are not finite, or too large for float16 features; "
                 "use --transfer finetune"
             )
-        self._table[start:stop] = values
-        self._filled = stop
-        self._device = encoded.sequences.device
-        return range(start, stop)
+        self._table[rows.cpu().numpy()] = values
 
     def forward(
         self,
@@ -64,7 +62,7 @@ class FeatureTable(nn.Module):
 
         A layer that was not kept is an empty tensor in its place.
         """
-        rows = torch.from_numpy(self._table[input_ids.cpu().numpy()]).to(self._device).float()
+        rows = torch.from_numpy(self._table[input_ids.cpu().numpy()]).to(input_ids.device).float()
         empty = rows.new_empty(0)
         layers = [empty] * (self.layers[-1] + 1)
         for place, number in enumerate(self.layers):

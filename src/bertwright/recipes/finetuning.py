@@ -1,0 +1,246 @@
+"""Fine-tuning as one function: a checkpoint and labelled files in, a run folder out.
+
+labelled files -> instances (`recipes/task_setup.py`) -> for each seed: encoder + heads -> steps
+(`train/loop.py`), judged on dev (`recipes/seed_run.py`) -> the best seed's weights, a Hugging Face
+folder by itself -> `results.json` (`recipes/task_results.py`).
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bertwright.atomic import disk_errors
+from bertwright.checkpoint import checkpoint
+from bertwright.checkpoint.huggingface import read_config
+from bertwright.config.bert import BertConfig
+from bertwright.config.finetune import FinetuneConfig
+from bertwright.errors import ConfigError, Interrupted
+from bertwright.nn.init import initialize
+from bertwright.objectives.objective import Learner, Objective
+from bertwright.progress import OnProgress, silent
+from bertwright.recipes import run_folder, task_results
+from bertwright.recipes.frozen import tabulate
+from bertwright.recipes.seed_run import Machine, SeedRun, train_seed
+from bertwright.recipes.task_setup import TaskSetup, TaskToLearn, set_up
+from bertwright.tasks.baselines import baseline_predictions
+from bertwright.tasks.evaluation import Evaluation, evaluate
+from bertwright.text.tokenizer import load_tokenizer
+from bertwright.train.distributed import join_ranks
+from bertwright.train.log import Log
+from bertwright.train.machine import choose_precision, keep_freed_memory
+from bertwright.transfer.features import FeatureTable
+
+
+def finetune(
+    tasks: Sequence[TaskToLearn],
+    config: FinetuneConfig,
+    say: Callable[[str], None],
+    overwrite: bool = False,
+    on_progress: OnProgress = silent,
+) -> dict[str, Any]:
+    """Fine-tune a checkpoint on a task, or on several at once; what `results.json` holds.
+
+    Args:
+        tasks: what to learn; several are heads over one encoder (multi-task learning).
+        config: the run.
+        say: told each line for the screen.
+        overwrite: replace a run that is there.
+        on_progress: told how far the encoding of frozen features is, in tokens.
+
+    Raises:
+        ConfigError: the settings do not fit one another or the model, or the folder is taken.
+        DataError: a file cannot be read, or nothing can be learned from it.
+        Interrupted: a signal came; the seeds that were finished are kept.
+    """
+    keep_freed_memory()
+    run = Path(config.out)
+    with join_ranks(config.device) as ranks, disk_errors(run):
+        if ranks.world_size > 1 and (len(tasks) > 1 or config.transfer == "gradual"):
+            raise ConfigError(
+                "several tasks, and gradual unfreezing, run in one process; start without torchrun"
+            )
+        speak = say if ranks.is_first else _nothing
+        if ranks.is_first:
+            run_folder.refuse_other_folder(run, overwrite)
+        folder = checkpoint.find_checkpoint(config.model)
+        shape = read_config(folder)
+        tokenizer = load_tokenizer(folder)
+        room = shape.max_position_embeddings
+        setups = [set_up(task, config, tokenizer, room, speak) for task in tasks]
+        epochs = epochs_of(config, sum(len(s.train.examples) for s in setups))
+        rate = rate_of(config, shape.hidden_size)
+        baselines = _baselines(setups, config, speak)
+        precision, peak = choose_precision(ranks.device, config.precision)
+        micro = config.micro_tokens or (65536 if ranks.device.type == "cuda" else 8192)
+        machine = Machine(ranks, precision, peak, micro)
+        used = replace(config, epochs=epochs, learning_rate=rate, precision=precision)
+        new_learner(folder, shape, used, setups, config.seed)  # what does not fit is an error now
+        if ranks.is_first:
+            environment = run_folder.environment(ranks, precision, peak)
+            settings = task_results.settings(tasks, config)
+            run_folder.begin(run, environment, settings)
+        work = _Work(folder, shape, used, setups, run, machine, speak, on_progress)
+        runs, interrupted = work.train()
+        if not runs:
+            assert interrupted is not None
+            raise Interrupted(
+                interrupted.exit_code - 128,
+                f"interrupted before a seed was finished; {run} holds its log only: the same "
+                "command with --overwrite begins again",
+            )
+        results = task_results.write(tasks, used, setups, runs, baselines)
+        if ranks.is_first:
+            best = max(runs, key=lambda each: each.score)
+            learner = new_learner(folder, shape, used, setups, best.seed)
+            learner.load_state_dict(best.state, strict=config.transfer != "features")
+            task_results.save(run, learner, folder, results, setups, best)
+        if interrupted is not None:
+            raise Interrupted(
+                interrupted.exit_code - 128,
+                f"interrupted in seed {config.seed + len(runs)}; {run} holds the {len(runs)} "
+                "seeds before it, whole",
+            )
+        return results
+
+
+def epochs_of(config: FinetuneConfig, examples: int) -> float:
+    """Passes over the data: as asked, or so many that few examples are seen often enough."""
+    if config.epochs is not None:
+        return config.epochs
+    if config.transfer == "features":
+        return float(min(30, max(10, round(60_000 / examples))))
+    return float(min(20, max(3, round(20_000 / examples))))
+
+
+def rate_of(config: FinetuneConfig, hidden_size: int) -> float:
+    """The highest learning rate: as asked, or the usual one for the width."""
+    if config.learning_rate is not None:
+        return config.learning_rate
+    return 1e-3 if config.transfer == "features" else min(3e-4, 3e-5 * 768 / hidden_size)
+
+
+def new_learner(
+    folder: Path,
+    shape: BertConfig,
+    config: FinetuneConfig,
+    setups: Sequence[TaskSetup],
+    seed: int,
+) -> Learner:
+    """The learner a seed starts from: the checkpoint's encoder under new heads."""
+    chance = torch.Generator().manual_seed(seed)
+    shape = replace(
+        shape,
+        hidden_dropout_prob=config.dropout,
+        attention_probs_dropout_prob=config.attention_dropout,
+    )
+    tasks = {setup.task_name: setup.task for setup in setups}
+    learner = checkpoint.load(folder, [], chance, shape, tasks=tasks).learner
+    for parameter in learner.parameters():
+        # Not in the file's memory, where alignment, and with it rounding, is another each time.
+        parameter.data = parameter.data.clone()
+    if config.random_start:
+        initialize(learner.encoder, shape.initializer_range, chance)
+    for setup in setups:
+        if setup.class_weights is not None:
+            head = learner.objectives[setup.task_name]
+            head.register_buffer("class_weights", setup.class_weights, persistent=False)
+    return learner
+
+
+@dataclass
+class _Work:
+    """The seeds of a run, one after the other."""
+
+    folder: Path
+    shape: BertConfig
+    config: FinetuneConfig
+    setups: list[TaskSetup]
+    run: Path
+    machine: Machine
+    say: Callable[[str], None]
+    on_progress: OnProgress
+
+    def train(self) -> tuple[list[SeedRun], Interrupted | None]:
+        """The seeds that were finished, only the best with its weights; what broke it off."""
+        features = None
+        with tempfile.TemporaryDirectory(prefix=".features-", dir=self.run) as place:
+            if self.config.transfer == "features":
+                learner = self._learner(self.config.seed)
+                self.say("encoding all examples once: the features are frozen")
+                features = tabulate(
+                    learner, self.setups, self.machine, Path(place) / "table", self.on_progress
+                )
+            runs: list[SeedRun] = []
+            for seed in range(self.config.seed, self.config.seed + self.config.seeds):
+                try:
+                    runs.append(self._train_seed(seed, features))
+                except Interrupted as interrupted:
+                    return runs, interrupted
+                best = max(runs, key=lambda each: each.score)
+                for each in runs:
+                    if each is not best:
+                        each.state = {}
+        return runs, None
+
+    def _train_seed(
+        self, seed: int, features: tuple[FeatureTable, list[TaskSetup]] | None
+    ) -> SeedRun:
+        learner, setups = self._learner(seed), self.setups
+        if features is not None:
+            table, setups = features
+            heads = {n: h for n, h in learner.objectives.items() if isinstance(h, Objective)}
+            learner = Learner(table, heads)
+        log = None
+        if self.machine.ranks.is_first:
+            if self.config.seeds > 1:
+                last = self.config.seed + self.config.seeds - 1
+                self.say(f"seed {seed} of {self.config.seed} to {last}")
+            log = Log(self.run, self.say, keep=-1, labels={"seed": seed})
+        assert self.config.epochs is not None
+        assert self.config.learning_rate is not None
+        try:
+            return train_seed(
+                self.config,
+                setups,
+                learner,
+                seed,
+                self.config.epochs,
+                self.config.learning_rate,
+                self.machine,
+                log,
+            )
+        finally:
+            if log is not None:
+                log.close()
+
+    def _learner(self, seed: int) -> Learner:
+        return new_learner(self.folder, self.shape, self.config, self.setups, seed)
+
+
+def _baselines(
+    setups: Sequence[TaskSetup], config: FinetuneConfig, say: Callable[[str], None]
+) -> dict[str, dict[str, Evaluation]]:
+    """What needs no BERT, measured on the same files: by task and by its name."""
+    found: dict[str, dict[str, Evaluation]] = {}
+    for setup in setups if config.baselines else []:
+        train, dev = setup.train.examples, setup.dev.examples
+        predicted = baseline_predictions(setup.task, train, dev, seed=config.seed)
+        found[setup.task_name] = {
+            name: evaluate(
+                setup.task, dev, predictions, main=setup.files.metric, intervals=False, worst=0
+            )
+            for name, predictions in predicted.items()
+        }
+        for name, evaluation in found[setup.task_name].items():
+            say(f"baseline {name}: {evaluation.main} {evaluation.metrics[evaluation.main]:.4f}")
+    return found
+
+
+def _nothing(line: str) -> None:
+    """Say nothing: one rank speaks."""

@@ -1,0 +1,303 @@
+"""A task made ready: its labelled files read, its labels found, its examples as ids.
+
+labelled file -> examples (`tasks/readers.py`) -> instances (`tasks/task_data.py`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
+from bertwright.config.task import HeadConfig, Kind, TaskConfig
+from bertwright.data.randomness import make_key, permutation
+from bertwright.errors import ConfigError, DataError
+from bertwright.tasks.examples import (
+    ChoiceExample,
+    Example,
+    SpanExample,
+    TaggingExample,
+    TextExample,
+)
+from bertwright.tasks.readers import Columns, Read, read_examples
+from bertwright.tasks.task_data import TaskData
+from bertwright.text.tokenizer import Tokenizer
+
+HELD_OUT = 0.1
+"""Share of the training file that is dev where no dev file is given."""
+SPAN_LENGTH, DOCUMENT_LENGTH = 384, 256
+
+
+@dataclass(frozen=True)
+class TaskToLearn:
+    """A task by name, kind and files."""
+
+    name: str
+    kind: Kind
+    files: TaskFilesConfig
+
+
+@dataclass(frozen=True)
+class TaskSetup:
+    """A task, its data, and what there is to tell of them."""
+
+    task_name: str
+    task: TaskConfig
+    files: TaskFilesConfig
+    train: TaskData
+    dev: TaskData
+    class_weights: Tensor | None
+    facts: dict[str, Any]
+    """The files, their formats and sizes: `data` of `results.json`."""
+    warnings: list[str]
+
+
+def set_up(
+    asked: TaskToLearn,
+    config: FinetuneConfig,
+    tokenizer: Tokenizer,
+    most_tokens: int,
+    say: Callable[[str], None],
+) -> TaskSetup:
+    """Read a task's files and make its instances.
+
+    Args:
+        asked: the task and what to read.
+        config: the run.
+        tokenizer: of the model.
+        most_tokens: positions of the model.
+        say: told what was found.
+
+    Raises:
+        DataError: a file cannot be read, or nothing can be learned from it.
+        ConfigError: a window is longer than the model's positions.
+    """
+    name, kind, files = asked.name, asked.kind, asked.files
+    columns = Columns(files.text, files.text2, files.label)
+    read = _read(files.train, kind, files, columns)
+    _tell(files.train, read, say)
+    if files.dev is None:
+        train, dev = hold_out(read.examples, config.seed)
+        warnings = [
+            f"no dev file: {len(dev)} of {len(read.examples)} examples of {files.train} are "
+            "held out to judge by"
+        ]
+        dev_read = read
+    else:
+        dev_read = _read(files.dev, kind, files, columns)
+        _tell(files.dev, dev_read, say)
+        train, dev = list(read.examples), list(dev_read.examples)
+        warnings = _overlap(train, dev, files)
+    task = _task(kind, files, config, read, train, most_tokens)
+    _require_known_labels(dev, task, files.dev or files.train)
+    warnings += [*read.warnings, *(dev_read.warnings if files.dev else [])]
+    setup = TaskSetup(
+        task_name=name,
+        task=task,
+        files=files,
+        train=TaskData(name, task, tokenizer, train),
+        dev=TaskData(name, task, tokenizer, dev),
+        class_weights=_class_weights(task, train) if files.class_weights == "balanced" else None,
+        facts={
+            "train": _facts(files.train, read, len(train)),
+            "dev": _facts(files.dev or files.train, dev_read, len(dev)),
+        },
+        warnings=warnings,
+    )
+    for which, data in (("train", setup.train), ("dev", setup.dev)):
+        if data.lengths.cut:
+            warnings.append(
+                f"{data.lengths.tokens_cut} tokens of {data.lengths.cut} {which} examples fit no "
+                f"window of {task.max_length} tokens and are not read"
+            )
+    for warning in warnings:
+        say(f"warning: {warning}")
+    return setup
+
+
+def hold_out(examples: Sequence[Example], seed: int) -> tuple[list[Example], list[Example]]:
+    """Examples to learn from and to judge by; what is of one document or passage stays together.
+
+    Raises:
+        DataError: too few to hold any out.
+    """
+    groups: dict[Hashable, list[int]] = {}
+    for number, example in enumerate(examples):
+        groups.setdefault(_group(example, number), []).append(number)
+    if len(groups) < 10:
+        groups = {number: [number] for number in range(len(examples))}
+    members = list(groups.values())
+    taken: set[int] = set()
+    for place in permutation(make_key("dev", seed), len(members)):
+        if len(taken) >= HELD_OUT * len(examples):
+            break
+        taken.update(members[int(place)])
+    if not taken or len(taken) == len(examples):
+        raise DataError(
+            f"{len(examples)} examples are too few to hold some out; pass more, or --dev FILE"
+        )
+    train = [example for number, example in enumerate(examples) if number not in taken]
+    return train, [examples[number] for number in sorted(taken)]
+
+
+def _group(example: Example, number: int) -> Hashable:
+    if isinstance(example, SpanExample):
+        return example.title or example.context
+    return example.document if isinstance(example, TaggingExample) else number
+
+
+def _read(path: str, kind: Kind, files: TaskFilesConfig, columns: Columns) -> Read:
+    read = read_examples(
+        path,
+        kind,
+        columns,
+        multi_label=files.multi_label,
+        wrong_answers=files.wrong_answers,
+        bad_rows=files.bad_rows,
+    )
+    if not read.examples:
+        raise DataError(f"{path} has no examples that can be used")
+    return read
+
+
+def _tell(path: str, read: Read, say: Callable[[str], None]) -> None:
+    say(f"{path}: {len(read.examples):,} examples, {read.format}")
+
+
+def _facts(path: str, read: Read, examples: int) -> dict[str, Any]:
+    columns = read.columns
+    found = {"text": columns.text, "text2": columns.text2, "label": columns.label}
+    return {
+        "file": Path(path).name,
+        "examples": examples,
+        "format": read.format,
+        "columns": {key: value for key, value in found.items() if value is not None},
+        "skipped": read.skipped,
+    }
+
+
+def _task(
+    kind: Kind,
+    files: TaskFilesConfig,
+    config: FinetuneConfig,
+    read: Read,
+    train: list[Example],
+    most_tokens: int,
+) -> TaskConfig:
+    labels = _labels(kind, train, files.train)
+    usual = most_tokens
+    if kind == "span":
+        usual = min(most_tokens, SPAN_LENGTH)
+    elif files.context == "document":
+        usual = min(most_tokens, DOCUMENT_LENGTH)
+    length = files.max_length or usual
+    if length > most_tokens:
+        raise ConfigError(
+            f"max_length is {length}, but {config.model} has positions for {most_tokens}; "
+            "pass less: what is longer is read in windows"
+        )
+    stride = files.stride
+    if stride is None:
+        stride = min(128 if kind == "span" else 32, length // 3)
+    head = HeadConfig(crf=files.crf, dropout=config.dropout)
+    if config.transfer == "features":
+        head = replace(
+            head,
+            layers=config.layers or "last",
+            network=config.network,
+            network_size=config.network_size,
+            pooling=config.pooling,
+        )
+    return TaskConfig(
+        kind=kind,
+        labels=labels,
+        multi_label=files.multi_label,
+        scheme=read.scheme if kind == "tagging" else "none",
+        max_length=length,
+        stride=stride,
+        merge=files.merge,
+        context=files.context,
+        unanswerable=any(isinstance(e, SpanExample) and e.answers == () for e in train),
+        max_answer_tokens=files.max_answer_tokens,
+        text_column=read.columns.text,
+        text2_column=read.columns.text2,
+        head=head,
+    )
+
+
+def _labels(kind: Kind, train: list[Example], path: str) -> tuple[str, ...]:
+    """The labels of the training examples, in order; numbers as numbers."""
+    found = sorted(_counts(train), key=lambda label: (len(label) if label.isdigit() else 0, label))
+    if kind == "tagging" and "O" in found:  # a prediction of nothing is number 0
+        found.remove("O")
+        found.insert(0, "O")
+    if kind in ("classification", "tagging") and len(found) < 2:
+        raise DataError(
+            f"{path} has one label only, {found[0]!r}: there is nothing to learn; "
+            "is --label the right column?"
+            if found
+            else f"{path} has no labels; is --label the right column?"
+        )
+    return tuple(found)
+
+
+def _counts(examples: Sequence[Example]) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for example in examples:
+        if isinstance(example, TaggingExample):
+            counts.update(example.tags or ())
+        elif isinstance(example, TextExample) and not isinstance(example.label, float | None):
+            counts.update((example.label,) if isinstance(example.label, str) else example.label)
+    return counts
+
+
+def _require_known_labels(dev: Sequence[Example], task: TaskConfig, path: str) -> None:
+    """Raise DataError at a label of dev that training has not: no model could be right there."""
+    if not task.labels:
+        return
+    for example in dev:
+        unknown = [label for label in _counts([example]) if label not in task.labels]
+        if unknown:
+            raise DataError(
+                f"{path}, line {example.line}: the label {unknown[0]!r} is not in the training "
+                f"file, which has {', '.join(task.labels[:20])}"
+            )
+
+
+def _class_weights(task: TaskConfig, train: Sequence[Example]) -> Tensor:
+    """[C]: the inverse of each label's frequency, with a mean of 1 over the training file."""
+    counts = _counts(train)
+    total = sum(counts.values())
+    return torch.tensor(
+        [total / (len(task.labels) * max(1, counts[label])) for label in task.labels]
+    )
+
+
+def _overlap(train: list[Example], dev: list[Example], files: TaskFilesConfig) -> list[str]:
+    """A warning where dev was learned from."""
+    seen = {_content(example) for example in train}
+    shared = sum(_content(example) in seen for example in dev)
+    if shared < 0.1 * len(dev):
+        return []
+    what = "is the training file" if shared == len(dev) else f"shares {shared} examples with it"
+    return [
+        f"{files.dev} {what} ({shared} of {len(dev)} inputs are in {files.train} too): "
+        "figures on it say how well the model remembers, not how well it does"
+    ]
+
+
+def _content(example: Example) -> Hashable:
+    if isinstance(example, TextExample):
+        return example.text, example.text2
+    if isinstance(example, TaggingExample):
+        return example.words
+    if isinstance(example, SpanExample):
+        return example.question, example.context
+    assert isinstance(example, ChoiceExample)
+    return example.text, example.text2, example.choices

@@ -1,0 +1,76 @@
+"""What learns and how fast, step by step: the optimizer of a fine-tuning run and its schedule.
+
+| transfer | what learns | learning rate |
+|---|---|---|
+| finetune | everything | warm-up, linear decay (Devlin et al. 2019, appendix A.3) |
+| features | the heads, on a table of features | the same |
+| top-N | the last N layers and the heads | the same |
+| gradual | one more layer an epoch | slanted triangle, lower layers slower (ULMFiT) |
+
+AdamW with bias correction: without it and without warm-up, small tasks fail at some seeds (Mosbach
+et al. 2021; Zhang et al. 2021).
+"""
+
+from __future__ import annotations
+
+import torch
+
+from bertwright.config.finetune import FinetuneConfig
+from bertwright.errors import ConfigError
+from bertwright.models.bert import Bert
+from bertwright.objectives.objective import Learner
+from bertwright.train.optim import Optimizers
+from bertwright.train.schedule import slanted_triangular, warmup_decay, without_bias_correction
+from bertwright.transfer.freezing import gradual_depth, learn_from
+from bertwright.transfer.groups import parameter_groups
+
+ULMFIT_DECAY = 1 / 2.6
+
+
+class Stepping:
+    """Called before each step: sets what learns and how fast, and gives the rate to tell."""
+
+    def __init__(
+        self, learner: Learner, config: FinetuneConfig, rate: float, epochs: float, steps: int
+    ) -> None:
+        """Freeze what does not learn, and make the optimizer of the rest.
+
+        Args:
+            learner: on its device.
+            config: the run.
+            rate: the highest learning rate.
+            epochs: passes over the data in the run.
+            steps: of the run.
+
+        Raises:
+            ConfigError: `top-N` of more layers than there are.
+        """
+        self._learner = learner
+        self._config = config
+        self._rate = rate
+        self._epochs = epochs
+        self._steps = steps
+        self._is_gradual = config.transfer == "gradual"
+        encoder = learner.encoder
+        self._layers = len(encoder.layers) if isinstance(encoder, Bert) else 0
+        if config.top_layers is not None:
+            if config.top_layers > self._layers:
+                raise ConfigError(
+                    f"transfer is {config.transfer}, but the model has {self._layers} layers"
+                )
+            learn_from(learner, self._layers + 1 - config.top_layers)
+        decay = config.layer_decay or (ULMFIT_DECAY if self._is_gradual else 1.0)
+        groups = parameter_groups(learner, rate, config.weight_decay, decay)
+        self.optimizers = Optimizers(torch.optim.AdamW(groups, lr=rate, eps=1e-8, fused=True))
+
+    def __call__(self, done: float, width: float) -> float:
+        """A step begins when a share `done` of the run is over, and is a share `width` of it."""
+        if self._is_gradual:
+            learn_from(self._learner, gradual_depth(done, self._epochs, self._layers))
+            factor = slanted_triangular(done)
+        else:
+            factor = warmup_decay(done, self._config.warmup, width)
+        if not self._config.bias_correction:
+            factor *= without_bias_correction(round(done * self._steps) + 1)
+        self.optimizers.set_rates(factor)
+        return self._rate * factor
