@@ -176,7 +176,10 @@ def classification() -> dict[str, Any]:
         per_class=_per_class(labels),
         calibration=_calibration(),
         worst=worst,
-        warnings=["3 examples of dev are in train too"],
+        warnings=[
+            "seed 2: degenerate: the model predicts 'negative' for all 800 examples",
+            "3 examples of dev are in train too",
+        ],
     )
 
 
@@ -218,9 +221,9 @@ def multi_label() -> dict[str, Any]:
             {
                 "text": "The ministry pays for a laboratory of winter sports.",
                 "text2": None,
-                "gold": ["science", "sport", "politics"],
-                "predicted": [],
-                "score": 0.11,
+                "gold": "science, sport, politics",
+                "predicted": "",
+                "score": 0.93,
                 "line": 3,
             }
         ],
@@ -241,8 +244,8 @@ def regression() -> dict[str, Any]:
             {
                 "text": "A man plays a flute.",
                 "text2": "A flute is being carried away by a man.",
-                "gold": 1.5,
-                "predicted": 4.2071,
+                "gold": "1.5",
+                "predicted": "4.207",
                 "score": 2.7071,
                 "line": 88,
             }
@@ -265,8 +268,8 @@ def tagging() -> dict[str, Any]:
             {
                 "text": "Paris met Berlin in Jordan .",
                 "text2": None,
-                "gold": ["B-PER", "O", "B-PER", "O", "B-LOC", "O"],
-                "predicted": ["B-LOC", "O", "B-LOC", "O", "B-PER", "O"],
+                "gold": "PER Paris; PER Berlin; LOC Jordan",
+                "predicted": "LOC Paris; LOC Berlin",
                 "score": 0.97,
                 "line": 4021,
             }
@@ -275,7 +278,7 @@ def tagging() -> dict[str, Any]:
 
 
 def span() -> dict[str, Any]:
-    """Answers, or none; figures in percent, as the official script gives them."""
+    """Answers, or none; one seed, no baseline."""
     found = results(
         "span",
         "f1",
@@ -284,24 +287,29 @@ def span() -> dict[str, Any]:
         baselines={},
         worst=[
             {
-                "text": "The bridge was begun in 1871 and opened, after two strikes, in 1876.",
-                "text2": "When was it opened?",
-                "gold": ["1876", "in 1876"],
+                "text": "When was it opened?",
+                "text2": "The bridge was begun in 1871 and opened, after two strikes, in 1876.",
+                "gold": "1876",
                 "predicted": "1871",
-                "score": 11.2,
+                "score": 0.91,
                 "line": 1,
             },
             {
-                "text": "Nobody knows who built the mill.",
-                "text2": "Who built the mill?",
+                "text": "Who built the mill?",
+                "text2": "Nobody knows who built the mill.",
                 "gold": "",
                 "predicted": "Nobody",
-                "score": 3.5,
+                "score": 0.62,
                 "line": 2,
             },
         ],
     )
-    metrics = {"f1": 78.31, "exact": 74.9, "has_ans_f1": 80.2, "no_ans_f1": 76.4}
+    metrics = {
+        "f1": 0.7831,
+        "exact_match": 0.749,
+        "has_answer_f1": 0.802,
+        "no_answer_exact_match": 0.764,
+    }
     only = {**found["seeds"][0], "metrics": metrics, "degenerate": False}
     summary = {name: {"mean": value, "sd": 0.0, "max": value} for name, value in metrics.items()}
     return found | {"seeds": [only], "best_seed": 1, "summary": summary, "intervals": {}}

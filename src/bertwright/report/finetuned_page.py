@@ -41,7 +41,7 @@ def sections(
     task = _mapping(results.get("task"))
     yield f"<h1>{text(name)}</h1>"
     yield f'<p class="soft">{_subtitle(results, task, environment)}</p>'
-    yield tiles(_headline(results))
+    yield tiles(_headline(results), wide=True)
     yield _worth(results)
     yield _warnings(results)
     yield curves(results, records)
@@ -90,7 +90,7 @@ def _headline(results: Results) -> Iterator[tuple[str, str]]:
         yield show(main, value), f"{title(main)} of {baseline_title(name)}"
     fallen = sum(bool(seed.get("degenerate")) for seed in seeds)
     if fallen:
-        yield f"{fallen} of {len(seeds)}", "seeds degenerate: one answer for every example"
+        yield f"{fallen} of {len(seeds)}", "seeds degenerate: one answer for all examples"
     data = _mapping(results.get("data"))
     sizes = [_mapping(data.get(split)).get("examples") for split in ("train", "dev")]
     if all(sizes):
@@ -112,7 +112,7 @@ def _worth(results: Results) -> str:
     figures = {"this BERT": mean}
     figures.update((baseline_title(name), value) for name, value in others.items())
     shown = bars(
-        ((name, value, name == "this BERT") for name, value in figures.items()),
+        ((name, value, value == max(figures.values())) for name, value in figures.items()),
         lambda value: show(main, value),
     )
     return f'{head}<div class="card"><p class="soft">{text(title(main))}</p>{shown}</div>'
@@ -159,7 +159,7 @@ def _seeds(results: Results) -> str:
         if seed.get("seed") == results.get("best_seed"):
             notes.append('<span class="ok">best, kept</span>')
         if seed.get("degenerate"):
-            notes.append('<span class="error">degenerate: one answer for every example</span>')
+            notes.append('<span class="error">degenerate: one answer for all</span>')
         rows.append(
             [
                 seed.get("seed", "-"),
@@ -220,6 +220,8 @@ def _tuned(found: Mapping[str, Any]) -> str:
     """What was chosen on dev, and what it does."""
     meaning = {
         "null_threshold": "no answer where its score is above the best span's by more than this",
+        "best_f1_threshold": "the null threshold of the best F1 on these examples",
+        "best_exact_match_threshold": "the null threshold of most exact matches on these examples",
     }
     rows = [
         [Markup(f"<code>{text(name)}</code>"), figure(value), meaning.get(str(name), "")]

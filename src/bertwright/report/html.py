@@ -54,12 +54,13 @@ class Markup(str):
     """Markup of our own that a table takes as it is."""
 
 
-def tiles(facts: Iterable[tuple[str, str]]) -> str:
-    """Figures in boxes: (figure, what it is)."""
+def tiles(facts: Iterable[tuple[str, str]], wide: bool = False) -> str:
+    """Figures in boxes: (figure, what it is); `wide` has room for `91.2% ± 0.4`."""
     boxes = "".join(
         f'<div class="tile"><b>{text(v)}</b><span>{text(n)}</span></div>' for v, n in facts
     )
-    return f'<div class="tiles">{boxes}</div>' if boxes else ""
+    style = "tiles wide" if wide else "tiles"
+    return f'<div class="{style}">{boxes}</div>' if boxes else ""
 
 
 def bars(

@@ -19,7 +19,7 @@ MOST_CLASSES = 30
 MOST_PAIRS = 20
 MOST_ROWS = 40
 """Classes that stand open; a longer table is folded away."""
-LONGEST_TEXT = 700
+LONGEST_TEXT = 400
 """Characters of an example's text that stand open."""
 
 
@@ -131,7 +131,7 @@ def calibration(found: Mapping[str, Any] | None) -> str:
     )
     drawn = reliability("Probability given, and share that was right", bins)
     return (
-        f'<h2>Is its probability to be believed?</h2><p>{sentence}</p><div class="charts">'
+        f'<h2>Is its probability to be believed?</h2><p>{sentence}</p><div class="charts one">'
         f"<figure>{drawn}</figure></div>"
     )
 
@@ -154,8 +154,7 @@ def _error(error: Mapping[str, Any], kind: str) -> str:
     facts = []
     score = number(error.get("score"))
     if score is not None:
-        likely = kind in ("classification", "multiple-choice") and 0 <= score <= 1
-        facts.append(f"at {score:.1%}" if likely else f"score {score:.3g}")
+        facts.append(f"off by {score:.3g}" if kind == "regression" else f"at {score:.1%}")
     if error.get("line"):
         facts.append(f"line {text(error['line'])}")
     return "".join(parts) + (f'<p class="soft">{" · ".join(facts)}</p>' if facts else "")

@@ -32,7 +32,7 @@ class Series:
     """As many as `xs`; of a level the first alone counts."""
     style: str = "train"
     """`train` (a line), `dev` (a line with marks), `baseline` (a level, dashed), `seed` and
-    `fallen` (thin lines, one a seed)."""
+    `fallen` (thin lines, one a seed), `mean` (of those)."""
     legend: str | None = None
     """What stands in the legend; series of one legend stand there once. Unset: the name."""
 

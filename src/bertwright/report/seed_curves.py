@@ -17,6 +17,8 @@ from bertwright.tasks.results import (
     title,
 )
 
+MOST_MARKS = 12
+"""A mean of more points is drawn without marks."""
 Record = Mapping[str, Any]
 Line = tuple[list[float], list[float]]
 """Where, and what was measured there."""
@@ -45,10 +47,11 @@ def _charts(results: Results, records: Sequence[Record]) -> Iterator[str]:
     dev = [record for record in records if record.get("split") == "dev"]
     train = [record for record in records if record.get("split") == "train"]
     fallen = {seed.get("seed") for seed in results.get("seeds") or [] if seed.get("degenerate")}
-    levels = [
-        Series(baseline_title(name), [], [value], "baseline", "baselines")
-        for name, value in baselines(results, main).items()
-    ]
+    best_other = max(baselines(results, main).items(), key=lambda item: item[1], default=None)
+    levels = []
+    if best_other:  # one level: a second far below would leave the seeds no height
+        name, level = best_other
+        levels = [Series(baseline_title(name), [], [level], "baseline", "best baseline")]
     x_key = "epoch" if dev and all(number(r.get("epoch")) is not None for r in dev) else "step"
     for split, key, name, where in (
         (dev, main, f"Dev {title(main)}", x_key),
@@ -95,7 +98,9 @@ def _series(lines: Mapping[object, Line], fallen: set[object]) -> list[Series]:
         else Series(_name(seed, fallen), *line, "seed", "a seed")
         for seed, line in lines.items()
     ]
-    return [*drawn, Series("mean", *mean_line(list(lines.values())), "dev")] if drawn else []
+    # few points are measurements worth a mark, many are a curve
+    style = "dev" if all(len(xs) <= MOST_MARKS for xs, _ in lines.values()) else "mean"
+    return [*drawn, Series("mean", *mean_line(list(lines.values())), style)] if drawn else []
 
 
 def _name(seed: object, fallen: set[object]) -> str:

@@ -1,13 +1,13 @@
 """What `results.json` of a fine-tuned run says, in words: for the page of the run and for the card.
 
-Metrics are shares (0 to 1, shown in percent), correlations or others, known by their names. A share
+Metrics are shares (0 to 1, shown in percent), correlations or errors, known by their names. A share
 above 1 was given in percent already, as the official scripts of SQuAD and CoNLL do.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 Results = Mapping[str, Any]
@@ -41,7 +41,7 @@ _NO_SHARES = (*_LESS_IS_MORE, "threshold", "count")
 
 def title(metric: str) -> str:
     """`macro F1` of `macro_f1`; a name that is not known as it is, without underscores."""
-    return _TITLES.get(metric, metric.replace("_", " "))
+    return _TITLES.get(metric, metric.replace("_", " ").replace("f1", "F1"))
 
 
 def baseline_title(name: str) -> str:
@@ -146,10 +146,19 @@ def verdict(results: Results) -> Verdict:
     points = is_share(metric) and mean <= 1 and other <= 1
     size = f"{abs(100 * gain):.1f} points" if points else f"{abs(gain):.3g}"
     beside = f"{show(metric, mean)} {title(metric)} against {best}"
+    learned = [seed for seed in seeds if not seed.get("degenerate")]
+    if gain <= 0 and len(learned) < len(seeds):
+        reached = [v for v in map(_main_of(metric), learned) if v is not None]
+        if reached and all(sign * (value - other) > 0 for value in reached):
+            fallen = len(seeds) - len(learned)
+            return Verdict(
+                "perhaps",
+                f"Perhaps: {beside}, for {fallen} of {len(seeds)} seeds learned nothing; "
+                f"the others reach {show(metric, sum(reached) / len(reached))}.",
+            )
     if gain <= 0:
         return Verdict("no", f"No: {beside}; {size} worse." if gain else f"No: {beside}.")
-    values = [number((seed.get("metrics") or {}).get(metric)) for seed in seeds]
-    above = sum(value is not None and sign * (value - other) > 0 for value in values)
+    above = sum(v is not None and sign * (v - other) > 0 for v in map(_main_of(metric), seeds))
     between = interval(results, metric)
     shown = show_interval(results, metric)
     if above < len(seeds):
@@ -163,6 +172,11 @@ def verdict(results: Results) -> Verdict:
         every = "every seed is better" if len(seeds) > 1 else "the run is better"
         return Verdict("yes", f"Yes: {beside}; {size} better. {every.capitalize()}{whole}.")
     return Verdict("perhaps", f"Perhaps: {beside}; {size} better, {doubt}.")
+
+
+def _main_of(metric: str) -> Callable[[Mapping[str, Any]], float | None]:
+    """What takes the metric from a seed."""
+    return lambda seed: number((seed.get("metrics") or {}).get(metric))
 
 
 def _digits(shown: str, value: float) -> str:

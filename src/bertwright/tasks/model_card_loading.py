@@ -1,0 +1,59 @@
+"""How to load a fine-tuned model, for its card: Bertwright's two ways, and transformers'."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_CLASSES = {
+    "classification": "SequenceClassification",
+    "regression": "SequenceClassification",
+    "tagging": "TokenClassification",
+    "span": "QuestionAnswering",
+    "multiple-choice": "MultipleChoice",
+}
+
+
+def how_to_load(task: Mapping[str, Any]) -> str:
+    """The section of the card."""
+    return (
+        "## How to load\n\n`FOLDER` is the folder of this file.\n\n"
+        "```sh\nbertwright predict --model FOLDER\n```\n\n"
+        '```python\nimport bertwright\n\nmodel = bertwright.load("FOLDER")\n```\n\n'
+        f"{_transformers(task)}"
+    )
+
+
+def is_plain(head: Mapping[str, Any]) -> bool:
+    """Whether transformers has a name for the head."""
+    return (
+        not head.get("layers") and head.get("network", "linear") == "linear" and not head.get("crf")
+    )
+
+
+def _transformers(task: Mapping[str, Any]) -> str:
+    name = f"AutoModelFor{_CLASSES.get(str(task.get('kind')), 'SequenceClassification')}"
+    if not is_plain(task.get("head") or {}):
+        return (
+            f"Transformers has no name for this task head ({_head(task.get('head') or {})}): it "
+            "loads the encoder without it, and the scores are Bertwright's alone.\n\n"
+            "```python\nfrom transformers import AutoModel, AutoTokenizer\n\n"
+            'tokenizer = AutoTokenizer.from_pretrained("FOLDER")\n'
+            'encoder = AutoModel.from_pretrained("FOLDER")\n```'
+        )
+    return (
+        "Transformers reads one window, and merges none.\n\n"
+        f"```python\nfrom transformers import {name}, AutoTokenizer\n\n"
+        'tokenizer = AutoTokenizer.from_pretrained("FOLDER")\n'
+        f'model = {name}.from_pretrained("FOLDER")\n```'
+    )
+
+
+def _head(head: Mapping[str, Any]) -> str:
+    """What is not plain about it."""
+    parts = [
+        f"layers {head['layers']}" if head.get("layers") else "",
+        "a BiLSTM" if head.get("network") == "bilstm" else "",
+        "a CRF" if head.get("crf") else "",
+    ]
+    return ", ".join(part for part in parts if part)
