@@ -53,14 +53,19 @@ class Lengths:
     """Examples that were read in more than one window."""
     windows: int = 0
     cut: int = 0
-    """Examples of which something could not be read even so (a word of a thousand pieces, a question
-    longer than the window): the rest was."""
+    """Examples of which something could not be read even so (a question longer than the window):
+    the rest was."""
     tokens_cut: int = 0
+    answers_widened: int = 0
+    """Answers that begin or end inside a token: the whole token is learned."""
+    answers_lost: int = 0
+    """Answers of which the tokenizer keeps nothing: learned as no answer."""
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: counts, and the quantiles of the lengths."""
         ordered = sorted(self.tokens) or [0]
         at = {q: ordered[min(len(ordered) - 1, int(q * len(ordered)))] for q in (0.5, 0.9, 0.99)}
+        answers = {"answers_widened": self.answers_widened, "answers_lost": self.answers_lost}
         return {
             "examples": self.examples,
             "in_windows": self.in_windows,
@@ -71,4 +76,5 @@ class Lengths:
             "p90_tokens": at[0.9],
             "p99_tokens": at[0.99],
             "longest_tokens": ordered[-1],
+            **(answers if any(answers.values()) else {}),
         }

@@ -15,6 +15,7 @@ from array import array
 from collections.abc import Sequence
 from difflib import get_close_matches
 from functools import lru_cache
+from math import isfinite
 from typing import Any, cast
 
 from bertwright.config.task import TaskConfig
@@ -128,8 +129,8 @@ def label_number(labels: dict[str, int], label: object, where: str) -> int:
     shown = ", ".join(repr(name) for name in [*labels][:10]) + (", ..." if len(labels) > 10 else "")
     raise DataError(
         f"{where}: the task has no label {label!r}; "
-        + (f"did you mean {near[0]!r}? " if near else "")
-        + f"It has {len(labels)}: {shown}"
+        + (f"did you mean {near[0]!r}? It has " if near else "it has ")
+        + f"{len(labels)}: {shown}"
     )
 
 
@@ -139,7 +140,7 @@ def _label(task: TaskConfig, numbers: dict[str, int], example: TextExample, numb
     if label is None:
         return None
     if task.kind == "regression":
-        if not isinstance(label, (int, float)):
+        if not isinstance(label, (int, float)) or not isfinite(label):
             raise DataError(f"{where}: the label is {label!r}; regression expects a number")
         return float(label)
     if task.multi_label:

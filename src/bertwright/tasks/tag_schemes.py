@@ -1,0 +1,119 @@
+"""How tags mark entities: finding the scheme of a file, reading it as conlleval does, mending it.
+
+| scheme | first word | further words | last word | only word |
+|---|---|---|---|---|
+| iob1 | I, or B right after an entity of the same type | I | I | I or B |
+| iob2 | B | I | I | B |
+| iobes | B | I | E | S |
+
+IOBES goes by other letters too: BMES writes M for I; BILOU writes L for E and U for S. Files keep
+their letters; `split_tag` gives the letters of IOBES. Where an entity begins and ends in a sequence
+that breaks its scheme is decided as in conlleval (Tjong Kim Sang and Buchholz 2000).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from bertwright.config.task import Scheme
+
+_TAG = re.compile(r"([BIESMLU])-(.+)", re.DOTALL)
+_SAME = {"M": "I", "L": "E", "U": "S"}
+_BARE = (set("BIO"), set("BIESO"), set("BMESO"), set("BILUO"))  # one type, without a name
+
+
+def split_tag(tag: str) -> tuple[str, str]:
+    """`("B", "PER")` of `B-PER`; `("O", "")` outside; M, L and U become I, E and S."""
+    found = _TAG.fullmatch(tag)
+    letter, label = (found[1], found[2]) if found else (tag, "")
+    if letter not in "BIESMLU" or len(letter) != 1:
+        return "O", ""
+    return _SAME.get(letter, letter), label
+
+
+def detect_scheme(sentences: Iterable[Sequence[str]]) -> Scheme:
+    """The scheme that the tags of all sentences follow.
+
+    `none` where any tag is neither O nor a letter with a type, as parts of speech; a file of O
+    alone is `none` too. Where all is legal in both IOB1 and IOB2, it is IOB2.
+
+    Args:
+        sentences: the tags of each sentence.
+    """
+    sentences = list(sentences)
+    tags = {tag for sentence in sentences for tag in sentence}
+    if not tags - {"O"} or not _marks_entities(tags):
+        return "none"
+    letters = {tag[:1] for tag in tags}
+    if letters & set("ESMLU"):
+        return "iobes"
+    first_inside = first_begin = 0
+    for sentence in sentences:
+        before = ("O", "")
+        for each in map(split_tag, sentence):
+            follows = before[0] != "O" and before[1] == each[1]
+            first_inside += each[0] == "I" and not follows
+            first_begin += each[0] == "B" and not follows
+            before = each
+    # A file of IOB2 with some entities that wrongly begin with I has more that begin with B.
+    return "iob1" if first_inside > first_begin else "iob2"
+
+
+def _marks_entities(tags: set[str]) -> bool:
+    if all(tag == "O" or _TAG.fullmatch(tag) for tag in tags):
+        return True
+    return "B" in tags and any(tags <= bare for bare in _BARE)
+
+
+def chunks(tags: Sequence[str]) -> list[tuple[int, int, str]]:
+    """Entities as `(first word, one after the last, type)`, read as conlleval does.
+
+    An entity begins at B, at S, after O, E or S, and where the type changes, whatever the scheme
+    says; so one rule reads IOB1, IOB2 and IOBES, and every sequence has a reading.
+    """
+    found = []
+    start, before = 0, ("O", "")
+    for place, each in enumerate([*map(split_tag, tags), ("O", "")]):
+        inside = before[0] != "O"
+        begins = each[0] in "BS" or before[0] in "OES" or before[1] != each[1]
+        if inside and (each[0] == "O" or begins):
+            found.append((start, place, before[1]))
+        if each[0] != "O" and (begins or not inside):
+            start = place
+        before = each
+    return found
+
+
+def mend(tags: Sequence[str], scheme: Scheme, letters: str = "IES") -> tuple[str, ...]:
+    """The same entities, tagged as the scheme says; legal tags come back as they are.
+
+    Args:
+        scheme: of the tags; with `none` nothing is changed.
+        letters: what IOBES writes inside, at the end and for an only word: `MES`, `ILU`.
+    """
+    if scheme == "none":
+        return tuple(tags)
+    inside, last, only = tuple(letters if scheme == "iobes" else "IIB")
+    mended = ["O"] * len(tags)
+    end, label_before = -1, ""
+    for start, stop, label in chunks(tags):
+        name = f"-{label}" if label else ""
+        first = "B" if scheme != "iob1" or (start == end and label == label_before) else "I"
+        mended[start:stop] = [inside + name] * (stop - start)
+        mended[start] = first + name
+        if scheme == "iobes":
+            mended[stop - 1] = (only if stop - start == 1 else last) + name
+        end, label_before = stop, label
+    return tuple(mended)
+
+
+def to_iob2(tags: Sequence[str], scheme: Scheme) -> tuple[str, ...]:
+    """Tags of any scheme in IOB2; those of `none` stay."""
+    return mend(tags, "none" if scheme == "none" else "iob2")
+
+
+def letters_of(tags: Iterable[str]) -> str:
+    """What a file in IOBES, BMES or BILOU writes inside, at the end and for an only word."""
+    seen = {tag[:1] for tag in tags}
+    return ("M" if "M" in seen else "I") + ("LU" if seen & {"L", "U"} else "ES")

@@ -1,0 +1,186 @@
+"""Sentences of words as ids, for tagging; and plain text as words.
+
+Devlin et al. 2019, section 5.3: every word is cut into pieces by itself, and its first piece is
+what is tagged. A word of which the tokenizer keeps nothing, as a zero-width space, is [UNK]; one
+that looks like a special token ("[SEP]") is cut like any other; so every word has a first piece.
+A sentence longer than a window is read in several (`windows`), and a word is judged in the one
+where its first piece has most context.
+
+With `context = "document"` a window is filled up, half left and half right, with the tokens of the
+same document that stand around the sentence ("the maximal document context", Devlin et al. 2019;
+Luoma and Pyysalo, COLING 2020); what one side lacks the other gets. Only the sentence's own words
+are judged.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import cast
+from unicodedata import category
+
+import numpy as np
+
+from bertwright.config.task import TaskConfig
+from bertwright.errors import DataError
+from bertwright.progress import OnProgress, silent
+from bertwright.tasks.examples import Example, TaggingExample
+from bertwright.tasks.instances import Instance, Lengths
+from bertwright.tasks.text_instances import label_number, place
+from bertwright.tasks.windows import Span, cut, most_context
+from bertwright.text.normalize import is_chinese, is_control, is_punctuation, is_white_space
+from bertwright.text.tokenizer import Tokenizer
+
+_TOLD_EVERY = 1000  # examples
+
+
+def make_tagging_instances(
+    task: TaskConfig,
+    tokenizer: Tokenizer,
+    examples: Sequence[Example],
+    on_progress: OnProgress = silent,
+) -> tuple[list[Instance], Lengths]:
+    """One instance a sentence.
+
+    Args:
+        task: a tagging task.
+        tokenizer: the model's.
+        examples: `TaggingExample`s; those of one document stand together, in its order.
+        on_progress: called with the examples done.
+
+    Raises:
+        DataError: a tag that the task has not, or not one tag a word; with the line.
+    """
+    chosen = cast(Sequence[TaggingExample], examples)
+    pieces = _pieces(tokenizer, chosen)
+    numbers = {label: number for number, label in enumerate(task.labels)}
+    room = task.max_length - 2
+    instances: list[Instance] = []
+    lengths = Lengths()
+    for document in _documents(task, chosen):
+        # One document, end to end: where each word begins, and each sentence.
+        counts = np.array([len(pieces[word]) for e in document for word in e.words], np.int64)
+        ids = array("i", [id_ for e in document for word in e.words for id_ in pieces[word]])
+        begins = [0, *np.cumsum(counts).tolist()]
+        word = 0
+        for example in document:
+            firsts = begins[word : word + len(example.words)]
+            start, stop = begins[word], begins[word + len(example.words)]
+            word += len(example.words)
+            spans = _windows(start, stop, len(ids), room, task.stride)
+            number = len(instances)
+            label = _numbers_of_tags(example, numbers, number)
+            instances.append(
+                Instance(
+                    number,
+                    tuple(
+                        array("i", [tokenizer.cls_id, *ids[a:b], tokenizer.sep_id])
+                        for a, b in spans
+                    ),
+                    tuple(array("b", bytes(b - a + 2)) for a, b in spans),
+                    label,
+                    words=_judged(spans, firsts),
+                )
+            )
+            lengths.tokens.append(stop - start + 2)
+            lengths.windows += len(spans)
+            lengths.in_windows += len(spans) > 1
+            if not len(instances) % _TOLD_EVERY:
+                on_progress(len(instances), len(chosen))
+    on_progress(len(instances), len(chosen))
+    lengths.examples = len(instances)
+    return instances, lengths
+
+
+def words_of_text(text: str) -> tuple[list[str], list[tuple[int, int]]]:
+    """The words of a text by BERT's rules, each an exact slice of it, and where they are from.
+
+    White space parts words; a punctuation mark and a Chinese character are words of their own;
+    controls and U+FFFD, which BERT drops, neither part nor begin nor end one. Unlike BERT's, a
+    combining mark stays with the character before it, whatever that is, so that none is torn.
+
+    Returns:
+        Words, and the start and stop of each in characters: `text[start:stop] == word`.
+    """
+    offsets: list[tuple[int, int]] = []
+    is_open = False  # whether a letter now would belong to the last word
+    touches = False  # whether a combining mark now would
+    for number, character in enumerate(text):
+        if is_white_space(character):
+            is_open = touches = False
+        elif character in "\0\ufffd" or is_control(character) or category(character) == "Cs":
+            continue
+        elif is_open or (touches and category(character).startswith("M")):
+            if is_punctuation(character) or is_chinese(character):
+                offsets.append((number, number + 1))
+                is_open = False
+            else:
+                offsets[-1] = (offsets[-1][0], number + 1)
+        else:
+            offsets.append((number, number + 1))
+            is_open = not (is_punctuation(character) or is_chinese(character))
+            touches = True
+    return [text[start:stop] for start, stop in offsets], offsets
+
+
+def tagging_example_of_text(text: str, document: int = 0, line: int = 0) -> TaggingExample:
+    """A plain text as an example without tags, which knows where its words are from."""
+    words, offsets = words_of_text(text)
+    return TaggingExample(tuple(words), None, document, text, tuple(offsets), line=line)
+
+
+def _pieces(tokenizer: Tokenizer, examples: Sequence[TaggingExample]) -> dict[str, list[int]]:
+    """Every distinct word with its ids, one at least."""
+    words = list(dict.fromkeys(word for example in examples for word in example.words))
+    found, counts = tokenizer.encode_sentence_ids(words)
+    ids, stops = found.tolist(), np.cumsum(counts).tolist()
+    return {
+        word: ids[start:stop] or [tokenizer.unk_id]
+        for word, start, stop in zip(words, [0, *stops[:-1]], stops, strict=True)
+    }
+
+
+def _documents(
+    task: TaskConfig, examples: Sequence[TaggingExample]
+) -> Iterator[list[TaggingExample]]:
+    """The sentences that are each other's context."""
+    if task.context == "sentence":
+        return ([example] for example in examples)
+    return (list(group) for _, group in groupby(examples, key=lambda example: example.document))
+
+
+def _windows(start: int, stop: int, length: int, room: int, stride: int) -> list[Span]:
+    """Windows over the sentence at `start` to `stop` of a document of `length` tokens."""
+    if stop - start > room:
+        return [(start + a, start + b) for a, b in cut(stop - start, room, stride)]
+    free = room - (stop - start)
+    left = min(start, max(free // 2, free - (length - stop)))
+    return [(start - left, min(length, stop + free - left))]
+
+
+def _judged(spans: Sequence[Span], firsts: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """Of every word, its window and the place of its first piece there, behind [CLS]."""
+    if len(spans) == 1:
+        return tuple((0, first - spans[0][0] + 1) for first in firsts)
+    chosen = [most_context(spans, first) for first in firsts]
+    return tuple((w, first - spans[w][0] + 1) for w, first in zip(chosen, firsts, strict=True))
+
+
+def _numbers_of_tags(
+    example: TaggingExample, numbers: dict[str, int], number: int
+) -> list[int] | None:
+    """The number of every tag; None where they are not known."""
+    if example.tags is None:
+        return None
+    where = place(example.line, number)
+    if len(example.tags) != len(example.words):
+        raise DataError(
+            f"{where}: {len(example.words)} words with {len(example.tags)} tags; expected one each"
+        )
+    try:
+        return [numbers[tag] for tag in example.tags]
+    except KeyError:
+        for at, (word, tag) in enumerate(zip(example.words, example.tags, strict=True), 1):
+            label_number(numbers, tag, f"{where}, word {at} ({word!r})")
+        raise

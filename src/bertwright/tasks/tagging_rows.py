@@ -1,0 +1,193 @@
+"""Tagged sentences from JSON lines and Parquet, words of plain text, and the check of all tags."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+from bertwright.config.task import Scheme
+from bertwright.errors import DataError
+from bertwright.tasks.bad_rows import BadRowLog, listed, shorten
+from bertwright.tasks.columns import Columns, Groups, find_asked, find_one
+from bertwright.tasks.examples import TaggingExample
+from bertwright.tasks.sources import Source, without_surrogates
+from bertwright.tasks.tables import Table
+from bertwright.tasks.tag_schemes import letters_of, mend, split_tag
+from bertwright.tasks.text_rows import BadValue, check_known, read_text, warn_of_one_class
+from bertwright.tasks.word_splitter import WordSplitter
+
+BadTags = Literal["mend", "refuse"]
+WORDS: Groups = (("tokens", "words"), ("token", "word", "characters"))
+TEXTS: Groups = (("text", "sentence"),)
+TAGS: Groups = (("ner_tags",), ("tags", "labels", "label"), ("ner", "pos_tags", "chunk_tags"))
+DOCUMENTS: Groups = (("document", "document_id", "doc_id"),)
+
+
+def tagging_columns(
+    table: Table, asked: Columns, tag_column: str | None, *, label: bool
+) -> Columns:
+    """The column of words (or of text, to be cut into words) and that of tags.
+
+    Raises:
+        DataError: one is missing; lists those there.
+    """
+    there = table.columns
+    if asked.text is not None:
+        words: str | None = find_asked(asked.text, there, table.name, "--text")
+    else:
+        words = find_one(WORDS, there, table.name, "--text")
+        if words is None and not label:
+            words = find_one(TEXTS, there, table.name, "--text")
+    if words is None:
+        raise DataError(
+            f"{table.name} has no column of words (tokens, words); it has {listed(there)}. "
+            "Name one: --text COLUMN"
+        )
+    if not label:
+        return Columns(words)
+    wanted = tag_column or asked.label
+    if wanted is not None:
+        return Columns(words, None, find_asked(wanted, there, table.name, "--label"))
+    tags = find_one(TAGS, [name for name in there if name != words], table.name, "--label")
+    if tags is None:
+        raise DataError(
+            f"{table.name} has no column of tags (ner_tags, tags, labels); it has "
+            f"{listed(there)}. Name one: --label COLUMN"
+        )
+    return Columns(words, None, tags)
+
+
+def tagging_examples(
+    table: Table, columns: Columns, splitter: WordSplitter, log: BadRowLog
+) -> Iterator[TaggingExample]:
+    """The sentences of a table; rows of one `document` are each other's context."""
+    document = find_one(DOCUMENTS, table.columns, table.name, "--text")
+    names = [*columns.names(), *([document] if document else [])]
+    documents: dict[str, int] = {}
+    for line, values in table.rows(names):
+        row = dict(zip(names, values, strict=True))
+        number = documents.setdefault(str(row[document]), len(documents)) if document else 0
+        try:
+            value = row[columns.text or ""]
+            if isinstance(value, str) and columns.label is None:
+                text = read_text(value, columns.text or "", log)
+                yield replace(text_example(text, line, splitter), document=number)
+                continue
+            words = _strings(value, columns.text or "", log)
+            tags = None
+            if columns.label is not None:
+                tags = _strings(row[columns.label], columns.label, log)
+                if len(tags) != len(words):
+                    raise BadValue(
+                        "sentence with a ragged line", f"{len(words)} words but {len(tags)} tags"
+                    )
+        except BadValue as error:
+            log.bad(line, error.reason, str(error))
+            continue
+        yield TaggingExample(words, tags, number, line=line)
+
+
+def _strings(value: Any, column: str, log: BadRowLog) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise BadValue(
+            "no list of words",
+            f"the column {shorten(column)} holds {shorten(value)}; expected a list of strings",
+        )
+    if not value:
+        raise BadValue("empty text", f"the list in the column {shorten(column)} is empty")
+    wrong = [each for each in value if not isinstance(each, str | int) or not str(each).strip()]
+    if wrong:
+        raise BadValue(
+            "sentence with an empty word or tag",
+            f"{shorten(wrong[0])} in the list of the column {shorten(column)}; expected words",
+        )
+    return tuple(without_surrogates(str(each), log) for each in value)
+
+
+def text_example(text: str, line: int, splitter: WordSplitter) -> TaggingExample:
+    """A text cut into words."""
+    offsets = tuple(splitter(text))
+    words = tuple(text[start:end] for start, end in offsets)
+    return TaggingExample(words, None, text=text, offsets=offsets, line=line)
+
+
+def line_examples(source: Source, splitter: WordSplitter) -> Iterator[TaggingExample]:
+    """Plain text: a sentence a line; a blank line begins a new document."""
+    document = 0
+    any_before = False
+    for number, line in source.lines():
+        if not line.strip():
+            document += any_before
+            any_before = False
+            continue
+        any_before = True
+        yield replace(text_example(line, number, splitter), document=document)
+
+
+def check_tags(
+    examples: list[TaggingExample],
+    scheme: Scheme,
+    bad_tags: BadTags,
+    log: BadRowLog,
+) -> list[TaggingExample]:
+    """The examples with tags that follow the scheme.
+
+    Args:
+        bad_tags: `mend` mends a sequence that breaks the scheme, as conlleval reads it, and counts
+            it; `refuse` stops.
+
+    Raises:
+        DataError: a tag that is none of the scheme, or a bad sequence where they are refused.
+    """
+    letters = letters_of(tag for each in examples for tag in each.tags or ())
+    checked = []
+    first = sentences = words = 0
+    for each in examples:
+        tags = each.tags or ()
+        for tag in dict.fromkeys(tags) if scheme != "none" else ():
+            if tag != "O" and split_tag(tag)[0] == "O":
+                raise DataError(
+                    f"{log.place(each.line)}: the tag {shorten(tag)} is none of the scheme "
+                    f"{scheme}; expected O, or a letter with a type, as B-PER"
+                )
+        right = mend(tags, scheme, letters)
+        if right != tags:
+            wrong = [i for i, tag in enumerate(tags) if tag != right[i]]
+            place = wrong[0]
+            if bad_tags == "refuse":
+                raise DataError(
+                    f"{log.place(each.line)}: the tag {shorten(tags[place])} of word {place + 1:,} "
+                    f"breaks the scheme {scheme} after "
+                    f"{shorten(tags[place - 1]) if place else 'the start'}; expected "
+                    f"{shorten(right[place])}. To mend such tags: --bad-tags mend"
+                )
+            sentences += 1
+            words += len(wrong)
+            first = first or each.line
+            each = replace(each, tags=right)
+        checked.append(each)
+    if sentences:
+        log.warnings.append(
+            f"{log.name}: {words:,} tags in {sentences:,} sentences break the scheme {scheme} and "
+            f"were mended as conlleval reads them (first at {log.unit} {first:,})"
+        )
+    counts = Counter(tag for each in checked for tag in each.tags or ())
+    warn_of_one_class(counts, counts.total(), log)
+    return checked
+
+
+def check_known_tags(
+    examples: Sequence[TaggingExample], labels: Sequence[str] | None, log: BadRowLog
+) -> None:
+    """Refuse tags that the model was not taught.
+
+    Raises:
+        DataError: names the tag, the line its sentence begins at and the nearest known tag.
+    """
+    known = set(labels or ())
+    for each in examples if labels is not None else ():
+        for tag in each.tags or ():
+            if tag not in known:
+                check_known(tag, labels, log.place(each.line))

@@ -1,0 +1,200 @@
+"""Rows of a table as texts or pairs with a class, classes or a number."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bertwright.errors import DataError
+from bertwright.tasks.bad_rows import BadRowLog, listed, shorten
+from bertwright.tasks.columns import IDS, Columns, plain
+from bertwright.tasks.examples import Label, TextExample
+from bertwright.tasks.sources import without_surrogates
+from bertwright.tasks.tables import Table
+
+NO_GOLD_LABEL = "-"
+"""MNLI and SNLI where the annotators did not agree."""
+
+
+class BadValue(ValueError):
+    """A value of a row that cannot be used: the reason in few words, and the message."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class LabelRules:
+    """How a label is read."""
+
+    kind: str
+    known: tuple[str, ...] | None = None
+    multi_label: bool = False
+    separator: str = ","
+
+    def read(self, value: Any, place: str) -> Label:
+        """The label of one row.
+
+        Raises:
+            BadValue: it is missing or no number.
+            DataError: it is not among the known ones.
+        """
+        if self.kind == "regression":
+            return _number(value)
+        if self.multi_label:
+            if isinstance(value, str):
+                value = [part for part in value.split(self.separator) if part.strip()]
+            if not isinstance(value, list | tuple):
+                value = [] if value is None else [value]
+            names = tuple(dict.fromkeys(_class_name(each) for each in value))
+        else:
+            names = (_class_name(value),)
+        for name in names:
+            check_known(name, self.known, place)
+        return names if self.multi_label else names[0]
+
+
+def check_known(name: str, known: Sequence[str] | None, place: str) -> None:
+    """Refuse a label that the model was not taught.
+
+    Raises:
+        DataError: names the label, the place and the nearest known label.
+    """
+    if known is None or name in known:
+        return
+    near = difflib.get_close_matches(name, known, n=1)
+    meant = f"did you mean {shorten(near[0])}? " if near else ""
+    raise DataError(
+        f"{place}: the label {shorten(name)} is unseen in training; {meant}known are "
+        f"{listed(known)}. Mend the label, or train with examples of it"
+    )
+
+
+def _class_name(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # what tables make of whole numbers where some are missing
+    if isinstance(value, list | dict):
+        raise BadValue(
+            "label of a wrong type",
+            f"the label is a list or an object: {shorten(json.dumps(value))}; expected one class. "
+            "Several at once: --multi-label",
+        )
+    name = "" if value is None or value != value else str(value).strip()
+    if not name:
+        raise BadValue("no label", "the label is empty")
+    return name
+
+
+def _number(value: Any) -> float:
+    if value is None or (isinstance(value, str) and not value.strip()):
+        raise BadValue("no label", "the label is empty; expected a number")
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number) or isinstance(value, bool):
+        raise BadValue(
+            "label is no number", f"the label {shorten(value)} is no number; expected one"
+        )
+    return number
+
+
+def read_text(value: Any, column: str, log: BadRowLog) -> str:
+    """A text of a row.
+
+    Raises:
+        BadValue: it is empty, missing or no text.
+    """
+    if value is None:
+        raise BadValue("empty text", f"there is nothing in the column {shorten(column)}")
+    if isinstance(value, int | float):
+        value = str(value)
+    if not isinstance(value, str):
+        raise BadValue(
+            "text of a wrong type",
+            f"the column {shorten(column)} holds a {type(value).__name__}; expected a text",
+        )
+    if not value.strip():
+        raise BadValue("empty text", f"the text in the column {shorten(column)} is empty")
+    return value if value.isascii() else without_surrogates(value, log)
+
+
+def text_examples(
+    table: Table, columns: Columns, rules: LabelRules, log: BadRowLog
+) -> Iterator[TextExample]:
+    """The examples of a table; a row that cannot be read goes to `log`.
+
+    Args:
+        columns: found ones; without a label none is read.
+
+    Raises:
+        DataError: a bad row where `log` refuses them, an unknown label.
+    """
+    used = columns.names()
+    free = [name for name in table.columns if name not in used]
+    id_column = next((name for known in IDS for name in free if plain(name) == known), None)
+    names = [*used, *([id_column] if id_column else [])]
+    gold = columns.label is not None and plain(columns.label) == "gold_label"
+    for line, values in table.rows(names):
+        row = dict(zip(names, values, strict=True))
+        try:
+            text = read_text(row[columns.text or ""], columns.text or "", log)
+            text2 = read_text(row[columns.text2], columns.text2, log) if columns.text2 else None
+            label: Label | None = None
+            if columns.label is not None:
+                if gold and row[columns.label] == NO_GOLD_LABEL:
+                    log.leave_out(line, "the annotators did not agree (gold_label is '-')")
+                    continue
+                label = rules.read(row[columns.label], log.place(line))
+        except BadValue as error:
+            log.bad(line, error.reason, str(error))
+            continue
+        name = row[id_column] if id_column else None
+        yield TextExample(text, text2, label, "" if name is None else str(name), line)
+
+
+def check_labels(examples: Sequence[TextExample], log: BadRowLog) -> None:
+    """Warn of labels that cannot be learned: one class only, or nearly one an example.
+
+    Raises:
+        DataError: ten examples or more, and every one has a label of its own.
+    """
+    counts = Counter(name for each in examples for name in _names(each.label))
+    if not counts:
+        return
+    total = len(examples)
+    if len(counts) == total >= 10 and max(counts.values()) == 1:
+        raise DataError(
+            f"{log.name}: each of the {total:,} examples has a label of its own, as "
+            f"{shorten(next(iter(counts)))}; is --label the right column?"
+        )
+    if 2 * len(counts) > total and total > 2:
+        log.warnings.append(
+            f"{log.name}: {len(counts):,} classes in {total:,} examples; is --label the right "
+            "column?"
+        )
+    warn_of_one_class(counts, total, log)
+
+
+def warn_of_one_class(counts: Counter[str], total: int, log: BadRowLog) -> None:
+    """Warn where all labels are the same."""
+    if len(counts) == 1 and total > 1 and total in counts.values():
+        (name,) = counts
+        log.warnings.append(
+            f"{log.name}: all {total:,} examples have the label {shorten(name)}; there is nothing "
+            "to tell apart"
+        )
+
+
+def _names(label: Label | None) -> Iterable[str]:
+    if isinstance(label, str):
+        return (label,)
+    return label if isinstance(label, tuple) else ()
