@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import cast
 from unicodedata import category
 
@@ -137,7 +137,7 @@ def _pieces(tokenizer: Tokenizer, examples: Sequence[TaggingExample]) -> dict[st
     ids, stops = found.tolist(), np.cumsum(counts).tolist()
     return {
         word: ids[start:stop] or [tokenizer.unk_id]
-        for word, start, stop in zip(words, [0, *stops[:-1]], stops, strict=True)
+        for word, (start, stop) in zip(words, pairwise([0, *stops]), strict=True)
     }
 
 

@@ -1,0 +1,194 @@
+"""Questions and passages in windows: what each token is, and where answers are."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from bertwright.config.task import TaskConfig
+from bertwright.errors import DataError
+from bertwright.tasks.examples import SpanExample
+from bertwright.tasks.instances import Instance, Lengths
+from bertwright.tasks.span_instances import LONGEST_QUESTION, make_span_instances
+from bertwright.tasks.windows import cut, most_context
+from bertwright.text.tokenizer import Tokenizer
+from tests.tasks.mixed_scripts import CASED, TEXTS, TOKENIZERS, UNCASED
+
+
+def make(
+    question: str,
+    context: str,
+    *answers: tuple[str, int],
+    tokenizer: Tokenizer = UNCASED,
+    max_length: int = 128,
+    stride: int = 4,
+) -> tuple[list[Instance], Lengths]:
+    """The windows of one example; without answers, an example that has none."""
+    task = TaskConfig("span", max_length=max_length, stride=stride)
+    return make_span_instances(task, tokenizer, [SpanExample(question, context, answers)])
+
+
+def test_a_question_a_passage_and_the_answer() -> None:
+    (instance,), lengths = make("cat?", "The cat, running.", ("running", 9))
+    tokens = UNCASED.tokens_of(instance.ids[0])
+    assert tokens == [
+        "[CLS]",
+        "cat",
+        "?",
+        "[SEP]",
+        "the",
+        "cat",
+        ",",
+        "run",
+        "##ning",
+        ".",
+        "[SEP]",
+    ]
+    assert list(instance.types[0]) == [0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1]
+    assert instance.label == (7, 8)
+    assert instance.offsets[:5] == [None, None, None, None, (0, 3)]
+    assert instance.offsets[7:] == [(9, 12), (12, 16), (16, 17), None]
+    assert list(instance.has_most_context) == [False] * 4 + [True] * 6 + [False]
+    assert (lengths.examples, lengths.windows, lengths.in_windows, lengths.tokens) == (
+        1,
+        1,
+        0,
+        [11],
+    )
+
+
+@pytest.mark.parametrize(
+    ("context", "answer", "expected"),
+    [
+        ("中国木", ("国", 1), ["国"]),  # one character of a text without blanks
+        ("the cafe\u0301 cat", ("cafe\u0301", 4), ["cafe"]),  # the accent a character of its own
+        ("a ❤\ufe0f!", ("❤\ufe0f", 2), ["❤"]),
+        (
+            "\uac01 a",
+            ("\uac01", 0),
+            ["\u1100", "##\u1161", "##\u11a8"],
+        ),  # three pieces of one character
+        ("the  cat ", ("the  cat ", 0), ["the", "cat"]),
+        ("a 👩\u200d🚀", ("👩\u200d🚀", 2), ["👩", "##🚀"]),
+    ],
+)
+def test_answers_are_found_by_their_characters(
+    context: str, answer: tuple[str, int], expected: list[str]
+) -> None:
+    (instance,), lengths = make("a", context, answer)
+    first, last = instance.label
+    assert UNCASED.tokens_of(instance.ids[0][first : last + 1]) == expected
+    assert lengths.answers_widened == lengths.answers_lost == 0
+    start, end = instance.offsets[first], instance.offsets[last]
+    assert start is not None
+    assert end is not None
+    assert context[start[0] : end[1]] == answer[0].strip()
+
+
+def test_an_answer_inside_a_token_is_widened_and_counted() -> None:
+    (instance,), lengths = make("a", "the running", ("unn", 5))
+    assert UNCASED.tokens_of(instance.ids[0][slice(*instance.label)]) == ["run"]
+    assert instance.label == (4, 5)
+    assert lengths.answers_widened == 1
+    assert lengths.as_dict()["answers_widened"] == 1
+
+
+def test_an_answer_of_which_nothing_is_kept_is_counted() -> None:
+    (instance,), lengths = make("a", "the \u200b cat", ("\u200b", 4))
+    assert instance.label == (0, 0)
+    assert lengths.answers_lost == 1
+
+
+def test_no_answer_and_unknown_answers() -> None:
+    (instance,), _ = make("a", "the cat")
+    assert instance.label == (0, 0)
+    example = SpanExample("a", "the cat")
+    (instance,), _ = make_span_instances(TaskConfig("span"), UNCASED, [example])
+    assert instance.label is None
+
+
+def test_windows_share_tokens_and_label_what_they_hold_whole() -> None:
+    context = " ".join("abcdefghij")
+    instances, lengths = make("x", context, ("d e", 6), max_length=10, stride=2)
+    passages = [UNCASED.tokens_of(instance.ids[0])[3:-1] for instance in instances]
+    bounds = cut(10, 6, 2)
+    assert passages == [list("abcdefghij"[a:b]) for a, b in bounds]
+    for (start, stop), instance in zip(bounds, instances, strict=True):
+        held = start <= 3 and stop > 4
+        assert instance.label == ((3 - start + 3, 4 - start + 3) if held else (0, 0))
+    assert any(instance.label != (0, 0) for instance in instances)
+    assert (lengths.windows, lengths.in_windows) == (len(bounds), 1)
+    assert len(bounds) > 1
+
+
+def test_a_long_question_is_cut_and_counted() -> None:
+    (instance,), lengths = make("a " * 70, "the cat", max_length=200)
+    assert list(instance.ids[0]).index(UNCASED.sep_id) == 1 + LONGEST_QUESTION
+    assert (lengths.cut, lengths.tokens_cut, lengths.tokens) == (1, 6, [75])
+    instances, lengths = make("a " * 70, "the cat", max_length=8)
+    assert [len(instance.ids[0]) for instance in instances] == [7]  # half of the five for it
+    assert lengths.tokens_cut == 68
+
+
+@pytest.mark.parametrize(
+    ("example", "message"),
+    [
+        (SpanExample("a", "the cat", (("cat", 3),), line=7), "line 7: the answer 'cat' is said"),
+        (SpanExample("a", "the cat", (("", 3),)), "example 0: the answer ''"),
+        (SpanExample("a", "the cat", (("at", -2),)), "at character -2"),
+        (SpanExample(" ", "the cat", (), line=3), "line 3: question is empty"),
+        (SpanExample("a", "", (), line=4), "line 4: context is empty"),
+    ],
+)
+def test_bad_examples_are_named(example: SpanExample, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        make_span_instances(TaskConfig("span"), UNCASED, [example])
+
+
+def test_each_passage_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    encode = Tokenizer.encode
+
+    def counting(self: Tokenizer, text: str, pair: str | None = None) -> object:
+        seen.append(text)
+        return encode(self, text, pair)
+
+    monkeypatch.setattr(Tokenizer, "encode", counting)
+    examples = [SpanExample(q, c, ()) for q, c in [("a", "x y"), ("b", "z"), ("c", "x y")]]
+    done: list[tuple[int, int | None]] = []
+    make_span_instances(
+        TaskConfig("span"), CASED, examples, lambda *progress: done.append(progress)
+    )
+    assert seen.count("x y") == 1
+    assert done[-1] == (3, 3)
+
+
+@given(TEXTS, TEXTS, st.sampled_from(TOKENIZERS), st.integers(8, 40), st.data())
+def test_every_token_is_read_and_judged_once(
+    question: str, context: str, tokenizer: Tokenizer, max_length: int, data: st.DataObject
+) -> None:
+    assume(not question.isspace() and not context.isspace())
+    stride = data.draw(st.integers(0, max_length // 2))
+    instances, _ = make(
+        question, context, tokenizer=tokenizer, max_length=max_length, stride=stride
+    )
+    whole = tokenizer.encode(context).ids[1:-1]
+    head = list(instances[0].types[0]).index(1)
+    bounds = cut(len(whole), max_length - head - 1, stride)
+    judged: list[int] = []
+    for number, ((start, stop), instance) in enumerate(zip(bounds, instances, strict=True)):
+        size = stop - start + head + 1
+        assert size <= max_length
+        assert list(instance.ids[0])[head:-1] == whole[start:stop]
+        assert size == len(instance.ids[0]) == len(instance.types[0]) == len(instance.offsets)
+        assert [offset is None for offset in instance.offsets] == [
+            *[True] * head,
+            *[False] * (stop - start),
+            True,
+        ]
+        own = [p for p in range(start, stop) if instance.has_most_context[p - start + head]]
+        assert all(most_context(bounds, place) == number for place in own)
+        assert sum(instance.has_most_context) == len(own)
+        judged += own
+    assert sorted(judged) == list(range(len(whole)))

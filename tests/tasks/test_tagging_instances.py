@@ -1,0 +1,193 @@
+"""Words as pieces in windows, with the document around them; and plain text as words."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bertwright.config.task import TaskConfig
+from bertwright.errors import DataError
+from bertwright.tasks.examples import TaggingExample
+from bertwright.tasks.tagging_instances import (
+    make_tagging_instances,
+    tagging_example_of_text,
+    words_of_text,
+)
+from bertwright.tasks.windows import cut, most_context
+from bertwright.text.normalize import basic_tokenize
+from bertwright.text.tokenizer import Tokenizer
+from tests.tasks.mixed_scripts import CASED, TEXTS, TOKENIZERS, UNCASED, WORDS
+
+LABELS = ("O", "B-PER", "I-PER")
+
+
+def task(max_length: int = 128, stride: int = 4, document: bool = False) -> TaskConfig:
+    """A tagging task."""
+    return TaskConfig(
+        "tagging",
+        LABELS,
+        max_length=max_length,
+        stride=stride,
+        context="document" if document else "sentence",
+    )
+
+
+def first_pieces(tokenizer: Tokenizer, word: str) -> list[int]:
+    """The ids of a word by itself, [UNK] for nothing."""
+    return tokenizer.encode_sentence_ids([word])[0].tolist() or [tokenizer.unk_id]
+
+
+def test_words_pieces_and_tags() -> None:
+    words = ("The", "running", "\u200b", "[SEP]", "cat")
+    tags = ("O", "B-PER", "I-PER", "O", "O")
+    (instance,), lengths = make_tagging_instances(task(), UNCASED, [TaggingExample(words, tags)])
+    assert UNCASED.tokens_of(instance.ids[0]) == (
+        ["[CLS]", "the", "run", "##ning", "[UNK]", "[", "s", "##e", "##p", "]", "cat", "[SEP]"]
+    )
+    assert instance.words == ((0, 1), (0, 2), (0, 4), (0, 5), (0, 10))
+    assert instance.label == [0, 1, 2, 0, 0]
+    assert not any(instance.types[0])
+    assert len(instance.types[0]) == 12
+    assert (lengths.examples, lengths.windows, lengths.in_windows, lengths.tokens) == (
+        1,
+        1,
+        0,
+        [12],
+    )
+
+
+def test_no_tags_and_no_words() -> None:
+    examples = [TaggingExample(("cat",)), TaggingExample((), ())]
+    (untagged, empty), _ = make_tagging_instances(task(), UNCASED, examples)
+    assert untagged.label is None
+    assert list(empty.ids[0]) == [UNCASED.cls_id, UNCASED.sep_id]
+    assert (empty.words, empty.label) == ((), [])
+
+
+def test_bad_tags_are_named() -> None:
+    bad = TaggingExample(("the", "cat"), ("O", "B-PRE"), line=12)
+    with pytest.raises(DataError, match=r"line 12, word 2 \('cat'\).*'B-PRE'.*'B-PER'"):
+        make_tagging_instances(task(), UNCASED, [bad])
+    with pytest.raises(DataError, match="example 0: 2 words with 1 tags"):
+        make_tagging_instances(task(), UNCASED, [TaggingExample(("the", "cat"), ("O",))])
+
+
+def test_a_long_sentence_is_read_in_windows() -> None:
+    words = tuple("abcdefghijklmnopqrst")
+    (instance,), lengths = make_tagging_instances(task(10, 4), UNCASED, [TaggingExample(words)])
+    bounds = cut(20, 8, 4)
+    assert [UNCASED.tokens_of(ids)[1:-1] for ids in instance.ids] == [
+        list(words[a:b]) for a, b in bounds
+    ]
+    assert [window for window, _ in instance.words] == [most_context(bounds, n) for n in range(20)]
+    assert (lengths.windows, lengths.in_windows, lengths.cut) == (len(bounds), 1, 0)
+
+
+def read(max_length: int, *documents: str) -> list[str]:
+    """What the window of every sentence holds; a word is a letter, a sentence what blanks part."""
+    examples = [
+        TaggingExample(tuple(sentence), None, number)
+        for number, document in enumerate(documents)
+        for sentence in document.split()
+    ]
+    instances, _ = make_tagging_instances(task(max_length, document=True), UNCASED, examples)
+    windows = ["".join(UNCASED.tokens_of(i.ids[0])[1:-1]) for i in instances]
+    for window, instance, example in zip(windows, instances, examples, strict=True):
+        assert "".join(window[place - 1] for _, place in instance.words) == "".join(example.words)
+    return windows
+
+
+def test_the_document_fills_the_window_evenly() -> None:
+    assert read(9, "abcdefg hij klmnop")[1] == "fghijkl"
+    assert read(10, "abcdefg hij klmnop")[1] == "fghijklm"
+
+
+def test_what_one_side_lacks_the_other_gets() -> None:
+    windows = ["abcdefg", "abcdefg", "bcdefgh", "bcdefgh"]
+    assert read(9, "ab cd efg h") == windows
+    assert read(9, "ab cd efg h", "x y") == [*windows, "xy", "xy"]
+
+
+@given(
+    st.lists(st.tuples(WORDS, st.integers(0, 1)), max_size=6),
+    st.sampled_from(TOKENIZERS),
+    st.integers(8, 40),
+    st.booleans(),
+    st.data(),
+)
+def test_every_word_has_one_place_and_its_first_piece_is_there(
+    sentences: list[tuple[tuple[str, ...], int]],
+    tokenizer: Tokenizer,
+    max_length: int,
+    document: bool,
+    data: st.DataObject,
+) -> None:
+    stride = data.draw(st.integers(0, max_length // 2))
+    examples = [
+        TaggingExample(words, tuple(LABELS[len(word) % 3] for word in words), number)
+        for words, number in sorted(sentences, key=lambda sentence: sentence[1])
+    ]
+    alone, alone_lengths = make_tagging_instances(task(max_length, stride), tokenizer, examples)
+    chosen = task(max_length, stride, document)
+    instances, lengths = make_tagging_instances(chosen, tokenizer, examples)
+    assert [instance.example for instance in instances] == list(range(len(examples)))
+    for instance, single, example in zip(instances, alone, examples, strict=True):
+        assert all(len(ids) <= max_length for ids in instance.ids)
+        assert len(instance.words) == len(example.words)
+        assert instance.label == [len(word) % 3 for word in example.words]
+        for (window, place), (own_window, own_place), word in zip(
+            instance.words, single.words, example.words, strict=True
+        ):
+            pieces = first_pieces(tokenizer, word)
+            here = list(instance.ids[window])[place : place + len(pieces)]
+            # All of the word, but for what is behind the window's edge.
+            assert here[0] == pieces[0]
+            assert here == pieces[: len(here)] or here[-1] == tokenizer.sep_id
+            assert single.ids[own_window][own_place] == pieces[0]
+        if len(single.ids) == 1:
+            own = list(single.ids[0])[1:-1]
+            start = instance.words[0][1] if own else 1
+            assert list(instance.ids[0])[start : start + len(own)] == own
+    assert lengths.tokens == alone_lengths.tokens
+
+
+def test_words_of_a_text() -> None:
+    text = "Dr. Ü-Boot\u3000中国cafe\u0301!\u0301 \u200bx\u00ady\u200b \ufffd ❤\ufe0f\n"
+    words, offsets = words_of_text(text)
+    assert words == [
+        *("Dr", ".", "Ü", "-", "Boot", "中", "国", "cafe\u0301", "!\u0301", "x\u00ady", "❤\ufe0f")
+    ]
+    assert [text[start:stop] for start, stop in offsets] == words
+    assert words_of_text(" \u200b\n") == ([], [])
+
+
+@given(TEXTS | st.text(max_size=40))
+def test_words_of_a_text_are_those_of_bert(text: str) -> None:
+    words, offsets = words_of_text(text)
+    assert [text[start:stop] for start, stop in offsets] == words
+    assert all(words)
+    bounds = [bound for offset in offsets for bound in offset]
+    assert bounds == sorted(bounds)
+    ours = [part for word in words for part in basic_tokenize(word, lowercase=False)]
+    theirs = basic_tokenize(text, lowercase=False)
+    assert "".join(ours) == "".join(theirs)
+    if not any(unicodedata.category(character).startswith("M") for character in text):
+        assert ours == theirs
+        assert len(words) == len(theirs)
+
+
+def test_an_example_of_a_text_knows_its_characters() -> None:
+    example = tagging_example_of_text("the cat.", document=3, line=5)
+    assert example.words == ("the", "cat", ".")
+    assert example.offsets == ((0, 3), (4, 7), (7, 8))
+    assert (example.text, example.tags, example.document, example.line) == ("the cat.", None, 3, 5)
+
+
+def test_progress_ends_at_the_last_example() -> None:
+    done: list[tuple[int, int | None]] = []
+    examples = [TaggingExample(("cat",))] * 3
+    make_tagging_instances(task(), CASED, examples, lambda *progress: done.append(progress))
+    assert done[-1] == (3, 3)
