@@ -1,0 +1,155 @@
+"""What learns, and how fast: depths, rates by depth, gradual unfreezing, schedules."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from bertwright.checkpoint.checkpoint import make_learner
+from bertwright.config.bert import BertConfig
+from bertwright.config.finetune import FinetuneConfig
+from bertwright.config.task import TaskConfig
+from bertwright.errors import ConfigError
+from bertwright.objectives.objective import Learner
+from bertwright.train.schedule import slanted_triangular, without_bias_correction
+from bertwright.transfer.freezing import gradual_depth, learn_from
+from bertwright.transfer.groups import depths, parameter_groups
+from bertwright.transfer.stepping import Stepping
+
+SHAPE = BertConfig(
+    vocab_size=37,
+    hidden_size=12,
+    num_hidden_layers=3,
+    num_attention_heads=2,
+    intermediate_size=20,
+    max_position_embeddings=16,
+)
+
+
+def new_learner() -> Learner:
+    task = TaskConfig(labels=("no", "yes"), max_length=16, stride=4)
+    return make_learner(SHAPE, [], {"task": task})
+
+
+def learning(learner: Learner) -> set[int]:
+    depth_of = depths(learner)
+    return {depth_of[name] for name, p in learner.named_parameters() if p.requires_grad}
+
+
+def test_depths_go_from_the_embeddings_to_the_head() -> None:
+    depth_of = depths(new_learner())
+    assert depth_of["encoder.embeddings.token.weight"] == 0
+    assert depth_of["encoder.layers.0.attention.qkv.weight"] == 1
+    assert depth_of["encoder.layers.2.feed_forward_norm.bias"] == 3
+    assert depth_of["encoder.pooler.dense.weight"] == 4
+    assert depth_of["objectives.task.classifier.weight"] == 4
+
+
+def test_lower_layers_learn_slower_and_only_matrices_decay() -> None:
+    learner = new_learner()
+    names = {id(p): name for name, p in learner.named_parameters()}
+    depth_of, seen = depths(learner), set()
+    for group in parameter_groups(learner, 0.01, 0.3, 0.5):
+        for parameter in group["params"]:
+            name = names[id(parameter)]
+            seen.add(name)
+            assert math.isclose(group["lr"], 0.01 * 0.5 ** (4 - depth_of[name])), name
+            assert group["weight_decay"] == (0.3 if parameter.ndim == 2 else 0.0), name
+    assert seen == set(names.values())
+
+
+def test_the_last_layers_learn_and_nothing_below() -> None:
+    learner = new_learner()
+    learn_from(learner, 3)
+    assert learning(learner) == {3, 4}
+    learn_from(learner, 0)
+    assert learning(learner) == {0, 1, 2, 3, 4}
+
+
+def test_gradual_unfreezing_takes_a_layer_an_epoch_from_the_top() -> None:
+    lowest = [gradual_depth(epoch / 8, 8, 3) for epoch in range(8)]
+    assert lowest == [3, 2, 1, 0, 0, 0, 0, 0]
+
+
+def test_gradual_unfreezing_is_done_by_the_middle_of_a_short_run() -> None:
+    lowest = [gradual_depth(done / 16, 2, 3) for done in range(17)]
+    assert lowest[0] == 3
+    assert lowest == sorted(lowest, reverse=True)
+    assert lowest[8] == 0
+
+
+def test_the_slanted_triangle_is_that_of_the_paper() -> None:
+    steps, cut, ratio = 200, 0.1, 32
+    for t in range(steps + 1):
+        knee = math.floor(steps * cut)
+        p = t / knee if t < knee else 1 - (t - knee) / (knee * (1 / cut - 1))
+        expected = (1 + p * (ratio - 1)) / ratio  # Howard & Ruder, equation 3
+        assert math.isclose(slanted_triangular(t / steps), expected, abs_tol=1e-12)
+
+
+def test_without_bias_correction_is_adam_without_it() -> None:
+    """One parameter, some gradients: the moments themselves, against the corrected ones."""
+    m = v = 0.0
+    for step, gradient in enumerate([0.3, -0.1, 0.25, 0.7, -0.4], 1):
+        m, v = 0.9 * m + 0.1 * gradient, 0.999 * v + 0.001 * gradient**2
+        corrected = (m / (1 - 0.9**step)) / math.sqrt(v / (1 - 0.999**step))
+        assert math.isclose(corrected * without_bias_correction(step), m / math.sqrt(v))
+
+
+def config(**changes: object) -> FinetuneConfig:
+    return FinetuneConfig(**{"model": "m", "out": "o", **changes})  # type: ignore[arg-type]
+
+
+def test_top_n_freezes_the_rest_and_its_weights_stay() -> None:
+    learner = new_learner()
+    stepping = Stepping(learner, config(transfer="top-1"), 0.1, 1.0, 10)
+    assert learning(learner) == {3, 4}
+    before = {name: p.detach().clone() for name, p in learner.named_parameters()}
+    for parameter in learner.parameters():
+        if parameter.requires_grad:
+            parameter.grad = torch.ones_like(parameter)
+    stepping(0.1, 0.1)
+    stepping.optimizers.step()
+    depth_of = depths(learner)
+    for name, parameter in learner.named_parameters():
+        assert torch.equal(parameter, before[name]) == (depth_of[name] < 3), name
+
+
+def test_more_layers_than_there_are_is_an_error() -> None:
+    with pytest.raises(ConfigError, match="top-4, but the model has 3 layers"):
+        Stepping(new_learner(), config(transfer="top-4"), 0.1, 1.0, 10)
+
+
+def test_gradual_slows_lower_layers_and_wakes_them_in_time() -> None:
+    learner = new_learner()
+    stepping = Stepping(learner, config(transfer="gradual"), 0.1, 8.0, 80)
+    rates = {group["highest"] for part in stepping.optimizers.parts for group in part.param_groups}
+    assert math.isclose(min(rates), 0.1 / 2.6**4)
+    stepping(0.0, 0.0125)
+    assert learning(learner) == {3, 4}
+    stepping(0.5, 0.0125)
+    assert learning(learner) == {0, 1, 2, 3, 4}
+
+
+def test_the_first_steps_without_correction_are_longer() -> None:
+    with_it = Stepping(new_learner(), config(warmup=0.0), 0.1, 1.0, 100)
+    without = Stepping(new_learner(), config(warmup=0.0, bias_correction=False), 0.1, 1.0, 100)
+    assert math.isclose(without(0.0, 0.01) / with_it(0.0, 0.01), 0.1 / math.sqrt(0.001))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"transfer": "top-0"}, "no transfer 'top-0'"),
+        ({"transfer": "frozen"}, "expected finetune, features, gradual, or top-N"),
+        ({"layers": "mix"}, "pass --transfer features"),
+        ({"seeds": 0}, "seeds is 0; expected 1 or more"),
+        ({"warmup": 1.0}, "warmup is 1.0; expected 0 to less than 1"),
+        ({"epochs": 0.0}, "epochs is 0.0; expected more than 0"),
+    ],
+)
+def test_settings_that_make_no_run_are_refused(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        config(**changes)
