@@ -1,0 +1,144 @@
+"""Batches: every field of every kind, by hand and as properties."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bertwright.config.task import TaskConfig
+from bertwright.objectives.labelled import LabelledBatch
+from bertwright.tasks.batches import make_batch, micro_batches, token_batches
+from bertwright.tasks.instances import Instance
+
+
+def instance(number: int, *sizes: int, **fields: Any) -> Instance:
+    """Windows of some sizes whose ids say whose they are: 1000 number + 100 window + place."""
+    ids = tuple(
+        [1000 * number + 100 * window + place for place in range(size)]
+        for window, size in enumerate(sizes)
+    )
+    types = tuple([place % 2 for place in range(size)] for size in sizes)
+    return Instance(number, ids, types, **fields)
+
+
+TEXTS = [instance(0, 3, label=1), instance(1, 5, 4, label=0), instance(2, 4, label=1)]
+TASK = TaskConfig(labels=("x", "y", "z"))
+
+
+def sequences_of(batch: LabelledBatch) -> list[tuple[int, int]]:
+    """Of each sequence, the instance and window its ids name; its bounds are checked."""
+    found = []
+    for ids, types in zip(
+        batch.input_ids.split(batch.sequences.lengths),
+        batch.token_type_ids.split(batch.sequences.lengths),
+        strict=True,
+    ):
+        first = int(ids[0])
+        assert ids.tolist() == list(range(first, first + len(ids)))
+        assert types.tolist() == [place % 2 for place in range(len(ids))]
+        found.append((first // 1000, first % 1000 // 100))
+    return found
+
+
+def test_texts() -> None:
+    batch = make_batch("head", TASK, TEXTS, [2, 0, 1])
+    assert sequences_of(batch) == [(1, 0), (2, 0), (1, 1), (0, 0)]
+    assert batch.sequences.lengths == [5, 4, 4, 3]
+    assert batch.task == "head"
+    assert batch.rows == (2, 0, 1)
+    assert batch.owners is not None
+    assert batch.owners.tolist() == [2, 0, 2, 1]  # counted in the batch
+    assert batch.labels is not None
+    assert batch.labels.tolist() == [1, 1, 0]
+    assert batch.labels.dtype == batch.input_ids.dtype == batch.token_type_ids.dtype == torch.int64
+    assert (batch.words, batch.counts) == (None, ())
+
+
+def test_labels_of_other_texts() -> None:
+    several = TaskConfig(labels=("x", "y", "z"), multi_label=True)
+    instances = [instance(0, 3, label=(2, 0)), instance(1, 3, label=())]
+    labels = make_batch("head", several, instances, [0, 1]).labels
+    assert labels is not None
+    assert labels.tolist() == [[1, 0, 1], [0, 0, 0]]
+    assert labels.dtype == torch.float32
+    numbers = [instance(0, 3, label=0.5), instance(1, 3, label=-2.0)]
+    labels = make_batch("head", TaskConfig(kind="regression"), numbers, [1, 0]).labels
+    assert labels is not None
+    assert labels.tolist() == [-2.0, 0.5]
+    assert labels.dtype == torch.float32
+
+
+def test_tagging() -> None:
+    task = TaskConfig(kind="tagging", labels=("O", "B"))
+    instances = [
+        instance(0, 4, label=[0, 1], words=((0, 1), (0, 2))),
+        instance(1, 5, 6, label=[1, 0, 1], words=((0, 1), (1, 2), (1, 4))),
+        instance(2, 2, label=[], words=()),
+    ]
+    batch = make_batch("head", task, instances, [0, 2, 1])
+    assert batch.words is not None
+    assert batch.labels is not None
+    assert batch.input_ids[batch.words].tolist() == [1, 2, 1001, 1102, 1104]
+    assert batch.labels.tolist() == [0, 1, 1, 0, 1]
+    assert batch.counts == (2, 0, 3)
+    assert batch.rows == (0, 2, 1)
+
+
+def test_spans_are_judged_window_by_window() -> None:
+    task = TaskConfig(kind="span")
+    instances = [
+        instance(0, 4, label=(1, 2)),
+        instance(1, 6, label=(0, 0)),
+        instance(2, 5, label=(3, 4)),
+    ]
+    batch = make_batch("head", task, instances, [0, 2, 1])
+    assert batch.rows == (1, 2, 0)
+    assert [number for number, _ in sequences_of(batch)] == [1, 2, 0]
+    assert batch.labels is not None
+    assert batch.labels.tolist() == [[0, 0], [3, 4], [1, 2]]
+    assert batch.owners is not None
+    assert batch.owners.tolist() == [0, 1, 2]
+
+
+def test_choices_are_counted_through() -> None:
+    task = TaskConfig(kind="multiple-choice")
+    instances = [
+        instance(0, 3, 6, 4, label=1, owners=(0, 1, 1)),
+        instance(1, 5, 2, 7, label=2, owners=(0, 1, 2)),
+    ]
+    batch = make_batch("head", task, instances, [1, 0])
+    assert batch.counts == (3, 2)
+    assert sequences_of(batch) == [(1, 2), (0, 1), (1, 0), (0, 2), (0, 0), (1, 1)]
+    assert batch.owners is not None
+    assert batch.owners.tolist() == [2, 4, 0, 4, 3, 1]
+    assert batch.labels is not None
+    assert batch.labels.tolist() == [2, 1]
+
+
+def test_labels_are_only_read_where_they_are_wanted() -> None:
+    instances = [instance(0, 3, label=0), instance(1, 3)]
+    assert make_batch("head", TASK, instances, [0, 1], with_labels=False).labels is None
+    with pytest.raises(ValueError, match="instance 1 has no label"):
+        make_batch("head", TASK, instances, [0, 1])
+    with pytest.raises(ValueError, match="no instances"):
+        make_batch("head", TASK, instances, [])
+
+
+@given(
+    st.lists(st.lists(st.integers(1, 9), min_size=1, max_size=3), max_size=12), st.integers(1, 30)
+)
+def test_batches_hold_every_instance_once(sizes: list[list[int]], most: int) -> None:
+    instances = [instance(number, *own) for number, own in enumerate(sizes)]
+    batches = list(token_batches(instances, most))
+    assert sorted(row for rows in batches for row in rows) == list(range(len(instances)))
+    assert all(len(b) == 1 or sum(instances[r].num_tokens for r in b) <= most for b in batches)
+    tokens = [instances[row].num_tokens for rows in batches for row in rows]
+    assert tokens == sorted(tokens, reverse=True)
+    chosen = list(range(0, len(instances), 2))[::-1]
+    parts = micro_batches(instances, chosen, most)
+    assert sorted(row for rows in parts for row in rows) == sorted(chosen)
+    assert all(len(b) == 1 or sum(instances[r].num_tokens for r in b) <= most for b in parts)

@@ -1,0 +1,62 @@
+"""Choices as ids: a window or more each, as transformers' SWAG example lays them out."""
+
+from __future__ import annotations
+
+import pytest
+
+from bertwright.config.task import TaskConfig
+from bertwright.errors import DataError
+from bertwright.tasks.choice_instances import make_choice_instances
+from bertwright.tasks.examples import ChoiceExample
+
+from .sample import LETTERS, TOKENIZER
+
+TASK = TaskConfig(kind="multiple-choice", max_length=12, stride=2)
+
+
+def test_choices_are_pairs() -> None:
+    example = ChoiceExample("a b", ("d e", "f"), "c", label=1)
+    (instance,), lengths = make_choice_instances(TASK, TOKENIZER, [example])
+    for number, choice in enumerate(("c d e", "c f")):
+        encoding = TOKENIZER.encode("a b", choice)
+        assert list(instance.ids[number]) == encoding.ids
+        assert list(instance.types[number]) == encoding.type_ids
+    assert (instance.owners, instance.label) == ((0, 1), 1)
+    assert (lengths.tokens, lengths.windows, lengths.in_windows) == ([8], 2, 0)
+
+
+def test_long_choices_are_read_in_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    examples = [
+        ChoiceExample("a b", ("c", " ".join(LETTERS), "d"), label=None),
+        ChoiceExample("e", ("f", "g")),
+    ]
+    instances, lengths = make_choice_instances(TASK, TOKENIZER, examples)
+    owners = instances[0].owners
+    assert owners[0] == 0
+    assert owners[-1] == 2
+    assert set(owners[1:-1]) == {1}
+    assert len(owners) == len(instances[0].ids) > 3
+    assert all(len(ids) <= TASK.max_length for ids in instances[0].ids)
+    assert lengths.in_windows == 1
+    assert lengths.windows == len(owners) + 2
+    assert lengths.tokens == [2 + 26 + 3, 1 + 1 + 3]
+    monkeypatch.setattr("bertwright.tasks.choice_instances._AT_ONCE", 1)
+    assert make_choice_instances(TASK, TOKENIZER, examples)[0] == instances
+
+
+@pytest.mark.parametrize(
+    ("example", "message"),
+    [
+        (ChoiceExample(" ", ("a", "b"), line=2), "line 2: text is empty"),
+        (ChoiceExample("a", ("a", ""), line=2), "line 2: choice 1 is empty"),
+        (ChoiceExample("a", ("a",)), "example 0: an example with 1 choices; expected 2 or more"),
+        (
+            ChoiceExample("a", ("a", "b"), label=2, line=9),
+            "line 9: the label is 2; expected the number of a choice, 0 to 1",
+        ),
+    ],
+)
+def test_bad_examples(example: ChoiceExample, message: str) -> None:
+    with pytest.raises(DataError) as error:
+        make_choice_instances(TASK, TOKENIZER, [example])
+    assert message in str(error.value)

@@ -1,0 +1,253 @@
+"""Predictions: what a model says does not depend on batches, neighbours or parts, in any kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from bertwright.config.task import HeadConfig, TaskConfig
+from bertwright.errors import ConfigError
+from bertwright.objectives.labelled import Head
+from bertwright.tasks.batches import make_batch
+from bertwright.tasks.examples import (
+    ChoiceExample,
+    Example,
+    SpanExample,
+    TaggingExample,
+    TextExample,
+)
+from bertwright.tasks.predict import predict, predict_stream
+from bertwright.tasks.predictions import (
+    ChoicePrediction,
+    NumberPrediction,
+    Prediction,
+    SpanPrediction,
+    TaggingPrediction,
+    TextPrediction,
+)
+from bertwright.tasks.task_data import TaskData
+
+from .sample import LETTERS, TOKENIZER, make_learner
+
+SHORT: dict[str, Any] = {"max_length": 14, "stride": 3}
+TASKS = {
+    "classes": TaskConfig(labels=("x", "y", "z"), **SHORT),
+    "largest": TaskConfig(labels=("x", "y", "z"), merge="max", **SHORT),
+    "multi-label": TaskConfig(labels=("x", "y", "z"), multi_label=True, **SHORT),
+    "regression": TaskConfig(kind="regression", **SHORT),
+    "tagging": TaskConfig(
+        kind="tagging", labels=("O", "B-A", "I-A", "B-B", "I-B"), scheme="iob2", **SHORT
+    ),
+    "crf": TaskConfig(
+        kind="tagging",
+        labels=("O", "B-A", "I-A"),
+        context="document",
+        head=HeadConfig(crf=True),
+        **SHORT,
+    ),
+    "span": TaskConfig(kind="span", unanswerable=True, max_answer_tokens=4, **SHORT),
+    "choices": TaskConfig(kind="multiple-choice", **SHORT),
+}
+CLASSES: dict[str, type] = {
+    "classification": TextPrediction,
+    "regression": NumberPrediction,
+    "tagging": TaggingPrediction,
+    "span": SpanPrediction,
+    "multiple-choice": ChoicePrediction,
+}
+
+
+def examples_of(task: TaskConfig, count: int = 17) -> list[Example]:
+    """Examples of any kind, many of them longer than a window."""
+    chance = Random(task.kind)
+
+    def words(least: int, most: int) -> list[str]:
+        return ["".join(chance.choices(LETTERS, k=2)) for _ in range(chance.randint(least, most))]
+
+    def text(least: int, most: int) -> str:
+        return " ".join(words(least, most))
+
+    made: list[Example] = []
+    for number in range(count):
+        if task.kind == "tagging":
+            made.append(TaggingExample(tuple(words(1, 12)), document=number // 4))
+        elif task.kind == "span":
+            made.append(SpanExample(text(1, 3), text(1, 25)))
+        elif task.kind == "multiple-choice":
+            choices = tuple(text(1, 9) for _ in range(chance.randint(2, 4)))
+            made.append(ChoiceExample(text(1, 9), choices, text(0, 2)))
+        else:
+            made.append(TextExample(text(1, 20), text(1, 5) if number % 3 == 0 else None))
+    return made
+
+
+def numbers(value: Any) -> Iterator[Any]:
+    """Everything in a prediction's JSON, in its order."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield key
+            yield from numbers(inner)
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            yield from numbers(inner)
+    else:
+        yield value
+
+
+def assert_same(found: list[Prediction], wanted: list[Prediction]) -> None:
+    assert len(found) == len(wanted)
+    for one, other in zip(found, wanted, strict=True):
+        assert type(one) is type(other)
+        for a, b in zip(numbers(one.as_dict()), numbers(other.as_dict()), strict=True):
+            assert a == (pytest.approx(b, abs=2e-6) if isinstance(b, float) else b)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_predictions_do_not_depend_on_batches(name: str) -> None:
+    task = TASKS[name]
+    learner = make_learner(task).train()
+    data = TaskData("head", task, TOKENIZER, examples_of(task))
+    assert max(len(instance.ids[0]) for instance in data.instances) <= task.max_length
+    assert data.lengths.in_windows > 3 or task.kind == "tagging"
+    told: list[tuple[int, int | None]] = []
+    wanted = predict(
+        learner, data, batch_tokens=1, on_progress=lambda done, total: told.append((done, total))
+    )
+    assert learner.training
+    assert told[-1] == (data.num_tokens, data.num_tokens)
+    assert all(isinstance(prediction, CLASSES[task.kind]) for prediction in wanted)
+    assert len({str(prediction) for prediction in wanted}) > len(wanted) // 2  # they tell apart
+    for tokens in (40, 100_000):
+        assert_same(predict(learner, data, batch_tokens=tokens), wanted)
+    # Nor on the other examples, nor their order. Documents stay whole.
+    half = TaskData("head", task, TOKENIZER, data.examples[8:])
+    assert_same(predict(learner, half), wanted[8:])
+    if task.context == "sentence":
+        turned = TaskData("head", task, TOKENIZER, data.examples[::-1])
+        assert_same(predict(learner, turned), wanted[::-1])
+    for at_once in (1, 3, 5, 100):
+        stream = list(
+            predict_stream(learner, "head", task, TOKENIZER, data.examples, at_once=at_once)
+        )
+        assert [example for example, _ in stream] == list(data.examples)
+        assert_same([prediction for _, prediction in stream], wanted)
+
+
+def test_a_stream_reads_no_further_than_it_must() -> None:
+    task = TASKS["classes"]
+    taken = 0
+
+    def endless() -> Iterator[Example]:
+        nonlocal taken
+        while True:
+            taken += 1
+            yield TextExample("a b c")
+
+    stream = predict_stream(make_learner(task), "head", task, TOKENIZER, endless(), at_once=4)
+    for _ in range(5):
+        next(stream)
+    assert taken <= 9
+
+
+def windows_scores(name: str, task: TaskConfig, text: str) -> tuple[Any, list[torch.Tensor]]:
+    """A prediction, and the scores of each of its windows read alone."""
+    learner = make_learner(task).eval()
+    data = TaskData("head", task, TOKENIZER, [TextExample(text)])
+    head = learner.objectives["head"]
+    assert isinstance(head, Head)
+    found = []
+    for ids, types in zip(data.instances[0].ids, data.instances[0].types, strict=True):
+        alone = [replace(data.instances[0], ids=(ids,), types=(types,))]
+        batch = make_batch("head", task, alone, [0], with_labels=False)
+        with torch.no_grad():
+            found.append(head.scores(learner.encode(batch, [head]), batch)[0])
+    assert len(found) > 2, name
+    return predict(learner, data)[0], found
+
+
+TEXT = " ".join(LETTERS)
+
+
+def test_merging_is_the_formula() -> None:
+    prediction, scores = windows_scores("mean", TASKS["classes"], TEXT)
+    mean = torch.softmax(torch.stack(scores).mean(0), 0)
+    assert list(prediction.scores) == ["x", "y", "z"]
+    assert list(prediction.scores.values()) == pytest.approx(mean.tolist(), abs=1e-6)
+    assert prediction.label == "xyz"[int(mean.argmax())]
+    prediction, scores = windows_scores("max", TASKS["largest"], TEXT)
+    largest = torch.softmax(torch.stack(scores).amax(0), 0)
+    assert list(prediction.scores.values()) == pytest.approx(largest.tolist(), abs=1e-6)
+    prediction, scores = windows_scores("several", TASKS["multi-label"], TEXT)
+    each = torch.sigmoid(torch.stack(scores).mean(0)).tolist()
+    assert list(prediction.scores.values()) == pytest.approx(each, abs=1e-6)
+    assert prediction.label == tuple(n for n, c in zip("xyz", each, strict=True) if c >= 0.5)
+    prediction, scores = windows_scores("number", TASKS["regression"], TEXT)
+    assert prediction.value == pytest.approx(float(torch.stack(scores).mean()), abs=1e-6)
+
+
+def test_choices_share_one_probability() -> None:
+    task = TASKS["choices"]
+    learner = make_learner(task)
+    example = ChoiceExample("a b", ("c d", "e", "f g h"))
+    (prediction,) = predict(learner, TaskData("head", task, TOKENIZER, [example]))
+    assert isinstance(prediction, ChoicePrediction)
+    assert sum(prediction.scores) == pytest.approx(1)
+    assert prediction.choice == int(np.argmax(prediction.scores))
+    twice = ChoiceExample("a b", ("c d", "c d"))
+    (even,) = predict(learner, TaskData("head", task, TOKENIZER, [twice]))
+    assert isinstance(even, ChoicePrediction)
+    assert even.scores == pytest.approx((0.5, 0.5))
+
+
+def test_labels_are_not_looked_at() -> None:
+    task = TASKS["classes"]
+    learner = make_learner(task)
+    with_labels = [TextExample("a b", label="z"), TextExample("c")]
+    without = [TextExample("a b"), TextExample("c")]
+    found = [predict(learner, TaskData("head", task, TOKENIZER, e)) for e in (with_labels, without)]
+    assert_same(found[0], found[1])
+
+
+def test_bf16_is_near() -> None:
+    task = TASKS["classes"]
+    learner = make_learner(task)
+    data = TaskData("head", task, TOKENIZER, examples_of(task))
+    exact, near = predict(learner, data), predict(learner, data, precision="bf16")
+    gaps = [
+        abs(a.scores[label] - b.scores[label])
+        for a, b in zip(exact, near, strict=True)
+        if isinstance(a, TextPrediction) and isinstance(b, TextPrediction)
+        for label in a.scores
+    ]
+    assert 0 < max(gaps) < 0.1
+
+
+def test_nothing_in_nothing_out() -> None:
+    task = TASKS["classes"]
+    learner = make_learner(task)
+    assert predict(learner, TaskData("head", task, TOKENIZER, [])) == []
+    assert list(predict_stream(learner, "head", task, TOKENIZER, [])) == []
+
+
+def test_a_head_that_is_not_there() -> None:
+    task = TASKS["classes"]
+    data = TaskData("other", task, TOKENIZER, [TextExample("a")])
+    with pytest.raises(ConfigError, match="the model has no head 'other'; it has: head"):
+        predict(make_learner(task), data)
+
+
+def test_other_ids_for_the_same_examples() -> None:
+    task = TASKS["classes"]
+    data = TaskData("head", task, TOKENIZER, [TextExample("a b"), TextExample("c")])
+    assert data.num_tokens == 7
+    other = data.with_instances(
+        [replace(i, ids=([2, 3],), types=([0, 0],)) for i in data.instances]
+    )
+    assert (other.num_tokens, data.num_tokens) == (4, 7)
+    assert other.examples is data.examples

@@ -1,0 +1,144 @@
+"""Texts and pairs as ids: windows, segments, labels, and what cannot be used."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bertwright.config.task import TaskConfig
+from bertwright.errors import DataError
+from bertwright.tasks.examples import TextExample
+from bertwright.tasks.instances import Instance
+from bertwright.tasks.text_instances import make_text_instances, read_in_windows
+
+from .sample import LETTERS, TOKENIZER, ids_of
+
+TASK = TaskConfig(labels=("neg", "pos"), max_length=12, stride=3)
+CLS, SEP = TOKENIZER.cls_id, TOKENIZER.sep_id
+
+
+def one(text: str, text2: str | None = None, task: TaskConfig = TASK) -> Instance:
+    """The instance of one example."""
+    (instance,), _ = make_text_instances(task, TOKENIZER, [TextExample(text, text2)])
+    return instance
+
+
+def test_a_text_and_a_pair_are_as_the_tokenizer_encodes_them() -> None:
+    single, pair = one("a bc d"), one("a b", "c de")
+    encoding = TOKENIZER.encode("a bc d")
+    assert (list(single.ids[0]), list(single.types[0])) == (encoding.ids, encoding.type_ids)
+    encoding = TOKENIZER.encode("a b", "c de")
+    assert (list(pair.ids[0]), list(pair.types[0])) == (encoding.ids, encoding.type_ids)
+    assert single.label is None
+
+
+@given(st.integers(0, 60), st.none() | st.integers(0, 60))
+def test_no_token_is_lost(first: int, second: int | None) -> None:
+    texts = [list(range(100, 100 + first)), list(range(200, 200 + (second or 0)))]
+    all_ids, all_types = read_in_windows(
+        TASK, TOKENIZER, texts[0], None if second is None else texts[1]
+    )
+    seen: tuple[set[int], set[int]] = set(), set()
+    for ids, types in zip(all_ids, all_types, strict=True):
+        assert len(ids) == len(types) <= TASK.max_length
+        parts = [[i for i, t in zip(ids, types, strict=True) if t == kind] for kind in (0, 1)]
+        assert list(ids) == [*parts[0], *parts[1]]
+        assert parts[0][0] == CLS
+        bare = parts[0][1:-1], parts[1][:-1]
+        assert [part[-1:] for part in parts] == [[SEP], [] if second is None else [SEP]]
+        for text, part, known in zip(texts, bare, seen, strict=True):
+            assert not part or part == text[part[0] - text[0] :][: len(part)]  # a slice
+            known.update(part)
+    assert seen == (set(texts[0]), set(texts[1]))
+
+
+def test_windows_of_a_long_text_and_pair() -> None:
+    letters = ids_of(" ".join(LETTERS[:14]))
+    long = one(" ".join(LETTERS[:14]))
+    assert [list(ids) for ids in long.ids] == [
+        [CLS, *letters[0:8], SEP],
+        [CLS, *letters[5:14], SEP],
+    ]
+    pair = one("x y", " ".join(LETTERS[:14]))
+    x = ids_of("x y")
+    assert list(pair.ids[0][:4]) == [CLS, *x, SEP] == list(pair.ids[1][:4])
+    assert list(pair.types[0]) == [0, 0, 0, 0, *[1] * (len(pair.ids[0]) - 4)]
+    assert pair.num_tokens == sum(len(ids) for ids in pair.ids)
+
+
+def test_lengths_tell_what_was_read_in_windows() -> None:
+    examples = [TextExample("a b"), TextExample(" ".join(LETTERS)), TextExample("a", "b c")]
+    instances, lengths = make_text_instances(TASK, TOKENIZER, examples)
+    assert [instance.example for instance in instances] == [0, 1, 2]
+    assert lengths.examples == 3
+    assert lengths.tokens == [4, 28, 6]
+    assert lengths.windows == sum(len(instance.ids) for instance in instances) == 6
+    assert lengths.in_windows == 1
+    assert (lengths.cut, lengths.tokens_cut) == (0, 0)
+
+
+def test_parts_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    examples = [
+        TextExample(c * (1 + n % 5), None if n % 3 else "b c") for n, c in enumerate("abc" * 9)
+    ]
+    whole, _ = make_text_instances(TASK, TOKENIZER, examples)
+    monkeypatch.setattr("bertwright.tasks.text_instances._AT_ONCE", 4)
+    told: list[tuple[int, int | None]] = []
+    parts, _ = make_text_instances(
+        TASK, TOKENIZER, examples, lambda done, total: told.append((done, total))
+    )
+    assert parts == whole
+    assert told[0] == (4, 27)
+    assert told[-1] == (27, 27)
+
+
+def test_special_tokens_in_a_text_are_themselves() -> None:
+    assert list(one("a [SEP] b").ids[0]) == [CLS, *ids_of("a"), SEP, *ids_of("b"), SEP]
+    assert list(one("a", "[MASK] b").ids[0])[3] == TOKENIZER.mask_id
+
+
+def test_a_text_of_which_nothing_is_left_is_read_empty() -> None:
+    instances, lengths = make_text_instances(TASK, TOKENIZER, [TextExample("\u200b")])
+    assert list(instances[0].ids[0]) == [CLS, SEP]
+    assert lengths.tokens == [2]
+
+
+@pytest.mark.parametrize(
+    ("example", "message"),
+    [
+        (TextExample("", line=7), "line 7: text is empty; fill it in or take the line out"),
+        (TextExample(" \t", line=0), "example 1: text is empty"),
+        (TextExample("a", " ", line=3), "line 3: text2 is empty"),
+        (
+            TextExample("a", label="poss", line=4),
+            "line 4: the task has no label 'poss'; did you mean 'pos'? It has 2: 'neg', 'pos'",
+        ),
+        (
+            TextExample("a", label="zzz", line=4),
+            "line 4: the task has no label 'zzz'; it has 2: 'neg', 'pos'",
+        ),
+        (TextExample("a", label=1.0, line=4), "line 4: the task has no label 1.0"),
+        (TextExample("a", label=("neg", "pos"), line=4), "expects one a text"),
+    ],
+)
+def test_bad_examples(example: TextExample, message: str) -> None:
+    with pytest.raises(DataError) as error:
+        make_text_instances(TASK, TOKENIZER, [TextExample("a"), example])
+    assert message in str(error.value)
+
+
+def test_labels() -> None:
+    def labels(task: TaskConfig, *values: str | float | tuple[str, ...] | None) -> list[object]:
+        examples = [TextExample("a", label=value) for value in values]
+        return [instance.label for instance in make_text_instances(task, TOKENIZER, examples)[0]]
+
+    assert labels(TASK, "pos", "neg", None) == [1, 0, None]
+    several = TaskConfig(labels=("x", "y", "z"), multi_label=True)
+    assert labels(several, ("z", "x"), (), "y") == [(0, 2), (), (1,)]
+    number = TaskConfig(kind="regression")
+    assert labels(number, 2.5, 3) == [2.5, 3.0]
+    with pytest.raises(DataError, match="example 0: the label is 'x'; regression expects a number"):
+        labels(number, "x")
+    with pytest.raises(DataError, match="example 0: the label is nan; regression expects"):
+        labels(number, float("nan"))
