@@ -77,13 +77,13 @@ def _choices(there: list[str], name: str) -> list[str]:
             if numbers != list(range(numbers[0], numbers[0] + len(numbers))):
                 raise DataError(f"{name}: choices are missing among {listed(columns)}")
             return [column for _, column in columns]
-    column = find_one(LISTS, there, name, "choices in the")
-    if column is None:
+    lists = find_one(LISTS, there, name, "choices in the")
+    if lists is None:
         raise DataError(
             f"{name} has no columns of choices; it has {listed(there)}. Expected ending0, ending1, "
             "... (or choice, option), or a list in choices, endings or options"
         )
-    return [column]
+    return [lists]
 
 
 def choice_examples(
@@ -107,8 +107,8 @@ def choice_examples(
         except BadValue as error:
             log.bad(line, error.reason, str(error))
             continue
-        name = "" if identifier is None or row[identifier] is None else str(row[identifier])
-        yield ChoiceExample(text, texts, text2, label, name, line)
+        key = row[identifier] if identifier else None
+        yield ChoiceExample(text, texts, text2, label, "" if key is None else str(key), line)
 
 
 def _texts(
@@ -127,7 +127,7 @@ def _texts(
         if not isinstance(found, list):
             raise BadValue(
                 "choices of a wrong form",
-                f"the column {shorten(columns[0])} holds {shorten(found)}; expected a list of texts",
+                f"the column {shorten(columns[0])} holds {shorten(found)}; expected a list",
             )
         cells, columns = found, columns * len(found)
     if len(cells) < 2:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import csv
 import itertools
+import re
 from collections.abc import Callable, Iterator, Sequence
 
 from bertwright.errors import DataError
@@ -22,7 +23,8 @@ from bertwright.tasks.tables import Row, Table, check_header
 
 _MAX_FIELD = 1 << 28
 _MAX_CLASS_NAME = 60
-_MARKS = ("", "*")
+_MARK = re.compile(r"[*?#%]{0,3}")
+"""What linguists wrote before a sentence; "*" in nearly all cases."""
 
 KNOWN = frozenset(
     [*itertools.chain(*TEXTS, *CLASSES, *NUMBERS, *PAIRS), "context", "sent1", "choices", "tokens"]
@@ -77,9 +79,9 @@ def delimited_table(
     else:
         head = [line.split(delimiter) for line in source.head if line]
     first = [cell.strip() for cell in head[0]]
-    has_header = _has_header(head, asked)
+    headed = has_header(head, asked)
     guessed: dict[str, str] = {}
-    if has_header:
+    if headed:
         columns = first
         check_header(columns, source.name)
     else:
@@ -104,7 +106,7 @@ def delimited_table(
         source.name,
         format,
         columns,
-        _picker(columns, split, log, has_header=has_header, quoted=quoted),
+        _picker(columns, split, log, headed=headed, quoted=quoted),
         guessed,
     )
 
@@ -114,12 +116,12 @@ def _picker(
     split: Iterator[tuple[int, list[str]]],
     log: BadRowLog,
     *,
-    has_header: bool,
+    headed: bool,
     quoted: bool,
 ) -> Callable[[Sequence[str]], Iterator[Row]]:
     def rows(names: Sequence[str]) -> Iterator[Row]:
         places = [columns.index(name) for name in names]
-        if has_header:
+        if headed:
             next(split)
         for number, row in split:
             if len(row) == len(columns):
@@ -128,7 +130,7 @@ def _picker(
             log.bad(
                 number,
                 "wrong number of fields",
-                f"{len(row)} fields; the {'header' if has_header else 'first line'} has "
+                f"{len(row)} fields; the {'header' if headed else 'first line'} has "
                 f"{len(columns)}. "
                 + (
                     "Quote commas in texts"
@@ -164,7 +166,8 @@ def _csv_rows(source: Source, delimiter: str) -> Iterator[tuple[int, list[str]]]
         ) from error
 
 
-def _has_header(head: list[list[str]], asked: Sequence[str]) -> bool:
+def has_header(head: list[list[str]], asked: Sequence[str]) -> bool:
+    """Whether the first row names the columns: one that was asked for, or one that is known."""
     first = [cell.strip() for cell in head[0]]
     names = [plain(cell) for cell in first]
     if any(name in first or plain(name) in names for name in asked if not name.isdecimal()):
@@ -183,7 +186,7 @@ def _guess(head: list[list[str]], kind: str, *, label: bool, pair: bool | None) 
     """Roles of the columns of a file without a header; empty if its shape tells nothing."""
     width = len(head[0])
     columns = [[row[place].strip() for row in head if len(row) == width] for place in range(width)]
-    if width == 4 and set(columns[1]) <= {"0", "1"} and set(columns[2]) <= set(_MARKS):
+    if width == 4 and set(columns[1]) <= {"0", "1"} and all(map(_MARK.fullmatch, columns[2])):
         return {"text": "4", "label": "2"} if label else {"text": "4"}
     if not label:
         return {1: {"text": "1"}, 2: {"text": "1", "text2": "2"} if pair else {}}.get(width, {})

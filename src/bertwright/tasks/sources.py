@@ -45,7 +45,7 @@ class Source:
         if self.suffix in (".csv", ".tsv"):
             return False
         first = next((line for line in self.head if line.strip()), "").lstrip()
-        return first.startswith('{"') or first in ("{", "[") or first.startswith(("[{", "{ "))
+        return first.startswith(('{"', "[{", "{ ")) or first in ("{", "[")
 
 
 def name_of(path: Path) -> str:

@@ -25,7 +25,7 @@ CONTEXTS: Groups = (("context",), ("passage", "paragraph", "text2", "document"))
 ANSWERS: Groups = (("answers",), ("answer", "answer_text", "label"))
 STARTS: Groups = (("answer_start",), ("start", "start_position"))
 _SHOWN = 5
-_NO_OFFSET = "no answer at its answer_start"
+_NO_ANSWER = "no answer is at its answer_start"
 
 
 @dataclass
@@ -37,7 +37,6 @@ class Answers:
     questions: int = 0
     wrong: int = 0
     """Questions with an answer that is not at its `answer_start`."""
-    left_out: int = 0
     first: list[str] = field(default_factory=list)
 
     def judge(self, example: SpanExample) -> SpanExample | None:
@@ -70,8 +69,7 @@ class Answers:
         if self.policy == "keep":
             return example
         if not right:
-            self.left_out += 1
-            self.log.leave_out(example.line, _NO_OFFSET)
+            self.log.leave_out(example.line, _NO_ANSWER)
             return None
         return SpanExample(
             example.question, example.context, right, example.id, example.title, example.line
@@ -80,7 +78,7 @@ class Answers:
     def warn(self) -> None:
         """Tell how many answers were wrong."""
         if self.wrong:
-            what = "kept as they are" if self.policy == "keep" else f"{self.left_out:,} left out"
+            what = "kept as they are" if self.policy == "keep" else "such answers are left out"
             more = ", ..." if self.wrong > len(self.first) else ""
             self.log.warnings.append(
                 f"{self.log.name}: {self.wrong:,} of {self.questions:,} questions have an answer "

@@ -170,7 +170,8 @@ def parquet_table(path: Path, log: BadRowLog) -> Table:
                 lists = [
                     _named(batch.column(name).to_pylist(), classes.get(name, [])) for name in names
                 ]
-                for number, row in enumerate(zip(*lists, strict=True), number + 1):
+                for row in zip(*lists, strict=True):
+                    number += 1
                     yield number, list(row)
         except (pyarrow.ArrowInvalid, OSError) as error:
             raise DataError(

@@ -1,0 +1,337 @@
+"""Users' own labelled files, in whatever common form they come, to examples.
+
+The form is told by the name and the first lines; what was found is told in `Read.format`. A row
+that cannot be read stops the reading with its line, or is left out and counted. All forms, columns
+and options are listed in docs/tasks-formats.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from bertwright.config.task import KINDS, Kind, Scheme
+from bertwright.errors import ConfigError, DataError
+from bertwright.tasks import choices, conll, squad
+from bertwright.tasks.bad_rows import BadRowLog, BadRows, Skipped, listed
+from bertwright.tasks.columns import Columns, find_texts, plain
+from bertwright.tasks.delimited import delimited_table, delimiter_of, has_header
+from bertwright.tasks.examples import Example, TaggingExample, TextExample
+from bertwright.tasks.sources import Source, name_of, open_source, suffix_of
+from bertwright.tasks.squad import Answers, WrongAnswers
+from bertwright.tasks.tables import Table, json_lines, json_of, json_table, parquet_table
+from bertwright.tasks.tag_schemes import detect_scheme, to_iob2
+from bertwright.tasks.tagging_rows import (
+    BadTags,
+    check_known_tags,
+    check_tags,
+    line_examples,
+    tagging_columns,
+    tagging_examples,
+)
+from bertwright.tasks.text_rows import LabelRules, check_labels, text_examples
+from bertwright.tasks.word_splitter import WordSplitter, split_words
+
+
+@dataclass
+class Read:
+    """The examples of one file, and what was met on the way."""
+
+    examples: Sequence[Example]
+    columns: Columns
+    """The columns that were found; None for what the file or the task has not."""
+    format: str
+    """In words: `TSV with the columns text, label`."""
+    warnings: list[str] = field(default_factory=list)
+    skipped: dict[str, Skipped] = field(default_factory=dict)
+    """Rows left out, by reason."""
+    scheme: Scheme = "none"
+    """How the tags mark entities (tagging)."""
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How `read_examples` reads; the names are those of its arguments."""
+
+    require_labels: bool = True
+    labels: tuple[str, ...] | None = None
+    multi_label: bool = False
+    label_separator: str = ","
+    pair: bool | None = None
+    hint: Columns = field(default_factory=Columns)
+    tag_column: int | str | None = None
+    scheme: Scheme | None = None
+    iob1_as_iob2: bool = False
+    bad_tags: BadTags = "mend"
+    wrong_answers: WrongAnswers = "skip"
+    splitter: WordSplitter = split_words
+
+
+def read_examples(
+    path: Path | str,
+    kind: Kind,
+    columns: Columns = Columns(),  # noqa: B008 - frozen
+    *,
+    require_labels: bool = True,
+    labels: Sequence[str] | None = None,
+    multi_label: bool = False,
+    label_separator: str = ",",
+    pair: bool | None = None,
+    hint: Columns = Columns(),  # noqa: B008 - frozen
+    tag_column: int | str | None = None,
+    scheme: Scheme | None = None,
+    iob1_as_iob2: bool = False,
+    bad_tags: BadTags = "mend",
+    bad_rows: BadRows = "refuse",
+    wrong_answers: WrongAnswers = "skip",
+    splitter: WordSplitter = split_words,
+) -> Read:
+    """Read one file of examples; `-` is standard input.
+
+    Args:
+        path: TSV, CSV, JSON lines, JSON, Parquet, CoNLL columns, SQuAD JSON or plain text; all but
+            Parquet from standard input too, and all in .gz, .xz, .bz2 and .zst.
+        kind: of the task; says what the columns mean.
+        columns: those that the user asks for.
+        require_labels: without, labels are not read, and plain text is taken a line an example.
+        labels: the known ones; another one is refused.
+        multi_label: a label is any number of classes: a list, or a text with `label_separator`.
+        pair: whether there are two texts; None: find out.
+        hint: columns of the training file, taken where they are there and nothing is asked for.
+        tag_column: the column of tags, by number from 1 (-1 the last) or by name.
+        scheme: of the tags; None: find out.
+        iob1_as_iob2: give tags in IOB1 as IOB2, the same entities.
+        bad_tags: whether sequences that break the scheme are mended or refused.
+        bad_rows: whether rows that cannot be read stop the reading or are left out.
+        wrong_answers: what becomes of answers that are not at their `answer_start`: `skip` them
+            (to train), `keep` them (to evaluate: their texts still count), or `refuse` them.
+        splitter: cuts a text into words, where a tagger is given texts.
+
+    Raises:
+        DataError: a missing or doubled column, an unknown label, a bad row; names file and line.
+        MissingExtra: the format needs a package that is not installed.
+    """
+    if kind not in KINDS:
+        raise ConfigError(f"kind is {kind!r}; expected one of {', '.join(KINDS)}")
+    options = ReadOptions(
+        require_labels=require_labels,
+        labels=tuple(labels) if labels is not None else None,
+        multi_label=multi_label,
+        label_separator=label_separator,
+        pair=pair,
+        hint=hint,
+        tag_column=tag_column,
+        scheme=scheme,
+        iob1_as_iob2=iob1_as_iob2,
+        bad_tags=bad_tags,
+        wrong_answers=wrong_answers,
+        splitter=splitter,
+    )
+    path = Path(path)
+    log = BadRowLog(name_of(path), bad_rows)
+    source = None if suffix_of(path) == ".parquet" else open_source(path)
+    if kind == "tagging":
+        read = _read_tagging(path, source, columns, options, log)
+    elif kind == "span":
+        read = _read_span(path, source, columns, options, log)
+    else:
+        read = _read_table(path, source, columns, kind, options, log)
+    if not read.examples:
+        raise DataError(f"{log.name} has no example. {' '.join(log.summary())}".strip())
+    if source is not None and source.report.invalid_utf8:
+        log.warnings.append(
+            f"{log.name}: {source.report.invalid_utf8:,} malformed UTF-8 sequences were replaced "
+            f"by U+FFFD (first: {source.report.invalid_places[0]})"
+        )
+    read.warnings = [*log.warnings, *log.summary()]
+    read.skipped = log.skipped
+    return read
+
+
+def labels_of(examples: Iterable[Example]) -> tuple[str, ...]:
+    """The classes or tags of examples: whole numbers by size, others by spelling, O first."""
+    names: set[str] = set()
+    for each in examples:
+        if isinstance(each, TaggingExample):
+            names.update(each.tags or ())
+        elif isinstance(each, TextExample) and not isinstance(each.label, float | None):
+            names.update([each.label] if isinstance(each.label, str) else each.label)
+    if all(name.removeprefix("-").isdecimal() for name in names):
+        return tuple(sorted(names, key=lambda name: (int(name), name)))
+    return tuple(sorted(names, key=lambda name: (name != "O", name)))
+
+
+def _open_table(
+    path: Path,
+    source: Source | None,
+    asked: Columns,
+    kind: str,
+    options: ReadOptions,
+    log: BadRowLog,
+) -> Table:
+    """The table that the file is.
+
+    Raises:
+        DataError: it is none.
+    """
+    if source is None:
+        return parquet_table(path, log)
+    if source.looks_like_json():
+        value = json_of(source)
+        return json_lines(source, log) if value is None else json_table(value, log)
+    delimiter = delimiter_of(source)
+    if delimiter is None:
+        raise DataError(
+            f"{source.name} has no columns; expected TSV, CSV, JSON lines, JSON or Parquet"
+        )
+    named = [name for name in asked.names() if options.require_labels or name != asked.label]
+    return delimited_table(
+        source, delimiter, named, log, kind=kind, label=options.require_labels, pair=options.pair
+    )
+
+
+def _with_hint(asked: Columns, hint: Columns, there: Sequence[str]) -> Columns:
+    """What was asked for, or where nothing was, what the hint names and the file has."""
+    names = {plain(name) for name in there}
+    texts = [name for name in (hint.text, hint.text2) if name is not None]
+    texts_there = bool(texts) and all(plain(name) in names for name in texts)
+    text, text2 = asked.text, asked.text2
+    if text is None and text2 is None and texts_there:
+        text, text2 = hint.text, hint.text2
+    label = asked.label
+    if label is None and hint.label is not None and plain(hint.label) in names:
+        label = hint.label if hint.label not in (text, text2) else None
+    return Columns(text, text2, label)
+
+
+def _read_table(
+    path: Path,
+    source: Source | None,
+    asked: Columns,
+    kind: Kind,
+    options: ReadOptions,
+    log: BadRowLog,
+) -> Read:
+    """Classification, regression and multiple choice."""
+    if kind != "multiple-choice" and source is not None and _is_plain(source, asked, options):
+        return _read_lines(source, options, log)
+    table = _open_table(path, source, asked, kind, options, log)
+    asked = _with_hint(asked, options.hint, table.columns)
+    label = options.require_labels
+    if kind == "multiple-choice":
+        found, several = choices.choice_columns(table, asked, label=label)
+        chosen = list(choices.choice_examples(table, found, several, log))
+        return Read(chosen, found, _in_words(table, [*found.names(), *several]))
+    if table.guessed:
+        found = Columns(**table.guessed)
+    else:
+        found = find_texts(table.columns, asked, kind, table.name, pair=options.pair, label=label)
+    rules = LabelRules(kind, options.labels, options.multi_label, options.label_separator)
+    texts = list(text_examples(table, found, rules, log))
+    if options.labels is None:
+        check_labels(texts, log)
+    return Read(texts, found, _in_words(table, found.names()))
+
+
+def _is_plain(source: Source, asked: Columns, options: ReadOptions) -> bool:
+    """Whether a file for prediction is one text, or one pair with a tab between, a line."""
+    if options.require_labels or source.looks_like_json() or source.suffix == ".csv":
+        return False
+    if source.suffix == ".tsv":
+        return False
+    head = [line.split("\t") for line in source.head if line.strip()]
+    return not has_header(head, [*asked.names(), *options.hint.names()])
+
+
+def _read_lines(source: Source, options: ReadOptions, log: BadRowLog) -> Read:
+    examples: list[TextExample] = []
+    pair = options.pair if options.pair is not None else options.hint.text2 is not None
+    for number, line in source.lines():
+        if not line.strip():
+            continue
+        text, _, text2 = line.partition("\t") if pair else (line, "", None)
+        if pair and (not text.strip() or not (text2 or "").strip() or "\t" in (text2 or "")):
+            log.bad(
+                number,
+                "no pair of texts",
+                "expected two texts with one tab between them, as the model was trained on pairs",
+            )
+            continue
+        examples.append(TextExample(text, text2, line=number))
+    return Read(
+        examples, Columns(), "plain text, a pair a line" if pair else "plain text, a line each"
+    )
+
+
+def _in_words(table: Table, names: Sequence[str]) -> str:
+    if table.guessed:
+        roles = (f"{role} in column {place}" for role, place in table.guessed.items())
+        return f"{table.format}, {', '.join(roles)}"
+    return f"{table.format} with the columns {', '.join(names)}"
+
+
+def _read_span(
+    path: Path, source: Source | None, asked: Columns, options: ReadOptions, log: BadRowLog
+) -> Read:
+    judge = Answers(options.wrong_answers, log)
+    label = options.require_labels
+    if source is not None and source.looks_like_json():
+        value = json_of(source)
+        if squad.is_squad(value):
+            found = list(squad.squad_examples(value, label=label, judge=judge, log=log))
+            judge.warn()
+            version = value.get("version")
+            names = Columns("question", "context", "answers" if label else None)
+            return Read(found, names, f"SQuAD JSON{f', version {version}' if version else ''}")
+        table = json_lines(source, log) if value is None else json_table(value, log)
+    else:
+        table = _open_table(path, source, asked, "span", options, log)
+    columns = squad.span_columns(table, _with_hint(asked, options.hint, table.columns), label=label)
+    examples = list(squad.span_examples(table, columns, judge, log))
+    judge.warn()
+    return Read(examples, columns, _in_words(table, columns.names()))
+
+
+def _read_tagging(
+    path: Path, source: Source | None, asked: Columns, options: ReadOptions, log: BadRowLog
+) -> Read:
+    label = options.require_labels
+    found = Columns()
+    if source is None or source.looks_like_json():
+        table = _open_table(path, source, asked, "tagging", options, log)
+        wanted = options.tag_column if isinstance(options.tag_column, str) else None
+        asked = _with_hint(asked, options.hint, table.columns)
+        found = tagging_columns(table, asked, wanted, label=label)
+        examples = list(tagging_examples(table, found, options.splitter, log))
+        format = _in_words(table, found.names())
+    elif not label and not conll.is_conll(source, options.labels):
+        examples = list(line_examples(source, options.splitter))
+        format = "plain text, a sentence a line, cut into words"
+    else:
+        layout = conll.layout_of(source)
+        if label and layout.width < 2:
+            raise DataError(
+                f"{source.name} has one column; expected a word and its tag a line, with a blank "
+                f"or a tab between. It begins with {listed(source.head[:1])}"
+            )
+        place = conll.tag_place(layout, options.tag_column, source.name) if label else None
+        examples = list(conll.conll_examples(source, layout, place, log))
+        format = _layout_in_words(layout, place)
+    if not label:
+        return Read(examples, found, format)
+    scheme = options.scheme or detect_scheme(each.tags or () for each in examples)
+    examples = check_tags(examples, scheme, options.bad_tags, log)
+    format = f"{format}; {scheme.upper() if scheme != 'none' else 'a label a word'}"
+    if scheme == "iob1" and options.iob1_as_iob2:
+        examples = [replace(each, tags=to_iob2(each.tags or (), scheme)) for each in examples]
+        scheme, format = "iob2", f"{format}, given as IOB2"
+    check_known_tags(examples, options.labels, log)
+    return Read(examples, found, format, scheme=scheme)
+
+
+def _layout_in_words(layout: conll.Layout, place: int | None) -> str:
+    if layout.a_line:
+        return "a sentence a line: words, a tab, tags"
+    tags = "" if place is None else f", tags in column {place + 1}"
+    return f"CoNLL columns ({layout.width}, cut at {'tabs' if layout.tabs else 'blanks'}{tags})"
