@@ -85,12 +85,12 @@ def find_heads(folder: Path, config: BertConfig, headers: Mapping[str, Header]) 
         DataError: `task.json`, or what `config.json` says of a task, cannot be used.
         IntegrityError: tensors of heads that are missing, left over or of another shape.
     """
+    content = huggingface.read_json(folder / CONFIG)
     tasks = read_tasks(folder, config.max_position_embeddings)
     source = TASKS
     if tasks is None:
         source = CONFIG
-        path = folder / CONFIG
-        derived = huggingface_heads.derived_task(huggingface.read_json(path), config, str(path))
+        derived = huggingface_heads.derived_task(content, config, str(folder / CONFIG))
         tasks = {} if derived is None else {derived.kind: derived}
     try:
         expected = shapes(config, tasks)
@@ -100,7 +100,14 @@ def find_heads(folder: Path, config: BertConfig, headers: Mapping[str, Header]) 
     there = {name for rows in in_model.values() for row in rows for name in row.theirs}
     if source == CONFIG and not there & headers.keys():
         # transformers' name of a class, over an encoder that was saved without its head
-        tasks, in_model, expected = {}, {}, {}
+        tasks, in_model, expected, there = {}, {}, {}, set()
+    for name in in_model:
+        told, wanted = content.get("architectures"), huggingface_heads.architecture(tasks[name])
+        if told != [wanted]:
+            raise IntegrityError(
+                f"'architectures' in {folder / CONFIG} is {huggingface.short(told)}; "
+                f"its {source} asks for {wanted}"
+            )
     _complain(folder, "lacks", [n for n in sorted(there) if n not in headers], source, in_model)
     theirs = {row.ours for rows in in_model.values() for row in rows}
     beside = [names.Row(name, (name,)) for name in expected if name not in theirs]

@@ -19,6 +19,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from bertwright.checkpoint.names import is_buffer
 from bertwright.config.bert import BertConfig
 from bertwright.config.values import to_dict
 from bertwright.errors import ConfigError, DataError, IntegrityError
@@ -190,7 +191,7 @@ def read_tensors(headers: Mapping[str, Header], names: list[str]) -> dict[str, T
 
 
 def headers_of(path: Path) -> dict[str, Header]:
-    """Name -> where it is and its shape, of one file.
+    """Name -> where it is and its shape, of one file; buffers that nothing needs are left out.
 
     Raises:
         IntegrityError: it is cut or damaged.
@@ -200,6 +201,8 @@ def headers_of(path: Path) -> dict[str, Header]:
     with _open(path) as file:
         for name in file.keys():  # noqa: SIM118 - no mapping
             part = file.get_slice(name)
+            if is_buffer(name):  # whole numbers
+                continue
             if part.get_dtype() not in _DTYPES:
                 raise DataError(
                     f"'{name}' in {path} is of type {part.get_dtype()}; expected one of "
@@ -214,6 +217,7 @@ def _headers_of_shards(folder: Path) -> dict[str, Header]:
     places = read_json(index).get("weight_map")
     if not isinstance(places, dict) or not places:
         raise IntegrityError(f"{index} has no 'weight_map': it is damaged")
+    places = {name: place for name, place in places.items() if not is_buffer(name)}
     headers: dict[str, Header] = {}
     for name in sorted({short(value, str) for value in places.values()}):
         if Path(name).name != name or not name.endswith(".safetensors"):

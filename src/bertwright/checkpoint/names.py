@@ -214,6 +214,11 @@ def pair(ours: str, *theirs: str) -> list[Row]:
     ]
 
 
+def is_buffer(name: str) -> bool:
+    """Whether a tensor is one that some versions of transformers wrote and that nothing needs."""
+    return name in _BUFFERS or f"bert.{name}" in _BUFFERS
+
+
 def _canonical(names: list[str], where: str) -> dict[str, str]:
     """Today's name -> the name in the file, without buffers."""
     found: dict[str, str] = {}
