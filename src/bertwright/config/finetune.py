@@ -25,7 +25,7 @@ class TaskFilesConfig:
     text2: str | None = None
     """Column of the second text of a pair; unset: found by its name. none of them: one text."""
     label: str | None = None
-    """Column of the label (for CoNLL columns, its number from 0); unset: found by its name."""
+    """Column of the label, by name (CoNLL columns: by number from 1, -1 the last); unset: found."""
     multi_label: bool = False
     """A text may have several labels, separated by commas."""
     metric: str | None = None

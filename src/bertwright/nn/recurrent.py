@@ -36,7 +36,8 @@ class BiLstm(nn.Module):
         packing = pack(counts, x.device)
         if not packing.sizes:
             return x.new_zeros(0, 2 * self.size, dtype=torch.float32)
-        packed = PackedSequence(x.float()[packing.order], torch.tensor(packing.sizes))
+        x = x.to(self.lstm.weight_ih_l0.dtype)  # float32, unless the whole model is bfloat16
+        packed = PackedSequence(x[packing.order], torch.tensor(packing.sizes))
         with torch.autocast(x.device.type, enabled=False):
             states: PackedSequence = self.lstm(packed)[0]
-        return states.data[packing.inverse]
+        return states.data[packing.inverse].float()

@@ -31,9 +31,17 @@ class Loss:
 class Examples(Protocol):
     """What a learner reads of a batch, as tensors on its device."""
 
-    input_ids: Tensor
-    token_type_ids: Tensor
-    sequences: Sequences
+    @property
+    def input_ids(self) -> Tensor:
+        """[N]"""
+
+    @property
+    def token_type_ids(self) -> Tensor:
+        """[N]"""
+
+    @property
+    def sequences(self) -> Sequences:
+        """The bounds."""
 
 
 class Objective(nn.Module):

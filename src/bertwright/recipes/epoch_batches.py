@@ -78,7 +78,7 @@ class EpochBatches:
 
     def _passes(self, name: str, count: int, weight: float, epoch: int) -> list[np.ndarray]:
         """A task's instances in random order, `weight` times over."""
-        passes = []
+        passes: list[np.ndarray] = []
         while weight > 0:
             key = make_key(f"examples of {name}", self._seed, epoch, len(passes))
             rows = permutation(key, count)

@@ -43,7 +43,7 @@ def tabulate(
     if not isinstance(encoder, Bert):
         raise DataError(f"the encoder is a {type(encoder).__name__}; expected a Bert")
     learner = learner.to(machine.ranks.device).eval()
-    layers = set()
+    layers: set[int] = set()
     for setup in setups:
         head = learner.objectives[setup.task_name]
         assert isinstance(head, Head)

@@ -17,6 +17,7 @@ from bertwright.objectives.objective import Learner
 from bertwright.recipes.epoch_batches import EpochBatches
 from bertwright.recipes.task_setup import TaskSetup
 from bertwright.tasks.evaluation import Evaluation, evaluate
+from bertwright.tasks.examples import SpanExample
 from bertwright.tasks.predict import predict
 from bertwright.tasks.predictions import Prediction, SpanPrediction
 from bertwright.tasks.span_decoding import best_null_threshold, decide
@@ -211,7 +212,8 @@ def judge_task(seen: SeedRun, setup: TaskSetup, learner: Learner, machine: Machi
     predictions = predict(learner, data, device, precision, machine.micro_tokens)
     if task.unanswerable:
         spans = [p for p in predictions if isinstance(p, SpanPrediction)]
-        threshold = best_null_threshold(data.examples, spans)
+        questions = [e for e in data.examples if isinstance(e, SpanExample)]
+        threshold = best_null_threshold(questions, spans)
         seen.thresholds[setup.task_name] = threshold
         task = replace(task, null_threshold=threshold)
         predictions = [decide(span, threshold) for span in spans]

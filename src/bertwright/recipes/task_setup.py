@@ -18,6 +18,7 @@ from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
 from bertwright.config.task import HeadConfig, Kind, TaskConfig
 from bertwright.data.randomness import make_key, permutation
 from bertwright.errors import ConfigError, DataError
+from bertwright.tasks.columns import Columns
 from bertwright.tasks.examples import (
     ChoiceExample,
     Example,
@@ -25,7 +26,7 @@ from bertwright.tasks.examples import (
     TaggingExample,
     TextExample,
 )
-from bertwright.tasks.readers import Columns, Read, read_examples
+from bertwright.tasks.readers import Read, read_examples
 from bertwright.tasks.task_data import TaskData
 from bertwright.text.tokenizer import Tokenizer
 
@@ -79,8 +80,7 @@ def set_up(
         ConfigError: a window is longer than the model's positions.
     """
     name, kind, files = asked.name, asked.kind, asked.files
-    columns = Columns(files.text, files.text2, files.label)
-    read = _read(files.train, kind, files, columns)
+    read = _read(files.train, kind, files)
     _tell(files.train, read, say)
     if files.dev is None:
         train, dev = hold_out(read.examples, config.seed)
@@ -90,7 +90,7 @@ def set_up(
         ]
         dev_read = read
     else:
-        dev_read = _read(files.dev, kind, files, columns)
+        dev_read = _read(files.dev, kind, files, like=read)
         _tell(files.dev, dev_read, say)
         train, dev = list(read.examples), list(dev_read.examples)
         warnings = _overlap(train, dev, files)
@@ -152,18 +152,25 @@ def _group(example: Example, number: int) -> Hashable:
     return example.document if isinstance(example, TaggingExample) else number
 
 
-def _read(path: str, kind: Kind, files: TaskFilesConfig, columns: Columns) -> Read:
-    read = read_examples(
+def _read(path: str, kind: Kind, files: TaskFilesConfig, like: Read | None = None) -> Read:
+    """Read a labelled file; dev `like` train, and with answers that are not where they should be:
+    their texts count all the same."""
+    tags: int | str | None = None
+    if kind == "tagging" and files.label is not None:
+        tags = int(files.label) if files.label.lstrip("-").isdigit() else files.label
+    asked = Columns(files.text, files.text2, None if kind == "tagging" else files.label)
+    wrong = files.wrong_answers
+    return read_examples(
         path,
         kind,
-        columns,
+        asked,
         multi_label=files.multi_label,
-        wrong_answers=files.wrong_answers,
+        tag_column=tags,
+        iob1_as_iob2=True,
+        hint=Columns() if like is None else like.columns,
         bad_rows=files.bad_rows,
+        wrong_answers="keep" if like is not None and wrong == "skip" else wrong,
     )
-    if not read.examples:
-        raise DataError(f"{path} has no examples that can be used")
-    return read
 
 
 def _tell(path: str, read: Read, say: Callable[[str], None]) -> None:

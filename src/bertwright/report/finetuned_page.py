@@ -159,19 +159,19 @@ def _seeds(results: Results) -> str:
         if seed.get("seed") == results.get("best_seed"):
             notes.append('<span class="ok">best, kept</span>')
         if seed.get("degenerate"):
-            notes.append('<span class="error">degenerate: one answer for all</span>')
+            notes.append('<span class="error">degenerate</span>')
         rows.append(
             [
                 seed.get("seed", "-"),
+                Markup(", ".join(notes)),
                 *(show(m, _mapping(seed.get("metrics")).get(m)) for m in metrics),
                 _of(seed.get("best_epoch"), seed.get("epochs")),
                 clock(number(seed.get("seconds")) or 0.0),
                 figure(seed.get("examples_per_second")),
-                Markup(", ".join(notes)),
             ]
         )
-    columns = ["seed", *map(title, metrics), "best epoch", "minutes", "examples/s", ""]
-    return f"<h2>Seeds</h2>{table(columns, rows, range(len(columns) - 1))}"
+    columns = ["seed", "", *map(title, metrics), "best epoch", "minutes", "examples/s"]
+    return f"<h2>Seeds</h2>{table(columns, rows, (0, *range(2, len(columns))))}"
 
 
 def _lengths(lengths: Mapping[str, Any], task: Mapping[str, Any]) -> str:

@@ -53,7 +53,10 @@ def _matrix(labels: Sequence[str], counts: Sequence[Sequence[int]]) -> str:
                 f'<td class="{right}{" deep" if share > 0.55 else ""}{"" if count else " none"}" '
                 f'style="--share:{100 * share:.0f}%" title="{text(said)}">{count:,}</td>'
             )
-        rows.append(f'<tr><th scope="row"><bdi>{text(label)}</bdi></th>{"".join(cells)}</tr>')
+        rows.append(
+            f'<tr><th scope="row" title="{text(label)}"><bdi>{text(label)}</bdi></th>'
+            f"{''.join(cells)}</tr>"
+        )
     return (
         '<p class="soft">Rows: in truth; columns: predicted.</p><div class="card">'
         f'<table class="heat"><thead><tr><th></th>{head}</tr></thead>'
@@ -92,13 +95,15 @@ def per_class(rows: Sequence[Mapping[str, Any]]) -> str:
         shown.append(
             [
                 _isolated(row.get("label", "")),
-                *(_percent(row.get(key)) for key in ("precision", "recall", "f1")),
-                Markup(f'<i class="bar"><i style="width:{wide:.0f}%"></i></i>'),
+                *(_percent(row.get(key)) for key in ("precision", "recall")),
+                Markup(
+                    f"{_percent(row.get('f1'))}<i class='bar'><i style='width:{wide:.0f}%'></i></i>"
+                ),
                 f"{int(number(row.get('support')) or 0):,}",
             ]
         )
-    columns = ["class", "precision", "recall", "F1", "", "examples"]
-    made = table(columns, shown, (1, 2, 3, 5))
+    columns = ["class", "precision", "recall", "F1", "examples"]
+    made = table(columns, shown, (1, 2, 3, 4))
     if len(shown) > MOST_ROWS:
         made = folded(f"{len(shown)} classes", made)
     return f"<h2>Each class</h2>{made}"

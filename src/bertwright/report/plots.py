@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from html import escape
 from itertools import pairwise
+
+from bertwright.report.html import text
 
 WIDTH, HEIGHT = 520, 270
 LEFT, RIGHT, TOP, BOTTOM = 58, 14, 34, 42
@@ -65,14 +66,13 @@ def chart(
         )
 
     parts = [
-        f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
-        f'aria-label="{escape(title, quote=True)}">',
-        f'<text class="title" x="{LEFT}" y="18">{escape(title)}</text>',
+        f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{text(title)}">',
+        f'<text class="title" x="{LEFT}" y="18">{text(title)}</text>',
     ]
     for value in y_ticks:
         _, y = place(x_low, value)
         parts.append(f'<path class="grid" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>')
-        label = escape(y_format(value))
+        label = text(y_format(value))
         parts.append(
             f'<text class="axis" x="{LEFT - 7}" y="{y + 4:.1f}" text-anchor="end">{label}</text>'
         )
@@ -80,14 +80,14 @@ def chart(
         if value > x_high:
             continue
         x, _ = place(value, y_low)
-        label = escape(x_format(value))
+        label = text(x_format(value))
         parts.append(
             f'<text class="axis" x="{x:.1f}" y="{HEIGHT - BOTTOM + 17}" '
             f'text-anchor="middle">{label}</text>'
         )
     parts.append(
         f'<text class="axis" x="{WIDTH - RIGHT}" y="{HEIGHT - 6}" '
-        f'text-anchor="end">{escape(x_name)}</text>'
+        f'text-anchor="end">{text(x_name)}</text>'
     )
     for each in drawn:
         parts.append(_line(each, place, x_low, x_high, x_format, y_format))
@@ -105,9 +105,8 @@ def reliability(title: str, bins: Sequence[tuple[float, float, int]]) -> str:
         return LEFT + given * width, HEIGHT - BOTTOM - right * high
 
     parts = [
-        f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
-        f'aria-label="{escape(title, quote=True)}">',
-        f'<text class="title" x="{LEFT}" y="18">{escape(title)}</text>',
+        f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{text(title)}">',
+        f'<text class="title" x="{LEFT}" y="18">{text(title)}</text>',
     ]
     for value in (0.0, 0.25, 0.5, 0.75, 1.0):
         x, y = place(value, value)
@@ -179,18 +178,18 @@ def _line(
     y_format: Format,
 ) -> str:
     """The path of a series, and its marks."""
-    style = escape(series.style, quote=True)
-    name = escape(series.name)
+    style = text(series.style)
+    name = text(series.name)
     if series.style == "baseline":
         (x1, y), (x2, _) = place(x_low, series.ys[0]), place(x_high, series.ys[0])
-        title = f"<title>{name}: {escape(y_format(series.ys[0]))}</title>"
+        title = f"<title>{name}: {text(y_format(series.ys[0]))}</title>"
         return f'<path class="line {style}" d="M{x1:.1f} {y:.1f}H{x2:.1f}">{title}</path>'
     points = [place(x, y) for x, y in zip(series.xs, series.ys, strict=True)]
     path = "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
     parts = [f'<path class="line {style}" d="M{path}"><title>{name}</title></path>']
     if len(points) == 1 or (series.style == "dev" and len(points) <= MOST_MARKS):
         for (x, y), x_value, y_value in zip(points, series.xs, series.ys, strict=True):
-            said = escape(f"{series.name}: {y_format(y_value)} at {x_format(x_value)}")
+            said = text(f"{series.name}: {y_format(y_value)} at {x_format(x_value)}")
             parts.append(
                 f'<circle class="mark {style}" cx="{x:.1f}" cy="{y:.1f}" r="3">'
                 f"<title>{said}</title></circle>"
@@ -205,8 +204,8 @@ def _legend(series: Sequence[Series]) -> str:
     shown = {each.legend or each.name: each.style for each in series}
     for name, style in reversed(shown.items()):
         right -= 6.4 * len(name)
-        parts.append(f'<text class="axis" x="{right:.0f}" y="18">{escape(name)}</text>')
-        style = escape(style, quote=True)
+        parts.append(f'<text class="axis" x="{right:.0f}" y="18">{text(name)}</text>')
+        style = text(style)
         parts.append(f'<path class="line {style}" d="M{right - 22:.0f} 14h16"/>')
         right -= 36
     return "".join(parts)

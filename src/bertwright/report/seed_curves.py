@@ -18,7 +18,7 @@ from bertwright.tasks.results import (
 )
 
 MOST_MARKS = 12
-"""A mean of more points is drawn without marks."""
+"""A line of more points is drawn without marks."""
 Record = Mapping[str, Any]
 Line = tuple[list[float], list[float]]
 """Where, and what was measured there."""
@@ -51,10 +51,10 @@ def _charts(results: Results, records: Sequence[Record]) -> Iterator[str]:
     levels = []
     if best_other:  # one level: a second far below would leave the seeds no height
         name, level = best_other
-        levels = [Series(baseline_title(name), [], [level], "baseline", "best baseline")]
+        levels = [Series(baseline_title(name), [], [level], "baseline", "baseline")]
     x_key = "epoch" if dev and all(number(r.get("epoch")) is not None for r in dev) else "step"
     for split, key, name, where in (
-        (dev, main, f"Dev {title(main)}", x_key),
+        (dev, main, f"Dev {title(main).removesuffix(' correlation')}", x_key),
         (train, "loss", "Training loss", "step"),
         (dev, "loss", "Dev loss", x_key),
     ):
@@ -91,16 +91,20 @@ def _series(lines: Mapping[object, Line], fallen: set[object]) -> list[Series]:
     """Thin lines and their mean; one seed alone is drawn as a whole line."""
     if len(lines) == 1:
         ((seed, line),) = lines.items()
-        return [Series(_name(seed, fallen), *line, style="dev")]
+        return [Series(_name(seed, fallen), *line, _style(line))]
     drawn = [
         Series(_name(seed, fallen), *line, "fallen", "degenerate")
         if seed in fallen
-        else Series(_name(seed, fallen), *line, "seed", "a seed")
+        else Series(_name(seed, fallen), *line, "seed", "seed")
         for seed, line in lines.items()
     ]
-    # few points are measurements worth a mark, many are a curve
-    style = "dev" if all(len(xs) <= MOST_MARKS for xs, _ in lines.values()) else "mean"
-    return [*drawn, Series("mean", *mean_line(list(lines.values())), style)] if drawn else []
+    mean = mean_line(list(lines.values()))
+    return [*drawn, Series("mean", *mean, _style(mean))] if drawn else []
+
+
+def _style(line: Line) -> str:
+    """Few points are measurements worth a mark, many are a curve."""
+    return "dev" if len(line[0]) <= MOST_MARKS else "mean"
 
 
 def _name(seed: object, fallen: set[object]) -> str:

@@ -99,6 +99,7 @@ def evaluate(
     metrics: Sequence[str] | None = None,
     intervals: bool = True,
     worst: int = 20,
+    main: str | None = None,
 ) -> Evaluation:
     """Judge the predictions, one an example, in the same order.
 
@@ -108,6 +109,7 @@ def evaluate(
         intervals: whether to bootstrap 95 % intervals (1,000 resamples; about a second for 10,000
             examples of the slowest metric, Spearman's).
         worst: how many errors to show.
+        main: the metric that selects, where it is not the first; all the others are told too.
 
     Raises:
         ConfigError: a metric the task does not have, or a main one that is better when small.
@@ -119,6 +121,8 @@ def evaluate(
         task, examples, predictions
     )
     found = value(judgement.statistic, len(examples)) | judgement.best
+    if main is not None:
+        metrics = [main, *(metrics or found)]
     wanted = _wanted(metrics, found, judgement.main)
     ends = bootstrap(judgement.statistic, len(examples)) if intervals else {}
     surest = sorted(judgement.wrong.items(), key=lambda item: (-item[1], item[0]))[:worst]

@@ -59,7 +59,8 @@ class Lengths:
     answers_widened: int = 0
     """Answers that begin or end inside a token: the whole token is learned."""
     answers_lost: int = 0
-    """Answers of which the tokenizer keeps nothing: learned as no answer."""
+    """Questions of whose answers none is where it should be, or of which the tokenizer keeps
+    nothing: learned as without an answer."""
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: counts, and the quantiles of the lengths."""

@@ -24,14 +24,15 @@ _TITLES = {
     "exact_match": "exact match",
     "exact": "exact match",
     "em": "exact match",
-    "pearson_spearman": "mean of Pearson and Spearman correlation",
+    "pearson_spearman": "Pearson-Spearman mean",
 }
 _BASELINES = {
-    "majority": "the most frequent class",
+    "majority": "the most frequent answer",
     "mean": "the mean of the training set",
     "tfidf": "TF-IDF + logistic regression",
     "tf-idf": "TF-IDF + logistic regression",
     "tfidf_ridge": "TF-IDF + ridge regression",
+    "overlap": "the most words in common",
     "word_shape": "word shapes + logistic regression",
 }
 _CORRELATIONS = ("matthews", "pearson", "spearman", "corr")

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -77,10 +78,19 @@ def decode_span(
         Answer(example.context[start:stop], start, stop, score, share)
         for (score, start, stop), share in zip(found, shares, strict=True)
     )
-    given = next((answer for answer in answers if answer.text), None)
-    if given is None or (task.unanswerable and null_score > task.null_threshold):
-        return SpanPrediction("", 0, 0, null, null_score, answers)
-    return SpanPrediction(given.text, given.start, given.end, given.score, null_score, answers)
+    threshold = task.null_threshold if task.unanswerable else math.inf
+    return decide(SpanPrediction("", 0, 0, null, null_score, answers), threshold)
+
+
+def decide(prediction: SpanPrediction, null_threshold: float) -> SpanPrediction:
+    """The same prediction under another threshold: its best slice, or no answer."""
+    given = next((answer for answer in prediction.n_best if answer.text), None)
+    if given is None or prediction.null_score > null_threshold:
+        null = next((a.score for a in prediction.n_best if not a.text), prediction.score)
+        return replace(prediction, answer="", start=0, end=0, score=null)
+    return replace(
+        prediction, answer=given.text, start=given.start, end=given.end, score=given.score
+    )
 
 
 def best_null_threshold(

@@ -23,11 +23,10 @@ import numpy as np
 import numpy.typing as npt
 
 from bertwright.config.task import TaskConfig
-from bertwright.errors import DataError
 from bertwright.progress import OnProgress, silent
 from bertwright.tasks.examples import Example, SpanExample
 from bertwright.tasks.instances import Instance, Lengths
-from bertwright.tasks.text_instances import check_text, place
+from bertwright.tasks.text_instances import check_text
 from bertwright.tasks.windows import Span, cut
 from bertwright.text.tokenizer import Tokenizer
 
@@ -58,12 +57,11 @@ def make_span_instances(
     Args:
         task: a span task.
         tokenizer: the model's.
-        examples: `SpanExample`s; the first answer of each is the label.
+        examples: `SpanExample`s; the first answer of each is the label, if it is where it says.
         on_progress: called with the examples done.
 
     Raises:
-        DataError: an empty question or passage, or an answer that is not at its place; with the
-            line.
+        DataError: an empty question or passage, with the line.
     """
     chosen = cast(Sequence[SpanExample], examples)
     longest = min(LONGEST_QUESTION, (task.max_length - 3) // 2)
@@ -78,7 +76,7 @@ def make_span_instances(
             passage = passages[example.context] = _passage(tokenizer, example.context)
         whole = tokenizer.encode(example.question).ids[1:-1]
         question = whole[:longest]
-        answer = _answer(example, passage, number, lengths)
+        answer = _answer(example, passage, lengths)
         head = [tokenizer.cls_id, *question, tokenizer.sep_id]
         spans = cut(len(passage.ids), task.max_length - len(head) - 1, task.stride)
         judges = _judges(spans, len(passage.ids))
@@ -134,27 +132,28 @@ def _with_marks(context: str, offsets: list[Span]) -> list[Span]:
     return whole
 
 
-def _answer(example: SpanExample, passage: _Passage, number: int, lengths: Lengths) -> Span | None:
-    """First and last token of the first answer; (-1, -1) for none; None where it is not known."""
+def _answer(example: SpanExample, passage: _Passage, lengths: Lengths) -> Span | None:
+    """First and last token of the answer to learn; (-1, -1) for none; None where it is not known.
+
+    It is the first that is where it should be. It is lost if none is, or if the tokenizer keeps
+    nothing of it.
+    """
     if example.answers is None:
         return None
     if not example.answers:
         return -1, -1
-    text, start = example.answers[0]
-    if start < 0 or not text or not example.context.startswith(text, start):
-        found = example.context[max(start, 0) : max(start, 0) + len(text)]
-        raise DataError(
-            f"{place(example.line, number)}: the answer {text!r} is said to be at character "
-            f"{start}, where the passage has {found!r}; mend answer_start"
-        )
+    there = (
+        (start, start + len(text))
+        for text, start in example.answers
+        if text and start >= 0 and example.context.startswith(text, start)
+    )
+    start, stop = next(there, (0, 0))
     first = int(np.searchsorted(passage.stops, start, "right"))
-    last = int(np.searchsorted(passage.starts, start + len(text), "left")) - 1
-    if first > last:  # nothing but blanks and characters that the tokenizer drops
+    last = int(np.searchsorted(passage.starts, stop, "left")) - 1
+    if first > last:
         lengths.answers_lost += 1
         return -1, -1
-    lengths.answers_widened += bool(
-        passage.starts[first] < start or passage.stops[last] > start + len(text)
-    )
+    lengths.answers_widened += bool(passage.starts[first] < start or passage.stops[last] > stop)
     return first, last
 
 
