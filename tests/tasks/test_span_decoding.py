@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ from bertwright.config.task import TaskConfig
 from bertwright.tasks.examples import SpanExample
 from bertwright.tasks.instances import Instance
 from bertwright.tasks.predictions import Answer, SpanPrediction
-from bertwright.tasks.span_decoding import best_null_threshold, decode_span
+from bertwright.tasks.span_decoding import best_null_threshold, decide, decode_span
 from bertwright.tasks.span_instances import make_span_instances
 from bertwright.text.tokenizer import Tokenizer
 from tests.tasks.mixed_scripts import TEXTS, TOKENIZERS, UNCASED
@@ -115,6 +116,9 @@ def test_no_answer_where_null_is_above_the_threshold() -> None:
         assert prediction.score == (2 if answer else 3)
         assert [a.text for a in prediction.n_best[:2]] == ["", "the"]
         assert prediction.n_best[0].probability == max(a.probability for a in prediction.n_best)
+        for other in (0.9, 1.0):
+            again = replace(task, null_threshold=other)
+            assert decide(prediction, other) == decode_span(again, example, [window])
     always = decode_span(TaskConfig("span", null_threshold=0.5), example, [window], n_best=2)
     assert always.answer == "the"
     assert [a.text for a in always.n_best] == ["the", "the cat"]
