@@ -13,6 +13,7 @@ from bertwright.config.task import HeadConfig
 from bertwright.errors import ConfigError
 from bertwright.objectives.classifier import Classifier
 from bertwright.objectives.objective import Learner
+from bertwright.objectives.tagger import Tagger
 
 from .sample import (
     ALL,
@@ -117,6 +118,24 @@ def test_scores_are_float32_under_autocast(kind: str, head: dict[str, Any]) -> N
     torch.testing.assert_close(scores, expected, rtol=0.1, atol=0.3)
     # Not float32 by a cast of rounded numbers: some must need more than bfloat16's 8 bits.
     assert (scores != scores.bfloat16().float()).any()
+
+
+@variants
+def test_a_whole_model_in_bfloat16(kind: str, head: dict[str, Any]) -> None:
+    made = make_head(kind, **head)
+    learner = make_learner(made)
+    batch = make_batch(kind, ALL)
+    with torch.inference_mode():
+        expected = made.scores(learner.encode(batch, [made]), batch)
+        learner.to(torch.bfloat16)
+        scores = made.scores(learner.encode(batch, [made]), batch)
+        assert scores.dtype == torch.float32
+        torch.testing.assert_close(scores, expected, rtol=0.1, atol=0.3)
+        if isinstance(made, Tagger):
+            share = made.probabilities(scores, batch)
+            assert share.dtype == torch.float32
+            torch.testing.assert_close(share.sum(1), torch.ones(10))
+            assert made.decode(scores, batch).shape == (10,)
 
 
 @pytest.mark.parametrize("kind", list(TASKS))

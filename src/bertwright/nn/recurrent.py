@@ -36,7 +36,7 @@ class BiLstm(nn.Module):
         packing = pack(counts, x.device)
         if not packing.sizes:
             return x.new_zeros(0, 2 * self.size, dtype=torch.float32)
-        x = x.to(self.lstm.weight_ih_l0.dtype)  # float32, unless the whole model is bfloat16
+        x = x.to(next(self.parameters()).dtype)  # float32, unless the whole model is bfloat16
         packed = PackedSequence(x[packing.order], torch.tensor(packing.sizes))
         with torch.autocast(x.device.type, enabled=False):
             states: PackedSequence = self.lstm(packed)[0]
