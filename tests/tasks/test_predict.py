@@ -112,6 +112,7 @@ def assert_same(found: list[Prediction], wanted: list[Prediction]) -> None:
 def test_predictions_do_not_depend_on_batches(name: str) -> None:
     task = TASKS[name]
     learner = make_learner(task).train()
+    learner.encoder.eval()  # as a frozen one is
     data = TaskData("head", task, TOKENIZER, examples_of(task))
     assert max(len(instance.ids[0]) for instance in data.instances) <= task.max_length
     assert data.lengths.in_windows > 3 or task.kind == "tagging"
@@ -119,7 +120,8 @@ def test_predictions_do_not_depend_on_batches(name: str) -> None:
     wanted = predict(
         learner, data, batch_tokens=1, on_progress=lambda done, total: told.append((done, total))
     )
-    assert learner.training
+    modes = learner.training, learner.encoder.training, learner.objectives["head"].training
+    assert modes == (True, False, True)
     assert told[-1] == (data.num_tokens, data.num_tokens)
     assert all(isinstance(prediction, CLASSES[task.kind]) for prediction in wanted)
     assert len({str(prediction) for prediction in wanted}) > len(wanted) // 2  # they tell apart

@@ -72,7 +72,7 @@ def predict(
             f"the model has no head {data.name!r}; it has: "
             f"{', '.join(learner.objectives) or 'the encoder alone'}"
         )
-    was_training = learner.training
+    modes = [(module, module.training) for module in learner.modules()]
     learner.eval()
     found: dict[int, Prediction] = {}
     try:
@@ -81,7 +81,8 @@ def predict(
             scored = _scored(learner, data, device, precision, batch_tokens, on_progress)
             found.update(_READERS[data.task.kind](data, scored))
     finally:
-        learner.train(was_training)
+        for module, was_training in modes:  # a frozen encoder may be in eval mode alone
+            module.training = was_training
     return [found[number] for number in range(len(data.examples))]
 
 
