@@ -12,7 +12,8 @@ answer, where questions may have none |
 nearest to the text's |
 
 All is learned from the training examples alone, in one thread and without torch. On one core:
-seconds for a file of GLUE, about half a minute for the 203,000 words of CoNLL-2003.
+less than 10 seconds for a file of GLUE or the 203,000 words of CoNLL-2003, half a minute for the
+34,000 Chinese pairs of AFQMC.
 """
 
 from __future__ import annotations
