@@ -210,14 +210,18 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 def _plain(value: object) -> str:
     """A value as Markdown shows it letter by letter, on one line."""
-    line = " ".join(re.sub("[\x00-\x1f\x7f\ud800-\udfff]", " ", str(value)).split())
-    line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    line = _line(value).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return re.sub(r"([\\`*\[\]|#~]|(?<!\w)_|_(?!\w))", r"\\\1", line)
 
 
 def _code(value: object) -> str:
     """A value between backticks, without those of its own."""
-    return " ".join(str(value).replace("`", "'").split())
+    return _line(value).replace("`", "'")
+
+
+def _line(value: object) -> str:
+    """A value on one line, without what no file or reader can show."""
+    return " ".join(re.sub("[\x00-\x1f\x7f\ud800-\udfff]", " ", str(value)).split())
 
 
 def _setting(value: object) -> str:

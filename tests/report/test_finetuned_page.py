@@ -1,0 +1,192 @@
+"""The page of a fine-tuned run, of every kind of task."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bertwright.report.run_page import read_run, render, write_report
+from tests.report.finetuned_runs import (
+    KINDS,
+    classification,
+    many_classes,
+    records,
+    span,
+    topics,
+    write_finetuned,
+)
+from tests.report.test_run_page import HOSTILE, parse
+
+
+def page_of(folder: Path, found: dict[str, Any]) -> str:
+    return render(read_run(write_finetuned(folder, found)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_page_of_every_kind_is_one_file(kind: str, tmp_path: Path) -> None:
+    run = write_finetuned(tmp_path / kind, KINDS[kind]())
+    path = write_report(read_run(run))
+    page = path.read_text(encoding="utf-8")
+    tags = parse(page).seen
+    assert not {tag for tag, _ in tags} & {"script", "link", "img", "iframe", "object", "input"}
+    assert not [attrs for _, attrs in tags if {"src", "href"} & attrs.keys()]
+    for shown in (f"<h1>{kind}</h1>", "Is the BERT worth it?", "Curves over seeds", "Nothing was"):
+        assert shown in page or (kind == "topics" and shown == "Nothing was")
+    for absent in ("None", ">nan", "nan%", "/home/someone"):
+        assert absent not in page, absent
+    svg = [attrs["aria-label"] for tag, attrs in tags if tag == "svg"]
+    assert "Training loss" in svg
+    assert svg[0].startswith("Dev ")
+
+
+def test_the_sections_of_classification(tmp_path: Path) -> None:
+    page = page_of(tmp_path / "r", classification())
+    for shown in (
+        "77.5% ± 23.1",
+        "89.2 to 93.1",
+        "Perhaps: 77.5% accuracy against 82.2% of TF-IDF",
+        "3 examples of dev are in train too",
+        '<span class="error">degenerate</span>',
+        '<span class="ok">best, kept</span>',
+        "positive taken for negative: 5 of 357, 1.4%",
+        "Expected calibration error <b>0.053</b>, over 800 answers",
+        "It claims more than it keeps",
+        "at 99.3% · line 214",
+        "12 (1.5%)",
+        "optimizer.learning_rate",
+        "train.tsv",
+        "text: sentence, label: label",
+    ):
+        assert shown in page, shown
+
+
+def test_a_degenerate_seed_is_drawn_apart(tmp_path: Path) -> None:
+    page = page_of(tmp_path / "r", classification())
+
+    fallen = [
+        attrs
+        for tag, attrs in parse(page).seen
+        if tag == "path" and attrs.get("class") == "line fallen"
+    ]
+    assert len(fallen) == 2 * 2  # in two charts, each with a stroke in its legend
+    assert "<title>seed 2, degenerate</title>" in page
+    assert page.count("<title>mean</title>") == 2
+
+
+def test_a_long_text_is_folded_and_whole(tmp_path: Path) -> None:
+    found = classification()
+    page = page_of(tmp_path / "r", found)
+    assert found["worst"][2]["text"] in page
+    assert "all of it" in page
+
+
+def test_what_was_cut_is_told(tmp_path: Path) -> None:
+    page = page_of(tmp_path / "r", topics())
+    assert "Something was cut of 3 of 800 examples of train (790 tokens)." in page
+
+
+def test_many_classes_show_the_pairs_most_confused(tmp_path: Path) -> None:
+    page = page_of(tmp_path / "r", many_classes())
+    assert 'class="heat"' not in page
+    pairs = page[page.index("Most confused") : page.index("Each class")]
+    assert pairs.count("<tr>") == 1 + 20
+    assert pairs.index("class 02") < pairs.index("class 01")
+    assert "No: 80.5% macro F1 against 82.2%" in page
+
+
+def test_a_matrix_of_thirty_is_shown(tmp_path: Path) -> None:
+    found = many_classes()
+    whole = found["confusion"]
+    found["confusion"] = {
+        "labels": whole["labels"][:30],
+        "counts": [row[:30] for row in whole["counts"][:30]],
+    }
+    page = page_of(tmp_path / "r", found)
+    assert page.count('class="heat"') == 1
+    assert page.count("--share:") == 900
+
+
+def test_a_question_without_an_answer(tmp_path: Path) -> None:
+    page = page_of(tmp_path / "r", span())
+    assert "<bdi>no answer</bdi>" in page
+    assert "null_threshold" in page
+    assert "-2.138" in page
+    assert "Nothing was measured beside it" in page
+    assert "Each class" not in page
+
+
+def test_what_is_not_there_has_no_place(tmp_path: Path) -> None:
+    run = tmp_path / "r"
+    run.mkdir()
+    (run / "results.json").write_text(json.dumps({"format": 1, "main": "accuracy"}))
+    page = render(read_run(run))
+    parse(page)
+    for absent in (
+        "Curves",
+        "Seeds",
+        "Each class",
+        "worst",
+        "Lengths",
+        "Tuned",
+        "The data",
+        "None",
+    ):
+        assert f"<h2>{absent}" not in page
+    assert "The run has no main metric." in page
+
+
+def _hostile(value: Any) -> Any:
+    """The same with every text replaced, keys of settings too."""
+    if isinstance(value, str):
+        return HOSTILE
+    if isinstance(value, list):
+        return [_hostile(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _hostile(each) for key, each in value.items()}
+    return value
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_hostile_text_is_text(kind: str, tmp_path: Path) -> None:
+    found = _hostile(KINDS[kind]())
+    found["main"] = KINDS[kind]()["main"]
+    for key in ("settings", "tuned", "summary", "baselines", "data", "lengths"):
+        found[key] = {f"{name}{HOSTILE}": each for name, each in found[key].items()}
+    run = write_finetuned(tmp_path / "r", found)
+    (run / "environment.json").write_text(json.dumps({HOSTILE: HOSTILE, "bertwright": HOSTILE}))
+    page = write_report(read_run(run)).read_text(encoding="utf-8")
+    tags = {tag for tag, _ in parse(page).seen}
+    assert not tags & {"script", "img"}
+    assert "&lt;script&gt;alert(" in page
+
+
+def test_right_to_left_keeps_its_own_direction(tmp_path: Path) -> None:
+    found = classification()
+    found["per_class"][0]["label"] = "שלילי"
+    page = page_of(tmp_path / "r", found)
+    assert "<bdi>שלילי</bdi>" in page
+    assert '<p dir="auto">פעמיים' in page
+
+
+def test_a_run_without_results_yet_has_the_page_of_its_records(tmp_path: Path) -> None:
+    run = write_finetuned(tmp_path / "r", classification())
+    (run / "results.json").unlink()
+    page = render(read_run(run))
+    parse(page)
+    assert "Loss, all objectives" in page
+    assert "worth it" not in page
+
+
+def test_results_without_records_have_no_curves(tmp_path: Path) -> None:
+    run = write_finetuned(tmp_path / "r", classification())
+    (run / "metrics.jsonl").unlink()
+    page = render(read_run(run))
+    assert "Curves over seeds" not in page
+    assert "77.5% ± 23.1" in page
+
+
+def test_records_of_the_fixture_have_every_seed() -> None:
+    assert {record["seed"] for record in records(classification())} == {1, 2, 3}

@@ -1,0 +1,53 @@
+"""Curves over seeds."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bertwright.report.seed_curves import curves, mean_line
+from tests.report.finetuned_runs import records, span, topics
+
+
+def test_the_mean_is_where_all_lines_are() -> None:
+    xs, ys = mean_line([([0.0, 2.0, 4.0], [0.0, 2.0, 4.0]), ([1.0, 3.0], [5.0, 7.0])])
+    assert xs == [1.0, 2.0, 3.0]
+    assert ys == pytest.approx([3.0, 4.0, 5.0])
+
+
+def test_a_mean_of_nothing() -> None:
+    assert mean_line([]) == ([], [])
+    assert mean_line([([1.0], [2.0]), ([3.0], [4.0])]) == ([], [])
+
+
+@given(
+    st.lists(
+        st.dictionaries(st.integers(0, 9), st.floats(-100, 100), min_size=1), min_size=1, max_size=4
+    )
+)
+def test_a_mean_lies_between_the_lines(lines: list[dict[int, float]]) -> None:
+    drawn = [([float(x) for x in sorted(d)], [d[x] for x in sorted(d)]) for d in lines]
+    _, ys = mean_line(drawn)
+    values = [y for each in lines for y in each.values()]
+    assert all(min(values) - 1e-9 <= y <= max(values) + 1e-9 for y in ys)
+
+
+def test_one_seed_is_a_whole_line_and_without_epochs_steps_count() -> None:
+    found = span()
+    measured = [{k: v for k, v in r.items() if k != "epoch"} for r in records(found)]
+    drawn = curves(found, measured)
+    assert "<title>seed 1</title>" in drawn
+    assert "<title>mean</title>" not in drawn
+    assert ">epochs<" not in drawn
+    assert ">epochs<" in curves(found, records(found))
+
+
+def test_the_best_baseline_is_a_level() -> None:
+    found = topics()
+    assert "TF-IDF + logistic regression: 82.2%" in curves(found, records(found))
+    assert "most frequent" not in curves(found, records(found))
+
+
+def test_nothing_measured_is_nothing_drawn() -> None:
+    assert curves(topics(), []) == ""

@@ -1,0 +1,171 @@
+"""The model card, as people and as Hugging Face read it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bertwright.tasks.model_card import card
+from bertwright.tasks.model_card_front import quoted
+from bertwright.tasks.model_card_loading import is_plain
+from tests.report.finetuned_runs import KINDS, classification, multi_label, span, tagging, topics
+
+yaml = pytest.importorskip("yaml")
+HOSTILE = '<script>"x": [a]|`b`\n---\n# \\ \u2028\x85\ud800 é אב {c}: #d'
+
+
+def front_of(text: str) -> dict[str, Any]:
+    assert text.startswith("---\n")
+    front: dict[str, Any] = yaml.safe_load(text.split("\n---\n")[0])
+    return front
+
+
+@pytest.mark.parametrize(
+    ("kind", "pipeline"),
+    [
+        ("classification", "text-classification"),
+        ("regression", "text-classification"),
+        ("tagging", "token-classification"),
+        ("span", "question-answering"),
+        ("multiple_choice", "multiple-choice"),
+    ],
+)
+def test_the_front_matter(kind: str, pipeline: str) -> None:
+    front = front_of(card(KINDS[kind]()))
+    assert front["library_name"] == "transformers"
+    assert front["pipeline_tag"] == pipeline
+    assert "license" not in front
+    assert "base_model" not in front  # a folder of a run
+    result = front["model-index"][0]["results"][0]
+    assert result["task"]["type"] == pipeline
+    assert result["dataset"]["name"] == "dev.tsv"
+
+
+def test_the_figures_are_those_of_the_seed_that_was_kept() -> None:
+    front = front_of(card(classification()))
+    assert front["metrics"] == ["accuracy", "f1"]
+    found = front["model-index"][0]["results"][0]["metrics"]
+    assert [metric["value"] for metric in found] == [0.912, 0.908]
+
+
+def test_the_hub_reads_it() -> None:
+    hub = pytest.importorskip("huggingface_hub")
+    data = hub.ModelCard(card(classification())).data
+    assert data.pipeline_tag == "text-classification"
+    assert data.model_name == "reviews"
+    assert [each.metric_value for each in data.eval_results] == [0.912, 0.908]
+
+
+@pytest.mark.parametrize(
+    ("model", "base"),
+    [
+        ("bert-base-uncased", "bert-base-uncased"),
+        ("google-bert/bert-large-cased", "google-bert/bert-large-cased"),
+        ("google/bert_uncased_L-2_H-128_A-2", "google/bert_uncased_L-2_H-128_A-2"),
+        ("runs/mine", None),
+        ("/home/someone/bert-base-uncased", None),
+        ("bert-mini", None),
+    ],
+)
+def test_a_base_model_is_a_name_of_the_hub(model: str, base: str | None) -> None:
+    found = classification() | {"model": model}
+    assert front_of(card(found)).get("base_model") == base
+    assert front_of(card(found | {"base_model": "a/b"}))["base_model"] == "a/b"
+    assert "/home/someone" not in card(found)
+
+
+def test_what_it_says() -> None:
+    text = card(classification(), {"bertwright": "0.3.0"})
+    for said in (
+        "gives a text one of the labels below",
+        "from `mini, step-00012000` with Bertwright 0.3.0; all weights were trained",
+        "| accuracy | 77.5% ± 23.1 | 91.2% | 89.2% to 93.1% | 50.9% | 82.2% |",
+        "| train | train.tsv | 6,920 |",
+        "In the order of the scores: negative, positive.",
+        "windows that share 32 tokens. The scores of windows are merged by their mean.",
+        "12 were read in several windows, none was cut",
+        "| optimizer.learning_rate | 5e-05 |",
+        "1 of 3 seeds were degenerate",
+        "Expected calibration error of its probabilities on dev: 0.053.",
+        "bertwright predict --model FOLDER",
+        'bertwright.load("FOLDER")',
+        'AutoModelForSequenceClassification.from_pretrained("FOLDER")',
+        "3 examples of dev are in train too",
+    ):
+        assert said in text, said
+    for absent in ("/home/someone", "None", "nan"):
+        assert absent not in text.replace("unan", "")
+
+
+def test_other_kinds_say_other_things() -> None:
+    assert "3 lost 790 tokens" in card(topics())
+    assert "any number of the labels" in card(multi_label())
+    assert "always gives one of its labels" not in card(multi_label())
+    text = card(span())
+    for said in (
+        "or says that it has none",
+        "| null_threshold | -2.1375 |",
+        "The null threshold was tuned on the same dev set.",
+        "One seed was run",
+        "| F1 | 78.3% |",
+        "AutoModelForQuestionAnswering",
+    ):
+        assert said in text, said
+    assert "worth it" not in text  # nothing was measured beside it
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"crf": True}, "(a CRF)"),
+        (
+            {"layers": "concat-last-4", "network": "bilstm"},
+            "(layers concat-last-4, a BiLSTM)",
+        ),
+    ],
+)
+def test_transformers_loads_a_head_of_ours_without_it(change: dict[str, Any], words: str) -> None:
+    found = tagging()
+    found["task"]["head"] = {**found["task"]["head"], "crf": False}
+    assert "AutoModelForTokenClassification" in card(found)
+    found["task"]["head"].update(change)
+    assert not is_plain(found["task"]["head"])
+    assert words in card(found)
+    assert "AutoModelFor" not in card(found)
+
+
+def test_settings_name_no_folder() -> None:
+    settings = {"data": {"train": "/home/someone/train.tsv"}, "out": "/home/someone/x", "epochs": 3}
+    text = card(classification() | {"settings": settings})
+    assert "/home/someone" not in text
+    assert "| epochs | 3 |" in text
+    found = classification()
+    found["warnings"] = [f"{found['data']['dev']['file']}, line 3 has no text"]
+    assert "- dev.tsv, line 3 has no text" in card(found)
+
+
+def test_hostile_text_stays_text() -> None:
+    found = classification() | {"name": HOSTILE, "model": HOSTILE, "warnings": [HOSTILE]}
+    found["task"] = {**found["task"], "labels": [HOSTILE, "b"]}
+    found["data"]["dev"]["file"] = HOSTILE.replace("/", "")
+    found["settings"] = {HOSTILE: HOSTILE}
+    text = card(found)
+    text.encode("utf-8")
+    front = front_of(text)
+    assert front["model-index"][0]["name"] == HOSTILE.replace("\ud800", "\ufffd")
+    assert "<script>" not in re.sub("`[^`]*`", "", text.split("\n---\n", 1)[1])
+    assert next(line for line in text.splitlines() if line.startswith("# ")).startswith("# &lt;")
+
+
+def test_a_card_of_next_to_nothing() -> None:
+    assert front_of(card({}))["pipeline_tag"] == "text-classification"
+
+
+@given(st.text(st.characters(exclude_categories=[])))
+def test_yaml_reads_quoted_strings_as_they_were(value: str) -> None:
+    expected = re.sub("[\ud800-\udfff]", "\ufffd", value)
+    assert yaml.safe_load(f"- {quoted(value)}") == [expected]

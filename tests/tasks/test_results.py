@@ -1,0 +1,103 @@
+"""What `results.json` says, in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bertwright.tasks.results import baseline_title, show, spread, title, verdict
+
+
+def run(
+    values: tuple[float, ...],
+    baselines: dict[str, float],
+    interval: tuple[float, float] | None = None,
+    main: str = "accuracy",
+    fallen: tuple[int, ...] = (),
+) -> dict[str, Any]:
+    return {
+        "main": main,
+        "seeds": [
+            {"seed": seed, "metrics": {main: value}, "degenerate": seed in fallen}
+            for seed, value in enumerate(values, 1)
+        ],
+        "summary": {main: {"mean": sum(values) / len(values), "sd": 0.01, "max": max(values)}},
+        "intervals": {main: list(interval)} if interval else {},
+        "baselines": {name: {main: value} for name, value in baselines.items()},
+    }
+
+
+@pytest.mark.parametrize(
+    ("found", "answer", "words"),
+    [
+        (
+            run((0.9, 0.92), {"majority": 0.5, "tfidf": 0.8}, (0.88, 0.94)),
+            "yes",
+            "Yes: 91.0% accuracy against 80.0% of TF-IDF + logistic regression; 11.0 points "
+            "better. Every seed is better, and so is the whole 95% interval (88.0% to 94.0%).",
+        ),
+        (run((0.9, 0.92), {"tfidf": 0.8}), "yes", "Every seed is better."),
+        (run((0.9, 0.92), {"tfidf": 0.89}, (0.88, 0.94)), "perhaps", "reaches that baseline"),
+        (run((0.9, 0.82), {"tfidf": 0.85}), "perhaps", "but only 1 of 2 seeds are better"),
+        (run((0.9,), {"tfidf": 0.8}), "perhaps", "one seed without an interval"),
+        (run((0.9,), {"tfidf": 0.8}, (0.85, 0.95)), "yes", "The run is better, and so is the"),
+        (run((0.7, 0.72), {"tfidf": 0.8}), "no", "No: 71.0% accuracy against 80.0%"),
+        (run((0.5, 0.5), {"majority": 0.5}), "no", "No: 50.0% accuracy against 50.0%"),
+        (run((0.5, 0.5), {"majority": 0.4}, None, "accuracy", (1, 2)), "no", "degenerate"),
+        (
+            run((0.5, 0.9), {"tfidf": 0.8}, None, "accuracy", (1,)),
+            "perhaps",
+            "for 1 of 2 seeds learned nothing; the others reach 90.0%.",
+        ),
+        (run((0.9,), {}), "unknown", "run the baselines too"),
+        ({"main": "accuracy"}, "unknown", "no main metric"),
+        (
+            run((0.2, 0.3), {"mean": 0.9}, (0.1, 0.4), "mean_squared_error"),
+            "yes",
+            "0.250 mean squared error against 0.900",
+        ),
+        (
+            run((0.2, 0.3), {"mean": 0.35}, (0.1, 0.4), "mean_squared_error"),
+            "perhaps",
+            "reaches that baseline",
+        ),
+        (run((0.55, 0.57), {"tfidf": 0.4}, None, "matthews"), "yes", "0.16 better"),
+    ],
+)
+def test_the_verdict(found: dict[str, Any], answer: str, words: str) -> None:
+    assert verdict(found).answer == answer
+    assert words in verdict(found).sentence
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "shown"),
+    [
+        ("accuracy", 0.9123, "91.2%"),
+        ("f1", 1, "100.0%"),
+        ("f1", 88.51, "88.5"),  # in percent already
+        ("matthews", 0.5634, "0.563"),
+        ("pearson", -0.1, "-0.100"),
+        ("mean_squared_error", 1234.5, "1,234.5"),
+        ("accuracy", None, "-"),
+        ("accuracy", float("nan"), "-"),
+        ("accuracy", True, "-"),
+    ],
+)
+def test_show(metric: str, value: object, shown: str) -> None:
+    assert show(metric, value) == shown
+
+
+def test_spread() -> None:
+    assert spread("accuracy", 0.912, 0.0041) == "91.2% ± 0.4"
+    assert spread("f1", 88.5, 0.41) == "88.5 ± 0.4"
+    assert spread("matthews", 0.56, 0.012) == "0.560 ± 0.012"
+    assert spread("accuracy", 0.912, None) == "91.2%"
+    assert spread("accuracy", None, 0.1) == "-"
+
+
+def test_names() -> None:
+    assert title("macro_f1") == "macro F1"
+    assert title("has_answer_f1") == "has answer F1"
+    assert baseline_title("word_shape") == "word shapes + logistic regression"
+    assert baseline_title("my_own") == "my own"
