@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -172,17 +172,16 @@ def _tags(data: TaskData, scored: Scored) -> Predicted:
 
 def _spans(data: TaskData, scored: Scored) -> Predicted:
     """Answers."""
-    windows: dict[int, list[tuple[int, Floats]]] = {}
+    windows: dict[int, list[tuple[Instance, Floats]]] = {}
     for batch, _, scores in scored:
         values, bounds = _array(scores), batch.sequences.offsets
         for place, row in enumerate(batch.rows):
+            instance = data.instances[row]
             own = values[bounds[place] : bounds[place + 1]]
-            windows.setdefault(data.instances[row].example, []).append((row, own))
-    for number, example in enumerate(data.examples):
-        own_windows: list[tuple[Instance, Floats]] = [
-            (data.instances[row], values) for row, values in sorted(windows[number], key=_first)
-        ]
-        yield number, decode_span(data.task, cast(SpanExample, example), own_windows)
+            windows.setdefault(instance.example, []).append((instance, own))
+    for number, own_windows in windows.items():
+        example = cast(SpanExample, data.examples[number])
+        yield number, decode_span(data.task, example, own_windows)
 
 
 def _choices(data: TaskData, scored: Scored) -> Predicted:
@@ -222,7 +221,3 @@ def _parts(
 def _array(scores: Tensor) -> Floats:
     """On the CPU."""
     return cast(Floats, scores.cpu().numpy())
-
-
-def _first(pair: tuple[int, Any]) -> int:
-    return pair[0]
