@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bertwright.cli.app import run
+from tests.report.finetuned_runs import topics, write_finetuned
 from tests.report.test_run_page import write_run
 
 
@@ -50,3 +51,19 @@ def test_data_that_went_away_is_left_out(tmp_path: Path) -> None:
     (folder / "config.toml").write_text('data = "gone"\n')
     assert run(["report", str(folder)]) == 0
     assert "The data" not in (folder / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_fine_tuned_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = write_finetuned(tmp_path / "reviews", topics())
+    # files, where a pre-training run has a folder
+    (folder / "config.toml").write_text('[data]\ntrain = "train.tsv"\n')
+    assert run(["report", str(folder), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["report"] == str(folder / "report.html")
+    assert told["main"] == "accuracy"
+    assert told["summary"]["sd"] == 0.004
+    assert told["worth_it"] == "yes"
+    assert told["verdict"].startswith("Yes: 86.6% accuracy against 82.2%")
+    (folder / "results.json").unlink()  # while the run goes on
+    assert run(["report", str(folder)]) == 0
+    assert "train.tsv" in (folder / "report.html").read_text(encoding="utf-8")

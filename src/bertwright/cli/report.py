@@ -26,10 +26,13 @@ def report(
 ) -> None:
     """Write the page of a run: curves, figures, configuration, examples if there are.
 
+    Of a fine-tuned run: whether the BERT is worth it, its seeds, what it gets wrong, and lengths.
+
     The page is written anew each time, also while the run goes on.
     """
     from bertwright.report.data_check import with_checkup
     from bertwright.report.run_page import read_run, write_report
+    from bertwright.tasks.results import verdict
 
     found = read_run(run)
     if check_data and not found.checkup:
@@ -37,6 +40,20 @@ def report(
             found = with_checkup(found, on_progress)
     path = write_report(found, out)
     if json:
+        if found.results:
+            main = found.results.get("main")
+            summary = (found.results.get("summary") or {}).get(main)
+            answer, sentence = verdict(found.results)
+            print_json(
+                {
+                    "report": path,
+                    "main": main,
+                    "summary": summary,
+                    "worth_it": answer,
+                    "verdict": sentence,
+                }
+            )
+            return
         last = {name: found.split(name)[-1:] for name in ("train", "dev")}
         print_json(
             {"report": path, **{name: records[0] for name, records in last.items() if records}}

@@ -22,8 +22,11 @@ def with_checkup(run: Run, on_progress: OnProgress = silent) -> Run:
 
     Data that cannot be read is a finding, no error: the page is about the run.
     """
-    folder = Path(str(run.config.get("data") or ""))
-    if run.checkup or not run.config.get("data") or not folder.is_dir():
+    data = run.config.get("data")  # a fine-tuned run has files there, not a folder
+    if run.checkup or run.results or not data or not isinstance(data, str):
+        return run
+    folder = Path(data)
+    if not folder.is_dir():
         return run
     try:
         tokens = int(read_manifest(folder)["counts"]["tokens"])

@@ -127,11 +127,11 @@ def _sections(run: Run, name: str) -> Iterator[str]:
 
 def _subtitle(run: Run) -> str:
     """Model, data, objectives, machine, in one line."""
-    instances = run.config.get("instances", {})
+    instances, data = run.config.get("instances", {}), run.config.get("data")
     facts = [
         run.config.get("model"),
         instances.get("objectives") if isinstance(instances, Mapping) else None,
-        f"on {run.config['data']}" if run.config.get("data") else None,
+        f"on {data}" if isinstance(data, str) and data else None,
         run.environment.get("gpu") or _threads(run.environment),
         f"Bertwright {run.environment['bertwright']}" if "bertwright" in run.environment else None,
     ]
