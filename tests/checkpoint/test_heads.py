@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,9 @@ from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.nn.sequences import Sequences
 from bertwright.objectives.labelled import LabelledBatch
 from bertwright.objectives.objective import Learner
+from bertwright.text.tokenizer import make_tokenizer
 
-from .conftest import CONFIG, new_learner
+from .conftest import CONFIG, VOCABULARY, new_learner
 
 TAGS = ("O", "B-PER", "I-PER")
 TEXT = TaskConfig(labels=("bad", "fair", "good"), max_length=16, stride=4)
@@ -90,7 +92,7 @@ def assert_same_head(one: Learner, other: Learner, name: str, task: TaskConfig) 
     assert all(torch.equal(a[key], b[key]) for key in a)
     found, expected = (scores(learner.eval(), name, task) for learner in (one, other))
     assert expected.abs().max() > 0.05
-    torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
+    assert torch.equal(found, expected)
 
 
 def change_task(folder: Path, **values: Any) -> None:
@@ -404,3 +406,18 @@ def test_the_manifest_covers_what_is_read(tmp_path: Path) -> None:
     (tmp_path / "heads.safetensors").unlink()
     with pytest.raises(IntegrityError, match=r"does not fit its MANIFEST.json"):
         load(tmp_path)
+
+
+def test_the_program_of_the_document_runs(tmp_path: Path, monkeypatch: Any) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "checkpoints.md").read_text(encoding="utf-8")
+    programs = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
+    (program,) = [program for program in programs if "TaskConfig" in program]
+    mine = tmp_path / "runs" / "mine"
+    mine.mkdir(parents=True)
+    learner = make_learner(replace(CONFIG, max_position_embeddings=128), ["masked_lm"])
+    save(mine, learner, None, "")
+    make_tokenizer(VOCABULARY).save(mine)
+    (tmp_path / "some" / "folder").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    exec(program, {})
+    assert load("some/folder").tasks["reviews"].labels == ("bad", "good")

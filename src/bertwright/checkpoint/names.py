@@ -201,9 +201,13 @@ def match(
 
 
 def stack(row: Row, read: Mapping[str, Tensor]) -> Tensor:
-    """Our float32 parameter, made of the file's tensors."""
+    """Our float32 parameter, made of the file's tensors, in memory of its own.
+
+    A tensor as read lies in the file's pages, anywhere: sums would be rounded by its alignment, and
+    a file that is cut while it is used would end the process.
+    """
     pieces = [read[name].float() for name in row.theirs]
-    return pieces[0] if len(pieces) == 1 else torch.cat(pieces)
+    return pieces[0].clone() if len(pieces) == 1 else torch.cat(pieces)
 
 
 def pair(ours: str, *theirs: str) -> list[Row]:
