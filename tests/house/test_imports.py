@@ -40,9 +40,11 @@ BESIDE = {
     ("checkpoint", "objectives"),
     ("serve", "inference"),
     ("inference", "tasks"),
+    ("transfer", "train"),
 }
 """(from, to) on one floor: configurations and folders raise errors, a checkpoint holds objectives
-beside their encoder, a server serves what inference does, a loaded model predicts as its task says."""
+beside their encoder, a server serves what inference does, a loaded model predicts as its task
+says, and what learns and how fast is an optimizer of the loop."""
 
 STANDARD_ONLY = {"errors", "version", "progress", "atomic", "config"}
 """What a wrong key must not wait for."""

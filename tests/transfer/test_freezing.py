@@ -10,7 +10,7 @@ import torch
 from bertwright.checkpoint.checkpoint import make_learner
 from bertwright.config.bert import BertConfig
 from bertwright.config.finetune import FinetuneConfig
-from bertwright.config.task import TaskConfig
+from bertwright.config.task import HeadConfig, TaskConfig
 from bertwright.errors import ConfigError
 from bertwright.objectives.objective import Learner
 from bertwright.train.schedule import slanted_triangular, without_bias_correction
@@ -58,6 +58,17 @@ def test_lower_layers_learn_slower_and_only_matrices_decay() -> None:
             assert math.isclose(group["lr"], 0.01 * 0.5 ** (4 - depth_of[name])), name
             assert group["weight_decay"] == (0.3 if parameter.ndim == 2 else 0.0), name
     assert seen == set(names.values())
+
+
+def test_a_crf_learns_at_its_own_rate() -> None:
+    task = TaskConfig("tagging", ("O", "B-X"), max_length=16, stride=4, head=HeadConfig(crf=True))
+    learner = make_learner(SHAPE, [], {"task": task})
+    crf = {id(p) for p in learner.objectives["task"].crf.parameters()}
+    for group in parameter_groups(learner, 3e-5, 0.0):
+        kinds = {id(p) in crf for p in group["params"]}
+        assert kinds == {group["lr"] == 1e-3}
+    for group in parameter_groups(learner, 5e-3, 0.0):
+        assert group["lr"] == 5e-3
 
 
 def test_the_last_layers_learn_and_nothing_below() -> None:

@@ -3,6 +3,10 @@
 Howard & Ruder 2018 (ULMFiT), section 3.2, discriminative fine-tuning: layer l learns at
 `rate * decay ** (top - l)`. Depth 0 is the embeddings, 1 to L the layers, L + 1 the pooler and the
 task heads. Matrices decay, norms and biases do not.
+
+What a head has beside its linear layer (an LSTM, the transitions of a CRF, the weights of a mix)
+starts from nothing and learns at 1e-3 at least: at a rate that suits a pre-trained encoder it would
+hardly move in three epochs.
 """
 
 from __future__ import annotations
@@ -13,6 +17,9 @@ from torch import Tensor
 
 from bertwright.models.bert import Bert
 from bertwright.objectives.objective import Learner
+
+FRESH_RATE = 1e-3
+_FROM_NOTHING = ("network", "crf", "mix")
 
 
 def depths(learner: Learner) -> dict[str, int]:
@@ -39,15 +46,13 @@ def parameter_groups(
     """
     depth_of = depths(learner)
     top = max(depth_of.values())
-    sorted_out: dict[tuple[int, bool], list[Tensor]] = {}
+    sorted_out: dict[tuple[float, bool], list[Tensor]] = {}
     for name, parameter in learner.named_parameters():
-        key = depth_of[name], parameter.ndim >= 2
-        sorted_out.setdefault(key, []).append(parameter)
+        own = rate * layer_decay ** (top - depth_of[name])
+        if name.startswith("objectives.") and name.split(".")[2] in _FROM_NOTHING:
+            own = max(own, FRESH_RATE)
+        sorted_out.setdefault((own, parameter.ndim >= 2), []).append(parameter)
     return [
-        {
-            "params": parameters,
-            "lr": rate * layer_decay ** (top - depth),
-            "weight_decay": weight_decay if decays else 0.0,
-        }
-        for (depth, decays), parameters in sorted(sorted_out.items(), key=lambda item: item[0])
+        {"params": parameters, "lr": own, "weight_decay": weight_decay if decays else 0.0}
+        for (own, decays), parameters in sorted(sorted_out.items(), key=lambda item: item[0])
     ]
