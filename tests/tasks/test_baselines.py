@@ -1,0 +1,228 @@
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from bertwright.config.task import TaskConfig
+from bertwright.errors import DataError
+from bertwright.tasks.baselines import baseline_predictions
+from bertwright.tasks.evaluation import Evaluation, evaluate
+from bertwright.tasks.examples import (
+    ChoiceExample,
+    Example,
+    SpanExample,
+    TaggingExample,
+    TextExample,
+)
+from bertwright.tasks.predictions import NumberPrediction, TextPrediction
+from bertwright.tasks.tagging_baselines import shape
+
+NOUNS = ("film", "book", "song", "play", "meal")
+GOOD, BAD = ("fine", "lovely", "great"), ("awful", "dull", "poor")
+
+
+def judged(task: TaskConfig, train: list[Example], dev: list[Example]) -> dict[str, Evaluation]:
+    found = baseline_predictions(task, train, dev)
+    return {
+        name: evaluate(task, dev, predictions, intervals=False)
+        for name, predictions in found.items()
+    }
+
+
+def reviews(size: int, seed: int) -> list[Example]:
+    draw = random.Random(seed)
+    made: list[Example] = []
+    for _ in range(size):
+        label = draw.choice(("good", "good", "bad"))
+        word = draw.choice(GOOD if label == "good" else BAD)
+        made.append(TextExample(f"the {draw.choice(NOUNS)} was {word} !", None, label))
+    return made
+
+
+@pytest.mark.parametrize("size", [60, 300])
+def test_classes(size: int) -> None:
+    task = TaskConfig(kind="classification", labels=("bad", "good", "never seen"))
+    found = judged(task, reviews(size, 1), reviews(50, 2))
+    assert set(found) == {"majority", "tfidf"}
+    assert found["majority"].degenerate
+    assert found["majority"].score == found["majority"].per_class[1]["support"] / 50 < 0.9
+    assert found["tfidf"].score == 1
+
+
+def test_scores_are_probabilities_of_all_labels() -> None:
+    task = TaskConfig(kind="classification", labels=("never seen", "bad", "good"))
+    for predictions in baseline_predictions(task, reviews(60, 1), reviews(9, 2)).values():
+        for prediction in predictions:
+            assert isinstance(prediction, TextPrediction)
+            assert list(prediction.scores) == list(task.labels)
+            assert sum(prediction.scores.values()) == pytest.approx(1)
+            assert prediction.label == max(prediction.scores, key=prediction.scores.__getitem__)
+
+
+def test_the_same_seed_gives_the_same_predictions() -> None:
+    task = TaskConfig(kind="classification", labels=("bad", "good"))
+    one, two = (
+        baseline_predictions(task, reviews(250, 1), reviews(9, 2), seed=5) for _ in range(2)
+    )
+    assert one == two
+
+
+def test_pairs_are_judged_by_what_they_share() -> None:
+    def pairs(size: int, seed: int) -> list[Example]:
+        draw, made = random.Random(seed), list[Example]()
+        for _ in range(size):
+            words = draw.sample([f"{a}{b}" for a in "bcdfgh" for b in ("ol", "it", "am")], 8)
+            same = draw.random() < 0.5
+            other = [*words[1:4], words[0]] if same else words[4:]
+            made.append(TextExample(" ".join(words[:4]), " ".join(other), "01"[same]))
+        return made
+
+    found = judged(
+        TaskConfig(kind="classification", labels=("0", "1")), pairs(150, 1), pairs(60, 2)
+    )
+    assert found["tfidf"].score > 0.95 > 0.7 > found["majority"].score
+
+
+def test_chinese_goes_by_characters() -> None:
+    good, bad = "很好真棒不错", "糟糕难看失望"
+
+    def made(seed: int) -> list[Example]:
+        draw = random.Random(seed)
+        return [
+            TextExample(
+                "".join(draw.choices("的电影书店菜我们今天看吃", k=6)) + draw.choice(side),
+                None,
+                name,
+            )
+            for _ in range(60)
+            for side, name in ((good, "1"), (bad, "0"))
+        ]
+
+    # no white space: as words, hardly any text of dev was ever seen
+    assert (
+        judged(TaskConfig(kind="classification", labels=("0", "1")), made(1), made(2))[
+            "tfidf"
+        ].score
+        > 0.9
+    )
+
+
+def test_label_sets() -> None:
+    def made(seed: int) -> list[Example]:
+        draw, found = random.Random(seed), list[Example]()
+        for _ in range(80):
+            held = tuple(name for name in ("red", "blue") if draw.random() < 0.6)
+            words = [f"{name}dish" for name in held] + [draw.choice(NOUNS)]
+            found.append(TextExample(" ".join(words), None, held))
+        return found
+
+    task = TaskConfig(kind="classification", labels=("red", "blue", "green"), multi_label=True)
+    found = judged(task, made(1), made(2))
+    assert found["tfidf"].score == 1
+    assert found["majority"].score < 0.9
+
+
+def test_numbers() -> None:
+    def made(size: int, seed: int) -> list[Example]:
+        draw, found = random.Random(seed), list[Example]()
+        for _ in range(size):
+            words = draw.sample([f"{a}{b}" for a in "bcdfgh" for b in ("ol", "it", "am")], 10)
+            shared = draw.randint(0, 5)
+            other = words[:shared] + words[5 : 10 - shared]
+            found.append(TextExample(" ".join(words[:5]), " ".join(other), float(shared)))
+        return found
+
+    train, dev = made(100, 1), made(40, 2)
+    found = judged(TaskConfig(kind="regression"), train, dev)
+    assert found["mean"].degenerate
+    assert found["tfidf_ridge"].score > 0.9
+    single: list[Example] = [TextExample(f"{n % 3} stars", None, n % 3) for n in range(30)]
+    assert judged(TaskConfig(kind="regression"), single, single)["tfidf_ridge"].score > 0.9
+    predictions = baseline_predictions(TaskConfig(kind="regression"), train, dev)["tfidf_ridge"]
+    values = [p.value for p in predictions if isinstance(p, NumberPrediction)]
+    assert 0 <= min(values) <= max(values) <= 5  # never beyond what was seen
+
+
+def people(size: int, seed: int, names: tuple[str, ...]) -> list[Example]:
+    draw, made = random.Random(seed), list[Example]()
+    for _ in range(size):
+        name = draw.choice(names)
+        words = (draw.choice(("today", "now")), "Mr.", name, draw.choice(("sleeps", "ran", "ate")))
+        made.append(TaggingExample(words, ("O", "O", "B-PER", "O")))
+    return made
+
+
+def test_words_and_their_shapes() -> None:
+    task = TaskConfig(kind="tagging", labels=("O", "B-PER"), scheme="iob2")
+    train = people(80, 1, ("Smith", "Jones", "Brown", "Green"))
+    found = judged(task, train, people(20, 2, ("Smith", "Jones")))
+    assert found["majority"].score == found["word_shape"].score == 1
+    unseen = judged(task, train, people(20, 2, ("White", "Taylor")))
+    assert unseen["majority"].degenerate  # it knows no other name
+    assert unseen["word_shape"].score > 0.9
+    predictions = baseline_predictions(task, train, people(1, 2, ("Smith",)))["majority"]
+    entity = predictions[0].as_dict()["entities"][0]
+    assert (entity["label"], entity["start"], entity["text"]) == ("PER", 2, "Smith")
+
+
+def test_parts_of_speech_have_no_o() -> None:
+    task = TaskConfig(kind="tagging", labels=("DET", "NOUN", "VERB"))
+    train: list[Example] = [TaggingExample(("the", "dog", "cat"), ("DET", "NOUN", "NOUN"))] * 5
+    dev: list[Example] = [TaggingExample(("the", "cow"), ("DET", "NOUN"))]
+    assert judged(task, train, dev)["majority"].score == 1
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [("Brussels", "Xx"), ("U.S.", "X.X."), ("3-year", "d-x"), ("1996-08-22", "d-d-d"), ("", "")],
+)
+def test_shape(word: str, expected: str) -> None:
+    assert shape(word) == expected
+
+
+PASSAGE = "Cats sleep in the house. Dogs guard the old castle at night. Birds sing."
+
+
+def test_answers_are_the_sentence_with_most_in_common() -> None:
+    example = SpanExample("Who guards the castle at night?", PASSAGE, (("Dogs", 25),))
+    task = TaskConfig(kind="span", unanswerable=True)
+    found = baseline_predictions(task, [example], [example, SpanExample("Where?", "", ())])
+    assert found["majority"][0].as_dict()["answer"] == ""
+    overlap = found["overlap"][0].as_dict()
+    assert overlap["answer"] == "Dogs guard the old castle at night."
+    assert PASSAGE[overlap["start"] : overlap["end"]] == overlap["answer"]
+    assert found["overlap"][1].as_dict()["answer"] == ""
+    plain = baseline_predictions(TaskConfig(kind="span"), [example], [example])
+    assert set(plain) == {"overlap"}
+
+
+def test_choices() -> None:
+    examples: list[Example] = [
+        ChoiceExample("the dog barks", ("a cat", "the dog runs", "rain"), label=1),
+        ChoiceExample("the rain falls", ("a cat", "snow", "the rain stops"), label=2),
+        ChoiceExample("a cat", ("snow", "cat food", "the"), label=1),
+    ]
+    found = judged(TaskConfig(kind="multiple-choice"), examples, examples)
+    assert found["majority"].score == 2 / 3
+    assert found["overlap"].score == 1
+
+
+@pytest.mark.parametrize("texts", [["", ""], ["x", ""], ["。", "。"]])
+def test_texts_without_words_do_not_break_it(texts: list[str]) -> None:
+    train: list[Example] = [
+        TextExample(text, None, label) for text, label in zip(texts, "ab", strict=True)
+    ]
+    found = baseline_predictions(TaskConfig(kind="classification", labels=("a", "b")), train, train)
+    assert len(found["tfidf"]) == 2
+    one_class = baseline_predictions(
+        TaskConfig(kind="classification", labels=("a", "b")), train[:1], train
+    )
+    assert [p.as_dict()["label"] for p in one_class["tfidf"]] == ["a", "a"]
+
+
+def test_nothing_to_learn_from() -> None:
+    with pytest.raises(DataError, match="0 training and 1 development examples; a baseline needs"):
+        baseline_predictions(
+            TaskConfig(kind="classification", labels=("a",)), [], [TextExample("x", None, "a")]
+        )

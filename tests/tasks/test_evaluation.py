@@ -1,0 +1,323 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from bertwright.config.task import TaskConfig
+from bertwright.errors import ConfigError, DataError
+from bertwright.tasks.evaluation import evaluate
+from bertwright.tasks.examples import (
+    ChoiceExample,
+    Example,
+    SpanExample,
+    TaggingExample,
+    TextExample,
+)
+from bertwright.tasks.predictions import (
+    Answer,
+    ChoicePrediction,
+    NumberPrediction,
+    Prediction,
+    SpanPrediction,
+    TaggingPrediction,
+    TextPrediction,
+)
+
+CLASSES = TaskConfig(kind="classification", labels=("no", "yes"))
+SETS = TaskConfig(kind="classification", labels=("a", "b"), multi_label=True)
+NUMBERS = TaskConfig(kind="regression")
+ENTITIES = TaskConfig(kind="tagging", labels=("O", "B-X", "I-X"), scheme="iob2")
+TAGS = TaskConfig(kind="tagging", labels=("N", "V"))
+SPANS = TaskConfig(kind="span", unanswerable=True)
+CHOICES = TaskConfig(kind="multiple-choice")
+
+
+def texts(*labels: Any) -> list[Example]:
+    return [TextExample(f"text {n}", "second", label, line=n + 2) for n, label in enumerate(labels)]
+
+
+def classes(*chances: float) -> list[Prediction]:
+    """Of "yes"."""
+    return [TextPrediction("yes" if p >= 0.5 else "no", {"no": 1 - p, "yes": p}) for p in chances]
+
+
+def sets(*labels: tuple[str, ...]) -> list[Prediction]:
+    return [
+        TextPrediction(held, {name: 0.9 if name in held else 0.2 for name in "ab"})
+        for held in labels
+    ]
+
+
+def sentence(tags: str, line: int = 0) -> TaggingExample:
+    words = tuple(f"w{n}" for n in range(len(tags.split())))
+    return TaggingExample(words, tuple(tags.split()), line=line)
+
+
+def tagged(tags: str, scores: tuple[float, ...] | None = None) -> TaggingPrediction:
+    cut = tuple(tags.split())
+    words = tuple(f"w{n}" for n in range(len(cut)))
+    return TaggingPrediction(words, cut, scores or (0.5,) * len(cut), ())
+
+
+def answer(text: str, null: float, best: str, probability: float = 0.5) -> SpanPrediction:
+    return SpanPrediction(text, 0, 0, 1.0, null, (Answer(best, 0, 0, 1.0, probability),))
+
+
+def test_classes() -> None:
+    examples = texts("yes", "no", "no", "yes", "yes")
+    found = evaluate(CLASSES, examples, classes(0.9, 0.8, 0.3, 0.1, 0.7))
+    assert found.main == "accuracy"
+    assert list(found.metrics) == ["accuracy", "f1", "macro_f1", "micro_f1", "matthews"]
+    assert found.score == found.metrics["accuracy"] == 0.6
+    assert found.metrics["f1"] == pytest.approx(2 / 3)  # of "yes", the second label
+    assert set(found.intervals) == set(found.metrics)
+    assert all(low <= high for low, high in found.intervals.values())
+    low, high = found.intervals["accuracy"]
+    assert low < 0.6 < high
+    assert found.confusion == {"labels": ["no", "yes"], "counts": [[1, 1], [1, 2]]}
+    assert [row["support"] for row in found.per_class] == [2, 3]
+    assert found.calibration is not None
+    assert found.examples == sum(b["count"] for b in found.calibration["bins"]) == 5
+    # the surest error first
+    assert found.worst[0] == pytest.approx(
+        {"text": "text 3", "text2": "second", "gold": "yes", "predicted": "no"}
+        | {"score": 0.9, "line": 5}
+    )
+    assert [error["line"] for error in found.worst] == [5, 3]
+    assert not found.degenerate
+    assert not found.warnings
+
+
+def test_f1_is_of_the_label_1_where_there_is_one() -> None:
+    task = TaskConfig(kind="classification", labels=("1", "0"))
+    predictions: list[Prediction] = [TextPrediction("1", {"1": 0.9, "0": 0.1})] * 3
+    found = evaluate(task, texts("1", "0", "0"), predictions, intervals=False)
+    assert found.metrics["f1"] == pytest.approx(0.5)
+    assert not found.intervals
+
+
+def test_the_caller_names_the_metrics_and_the_main_one() -> None:
+    found = evaluate(CLASSES, texts("yes", "no"), classes(0.9, 0.9), ("matthews", "f1"), worst=0)
+    assert (found.main, list(found.metrics)) == ("matthews", ["matthews", "f1"])
+    assert set(found.intervals) == {"matthews", "f1"}
+    assert found.worst == []
+
+
+@pytest.mark.parametrize(
+    ("task", "examples", "predictions", "sentence"),
+    [
+        (CLASSES, texts("yes", "no"), classes(0.9, 0.8), "predicts 'yes' for all 2 examples"),
+        (SETS, texts(("a",), ()), sets((), ()), "predicts 'no label' for all 2 examples"),
+        (
+            NUMBERS,
+            texts(1.0, 3.0),
+            [NumberPrediction(2.0), NumberPrediction(2.001)],
+            "predicts about 2 for all 2 examples",
+        ),
+        (ENTITIES, [sentence("B-X I-X O B-X")], [tagged("O O O O")], "no entity; there are 2"),
+        (TAGS, [sentence("N V")], [tagged("N N")], "predicts 'N' for all 2 examples"),
+        (
+            SPANS,
+            [SpanExample("q", "c", (("c", 0),))],
+            [answer("", 1.0, "c")],
+            "predicts no answer for all 1 questions",
+        ),
+        (
+            CHOICES,
+            [ChoiceExample("t", ("x", "y"), label=n) for n in (0, 1)],
+            [ChoicePrediction(1, (0.1, 0.9))] * 2,
+            "predicts 'choice 2' for all 2 examples",
+        ),
+    ],
+)
+def test_what_learned_one_answer_only_is_named(
+    task: TaskConfig, examples: list[Example], predictions: list[Prediction], sentence: str
+) -> None:
+    found = evaluate(task, examples, predictions, intervals=False)
+    assert found.degenerate
+    assert sentence in found.warnings[0]
+    assert found.warnings[0].startswith("degenerate: the model ")
+
+
+@pytest.mark.parametrize(
+    ("task", "examples", "predictions"),
+    [
+        (CLASSES, texts("yes", "yes"), classes(0.9, 0.8)),
+        (CLASSES, texts("yes", "no"), classes(0.1, 0.8)),
+        (NUMBERS, texts(2.0, 2.0), [NumberPrediction(2.0)] * 2),
+        (NUMBERS, texts(1.0, 3.0), [NumberPrediction(2.0), NumberPrediction(2.2)]),
+        (ENTITIES, [sentence("O O")], [tagged("O O")]),
+        (SPANS, [SpanExample("q", "c", ())], [answer("", 1.0, "c")]),
+    ],
+)
+def test_one_answer_where_there_is_one_is_not_degenerate(
+    task: TaskConfig, examples: list[Example], predictions: list[Prediction]
+) -> None:
+    found = evaluate(task, examples, predictions, intervals=False)
+    assert (found.degenerate, found.warnings) == (False, [])
+
+
+def test_label_sets() -> None:
+    found = evaluate(SETS, texts(("a",), ("a", "b"), ()), sets(("a",), ("b",), ("b",)))
+    assert found.main == "micro_f1"
+    assert found.metrics == pytest.approx(
+        {"micro_f1": 2 * 2 / (3 + 3), "macro_f1": (2 / 3 + 2 / 3) / 2, "exact_match": 1 / 3}
+    )
+    assert [row["recall"] for row in found.per_class] == [0.5, 1.0]
+    # sure that "b" holds: 0.9; sure that "a" does not: 0.8
+    assert [(e["gold"], e["predicted"], e["score"]) for e in found.worst] == [
+        ("", "b", 0.9),
+        ("a, b", "b", 0.8),
+    ]
+    assert found.confusion is found.calibration is None
+
+
+def test_numbers() -> None:
+    predictions: list[Prediction] = [NumberPrediction(v) for v in (1.0, 2.5, 2.0)]
+    found = evaluate(NUMBERS, texts(1.0, 2.0, 4.0), predictions, worst=1)
+    assert found.main == "pearson"
+    assert found.metrics["spearman"] == pytest.approx(0.5)
+    mean = (found.metrics["pearson"] + found.metrics["spearman"]) / 2
+    assert found.metrics["pearson_spearman"] == pytest.approx(mean)
+    assert found.metrics["mean_absolute_error"] == pytest.approx(2.5 / 3)
+    assert [(e["gold"], e["predicted"], e["score"]) for e in found.worst] == [("4", "2", 2.0)]
+
+
+def test_entities() -> None:
+    examples: list[Example] = [sentence("B-X I-X O", 1), sentence("O B-X", 5)]
+    predictions: list[Prediction] = [tagged("B-X O O", (0.9, 0.7, 0.6)), tagged("O I-X")]
+    found = evaluate(ENTITIES, examples, predictions)
+    assert (found.main, found.score) == ("f1", 0.5)
+    assert found.metrics["accuracy"] == 3 / 5
+    assert found.worst[0] == {"text": "w0 w1 w2", "text2": None, "gold": "X w0 w1"} | {
+        "predicted": "X w0",
+        "score": 0.7,
+        "line": 1,
+    }
+    assert found.per_class[0]["label"] == "X"
+
+
+def test_tags_without_a_scheme() -> None:
+    found = evaluate(TAGS, [sentence("N V N")], [tagged("N V V")])
+    assert (found.main, found.score) == ("accuracy", 2 / 3)
+    assert found.confusion == {"labels": ["N", "V"], "counts": [[1, 1], [0, 1]]}
+
+
+def test_answers() -> None:
+    examples: list[Example] = [
+        SpanExample("who", "Ada Lovelace did", (("Ada Lovelace", 0),), line=3),
+        SpanExample("when", "Ada Lovelace did", ()),
+    ]
+    predictions: list[Prediction] = [answer("", 0.5, "Ada", 0.8), answer("did", -1.0, "did", 0.6)]
+    found = evaluate(SPANS, examples, predictions)
+    assert (found.main, found.score, found.rules) == ("f1", 0.0, "squad2")
+    assert found.metrics["no_answer_exact_match"] == 0
+    # with a threshold that never answers one of two is right; one that answers both: "Ada", 2/3
+    assert found.metrics["best_exact_match"] == 0.5
+    assert found.metrics["best_f1"] == 0.5
+    assert found.tuned["best_f1_threshold"] < -1
+    assert "best_f1" not in found.intervals
+    assert [(e["text"], e["text2"], e["gold"], e["predicted"]) for e in found.worst] == [
+        ("who", "Ada Lovelace did", "Ada Lovelace", ""),
+        ("when", "Ada Lovelace did", "", "did"),
+    ]
+
+
+def test_choices() -> None:
+    examples: list[Example] = [ChoiceExample("t", ("x", "y"), label=n) for n in (0, 1)]
+    predictions: list[Prediction] = [
+        ChoicePrediction(1, (0.4, 0.6)),
+        ChoicePrediction(1, (0.2, 0.8)),
+    ]
+    found = evaluate(CHOICES, examples, predictions)
+    assert (found.main, found.score) == ("accuracy", 0.5)
+    assert (found.worst[0]["gold"], found.worst[0]["predicted"]) == ("x", "y")
+
+
+def test_all_of_it_goes_into_json() -> None:
+    found = evaluate(CLASSES, texts("yes", "no"), classes(0.9, 0.8))
+    back = json.loads(json.dumps(found.as_dict()))
+    assert back["main"] == "accuracy"
+    assert back["degenerate"] is True
+    assert back["intervals"]["accuracy"] == list(found.intervals["accuracy"])
+    assert set(back) >= {"metrics", "per_class", "confusion", "calibration", "worst", "warnings"}
+
+
+@pytest.mark.parametrize(
+    ("task", "examples", "predictions", "metrics", "error", "message"),
+    [
+        (CLASSES, [], [], None, DataError, "there are no examples to evaluate on"),
+        (CLASSES, texts("no"), [], None, DataError, "0 predictions for 1 examples"),
+        (CLASSES, texts(None), classes(0.9), None, DataError, "line 2: no label; evaluation needs"),
+        (
+            CLASSES,
+            texts("maybe"),
+            classes(0.9),
+            None,
+            DataError,
+            "line 2: label 'maybe' is not one the task has; expected 'no', 'yes'",
+        ),
+        (SETS, texts(("c",)), sets(()), None, DataError, "line 2: label 'c' is not one"),
+        (
+            SPANS,
+            [SpanExample("q", "c")],
+            [answer("", 0.0, "c")],
+            None,
+            DataError,
+            "example 1: no label",
+        ),
+        (
+            TAGS,
+            [sentence("N V", 7)],
+            [tagged("N")],
+            None,
+            DataError,
+            "sentence 1 (line 7) has 2 words, but 1 tags were predicted",
+        ),
+        (
+            NUMBERS,
+            texts(1.0),
+            [NumberPrediction(float("nan"))],
+            None,
+            DataError,
+            "prediction 1 is nan; expected a number",
+        ),
+        (
+            CLASSES,
+            texts("no"),
+            classes(0.9),
+            ("bleu",),
+            ConfigError,
+            "metric 'bleu' is not one of this task: accuracy, f1,",
+        ),
+        (
+            NUMBERS,
+            texts(1.0),
+            [NumberPrediction(1.0)],
+            ("mean_squared_error",),
+            ConfigError,
+            "mean_squared_error is better when small and cannot select a model",
+        ),
+    ],
+)
+def test_what_cannot_be_judged(
+    task: TaskConfig,
+    examples: list[Example],
+    predictions: list[Prediction],
+    metrics: tuple[str, ...] | None,
+    error: type[Exception],
+    message: str,
+) -> None:
+    with pytest.raises(error) as raised:
+        evaluate(task, examples, predictions, metrics)
+    assert message in str(raised.value)
+
+
+def test_metrics_and_baselines_load_neither_torch_nor_scikit_learn() -> None:
+    program = "import sys, bertwright.tasks.evaluation, bertwright.tasks.baselines\n"
+    program += "sys.exit(any(name in sys.modules for name in ('torch', 'sklearn', 'scipy')))"
+    assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 0
