@@ -335,6 +335,13 @@ def multiple_choice() -> dict[str, Any]:
     )
 
 
+def multi_task() -> dict[str, Any]:
+    """Two tasks over one encoder."""
+    shared = {"format": 1, "model": "runs/mini", "transfer": "finetune", "best_seed": 2}
+    tasks = {"sentiment": topics(), "names": tagging()}
+    return shared | {"tasks": {name: found | {"name": name} for name, found in tasks.items()}}
+
+
 KINDS = {
     "classification": classification,
     "topics": topics,
@@ -349,6 +356,8 @@ KINDS = {
 
 def records(found: dict[str, Any]) -> list[dict[str, Any]]:
     """What the seeds of a run measured on their way."""
+    if "tasks" in found:
+        return _records_of_tasks(found["tasks"])
     made = []
     for each in found["seeds"]:
         seed, goal = each["seed"], each["metrics"][found["main"]]
@@ -378,6 +387,20 @@ def records(found: dict[str, Any]) -> list[dict[str, Any]]:
                     found["main"]: value,
                 }
             )
+    return made
+
+
+def _records_of_tasks(tasks: dict[str, Any]) -> list[dict[str, Any]]:
+    """The measurements of each task in the lines of one run, under its name."""
+    made: list[dict[str, Any]] = []
+    for name, found in tasks.items():
+        own = records(found)
+        made = made or [{} for _ in own]
+        for line, record in zip(made, own, strict=True):
+            line.update(record)
+            line |= {
+                f"{name}.{key}": record[key] for key in ("loss", found["main"]) if key in record
+            }
     return made
 
 

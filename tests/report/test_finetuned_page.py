@@ -8,11 +8,16 @@ from typing import Any
 
 import pytest
 
+from bertwright.config.task import TaskConfig
 from bertwright.report.run_page import read_run, render, write_report
+from bertwright.tasks.evaluation import evaluate
+from bertwright.tasks.examples import TextExample
+from bertwright.tasks.predictions import TextPrediction
 from tests.report.finetuned_runs import (
     KINDS,
     classification,
     many_classes,
+    multi_task,
     records,
     span,
     topics,
@@ -178,6 +183,54 @@ def test_a_run_without_results_yet_has_the_page_of_its_records(tmp_path: Path) -
     parse(page)
     assert "Loss, all objectives" in page
     assert "worth it" not in page
+
+
+def test_several_tasks_stand_one_after_the_other(tmp_path: Path) -> None:
+    page = page_of(tmp_path / "r", multi_task())
+    tags = parse(page).seen
+    assert "<h2>Tasks over one encoder</h2>" in page
+    for shown in ("sentiment", "names"):
+        assert f'<h1 class="task">{shown}</h1>' in page
+    labels = [attrs["aria-label"] for tag, attrs in tags if tag == "svg"]
+    assert labels.count("Training loss") == 2
+    assert {"Dev accuracy", "Dev F1"} < set(labels)
+    assert page.count("Is the BERT worth it?") == 2
+    assert "None" not in page
+
+
+def test_rows_that_were_skipped_are_counted(tmp_path: Path) -> None:
+    found = classification()
+    found["data"]["train"]["skipped"] = {"no text": {"count": 3, "lines": [2, 5, 9]}}
+    assert "no text: 3" in page_of(tmp_path / "r", found)
+
+
+def test_a_start_from_random_weights_is_said(tmp_path: Path) -> None:
+    found = classification()
+    assert "random weights" not in page_of(tmp_path / "r", found)
+    found["settings"]["random_start"] = True
+    assert "started from random weights" in page_of(tmp_path / "r", found)
+
+
+def test_what_evaluate_finds_is_shown(tmp_path: Path) -> None:
+    labels = ("no", "yes")
+    task = TaskConfig("classification", labels)
+    examples = [TextExample(f"Text <{n}>.", label=labels[n % 2], line=n + 1) for n in range(20)]
+    predictions = [
+        TextPrediction(labels[n % 3 % 2], {labels[n % 3 % 2]: 0.8, labels[1 - n % 3 % 2]: 0.2})
+        for n in range(20)
+    ]
+    whole = evaluate(task, examples, predictions).as_dict()
+    seed = {"seed": 1, "metrics": whole["metrics"], "degenerate": whole["degenerate"]}
+    summary = {name: {"mean": v, "sd": 0.0, "max": v} for name, v in whole["metrics"].items()}
+    found = whole | {"seeds": [seed], "best_seed": 1, "summary": summary, "baselines": {}}
+    run = tmp_path / "r"
+    run.mkdir()
+    (run / "results.json").write_text(json.dumps(found))
+    page = render(read_run(run))
+    parse(page)
+    for shown in ("no taken for yes", "Expected calibration error", "Text &lt;", "at 80.0%"):
+        assert shown in page, shown
+    assert page.count('class="heat"') == 1
 
 
 def test_results_without_records_have_no_curves(tmp_path: Path) -> None:

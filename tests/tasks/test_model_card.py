@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 from bertwright.tasks.model_card import card
 from bertwright.tasks.model_card_front import quoted
 from bertwright.tasks.model_card_loading import is_plain
-from tests.report.finetuned_runs import KINDS, classification, multi_label, span, tagging, topics
+from tests.report.finetuned_runs import (
+    KINDS,
+    classification,
+    multi_label,
+    multi_task,
+    span,
+    tagging,
+    topics,
+)
 
 yaml = pytest.importorskip("yaml")
 HOSTILE = '<script>"x": [a]|`b`\n---\n# \\ \u2028\x85\ud800 é אב {c}: #d'
@@ -136,6 +144,26 @@ def test_transformers_loads_a_head_of_ours_without_it(change: dict[str, Any], wo
     assert not is_plain(found["task"]["head"])
     assert words in card(found)
     assert "AutoModelFor" not in card(found)
+
+
+def test_several_tasks() -> None:
+    text = card(multi_task(), {"bertwright": "0.3.0"})
+    found = front_of(text)["model-index"][0]["results"]
+    assert [each["task"]["type"] for each in found] == [
+        "text-classification",
+        "token-classification",
+    ]
+    assert front_of(text)["metrics"] == ["accuracy", "f1"]
+    assert "# 2 tasks over one BERT" in text
+    assert text.index("## sentiment\n") < text.index("### Results") < text.index("## names\n")
+    assert text.count("## How to load") == 1
+    assert "no name for several task heads" in text
+
+
+def test_a_start_from_random_weights_is_said() -> None:
+    found = classification()
+    assert "random" not in card(found)
+    assert "random at the start" in card(found | {"settings": {"random_start": True}})
 
 
 def test_settings_name_no_folder() -> None:

@@ -6,12 +6,17 @@ Is the BERT worth it, curves, seeds, errors, lengths, data: each section only wh
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import PurePath
 from typing import Any
 
 from bertwright.config import values
 from bertwright.report import judged
 from bertwright.report.figures import clock, count, figure
+from bertwright.report.finetuned_data import (
+    data_section,
+    lengths_section,
+    mapping,
+    tuned_section,
+)
 from bertwright.report.html import Markup, bars, settings, table, text, tiles
 from bertwright.report.seed_curves import curves
 from bertwright.tasks.results import (
@@ -37,38 +42,70 @@ def sections(
     records: Sequence[Mapping[str, Any]],
     environment: Mapping[str, Any],
 ) -> Iterator[str]:
-    """The parts of the page, in order."""
-    task = _mapping(results.get("task"))
+    """The parts of the page, in order: of one task, or of several, one after the other."""
+    tasks = mapping(results.get("tasks"))
     yield f"<h1>{text(name)}</h1>"
-    yield f'<p class="soft">{_subtitle(results, task, environment)}</p>'
+    yield f'<p class="soft">{_subtitle(results, environment)}</p>'
+    if tasks:
+        yield _overview(tasks)
+        for task, found in tasks.items():
+            yield f'<h1 class="task">{text(task)}</h1>'
+            yield f'<p class="soft">{text(_kind(found))}</p>'
+            yield from _task(found, records, f"{task}.")
+    else:
+        yield from _task(results, records)
+    yield settings("Environment", environment)
+
+
+def _task(
+    results: Results, records: Sequence[Mapping[str, Any]], prefix: str = ""
+) -> Iterator[str]:
+    """All of one task; `prefix` begins its keys in the records of several."""
+    task = mapping(results.get("task"))
     yield tiles(_headline(results), wide=True)
     yield _worth(results)
     yield _warnings(results)
-    yield curves(results, records)
+    yield curves(results, records, prefix)
     yield _summary(results)
     yield _seeds(results)
     yield judged.confusion(results.get("confusion"))
     yield judged.per_class(results.get("per_class") or [])
     yield judged.calibration(results.get("calibration"))
     yield judged.worst(results.get("worst") or [], str(task.get("kind", "")))
-    yield _lengths(_mapping(results.get("lengths")), task)
-    yield _tuned(_mapping(results.get("tuned")))
-    yield _data(_mapping(results.get("data")))
+    yield lengths_section(mapping(results.get("lengths")), task)
+    yield tuned_section(mapping(results.get("tuned")))
+    yield data_section(mapping(results.get("data")))
     yield settings("Settings", _flat(results.get("settings")))
     yield settings("Task", _flat(task))
-    yield settings("Environment", environment)
 
 
-def _subtitle(results: Results, task: Mapping[str, Any], environment: Mapping[str, Any]) -> str:
-    """Kind, model, transfer, machine, in one line."""
-    kind = str(task.get("kind", "")).replace("-", " ")
+def _overview(tasks: Mapping[str, Results]) -> str:
+    """A row a task: its main metric, and whether the BERT is worth it."""
+    rows = []
+    for name, found in tasks.items():
+        main = str(found.get("main", ""))
+        answer, _ = verdict(found)
+        rows.append([name, _kind(found), title(main), show_summary(found, main), answer])
+    columns = ["task", "kind", "metric", "mean ± sd", "worth it?"]
+    return f"<h2>Tasks over one encoder</h2>{table(columns, rows, (3,))}"
+
+
+def _kind(results: Results) -> str:
+    task = mapping(results.get("task"))
     if task.get("multi_label"):
-        kind = "multi-label classification"
+        return "multi-label classification"
+    return str(task.get("kind", "")).replace("-", " ")
+
+
+def _subtitle(results: Results, environment: Mapping[str, Any]) -> str:
+    """Kind, model, transfer, machine, in one line."""
     transfer = results.get("transfer")
+    random = mapping(results.get("settings")).get("random_start")
     facts = [
-        kind,
+        _kind(results),
         results.get("name"),
         results.get("model"),
+        "started from random weights" if random else None,
         "all weights trained" if transfer == "finetune" else transfer and f"transfer: {transfer}",
         environment.get("gpu"),
         f"Bertwright {environment['bertwright']}" if "bertwright" in environment else None,
@@ -85,14 +122,14 @@ def _headline(results: Results) -> Iterator[tuple[str, str]]:
     found = interval(results, main)
     if found:
         low, high = (show(main, end).removesuffix("%") for end in found)
-        yield f"{low} to {high}", "its 95% interval, by bootstrap of the dev examples"
+        yield f"{low} to {high}", "95% interval of the kept model, by bootstrap of dev"
     for name, value in baselines(results, main).items():
         yield show(main, value), f"{title(main)} of {baseline_title(name)}"
     fallen = sum(bool(seed.get("degenerate")) for seed in seeds)
     if fallen:
         yield f"{fallen} of {len(seeds)}", "seeds degenerate: one answer for all examples"
-    data = _mapping(results.get("data"))
-    sizes = [_mapping(data.get(split)).get("examples") for split in ("train", "dev")]
+    data = mapping(results.get("data"))
+    sizes = [mapping(data.get(split)).get("examples") for split in ("train", "dev")]
     if all(sizes):
         yield count(sizes[0]), f"examples to train on; {count(sizes[1])} of dev"
     seconds = [s for s in (number(seed.get("seconds")) for seed in seeds) if s is not None]
@@ -105,7 +142,7 @@ def _worth(results: Results) -> str:
     main = str(results.get("main", ""))
     answer, sentence = verdict(results)
     head = f'<h2>Is the BERT worth it?</h2><p class="verdict {answer}">{text(sentence)}</p>'
-    mean = number(_mapping(_mapping(results.get("summary")).get(main)).get("mean"))
+    mean = number(mapping(mapping(results.get("summary")).get(main)).get("mean"))
     others = baselines(results, main)
     if mean is None or not others:
         return head
@@ -127,19 +164,19 @@ def _warnings(results: Results) -> str:
 
 def _summary(results: Results) -> str:
     """Every metric: mean ± sd, best, interval, baselines."""
-    summary = _mapping(results.get("summary"))
-    others = _mapping(results.get("baselines"))
+    summary = mapping(results.get("summary"))
+    others = mapping(results.get("baselines"))
     several = len(results.get("seeds") or []) > 1
     columns = ["metric", "mean ± sd" if several else "value"]
-    columns += ["best seed"] if several else []
-    columns += ["95% interval"] if results.get("intervals") else []
+    columns += ["max"] if several else []
+    columns += ["95% interval of the kept"] if results.get("intervals") else []
     columns += [baseline_title(str(name)) for name in others]
     rows = []
     for metric, found in summary.items():
         row = [title(str(metric)), show_summary(results, metric)]
-        row += [show(metric, _mapping(found).get("max"))] if several else []
+        row += [show(metric, mapping(found).get("max"))] if several else []
         row += [show_interval(results, metric)] if results.get("intervals") else []
-        row += [show(metric, _mapping(values).get(metric)) for values in others.values()]
+        row += [show(metric, mapping(values).get(metric)) for values in others.values()]
         rows.append(row)
     made = table(columns, rows, range(1, len(columns)))
     return f"<h2>All metrics, on dev</h2>{made}" if rows else ""
@@ -151,7 +188,7 @@ def _seeds(results: Results) -> str:
     if not seeds:
         return ""
     main = str(results.get("main", ""))
-    found = [m for seed in seeds for m in _mapping(seed.get("metrics")) if m != main]
+    found = [m for seed in seeds for m in mapping(seed.get("metrics")) if m != main]
     metrics = [main, *dict.fromkeys(found)][:MOST_METRICS]
     rows = []
     for seed in seeds:
@@ -164,7 +201,7 @@ def _seeds(results: Results) -> str:
             [
                 seed.get("seed", "-"),
                 Markup(", ".join(notes)),
-                *(show(m, _mapping(seed.get("metrics")).get(m)) for m in metrics),
+                *(show(m, mapping(seed.get("metrics")).get(m)) for m in metrics),
                 _of(seed.get("best_epoch"), seed.get("epochs")),
                 clock(number(seed.get("seconds")) or 0.0),
                 figure(seed.get("examples_per_second")),
@@ -174,79 +211,6 @@ def _seeds(results: Results) -> str:
     return f"<h2>Seeds</h2>{table(columns, rows, (0, *range(2, len(columns))))}"
 
 
-def _lengths(lengths: Mapping[str, Any], task: Mapping[str, Any]) -> str:
-    """How long the texts are beside the window, and what became of long ones."""
-    found = {str(split): _mapping(each) for split, each in lengths.items() if each}
-    if not found:
-        return ""
-    lost = {split: number(each.get("cut")) or 0 for split, each in found.items()}
-    window, stride = task.get("max_length"), task.get("stride")
-    said = f"A window holds {window} tokens; neighbours share {stride}. " if window else ""
-    if any(lost.values()):
-        gone = " and ".join(
-            f"{count(cut)} of {count(found[split].get('examples'))} examples of {split} "
-            f"({count(found[split].get('tokens_cut'))} tokens)"
-            for split, cut in lost.items()
-            if cut
-        )
-        said += f"Something was cut of {gone}."
-    else:
-        said += "Nothing was cut."
-    quantiles = (
-        ("median_tokens", "tokens, median"),
-        ("p90_tokens", "tokens, nine of ten have no more"),
-        ("p99_tokens", "tokens, 99 of 100 have no more"),
-        ("longest_tokens", "tokens, the longest"),
-    )
-    rows = [
-        ["examples", *(count(each.get("examples")) for each in found.values())],
-        *([name, *(count(each.get(key)) for each in found.values())] for key, name in quantiles),
-        ["read in several windows", *map(_in_windows, found.values())],
-        ["windows in all", *(count(each.get("windows")) for each in found.values())],
-        ["examples cut", *(count(cut) for cut in lost.values())],
-        ["tokens cut", *(count(each.get("tokens_cut")) for each in found.values())],
-    ]
-    columns = ["", *found]
-    made = table(columns, rows, range(1, len(columns)))
-    return f"<h2>Lengths, and what was cut</h2><p>{text(said)}</p>{made}"
-
-
-def _in_windows(lengths: Mapping[str, Any]) -> str:
-    several, whole = number(lengths.get("in_windows")), number(lengths.get("examples"))
-    return f"{count(several)} ({several / whole:.1%})" if several and whole else count(several)
-
-
-def _tuned(found: Mapping[str, Any]) -> str:
-    """What was chosen on dev, and what it does."""
-    meaning = {
-        "null_threshold": "no answer where its score is above the best span's by more than this",
-        "best_f1_threshold": "the null threshold of the best F1 on these examples",
-        "best_exact_match_threshold": "the null threshold of most exact matches on these examples",
-    }
-    rows = [
-        [Markup(f"<code>{text(name)}</code>"), figure(value), meaning.get(str(name), "")]
-        for name, value in found.items()
-        if value is not None
-    ]
-    return f"<h2>Tuned on dev</h2>{table(['', 'value', ''], rows, (1,))}" if rows else ""
-
-
-def _data(found: Mapping[str, Any]) -> str:
-    """Files, sizes, and which column was taken for what."""
-    rows = []
-    for split, each in found.items():
-        of = _mapping(each)
-        columns = of.get("columns")
-        if isinstance(columns, Mapping):
-            columns = ", ".join(f"{key}: {value}" for key, value in columns.items() if value)
-        file = PurePath(str(of.get("file", ""))).name
-        rows.append(
-            [split, file, count(of.get("examples")), of.get("format") or "-", columns or "-"]
-        )
-    columns_ = ["", "file", "examples", "format", "columns"]
-    return f"<h2>The data</h2>{table(columns_, rows, (2,))}" if rows else ""
-
-
 def _of(best: object, epochs: object) -> str:
     """`2 of 3`"""
     return figure(best) if epochs is None else f"{figure(best)} of {figure(epochs)}"
@@ -254,8 +218,4 @@ def _of(best: object, epochs: object) -> str:
 
 def _flat(found: object) -> dict[str, Any]:
     """Nested settings as `optimizer.learning_rate`."""
-    return values.flatten(dict(_mapping(found)))
-
-
-def _mapping(found: object) -> Mapping[str, Any]:
-    return found if isinstance(found, Mapping) else {}
+    return values.flatten(dict(mapping(found)))

@@ -24,9 +24,11 @@ Line = tuple[list[float], list[float]]
 """Where, and what was measured there."""
 
 
-def curves(results: Results, records: Sequence[Record]) -> str:
-    """The main metric and the losses, if they were measured."""
-    figures = "".join(f"<figure>{drawn}</figure>" for drawn in _charts(results, records) if drawn)
+def curves(results: Results, records: Sequence[Record], prefix: str = "") -> str:
+    """The main metric and the losses, if they were measured; `prefix` begins a task's keys."""
+    figures = "".join(
+        f"<figure>{drawn}</figure>" for drawn in _charts(results, records, prefix) if drawn
+    )
     if not figures:
         return ""
     return f'<h2>Curves over seeds</h2><div class="charts">{figures}</div>'
@@ -42,7 +44,7 @@ def mean_line(lines: Sequence[Line]) -> Line:
     return places, [sum(_at(line, x) for line in lines) / len(lines) for x in places]
 
 
-def _charts(results: Results, records: Sequence[Record]) -> Iterator[str]:
+def _charts(results: Results, records: Sequence[Record], prefix: str) -> Iterator[str]:
     main = str(results.get("main", ""))
     dev = [record for record in records if record.get("split") == "dev"]
     train = [record for record in records if record.get("split") == "train"]
@@ -54,19 +56,20 @@ def _charts(results: Results, records: Sequence[Record]) -> Iterator[str]:
         levels = [Series(baseline_title(name), [], [level], "baseline", "baseline")]
     x_key = "epoch" if dev and all(number(r.get("epoch")) is not None for r in dev) else "step"
     for split, key, name, where in (
-        (dev, main, f"Dev {title(main).removesuffix(' correlation')}", x_key),
-        (train, "loss", "Training loss", "step"),
-        (dev, "loss", "Dev loss", x_key),
+        (dev, prefix + main, f"Dev {title(main).removesuffix(' correlation')}", x_key),
+        (train, prefix + "loss", "Training loss", "step"),
+        (dev, prefix + "loss", "Dev loss", x_key),
     ):
         found = _lines(split, where, key)
         drawn = _series(found, fallen)
-        if drawn and key == main:
+        is_main = key == prefix + main
+        if drawn and is_main:
             drawn = [*levels, *drawn]
 
-        def show_y(value: float, key: str = key) -> str:
-            return f"{100 * value:.3g}%" if is_share(key) and value <= 1 else f"{value:.3g}"
+        def show_y(value: float) -> str:
+            return f"{100 * value:.3g}%" if is_share(main) and value <= 1 else f"{value:.3g}"
 
-        yield chart(name, drawn, f"{where}s", short, show_y if key == main else "{:.3g}".format)
+        yield chart(name, drawn, f"{where}s", short, show_y if is_main else "{:.3g}".format)
     best = results.get("best_seed")
     rate = _lines([r for r in train if r.get("seed") in (best, None)], "step", "learning_rate")
     if rate:

@@ -35,20 +35,35 @@ def card(results: Results, environment: Mapping[str, Any] | None = None) -> str:
             model on the hub it was fine-tuned from.
         environment: `environment.json` of the run.
     """
+    tasks = list((results.get("tasks") or {}).values())
+    parts = [front_matter(results, tasks or [results])]
+    if not tasks:
+        parts += [f"# {_plain(results.get('name') or 'A fine-tuned BERT')}"]
+        parts += [*_sections(results, environment or {}), how_to_load(results.get("task") or {})]
+    else:
+        parts += [f"# {len(tasks)} tasks over one BERT"]
+        for place, found in enumerate(tasks, 1):
+            name = _plain(found.get("name") or f"Task {place}")
+            sections = [
+                part.replace("## ", "### ", 1) for part in _sections(found, environment or {})
+            ]
+            parts += [f"## {name}", *sections]
+        parts += [how_to_load(None)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _sections(results: Results, environment: Mapping[str, Any]) -> list[str]:
+    """All that is told of one task."""
     task = results.get("task") or {}
-    parts = [
-        front_matter(results),
-        f"# {_plain(results.get('name') or 'A fine-tuned BERT')}",
-        _what(results, task, environment or {}),
+    return [
+        _what(results, task, environment),
         _results(results),
         _data(results),
         _labels(task),
         _lengths(results, task),
         _settings(results),
         _limits(results, task),
-        how_to_load(task),
     ]
-    return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def _what(results: Results, task: Mapping[str, Any], environment: Mapping[str, Any]) -> str:
@@ -72,10 +87,13 @@ def _what(results: Results, task: Mapping[str, Any], environment: Mapping[str, A
         "features": "the encoder was frozen and gave the features",
         "gradual": "its layers were unfrozen one after another",
     }.get(str(transfer), f"transfer `{_code(transfer)}`")
+    random = (results.get("settings") or {}).get("random_start")
+    start = " Its weights were random at the start: only shape and tokens are that model's."
+    start = start if random else ""
     version = f" {_plain(environment['bertwright'])}" if environment.get("bertwright") else ""
     return (
         f"A BERT that {does}. It was fine-tuned from `{_code(_model_name(results))}` with "
-        f"Bertwright{version}; {how}."
+        f"Bertwright{version}; {how}.{start}"
     )
 
 
@@ -89,7 +107,7 @@ def _results(results: Results) -> str:
     first = f"mean ± sd of {len(seeds)} seeds" if len(seeds) > 1 else "value"
     columns = ["metric", first]
     columns += ["this model"] if len(seeds) > 1 else []
-    columns += ["95% interval"] if results.get("intervals") else []
+    columns += ["95% interval of this model"] if results.get("intervals") else []
     columns += [baseline_title(str(name)) for name in others]
     kept_metrics = kept_seed(results).get("metrics") or {}
     rows = []

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -39,32 +39,41 @@ _PUBLISHED = re.compile(
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
-def front_matter(results: Results) -> str:
-    """What the hub reads, between its two lines of dashes."""
-    task = results.get("task") or {}
-    pipeline = PIPELINES.get(str(task.get("kind")), "text-classification")
+def front_matter(results: Results, tasks: Sequence[Results]) -> str:
+    """What the hub reads, between its two lines of dashes; `tasks` are the results of each task."""
+    pipelines = [
+        PIPELINES.get(str(_task(each).get("kind")), "text-classification") for each in tasks
+    ]
     base = base_model(results)
-    values = {
-        str(name): value
-        for name, found in (kept_seed(results).get("metrics") or {}).items()
-        if (value := number(found)) is not None
-    }
-    lines = ["---", "library_name: transformers", f"pipeline_tag: {pipeline}"]
+    lines = ["---", "library_name: transformers", f"pipeline_tag: {pipelines[0]}"]
     if base:
         lines.append(f"base_model: {quoted(base)}")
     lines += ["tags:", "- bertwright", "- bert"]
-    if values:
-        name = quoted(results.get("name") or "model")
-        file = quoted(file_name((results.get("data") or {}).get("dev")) or "dev")
-        hub_names = dict.fromkeys(_HUB_METRICS.get(metric, metric) for metric in values)
-        lines += ["metrics:", *(f"- {quoted(metric)}" for metric in hub_names)]
-        lines += ["model-index:", f"- name: {name}", "  results:", "  - task:"]
-        lines += [f"      type: {pipeline}", "    dataset:", f"      name: {file}"]
+    measured = [_measured(each) for each in tasks]
+    names = dict.fromkeys(_HUB_METRICS.get(metric, metric) for each in measured for metric in each)
+    if names:
+        lines += ["metrics:", *(f"- {quoted(metric)}" for metric in names)]
+        lines += ["model-index:", f"- name: {quoted(results.get('name') or 'model')}", "  results:"]
+    for each, pipeline, values in zip(tasks, pipelines, measured, strict=True):
+        if not values:
+            continue
+        file = quoted(file_name((each.get("data") or {}).get("dev")) or "dev")
+        lines += ["  - task:", f"      type: {pipeline}", "    dataset:", f"      name: {file}"]
         lines += ["      type: local", "      split: dev", "    metrics:"]
         for metric, value in values.items():
             lines += [f"    - type: {quoted(_HUB_METRICS.get(metric, metric))}"]
             lines += [f"      value: {value:.6f}", f"      name: {quoted(title(metric))}"]
     return "\n".join([*lines, "---"])
+
+
+def _measured(results: Results) -> dict[str, float]:
+    """The metrics of the seed that was kept."""
+    found = kept_seed(results).get("metrics") or {}
+    return {str(name): value for name, each in found.items() if (value := number(each)) is not None}
+
+
+def _task(results: Results) -> Mapping[str, Any]:
+    return results.get("task") or {}
 
 
 def base_model(results: Results) -> str | None:

@@ -14,13 +14,13 @@ _CLASSES = {
 }
 
 
-def how_to_load(task: Mapping[str, Any]) -> str:
-    """The section of the card."""
+def how_to_load(task: Mapping[str, Any] | None) -> str:
+    """The section of the card; None: of several tasks."""
     return (
         "## How to load\n\n`FOLDER` is the folder of this file.\n\n"
         "```sh\nbertwright predict --model FOLDER\n```\n\n"
         '```python\nimport bertwright\n\nmodel = bertwright.load("FOLDER")\n```\n\n'
-        f"{_transformers(task)}"
+        f"{_transformers(task) if task is not None else _encoder('several task heads')}"
     )
 
 
@@ -34,18 +34,23 @@ def is_plain(head: Mapping[str, Any]) -> bool:
 def _transformers(task: Mapping[str, Any]) -> str:
     name = f"AutoModelFor{_CLASSES.get(str(task.get('kind')), 'SequenceClassification')}"
     if not is_plain(task.get("head") or {}):
-        return (
-            f"Transformers has no name for this task head ({_head(task.get('head') or {})}): it "
-            "loads the encoder without it, and the scores are Bertwright's alone.\n\n"
-            "```python\nfrom transformers import AutoModel, AutoTokenizer\n\n"
-            'tokenizer = AutoTokenizer.from_pretrained("FOLDER")\n'
-            'encoder = AutoModel.from_pretrained("FOLDER")\n```'
-        )
+        return _encoder(f"this task head ({_head(task.get('head') or {})})")
     return (
         "Transformers reads one window, and merges none.\n\n"
         f"```python\nfrom transformers import {name}, AutoTokenizer\n\n"
         'tokenizer = AutoTokenizer.from_pretrained("FOLDER")\n'
         f'model = {name}.from_pretrained("FOLDER")\n```'
+    )
+
+
+def _encoder(what: str) -> str:
+    """How transformers loads what it has no name for."""
+    return (
+        f"Transformers has no name for {what}: it loads the encoder alone, and the scores are "
+        "Bertwright's.\n\n"
+        "```python\nfrom transformers import AutoModel, AutoTokenizer\n\n"
+        'tokenizer = AutoTokenizer.from_pretrained("FOLDER")\n'
+        'encoder = AutoModel.from_pretrained("FOLDER")\n```'
     )
 
 

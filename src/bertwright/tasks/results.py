@@ -167,9 +167,9 @@ def verdict(results: Results) -> Verdict:
     elif between is None and len(seeds) < 2:
         doubt = "but one seed without an interval cannot tell that from chance"
     elif between is not None and min(sign * (end - other) for end in between) <= 0:
-        doubt = f"but the 95% interval ({shown}) reaches that baseline"
+        doubt = f"but the 95% interval of the kept model ({shown}) reaches that baseline"
     else:
-        whole = f", and so is the whole 95% interval ({shown})" if between else ""
+        whole = f", and so is the whole 95% interval of the kept model ({shown})" if between else ""
         every = "every seed is better" if len(seeds) > 1 else "the run is better"
         return Verdict("yes", f"Yes: {beside}; {size} better. {every.capitalize()}{whole}.")
     return Verdict("perhaps", f"Perhaps: {beside}; {size} better, {doubt}.")

@@ -1,0 +1,105 @@
+"""What a fine-tuned run was made from, for its page: lengths, what was tuned, the files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Any
+
+from bertwright.report.figures import count, figure
+from bertwright.report.html import Markup, table, text
+from bertwright.tasks.results import number
+
+
+def lengths_section(lengths: Mapping[str, Any], task: Mapping[str, Any]) -> str:
+    """How long the texts are beside the window, and what became of long ones."""
+    found = {str(split): mapping(each) for split, each in lengths.items() if each}
+    if not found:
+        return ""
+    lost = {split: number(each.get("cut")) or 0 for split, each in found.items()}
+    window, stride = task.get("max_length"), task.get("stride")
+    said = f"A window holds {window} tokens; neighbours share {stride}. " if window else ""
+    if any(lost.values()):
+        gone = " and ".join(
+            f"{count(cut)} of {count(found[split].get('examples'))} examples of {split} "
+            f"({count(found[split].get('tokens_cut'))} tokens)"
+            for split, cut in lost.items()
+            if cut
+        )
+        said += f"Something was cut of {gone}."
+    else:
+        said += "Nothing was cut."
+    quantiles = (
+        ("median_tokens", "tokens, median"),
+        ("p90_tokens", "tokens, nine of ten have no more"),
+        ("p99_tokens", "tokens, 99 of 100 have no more"),
+        ("longest_tokens", "tokens, the longest"),
+    )
+    rows = [
+        ["examples", *(count(each.get("examples")) for each in found.values())],
+        *([name, *(count(each.get(key)) for each in found.values())] for key, name in quantiles),
+        ["read in several windows", *map(_in_windows, found.values())],
+        ["windows in all", *(count(each.get("windows")) for each in found.values())],
+        ["examples cut", *(count(cut) for cut in lost.values())],
+        ["tokens cut", *(count(each.get("tokens_cut")) for each in found.values())],
+    ]
+    columns = ["", *found]
+    made = table(columns, rows, range(1, len(columns)))
+    return f"<h2>Lengths, and what was cut</h2><p>{text(said)}</p>{made}"
+
+
+def _in_windows(lengths: Mapping[str, Any]) -> str:
+    several, whole = number(lengths.get("in_windows")), number(lengths.get("examples"))
+    return f"{count(several)} ({several / whole:.1%})" if several and whole else count(several)
+
+
+def tuned_section(found: Mapping[str, Any]) -> str:
+    """What was chosen on dev, and what it does."""
+    meaning = {
+        "null_threshold": "no answer where its score is above the best span's by more than this",
+        "best_f1_threshold": "the null threshold of the best F1 on these examples",
+        "best_exact_match_threshold": "the null threshold of most exact matches on these examples",
+    }
+    rows = [
+        [Markup(f"<code>{text(name)}</code>"), figure(value), meaning.get(str(name), "")]
+        for name, value in found.items()
+        if value is not None
+    ]
+    return f"<h2>Tuned on dev</h2>{table(['', 'value', ''], rows, (1,))}" if rows else ""
+
+
+def data_section(found: Mapping[str, Any]) -> str:
+    """Files, sizes, and which column was taken for what."""
+    rows = []
+    for split, each in found.items():
+        of = mapping(each)
+        columns = of.get("columns")
+        if isinstance(columns, Mapping):
+            columns = ", ".join(f"{key}: {value}" for key, value in columns.items() if value)
+        file = PurePath(str(of.get("file", ""))).name
+        rows.append(
+            [
+                split,
+                file,
+                count(of.get("examples")),
+                _skipped(of.get("skipped")),
+                of.get("format") or "-",
+                columns or "-",
+            ]
+        )
+    columns_ = ["", "file", "examples", "rows skipped", "format", "columns"]
+    return f"<h2>The data</h2>{table(columns_, rows, (2, 3))}" if rows else ""
+
+
+def _skipped(found: object) -> str:
+    """How many rows: of a number, of a list of them, or of a number for each reason."""
+    if isinstance(found, Mapping) and "count" in found:
+        return count(found["count"])
+    if isinstance(found, Mapping):
+        return ", ".join(f"{reason}: {_skipped(each)}" for reason, each in found.items()) or "0"
+    return count(len(found) if isinstance(found, (list, tuple)) else found or 0)
+
+
+def mapping(found: object) -> Mapping[str, Any]:
+    """What was found, or nothing where it is no mapping."""
+    return found if isinstance(found, Mapping) else {}
