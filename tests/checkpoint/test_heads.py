@@ -26,7 +26,7 @@ from bertwright.text.tokenizer import make_tokenizer
 from .conftest import CONFIG, VOCABULARY, new_learner
 
 TAGS = ("O", "B-PER", "I-PER")
-TEXT = TaskConfig(labels=("bad", "fair", "good"), max_length=16, stride=4)
+TEXT = TaskConfig("classification", labels=("bad", "fair", "good"), max_length=16, stride=4)
 TAGGING = TaskConfig(kind="tagging", labels=TAGS, scheme="iob2", max_length=16, stride=4)
 TASKS = {
     "classes": TEXT,
@@ -307,7 +307,20 @@ def test_tasks_that_are_not_the_learners(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", "a.b", "masked_lm", "items", "training", "../x", "a b", "_a", "x" * 65]
+    "name",
+    [
+        "",
+        "a.b",
+        "masked_lm",
+        "encoder",
+        "pooler",
+        "items",
+        "training",
+        "../x",
+        "a b",
+        "_a",
+        "x" * 65,
+    ],
 )
 def test_names_no_task_can_have(name: str) -> None:
     with pytest.raises(ConfigError, match="named"):

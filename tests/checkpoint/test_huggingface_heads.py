@@ -344,7 +344,7 @@ def test_a_real_bert() -> None:
         ours = loaded.learner.eval().encoder(ids.flatten(), types, Sequences([40] * 3))
     assert (theirs.last_hidden_state - ours.last.view(3, 40, -1)).abs().max() <= 1e-5
     assert (theirs.pooler_output - ours.pooled).abs().max() <= 1e-5
-    task = TaskConfig(labels=("a", "b"))
+    task = TaskConfig("classification", labels=("a", "b"))
     tuned = load(folder, [], torch.Generator().manual_seed(1), tasks={"a": task})
     assert tuned.report.started == ("a",)
     weight = tuned.learner.objectives["a"].classifier.weight.detach()

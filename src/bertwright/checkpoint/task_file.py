@@ -20,6 +20,7 @@ from typing import Any
 from torch import nn
 
 from bertwright.checkpoint.huggingface import read_json, short
+from bertwright.checkpoint.names import PARTS
 from bertwright.config.task import TaskConfig
 from bertwright.config.values import from_dict, to_dict
 from bertwright.errors import ConfigError, DataError
@@ -30,7 +31,6 @@ _FORMAT = 1
 _MOST_TASKS = 1_000
 _WIDEST = 65_536
 _LONGEST_MESSAGE = 400
-_PRETRAINING = ("masked_lm", "next_sentence")
 
 
 def check_names(names: Iterable[str]) -> None:
@@ -40,7 +40,7 @@ def check_names(names: Iterable[str]) -> None:
             raise ConfigError(
                 f"a task is named {short(name)}; expected letters, digits, - and _, 64 at most"
             )
-        if name in _PRETRAINING or hasattr(nn.ModuleDict, name) or name == "training":
+        if name in PARTS or hasattr(nn.ModuleDict, name) or name == "training":
             raise ConfigError(f"no task can be named {name!r}: choose another name")
 
 
