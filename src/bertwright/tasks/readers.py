@@ -7,9 +7,10 @@ and options are listed in docs/tasks-formats.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from bertwright.config.task import KINDS, Kind, Scheme
 from bertwright.errors import ConfigError, DataError
@@ -30,7 +31,7 @@ from bertwright.tasks.tagging_rows import (
     tagging_columns,
     tagging_examples,
 )
-from bertwright.tasks.text_rows import LabelRules, check_labels, text_examples
+from bertwright.tasks.text_rows import LabelRules, check_labels, text_examples, text_lines
 from bertwright.tasks.word_splitter import WordSplitter, split_words
 
 
@@ -48,6 +49,32 @@ class Read:
     """Rows left out, by reason."""
     scheme: Scheme = "none"
     """How the tags mark entities (tagging)."""
+
+
+@dataclass
+class Stream:
+    """The examples of one file of any size, read as they are asked for; to be gone through once."""
+
+    examples: Iterator[Example]
+    columns: Columns
+    format: str
+    log: BadRowLog
+    """What was left out, complete when all is read."""
+    source: Source | None = None
+    """None: Parquet."""
+
+    def warnings(self) -> list[str]:
+        """What there is to tell, when all is read."""
+        return [*self.log.warnings, *_replaced(self.source), *self.log.summary()]
+
+
+class _Found(NamedTuple):
+    """What a form of file gives: its examples, to be gone through once."""
+
+    examples: Iterable[Example]
+    columns: Columns
+    format: str
+    scheme: Scheme = "none"
 
 
 @dataclass(frozen=True)
@@ -112,8 +139,6 @@ def read_examples(
         DataError: a missing or doubled column, an unknown label, a bad row; names file and line.
         MissingExtra: the format needs a package that is not installed.
     """
-    if kind not in KINDS:
-        raise ConfigError(f"kind is {kind!r}; expected one of {', '.join(KINDS)}")
     options = ReadOptions(
         require_labels=require_labels,
         labels=tuple(labels) if labels is not None else None,
@@ -128,25 +153,66 @@ def read_examples(
         wrong_answers=wrong_answers,
         splitter=splitter,
     )
-    path = Path(path)
+    found, log, source = _open(Path(path), kind, columns, options, bad_rows)
+    examples = list(found.examples)
+    if not examples:
+        raise DataError(f"{log.name} has no example. {' '.join(log.summary())}".strip())
+    warnings = [*log.warnings, *_replaced(source), *log.summary()]
+    return Read(examples, found.columns, found.format, warnings, log.skipped, found.scheme)
+
+
+def stream_examples(
+    path: Path | str,
+    kind: Kind,
+    columns: Columns = Columns(),  # noqa: B008 - frozen
+    *,
+    labels: Sequence[str] | None = None,
+    pair: bool | None = None,
+    hint: Columns = Columns(),  # noqa: B008 - frozen
+    bad_rows: BadRows = "refuse",
+    splitter: WordSplitter = split_words,
+) -> Stream:
+    """Read one file without labels, of any size; `-` is standard input.
+
+    JSON that is one value, as SQuAD's, and Parquet (as it is compressed) are held in memory whole;
+    of all others no more than what is asked for. The arguments are those of `read_examples`; its
+    errors come here, or when the bad row is reached. A file without examples is no error.
+    """
+    options = ReadOptions(
+        require_labels=False,
+        labels=tuple(labels) if labels is not None else None,
+        pair=pair,
+        hint=hint,
+        splitter=splitter,
+    )
+    found, log, source = _open(Path(path), kind, columns, options, bad_rows)
+    return Stream(iter(found.examples), found.columns, found.format, log, source)
+
+
+def _open(
+    path: Path, kind: Kind, columns: Columns, options: ReadOptions, bad_rows: BadRows
+) -> tuple[_Found, BadRowLog, Source | None]:
+    if kind not in KINDS:
+        raise ConfigError(f"kind is {kind!r}; expected one of {', '.join(KINDS)}")
     log = BadRowLog(name_of(path), bad_rows)
     source = None if suffix_of(path) == ".parquet" else open_source(path)
     if kind == "tagging":
-        read = _read_tagging(path, source, columns, options, log)
+        found = _read_tagging(path, source, columns, options, log)
     elif kind == "span":
-        read = _read_span(path, source, columns, options, log)
+        found = _read_span(path, source, columns, options, log)
     else:
-        read = _read_table(path, source, columns, kind, options, log)
-    if not read.examples:
-        raise DataError(f"{log.name} has no example. {' '.join(log.summary())}".strip())
-    if source is not None and source.report.invalid_utf8:
-        log.warnings.append(
-            f"{log.name}: {source.report.invalid_utf8:,} malformed UTF-8 sequences were replaced "
-            f"by U+FFFD (first: {source.report.invalid_places[0]})"
-        )
-    read.warnings = [*log.warnings, *log.summary()]
-    read.skipped = log.skipped
-    return read
+        found = _read_table(path, source, columns, kind, options, log)
+    return found, log, source
+
+
+def _replaced(source: Source | None) -> list[str]:
+    """A warning of bytes that were no UTF-8."""
+    if source is None or not source.report.invalid_utf8:
+        return []
+    return [
+        f"{source.name}: {source.report.invalid_utf8:,} malformed UTF-8 sequences were replaced "
+        f"by U+FFFD (first: {source.report.invalid_places[0]})"
+    ]
 
 
 def labels_of(examples: Iterable[Example]) -> tuple[str, ...]:
@@ -212,7 +278,7 @@ def _read_table(
     kind: Kind,
     options: ReadOptions,
     log: BadRowLog,
-) -> Read:
+) -> _Found:
     """Classification, regression and multiple choice."""
     if kind != "multiple-choice" and source is not None and _is_plain(source, asked, options):
         return _read_lines(source, options, log)
@@ -221,17 +287,18 @@ def _read_table(
     label = options.require_labels
     if kind == "multiple-choice":
         found, several = choices.choice_columns(table, asked, label=label)
-        chosen = list(choices.choice_examples(table, found, several, log))
-        return Read(chosen, found, _in_words(table, [*found.names(), *several]))
+        chosen = choices.choice_examples(table, found, several, log)
+        return _Found(chosen, found, _in_words(table, [*found.names(), *several]))
     if table.guessed:
         found = Columns(**table.guessed)
     else:
         found = find_texts(table.columns, asked, kind, table.name, pair=options.pair, label=label)
     rules = LabelRules(kind, options.labels, options.multi_label, options.label_separator)
-    texts = list(text_examples(table, found, rules, log))
-    if options.labels is None:
+    texts: Iterable[TextExample] = text_examples(table, found, rules, log)
+    if options.labels is None and label:
+        texts = list(texts)
         check_labels(texts, log)
-    return Read(texts, found, _in_words(table, found.names()))
+    return _Found(texts, found, _in_words(table, found.names()))
 
 
 def _is_plain(source: Source, asked: Columns, options: ReadOptions) -> bool:
@@ -244,23 +311,12 @@ def _is_plain(source: Source, asked: Columns, options: ReadOptions) -> bool:
     return not has_header(head, [*asked.names(), *options.hint.names()])
 
 
-def _read_lines(source: Source, options: ReadOptions, log: BadRowLog) -> Read:
-    examples: list[TextExample] = []
+def _read_lines(source: Source, options: ReadOptions, log: BadRowLog) -> _Found:
     pair = options.pair if options.pair is not None else options.hint.text2 is not None
-    for number, line in source.lines():
-        if not line.strip():
-            continue
-        text, _, text2 = line.partition("\t") if pair else (line, "", None)
-        if pair and (not text.strip() or not (text2 or "").strip() or "\t" in (text2 or "")):
-            log.bad(
-                number,
-                "no pair of texts",
-                "expected two texts with one tab between them, as the model was trained on pairs",
-            )
-            continue
-        examples.append(TextExample(text, text2, line=number))
-    return Read(
-        examples, Columns(), "plain text, a pair a line" if pair else "plain text, a line each"
+    return _Found(
+        text_lines(source, pair, log),
+        Columns(),
+        "plain text, a pair a line" if pair else "plain text, a line each",
     )
 
 
@@ -273,7 +329,7 @@ def _in_words(table: Table, names: Sequence[str]) -> str:
 
 def _read_span(
     path: Path, source: Source | None, asked: Columns, options: ReadOptions, log: BadRowLog
-) -> Read:
+) -> _Found:
     judge = Answers(options.wrong_answers, log)
     label = options.require_labels
     if source is not None and source.looks_like_json():
@@ -283,30 +339,33 @@ def _read_span(
             judge.warn()
             version = value.get("version")
             names = Columns("question", "context", "answers" if label else None)
-            return Read(found, names, f"SQuAD JSON{f', version {version}' if version else ''}")
+            return _Found(found, names, f"SQuAD JSON{f', version {version}' if version else ''}")
         table = json_lines(source, log) if value is None else json_table(value, log)
     else:
         table = _open_table(path, source, asked, "span", options, log)
     columns = squad.span_columns(table, _with_hint(asked, options.hint, table.columns), label=label)
-    examples = list(squad.span_examples(table, columns, judge, log))
-    judge.warn()
-    return Read(examples, columns, _in_words(table, columns.names()))
+    examples: Iterable[Example] = squad.span_examples(table, columns, judge, log)
+    if label:
+        examples = list(examples)
+        judge.warn()
+    return _Found(examples, columns, _in_words(table, columns.names()))
 
 
 def _read_tagging(
     path: Path, source: Source | None, asked: Columns, options: ReadOptions, log: BadRowLog
-) -> Read:
+) -> _Found:
     label = options.require_labels
     found = Columns()
+    examples: Iterable[TaggingExample]
     if source is None or source.looks_like_json():
         table = _open_table(path, source, asked, "tagging", options, log)
         wanted = options.tag_column if isinstance(options.tag_column, str) else None
         asked = _with_hint(asked, options.hint, table.columns)
         found = tagging_columns(table, asked, wanted, label=label)
-        examples = list(tagging_examples(table, found, options.splitter, log))
+        examples = tagging_examples(table, found, options.splitter, log)
         format = _in_words(table, found.names())
     elif not label and not conll.is_conll(source, options.labels):
-        examples = list(line_examples(source, options.splitter))
+        examples = line_examples(source, options.splitter)
         format = "plain text, a sentence a line, cut into words"
     else:
         layout = conll.layout_of(source)
@@ -316,10 +375,11 @@ def _read_tagging(
                 f"or a tab between. It begins with {listed(source.head[:1])}"
             )
         place = conll.tag_place(layout, options.tag_column, source.name) if label else None
-        examples = list(conll.conll_examples(source, layout, place, log))
+        examples = conll.conll_examples(source, layout, place, log)
         format = _layout_in_words(layout, place)
     if not label:
-        return Read(examples, found, format)
+        return _Found(examples, found, format)
+    examples = list(examples)
     scheme = options.scheme or detect_scheme(each.tags or () for each in examples)
     examples = check_tags(examples, scheme, options.bad_tags, log)
     format = f"{format}; {scheme.upper() if scheme != 'none' else 'a label a word'}"
@@ -327,7 +387,7 @@ def _read_tagging(
         examples = [replace(each, tags=to_iob2(each.tags or (), scheme)) for each in examples]
         scheme, format = "iob2", f"{format}, given as IOB2"
     check_known_tags(examples, options.labels, log)
-    return Read(examples, found, format, scheme=scheme)
+    return _Found(examples, found, format, scheme=scheme)
 
 
 def _layout_in_words(layout: conll.Layout, place: int | None) -> str:

@@ -14,7 +14,7 @@ from bertwright.errors import DataError
 from bertwright.tasks.bad_rows import BadRowLog, listed, shorten
 from bertwright.tasks.columns import IDS, Columns, plain
 from bertwright.tasks.examples import Label, TextExample
-from bertwright.tasks.sources import without_surrogates
+from bertwright.tasks.sources import Source, without_surrogates
 from bertwright.tasks.tables import Table
 
 NO_GOLD_LABEL = "-"
@@ -159,6 +159,23 @@ def text_examples(
             continue
         name = row[id_column] if id_column else None
         yield TextExample(text, text2, label, "" if name is None else str(name), line)
+
+
+def text_lines(source: Source, pair: bool, log: BadRowLog) -> Iterator[TextExample]:
+    """Plain text: one text a line, or a pair with a tab between."""
+    for number, line in source.lines():
+        if not line.strip():
+            log.leave_out(number, "empty line")
+            continue
+        text, _, text2 = line.partition("\t") if pair else (line, "", None)
+        if pair and (not text.strip() or not (text2 or "").strip() or "\t" in (text2 or "")):
+            log.bad(
+                number,
+                "no pair of texts",
+                "expected two texts with one tab between them, as the model was trained on pairs",
+            )
+            continue
+        yield TextExample(text, text2, line=number)
 
 
 def check_labels(examples: Sequence[TextExample], log: BadRowLog) -> None:
