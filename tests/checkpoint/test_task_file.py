@@ -54,6 +54,7 @@ def test_any_labels_come_back(
     dropout: float,
 ) -> None:
     task = TaskConfig(
+        "classification",
         labels=tuple(labels),
         multi_label=multi_label,
         max_length=length,
@@ -139,7 +140,11 @@ def test_hostile_tasks(tuned: Path, key: str, value: Any, message: str) -> None:
         (b'{"format": 1, "tasks": []}', "expected format and tasks, by name"),
         (b'{"format": 1, "tasks": {"a": {}}, "code": "x"}', "expected format and tasks, by name"),
         (b'{"format": 1, "tasks": {"a": 5}}', "must be a section with keys, got 5"),
-        (b'{"format": 1, "tasks": {"a": {}}}', "a classification task needs labels"),
+        (b'{"format": 1, "tasks": {"a": {}}}', "missing key 'kind'"),
+        (
+            b'{"format": 1, "tasks": {"a": {"kind": "tagging"}}}',
+            "a tagging task needs labels",
+        ),
         (b'{"format": 1, "tasks": {"a/b": {}}}', "a task is named 'a/b'"),
         (b'{"format": 1, "tasks": {"next_sentence": {}}}', "no task can be named 'next_sentence'"),
         (b'{"format": 1, "tasks": {"__class__": {}}}', "a task is named '__class__'"),

@@ -34,8 +34,8 @@ CONFIG = BertConfig(
 )
 LABELS = ("a", "b", "c", "d")
 TASKS = {
-    "classes": TaskConfig(labels=LABELS),
-    "labels": TaskConfig(labels=LABELS, multi_label=True),
+    "classes": TaskConfig("classification", labels=LABELS),
+    "labels": TaskConfig("classification", labels=LABELS, multi_label=True),
     "number": TaskConfig(kind="regression"),
     "tags": TaskConfig(kind="tagging", labels=LABELS),
     "span": TaskConfig(kind="span"),

@@ -30,11 +30,15 @@ HIDDEN, LAYERS = SMALL["hidden_size"], SMALL["num_hidden_layers"]
 MIXED, EQUAL = [17, 13, 13, 13, 9, 4, 9, 2], [11] * 6
 LABELS = ("a", "b", "c", "d", "e")
 PAIRS = {
-    "classes": (Classifier, "BertForSequenceClassification", TaskConfig(labels=LABELS)),
+    "classes": (
+        Classifier,
+        "BertForSequenceClassification",
+        TaskConfig("classification", labels=LABELS),
+    ),
     "labels": (
         Classifier,
         "BertForSequenceClassification",
-        TaskConfig(labels=LABELS, multi_label=True),
+        TaskConfig("classification", labels=LABELS, multi_label=True),
     ),
     "number": (Classifier, "BertForSequenceClassification", TaskConfig(kind="regression")),
     "tags": (Tagger, "BertForTokenClassification", TaskConfig(kind="tagging", labels=LABELS)),

@@ -26,7 +26,7 @@ def instance(number: int, *sizes: int, **fields: Any) -> Instance:
 
 
 TEXTS = [instance(0, 3, label=1), instance(1, 5, 4, label=0), instance(2, 4, label=1)]
-TASK = TaskConfig(labels=("x", "y", "z"))
+TASK = TaskConfig("classification", labels=("x", "y", "z"))
 
 
 def sequences_of(batch: LabelledBatch) -> list[tuple[int, int]]:
@@ -59,7 +59,7 @@ def test_texts() -> None:
 
 
 def test_labels_of_other_texts() -> None:
-    several = TaskConfig(labels=("x", "y", "z"), multi_label=True)
+    several = TaskConfig("classification", labels=("x", "y", "z"), multi_label=True)
     instances = [instance(0, 3, label=(2, 0)), instance(1, 3, label=())]
     labels = make_batch("head", several, instances, [0, 1]).labels
     assert labels is not None

@@ -37,9 +37,9 @@ from .sample import LETTERS, TOKENIZER, make_learner
 
 SHORT: dict[str, Any] = {"max_length": 14, "stride": 3}
 TASKS = {
-    "classes": TaskConfig(labels=("x", "y", "z"), **SHORT),
-    "largest": TaskConfig(labels=("x", "y", "z"), merge="max", **SHORT),
-    "multi-label": TaskConfig(labels=("x", "y", "z"), multi_label=True, **SHORT),
+    "classes": TaskConfig("classification", labels=("x", "y", "z"), **SHORT),
+    "largest": TaskConfig("classification", labels=("x", "y", "z"), merge="max", **SHORT),
+    "multi-label": TaskConfig("classification", labels=("x", "y", "z"), multi_label=True, **SHORT),
     "regression": TaskConfig(kind="regression", **SHORT),
     "tagging": TaskConfig(
         kind="tagging", labels=("O", "B-A", "I-A", "B-B", "I-B"), scheme="iob2", **SHORT

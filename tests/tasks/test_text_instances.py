@@ -14,7 +14,7 @@ from bertwright.tasks.text_instances import make_text_instances, read_in_windows
 
 from .sample import LETTERS, TOKENIZER, ids_of
 
-TASK = TaskConfig(labels=("neg", "pos"), max_length=12, stride=3)
+TASK = TaskConfig("classification", labels=("neg", "pos"), max_length=12, stride=3)
 CLS, SEP = TOKENIZER.cls_id, TOKENIZER.sep_id
 
 
@@ -134,7 +134,7 @@ def test_labels() -> None:
         return [instance.label for instance in make_text_instances(task, TOKENIZER, examples)[0]]
 
     assert labels(TASK, "pos", "neg", None) == [1, 0, None]
-    several = TaskConfig(labels=("x", "y", "z"), multi_label=True)
+    several = TaskConfig("classification", labels=("x", "y", "z"), multi_label=True)
     assert labels(several, ("z", "x"), (), "y") == [(0, 2), (), (1,)]
     number = TaskConfig(kind="regression")
     assert labels(number, 2.5, 3) == [2.5, 3.0]

@@ -29,7 +29,7 @@ SHAPE = BertConfig(
 
 
 def new_learner() -> Learner:
-    task = TaskConfig(labels=("no", "yes"), max_length=16, stride=4)
+    task = TaskConfig("classification", labels=("no", "yes"), max_length=16, stride=4)
     return make_learner(SHAPE, [], {"task": task})
 
 

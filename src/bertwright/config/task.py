@@ -48,7 +48,7 @@ class HeadConfig:
 class TaskConfig:
     """A task as its model keeps it, in `task.json`."""
 
-    kind: Kind = "classification"
+    kind: Kind
     """What kind of task it is."""
     labels: tuple[str, ...] = ()
     """The labels, in the order of the scores; none for regression, spans and multiple choice."""
