@@ -1,0 +1,216 @@
+"""Words with tags from columns, lines and lists; texts cut into words."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bertwright.errors import DataError
+from bertwright.tasks.columns import Columns
+from bertwright.tasks.readers import labels_of, read_examples
+from bertwright.tasks.word_splitter import split_words
+
+CONLL = """\
+-DOCSTART- -X- O O
+
+EU NNP I-NP I-ORG
+rejects VBZ I-VP O
+
+German JJ I-NP I-MISC
+UK NNP I-NP B-MISC
+
+-DOCSTART- -X- O O
+
+Peter NNP I-NP I-PER
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(name, content):
+        path = tmp_path / name
+        path.write_text(content, encoding="utf-8", newline="")
+        return path
+
+    return write
+
+
+def rows(read):
+    return [(" ".join(each.words), " ".join(each.tags or ())) for each in read.examples]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("mark", [" ", "\t", "   "])
+def test_columns_with_documents_and_iob1(write, mark, end):
+    path = write("a.txt", CONLL.replace(" ", mark).replace("\n", end))
+    read = read_examples(path, "tagging")
+    assert rows(read) == [
+        ("EU rejects", "I-ORG O"),
+        ("German UK", "I-MISC B-MISC"),
+        ("Peter", "I-PER"),
+    ]
+    assert [each.document for each in read.examples] == [0, 0, 1]
+    assert [each.line for each in read.examples] == [3, 6, 11]
+    assert read.scheme == "iob1"
+    assert "tags in column 4" in read.format
+    assert read.warnings == []
+    assert labels_of(read.examples) == ("O", "B-MISC", "I-MISC", "I-ORG", "I-PER")
+
+
+def test_tags_of_another_column_and_of_iob2(write):
+    path = write("a.txt", CONLL)
+    assert rows(read_examples(path, "tagging", tag_column=2))[0] == ("EU rejects", "NNP VBZ")
+    assert read_examples(path, "tagging", tag_column=2).scheme == "none"
+    assert rows(read_examples(path, "tagging", tag_column=-2))[2] == ("Peter", "I-NP")
+    read = read_examples(
+        path, "tagging", iob1_as_iob2=True, labels=["O", "B-ORG", "B-MISC", "B-PER"]
+    )
+    assert rows(read)[1] == ("German UK", "B-MISC B-MISC")
+    assert read.scheme == "iob2"
+    for wrong in (1, 5, -4, "ner"):
+        with pytest.raises(DataError, match=r"column"):
+            read_examples(path, "tagging", tag_column=wrong)
+    named = write("b.tsv", "token\tpos\tner\na\tDT\tO\nb\tNN\tB-X\n")
+    assert rows(read_examples(named, "tagging", tag_column="pos")) == [("a b", "DT NN")]
+    assert rows(read_examples(named, "tagging")) == [("a b", "O B-X")]
+
+
+def test_files_without_document_marks_are_one_document(write):
+    read = read_examples(write("a.bio", "a O\n\n \t\nb\tB-X\n\nc O\n"), "tagging")
+    assert rows(read) == [("a", "O"), ("b", "B-X"), ("c", "O")]
+    assert {each.document for each in read.examples} == {0}
+
+
+def test_odd_characters_are_words_in_files_with_tabs(write):
+    read = read_examples(write("a.txt", "␣\tO\n\u3000x y\tB-X\n#\tO\n"), "tagging")
+    assert read.examples[0].words == ("␣", "\u3000x y", "#")
+
+
+def test_a_sentence_a_line(write):
+    content = "高 勇 ， 男\tB-NAME E-NAME O O\n张 三 丰\tB-NAME M-NAME E-NAME\n"
+    read = read_examples(write("a.txt", content), "tagging")
+    assert rows(read)[1] == ("张 三 丰", "B-NAME M-NAME E-NAME")
+    assert read.scheme == "iobes"
+    with pytest.raises(DataError, match=r"line 3: 2 words but 1 tags"):
+        read_examples(write("b.txt", content + "a b\tO\n"), "tagging")
+
+
+def test_ragged_lines_are_refused_or_their_sentence_is_left_out(write):
+    content = "a X O\nb X O\n\nc X O\nd O\ne\n\nf X B-Y\n"
+    with pytest.raises(
+        DataError, match=r"line 5: 2 columns where the first line has 3.*--bad-rows"
+    ):
+        read_examples(write("a.txt", content), "tagging")
+    read = read_examples(write("a.txt", content), "tagging", bad_rows="skip")
+    assert rows(read) == [("a b", "O O"), ("f", "B-Y")]
+    assert read.skipped["sentence with a ragged line"].lines == [5]
+    with pytest.raises(DataError, match=r"line 2: an empty word or tag"):
+        read_examples(write("b.txt", "a\tO\nb\t\n"), "tagging")
+    with pytest.raises(DataError, match=r"one column; expected a word and its tag"):
+        read_examples(write("c.txt", "a\nb\n"), "tagging")
+
+
+def test_tags_that_break_the_scheme_are_mended_and_counted_or_refused(write):
+    content = "a B-X\nb I-X\n\nc O\nd I-X\ne I-Y\n\nf B-Y\ng O\nh B-X\n"
+    path = write("a.txt", content)
+    read = read_examples(path, "tagging")
+    assert read.scheme == "iob2"
+    assert rows(read)[1] == ("c d e", "O B-X B-Y")
+    assert "2 tags in 1 sentences break the scheme iob2" in read.warnings[0]
+    assert "first at line 4" in read.warnings[0]
+    with pytest.raises(
+        DataError, match=r"line 4: the tag 'I-X' of word 2 breaks the scheme iob2 after 'O'; expect"
+    ):  # fmt: skip
+        read_examples(path, "tagging", bad_tags="refuse")
+    with pytest.raises(DataError, match=r"line 1: the tag 'NN' is none of the scheme iob2"):
+        read_examples(write("b.txt", "a NN\nb O\n"), "tagging", scheme="iob2")
+
+
+def test_an_unknown_tag_names_its_sentence_and_the_nearest(write):
+    with pytest.raises(DataError, match=r"line 3: the label 'B-PRE' is unseen.*'B-PER'"):
+        read_examples(
+            write("a.txt", "a O\n\nb B-PRE\n"), "tagging", labels=["O", "B-PER"], scheme="iob2"
+        )
+
+
+def test_one_tag_only_is_told(write):
+    read = read_examples(write("a.txt", "a O\nb O\n"), "tagging")
+    assert "all 2 examples have the label 'O'" in read.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("words", "tags"), [("tokens", "ner_tags"), ("words", "tags"), ("tokens", "labels")]
+)
+def test_lists_in_json_lines(write, words, tags):
+    lines = [
+        {words: ["a", "b"], tags: ["B-X", "O"], "doc_id": "p"},
+        {words: ["c"], tags: ["O"], "doc_id": "q"},
+    ]
+    path = write("a.jsonl", "\n".join(map(json.dumps, lines)))
+    read = read_examples(path, "tagging")
+    assert rows(read) == [("a b", "B-X O"), ("c", "O")]
+    assert [(each.document, each.line) for each in read.examples] == [(0, 1), (1, 2)]
+    assert read.columns == Columns(words, None, tags)
+    assert rows(read_examples(path, "tagging", require_labels=False)) == [("a b", ""), ("c", "")]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"tokens": ["a", "b"], "tags": ["O"]}', r"line 1: 2 words but 1 tags"),
+        ('{"tokens": "a b", "tags": ["O"]}', r"'tokens' holds 'a b'; expected a list"),
+        ('{"tokens": ["a", " "], "tags": ["O", "O"]}', r"' ' in the list"),
+        ('{"tokens": [], "tags": []}', r"list in the column 'tokens' is empty"),
+        ('{"tokens": ["a"]}', r"no column of tags.*it has 'tokens'.*--label"),
+        ('{"tags": ["a"]}', r"no column of words.*--text"),
+    ],
+)
+def test_bad_lists_are_refused(write, line, message):
+    with pytest.raises(DataError, match=message):
+        read_examples(write("a.jsonl", line), "tagging")
+
+
+def test_texts_to_predict_are_cut_into_words_with_their_characters(write):
+    text = "John lives\tin Berlin."
+    for name, content in (
+        ("a.txt", f"{text}\n\nnext one here\n"),
+        ("b.jsonl", json.dumps({"text": text, "document": 1}) + '\n{"text": "next one here"}'),
+    ):
+        read = read_examples(write(name, content), "tagging", require_labels=False, labels=["O"])
+        first, second = read.examples
+        assert first.words == ("John", "lives", "in", "Berlin", ".")
+        assert first.text == text
+        assert tuple(text[start:end] for start, end in first.offsets) == first.words
+        assert first.tags is None
+        assert (first.document, second.document) == (0, 1)
+
+
+def test_columns_to_predict_are_known_by_their_tags_or_name(write):
+    known = ["O", "B-X"]
+    for name, content in (
+        ("a.txt", "a O\nb B-X\n\nc O\n"),
+        ("b.txt", "a\nb\n\nc\n"),
+        ("c.conll", "a 1 2\nb 1 2\n\nc 1 2\n"),
+        ("d.txt", "-DOCSTART-\n\na x\nb x\n\nc x\n"),
+    ):
+        read = read_examples(write(name, content), "tagging", require_labels=False, labels=known)
+        assert rows(read) == [("a b", ""), ("c", "")], name
+        assert read.examples[0].text is None
+
+
+@settings(deadline=None)
+@given(st.text(alphabet=st.sampled_from("ab.'-$ \t\n中國🙂"), max_size=12))
+def test_the_words_of_a_text_are_its_characters_without_white_space(text):
+    words = split_words(text)
+    assert "".join(text[start:end] for start, end in words) == "".join(text.split())
+    assert all(text[start:end] for start, end in words)
+    assert words == sorted(words)
+
+
+def test_punctuation_within_a_word_stays_and_chinese_stands_alone():
+    text = "(U.S.) don't ... 北京2008年!"
+    words = ["(", "U.S", ".", ")", "don't", ".", ".", ".", "北", "京", "2008", "年", "!"]
+    assert [text[start:end] for start, end in split_words(text)] == words
