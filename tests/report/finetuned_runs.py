@@ -99,7 +99,7 @@ def results(kind: str, main: str = "accuracy", **more: Any) -> dict[str, Any]:
         "transfer": "finetune",
         "data": {
             split: {
-                "file": f"/home/someone/private/{split}.tsv",
+                "file": f"/srv/someone/private/{split}.tsv",
                 "examples": size,
                 "format": "tsv",
                 "columns": {"text": "sentence", "label": "label"},

@@ -75,7 +75,7 @@ def test_the_hub_reads_it() -> None:
         ("google-bert/bert-large-cased", "google-bert/bert-large-cased"),
         ("google/bert_uncased_L-2_H-128_A-2", "google/bert_uncased_L-2_H-128_A-2"),
         ("runs/mine", None),
-        ("/home/someone/bert-base-uncased", None),
+        ("/srv/someone/bert-base-uncased", None),
         ("bert-mini", None),
     ],
 )
@@ -83,7 +83,7 @@ def test_a_base_model_is_a_name_of_the_hub(model: str, base: str | None) -> None
     found = classification() | {"model": model}
     assert front_of(card(found)).get("base_model") == base
     assert front_of(card(found | {"base_model": "a/b"}))["base_model"] == "a/b"
-    assert "/home/someone" not in card(found)
+    assert "/srv/someone" not in card(found)
 
 
 def test_what_it_says() -> None:
@@ -105,7 +105,7 @@ def test_what_it_says() -> None:
         "3 examples of dev are in train too",
     ):
         assert said in text, said
-    for absent in ("/home/someone", "None", "nan"):
+    for absent in ("/srv/someone", "None", "nan"):
         assert absent not in text.replace("unan", "")
 
 
@@ -167,9 +167,9 @@ def test_a_start_from_random_weights_is_said() -> None:
 
 
 def test_settings_name_no_folder() -> None:
-    settings = {"data": {"train": "/home/someone/train.tsv"}, "out": "/home/someone/x", "epochs": 3}
+    settings = {"data": {"train": "/srv/someone/train.tsv"}, "out": "/srv/someone/x", "epochs": 3}
     text = card(classification() | {"settings": settings})
-    assert "/home/someone" not in text
+    assert "/srv/someone" not in text
     assert "| epochs | 3 |" in text
     found = classification()
     found["warnings"] = [f"{found['data']['dev']['file']}, line 3 has no text"]

@@ -41,6 +41,7 @@ def _matrix(labels: Sequence[str], counts: Sequence[Sequence[int]]) -> str:
     head = "".join(
         f'<th scope="col"{style}><span><bdi>{text(label)}</bdi></span></th>' for label in labels
     )
+    kind = "heat dense" if len(labels) > 12 else "heat"
     rows = []
     for place, (label, row) in enumerate(zip(labels, counts, strict=False)):
         whole = sum(row)
@@ -59,7 +60,7 @@ def _matrix(labels: Sequence[str], counts: Sequence[Sequence[int]]) -> str:
         )
     return (
         '<p class="soft">Rows: in truth; columns: predicted.</p><div class="card">'
-        f'<table class="heat"><thead><tr><th></th>{head}</tr></thead>'
+        f'<table class="{kind}"><thead><tr><th></th>{head}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>"
     )
 
