@@ -1,4 +1,4 @@
-"""Folders that appear whole or not at all, and manifests that prove it.
+"""Folders and files that appear whole or not at all, and manifests that prove it.
 
 A folder is written under a hidden name beside its place, flushed, and moved there by one rename,
 so a killed process or a full disk leaves what was there before. A `MANIFEST.json`, written last,
@@ -15,7 +15,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from bertwright.errors import BertwrightError, ConfigError, IntegrityError
 
@@ -100,6 +100,27 @@ def atomic_folder(path: Path, overwrite: bool = False) -> Iterator[Path]:
             replace_folder(partial, path)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def atomic_file(path: Path, overwrite: bool = False) -> Iterator[TextIO]:
+    """Open a hidden sibling of `path` for text; it takes its name when the block ends well.
+
+    The errors are those of `atomic_folder`.
+    """
+    refuse_existing(path, overwrite)
+    if path.is_dir():
+        raise ConfigError(f"{path} is a folder; --out takes a file")
+    partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
+    with disk_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with partial.open("w", encoding="utf-8", newline="\n") as file:
+                yield file
+            sync_file(partial)
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
 
 
 def write_manifest(folder: Path, extra: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -1,12 +1,12 @@
-"""A trained model at work: `load(folder)` and the four things one asks of it."""
+"""A trained model at work: `load(folder)` and the five things one asks of it."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -15,11 +15,16 @@ import torch
 from bertwright.checkpoint import checkpoint
 from bertwright.checkpoint.names import Report
 from bertwright.config.bert import BertConfig
+from bertwright.config.task import TaskConfig
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.inference import embed, fill, next_sentence
+from bertwright.inference.inputs import make_examples
 from bertwright.inference.runner import Runner, windows
 from bertwright.nn.pooling import Pooling
 from bertwright.progress import OnProgress, silent
+from bertwright.tasks.predict import predict
+from bertwright.tasks.predictions import Prediction
+from bertwright.tasks.task_data import TaskData
 from bertwright.text.tokenizer import Encoding, Tokenizer, load_tokenizer
 
 Precision = Literal["float32", "bfloat16"]
@@ -45,10 +50,17 @@ class EncodedText:
 class Model:
     """A BERT with its tokenizer and the heads its checkpoint has, ready to be asked."""
 
-    def __init__(self, runner: Runner, report: Report | None = None) -> None:
+    def __init__(
+        self,
+        runner: Runner,
+        report: Report | None = None,
+        tasks: Mapping[str, TaskConfig] | None = None,
+    ) -> None:
         self.runner = runner
         self.report = report
         """Which tensors of the folder were read, missing and unused."""
+        self.tasks = dict(tasks or {})
+        """What its task heads are for, by name: kind, labels, windows, threshold."""
 
     @property
     def config(self) -> BertConfig:
@@ -62,7 +74,7 @@ class Model:
 
     @property
     def heads(self) -> tuple[str, ...]:
-        """The heads it has, of `masked_lm` and `next_sentence`."""
+        """The heads it has: `masked_lm`, `next_sentence`, and the names of its tasks."""
         return tuple(self.runner.learner.objectives)
 
     def encode(self, inputs: Sequence[Text]) -> list[EncodedText]:
@@ -138,6 +150,54 @@ class Model:
             )
         return judgement.probability
 
+    def predict(
+        self,
+        inputs: Sequence[Any],
+        task: str | None = None,
+        on_progress: OnProgress = silent,
+    ) -> list[Prediction]:
+        """What its task head says: one prediction an input, in order; see `inference.inputs`.
+
+        Args:
+            inputs: texts, pairs, lists of words, questions with passages, texts with choices.
+            task: name of the task; it may be left out where the model has one.
+            on_progress: called with the tokens done.
+
+        Raises:
+            DataError: no task head, or an input of another kind.
+            ConfigError: several tasks and none named, or no such task.
+        """
+        name = self.task_name(task)
+        runner = self.runner
+        data = TaskData(
+            name, self.tasks[name], runner.tokenizer, make_examples(self.tasks[name], inputs)
+        )
+        return predict(
+            runner.learner, data, runner.device, "fp32", runner.batch_tokens, on_progress
+        )
+
+    def task_name(self, asked: str | None = None) -> str:
+        """The task that is meant: the one asked for, or the only one.
+
+        Raises:
+            DataError: the model has no task head.
+            ConfigError: several tasks and none named, or no such task.
+        """
+        if not self.tasks:
+            raise DataError(
+                f"{self.runner.name} has no task head (it has: "
+                f"{', '.join(self.heads) or 'the encoder alone'}); teach it a task first: "
+                f"bertwright finetune KIND --model {self.runner.name} --train FILE --out RUN"
+            )
+        if asked is None and len(self.tasks) == 1:
+            return next(iter(self.tasks))
+        if asked not in self.tasks:
+            came = "has several tasks" if asked is None else f"has no task {asked!r}"
+            raise ConfigError(
+                f"{self.runner.name} {came}; name one with --task: {', '.join(self.tasks)}"
+            )
+        return asked
+
     def _encoding(self, item: Text) -> Encoding:
         if isinstance(item, str):
             return self.tokenizer.encode(item)
@@ -177,7 +237,7 @@ def load(
     learner = found.learner.to(place, getattr(torch, precision)).eval().requires_grad_(False)
     tokens = batch_tokens or (4096 if place.type == "cpu" else 65536)
     runner = Runner(learner, tokenizer, found.config, place, tokens, str(found.folder))
-    return Model(runner, found.report)
+    return Model(runner, found.report, found.tasks)
 
 
 def _put_together(

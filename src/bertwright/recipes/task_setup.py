@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -185,7 +185,7 @@ def _facts(path: str, read: Read, examples: int) -> dict[str, Any]:
         "examples": examples,
         "format": read.format,
         "columns": {key: value for key, value in found.items() if value is not None},
-        "skipped": read.skipped,
+        "skipped": {reason: asdict(each) for reason, each in read.skipped.items()},
     }
 
 

@@ -27,7 +27,7 @@ from bertwright.objectives.tagger import Tagger
 from bertwright.progress import OnProgress, silent
 from bertwright.tasks.batches import make_batch, token_batches
 from bertwright.tasks.examples import Example, SpanExample, TaggingExample
-from bertwright.tasks.instances import Instance
+from bertwright.tasks.instances import Instance, Lengths
 from bertwright.tasks.predictions import (
     ChoicePrediction,
     NumberPrediction,
@@ -96,6 +96,8 @@ def predict_stream(
     precision: str = "fp32",
     batch_tokens: int = 4096,
     at_once: int = 2048,
+    on_lengths: Callable[[Lengths], None] | None = None,
+    on_progress: OnProgress = silent,
 ) -> Iterator[tuple[Example, Prediction]]:
     """Examples with their predictions, in order, of any number: no more than a part is in memory.
 
@@ -103,13 +105,25 @@ def predict_stream(
         examples: read as they are needed.
         at_once: examples of a part. Where sentences are read in the context of their document, a
             part ends with a document, so that parts change nothing.
+        on_lengths: told what became of the long texts of each part.
+        on_progress: called with the examples done.
 
     The other arguments are those of `predict`.
     """
     whole_documents = task.kind == "tagging" and task.context == "document"
+    done = 0
     for part in _parts(examples, at_once, whole_documents):
         data = TaskData(name, task, tokenizer, part)
-        found = predict(learner, data, device, precision, batch_tokens)
+        if on_lengths is not None:
+            on_lengths(data.lengths)
+
+        def on_tokens(
+            tokens: int, total: int | None, n: int = len(part), before: int = done
+        ) -> None:
+            on_progress(before + int(n * tokens / (total or 1)), None)
+
+        found = predict(learner, data, device, precision, batch_tokens, on_tokens)
+        done += len(part)
         yield from zip(part, found, strict=True)
 
 
