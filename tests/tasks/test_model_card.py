@@ -174,6 +174,14 @@ def test_settings_name_no_folder() -> None:
     found = classification()
     found["warnings"] = [f"{found['data']['dev']['file']}, line 3 has no text"]
     assert "- dev.tsv, line 3 has no text" in card(found)
+    found["data"]["dev"]["file"] = "dev.tsv"
+    found["settings"] = {"dev": "/srv/someone/private/dev.tsv"}
+    assert "- dev.tsv, line 3 has no text" in card(found)
+
+
+def test_a_folder_of_a_model_is_named_by_its_own_name() -> None:
+    for model in ("/srv/minilm/model", "/srv/minilm"):
+        assert "fine-tuned from `minilm` with" in card(classification() | {"model": model})
 
 
 def test_hostile_text_stays_text() -> None:

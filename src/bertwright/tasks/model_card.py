@@ -211,12 +211,18 @@ def _limits(results: Results, task: Mapping[str, Any]) -> str:
         said.append(
             "It knows no other labels than those above and always gives one of its answers."
         )
-    files = [str((found or {}).get("file", "")) for found in (results.get("data") or {}).values()]
-    for warning in map(str, results.get("warnings") or ()):
-        for file in filter(None, files):
-            warning = warning.replace(file, PurePath(file).name)
-        said.append(_plain(warning))
+    said += [_plain(_without_folders(str(each), results)) for each in results.get("warnings") or ()]
     return "## Limits\n\n" + "\n".join(f"- {each}" for each in said)
+
+
+def _without_folders(warning: str, results: Results) -> str:
+    """A warning that names the files of the run by their names alone."""
+    settings = results.get("settings") or {}
+    files = [(found or {}).get("file") for found in (results.get("data") or {}).values()]
+    for file in (*files, settings.get("train"), settings.get("dev")):
+        if file:
+            warning = warning.replace(str(file), PurePath(str(file)).name)
+    return warning
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -262,7 +268,7 @@ def _model_name(results: Results) -> str:
     path = PurePath(model)
     if path.parent.name == "checkpoints" and path.parent.parent.name:
         return f"{path.parent.parent.name}, {path.name}"
-    return path.name or model
+    return (path.parent.name if path.name == "model" else path.name) or model
 
 
 def _flatten(found: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

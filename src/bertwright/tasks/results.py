@@ -158,7 +158,9 @@ def verdict(results: Results) -> Verdict:
                 f"the others reach {show(metric, sum(reached) / len(reached))}.",
             )
     if gain <= 0:
-        return Verdict("no", f"No: {beside}; {size} worse." if gain else f"No: {beside}.")
+        return Verdict(
+            "no", f"No: {beside}; {size} worse." if gain else f"No: {beside}; no better."
+        )
     above = sum(v is not None and sign * (v - other) > 0 for v in map(_main_of(metric), seeds))
     between = interval(results, metric)
     shown = show_interval(results, metric)
