@@ -263,6 +263,8 @@ def test_bad_rows_are_left_out_by_option(write):
     ("line", "message"),
     [
         ('{"text": "a", "label"', r"line 2: no JSON"),
+        ('{"text": NaN, "label": "x"}', r"line 2: there is nothing in the column 'text'"),
+        ('{"text": true, "label": "x"}', r"column 'text' holds a bool"),
         ('["a"]', r"line 2: a JSON list; expected an object"),
         ('{"text": "a", "text": "b", "label": "x"}', r"the key 'text' comes twice"),
         ('{"label": "x"}', r"nothing in the column 'text'"),
@@ -290,6 +292,9 @@ def test_bad_files_are_refused(write, tmp_path):
         read_examples(write("a.csv", 'text,label\n"open,x\nb,y\n'), "classification")
     with pytest.raises(DataError, match=r"line 2, column 14 is no JSON"):
         read_examples(write("a.json", '[{"text": "a"},\n{"text": "b"}\n'), "classification")
+    for content in ("null\n", "[" * 100_000, "{'text': 'a'}\n"):
+        with pytest.raises(DataError, match=r"line \d: neither this line nor those after it"):
+            read_examples(write("a.jsonl", content), "classification")
     with pytest.raises(DataError, match="cannot be read"):
         read_examples(tmp_path / "none.tsv", "classification")
     with pytest.raises(DataError, match="is a folder"):

@@ -78,6 +78,12 @@ def json_lines(source: Source, log: BadRowLog) -> Table:
         row = _parse(line)
         if isinstance(row, dict):
             columns.update(dict.fromkeys(row))
+    if not columns:
+        number = next(i for i, line in enumerate(source.head, 1) if line.strip())
+        raise DataError(
+            f"{log.place(number)}: neither this line nor those after it are JSON objects; expected "
+            '{"text": "...", "label": "..."} a line'
+        )
 
     def rows(names: Sequence[str]) -> Iterator[Row]:
         for number, line in source.lines():

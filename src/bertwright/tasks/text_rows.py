@@ -113,9 +113,9 @@ def read_text(value: Any, column: str, log: BadRowLog) -> str:
     Raises:
         BadValue: it is empty, missing or no text.
     """
-    if value is None:
+    if value is None or value != value:  # NaN: what tables make of nothing
         raise BadValue("empty text", f"there is nothing in the column {shorten(column)}")
-    if isinstance(value, int | float):
+    if isinstance(value, int | float) and not isinstance(value, bool):
         value = str(value)
     if not isinstance(value, str):
         raise BadValue(
