@@ -49,5 +49,14 @@ def test_the_best_baseline_is_a_level() -> None:
     assert "most frequent" not in curves(found, records(found))
 
 
+def test_lines_at_one_height_are_drawn_from_zero() -> None:
+    found = topics() | {"baselines": {}}
+    flat = [{"seed": 1, "split": "dev", "epoch": n, "accuracy": 1.0} for n in (1, 2)]
+    drawn = curves(found, flat)
+    assert ">100%<" in drawn
+    assert ">0%<" in drawn
+    assert ">2<" not in drawn.replace('text-anchor="middle">2<', "")
+
+
 def test_nothing_measured_is_nothing_drawn() -> None:
     assert curves(topics(), []) == ""

@@ -69,7 +69,10 @@ def _charts(results: Results, records: Sequence[Record], prefix: str) -> Iterato
         def show_y(value: float) -> str:
             return f"{100 * value:.3g}%" if is_share(main) and value <= 1 else f"{value:.3g}"
 
-        yield chart(name, drawn, f"{where}s", short, show_y if is_main else "{:.3g}".format)
+        # lines all at one height have no range of their own
+        is_flat = len({y for each in drawn for y in each.ys}) == 1
+        y_format = show_y if is_main else "{:.3g}".format
+        yield chart(name, drawn, f"{where}s", short, y_format, from_zero=is_flat)
     best = results.get("best_seed")
     rate = _lines([r for r in train if r.get("seed") in (best, None)], "step", "learning_rate")
     if rate:
