@@ -389,6 +389,20 @@ def test_plain_lines_and_pairs_to_predict(write):
     assert read.skipped["no pair of texts"].lines == [1]
 
 
+def test_columns_of_the_training_file_are_found_again(write):
+    path = write("a.tsv", "good\t1\nbad\t0\n")
+    for columns, hint in ((Columns(), Columns("1")), (Columns("1"), Columns())):
+        read = read_examples(path, "classification", columns, hint=hint, require_labels=False)
+        assert rows(read) == [("good", None, None), ("bad", None, None)]
+    path = write("b.tsv", "txt\tkind\ngood\t1\nbad\t0\n")
+    for label in (False, True):
+        read = read_examples(
+            path, "classification", hint=Columns("txt", None, "kind"), require_labels=label
+        )
+        assert [each.text for each in read.examples] == ["good", "bad"]
+        assert read.columns == Columns("txt", None, "kind" if label else None)
+
+
 def test_labels_are_not_read_where_none_is_needed(write):
     path = write("a.tsv", "id\tsentence1\tsentence2\tlabel\n9\ta\tb\tanything\n")
     read = read_examples(path, "classification", require_labels=False, labels=["x"])

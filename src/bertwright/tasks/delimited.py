@@ -51,6 +51,7 @@ def delimited_table(
     source: Source,
     delimiter: str,
     asked: Sequence[str],
+    hint: Sequence[str],
     log: BadRowLog,
     *,
     kind: str,
@@ -61,6 +62,7 @@ def delimited_table(
 
     Args:
         asked: columns that were asked for.
+        hint: columns of the training file, which this one may have too.
         kind: of the task.
         label: whether a label must be there.
         pair: whether there are two texts.
@@ -79,13 +81,15 @@ def delimited_table(
     else:
         head = [line.split(delimiter) for line in source.head if line]
     first = [cell.strip() for cell in head[0]]
-    headed = has_header(head, asked)
+    headed = has_header(head, [*asked, *hint])
     guessed: dict[str, str] = {}
     if headed:
         columns = first
         check_header(columns, source.name)
     else:
         columns = [str(number) for number in range(1, len(first) + 1)]
+        if not asked and hint and set(hint) <= set(columns):
+            asked = hint
         if not asked:
             guessed = _guess(head, kind, label=label, pair=pair)
         if not guessed and not set(asked) <= set(columns):
@@ -171,8 +175,6 @@ def has_header(head: list[list[str]], asked: Sequence[str]) -> bool:
     first = [cell.strip() for cell in head[0]]
     names = [plain(cell) for cell in first]
     if any(name in first or plain(name) in names for name in asked if not name.isdecimal()):
-        return True
-    if asked and set(asked) <= set(first):
         return True
     for place, name in enumerate(names):
         known = name in KNOWN or name.rstrip("0123456789") in ("ending", "choice", "option")

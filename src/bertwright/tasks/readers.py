@@ -252,8 +252,10 @@ def _open_table(
             f"{source.name} has no columns; expected TSV, CSV, JSON lines, JSON or Parquet"
         )
     named = [name for name in asked.names() if options.require_labels or name != asked.label]
+    hint = [name for name in (options.hint.text, options.hint.text2) if name is not None]
+    label = options.require_labels
     return delimited_table(
-        source, delimiter, named, log, kind=kind, label=options.require_labels, pair=options.pair
+        source, delimiter, named, hint, log, kind=kind, label=label, pair=options.pair
     )
 
 
