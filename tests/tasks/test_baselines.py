@@ -17,6 +17,7 @@ from bertwright.tasks.examples import (
 )
 from bertwright.tasks.predictions import NumberPrediction, TextPrediction
 from bertwright.tasks.tagging_baselines import shape
+from bertwright.tasks.text_baselines import overlaps
 
 NOUNS = ("film", "book", "song", "play", "meal")
 GOOD, BAD = ("fine", "lovely", "great"), ("awful", "dull", "poor")
@@ -219,6 +220,41 @@ def test_texts_without_words_do_not_break_it(texts: list[str]) -> None:
         TaskConfig(kind="classification", labels=("a", "b")), train[:1], train
     )
     assert [p.as_dict()["label"] for p in one_class["tfidf"]] == ["a", "a"]
+
+
+def test_overlap_of_a_pair() -> None:
+    train = [
+        TextExample("one two three", "one two three"),
+        TextExample("in 1984", "in 1985 again"),
+        TextExample("red fish", "blue sky"),
+        TextExample("one two", "one two three four"),
+    ]
+    scaled, again = overlaps(train, train)
+    assert (scaled == again).all()
+    assert scaled.mean(0) == pytest.approx(0, abs=1e-9)
+    words, runs, here, there, ratio, difference, numbers = scaled.T
+    assert words.argmax() == runs.argmax() == there.argmax() == 0  # the same text twice
+    assert words.argmin() == runs.argmin() == here.argmin() == 2  # nothing in common
+    assert here[3] == here.max() > there[3] < there.max()  # all of the first is in the second
+    assert ratio.argmin() == difference.argmax() == 3
+    assert numbers.argmin() == 1
+
+
+@pytest.mark.parametrize(
+    ("task", "example"),
+    [
+        (TaskConfig(kind="classification", labels=("a",)), TextExample("x", None, "b", line=4)),
+        (
+            TaskConfig(kind="classification", labels=("a",), multi_label=True),
+            TextExample("x", None, ("a", "b"), line=4),
+        ),
+        (TaskConfig(kind="tagging", labels=("a",)), TaggingExample(("x",), ("b",), line=4)),
+    ],
+)
+def test_labels_the_task_does_not_have(task: TaskConfig, example: Example) -> None:
+    message = r"training example 1 \(line 4\): label 'b' is not one the task has; expected one of 1"
+    with pytest.raises(DataError, match=message):
+        baseline_predictions(task, [example], [example])
 
 
 def test_nothing_to_learn_from() -> None:

@@ -201,6 +201,12 @@ def test_entities() -> None:
     assert found.per_class[0]["label"] == "X"
 
 
+def test_a_sentence_is_as_wrong_as_its_surest_wrong_word() -> None:
+    examples: list[Example] = [sentence("N N V V")]
+    found = evaluate(TAGS, examples, [tagged("N V N V", (0.99, 0.6, 0.8, 0.9))], intervals=False)
+    assert [error["score"] for error in found.worst] == [0.8]
+
+
 def test_tags_without_a_scheme() -> None:
     found = evaluate(TAGS, [sentence("N V N")], [tagged("N V V")])
     assert (found.main, found.score) == ("accuracy", 2 / 3)

@@ -13,7 +13,7 @@ nearest to the text's |
 
 All is learned from the training examples alone, in one thread and without torch. On one core:
 less than 10 seconds for a file of GLUE or the 203,000 words of CoNLL-2003, half a minute for the
-34,000 Chinese pairs of AFQMC.
+25,000 reviews of IMDb or the 34,000 Chinese pairs of AFQMC.
 """
 
 from __future__ import annotations
@@ -26,7 +26,13 @@ import numpy as np
 
 from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError
-from bertwright.tasks.examples import ChoiceExample, Example, SpanExample, TextExample
+from bertwright.tasks.examples import (
+    ChoiceExample,
+    Example,
+    SpanExample,
+    TaggingExample,
+    TextExample,
+)
 from bertwright.tasks.predictions import (
     Answer,
     ChoicePrediction,
@@ -55,14 +61,14 @@ def baseline_predictions(
 ) -> dict[str, list[Prediction]]:
     """The predictions of every baseline of this kind of task for `dev_examples`, in their order.
 
-    Raises `DataError` where there is nothing to learn from. Labels of `train_examples` must be
-    among the task's.
+    Raises `DataError` where there is nothing to learn from, or a label that the task does not have.
     """
     if not train_examples or not dev_examples:
         raise DataError(
             f"{len(train_examples)} training and {len(dev_examples)} development examples; "
             "a baseline needs 1 or more of each"
         )
+    _check_labels(task, train_examples)
     train, dev = cast("list[Any]", train_examples), cast("list[Any]", dev_examples)
     found: dict[str, Sequence[Prediction]]
     if task.kind == "classification":
@@ -87,6 +93,20 @@ def baseline_predictions(
     else:
         found = {"majority": _majority_choice(train, dev), "overlap": _nearest(train, dev)}
     return {name: list(predictions) for name, predictions in found.items()}
+
+
+def _check_labels(task: TaskConfig, train: Sequence[Example]) -> None:
+    """Every training label must be one of the task's."""
+    if task.kind not in ("classification", "tagging"):
+        return
+    for number, example in enumerate(train, 1):
+        held = example.tags if isinstance(example, TaggingExample) else cast(Any, example).label
+        for label in (held,) if isinstance(held, str) or held is None else held:
+            if label not in task.labels:
+                raise DataError(
+                    f"training example {number} (line {example.line}): label {label!r} is not one "
+                    f"the task has; expected one of {len(task.labels)}, as {task.labels[0]!r}"
+                )
 
 
 def _majority(
