@@ -107,8 +107,8 @@ class FinetuneConfig:
     """The first seed: of the head's weights, the order of examples, and dropout."""
     keep: Literal["best", "last"] = "best"
     """Which weights of a seed to keep: of its best evaluation, or its last."""
-    evaluations_per_epoch: int = 1
-    """How often dev is asked."""
+    evaluations_per_epoch: float = 1.0
+    """How often dev is asked; 0.5: every second epoch. At the end it is asked in any case."""
     patience: int | None = None
     """Stop a seed after so many evaluations without a better one; unset: never."""
     baselines: bool = False
@@ -121,10 +121,11 @@ class FinetuneConfig:
     """Tokens of one forward and backward; unset: 8,192 on a CPU, 65,536 on a GPU."""
 
     def __post_init__(self) -> None:
-        for name, least in (("seeds", 1), ("batch_size", 1), ("evaluations_per_epoch", 1)):
-            if getattr(self, name) < least:
-                raise ConfigError(f"{name} is {getattr(self, name)}; expected {least} or more")
-        for name in ("epochs", "learning_rate", "layer_decay", "patience", "micro_tokens"):
+        for name in ("seeds", "batch_size"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} is {getattr(self, name)}; expected 1 or more")
+        positive = ("epochs", "learning_rate", "layer_decay", "patience", "micro_tokens")
+        for name in (*positive, "evaluations_per_epoch"):
             value = getattr(self, name)
             if value is not None and not 0 < value < float("inf"):
                 raise ConfigError(f"{name} is {value}; expected more than 0, and finite")

@@ -9,6 +9,8 @@ Each step is a function that does one thing and gives what there is to tell of i
 | `tokenizer/` | the vocabulary |
 | `shards/` | the text as ids |
 | `run/` | the pre-training run: curves, checkpoints, `doctor.json`, `examples.json` |
+| `task/` | labelled files made of the corpus (`quickstart_task`) |
+| `finetuned/` | the model fine-tuned on the most of them |
 | `report.html` | the page |
 """
 
@@ -16,6 +18,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,9 +35,13 @@ from bertwright.config.pretrain import (
 from bertwright.config.tokenizer import TokenizerConfig
 from bertwright.data.build import build_shards
 from bertwright.data.doctor import Checkup, check
-from bertwright.errors import ConfigError
+from bertwright.data.shards import open_shards
+from bertwright.data.split import split_documents
+from bertwright.errors import ConfigError, DataError
 from bertwright.progress import OnProgress, silent
-from bertwright.text.python_docs import DocsReport, corpus_files, write_python_docs
+from bertwright.text.corpus import read_documents
+from bertwright.text.corpus_report import CorpusReport
+from bertwright.text.python_docs import DocsReport, corpus_files, read_index, write_python_docs
 from bertwright.text.vocabulary import train_tokenizer
 
 MODEL = "bert-mini"
@@ -79,6 +86,16 @@ class Places:
         return self.folder / "run"
 
     @property
+    def task(self) -> Path:
+        """Labelled files."""
+        return self.folder / "task"
+
+    @property
+    def finetuned(self) -> Path:
+        """The model fine-tuned on them."""
+        return self.folder / "finetuned"
+
+    @property
     def report(self) -> Path:
         """The page."""
         return self.folder / "report.html"
@@ -98,8 +115,8 @@ def begin(folder: Path, overwrite: bool = False) -> Places:
                 f"{folder} holds something that is no quickstart (it has no {MARK}), so it is left "
                 "as it is; choose another --out"
             )
-        for place in (places.corpus, places.tokenizer, places.shards, places.run):
-            shutil.rmtree(place, ignore_errors=True)
+        for name in ("corpus", "tokenizer", "shards", "run", "task", "finetuned"):
+            shutil.rmtree(folder / name, ignore_errors=True)
         places.report.unlink(missing_ok=True)
     with disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -157,6 +174,27 @@ def configuration(places: Places, minutes: float) -> PretrainConfig:
     )
 
 
+def read_modules(
+    places: Places, validation_share: float
+) -> Iterator[tuple[dict[str, Any], Sequence[str], bool]]:
+    """Each module of the corpus: its entry of the index, its sentences, whether it is held out.
+
+    Raises:
+        DataError: corpus and shards do not belong together.
+    """
+    shards = open_shards(places.shards)
+    index = read_index(places.corpus)
+    if len(index) != shards.num_documents:
+        raise DataError(
+            f"{places.shards} has {shards.num_documents} documents, the corpus {len(index)}: "
+            "they do not belong together; run bertwright quickstart --overwrite"
+        )
+    held_out = set(split_documents(shards, "dev", validation_share).tolist())
+    documents = read_documents([str(places.text)], CORPUS, CorpusReport())
+    for number, (entry, sentences) in enumerate(zip(index, documents, strict=True)):
+        yield entry, sentences, number in held_out
+
+
 def keep_findings(places: Places, checkup: Checkup, found: dict[str, Any]) -> None:
     """Put what the page shows beside the run."""
     for name, value in (("doctor.json", checkup.as_dict()), ("examples.json", found)):
@@ -165,9 +203,10 @@ def keep_findings(places: Places, checkup: Checkup, found: dict[str, Any]) -> No
 
 
 def next_commands() -> list[str]:
-    """What does the same for a text of one's own: the three commands."""
+    """What does the same for a text and labels of one's own."""
     return [
         "bertwright tokenizer train corpus/ --vocab-size 16384 --out tokenizer",
         "bertwright data build corpus/ --tokenizer tokenizer --out shards",
         f"bertwright pretrain --data shards --model {MODEL} --minutes 30 --out runs/mine",
+        "bertwright finetune classification --model runs/mine --train labelled.tsv --out runs/task",
     ]

@@ -30,10 +30,7 @@ from bertwright.data.shards import Shards, open_shards
 from bertwright.data.split import Split, split_documents
 from bertwright.errors import DataError
 from bertwright.inference.model import Model
-from bertwright.recipes.quickstart import CORPUS, Places
-from bertwright.text.corpus import read_documents
-from bertwright.text.corpus_report import CorpusReport
-from bertwright.text.python_docs import read_index
+from bertwright.recipes.quickstart import Places, read_modules
 
 MASKED_TOKENS = 1 << 15  # tokens of the sequences that are asked
 PAIRS = 600
@@ -68,23 +65,14 @@ class Nearest:
 def held_out(places: Places, config: PretrainConfig) -> tuple[list[Sentence], float]:
     """All sentences of the modules that were held out, in order; and the share of them that stand
     word for word in a training module too."""
-    shards = open_shards(places.shards)
-    index = read_index(places.corpus)
-    if len(index) != shards.num_documents:
-        raise DataError(
-            f"{places.shards} has {shards.num_documents} documents, the corpus {len(index)}: "
-            "they do not belong together; run bertwright quickstart --overwrite"
-        )
-    wanted = set(split_documents(shards, "dev", config.validation.share).tolist())
     found: list[Sentence] = []
     learned: set[str] = set()
-    documents = read_documents([str(places.text)], CORPUS, CorpusReport())
-    for number, (entry, sentences) in enumerate(zip(index, documents, strict=True)):
-        if number not in wanted:
+    for entry, sentences, is_held_out in read_modules(places, config.validation.share):
+        if not is_held_out:
             learned.update(sentences)
         else:
             found.extend(
-                Sentence(sentence, entry["module"], entry["package"], number, place)
+                Sentence(sentence, entry["module"], entry["package"], entry["document"], place)
                 for place, sentence in enumerate(sentences)
             )
     seen = sum(sentence.text in learned for sentence in found)
