@@ -69,6 +69,13 @@ VERBS: dict[str, tuple[str, str]] = {
     "data build": ("bertwright.cli.data:build", "Turn a corpus into shards to train from."),
     "data check": ("bertwright.cli.data:check", "Examine shards: what is wrong and what to do."),
     "pretrain": ("bertwright.cli.pretrain:pretrain", "Pre-train BERT on shards."),
+    "finetune": (
+        "bertwright.cli.finetune:finetune",
+        "Fine-tune a BERT on labelled files, for a task or several.",
+    ),
+    "evaluate": ("bertwright.cli.evaluate:evaluate", "Judge a fine-tuned model on labelled data."),
+    "predict": ("bertwright.cli.predict:predict", "Predict: one JSON line an input."),
+    "glue": ("bertwright.cli.glue:glue", "Fine-tune on the tasks of GLUE, and show the table."),
     "report": ("bertwright.cli.report:report", "Write the page of a run: curves and figures."),
     "fill": ("bertwright.cli.fill:fill", "Fill the [MASK]s of a text."),
     "next-sentence": (

@@ -18,7 +18,7 @@ def print_json(value: Mapping[str, Any]) -> None:
     JSON has no infinity and no NaN, so they become null. Arrays with `tolist` (numpy, torch) and
     paths are taken as they are.
     """
-    json.dump(_plain(value), sys.stdout, ensure_ascii=False, allow_nan=False)
+    json.dump(plain(value), sys.stdout, ensure_ascii=False, allow_nan=False)
     sys.stdout.write("\n")
 
 
@@ -76,14 +76,14 @@ def _cell(value: object) -> str:
     return str(value)
 
 
-def _plain(value: Any) -> Any:
-    """A value that JSON has a form for."""
+def plain(value: Any) -> Any:
+    """A value in the forms that JSON has; infinity and NaN become null."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if hasattr(value, "tolist"):
-        return _plain(value.tolist())
+        return plain(value.tolist())
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if value is None or isinstance(value, (bool, int, str)):

@@ -6,7 +6,6 @@ the answers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,7 @@ def evaluate_file(
     task_name: str | None = None,
     columns: Columns = Columns(),  # noqa: B008 - frozen
     *,
-    metrics: Sequence[str] | None = None,
+    main: str | None = None,
     bad_rows: BadRows = "refuse",
     intervals: bool = True,
     precision: str = "auto",
@@ -42,7 +41,7 @@ def evaluate_file(
         path: the file, or `-`.
         task_name: which of its tasks; it may be left out where there is one.
         columns: those asked for; what is left out is found by the names of the training file.
-        metrics: as of `tasks.evaluation.evaluate`.
+        main: the metric to put first; unset: the usual one of the kind.
         bad_rows: whether rows that cannot be read stop the reading or are counted.
         intervals: whether to bootstrap 95 % intervals.
         precision: `auto`, `fp32` or `bf16`, of the matrix products.
@@ -64,7 +63,7 @@ def evaluate_file(
     predictions = predict(
         runner.learner, data, runner.device, precision, runner.batch_tokens, on_progress
     )
-    found = evaluate(task, read.examples, predictions, metrics, intervals).as_dict()
+    found = evaluate(task, read.examples, predictions, intervals=intervals, main=main).as_dict()
     warnings = [*read.warnings, *found.pop("warnings")]
     if data.lengths.cut:
         warnings.append(

@@ -35,6 +35,7 @@ from bertwright.train.distributed import join_ranks
 from bertwright.train.log import Log
 from bertwright.train.machine import choose_precision, keep_freed_memory
 from bertwright.transfer.features import FeatureTable
+from bertwright.transfer.stepping import Stepping
 
 
 def finetune(
@@ -80,11 +81,13 @@ def finetune(
         micro = config.micro_tokens or (65536 if ranks.device.type == "cuda" else 8192)
         machine = Machine(ranks, precision, peak, micro)
         used = replace(config, epochs=epochs, learning_rate=rate, precision=precision)
-        new_learner(folder, shape, used, setups, config.seed)  # what does not fit is an error now
+        # What does not fit the model is an error now, before anything is written.
+        Stepping(new_learner(folder, shape, used, setups, config.seed), used, rate, epochs, 1)
         if ranks.is_first:
             environment = run_folder.environment(ranks, precision, peak)
-            settings = task_results.settings(tasks, config)
-            run_folder.begin(run, environment, settings)
+            run_folder.begin(run, environment, task_results.settings(tasks, config))
+            if len(tasks) > 1:
+                task_results.write_tasks(run, tasks)
         work = _Work(folder, shape, used, setups, run, machine, speak, on_progress)
         runs, interrupted = work.train()
         if not runs:
@@ -141,9 +144,6 @@ def new_learner(
     )
     tasks = {setup.task_name: setup.task for setup in setups}
     learner = checkpoint.load(folder, [], chance, shape, tasks=tasks).learner
-    for parameter in learner.parameters():
-        # Not in the file's memory, where alignment, and with it rounding, is another each time.
-        parameter.data = parameter.data.clone()
     if config.random_start:
         initialize(learner.encoder, shape.initializer_range, chance)
     for setup in setups:

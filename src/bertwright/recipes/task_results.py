@@ -2,6 +2,7 @@
 
 ```
 RUN/ config.toml  environment.json  metrics.jsonl  results.json  dev-predictions.jsonl
+     tasks.toml    (of several tasks)
      checkpoints/step-00000390/  checkpoints/latest
 ```
 """
@@ -29,12 +30,24 @@ from bertwright.tasks.examples import Example, SpanExample, TaggingExample
 from bertwright.tasks.model_card import card
 
 RESULTS, PREDICTIONS = "results.json", "dev-predictions.jsonl"
+TASKS = "tasks.toml"
 
 
 def settings(tasks: Sequence[TaskToLearn], config: FinetuneConfig) -> dict[str, Any]:
-    """What `config.toml` holds: the run, and each task by its name."""
-    described = {task.name: {"kind": task.kind, **values.to_dict(task.files)} for task in tasks}
-    return {**values.to_dict(config), "tasks": described}
+    """What `config.toml` holds, from which `bertwright finetune KIND --config` runs again.
+
+    Of one task all keys; of several the run's, and `tasks`, the file that `write_tasks` writes.
+    """
+    if len(tasks) > 1:
+        return {**values.to_dict(config), "tasks": str(Path(config.out) / TASKS)}
+    (task,) = tasks
+    return {"name": task.name, **values.to_dict(config), **values.to_dict(task.files)}
+
+
+def write_tasks(run: Path, tasks: Sequence[TaskToLearn]) -> None:
+    """Write a section a task, as `bertwright finetune multitask --tasks` reads it."""
+    sections = {task.name: {"kind": task.kind, **values.to_dict(task.files)} for task in tasks}
+    (run / TASKS).write_text(values.to_toml(sections), encoding="utf-8")
 
 
 def final_task(setup: TaskSetup, best: SeedRun) -> TaskConfig:

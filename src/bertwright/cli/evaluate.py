@@ -1,0 +1,114 @@
+"""`bertwright evaluate`: a fine-tuned model judged on a labelled file."""
+
+from __future__ import annotations
+
+import json as json_module
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from bertwright.cli.bars import bar
+from bertwright.cli.options import Json, Overwrite
+from bertwright.cli.output import plain, print_json, print_table, say
+
+
+def evaluate(
+    *,
+    model: Annotated[str, Parameter(help="A run of finetune, or a folder of transformers.")],
+    data: Annotated[
+        str,
+        Parameter(
+            help="Labelled file, as finetune takes them, or - for standard input.",
+            allow_leading_hyphen=True,
+        ),
+    ],
+    task: Annotated[
+        str | None, Parameter(help="Name of the task, where the model has several.")
+    ] = None,
+    text: Annotated[str | None, Parameter(help="Column of the text; unset: found.")] = None,
+    text2: Annotated[str | None, Parameter(help="Column of the second text; unset: found.")] = None,
+    label: Annotated[
+        str | None,
+        Parameter(help="Column of the label; unset: found.", allow_leading_hyphen=True),
+    ] = None,
+    metric: Annotated[
+        str | None, Parameter(help="The metric to put first; unset: the usual one of the kind.")
+    ] = None,
+    bad_rows: Annotated[
+        Literal["refuse", "skip"],
+        Parameter(help="What to do with a row that cannot be read: stop, or count it and go on."),
+    ] = "refuse",
+    intervals: Annotated[bool, Parameter(help="Tell 95 % intervals, by bootstrap.")] = True,
+    precision: Annotated[
+        Literal["auto", "bf16", "fp32"],
+        Parameter(help="Of matrix products; auto measures whether bf16 is faster here."),
+    ] = "auto",
+    device: Annotated[
+        Literal["auto", "cpu", "cuda"], Parameter(help="auto takes the GPU if there is one.")
+    ] = "auto",
+    out: Annotated[
+        Path | None, Parameter(help="JSON file to write all figures to, the errors too.")
+    ] = None,
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Judge a fine-tuned model on a labelled file: metrics with intervals, and a table of classes.
+
+    The model knows its labels, windows, threshold and columns. A label that was unseen in training
+    is an error that names its line.
+    """
+    from bertwright.atomic import atomic_file, refuse_existing
+
+    if out is not None:
+        refuse_existing(out, overwrite)
+
+    from bertwright.inference.model import load
+    from bertwright.recipes.evaluating import evaluate_file
+    from bertwright.tasks.columns import Columns
+
+    loaded = load(model, device=None if device == "auto" else device)
+    with bar("Predicting", "tokens") as on_progress:
+        found = evaluate_file(
+            loaded,
+            data,
+            task,
+            Columns(text, text2, label),
+            main=metric,
+            bad_rows=bad_rows,
+            intervals=intervals,
+            precision=precision,
+            on_progress=on_progress,
+        )
+    if out is not None:
+        with atomic_file(out, overwrite) as file:
+            json_module.dump(plain(found), file, ensure_ascii=False, indent=1)
+            file.write("\n")
+    for warning in found["warnings"]:
+        say(f"warning: {warning}")
+    if json:
+        print_json(found)
+        return
+
+    from bertwright.tasks.results import show, show_interval, title
+
+    print_table(
+        ["metric", "value", "95 % interval"] if intervals else ["metric", "value"],
+        [
+            [title(name), show(name, value), *([show_interval(found, name)] if intervals else [])]
+            for name, value in found["metrics"].items()
+        ],
+        f"{found['task']}: {found['examples']:,} examples of {found['data']['file']}",
+    )
+    if found["per_class"]:
+        print_table(
+            ["label", "precision", "recall", "F1", "examples"],
+            [
+                [row["label"], *(show("f1", row[key]) for key in ("precision", "recall", "f1"))]
+                + [int(row["support"])]
+                for row in found["per_class"]
+            ],
+        )
+    lengths = found["lengths"]
+    if lengths["in_windows"]:
+        say(f"{lengths['in_windows']:,} texts are longer than a window and were read in several")

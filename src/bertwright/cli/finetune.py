@@ -1,0 +1,167 @@
+"""`bertwright finetune`: labelled files in, a model for a task out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, cast
+
+from cyclopts import Parameter
+
+from bertwright.cli.bars import bar
+from bertwright.cli.options import EVERY_KEY, ConfigFile, Json, Overwrite
+from bertwright.cli.output import print_json, print_table, say
+from bertwright.config import values
+from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
+from bertwright.config.task import Kind
+from bertwright.errors import ConfigError
+
+KindOrSeveral = Literal[
+    "classification", "regression", "tagging", "span", "multiple-choice", "multitask"
+]
+
+
+def finetune(
+    kind: Annotated[
+        KindOrSeveral,
+        Parameter(help="What is learned; multitask: several of them at once, with --tasks."),
+    ],
+    /,
+    *,
+    config: Annotated[FinetuneConfig, EVERY_KEY],
+    files: Annotated[TaskFilesConfig | None, EVERY_KEY] = None,
+    tasks: Annotated[
+        Path | None,
+        Parameter(
+            help="With multitask: TOML file with a section a task: kind, train, and the other keys "
+            "of a task's files."
+        ),
+    ] = None,
+    name: Annotated[str, Parameter(help="Name of the task in the model.")] = "task",
+    config_file: ConfigFile = None,
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Fine-tune a BERT on labelled files: classification, regression, tagging, span,
+    multiple-choice, or several tasks at once.
+
+    The run's folder holds the best model, results.json with mean, sd and intervals, predictions on
+    dev and the log. Ctrl-C keeps the seeds that were finished.
+    """
+    asked = _asked(kind, name, files, tasks)
+
+    from bertwright.recipes.finetuning import finetune as run_finetuning
+    from bertwright.recipes.task_setup import TaskToLearn
+
+    to_learn = [TaskToLearn(each, *asked[each]) for each in asked]
+    said: set[str] = set()
+
+    def speak(line: str) -> None:
+        said.add(line)
+        say(line)
+
+    with bar("Encoding", "tokens") as on_progress:
+        results = run_finetuning(to_learn, config, speak, overwrite, on_progress)
+    if os.environ.get("RANK", "0") != "0":  # of the processes of torchrun, one speaks
+        return
+    if json:
+        print_json(results)
+        return
+    for each in results.get("tasks", {name: results}).values():
+        _show(each, said)
+    some = " --task NAME" if len(asked) > 1 else ""
+    say(f"{config.out} is ready. What to do next:")
+    say(f"  bertwright report {config.out}")
+    say(f"  bertwright evaluate --model {config.out}{some} --data FILE")
+    say(f"  bertwright predict --model {config.out}{some} --input FILE --out predictions.jsonl")
+
+
+Asked = dict[str, tuple[Kind, TaskFilesConfig]]
+"""What is to be learned, by the names of the tasks."""
+
+
+def _asked(kind: str, name: str, files: TaskFilesConfig | None, tasks: Path | None) -> Asked:
+    """The tasks of the command line, or those of a file."""
+    if kind == "multitask":
+        if files is not None or tasks is None:
+            raise ConfigError(
+                "multitask takes its files from --tasks FILE.toml, a section a task with the keys "
+                "kind, train, dev and what else a task has; not from the command line"
+            )
+        return read_tasks(tasks)
+    if tasks is not None:
+        raise ConfigError(f"--tasks is of several tasks: finetune multitask, not finetune {kind}")
+    if files is None:
+        raise ConfigError(
+            "missing --train, the labelled file to learn from. "
+            "bertwright finetune --help lists what there is."
+        )
+    return {name: (cast(Kind, kind), files)}
+
+
+def read_tasks(path: Path) -> Asked:
+    """A file with a section a task: `kind`, and the keys of `TaskFilesConfig`.
+
+    Raises:
+        ConfigError: no TOML, no section, an unknown key (names the nearest), a wrong kind.
+    """
+    asked: Asked = {}
+    for name, section in values.read_toml(path).items():
+        if not isinstance(section, dict):
+            raise ConfigError(
+                f"{path}: the key {name!r} is in no section; each task has one, as [sst2]. What "
+                "is not of one task is an option, or a key of --config"
+            )
+        where = f"{path}, [{name}]"
+        rest = dict(section)
+        kind = values.convert(Kind, rest.pop("kind", None), "kind", where)
+        keys = ["kind", *values.keys_of(TaskFilesConfig)]
+        for key in rest:
+            if key not in keys:
+                raise values.unknown_key(key, keys, where)
+        asked[name] = (kind, values.from_dict(TaskFilesConfig, rest, where))
+    if not asked:
+        raise ConfigError(f"{path} has no section; expected one a task, as [sst2]")
+    return asked
+
+
+def _show(results: Mapping[str, Any], said: set[str]) -> None:
+    """The figures of one task, the main one first, with what was not `said` of them before."""
+    from bertwright.tasks.results import (
+        baselines,
+        show,
+        show_interval,
+        show_summary,
+        title,
+        verdict,
+    )
+
+    metrics = list(results["summary"])
+    others = list(results["baselines"])
+    seeds = len(results["seeds"])
+    rows = [
+        [
+            title(metric),
+            show_summary(results, metric),
+            show_interval(results, metric),
+            *(show(metric, results["baselines"][each].get(metric)) for each in others),
+        ]
+        for metric in metrics
+    ]
+    dev = results["data"]["dev"]
+    print_table(
+        [
+            "metric",
+            f"mean ± sd of {seeds} seeds" if seeds > 1 else "value",
+            "95 % interval" + (" (best seed)" if seeds > 1 else ""),
+            *others,
+        ],
+        rows,
+        f"{results['name']}: {dev['examples']:,} examples of {dev['file']}",
+    )
+    if baselines(results, results["main"]):
+        say(verdict(results).sentence)
+    for warning in results["warnings"]:
+        if f"warning: {warning}" not in said:
+            say(f"warning: {warning}")

@@ -1,0 +1,55 @@
+"""`bertwright glue`: the tasks of GLUE, their table, and what its server takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from bertwright.cli.bars import bar
+from bertwright.cli.options import EVERY_KEY, ConfigFile, Json, Overwrite
+from bertwright.cli.output import print_json, print_table, say
+from bertwright.config.finetune import FinetuneConfig
+
+
+def glue(
+    *,
+    config: Annotated[FinetuneConfig, EVERY_KEY],
+    data: Annotated[Path, Parameter(help="GLUE's folder: CoLA/train.tsv, CoLA/dev.tsv, ...")],
+    tasks: Annotated[
+        tuple[str, ...],
+        Parameter(
+            help="Tasks, as CoLA RTE; unset: all there are.",
+            consume_multiple=True,
+        ),
+    ] = (),
+    config_file: ConfigFile = None,
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Fine-tune on each task of GLUE that is there: mean and sd over seeds, and their average.
+
+    A task has its run in a folder of --out; the same command again goes on with those that are not
+    finished. Where a task has a test.tsv, its predictions are written for GLUE's server. All other
+    options hold for every task.
+    """
+    from bertwright.recipes.glue_tasks import find_tasks
+
+    find_tasks(data, tasks)  # a wrong name need not wait for torch
+
+    from bertwright.recipes.glue import SUBMISSION, averages, table
+    from bertwright.recipes.glue import glue as run_glue
+
+    with bar("Encoding", "tokens") as on_progress:
+        found = run_glue(data, config, say, tasks, overwrite, on_progress)
+    if json:
+        print_json(found)
+        return
+    columns, rows = table(found)
+    print_table(columns, rows, f"GLUE, dev sets, {Path(config.model).name}")
+    print(averages(found))
+    if found["submission"]:
+        say(f"{config.out}/{SUBMISSION}.zip is for GLUE's server: {', '.join(found['submission'])}")
+        if found["not_submitted"]:
+            say(f"the server wants these too: {', '.join(found['not_submitted'])}")

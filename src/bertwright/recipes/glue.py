@@ -1,0 +1,274 @@
+"""GLUE as one function: every task that is there fine-tuned over seeds, a table, a submission.
+
+```
+RUN/ CoLA/ SST-2/ ...   a run of `recipes/finetuning.py` each
+     glue.json  glue.md  submission/CoLA.tsv ...  submission.zip
+```
+
+Figures are of dev, not of test, whose labels only GLUE's server has. A task's score is the mean of
+its metrics; the average is over the tasks there are, and once more without WNLI, as Devlin et al.
+(2019, table 1) have it.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from bertwright.atomic import atomic_file
+from bertwright.config import values
+from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
+from bertwright.errors import ConfigError, DataError
+from bertwright.inference.model import load
+from bertwright.progress import OnProgress, silent
+from bertwright.recipes import task_results
+from bertwright.recipes.evaluating import evaluate_file
+from bertwright.recipes.finetuning import finetune
+from bertwright.recipes.glue_submission import write_submission, zip_submission
+from bertwright.recipes.glue_tasks import SUBMITTED, TASKS, Found, find_tasks
+from bertwright.recipes.run_folder import CONFIG
+from bertwright.recipes.task_setup import TaskToLearn
+from bertwright.tasks.results import spread, title
+from bertwright.train.machine import choose_precision
+
+RESULTS, TABLE, SUBMISSION = "glue.json", "glue.md", "submission"
+_OURS = {RESULTS, TABLE, SUBMISSION, f"{SUBMISSION}.zip", *(task.name for task in TASKS)}
+
+
+def glue(
+    data: Path,
+    config: FinetuneConfig,
+    say: Callable[[str], None],
+    wanted: Sequence[str] = (),
+    overwrite: bool = False,
+    on_progress: OnProgress = silent,
+) -> dict[str, Any]:
+    """Fine-tune a checkpoint on every task of GLUE that is there; what `glue.json` holds.
+
+    A task that is finished in the run's folder with the same settings is not trained again, so the
+    same command goes on where it was interrupted.
+
+    Args:
+        data: GLUE's folder.
+        config: of every task; `out` is the folder of all.
+        say: told each line for the screen.
+        wanted: names of tasks; none: all there are.
+        overwrite: train anew what is there.
+        on_progress: told how far the encoding of frozen features is, in tokens.
+
+    Raises:
+        ConfigError: no such task; the folder holds something else, or a task with other settings.
+        DataError: no task, or a file that cannot be read.
+    """
+    run = Path(config.out)
+    found, missing = find_tasks(data, wanted)
+    there = {place.name for place in run.iterdir()} if run.is_dir() else set()
+    if there - _OURS:
+        raise ConfigError(
+            f"{run} holds {sorted(there - _OURS)[0]}, which is not of a GLUE run; choose another "
+            "--out"
+        )
+    if missing:
+        say(f"not in {data}: {', '.join(missing)}")
+    done = {each.task.name: _finished(each, config, overwrite) for each in found}
+    tasks: dict[str, dict[str, Any]] = {}
+    for each in found:
+        results = done[each.task.name]
+        if results is None:
+            say(f"{each.task.name}:")
+            learned = [_to_learn(each)]
+            results = finetune(learned, _config(each, config), say, True, on_progress)
+        else:
+            say(f"{each.task.name}: finished before")
+        tasks[each.task.name] = _figures(each, results)
+    submitted = _after_training(run, found, tasks, config, say)
+    whole = summary(config, tasks, missing, submitted)
+    _write(run, whole)
+    return whole
+
+
+def summary(
+    config: FinetuneConfig,
+    tasks: Mapping[str, Mapping[str, Any]],
+    missing: Sequence[str],
+    submitted: Sequence[str],
+) -> dict[str, Any]:
+    """The figures of all tasks, and their averages."""
+    scores = {name: task["score"]["mean"] for name, task in tasks.items()}
+    others = [score for name, score in scores.items() if name != "WNLI"]
+    return {
+        "format": 1,
+        "model": config.model,
+        "split": "dev",
+        "tasks": dict(tasks),
+        "missing": list(missing),
+        "average": statistics.fmean(scores.values()),
+        "average_without_wnli": statistics.fmean(others) if others else None,
+        "submission": list(submitted),
+        "not_submitted": [name for name in SUBMITTED if name not in submitted],
+        "settings": values.to_dict(config),
+    }
+
+
+def table(whole: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """The table of a run: its columns and rows, for the screen and for `glue.md`."""
+    baselines = sorted({name for task in whole["tasks"].values() for name in task["baselines"]})
+    columns = ["task", "train", "dev", "metric", "mean ± sd", "max", "seeds", *baselines]
+    rows = []
+    for name, task in whole["tasks"].items():
+        failed = task["degenerate"]
+        seeds = f"{task['seeds']}" + (f" ({failed} degenerate)" if failed else "")
+        for place, (metric, found) in enumerate(task["metrics"].items()):
+            first = place == 0
+            sd = found["sd"] if task["seeds"] > 1 else None
+            rows.append(
+                [
+                    name if first else "",
+                    f"{task['train']:,}" if first else "",
+                    f"{task['dev']:,}" if first else "",
+                    title(metric),
+                    spread(metric, found["mean"], sd),
+                    spread(metric, found["max"], None),
+                    seeds if first else "",
+                    *(
+                        spread(metric, task["baselines"].get(each, {}).get(metric), None)
+                        for each in baselines
+                    ),
+                ]
+            )
+        for what, value in task["more"].items():
+            shown = spread("accuracy", value, None)
+            rows.append(["", "", "", what, shown, "", "", *("" for _ in baselines)])
+    return columns, rows
+
+
+def averages(whole: Mapping[str, Any]) -> str:
+    """The averages in words, and of what they are."""
+    number = len(whole["tasks"])
+    several = "task" if number == 1 else "tasks"
+    said = f"GLUE average over {number} of {len(TASKS)} {several}: {100 * whole['average']:.1f}"
+    without = whole["average_without_wnli"]
+    if "WNLI" in whole["tasks"] and without is not None:
+        said += f" ({100 * without:.1f} without WNLI)"
+    return f"{said}. Figures are of the dev sets, not of the test sets."
+
+
+def _to_learn(found: Found) -> TaskToLearn:
+    task = found.task
+    files = TaskFilesConfig(
+        str(found.train), str(found.dev), metric=task.metrics[0], bad_rows="skip"
+    )
+    return TaskToLearn(task.name, task.kind, files)
+
+
+def _config(found: Found, config: FinetuneConfig) -> FinetuneConfig:
+    return replace(config, out=str(Path(config.out) / found.task.name))
+
+
+def _finished(found: Found, config: FinetuneConfig, overwrite: bool) -> dict[str, Any] | None:
+    """The results of a task that was finished before; None where it is to be trained.
+
+    Raises:
+        ConfigError: it was trained with other settings.
+    """
+    own = _config(found, config)
+    folder = Path(own.out)
+    if overwrite or not (folder / CONFIG).is_file():
+        if not overwrite and folder.is_dir() and any(folder.iterdir()):
+            raise ConfigError(f"{folder} is no run; choose another --out")
+        return None
+    now = task_results.settings([_to_learn(found)], own)
+    saved = values.read_toml(folder / CONFIG)
+    differing = values.differing_keys(saved, {k: _as_saved(v) for k, v in now.items()})
+    changed = [key for key in differing if key != "out"]
+    if changed:
+        raise ConfigError(
+            f"{folder} was trained with another {', '.join(changed)}; choose another --out, or "
+            "pass --overwrite to train every task anew"
+        )
+    if not (folder / task_results.RESULTS).is_file():
+        return None
+    text = (folder / task_results.RESULTS).read_text(encoding="utf-8")
+    results: dict[str, Any] = json.loads(text)
+    return results if len(results["seeds"]) == config.seeds else None
+
+
+def _as_saved(value: Any) -> Any:
+    """TOML has no null."""
+    return "none" if value is None else value
+
+
+def _figures(found: Found, results: Mapping[str, Any]) -> dict[str, Any]:
+    """What the table tells of a task."""
+    metrics = found.task.metrics
+    scores = [
+        statistics.fmean(seed["metrics"][metric] for metric in metrics) for seed in results["seeds"]
+    ]
+    return {
+        "metrics": {metric: results["summary"][metric] for metric in metrics},
+        "score": {
+            "mean": statistics.fmean(scores),
+            "sd": statistics.stdev(scores) if len(scores) > 1 else 0.0,
+        },
+        "seeds": len(scores),
+        "degenerate": sum(seed["degenerate"] for seed in results["seeds"]),
+        "train": results["data"]["train"]["examples"],
+        "dev": results["data"]["dev"]["examples"],
+        "dev_file": found.dev.name,
+        "baselines": results["baselines"],
+        "warnings": results["warnings"],
+        "more": {},
+    }
+
+
+def _after_training(
+    run: Path,
+    found: Sequence[Found],
+    tasks: Mapping[str, dict[str, Any]],
+    config: FinetuneConfig,
+    say: Callable[[str], None],
+) -> list[str]:
+    """Judge the second dev sets, and write what can be submitted; the names of its files."""
+    folder = run / SUBMISSION
+    shutil.rmtree(folder, ignore_errors=True)
+    (run / f"{SUBMISSION}.zip").unlink(missing_ok=True)
+    submitted: list[str] = []
+    device = None if config.device == "auto" else config.device
+    for each in found:
+        if each.more_dev is None and not each.tests:
+            continue
+        model = load(run / each.task.name, device=device)
+        precision, _ = choose_precision(model.runner.device, config.precision)
+        try:
+            if each.more_dev is not None:
+                more = evaluate_file(
+                    model, str(each.more_dev), bad_rows="skip", intervals=False, precision=precision
+                )
+                tasks[each.task.name]["more"] = {
+                    f"{metric}, {each.more_dev.name}, best seed": more["metrics"][metric]
+                    for metric in each.task.metrics
+                }
+            for name in write_submission(model, each.task, each.tests, folder, precision):
+                submitted.append(name)
+        except DataError as error:  # the training was not for nothing
+            say(f"warning: {error}")
+            tasks[each.task.name]["warnings"] = [*tasks[each.task.name]["warnings"], str(error)]
+    if submitted:
+        zip_submission(folder, run / f"{SUBMISSION}.zip")
+    return submitted
+
+
+def _write(run: Path, whole: Mapping[str, Any]) -> None:
+    columns, rows = table(whole)
+    lines = [f"| {' | '.join(cells)} |" for cells in [columns, ["---"] * len(columns), *rows]]
+    with atomic_file(run / TABLE, overwrite=True) as file:
+        model = Path(str(whole["model"])).name
+        file.write("\n".join([f"# GLUE, {model}", "", *lines, "", averages(whole)]) + "\n")
+    with atomic_file(run / RESULTS, overwrite=True) as file:
+        json.dump(whole, file, ensure_ascii=False, indent=1)
+        file.write("\n")
