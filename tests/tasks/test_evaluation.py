@@ -9,7 +9,7 @@ import pytest
 
 from bertwright.config.task import TaskConfig
 from bertwright.errors import ConfigError, DataError
-from bertwright.tasks.evaluation import evaluate
+from bertwright.tasks.evaluation import check_main, evaluate, metrics_of
 from bertwright.tasks.examples import (
     ChoiceExample,
     Example,
@@ -327,3 +327,27 @@ def test_metrics_and_baselines_load_neither_torch_nor_scikit_learn() -> None:
     program = "import sys, bertwright.tasks.evaluation, bertwright.tasks.baselines\n"
     program += "sys.exit(any(name in sys.modules for name in ('torch', 'sklearn', 'scipy')))"
     assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("task", "examples", "predictions"),
+    [
+        (CLASSES, texts("yes", "no"), classes(0.9, 0.8)),
+        (SETS, texts(("a",), ("b",)), sets(("a",), ("a", "b"))),
+        (NUMBERS, texts(1.0, 2.0), [NumberPrediction(1.5), NumberPrediction(1.7)]),
+        (ENTITIES, [sentence("O B-X")], [tagged("B-X B-X")]),
+        (TAGS, [sentence("N V")], [tagged("N N")]),
+        (
+            SPANS,
+            [SpanExample("q", "c", (("c", 0),)), SpanExample("q", "c", ())],
+            [answer("c", 0.0, "c"), answer("", 1.0, "c")],
+        ),
+        (CHOICES, [ChoiceExample("t", ("a", "b"), label=1)], [ChoicePrediction(0, (0.6, 0.4))]),
+    ],
+)
+def test_the_metrics_that_are_promised_are_those_that_are_told(
+    task: TaskConfig, examples: list[Example], predictions: list[Prediction]
+) -> None:
+    assert tuple(evaluate(task, examples, predictions).metrics) == metrics_of(task)
+    with pytest.raises(ConfigError, match="metric 'bleu' is not one of this task"):
+        check_main(task, "bleu")

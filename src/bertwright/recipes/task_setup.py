@@ -19,6 +19,7 @@ from bertwright.config.task import HeadConfig, Kind, TaskConfig
 from bertwright.data.randomness import make_key, permutation
 from bertwright.errors import ConfigError, DataError
 from bertwright.tasks.columns import Columns
+from bertwright.tasks.evaluation import check_main
 from bertwright.tasks.examples import (
     ChoiceExample,
     Example,
@@ -95,6 +96,8 @@ def set_up(
         train, dev = list(read.examples), list(dev_read.examples)
         warnings = _overlap(train, dev, files)
     task = _task(kind, files, config, read, train, most_tokens)
+    if files.metric is not None:
+        check_main(task, files.metric)
     _require_known_labels(dev, task, files.dev or files.train)
     warnings += [*read.warnings, *(dev_read.warnings if files.dev else [])]
     setup = TaskSetup(

@@ -41,6 +41,37 @@ _JUDGES: dict[str, Callable[..., judge.Judgement]] = {
 }
 
 
+def metrics_of(task: TaskConfig) -> tuple[str, ...]:
+    """The names of a task's metrics, the main one first."""
+    if task.multi_label:
+        return "micro_f1", "macro_f1", "exact_match"
+    if task.kind == "classification":
+        return "accuracy", *(("f1",) if len(task.labels) == 2 else ()), *_CLASSES
+    if task.kind == "tagging":
+        entities = "f1", "precision", "recall", "accuracy"
+        return ("accuracy", "macro_f1") if task.scheme == "none" else entities
+    if task.kind == "span":
+        return ("f1", "exact_match", *(_UNANSWERABLE if task.unanswerable else ()))
+    if task.kind == "regression":
+        return "pearson", "spearman", "pearson_spearman", *BETTER_WHEN_SMALL
+    return ("accuracy",)
+
+
+_CLASSES = ("macro_f1", "micro_f1", "matthews")
+_UNANSWERABLE = (
+    "has_answer_exact_match",
+    "has_answer_f1",
+    "no_answer_exact_match",
+    "best_exact_match",
+    "best_f1",
+)
+
+
+def check_main(task: TaskConfig, metric: str) -> None:
+    """Raise ConfigError unless `metric` can select a model of this task."""
+    _wanted([metric], dict.fromkeys(metrics_of(task), 0.0), metric)
+
+
 @dataclass(frozen=True)
 class Evaluation:
     """All that is known of a model's predictions."""
