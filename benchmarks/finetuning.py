@@ -26,6 +26,7 @@ from pathlib import Path
 EXPERIMENT = Path(__file__).resolve().parents[1] / "experiments" / "finetuning"
 sys.path.insert(0, str(EXPERIMENT))
 
+TASKS = ["SST-2", "MRPC"]
 SIDES = {
     "transformers-fp32": ("fp32", 0.1),
     "transformers-bf16": ("bf16", 0.1),
@@ -100,7 +101,7 @@ def main() -> None:
     from settings import data_folder, model_folder
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--tasks", nargs="+", default=["SST-2", "MRPC"])
+    parser.add_argument("--tasks", nargs="+", default=TASKS, choices=TASKS)
     parser.add_argument("--examples", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--threads", type=int, default=2)
@@ -115,6 +116,7 @@ def main() -> None:
             print(measure(given.tasks[0], given.one, Path(folder), given))
         return
     environment = os.environ | {"OMP_NUM_THREADS": str(given.threads)}
+    environment["TRANSFORMERS_VERBOSITY"] = "error"
     for name in given.tasks:
         rates = dict.fromkeys(SIDES, 0.0)
         for _ in range(given.rounds):

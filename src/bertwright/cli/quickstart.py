@@ -16,13 +16,13 @@ from bertwright.cli.output import print_json, print_table, say
 from bertwright.errors import ConfigError
 from bertwright.progress import OnProgress
 
-STEPS = 6
+STEPS = 7
 
 
 def quickstart(
     *,
     minutes: Annotated[
-        float, Parameter(help="Minutes of pre-training; the rest takes about one.")
+        float, Parameter(help="Minutes of pre-training; the rest takes about two more.")
     ] = 5.0,
     out: Annotated[Path, Parameter(help="Folder for everything.")] = Path("runs/quickstart"),
     overwrite: Overwrite = False,
@@ -31,8 +31,9 @@ def quickstart(
     """Pre-train a small BERT on the English that every Python machine holds.
 
     The corpus is the documentation of Python and of the packages installed beside it; a tenth of
-    the modules is held out. Nothing is fetched. You get a vocabulary, shards, a model, and a page
-    that shows what the model can do on held-out text beside the obvious baselines.
+    the modules is held out. Nothing is fetched. You get a vocabulary, shards, a model, the model
+    fine-tuned to tell packages apart by their documentation, and a page that shows what they can
+    do on held-out text beside the obvious baselines.
     """
     if not 0 < minutes < 1e5:
         raise ConfigError(f"minutes is {minutes}; expected more than 0")
@@ -85,15 +86,24 @@ def quickstart(
         _write_page(places)
         step.tell(f"the page: {places.report}")
     result |= figures
+
+    title = "Fine-tuning: which package does a passage belong to?"
+    with _step(7, title, seconds, "examples") as step:
+        curve = _learning_curve(places, minutes, step)
+    result["learning_curve"] = curve
     result |= {"report": str(places.report), "model": str(places.run), "seconds": seconds}
     if json:
         print_json({**result, "examples": found, "next": steps.next_commands()})
         return
     _show(found)
+    _show_curve(curve)
     print(f"The page with curves and examples: {places.report}")
     print("\nTry the model:\n")
     print(f'    bertwright fill --model {places.run} "Return the [MASK] of the array."')
-    print("\nThe same for your own text, with text files in corpus/:\n")
+    if "command" in curve:
+        print("\nFine-tune it again, on the labelled files made here:\n")
+        print(f"    {curve['command']}")
+    print("\nThe same for your own text in corpus/, and your own labels in labelled.tsv:\n")
     for command in steps.next_commands():
         print(f"    {command}")
 
@@ -119,7 +129,7 @@ def _step(number: int, title: str, seconds: dict[str, float], unit: str = "") ->
         step = _Step(on_progress)
         yield step
     taken = time.monotonic() - begin
-    names = ("corpus", "tokenizer", "data", "check", "pretrain", "evaluate")
+    names = ("corpus", "tokenizer", "data", "check", "pretrain", "evaluate", "finetune")
     seconds[names[number - 1]] = taken
     for line in step.lines:
         say(f"     {line}")
@@ -153,6 +163,21 @@ def _evaluate(places: Any, config: Any) -> tuple[dict[str, Any], dict[str, Any]]
     return figures, found
 
 
+def _learning_curve(places: Any, minutes: float, step: _Step) -> dict[str, Any]:
+    """The figures by number of labelled examples, and the page with them."""
+    from bertwright.recipes.quickstart_curve import learning_curve
+    from bertwright.report.labelled_curve import best_sentence, task_sentence
+
+    curve = learning_curve(places, minutes, step.on_progress)
+    _write_page(places)
+    if "left_out" in curve:
+        step.tell(f"left out: {curve['left_out']}")
+    else:
+        step.tell(task_sentence(curve), best_sentence(curve))
+        step.tell(f"labelled files in {places.task}, the fine-tuned model in {places.finetuned}")
+    return curve
+
+
 def _write_page(places: Any) -> None:
     """The page of the run, at the top of the quickstart's folder."""
     from bertwright.report.run_page import read_run, write_report
@@ -170,4 +195,19 @@ def _show(found: Mapping[str, Any]) -> None:
     for blank in found["blanks"][:5]:
         guesses = ", ".join(f"{g['token']} {percent(g['probability'])}" for g in blank["top"])
         print(f"  {blank['text']}\n    {guesses}   (in truth: {blank['truth']}; {blank['module']})")
+    print()
+
+
+def _show_curve(curve: Mapping[str, Any]) -> None:
+    """Accuracy by number of labelled examples, on standard output."""
+    if "left_out" in curve:
+        return
+    from bertwright.report.labelled_curve import method_title
+
+    rows = [
+        (method_title(method["name"]), *(f"{value:.1%}" for value in method["accuracy"]))
+        for method in curve["methods"]
+    ]
+    sizes = [f"{size:,} labelled" for size in curve["sizes"]]
+    print_table(["Which package is it about: share right", *sizes], rows)
     print()

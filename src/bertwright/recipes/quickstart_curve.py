@@ -185,9 +185,7 @@ def _baselines(methods: dict[str, _Method], labels: Sequence[str], train: Path, 
         _add(methods[name], found.score, found.intervals["accuracy"], found.degenerate)
 
 
-def _add(
-    method: _Method, accuracy: float, interval: Sequence[float], is_degenerate: bool
-) -> None:
+def _add(method: _Method, accuracy: float, interval: Sequence[float], is_degenerate: bool) -> None:
     method.accuracy.append(float(accuracy))
     method.intervals.append([float(end) for end in interval])
     method.degenerate.append(bool(is_degenerate))

@@ -16,6 +16,8 @@ from bertwright.report.html import text
 
 WIDTH, HEIGHT = 520, 270
 LEFT, RIGHT, TOP, BOTTOM = 58, 14, 34, 42
+MARKED = ("dev", "tuned", "frozen", "random", "words")
+"""Styles whose points have marks."""
 MOST_MARKS = 60
 MOST_POINTS = 500
 """A line of more is drawn through the means of equal stretches of it."""
@@ -33,9 +35,11 @@ class Series:
     """As many as `xs`; of a level the first alone counts."""
     style: str = "train"
     """`train` (a line), `dev` (a line with marks), `baseline` (a level, dashed), `seed` and
-    `fallen` (thin lines, one a seed), `mean` (of those)."""
+    `fallen` (thin lines, one a seed), `mean` (of those); `tuned`, `frozen`, `random`, `words`
+    (lines with marks, one a method)."""
     legend: str | None = None
-    """What stands in the legend; series of one legend stand there once. Unset: the name."""
+    """What stands in the legend; series of one legend stand there once. Unset: the name; empty: it has
+    none."""
 
 
 def chart(
@@ -187,7 +191,7 @@ def _line(
     points = [place(x, y) for x, y in zip(series.xs, series.ys, strict=True)]
     path = "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
     parts = [f'<path class="line {style}" d="M{path}"><title>{name}</title></path>']
-    if len(points) == 1 or (series.style == "dev" and len(points) <= MOST_MARKS):
+    if len(points) == 1 or (series.style in MARKED and len(points) <= MOST_MARKS):
         for (x, y), x_value, y_value in zip(points, series.xs, series.ys, strict=True):
             said = text(f"{series.name}: {y_format(y_value)} at {x_format(x_value)}")
             parts.append(
@@ -201,8 +205,10 @@ def _legend(series: Sequence[Series]) -> str:
     """Names with their strokes, to the right of the title."""
     parts = []
     right = float(WIDTH - RIGHT)
-    shown = {each.legend or each.name: each.style for each in series}
+    shown = {each.name if each.legend is None else each.legend: each.style for each in series}
     for name, style in reversed(shown.items()):
+        if not name:
+            continue
         right -= 6.4 * len(name)
         parts.append(f'<text class="axis" x="{right:.0f}" y="18">{text(name)}</text>')
         style = text(style)

@@ -1,7 +1,7 @@
 """The page of a run: what a run's folder holds, as one HTML file.
 
 Read are `config.toml`, `environment.json`, `metrics.jsonl` (docs/architecture.md names their keys)
-and, where they are, `examples.json` (texts and baselines, as the quickstart writes them) and
+and, where they are, `examples.json` and `learning_curve.json` (as the quickstart writes them) and
 `doctor.json` (what `bertwright data check` found). What is not there has no place on the page;
 numbers are as measured. A run with `results.json` was fine-tuned: its page is another one
 (`finetuned_page`).
@@ -22,11 +22,13 @@ from bertwright.report.examples import comparison, examples
 from bertwright.report.figures import clock, count, figure, short
 from bertwright.report.finetuned_page import sections
 from bertwright.report.html import Markup, page, settings, table, text, tiles
+from bertwright.report.labelled_curve import labelled_curve
 from bertwright.report.plots import Series, chart
 from bertwright.tasks.results import number
 
 METRICS = "metrics.jsonl"
 RESULTS = "results.json"
+LEARNING_CURVE = "learning_curve.json"
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,8 @@ class Run:
     checkup: dict[str, Any] = field(default_factory=dict)
     results: dict[str, Any] = field(default_factory=dict)
     """`results.json`, of a fine-tuned run."""
+    learning_curve: dict[str, Any] = field(default_factory=dict)
+    """Accuracy by labelled examples, of a quickstart."""
 
     def split(self, name: str) -> list[dict[str, Any]]:
         """The records of `train` or `dev`, in the order of steps."""
@@ -79,7 +83,13 @@ def read_run(folder: Path | str) -> Run:
         config,
         *(
             _read_object(folder / name)
-            for name in ("environment.json", "examples.json", "doctor.json", RESULTS)
+            for name in (
+                "environment.json",
+                "examples.json",
+                "doctor.json",
+                RESULTS,
+                LEARNING_CURVE,
+            )
         ),
     )
 
@@ -116,6 +126,7 @@ def _sections(run: Run, name: str) -> Iterator[str]:
     yield tiles(_headline(run))
     if run.examples:
         yield comparison(run.examples)
+    yield labelled_curve(run.learning_curve)
     yield _curves(run)
     if run.examples:
         yield examples(run.examples)
