@@ -25,7 +25,8 @@ def learn(name: str, kind: Kind, files: TaskFilesConfig, config: FinetuneConfig)
     """
     config = replace(config, seeds=1)
     processor, clock = time.process_time(), time.perf_counter()
-    results = finetune([TaskToLearn(name, kind, files)], config, _nothing, overwrite=True)
+    task = TaskToLearn(name.replace(".", "-"), kind, files)
+    results = finetune([task], config, _nothing, overwrite=True)
     seed = results["seeds"][0]
     return {
         "side": "bertwright",
