@@ -38,8 +38,8 @@ class Series:
     `fallen` (thin lines, one a seed), `mean` (of those); `tuned`, `frozen`, `random`, `words`
     (lines with marks, one a method)."""
     legend: str | None = None
-    """What stands in the legend; series of one legend stand there once. Unset: the name; empty: it has
-    none."""
+    """What stands in the legend; series of one legend stand there once. Unset: the name; empty:
+    nothing."""
 
 
 def chart(
