@@ -10,7 +10,7 @@ import torch
 from bertwright.checkpoint.checkpoint import make_learner
 from bertwright.config.bert import BertConfig
 from bertwright.config.finetune import FinetuneConfig
-from bertwright.config.task import HeadConfig, TaskConfig
+from bertwright.config.task import HeadConfig, Kind, TaskConfig
 from bertwright.errors import ConfigError
 from bertwright.objectives.objective import Learner
 from bertwright.train.schedule import slanted_triangular, without_bias_correction
@@ -126,6 +126,15 @@ def test_top_n_freezes_the_rest_and_its_weights_stay() -> None:
     depth_of = depths(learner)
     for name, parameter in learner.named_parameters():
         assert torch.equal(parameter, before[name]) == (depth_of[name] < 3), name
+
+
+@pytest.mark.parametrize(("kind", "learns"), [("tagging", False), ("classification", True)])
+def test_a_pooler_that_no_head_reads_is_frozen(kind: Kind, learns: bool) -> None:
+    task = TaskConfig(kind, ("O", "B-X"), max_length=16, stride=4)
+    learner = make_learner(SHAPE, [], {"task": task})
+    Stepping(learner, config(), 0.1, 1.0, 10)
+    pooler = [p.requires_grad for name, p in learner.named_parameters() if "pooler" in name]
+    assert pooler == [learns, learns]
 
 
 def test_more_layers_than_there_are_is_an_error() -> None:

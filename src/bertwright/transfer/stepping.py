@@ -21,7 +21,7 @@ from bertwright.models.bert import Bert
 from bertwright.objectives.objective import Learner
 from bertwright.train.optim import Optimizers
 from bertwright.train.schedule import slanted_triangular, warmup_decay, without_bias_correction
-from bertwright.transfer.freezing import gradual_depth, learn_from
+from bertwright.transfer.freezing import freeze_unread_pooler, gradual_depth, learn_from
 from bertwright.transfer.groups import parameter_groups
 
 ULMFIT_DECAY = 1 / 2.6
@@ -59,6 +59,7 @@ class Stepping:
                     f"transfer is {config.transfer}, but the model has {self._layers} layers"
                 )
             learn_from(learner, self._layers + 1 - config.top_layers)
+        freeze_unread_pooler(learner)
         decay = config.layer_decay or (ULMFIT_DECAY if self._is_gradual else 1.0)
         groups = parameter_groups(learner, rate, config.weight_decay, decay)
         self.optimizers = Optimizers(torch.optim.AdamW(groups, lr=rate, eps=1e-8, fused=True))

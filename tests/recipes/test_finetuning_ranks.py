@@ -1,0 +1,44 @@
+"""Two processes of torchrun fine-tune as one does."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.recipes.task_files import write_files, write_model
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from tests.recipes.task_files import learn
+
+model, out, train, dev = map(Path, sys.argv[1:])
+learn(model, out, "tagging", train, dev, epochs=3.0, dropout=0.0)
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_learn_what_one_does(tmp_path: Path) -> None:
+    model = write_model(tmp_path / "model")
+    train, dev = write_files(tmp_path, "tagging")
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    metrics = []
+    for processes in (1, 2):
+        out = tmp_path / f"run-{processes}"
+        command = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+        subprocess.run(
+            [sys.executable, *command, program, model, out, train, dev],
+            check=True,
+            cwd=Path(__file__).parents[2],
+            env={"PATH": "", "PYTHONPATH": ".", "OMP_NUM_THREADS": "1"},
+            timeout=200,
+            capture_output=True,
+        )
+        metrics.append(json.loads((out / "results.json").read_text())["metrics"])
+    assert metrics[0]["f1"] > 0.3
+    assert metrics[1] == pytest.approx(metrics[0], abs=0.02)
