@@ -1,0 +1,87 @@
+"""CRC-32C (Castagnoli; RFC 3720, appendix B.4) of much data, fast without a compiler.
+
+A CRC is a remainder in GF(2)[x] by P = 0x1EDC6F41, of degree 32. P divides the sparse
+
+    Q(x) = x^5685 + x^1362 + x^426 + 1,    so P divides Q(x^w) for w = 2, 4, 8, ... too,
+
+because P(x^w) = P(x)^w for these w. Words of w bits with 5685 or more words after them may
+therefore be added (exclusive or) to the words 5685 - 1362, 5685 - 426 and 5685 places later
+without changing the remainder: thousands of words by three operations of NumPy. Words of 64 bits
+bring any length down to 5685 words, bytes bring those down to 5685 bytes, and a table does the
+rest. The search that found Q: of all tetranomials that P divides (there is no trinomial, as x + 1
+divides P) below degree 6000 the one with the widest step.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+_POLYNOMIAL = 0x82F63B78  # reflected: the first bit of a byte has the highest power
+_DEGREE = 5685
+_PLACES = (_DEGREE - 1362, _DEGREE - 426, _DEGREE)
+_STEP = _PLACES[0]
+_PIECE = 1 << 18  # words folded at a time: 2 MB stay in the cache
+_MASK = 0xA282EAD8
+
+
+def _make_table() -> list[int]:
+    table = []
+    for value in range(256):
+        for _ in range(8):
+            value = value >> 1 ^ (_POLYNOMIAL if value & 1 else 0)
+        table.append(value)
+    return table
+
+
+_TABLE = _make_table()
+
+
+def crc32c(data: bytes | bytearray | memoryview | npt.NDArray[np.uint8]) -> int:
+    """The CRC-32C of bytes: `crc32c(b"123456789") == 0xE3069283`."""
+    view = np.frombuffer(data, np.uint8)
+    crc = 0xFFFFFFFF
+    if len(view) > _DEGREE:
+        view = _folded(view)
+        crc = 0
+    for byte in view.tobytes():
+        crc = crc >> 8 ^ _TABLE[crc & 0xFF ^ byte]
+    return crc ^ 0xFFFFFFFF
+
+
+def masked(data: bytes | bytearray | memoryview | npt.NDArray[np.uint8]) -> int:
+    """The CRC as LevelDB and TensorFlow store it, so that it is no CRC of itself."""
+    crc = crc32c(data)
+    return ((crc >> 15 | crc << 17) + _MASK) & 0xFFFFFFFF
+
+
+def _folded(view: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """At most `_DEGREE` bytes that have, started at 0, the remainder of `view` started at ones."""
+    pad = -len(view) % 8  # zeros before the first byte have no weight
+    rest = np.zeros(0, np.uint64)
+    start = 0
+    while start < len(view):
+        piece = view[start : start + 8 * _PIECE - pad]
+        buffer = np.zeros(8 * len(rest) + pad + len(piece), np.uint8)
+        buffer[: 8 * len(rest)] = rest.view(np.uint8)
+        buffer[-len(piece) :] = piece
+        if start == 0:  # to start at ones is to add ones to the first four bytes
+            buffer[pad : pad + 4] ^= 0xFF
+        start, pad = start + len(piece), 0
+        rest = _fold(buffer.view(np.uint64))
+    return _fold(rest.view(np.uint8))
+
+
+_Words = TypeVar("_Words", np.uint8, np.uint64)
+
+
+def _fold(words: npt.NDArray[_Words]) -> npt.NDArray[_Words]:
+    """The last `_DEGREE` words, with all before them added to them; changes `words`."""
+    end = len(words) - _DEGREE
+    for start in range(0, end, _STEP):
+        stop = min(start + _STEP, end)
+        for place in _PLACES:
+            words[start + place : stop + place] ^= words[start:stop]
+    return words[max(end, 0) :]
