@@ -111,4 +111,4 @@ def evaluate(
         )
     lengths = found["lengths"]
     if lengths["in_windows"]:
-        say(f"{lengths['in_windows']:,} texts are longer than a window and were read in several")
+        say(f"examples longer than a window, read in several: {lengths['in_windows']:,}")

@@ -150,15 +150,12 @@ def _show(results: Mapping[str, Any], said: set[str]) -> None:
         for metric in metrics
     ]
     dev = results["data"]["dev"]
+    spread = ["mean ± sd"] if seeds > 1 else ["value"]
+    over = f", {seeds} seeds; the interval is the best seed's" if seeds > 1 else ""
     print_table(
-        [
-            "metric",
-            f"mean ± sd of {seeds} seeds" if seeds > 1 else "value",
-            "95 % interval" + (" (best seed)" if seeds > 1 else ""),
-            *others,
-        ],
+        ["metric", *spread, "95 % interval", *others],
         rows,
-        f"{results['name']}: {dev['examples']:,} examples of {dev['file']}",
+        f"{results['name']}: {dev['examples']:,} examples of {dev['file']}{over}",
     )
     if baselines(results, results["main"]):
         say(verdict(results).sentence)

@@ -82,10 +82,7 @@ def predict(
     for warning in report.warnings:
         say(f"warning: {warning}")
     if report.in_windows:
-        say(f"{report.in_windows:,} inputs are longer than a window and were read in several")
+        say(f"inputs longer than a window, read in several: {report.in_windows:,}")
     if report.cut:
-        say(
-            f"{report.cut:,} inputs fit no window even so: {report.tokens_cut:,} tokens were not "
-            "read"
-        )
-    say(f"{report.examples:,} inputs predicted ({report.format})")
+        say(f"inputs that fit no window even so: {report.cut:,} ({report.tokens_cut:,} tokens cut)")
+    say(f"inputs predicted: {report.examples:,} ({report.format})")

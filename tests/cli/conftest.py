@@ -1,0 +1,69 @@
+"""A model of random weights, labelled files of every kind, and a run of each, made once."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from bertwright.checkpoint.checkpoint import make_learner, save
+from bertwright.cli.app import run
+from bertwright.config.bert import BertConfig
+from bertwright.nn.init import initialize
+from bertwright.text.tokenizer import make_tokenizer
+
+from .labelled import FILES, WORDS
+
+KINDS = tuple(FILES)
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A BERT of one layer with a masked LM head, in a folder of its own."""
+    base = tmp_path_factory.mktemp("tiny")
+    (base / "tokenizer").mkdir()
+    (base / "model").mkdir()
+    vocabulary = [*SPECIAL, *WORDS, *LETTERS, *(f"##{letter}" for letter in LETTERS), *".,?"]
+    make_tokenizer(vocabulary).save(base / "tokenizer")
+    config = BertConfig(len(vocabulary), 16, 1, 2, 24, max_position_embeddings=32)
+    learner = make_learner(config, ["masked_lm"])
+    initialize(learner, 0.3, torch.Generator().manual_seed(0))
+    save(base / "model", learner, base / "tokenizer", "")
+    return base / "model"
+
+
+@pytest.fixture(scope="session")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`KIND/train.*` and `KIND/dev.*` for every kind."""
+    base = tmp_path_factory.mktemp("files")
+    for kind, (suffix, write) in FILES.items():
+        (base / kind).mkdir()
+        for split, seed, count in (("train", 1, 24), ("dev", 2, 10)):
+            text = write(random.Random(seed), count)
+            (base / kind / f"{split}{suffix}").write_text(text, encoding="utf-8")
+    return base
+
+
+@pytest.fixture(scope="session")
+def finetuned(
+    tiny: Path, files: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], Path]:
+    """The run of a kind, trained when it is first asked for."""
+    base = tmp_path_factory.mktemp("runs")
+
+    def made(kind: str) -> Path:
+        out = base / kind
+        if not out.exists():
+            suffix = FILES[kind][0]
+            given = ["--train", f"{files / kind}/train{suffix}"]
+            given += ["--dev", f"{files / kind}/dev{suffix}", "--epochs", "1", "--device", "cpu"]
+            words = ["finetune", kind, "--model", str(tiny), "--out", str(out), *given]
+            assert run([*words, "--precision", "fp32", "--learning-rate", "0.01"]) == 0
+        return out
+
+    return made

@@ -1,0 +1,127 @@
+"""`bertwright evaluate`: the figures of a run again, and what it refuses."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bertwright.cli.app import run
+
+from .labelled import FILES
+
+Captured = pytest.CaptureFixture[str]
+Finetuned = Callable[[str], Path]
+
+
+def dev(files: Path, kind: str) -> str:
+    return f"{files / kind}/dev{FILES[kind][0]}"
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_dev_again_gives_the_figures_of_the_run(
+    finetuned: Finetuned, files: Path, capsys: Captured, kind: str
+) -> None:
+    out = finetuned(kind)
+    capsys.readouterr()
+    words = ["evaluate", "--model", str(out), "--data", dev(files, kind), "--precision", "fp32"]
+    assert run([*words, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    results = json.loads((out / "results.json").read_text())
+    assert found["metrics"] == pytest.approx(results["seeds"][0]["metrics"], abs=1e-5)
+    for name, ends in results["intervals"].items():
+        assert found["intervals"][name] == pytest.approx(ends, abs=1e-4)
+    assert found["per_class"] == results["per_class"]
+    assert found["lengths"] == results["lengths"]["dev"]
+    assert (found["kind"], found["task"], found["examples"]) == (kind, "task", 10)
+
+
+def test_what_it_shows(finetuned: Finetuned, files: Path, tmp_path: Path, capsys: Captured) -> None:
+    model, path = str(finetuned("classification")), tmp_path / "new" / "figures.json"
+    capsys.readouterr()
+    words = ["evaluate", "--model", model, "--data", dev(files, "classification")]
+    assert run([*words, "--out", str(path)]) == 0
+    shown = capsys.readouterr().out
+    for part in ("accuracy", "95 % interval", "precision", "good", "bad", "10 examples of dev.tsv"):
+        assert part in shown
+    assert json.loads(path.read_text())["examples"] == 10
+    assert [each.name for each in path.parent.iterdir()] == ["figures.json"]
+    assert run([*words, "--out", str(path)]) == 2
+    assert "exists already" in capsys.readouterr().err
+    assert run([*words, "--no-intervals", "--metric", "macro_f1", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["main"], found["intervals"]) == ("macro_f1", {})
+    assert run([*words, "--metric", "bleu"]) == 2
+    assert "metric 'bleu' is not one of this task" in capsys.readouterr().err
+
+
+def test_other_columns_and_standard_input(
+    finetuned: Finetuned, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = b"words,mood\nthe film was good,good\nthe film was bad,bad\n"
+    model = str(finetuned("classification"))
+    capsys.readouterr()
+    text = rows.replace(b",", b"\t")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(text))))
+    words = ["evaluate", "--model", model, "--data", "-", "--text", "words", "--label", "mood"]
+    assert run([*words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["examples"] == 2
+
+
+BAD = {
+    "unseen label": ("text\tlabel\nx\tgood\ny\tgod\n", "line 3: the label 'god' is unseen"),
+    "missing column": ("sentence\tnothing\nx\ty\nz\ty\n", "label"),
+    "unreadable row": ("text\tlabel\nx\tgood\nx\ty\tz\n", "line 3"),
+    "empty text": ("text\tlabel\n\tgood\n", "line 2"),
+    "empty": ("", "is empty"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_data(finetuned: Finetuned, tmp_path: Path, capsys: Captured, case: str) -> None:
+    text, message = BAD[case]
+    (tmp_path / "bad.tsv").write_text(text)
+    model, out = str(finetuned("classification")), tmp_path / "figures.json"
+    capsys.readouterr()
+    words = ["evaluate", "--model", model, "--data", str(tmp_path / "bad.tsv")]
+    assert run([*words, "--out", str(out)]) == 4
+    output = capsys.readouterr()
+    assert message in output.err
+    assert output.out == ""
+    assert not out.exists()
+
+
+def test_bad_rows_skipped(finetuned: Finetuned, tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "bad.tsv").write_text("text\tlabel\nx\tgood\nx\ty\tz\n")
+    model = str(finetuned("classification"))
+    words = ["evaluate", "--model", model, "--data", str(tmp_path / "bad.tsv")]
+    capsys.readouterr()
+    assert run([*words, "--bad-rows", "skip", "--json"]) == 0
+    output = capsys.readouterr()
+    found = json.loads(output.out)
+    assert found["data"]["skipped"] == {"wrong number of fields": {"count": 1, "lines": [3]}}
+    assert "1 left out, wrong number of fields (line 3)" in output.err
+
+
+def test_ragged_tags_and_unseen_tags(
+    finetuned: Finetuned, tmp_path: Path, capsys: Captured
+) -> None:
+    model = str(finetuned("tagging"))
+    for text, message in (
+        ("the O\nfilm\n\n", "line 2"),
+        ("the O\nfilm B-LOC\n\n", "'B-LOC' is unseen in training"),
+    ):
+        (tmp_path / "bad.conll").write_text(text)
+        assert run(["evaluate", "--model", model, "--data", str(tmp_path / "bad.conll")]) == 4
+        assert message in capsys.readouterr().err
+
+
+def test_no_task_head(tiny: Path, files: Path, capsys: Captured) -> None:
+    assert run(["evaluate", "--model", str(tiny), "--data", dev(files, "span")]) == 4
+    error = capsys.readouterr().err
+    assert "has no task head (it has: masked_lm)" in error
+    assert "bertwright finetune KIND" in error

@@ -1,0 +1,234 @@
+"""`bertwright finetune` as a user meets it: every kind, the run's folder, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bertwright.cli.app import run
+from bertwright.config import values
+from bertwright.inference.model import load
+
+from .labelled import FILES
+
+MAIN = {
+    "classification": "accuracy",
+    "regression": "pearson",
+    "tagging": "f1",
+    "span": "f1",
+    "multiple-choice": "accuracy",
+}
+QUICK = ["--epochs", "1", "--device", "cpu", "--precision", "fp32"]
+Captured = pytest.CaptureFixture[str]
+
+
+def paths(files: Path, kind: str) -> list[str]:
+    suffix = FILES[kind][0]
+    return ["--train", f"{files / kind}/train{suffix}", "--dev", f"{files / kind}/dev{suffix}"]
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_every_kind_makes_a_run(finetuned: Callable[[str], Path], kind: str) -> None:
+    out = finetuned(kind)
+    results = json.loads((out / "results.json").read_text())
+    assert results["main"] == MAIN[kind]
+    assert results["name"] == "task"
+    assert results["data"]["train"]["examples"] == 24
+    assert len((out / "dev-predictions.jsonl").read_text().splitlines()) == 10
+    model = load(out)
+    assert model.tasks["task"].kind == kind
+
+
+def test_what_it_says(tiny: Path, files: Path, tmp_path: Path, capsys: Captured) -> None:
+    out = tmp_path / "run"
+    words = ["finetune", "classification", "--model", str(tiny), "--out", str(out), *QUICK]
+    words += [*paths(files, "classification"), "--seeds", "2", "--baselines", "--name", "mood"]
+    assert run(words) == 0
+    output = capsys.readouterr()
+    for part in ("mood: 10 examples of dev.tsv", "2 seeds", "accuracy", "majority", "tfidf"):
+        assert part in output.out
+    assert "TSV with the columns text, label" in output.err
+    assert f"bertwright predict --model {out}" in output.err
+    warnings = [line for line in output.err.splitlines() if line.startswith("warning")]
+    assert len(warnings) == len(set(warnings))
+    assert run(words) == 2
+    assert "exists already" in capsys.readouterr().err
+    assert run([*words, "--overwrite", "--json"]) == 0
+    results = json.loads(capsys.readouterr().out)
+    assert results == json.loads((out / "results.json").read_text())
+    assert [seed["seed"] for seed in results["seeds"]] == [1, 2]
+    assert list(load(out).tasks) == ["mood"]
+
+
+def test_a_saved_configuration_runs_again(
+    finetuned: Callable[[str], Path], tmp_path: Path, capsys: Captured
+) -> None:
+    before = finetuned("classification")
+    words = ["finetune", "classification", "--config", str(before / "config.toml")]
+    assert run([*words, "--out", str(tmp_path / "again"), "--json"]) == 0
+    again = json.loads(capsys.readouterr().out)
+    results = json.loads((before / "results.json").read_text())
+    assert again["seeds"][0]["metrics"] == results["seeds"][0]["metrics"]
+    saved = [values.read_toml(folder / "config.toml") for folder in (before, tmp_path / "again")]
+    assert values.differing_keys(*saved) == ["out"]
+
+
+def test_several_tasks(tiny: Path, files: Path, tmp_path: Path, capsys: Captured) -> None:
+    sections: dict[str, Any] = {}
+    for name, kind in (("mood", "classification"), ("people", "tagging")):
+        suffix = FILES[kind][0]
+        sections[name] = {"kind": kind, "train": f"{files / kind}/train{suffix}"}
+        sections[name]["dev"] = f"{files / kind}/dev{suffix}"
+    sections["people"]["weight"] = 0.5
+    (tmp_path / "tasks.toml").write_text(values.to_toml(sections))
+    out = tmp_path / "run"
+    words = ["finetune", "multitask", "--tasks", str(tmp_path / "tasks.toml"), *QUICK]
+    assert run([*words, "--model", str(tiny), "--out", str(out)]) == 0
+    output = capsys.readouterr()
+    assert "mood: 10 examples" in output.out
+    assert "people: 10 examples" in output.out
+    assert "--task NAME" in output.err
+    model = load(out)
+    assert {name: task.kind for name, task in model.tasks.items()} == {
+        "mood": "classification",
+        "people": "tagging",
+    }
+    data = f"{files / 'tagging'}/dev.conll"
+    assert run(["evaluate", "--model", str(out), "--data", data]) == 2
+    assert "has several tasks; name one with --task: mood, people" in capsys.readouterr().err
+    assert run(["evaluate", "--model", str(out), "--data", data, "--task", "people", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["kind"] == "tagging"
+    assert run(["evaluate", "--model", str(out), "--data", data, "--task", "poeple"]) == 2
+    assert "has no task 'poeple'" in capsys.readouterr().err
+    again = ["finetune", "multitask", "--config", str(out / "config.toml")]
+    assert run([*again, "--out", str(tmp_path / "again")]) == 0
+    assert (tmp_path / "again" / "tasks.toml").read_text() == (out / "tasks.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "has no section"),
+        ("epochs = 3\n", "the key 'epochs' is in no section"),
+        ('[a]\nkind = "tagging"\ntrian = "x"\n', "did you mean 'train'?"),
+        ('[a]\nkind = "taging"\ntrain = "x"\n', "must be one of 'classification'"),
+        ('[a]\ntrain = "x"\n', "'kind'"),
+        ('[a]\nkind = "tagging"\n', "missing key 'train'"),
+        ('[a]\nkind = "tagging"\ntrain = "x"\nweight = 0.0\n', "weight is 0.0"),
+        ("[a\n", "is not TOML"),
+    ],
+)
+def test_a_wrong_file_of_tasks(
+    tiny: Path, tmp_path: Path, capsys: Captured, text: str, message: str
+) -> None:
+    (tmp_path / "tasks.toml").write_text(text)
+    words = ["finetune", "multitask", "--tasks", str(tmp_path / "tasks.toml")]
+    assert run([*words, "--model", str(tiny), "--out", str(tmp_path / "run")]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["clasification"], 'Did you mean "classification"?'),
+        (["classification", "--trian", "x"], "did you mean --train?"),
+        (["classification"], "missing --train"),
+        (["multitask"], "--tasks FILE.toml"),
+        (["multitask", "--train", "x", "--tasks", "y"], "--tasks FILE.toml"),
+        (["tagging", "--train", "x", "--tasks", "y"], "--tasks is of several tasks"),
+        (["span", "--train", "x", "--transfer", "top-0"], "no transfer 'top-0'"),
+        (["span", "--train", "x", "--layers", "last"], "pass --transfer features"),
+        (["span", "--train", "x", "--seeds", "0"], "seeds is 0"),
+    ],
+)
+def test_wrong_words(tmp_path: Path, capsys: Captured, words: list[str], message: str) -> None:
+    out = tmp_path / "run"
+    assert run(["finetune", *words, "--model", "m", "--out", str(out)]) == 2
+    assert message in capsys.readouterr().err
+    assert not out.exists()
+
+
+LINES = ["the film was good\tgood", "the plot was bad\tbad"] * 6
+HEAD = "text\tlabel\n"
+BAD_FILES = {
+    "missing column": ("classification", "words\tkey\nx\ty\n" * 3, None, "train.tsv"),
+    "doubled column": ("classification", "text\ttext\tlabel\nx\ty\tz\n", None, "twice"),
+    "empty text": ("classification", f"{HEAD}{chr(10).join(LINES)}\n \tbad\n", None, "line 14"),
+    "unreadable row": ("classification", f"{HEAD}x\tgood\tmore\ny\tbad\n", None, "line 2"),
+    "one class": ("classification", f"{HEAD}x\ty\nz\ty\n", None, "one label only"),
+    "own classes": (
+        "classification",
+        HEAD + "\n".join(f"text {n}\tclass {n}" for n in range(12)) + "\n",
+        None,
+        "a label of its own",
+    ),
+    "unseen label": (
+        "classification",
+        HEAD + "\n".join(LINES) + "\n",
+        f"{HEAD}x\tgood\ny\tgod\n",
+        "dev.tsv, line 3",
+    ),
+    "ragged": ("tagging", "the O\nfilm O O\n\n", None, "line 2"),
+    "no number": ("regression", f"{HEAD}x\t1\ny\ttwo\n", None, "line 3"),
+    "empty": ("classification", "", None, "is empty"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_FILES)
+def test_bad_files(tiny: Path, tmp_path: Path, capsys: Captured, case: str) -> None:
+    kind, train, dev, message = BAD_FILES[case]
+    suffix = ".conll" if kind == "tagging" else ".tsv"
+    (tmp_path / f"train{suffix}").write_text(train)
+    words = ["finetune", kind, "--train", str(tmp_path / f"train{suffix}"), *QUICK]
+    (tmp_path / f"dev{suffix}").write_text(dev or train)
+    words += ["--dev", str(tmp_path / f"dev{suffix}")]
+    out = tmp_path / "run"
+    assert run([*words, "--model", str(tiny), "--out", str(out)]) == 4
+    assert message in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_bad_rows_are_counted(tiny: Path, tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "train.tsv").write_text(HEAD + "\n".join([*LINES, "three\tfields\there"]) + "\n")
+    words = ["finetune", "classification", "--train", str(tmp_path / "train.tsv"), *QUICK]
+    words += ["--model", str(tiny), "--out", str(tmp_path / "run"), "--bad-rows", "skip", "--json"]
+    assert run([*words, "--dev", str(tmp_path / "train.tsv")]) == 0
+    output = capsys.readouterr()
+    assert "is the training file" in output.err
+    skipped = json.loads(output.out)["data"]["train"]["skipped"]
+    assert skipped == {"wrong number of fields": {"count": 1, "lines": [14]}}
+
+
+def test_wrong_answers_are_counted_or_refused(
+    tiny: Path, files: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    data = json.loads((files / "span" / "train.json").read_text())
+    data["data"][0]["paragraphs"][3]["qas"][0]["answers"][0]["answer_start"] += 2
+    (tmp_path / "train.json").write_text(json.dumps(data))
+    words = ["finetune", "span", "--train", str(tmp_path / "train.json"), *QUICK]
+    words += ["--dev", str(files / "span" / "dev.json"), "--model", str(tiny)]
+    assert run([*words, "--out", str(tmp_path / "no"), "--wrong-answers", "refuse"]) == 4
+    assert "answer" in capsys.readouterr().err
+    assert not (tmp_path / "no").exists()
+    assert run([*words, "--out", str(tmp_path / "run"), "--json"]) == 0
+    results = json.loads(capsys.readouterr().out)
+    assert results["data"]["train"]["examples"] == 23
+    assert any("1" in warning and "answer" in warning for warning in results["warnings"])
+
+
+@pytest.mark.parametrize("where", ["train", "dev", "model"])
+def test_what_is_not_there(
+    tiny: Path, files: Path, tmp_path: Path, capsys: Captured, where: str
+) -> None:
+    given = {"train": f"{files}/classification/train.tsv", "model": str(tiny)}
+    given |= {"dev": f"{files}/classification/dev.tsv", "out": str(tmp_path / "run")}
+    given[where] = str(tmp_path / "none.tsv")
+    words = [word for key, value in given.items() for word in (f"--{key}", value)]
+    assert run(["finetune", "classification", *words, *QUICK]) == 4
+    assert "none.tsv" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()

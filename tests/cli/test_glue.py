@@ -1,0 +1,259 @@
+"""`bertwright glue` over files in GLUE's own layouts: table, averages, submission, going on."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import zipfile
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from bertwright.cli.app import run
+from bertwright.config.finetune import FinetuneConfig
+from bertwright.errors import ConfigError, DataError
+from bertwright.recipes import finetuning
+from bertwright.recipes.glue import averages, summary, table
+from bertwright.recipes.glue_tasks import SUBMITTED, TASKS, find_tasks
+
+from .labelled import BAD, GOOD, THINGS
+
+Captured = pytest.CaptureFixture[str]
+QUICK = ["--epochs", "1", "--device", "cpu", "--precision", "fp32", "--learning-rate", "0.01"]
+
+
+def rows(seed: int, count: int, *, pair: bool) -> list[tuple[str, int]]:
+    """Texts, or pairs with a tab between, each with 0 or 1."""
+    chance = Random(seed)
+    found = []
+    for number in range(count):
+        word = chance.choice((BAD, GOOD)[number % 2])
+        text = f"the {chance.choice(THINGS)} was {word}"
+        found.append((f"{text}\ta {chance.choice(THINGS)}" if pair else text, number % 2))
+    return found
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """CoLA, MRPC as Microsoft has it, STS-B, RTE and MNLI."""
+    base = tmp_path_factory.mktemp("glue")
+
+    def write(name: str, lines: list[str]) -> None:
+        (base / name).parent.mkdir(exist_ok=True)
+        (base / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+    for split, seed, count in (("train", 1, 16), ("dev", 2, 8)):
+        single, pairs = rows(seed, count, pair=False), rows(seed, count, pair=True)
+        write(f"CoLA/{split}.tsv", [f"gj04\t{y}\t{'' if y else '*'}\t{x}" for x, y in single])
+        head = "index\tsentence1\tsentence2\tlabel"
+        words = ("entailment", "not_entailment")
+        rte = [f"{n}\t{x}\t{words[y]}" for n, (x, y) in enumerate(pairs)]
+        write(f"RTE/{split}.tsv", [head, *rte])
+        scored = [f"{n}\tg\t{x}\t{4.5 * y + 0.1 * (n % 5)}" for n, (x, y) in enumerate(pairs)]
+        write(f"STS-B/{split}.tsv", ["index\tgenre\tsentence1\tsentence2\tscore", *scored])
+        mrpc = [f"{y}\t{n}\t{n}\t{x}" for n, (x, y) in enumerate(pairs)]
+        name = {"train": "train", "dev": "test"}[split]
+        names = "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String"
+        write(f"MRPC/msr_paraphrase_{name}.txt", [names, *mrpc])
+        three = ("contradiction", "entailment", "neutral")
+        mnli = [f"{n}\t{n}e\t{x}\tneutral\t{three[n % 3]}" for n, (x, _) in enumerate(pairs)]
+        columns = "index\tpairID\tsentence1\tsentence2\tlabel1\tgold_label"
+        for part in ("train",) if split == "train" else ("dev_matched", "dev_mismatched"):
+            write(f"MNLI/{part}.tsv", [columns, *mnli])
+    write("CoLA/test.tsv", ["index\tsentence", "0\tthe film was good", '1\ta plot was " bad'])
+    pair = [f"{n + 7}\tthe film\ta plot" for n in range(3)]
+    write("RTE/test.tsv", ["index\tsentence1\tsentence2", *pair])
+    write("STS-B/test.tsv", ["index\tsentence1\tsentence2", *pair])
+    write(
+        "MNLI/test_matched.tsv", ["index\tpairID\tsentence1\tsentence2", "0\t9e\tthe film\ta plot"]
+    )
+    write("diagnostic/diagnostic.tsv", ["index\tsentence1\tsentence2", "0\tthe film\ta plot"])
+    return base
+
+
+def glue(model: Path, data: Path, out: Path, *words: str) -> int:
+    return run(["glue", "--model", str(model), "--data", str(data), "--out", str(out), *words])
+
+
+def test_the_whole(
+    tiny: Path,
+    data: Path,
+    tmp_path: Path,
+    capsys: Captured,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    out = tmp_path / "run"
+    assert glue(tiny, data, out, "--seeds", "2", *QUICK) == 0
+    said = capsys.readouterr()
+    assert f"not in {data}: SST-2, QQP, QNLI, WNLI" in said.err
+    whole = json.loads((out / "glue.json").read_text())
+    assert list(whole["tasks"]) == ["CoLA", "MRPC", "STS-B", "MNLI", "RTE"]
+    for name, metrics in (
+        ("CoLA", ["matthews"]),
+        ("MRPC", ["f1", "accuracy"]),
+        ("STS-B", ["pearson", "spearman"]),
+        ("RTE", ["accuracy"]),
+    ):
+        own = json.loads((out / name / "results.json").read_text())
+        task = whole["tasks"][name]
+        assert own["main"] == metrics[0]
+        assert task["metrics"] == {metric: own["summary"][metric] for metric in metrics}
+        means = [own["summary"][metric]["mean"] for metric in metrics]
+        assert task["score"]["mean"] == pytest.approx(statistics.fmean(means))
+        assert (task["train"], task["dev"], task["seeds"]) == (16, 8, 2)
+    scores = [task["score"]["mean"] for task in whole["tasks"].values()]
+    assert whole["average"] == pytest.approx(statistics.fmean(scores))
+    assert "accuracy, dev_mismatched.tsv, best seed" in whole["tasks"]["MNLI"]["more"]
+    assert "GLUE average over 5 of 9 tasks" in said.out
+    assert "not of the test sets" in said.out
+    written = (out / "glue.md").read_text()
+    assert written.count("\n| ") == 2 + 1 + 2 + 2 + 2 + 1  # heads, CoLA, MRPC, STS-B, MNLI, RTE
+    check_submission(out, whole)
+
+    def never(*given: Any) -> None:
+        raise AssertionError("trained again")
+
+    monkeypatch.setattr("bertwright.recipes.glue.finetune", never)
+    assert glue(tiny, data, out, "--seeds", "2", *QUICK, "--json") == 0
+    assert json.loads(capsys.readouterr().out) == whole
+    assert glue(tiny, data, out, "--seeds", "2", *QUICK, "--dropout", "0.2") == 2
+    assert "was trained with another dropout" in capsys.readouterr().err
+
+
+def check_submission(out: Path, whole: dict[str, Any]) -> None:
+    """What GLUE's server takes."""
+    files = {path.name: path.read_text() for path in (out / "submission").iterdir()}
+    assert set(files) == {"CoLA.tsv", "STS-B.tsv", "RTE.tsv", "MNLI-m.tsv", "AX.tsv"}
+    assert set(whole["submission"]) == set(files)
+    assert set(whole["not_submitted"]) == set(SUBMITTED) - set(files)
+    cells = {name: [line.split("\t") for line in text.splitlines()] for name, text in files.items()}
+    assert all(table[0] == ["index", "prediction"] for table in cells.values())
+    assert [row[0] for row in cells["CoLA.tsv"][1:]] == ["0", "1"]
+    assert {row[1] for row in cells["CoLA.tsv"][1:]} <= {"0", "1"}
+    assert [row[0] for row in cells["RTE.tsv"][1:]] == ["7", "8", "9"]
+    assert {row[1] for row in cells["RTE.tsv"][1:]} <= {"entailment", "not_entailment"}
+    assert all(0 <= float(row[1]) <= 5 for row in cells["STS-B.tsv"][1:])
+    three = {"contradiction", "entailment", "neutral"}
+    assert {row[1] for row in cells["AX.tsv"][1:] + cells["MNLI-m.tsv"][1:]} <= three
+    with zipfile.ZipFile(out / "submission.zip") as archive:
+        assert {name: archive.read(name).decode() for name in archive.namelist()} == files
+
+
+def test_it_goes_on_where_it_was_interrupted(
+    tiny: Path, data: Path, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, trained = tmp_path / "run", []
+
+    def once(tasks: Any, *given: Any) -> dict[str, Any]:
+        trained.append(tasks[0].name)
+        if trained == ["CoLA", "RTE"]:
+            raise KeyboardInterrupt
+        return finetuning.finetune(tasks, *given)
+
+    monkeypatch.setattr("bertwright.recipes.glue.finetune", once)
+    words = ["--tasks", "CoLA", "rte", *QUICK]
+    assert glue(tiny, data, out, *words) == 130
+    assert not (out / "glue.json").exists()
+    assert glue(tiny, data, out, *words) == 0
+    assert trained == ["CoLA", "RTE", "RTE"]
+    assert "CoLA: finished before" in capsys.readouterr().err
+    assert glue(tiny, data, out, *words, "--overwrite") == 0
+    assert trained[3:] == ["CoLA", "RTE"]
+
+
+def test_labels_the_server_does_not_know(
+    tiny: Path, data: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    folder = tmp_path / "glue" / "RTE"
+    folder.mkdir(parents=True)
+    for name in ("train", "dev", "test"):
+        text = (data / "RTE" / f"{name}.tsv").read_text()
+        (folder / f"{name}.tsv").write_text(text.replace("not_entailment", "no"))
+    assert glue(tiny, tmp_path / "glue", tmp_path / "run", *QUICK, "--json") == 0
+    output = capsys.readouterr()
+    assert "its server would not know them" in output.err
+    whole = json.loads(output.out)
+    assert whole["submission"] == []
+    assert any("server" in warning for warning in whole["tasks"]["RTE"]["warnings"])
+    assert not (tmp_path / "run" / "submission.zip").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["--tasks", "COLA2"], 2, "no task 'COLA2' in GLUE; its tasks are CoLA, SST-2"),
+        (["--tasks", "QQP"], 4, "lacks QQP: expected QQP/train.tsv and QQP/dev.tsv"),
+        (["--data", "nowhere"], 4, "no folder nowhere"),
+        (["--epoch", "1"], 2, "did you mean --epochs?"),
+        (["--train", "x"], 2, "unknown option --train"),
+    ],
+)
+def test_what_it_refuses(
+    tiny: Path,
+    data: Path,
+    tmp_path: Path,
+    capsys: Captured,
+    words: list[str],
+    code: int,
+    message: str,
+) -> None:
+    given = [] if "--data" in words else ["--data", str(data)]
+    out = tmp_path / "run"
+    assert run(["glue", "--model", str(tiny), "--out", str(out), *given, *words]) == code
+    assert message in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_it_touches_no_other_folder(
+    tiny: Path, data: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    (tmp_path / "thesis.txt").write_text("years of work")
+    assert glue(tiny, data, tmp_path, *QUICK, "--overwrite") == 2
+    assert "holds thesis.txt, which is not of a GLUE run" in capsys.readouterr().err
+
+
+def test_there_is_no_task(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="holds no task of GLUE"):
+        find_tasks(tmp_path)
+    with pytest.raises(ConfigError, match="no task 'SQuAD'"):
+        find_tasks(tmp_path, ["SQuAD"])
+
+
+def test_the_table_of_tasks_is_that_of_glue() -> None:
+    assert [task.name for task in TASKS] == [
+        *("CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI", "QNLI", "RTE", "WNLI")
+    ]
+    assert len(SUBMITTED) == 11
+    assert {"MNLI-m.tsv", "MNLI-mm.tsv", "AX.tsv"} < set(SUBMITTED)
+
+
+def test_the_average_without_wnli() -> None:
+    def task(score: float) -> dict[str, Any]:
+        found = {"mean": score, "sd": 0.01, "max": score}
+        return {
+            "metrics": {"accuracy": found},
+            "score": found,
+            "seeds": 3,
+            "degenerate": 1,
+            "train": 1000,
+            "dev": 100,
+            "baselines": {"majority": {"accuracy": 0.5}},
+            "more": {},
+        }
+
+    config = FinetuneConfig("m", "out")
+    whole = summary(config, {"RTE": task(0.7), "SST-2": task(0.9), "WNLI": task(0.5)}, [], [])
+    assert averages(whole).startswith("GLUE average over 3 of 9 tasks: 70.0 (80.0 without WNLI).")
+    columns, found = table(whole)
+    assert columns[-1] == "majority"
+    assert found[0] == [
+        "RTE",
+        "1,000",
+        "100",
+        "accuracy",
+        "70.0% ± 1.0",
+        "70.0%",
+        "3 (1 degenerate)",
+    ] + ["50.0%"]
