@@ -1,6 +1,7 @@
 """The table: Bertwright's scores and the peer's, mean and sd over seeds, and a verdict.
 
-    python experiments/finetuning/compare.py --out DIR [--precision bf16] [--attention-dropout 0]
+    python experiments/finetuning/compare.py --out DIR [--peer DIR] [--precision bf16]
+        [--attention-dropout 0]
 
 Reads DIR/peer.jsonl and DIR/ours.jsonl; compares the seeds that both have. The sd of the verdict is
 the root of the mean of both variances. *level*: the means are less than one sd apart.
@@ -48,10 +49,12 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--peer", type=Path, help="folder of peer.jsonl, if it is another")
     parser.add_argument("--precision", choices=["bf16", "fp32"], default="bf16")
     parser.add_argument("--attention-dropout", type=float, default=0.0)
     given = parser.parse_args()
-    peers, all_ours = Lines(given.out / "peer.jsonl"), Lines(given.out / "ours.jsonl")
+    peers = Lines((given.peer or given.out) / "peer.jsonl")
+    all_ours = Lines(given.out / "ours.jsonl")
     print("| task | metric (x 100) | Bertwright | transformers | Bertwright is |")
     print("|---|---|---|---|---|")
     for name in SETTINGS:
