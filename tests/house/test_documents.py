@@ -21,6 +21,7 @@ SMALLER = {
     "--vocab-size 16384": "--vocab-size 300",
     "--model bert-mini": "--model bert-tiny",
     "--minutes 30": "--steps 3",
+    "--epochs 3 --seeds 3": "--epochs 1 --seeds 2",
 }
 """What makes README's commands quick enough for a test; nothing else of them is changed."""
 
@@ -89,8 +90,21 @@ def write_corpus(folder: Path, documents: int = 60) -> None:
     (folder / "stories.txt").write_text("\n".join(lines), encoding="utf-8")
 
 
+def write_reviews(folder: Path) -> None:
+    """Labelled sentences, and others without labels."""
+    for name, count in (("reviews-train", 40), ("reviews-dev", 20)):
+        rows = [
+            f"It was a {('golden', 'heavy')[n % 2]} {WORDS[2][n % 9]}\t{('good', 'bad')[n % 2]}"
+            for n in range(count)
+        ]
+        text = "\n".join(["text\tlabel", *rows]) + "\n"
+        (folder / f"{name}.tsv").write_text(text, encoding="utf-8")
+    (folder / "new-reviews.txt").write_text("A golden garden.\nA heavy letter.\n", "utf-8")
+
+
 def test_readme_runs(tmp_path: Path, command_line: Callable[..., Any]) -> None:
     write_corpus(tmp_path / "corpus")
+    write_reviews(tmp_path)
     readme = ROOT / "README.md"
     used = set()
     for block in blocks(readme, "bash"):
