@@ -32,7 +32,9 @@ from bertwright.checkpoint import (
     huggingface,
     huggingface_heads,
     names,
+    sources,
     task_file,
+    tensorflow,
 )
 from bertwright.config.bert import BertConfig
 from bertwright.config.task import TaskConfig
@@ -141,12 +143,14 @@ def load(
         DataError: no BERT, or a head that is asked for is not there.
         IntegrityError: files are cut, changed or do not belong together.
     """
-    folder = find_checkpoint(path)
+    place = find_checkpoint(path)
+    folder = sources.home(place)
+    sources.check_links(folder)
     _verify_what_is_read(folder)
     if config is None:
-        config = huggingface.read_config(folder)
-    headers = huggingface.read_headers(folder)
-    there = head_files.find_heads(folder, config, headers)
+        config = sources.read_config(place)
+    headers, left = sources.read_headers(place, config.num_hidden_layers)
+    there = head_files.find_heads(place, config, headers)
     found = names.match(headers, config.num_hidden_layers, str(folder), there.in_model)
     wanted = _wanted(objectives, tasks, found.report)
     tasks = dict(tasks) if tasks is not None else there.tasks if objectives is None else {}
@@ -171,13 +175,14 @@ def load(
         for row in found.rows + there.beside
         if row.ours in expected and not row.ours.startswith(fresh)
     ]
+    report = sources.in_its_own_words(report, headers, left)
     headers |= there.headers
     head_files.check_shapes(rows, expected, headers, folder)
     _check_repeats(found.repeats, headers)
     chance = generator or torch.Generator().manual_seed(0)
     state: dict[str, Tensor] = {}
     for row in rows:
-        state[row.ours] = names.stack(row, huggingface.read_tensors(headers, list(row.theirs)))
+        state[row.ours] = names.stack(row, sources.read_tensors(headers, list(row.theirs)))
     for name in [name for name in expected if name not in state and not name.startswith(fresh)]:
         state[name] = _fresh(name, expected[name], config.initializer_range, chance)
     for name, task in tasks.items():
@@ -228,8 +233,9 @@ def make_learner(
 def find_checkpoint(path: str | Path) -> Path:
     """The folder of weights that a path means.
 
-    A folder with a `config.json` is itself; a run, its `checkpoints` and `checkpoints/latest` are
-    the newest checkpoint whose manifest verifies.
+    A folder with a `config.json` or with a TensorFlow checkpoint is itself, and so is such a
+    checkpoint by its name; a run, its `checkpoints` and `checkpoints/latest` are the newest
+    checkpoint whose manifest verifies.
 
     Raises:
         DataError: there is nothing to load.
@@ -238,8 +244,9 @@ def find_checkpoint(path: str | Path) -> Path:
     path = Path(path)
     if path.name == LATEST and not path.is_dir():
         path = path.parent
-    if path.is_dir() and (path / huggingface.CONFIG).is_file():
-        return path
+    place = sources.place_of(path)
+    if place is not None:
+        return place
     if path.name == CHECKPOINTS and path.is_dir():
         return newest_verified(path.parent)
     if (path / CHECKPOINTS).is_dir():
@@ -247,7 +254,7 @@ def find_checkpoint(path: str | Path) -> Path:
     if path.is_dir():
         raise DataError(
             f"{path} holds neither {huggingface.CONFIG} nor {CHECKPOINTS}/: "
-            "give the folder of a run, a checkpoint or a Hugging Face model"
+            "give the folder of a run, a checkpoint, a Hugging Face model or a TensorFlow BERT"
         )
     raise DataError(f"no folder {path}: give the folder of a run, a checkpoint or a model")
 
@@ -324,11 +331,9 @@ def _wanted(
     return [name for name in _OBJECTIVES if name in report.parts] if tasks is None else []
 
 
-def _check_repeats(
-    repeats: list[tuple[str, str]], headers: Mapping[str, huggingface.Header]
-) -> None:
+def _check_repeats(repeats: list[tuple[str, str]], headers: sources.Headers) -> None:
     for repeat, original in repeats:
-        tensors = huggingface.read_tensors(headers, [repeat, original])
+        tensors = sources.read_tensors(headers, [repeat, original])
         if not torch.equal(tensors[repeat], tensors[original]):
             raise DataError(
                 f"'{repeat}' differs from '{original}': this model's decoder is not tied to its "
@@ -351,6 +356,7 @@ def _verify_what_is_read(folder: Path) -> None:
     try:
         files = dict(json.loads(manifest.read_text(encoding="utf-8"))["files"])
         asked = {huggingface.CONFIG, huggingface.WEIGHTS, task_file.TASKS, head_files.HEADS}
+        asked |= {tensorflow.CONFIG}
         read = asked & files.keys()
         for name in sorted(read):
             if sha256_file(folder / name) != files[name]["sha256"]:

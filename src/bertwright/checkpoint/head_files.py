@@ -15,9 +15,10 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from bertwright.checkpoint import huggingface, huggingface_heads, names
+from bertwright.checkpoint import huggingface, huggingface_heads, names, sources
 from bertwright.checkpoint.heads import listed, shapes
 from bertwright.checkpoint.huggingface import CONFIG, Header
+from bertwright.checkpoint.sources import Headers
 from bertwright.checkpoint.task_file import TASKS, read_tasks
 from bertwright.config.bert import BertConfig
 from bertwright.config.task import TaskConfig
@@ -73,7 +74,7 @@ def place(
     return Placed(in_model, beside, rows)
 
 
-def find_heads(folder: Path, config: BertConfig, headers: Mapping[str, Header]) -> Found:
+def find_heads(folder: Path, config: BertConfig, headers: Headers) -> Found:
     """The heads of a folder, before any is read.
 
     Args:
@@ -85,12 +86,14 @@ def find_heads(folder: Path, config: BertConfig, headers: Mapping[str, Header]) 
         DataError: `task.json`, or what `config.json` says of a task, cannot be used.
         IntegrityError: tensors of heads that are missing, left over or of another shape.
     """
-    content = huggingface.read_json(folder / CONFIG)
+    content = sources.read_content(folder)
+    its_config = sources.config_name(folder)
+    folder = sources.home(folder)
     tasks = read_tasks(folder, config.max_position_embeddings)
     source = TASKS
     if tasks is None:
-        source = CONFIG
-        derived = huggingface_heads.derived_task(content, config, str(folder / CONFIG))
+        source = its_config
+        derived = huggingface_heads.derived_task(content, config, str(folder / its_config))
         tasks = {} if derived is None else {derived.kind: derived}
     try:
         expected = shapes(config, tasks)
@@ -98,14 +101,14 @@ def find_heads(folder: Path, config: BertConfig, headers: Mapping[str, Header]) 
         raise DataError(f"{folder / source}: {error}") from error
     in_model = rows_in_model(tasks, any(name.startswith("cls.") for name in headers))
     there = {name for rows in in_model.values() for row in rows for name in row.theirs}
-    if source == CONFIG and not there & headers.keys():
+    if source != TASKS and not there & headers.keys():
         # transformers' name of a class, over an encoder that was saved without its head
         tasks, in_model, expected, there = {}, {}, {}, set()
     for name in in_model:
         told, wanted = content.get("architectures"), huggingface_heads.architecture(tasks[name])
         if told != [wanted]:
             raise IntegrityError(
-                f"'architectures' in {folder / CONFIG} is {huggingface.short(told)}; "
+                f"'architectures' in {folder / its_config} is {huggingface.short(told)}; "
                 f"its {source} asks for {wanted}"
             )
     _complain(folder, "lacks", [n for n in sorted(there) if n not in headers], source, in_model)
@@ -125,7 +128,7 @@ def find_heads(folder: Path, config: BertConfig, headers: Mapping[str, Header]) 
 def check_shapes(
     rows: Iterable[names.Row],
     expected: Mapping[str, tuple[int, ...]],
-    headers: Mapping[str, Header],
+    headers: Headers,
     folder: Path,
     source: str = CONFIG,
 ) -> None:

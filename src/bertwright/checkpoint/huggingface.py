@@ -3,7 +3,8 @@
 What is read may come from anywhere. `config.json` goes through a closed schema: sizes within
 limits, and every key that would change the computation held to the one value our BERT has. Names
 and shapes are compared with the header of the weights before memory is taken for any of them.
-Pickles (`pytorch_model.bin`) are never opened: opening one runs what is in it.
+Pickles (`pytorch_model.bin`) are never opened: opening one may run what is in it. `pickled.py` is
+the one place that does, in a process of its own, for `bertwright convert`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import json
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -37,7 +38,7 @@ TOKENIZER_FILES = (
 )
 
 _LARGEST_JSON = 16 << 20
-_ACTIVATIONS = {
+_ACTIVATIONS: dict[str, Literal["gelu", "gelu_tanh"]] = {
     "gelu": "gelu",
     "gelu_python": "gelu",
     "gelu_new": "gelu_tanh",
@@ -45,7 +46,10 @@ _ACTIVATIONS = {
     "gelu_fast": "gelu_tanh",
     "gelu_tanh": "gelu_tanh",
 }
-_WRITTEN_ACTIVATIONS = {"gelu": "gelu", "gelu_tanh": "gelu_new"}
+_WRITTEN_ACTIVATIONS = {
+    "gelu": "gelu",
+    "gelu_tanh": "gelu_new",
+}
 _REQUIRED = (
     "vocab_size",
     "hidden_size",
@@ -108,13 +112,13 @@ def write_config(
     (folder / CONFIG).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
-def read_config(folder: Path) -> BertConfig:
-    """Read the `config.json` of a BERT.
+def read_config(folder: Path, name: str = CONFIG) -> BertConfig:
+    """Read the `config.json` of a BERT, or a file of another name in its terms.
 
     Raises:
         DataError: no such file, not JSON, not a BERT as ours, or a size out of bounds.
     """
-    path = folder / CONFIG
+    path = folder / name
     content = read_json(path)
     for key, allowed in _HELD.items():
         value = content.get(key, allowed[0])
@@ -130,18 +134,25 @@ def read_config(folder: Path) -> BertConfig:
         value = given.get(key, 0.0)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise DataError(f"'{key}' in {path} is {short(value)}; expected a number")
-    activation = given.get("hidden_act", "gelu")
-    if not isinstance(activation, str) or activation not in _ACTIVATIONS:
-        raise DataError(
-            f"'hidden_act' in {path} is {short(activation)}; expected one of "
-            f"{', '.join(_ACTIVATIONS)}"
-        )
-    given["hidden_act"] = _ACTIVATIONS[activation]
+    given["hidden_act"] = activation_of(given.get("hidden_act", "gelu"), path)
     try:
         given |= {key: float(given[key]) for key in _REALS if key in given}
         return BertConfig(**given)
     except (ConfigError, OverflowError) as error:
         raise DataError(f"{path}: {error}") from error
+
+
+def activation_of(name: Any, path: Path) -> Literal["gelu", "gelu_tanh"]:
+    """Our name of an activation of a configuration.
+
+    Raises:
+        DataError: none that our BERT has.
+    """
+    if not isinstance(name, str) or name not in _ACTIVATIONS:
+        raise DataError(
+            f"'hidden_act' in {path} is {short(name)}; expected one of {', '.join(_ACTIVATIONS)}"
+        )
+    return _ACTIVATIONS[name]
 
 
 def write_weights(folder: Path, tensors: Mapping[str, Tensor], name: str = WEIGHTS) -> None:
@@ -162,9 +173,8 @@ def read_headers(folder: Path) -> dict[str, Header]:
         return _headers_of_shards(folder)
     if list(folder.glob("pytorch_model*.bin")):
         raise DataError(
-            f"{folder} has its weights as a pickle (pytorch_model.bin), which runs code when "
-            f"opened; convert it once where you trust it: transformers' "
-            f"AutoModelForPreTraining.from_pretrained(...).save_pretrained(...) writes {WEIGHTS}"
+            f"{folder} has its weights as a pickle (pytorch_model.bin), which may run code when "
+            f"opened; convert it once: bertwright convert {folder} DST writes {WEIGHTS}"
         )
     raise DataError(f"{folder} has no {WEIGHTS}: it is no folder of a model")
 

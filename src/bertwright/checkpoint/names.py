@@ -61,6 +61,8 @@ class Report:
     """Tensors of other heads, left alone."""
     started: tuple[str, ...] = ()
     """Parts that were asked for, or that a BERT has, and that started anew."""
+    left: tuple[str, ...] = ()
+    """What training left beside the weights (slots of its optimizer, its step), in words."""
 
     def __str__(self) -> str:
         lines = [f"{len(self.matched)} tensors read: {', '.join(self.parts)}"]
@@ -70,6 +72,8 @@ class Report:
             lines.append(f"started anew: {', '.join(self.started)}")
         if self.unused:
             lines.append(f"in the file, not used: {', '.join(self.unused)}")
+        if self.left:
+            lines.append(f"left by training, not loaded: {', '.join(self.left)}")
         return "; ".join(lines)
 
 

@@ -17,7 +17,7 @@ import torch
 
 from bertwright.atomic import disk_errors
 from bertwright.checkpoint import checkpoint
-from bertwright.checkpoint.huggingface import read_config
+from bertwright.checkpoint.sources import read_config
 from bertwright.config.bert import BertConfig
 from bertwright.config.finetune import FinetuneConfig
 from bertwright.errors import ConfigError, Interrupted

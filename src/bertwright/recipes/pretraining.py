@@ -15,7 +15,7 @@ import torch
 
 from bertwright.atomic import MANIFEST, disk_errors, sha256_file
 from bertwright.checkpoint import checkpoint
-from bertwright.checkpoint.huggingface import read_config
+from bertwright.checkpoint.sources import read_config
 from bertwright.config.pretrain import PretrainConfig
 from bertwright.data.loader import PretrainingData, TensorBatch, to_tensors
 from bertwright.data.shards import Shards, open_shards, require_tokenizer

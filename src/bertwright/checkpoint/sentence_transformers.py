@@ -1,0 +1,188 @@
+"""Folders of sentence-transformers: a BERT, and how its tokens become one vector.
+
+```
+modules.json                  its parts in order: Transformer, Pooling, perhaps Normalize
+sentence_bert_config.json     max_seq_length, with [CLS] and [SEP]
+1_Pooling/config.json         how tokens are pooled
+2_Normalize/
+```
+
+The Transformer lies in the folder itself or, in the oldest ones, in `0_Transformer`. Read are the
+forms of every version to date, written is the oldest that all of them read. A part that changes
+vectors and that is not ours (a dense layer, a prompt before each text) is refused, never left out.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from bertwright.checkpoint.huggingface import read_json, short
+from bertwright.errors import DataError, IntegrityError
+
+MODULES = "modules.json"
+_SIZES = "sentence_bert_config.json"
+_PROMPTS = "config_sentence_transformers.json"
+_TOKENIZER = "tokenizer_config.json"
+_POOLING, _NORMALIZE = "1_Pooling", "2_Normalize"
+_LARGEST_LIST = 1 << 20
+
+_MODES: dict[str, Literal["cls", "max", "mean"]] = {"cls": "cls", "max": "max", "mean": "mean"}
+_FLAGS = {
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+    "pooling_mode_weightedmean_tokens": "weightedmean",
+    "pooling_mode_lasttoken": "lasttoken",
+}
+
+
+@dataclass(frozen=True)
+class EmbeddingDefaults:
+    """How a folder wants its vectors made."""
+
+    pooling: Literal["mean", "max", "cls"] = "mean"
+    """How tokens become one vector, [CLS] and [SEP] among them."""
+    normalize: bool = False
+    """Whether every vector is scaled to length 1."""
+    max_length: int = 512
+    """Tokens of a text that are read, [CLS] and [SEP] among them; the rest is cut off."""
+    layers: tuple[int, ...] = (-1,)
+    """Which layers: always the last."""
+
+
+def read_defaults(folder: str | Path) -> EmbeddingDefaults | None:
+    """How vectors are made in a folder; None if it is none of sentence-transformers.
+
+    Args:
+        folder: the one with `modules.json`, or the one of its Transformer.
+
+    Raises:
+        DataError: parts or settings that would give other vectors here.
+    """
+    root = _root(Path(folder))
+    if root is None:
+        return None
+    parts = _parts(root)
+    kinds = [kind for kind, _ in parts]
+    if kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
+        raise DataError(
+            f"{root / MODULES} has the parts {', '.join(kinds)}; only a Transformer, a Pooling "
+            "and perhaps a Normalize are read"
+        )
+    _refuse_prompt(root)
+    transformer = parts[0][1]
+    return EmbeddingDefaults(
+        _read_pooling(parts[1][1] / "config.json"),
+        len(kinds) == 3,
+        _read_max_length(transformer),
+    )
+
+
+def model_folder(folder: Path) -> Path:
+    """Where the BERT of a folder lies: `0_Transformer`, where `modules.json` says so, or itself."""
+    if not (folder / MODULES).is_file():
+        return folder
+    return _parts(folder)[0][1]
+
+
+def write_defaults(folder: Path, defaults: EmbeddingDefaults, hidden_size: int) -> None:
+    """Make a Hugging Face folder one of sentence-transformers."""
+    places = [("Transformer", ""), ("Pooling", _POOLING)]
+    places += [("Normalize", _NORMALIZE)] if defaults.normalize else []
+    modules = [
+        {"idx": n, "name": str(n), "path": place, "type": f"sentence_transformers.models.{kind}"}
+        for n, (kind, place) in enumerate(places)
+    ]
+    for _, place in places[1:]:
+        (folder / place).mkdir()
+    if defaults.normalize:
+        _write(folder / _NORMALIZE / "config.json", {})  # an empty folder does not travel
+    _write(folder / MODULES, modules)
+    _write(folder / _SIZES, {"max_seq_length": defaults.max_length, "do_lower_case": False})
+    flags = {flag: mode == defaults.pooling for flag, mode in _FLAGS.items()}
+    _write(folder / _POOLING / "config.json", {"word_embedding_dimension": hidden_size, **flags})
+
+
+def _root(folder: Path) -> Path | None:
+    """The folder with `modules.json` that a folder belongs to."""
+    if (folder / MODULES).is_file():
+        return folder
+    above = folder.absolute().parent
+    if (above / MODULES).is_file() and _parts(above)[0][1].name == folder.absolute().name:
+        return above
+    return None
+
+
+def _parts(root: Path) -> list[tuple[str, Path]]:
+    """Kind and folder of each part, in order."""
+    path = root / MODULES
+    if path.stat().st_size > _LARGEST_LIST:
+        raise DataError(f"{path} has {path.stat().st_size} bytes; it cannot be a {MODULES}")
+    try:
+        listed = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path} is not JSON ({error})") from error
+    parts = []
+    for part in listed if isinstance(listed, list) else []:
+        kind, place = (part.get(k) for k in ("type", "path")) if isinstance(part, dict) else (0, 0)
+        if not isinstance(kind, str) or not isinstance(place, str):
+            raise DataError(f"{path} holds {short(part)}; expected a type and a path")
+        if place and (Path(place).name != place or place == ".."):
+            raise IntegrityError(f"{path} names {place!r}; a part is a folder beside it")
+        parts.append((kind.rpartition(".")[2], root / place))
+    if not parts:
+        raise DataError(f"{path} holds {short(listed)}; expected a list of parts")
+    return parts
+
+
+def _read_pooling(path: Path) -> Literal["mean", "max", "cls"]:
+    content = read_json(path)
+    mode = content.get("pooling_mode")
+    if mode is None:
+        on = [mode for flag, mode in _FLAGS.items() if content.get(flag)]
+        mode = on[0] if len(on) == 1 else on or "mean"
+    elif isinstance(mode, list) and len(mode) == 1:
+        mode = mode[0]
+    if not isinstance(mode, str) or mode not in _MODES:
+        raise DataError(f"the pooling of {path} is {short(mode)}; expected one of mean, max, cls")
+    return _MODES[mode]
+
+
+def _read_max_length(transformer: Path) -> int:
+    """`max_seq_length`, or the tokenizer's; never more than the model's positions."""
+    room = read_json(transformer / "config.json").get("max_position_embeddings", 512)
+    sizes = read_json(transformer / _SIZES) if (transformer / _SIZES).is_file() else {}
+    tokenizer: dict[str, Any] = {}
+    if (transformer / _TOKENIZER).is_file():
+        tokenizer = read_json(transformer / _TOKENIZER)
+    if sizes.get("do_lower_case") and not tokenizer.get("do_lower_case", True):
+        raise DataError(
+            f"{transformer / _SIZES} wants texts in lower case before a tokenizer that tells "
+            "cases apart; that is not read"
+        )
+    length = sizes.get("max_seq_length")
+    if length is None:
+        length = tokenizer.get("model_max_length", room)
+    if isinstance(length, bool) or not isinstance(length, (int, float)) or not length > 2:
+        raise DataError(f"the longest text of {transformer} is {short(length)}; expected tokens")
+    return int(min(length, room)) if isinstance(room, int) else int(length)
+
+
+def _refuse_prompt(root: Path) -> None:
+    if not (root / _PROMPTS).is_file():
+        return
+    content = read_json(root / _PROMPTS)
+    name, prompts = content.get("default_prompt_name"), content.get("prompts")
+    if name is not None and isinstance(prompts, dict) and prompts.get(str(name)):
+        raise DataError(
+            f"{root / _PROMPTS} puts {short(prompts[str(name)])} before every text; that is not "
+            "read: put it there yourself, and take 'default_prompt_name' out"
+        )
+
+
+def _write(path: Path, content: Any) -> None:
+    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,165 @@
+"""A folder of a BERT in any format that is read: which one it is, its configuration, its weights.
+
+| format | weights | configuration |
+|---|---|---|
+| `huggingface` | `model.safetensors`, or shards with an index | `config.json` |
+| `tensorflow` | `NAME.index`, `NAME.data-*` | `bert_config.json` |
+
+Whoever loads sees Hugging Face's names only (`names.py`). A place is a folder, or a TensorFlow
+checkpoint by its name without `.index`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from bertwright.checkpoint import huggingface, names, sentence_transformers, tensorflow
+from bertwright.checkpoint.huggingface import Header
+from bertwright.config.bert import BertConfig
+from bertwright.errors import IntegrityError
+
+AnyHeader = Header | tensorflow.Place
+Headers = Mapping[str, AnyHeader]
+"""Hugging Face's name -> file and shape."""
+
+
+def home(place: Path) -> Path:
+    """The folder of a place."""
+    return place if place.is_dir() else place.parent
+
+
+def place_of(path: Path) -> Path | None:
+    """The model that a path is by itself, not by way of a run; None if it is none.
+
+    Raises:
+        DataError: a folder of several checkpoints, and nothing tells which is meant.
+    """
+    if path.is_dir():
+        path = sentence_transformers.model_folder(path)
+        plain = (path / huggingface.CONFIG).is_file()
+        return path if plain or tensorflow.find_prefix(path) is not None else None
+    prefix = tensorflow.find_prefix(path)
+    if prefix is None:
+        return None
+    alone = len(list(prefix.parent.glob("*.index"))) == 1
+    return prefix.parent if alone and format_of(prefix.parent) == "tensorflow" else prefix
+
+
+def format_of(place: Path) -> str:
+    """`huggingface` or `tensorflow`."""
+    if not place.is_dir():
+        return "tensorflow"
+    weights = (huggingface.WEIGHTS, huggingface.INDEX)
+    if any((place / name).is_file() for name in weights):
+        return "huggingface"
+    return "tensorflow" if tensorflow.find_prefix(place) is not None else "huggingface"
+
+
+def config_name(place: Path) -> str:
+    """The name of the file of the configuration."""
+    folder = home(place)
+    if format_of(place) == "huggingface":
+        return huggingface.CONFIG
+    both = (tensorflow.CONFIG, huggingface.CONFIG)
+    return next((name for name in both if (folder / name).is_file()), tensorflow.CONFIG)
+
+
+def read_content(place: Path) -> dict[str, Any]:
+    """What the file of the configuration says."""
+    return huggingface.read_json(home(place) / config_name(place))
+
+
+def read_config(place: Path) -> BertConfig:
+    """The shape of a BERT.
+
+    Raises:
+        DataError: no configuration, or one of no BERT of ours.
+    """
+    name = config_name(place)
+    path = home(place) / name
+    config = huggingface.read_config(path.parent, name)
+    if name == tensorflow.CONFIG:
+        activation = read_content(place).get(tensorflow.ACTIVATION)
+        if activation is not None:
+            return replace(config, hidden_act=huggingface.activation_of(activation, path))
+    return config
+
+
+def read_headers(place: Path, layers: int) -> tuple[dict[str, AnyHeader], tuple[str, ...]]:
+    """Hugging Face's name -> where a tensor is; and what training left beside them, in words.
+
+    Args:
+        place: of a model.
+        layers: that its configuration tells of.
+
+    Raises:
+        DataError: no weights, a pickle, or a checkpoint of another model.
+        IntegrityError: cut, damaged, or not of this configuration.
+    """
+    if format_of(place) == "tensorflow":
+        prefix = tensorflow.find_prefix(place)
+        assert prefix is not None
+        found, left = tensorflow.read_places(prefix, layers)
+        return dict(found), left
+    return dict(huggingface.read_headers(place)), ()
+
+
+def read_tensors(headers: Headers, wanted: Sequence[str]) -> dict[str, Tensor]:
+    """Read tensors by Hugging Face's names; errors are those of `huggingface.read_tensors`."""
+    tensors: dict[str, Tensor] = {}
+    plain: dict[str, Header] = {}
+    for name in wanted:
+        header = headers[name]
+        if isinstance(header, Header):
+            plain[name] = header
+        else:
+            tensors[name] = tensorflow.read(header)
+    return tensors | huggingface.read_tensors(plain, list(plain))
+
+
+def in_its_own_words(report: names.Report, headers: Headers, left: tuple[str, ...]) -> names.Report:
+    """A report by the names that stand in the file, with what training left."""
+
+    def own(listed: Sequence[str]) -> tuple[str, ...]:
+        return tuple(_own_name(name, headers) for name in listed)
+
+    tensorflows = any(isinstance(header, tensorflow.Place) for header in headers.values())
+    missing = report.missing
+    if tensorflows:
+        missing = tuple(tensorflow.foreign_name(name)[0] for name in missing)
+    return replace(
+        report, matched=own(report.matched), unused=own(report.unused), missing=missing, left=left
+    )
+
+
+def check_links(folder: Path) -> None:
+    """Refuse a folder with links that lead out of it: what is read and copied is the folder's own.
+
+    A cache of the Hugging Face hub keeps `models--X/snapshots/R/FILE` as links to
+    `models--X/blobs`; those are its own.
+
+    Raises:
+        IntegrityError: such a link; says where it leads.
+    """
+    real = folder.resolve()
+    inside = [real]
+    if real.parent.name == "snapshots":
+        inside.append(real.parent.parent / "blobs")
+    for path in folder.iterdir():
+        if path.is_symlink():
+            target = path.resolve()
+            if not any(target.is_relative_to(place) for place in inside):
+                raise IntegrityError(
+                    f"{path} is a link out of its folder, to {target}; copy what it leads to "
+                    "into the folder, if you trust it"
+                )
+
+
+def _own_name(name: str, headers: Headers) -> str:
+    header = headers.get(name)
+    return header.name if isinstance(header, tensorflow.Place) else name
