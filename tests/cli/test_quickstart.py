@@ -34,9 +34,16 @@ class Finished:
 
 
 def some_modules(search: object = None) -> list[Module]:
+    """Modules of the standard library, shared out to three packages by their first letter."""
     library = Path(sysconfig.get_path("stdlib"))
     paths = [*sorted(library.glob("*.py")), *sorted((library / "email").glob("*.py"))]
-    return [Module(p, p.stem, p.stem, "standard library") for p in paths if p.stem != "antigravity"]
+    names = [p.stem for p in paths]
+    packages = ["early" if n < "f" else "middle" if n < "r" else "late" for n in names]
+    return [
+        Module(*each, "packages")
+        for each in zip(paths, names, packages, strict=True)
+        if each[1] != "antigravity"
+    ]
 
 
 def make_small(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,9 +78,9 @@ def test_everything_is_there(finished: Finished) -> None:
 
 
 def test_every_step_says_what_and_how_long(finished: Finished) -> None:
-    for number in range(1, 7):
-        assert f"{number}/6  " in finished.said
-    steps = {"corpus", "tokenizer", "data", "check", "pretrain", "evaluate"}
+    for number in range(1, 8):
+        assert f"{number}/7  " in finished.said
+    steps = {"corpus", "tokenizer", "data", "check", "pretrain", "evaluate", "finetune"}
     assert finished.told["seconds"].keys() == steps
     assert "\x1b" not in finished.said
 
@@ -103,9 +110,31 @@ def test_examples_are_of_the_text(finished: Finished) -> None:
         assert title in page
 
 
+def test_the_learning_curve(finished: Finished) -> None:
+    curve = finished.told["learning_curve"]
+    places = recipe.Places(finished.out)
+    assert curve["labels"] == ["early", "late", "middle", "python"]
+    assert curve["sizes"] == [100]
+    methods = {method["name"]: method for method in curve["methods"]}
+    assert methods.keys() == {"pretrained", "frozen", "random_start", "tfidf", "majority"}
+    assert methods["majority"]["accuracy"] == [pytest.approx(1 / 4)]
+    for method in methods.values():
+        ((low, high),), (share,) = method["intervals"], method["accuracy"]
+        assert 0 <= low <= share <= high <= 1
+    test = (places.task / "test.jsonl").read_text(encoding="utf-8").splitlines()
+    assert len(test) == curve["test"]["examples"]
+    assert set(json.loads(test[0])) == {"text", "label", "module"}
+    results = json.loads((places.finetuned / "results.json").read_text(encoding="utf-8"))
+    assert results["summary"]["accuracy"]["mean"] == methods["pretrained"]["accuracy"][0]
+    assert not (finished.out / ".finetuning").exists()
+    page = (finished.out / "report.html").read_text(encoding="utf-8")
+    assert "Fine-tuned, by number of labelled examples" in page
+    assert "Best with 100, " in finished.said
+
+
 def test_the_next_commands_are_understood(finished: Finished) -> None:
-    assert len(finished.told["next"]) == 3
-    for command in finished.told["next"]:
+    assert len(finished.told["next"]) == 4
+    for command in [*finished.told["next"], finished.told["learning_curve"]["command"]]:
         make_app().parse_args(shlex.split(command)[1:], exit_on_error=False, print_error=False)
 
 
@@ -153,7 +182,7 @@ def test_ctrl_c_ends_cleanly(tmp_path: Path) -> None:
     )
     assert process.stderr is not None
     said = ""
-    while "1/6" not in said:
+    while "1/7" not in said:
         line = process.stderr.readline()
         assert line, said
         said += line

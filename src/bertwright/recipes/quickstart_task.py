@@ -1,8 +1,9 @@
 """A labelled task out of a quickstart's corpus: which package does this documentation belong to?
 
 The labels are real: a module says where it stands. Training examples are of the modules that
-pre-training learned from, test examples of those it held out, and a held-out sentence that stands
-in a training module too is left out, so that no docstring is on both sides.
+pre-training learned from, test examples of those it held out. A held-out sentence that stands in a
+training module too is left out, and a passage that two labels or both sides have is in neither, so
+that no docstring is on both sides.
 
 An example is a passage: sentences of one module that follow one another, as many as it takes to
 have 12 words, cut at 40. A package's name would give it away, so the names of all packages of the
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -42,6 +44,7 @@ HIDDEN = "package"
 
 ALSO_CALLED: Mapping[str, tuple[str, ...]] = {
     "attr": ("attrs",),
+    "huggingface_hub": ("hugging-face", "hf"),
     "matplotlib": ("pyplot", "plt", "mpl"),
     "networkx": ("nx",),
     "numpy": ("np",),
@@ -103,30 +106,19 @@ def write_task(places: Places, validation_share: float, sizes: Sequence[int]) ->
         side = (test if is_held else train).setdefault(label, [])
         side.extend(Passage(text, label, entry["module"]) for text in passages(sentences))
     labels = choose_labels(train, test)
-    hide = hider(labels)
-    chance = np.random.default_rng(1)
-    enough = max(sizes) // len(labels) + 1
-    drawn = {
-        label: (
-            _draw(train[label], enough, hide, chance),
-            _draw(test[label], 2 * MOST_TO_TEST, hide, chance),
-        )
-        for label in labels
-    }
-    known = {p.text for sides in drawn.values() for p in sides[0]}
-    tests = {label: [p for p in sides[1] if p.text not in known] for label, sides in drawn.items()}
-    most = min(len(sides[0]) for sides in drawn.values())
-    count = min(MOST_TO_TEST, *(len(found) for found in tests.values()))
-    if not count:
-        raise TooFewPackages("held-out modules say nothing here that training modules do not say")
+    learn, ask = _drawn(train, test, labels, max(sizes) // len(labels))
+    most = min(map(len, learn))
+    count = min(MOST_TO_TEST, *map(len, ask))
+    if not most or not count:
+        raise TooFewPackages("the packages here say nothing of their own in so few words")
     folder = places.task
     with disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         files = []
         for each in per_label(sizes, len(labels), most):
-            rows = _mixed([drawn[label][0][:each] for label in labels])
+            rows = _mixed([found[:each] for found in learn])
             files.append((len(rows), _write(folder / f"train-{len(rows)}.jsonl", rows)))
-        rows = _mixed([tests[label][:count] for label in labels])
+        rows = _mixed([found[:count] for found in ask])
         test_file = (len(rows), _write(folder / "test.jsonl", rows))
     there = {label: (len(train[label]), len(test[label])) for label in labels}
     return LabelledFiles(labels, tuple(files), test_file, there)
@@ -193,6 +185,23 @@ def per_label(sizes: Sequence[int], labels: int, most: int) -> list[int]:
         if not found or each >= 1.5 * found[-1]:
             found.append(each)
     return found
+
+
+def _drawn(
+    train: Mapping[str, Sequence[Passage]],
+    test: Mapping[str, Sequence[Passage]],
+    labels: Sequence[str],
+    count: int,
+) -> tuple[list[list[Passage]], list[list[Passage]]]:
+    """Passages of each label to learn from and to test with; what is in two places is in none."""
+    hide = hider(labels)
+    chance = np.random.default_rng(1)
+    more = count + count // 10 + 10  # some are in two places
+    learn = [_draw(train[label], more, hide, chance) for label in labels]
+    ask = [_draw(test[label], 2 * MOST_TO_TEST, hide, chance) for label in labels]
+    places = Counter(p.text for found in (*learn, *ask) for p in found)
+    alone = [[p for p in found if places[p.text] == 1] for found in (*learn, *ask)]
+    return alone[: len(labels)], alone[len(labels) :]
 
 
 def _draw(

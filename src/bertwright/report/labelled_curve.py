@@ -58,13 +58,15 @@ def task_sentence(found: Mapping[str, Any]) -> str:
 
 
 def best_sentence(found: Mapping[str, Any]) -> str:
-    """Who wins at each size, whoever it is."""
+    """Who wins at each size, whoever it is, and who is as good: within the winner's interval."""
     parts = []
     for place, size in enumerate(found["sizes"]):
-        best = max(found["methods"], key=lambda method: float(method["accuracy"][place]))
-        parts.append(
-            f"with {int(size):,}, {method_title(best['name'])} ({best['accuracy'][place]:.1%})"
-        )
+        ranked = sorted(found["methods"], key=lambda method: -float(method["accuracy"][place]))
+        names = [f"{method_title(m['name'])} ({m['accuracy'][place]:.1%})" for m in ranked]
+        low = float(ranked[0]["intervals"][place][0])
+        level = [n for n, m in zip(names, ranked, strict=True) if m["accuracy"][place] >= low][1:]
+        said = f", not clearly ahead of {' and '.join(level)}" if level else ""
+        parts.append(f"with {int(size):,}, {names[0]}{said}")
     return f"Best {'; '.join(parts)}."
 
 
@@ -84,10 +86,10 @@ def _chart(sizes: Sequence[int], methods: Sequence[Mapping[str, Any]]) -> str:
     for method in methods:
         name, style = METHODS.get(method["name"], (str(method["name"]), "train"))
         ys = [float(value) for value in method["accuracy"]]
-        lines.append(Series(name, range(len(ys)), ys, style, legend=""))
+        lines.append(Series(name, [float(n) for n in range(len(ys))], ys, style, legend=""))
 
     def show_size(place: float) -> str:
-        return f"{sizes[int(place)]:,}" if place.is_integer() else ""
+        return str(sizes[int(place)]) if place.is_integer() else ""
 
     title = "Test passages judged right"
     return chart(title, lines, "labelled examples", show_size, "{:.0%}".format, from_zero=True)

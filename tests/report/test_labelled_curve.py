@@ -1,0 +1,94 @@
+"""The section of a page on accuracy by number of labelled examples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bertwright.report.labelled_curve import best_sentence, labelled_curve, task_sentence
+from bertwright.report.run_page import read_run, render
+from tests.report.test_run_page import HOSTILE, Balanced, write_run
+
+
+def figures(word: str = "numpy", **accuracy: list[float]) -> dict[str, Any]:
+    shares = {"pretrained": [0.5, 0.7], "frozen": [0.55, 0.6], "random_start": [0.2, 0.4]}
+    shares |= {"tfidf": [0.3, 0.5], "majority": [0.25, 0.25], **accuracy}
+    count = len(shares["pretrained"])
+    return {
+        "format": 1,
+        "labels": [word, "python", "torch"],
+        "sizes": [96, 1600][:count],
+        "epochs": [20, 5][:count],
+        "learning_rate": 3e-4,
+        "test": {"file": f"{word}/test.jsonl", "examples": 960},
+        "methods": [
+            {
+                "name": name,
+                "accuracy": found[:count],
+                "intervals": [[share - 0.02, share + 0.02] for share in found[:count]],
+                "degenerate": [name == "majority"] * count,
+            }
+            for name, found in shares.items()
+        ],
+        "hidden": "package",
+        "words": [12, 40],
+        "model": f"{word}/finetuned",
+        "command": f"bertwright finetune classification --model {word}",
+    }
+
+
+def test_chart_and_table_of_all_methods() -> None:
+    shown = labelled_curve(figures())
+    assert shown.count('<path class="line tuned"') == 2  # in the chart and as its key
+    for style in ("frozen", "random", "words"):
+        assert shown.count(f'<circle class="mark {style}"') == 2
+    assert '<th class="number">1,600</th>' in shown
+    assert shown.count('<b class="ok">') == 2
+    assert '<b class="ok">55.0%</b> <span class="soft">53 to 57</span>' in shown
+    assert "one answer for all" not in shown  # the most frequent answer is nothing else
+    assert "for 20, 5 epochs; a random start gets the same" in shown
+    assert "<code>bertwright finetune classification --model numpy</code>" in shown
+
+
+def test_whoever_wins_is_named() -> None:
+    said = best_sentence(figures(tfidf=[0.9, 0.695]))
+    assert said == (
+        "Best with 96, TF-IDF + logistic regression (90.0%); with 1,600, pre-trained, fine-tuned "
+        "(70.0%), not clearly ahead of TF-IDF + logistic regression (69.5%)."
+    )
+
+
+def test_the_task_is_said() -> None:
+    said = task_sentence(figures())
+    assert said.startswith("Which of 3 packages (numpy, python, torch) does a passage of")
+    assert 'names are replaced by "package". 960 test passages' in said
+
+
+def test_one_size_has_no_chart() -> None:
+    shown = labelled_curve(figures(pretrained=[0.5]))
+    assert "<figure>" not in shown
+    assert "pre-trained, frozen, linear layer" in shown
+
+
+def test_a_fallen_run_is_named() -> None:
+    found = figures()
+    found["methods"][2]["degenerate"] = [True, False]
+    assert labelled_curve(found).count("one answer for all") == 1
+
+
+@pytest.mark.parametrize("found", [{}, {"format": 1, "left_out": "too few <packages>"}])
+def test_none_and_left_out(found: dict[str, Any]) -> None:
+    shown = labelled_curve(found)
+    assert ("Left out: too few &lt;packages&gt;." in shown) == bool(found)
+    assert bool(shown) == bool(found)
+
+
+def test_in_the_page(tmp_path: Path) -> None:
+    shown = render(read_run(write_run(tmp_path / "run", learning_curve=figures(HOSTILE))))
+    Balanced().feed(shown)
+    assert "Fine-tuned, by number of labelled examples" in shown
+    assert "<script>alert" not in shown
+    plain = render(read_run(write_run(tmp_path / "plain")))
+    assert "labelled examples" not in plain
