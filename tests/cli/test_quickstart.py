@@ -20,6 +20,7 @@ import torch
 
 from bertwright.cli.app import make_app, run
 from bertwright.recipes import quickstart as recipe
+from bertwright.recipes import quickstart_curve
 from bertwright.text import python_docs
 from bertwright.text.python_docs import Module
 
@@ -50,6 +51,7 @@ def make_small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(python_docs, "find_modules", some_modules)
     monkeypatch.setattr(recipe, "MODEL", "bert-tiny")
     monkeypatch.setattr(recipe, "VOCAB_SIZE", 600)
+    monkeypatch.setattr(quickstart_curve, "SIZES", ((0.0, 24),))
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +116,7 @@ def test_the_learning_curve(finished: Finished) -> None:
     curve = finished.told["learning_curve"]
     places = recipe.Places(finished.out)
     assert curve["labels"] == ["early", "late", "middle", "python"]
-    assert curve["sizes"] == [100]
+    assert curve["sizes"] == [24]
     methods = {method["name"]: method for method in curve["methods"]}
     assert methods.keys() == {"pretrained", "frozen", "random_start", "tfidf", "majority"}
     assert methods["majority"]["accuracy"] == [pytest.approx(1 / 4)]
@@ -129,7 +131,7 @@ def test_the_learning_curve(finished: Finished) -> None:
     assert not (finished.out / ".finetuning").exists()
     page = (finished.out / "report.html").read_text(encoding="utf-8")
     assert "Fine-tuned, by number of labelled examples" in page
-    assert "Best with 100, " in finished.said
+    assert "Best with 24, " in finished.said
 
 
 def test_the_next_commands_are_understood(finished: Finished) -> None:
