@@ -204,6 +204,18 @@ def test_bad_rows_are_counted(tiny: Path, tmp_path: Path, capsys: Captured) -> N
     assert skipped == {"wrong number of fields": {"count": 1, "lines": [14]}}
 
 
+def test_tags_that_break_their_scheme_are_mended_and_told(
+    tiny: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    right = "the O\nann B-PER\nbob I-PER\nsaw O\n\n" * 8
+    (tmp_path / "train.conll").write_text(f"{right}eve O\nbob I-PER\n\n")
+    words = ["finetune", "tagging", "--train", str(tmp_path / "train.conll"), *QUICK]
+    words += ["--dev", str(tmp_path / "train.conll"), "--model", str(tiny)]
+    assert run([*words, "--out", str(tmp_path / "run"), "--json"]) == 0
+    warnings = json.loads(capsys.readouterr().out)["warnings"]
+    assert any("break the scheme iob2 and were mended" in each for each in warnings), warnings
+
+
 def test_wrong_answers_are_counted_or_refused(
     tiny: Path, files: Path, tmp_path: Path, capsys: Captured
 ) -> None:

@@ -165,6 +165,19 @@ def test_bad_rows_skipped(finetuned: Finetuned, tmp_path: Path, capsys: Captured
     assert "1 left out" in capsys.readouterr().err
 
 
+def test_json_tells_what_was_met(finetuned: Finetuned, tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "in.txt").write_text("the film was good " * 30 + "\n\nbad\n")
+    model, out = finetuned("classification"), tmp_path / "out.jsonl"
+    capsys.readouterr()
+    assert predict(model, tmp_path / "in.txt", out, "--json") == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["examples"], report["in_windows"], report["cut"]) == (2, 1, 0)
+    assert report["skipped"] == {"empty line": {"count": 1, "lines": [2]}}
+    assert (report["out"], report["task"]) == (str(out), "task")
+    assert predict(model, tmp_path / "in.txt", "-", "--json") == 2
+    assert "give --out a file" in capsys.readouterr().err
+
+
 def test_what_it_refuses(
     tiny: Path, finetuned: Finetuned, tmp_path: Path, capsys: Captured
 ) -> None:

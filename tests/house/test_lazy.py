@@ -60,6 +60,25 @@ def test_a_wrong_key_of_a_file_loads_nothing_heavy(tmp_path: Path) -> None:
     assert loaded.isdisjoint(HEAVY), loaded & set(HEAVY)
 
 
+WRONG = {
+    "kind": (["finetune", "clasification", "--train", "a"], 'Did you mean "classification"?'),
+    "key": (["finetune", "span", "--train", "a", "--epoch", "1"], "did you mean --epochs?"),
+    "value": (["finetune", "span", "--train", "a", "--warmup", "2"], "warmup is 2.0"),
+    "tasks": (["finetune", "multitask", "--tasks", "tasks.toml"], "did you mean 'train'?"),
+    "glue": (["glue", "--data", "a", "--tasks", "COLA2"], "no task 'COLA2' in GLUE"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_is_wrong_of_fine_tuning_is_told_at_once(tmp_path: Path, case: str) -> None:
+    (tmp_path / "tasks.toml").write_text('[a]\nkind = "tagging"\ntrian = "b"\n')
+    words, message = WRONG[case]
+    code, loaded, printed = imported_by(*words, "--model", "m", "--out", "o", cwd=tmp_path)
+    assert code == 2, printed
+    assert message in printed
+    assert loaded.isdisjoint(HEAVY), loaded & set(HEAVY)
+
+
 def test_import_bertwright_is_quick_and_lists_its_names() -> None:
     program = (
         "import sys, bertwright; print(sorted(dir(bertwright)));"

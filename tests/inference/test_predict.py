@@ -128,3 +128,9 @@ def test_progress(model: Model) -> None:
     told: list[tuple[int, int | None]] = []
     model.predict(["a b", "c"], "mood", lambda done, total: told.append((done, total)))
     assert told[-1] == (7, 7)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_no_gpu(model_folder: Path) -> None:
+    with pytest.raises(ConfigError, match="torch finds no GPU here"):
+        load(model_folder, device="cuda")

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import sys
 from contextlib import nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from bertwright.cli.bars import bar
-from bertwright.cli.options import Overwrite
-from bertwright.cli.output import say
+from bertwright.cli.options import Json, Overwrite
+from bertwright.cli.output import print_json, say
+from bertwright.errors import ConfigError
 
 
 def predict(
@@ -49,6 +51,7 @@ def predict(
         Literal["auto", "cpu", "cuda"], Parameter(help="auto takes the GPU if there is one.")
     ] = "auto",
     overwrite: Overwrite = False,
+    json: Json = False,
 ) -> None:
     """Predict: one JSON line an input, in order.
 
@@ -60,6 +63,8 @@ def predict(
 
     if out != "-":
         refuse_existing(Path(out), overwrite)
+    elif json:
+        raise ConfigError("--json tells on standard output what was met; give --out a file then")
 
     from bertwright.inference.model import load
     from bertwright.recipes.predicting import predict_file
@@ -79,6 +84,8 @@ def predict(
             precision=precision,
             on_progress=on_progress,
         )
+    if json:
+        print_json({"out": out, **asdict(report)})
     for warning in report.warnings:
         say(f"warning: {warning}")
     if report.in_windows:

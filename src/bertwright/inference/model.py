@@ -221,11 +221,13 @@ def load(
         batch_tokens: tokens of a batch, about; unset: 4,096 on a CPU, 65,536 on a GPU.
 
     Raises:
-        ConfigError: no such precision, or no tokenizer in the folder.
+        ConfigError: no such precision, no GPU, or no tokenizer in the folder.
         DataError, IntegrityError: see `checkpoint.load`.
     """
     if precision not in ("float32", "bfloat16"):
         raise ConfigError(f"precision is {precision!r}; expected 'float32' or 'bfloat16'")
+    if device is not None and device.startswith("cuda") and not torch.cuda.is_available():
+        raise ConfigError(f"device is {device}, and torch finds no GPU here; leave it out, or cpu")
     place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     found = checkpoint.load(path)
     tokenizer = load_tokenizer(found.folder)
