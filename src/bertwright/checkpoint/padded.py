@@ -1,0 +1,250 @@
+"""A learner's weights behind the signature that others expect: rectangles of ids, and a mask.
+
+    input_ids [B, T], attention_mask [B, T], token_type_ids [B, T]  ->  one tensor or two
+
+Here sequences lie end to end and nothing is padded; runtimes of exported models are fed rectangles.
+So the computation is written a second time, over the same parameters, with nothing in it but what
+every runtime knows: products, softmax, norms. Where the mask is 0 a score becomes so low that its
+probability is exactly 0, and pooling leaves the place out: a real token's numbers are those it has
+alone. What stands at a padded place of the result means nothing. Positions count from the first
+column, as in transformers: padding stands behind the text.
+
+| head | outputs |
+|---|---|
+| none | `last_hidden_state [B, T, H]` or `hidden_states.N [B, T, H]`; `pooler_output [B, H]` |
+| masked LM | `logits [B, T, V]` |
+| next sentence; classes, labels, a number | `logits [B, 2]`; `logits [B, C]` |
+| tagging | `logits [B, T, C]`: read at each word's first piece; a CRF judges them afterwards |
+| span | `start_logits [B, T]`, `end_logits [B, T]` |
+| multiple choice | inputs are `[B, M, T]`, `logits [B, M]` |
+
+Letters: B sequences, T the longest, H hidden, A attention heads, D = H / A, V vocabulary, C scores,
+M choices, F width of a feature.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bertwright.config.task import TaskConfig
+from bertwright.errors import ConfigError
+from bertwright.models.bert import Bert
+from bertwright.nn.attention import SelfAttention
+from bertwright.nn.recurrent import BiLstm
+from bertwright.nn.transformer import TransformerLayer
+from bertwright.objectives.masked_lm import MaskedLM
+from bertwright.objectives.next_sentence import NextSentence
+from bertwright.objectives.objective import Learner
+
+INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+"""Names of the inputs, all int64, in this order."""
+
+LAST = "last_hidden_state"
+POOLED = "pooler_output"
+LOGITS = "logits"
+
+
+class PaddedBert(nn.Module):
+    """A `Bert` over rectangles."""
+
+    def __init__(self, bert: Bert, layers: tuple[int, ...] = (), pooled: bool = True) -> None:
+        """Share the parameters of a BERT.
+
+        Args:
+            bert: whose parameters are used.
+            layers: the layers to give, 0 the embeddings; none: the last.
+            pooled: give the pooler's vector too.
+        """
+        super().__init__()
+        self.bert = bert
+        self.layers = layers or (bert.config.num_hidden_layers,)
+        self.pooled = pooled
+        self.top = bert.config.num_hidden_layers if pooled else max(self.layers)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, types: Tensor) -> list[Tensor]:
+        """Three of `[B, T]` -> the layers asked for, `[B, T, H]` each; then `[B, H]`, if asked"""
+        x = self._embed(input_ids, types)  # [B, T, H]
+        lowest = torch.finfo(x.dtype).min
+        bias = (attention_mask[:, None, None, :] == 0).to(x.dtype) * lowest  # [B, 1, 1, T]
+        kept = [x]
+        for number in range(self.top):
+            x = _layer(self.bert.layer(number), x, bias)
+            kept.append(x)
+        found = [kept[number] for number in self.layers]
+        if self.pooled:
+            found.append(torch.tanh(self.bert.pooler.dense(x[:, 0])))
+        return found
+
+    def _embed(self, input_ids: Tensor, types: Tensor) -> Tensor:
+        embeddings = self.bert.embeddings
+        places = torch.arange(input_ids.shape[1], device=input_ids.device)
+        x = embeddings.token(input_ids) + embeddings.segment(types)
+        normed: Tensor = embeddings.norm(x + embeddings.position(places))
+        return normed
+
+
+class Padded(nn.Module):
+    """An encoder, and one head or none, over rectangles."""
+
+    def __init__(
+        self,
+        learner: Learner,
+        head: str | None = None,
+        task: TaskConfig | None = None,
+        layers: tuple[int, ...] = (),
+    ) -> None:
+        """Share the parameters of a learner.
+
+        Args:
+            learner: whose parameters are used, in eval mode.
+            head: the name of one of its heads; None: vectors of layers, and the pooler.
+            task: what the head is for, if it is a task head.
+            layers: without a head, the layers to give, 0 the embeddings; none: the last, and the
+                pooler, which is left out where layers are named.
+
+        Raises:
+            ConfigError: the head reads what rectangles of tokens have not.
+        """
+        super().__init__()
+        bert = learner.encoder
+        assert isinstance(bert, Bert)
+        self.task = task
+        self.head: Any = None if head is None else learner.objectives[head]
+        last = bert.config.num_hidden_layers
+        network = getattr(self.head, "network", None)
+        if task is not None and task.kind == "tagging" and network is not None:
+            raise ConfigError(
+                f"the tagger {head} has an LSTM over words, and an exported model sees tokens "
+                "without knowing where words begin: export a head whose network is linear"
+            )
+        mix = getattr(self.head, "mix", None)
+        if self.head is None:
+            self.outputs = [LAST if n == last else f"hidden_states.{n}" for n in layers] or [LAST]
+            self.outputs += [] if layers else [POOLED]
+            numbers, pooled = layers, not layers
+        else:
+            span = task is not None and task.kind == "span"
+            self.outputs = ["start_logits", "end_logits"] if span else [LOGITS]
+            of_pooler = task is None or task.kind in (
+                "classification",
+                "regression",
+                "multiple-choice",
+            )
+            of_pooler = of_pooler and not isinstance(self.head, MaskedLM)
+            pooled = of_pooler and mix is None and network is None
+            numbers = (last,) if mix is None else mix.numbers
+        self.encoder = PaddedBert(bert, numbers, pooled)
+
+    @property
+    def choices(self) -> bool:
+        """Whether inputs are `[B, M, T]`."""
+        return self.task is not None and self.task.kind == "multiple-choice"
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor
+    ) -> tuple[Tensor, ...]:
+        """Three of `[B, T]`, or `[B, M, T]` -> what `outputs` names"""
+        if not self.choices:
+            return self._outputs(input_ids, attention_mask, token_type_ids)
+        shape = input_ids.shape
+        flat = [x.reshape(-1, shape[2]) for x in (input_ids, attention_mask, token_type_ids)]
+        (scores,) = self._outputs(flat[0], flat[1], flat[2])  # [B M, 1]
+        return (scores.reshape(shape[0], shape[1]),)
+
+    def _outputs(self, ids: Tensor, mask: Tensor, types: Tensor) -> tuple[Tensor, ...]:
+        found = self.encoder(ids, mask, types)
+        head = self.head
+        if head is None:
+            return tuple(found)
+        if isinstance(head, MaskedLM):
+            return (head.logits(found[0]),)
+        if isinstance(head, NextSentence):
+            return (head.logits(found[-1]),)
+        assert self.task is not None
+        if self.encoder.pooled:
+            return (_linear(head.classifier, found[-1]),)
+        x = _mixed(head.mix, found)  # [B, T, F]
+        if head.network is not None:
+            x = _read(head.network, x, mask)
+        if self.task.kind == "span":
+            scores = _linear(head.qa_outputs, x)  # [B, T, 2]
+            return scores[:, :, 0], scores[:, :, 1]
+        if self.task.kind == "tagging":
+            return (_linear(head.classifier, x),)
+        how = "max" if head.network is not None else self.task.head.pooling
+        return (_linear(head.classifier, _pool(x, mask, how)),)
+
+
+def _layer(layer: TransformerLayer, x: Tensor, bias: Tensor) -> Tensor:
+    """x `[B, T, H]`, bias `[B, 1, 1, T]` -> `[B, T, H]`"""
+    x = layer.attention_norm(x + _attend(layer.attention, x, bias))
+    normed: Tensor = layer.feed_forward_norm(x + layer.feed_forward(x))
+    return normed
+
+
+def _attend(attention: SelfAttention, x: Tensor, bias: Tensor) -> Tensor:
+    """x `[B, T, H]`, bias `[B, 1, 1, T]` -> `[B, T, H]`"""
+    count, length, hidden = x.shape
+    size = hidden // attention.heads
+    rows = attention.qkv(x).view(count, length, 3, attention.heads, size)
+    q, k, v = rows.permute(2, 0, 3, 1, 4).unbind(0)  # [B, A, T, D] each
+    scores = (q * size**-0.5) @ k.transpose(2, 3) + bias  # [B, A, T, T]
+    context = (scores.softmax(3) @ v).transpose(1, 2).reshape(count, length, hidden)
+    output: Tensor = attention.output(context)
+    return output
+
+
+def _linear(scorer: nn.Linear, x: Tensor) -> Tensor:
+    """`Scorer.forward` without its autocast, which exporters do not take."""
+    return nn.functional.linear(x, scorer.weight, scorer.bias)
+
+
+def _mixed(mix: Any, layers: list[Tensor]) -> Tensor:
+    """`LayerMix.forward` over the layers it reads, and only those."""
+    if mix is None or len(layers) == 1:
+        return layers[0]
+    if mix.concatenated:
+        return torch.cat(layers, -1)
+    if mix.weights is None:
+        return torch.stack(layers).sum(0)
+    shares = mix.gamma * mix.weights.softmax(0)  # [K]
+    mixed: Tensor = (torch.stack(layers, -1) * shares).sum(-1)
+    return mixed
+
+
+def _read(network: BiLstm, x: Tensor, mask: Tensor) -> Tensor:
+    """Both directions of an LSTM: x `[B, T, F]` -> `[B, T, 2 size]`.
+
+    What is behind a sequence never reaches the direction from the left. For the other the sequence
+    is turned around alone, its padding left behind it.
+    """
+    length = x.shape[1]
+    places = torch.arange(length, device=x.device)[None]
+    lengths = mask.sum(1, keepdim=True)
+    turned = torch.where(places < lengths, lengths - 1 - places, places)[:, :, None]  # [B, T, 1]
+    left = _one_way(network, x, "")
+    right = _one_way(network, x.gather(1, turned.expand(-1, -1, x.shape[2])), "_reverse")
+    right = right.gather(1, turned.expand(-1, -1, network.size))
+    return torch.cat([left, right], 2)
+
+
+def _one_way(network: BiLstm, x: Tensor, direction: str) -> Tensor:
+    """x `[B, T, F]` -> `[B, T, size]`, from the first to the last."""
+    names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    weights = [getattr(network.lstm, f"{name}_l0{direction}") for name in names]
+    start = x.new_zeros(1, x.shape[0], network.size)
+    states = torch.lstm(x, (start, start), weights, True, 1, 0.0, False, False, True)
+    return states[0]
+
+
+def _pool(x: Tensor, mask: Tensor, how: str) -> Tensor:
+    """x `[B, T, F]` -> `[B, F]` over the places where the mask is 1."""
+    if how == "cls":
+        return x[:, 0]
+    real = (mask != 0)[:, :, None]
+    if how == "mean":
+        return (x * real).sum(1) / real.sum(1)
+    return x.masked_fill(~real, torch.finfo(x.dtype).min).amax(1)

@@ -1,0 +1,107 @@
+"""An ONNX graph with weights of 8 bits: for ONNX Runtime by its own tool, for OpenVINO by hand.
+
+A weight becomes `round(w / s)` in int8 with a scale `s = max |w| / 127` of its own for each output
+channel of a product and each row of a table. ONNX Runtime also quantizes activations while it runs
+(`MatMulInteger`), OpenVINO gets the weights behind `DequantizeLinear` and decides itself how to
+compute; it is never given 8-bit activations that it has not chosen.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+_SMALLEST = 256  # numbers: a smaller weight is not worth a scale
+
+
+def quantize_for_onnx(path: Path) -> None:
+    """Replace the float32 graph of a file by one that ONNX Runtime runs in int8."""
+    import onnx
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    small = path.with_name(f"int8-{path.name}")
+    large = path.with_name(f"{path.name}.data").exists()
+    quantize_dynamic(
+        path,
+        small,
+        op_types_to_quantize=["MatMul", "Gather"],
+        per_channel=True,
+        weight_type=QuantType.QInt8,
+        use_external_data_format=large,
+    )
+    _replace(onnx.load(small), path)
+    for left in path.parent.glob(f"{small.name}*"):
+        left.unlink()
+
+
+def weights_to_int8(path: Path) -> None:
+    """Replace the weights of products and tables in a file by int8 and a scale a channel."""
+    import onnx
+
+    model = onnx.load(path)
+    graph = model.graph
+    weights = {tensor.name: tensor for tensor in graph.initializer}
+    axes: dict[str, set[int]] = {}
+    for node in graph.node:
+        place = {"MatMul": 1, "Gather": 0}.get(node.op_type)
+        if place is not None and node.input[place] in weights:
+            axes.setdefault(node.input[place], set()).add(place)
+    made: list[Any] = []
+    for name, found in axes.items():
+        array = onnx.numpy_helper.to_array(weights[name])
+        if array.dtype != np.float32 or array.ndim != 2 or array.size < _SMALLEST:
+            continue
+        axis = min(found)  # a table that is also a product's weight keeps a scale a row
+        small, scale = to_int8(array, axis)
+        graph.initializer.remove(weights[name])
+        graph.initializer.extend(
+            [
+                onnx.numpy_helper.from_array(small, f"{name}_int8"),
+                onnx.numpy_helper.from_array(scale, f"{name}_scale"),
+            ]
+        )
+        made.append(
+            onnx.helper.make_node(
+                "DequantizeLinear",
+                [f"{name}_int8", f"{name}_scale"],
+                [name],
+                name=f"{name}_dequantized",
+                axis=axis,
+            )
+        )
+    nodes = [*made, *graph.node]
+    del graph.node[:]
+    graph.node.extend(nodes)
+    _replace(model, path)
+
+
+def to_int8(
+    array: npt.NDArray[np.float32], axis: int
+) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float32]]:
+    """A matrix in 8 bits.
+
+    Args:
+        array: two axes.
+        axis: the one along which every place has a scale.
+
+    Returns:
+        int8 of the same shape, and the scales; the product of the two is the matrix, within half a
+        scale.
+    """
+    largest = np.abs(array).max(axis=1 - axis)
+    scale = np.where(largest > 0, largest / 127, 1).astype(np.float32)
+    wide = scale[:, None] if axis == 0 else scale[None]
+    return np.clip(np.rint(array / wide), -127, 127).astype(np.int8), scale
+
+
+def _replace(model: Any, path: Path) -> None:
+    """Write a graph in place of another, its weights beside it where they are over 2 GB."""
+    import onnx
+
+    beside = path.with_name(f"{path.name}.data")
+    beside.unlink(missing_ok=True)
+    large = sum(tensor.ByteSize() for tensor in model.graph.initializer) >= 1 << 31
+    onnx.save(model, path, save_as_external_data=large, location=beside.name)
