@@ -68,6 +68,7 @@ def test_a_saved_configuration_runs_again(
     finetuned: Callable[[str], Path], tmp_path: Path, capsys: Captured
 ) -> None:
     before = finetuned("classification")
+    capsys.readouterr()
     words = ["finetune", "classification", "--config", str(before / "config.toml")]
     assert run([*words, "--out", str(tmp_path / "again"), "--json"]) == 0
     again = json.loads(capsys.readouterr().out)
