@@ -1,9 +1,9 @@
-"""`bertwright tokenizer train` and `bertwright tokenizer inspect`."""
+"""`bertwright tokenizer train`, `tokenizer extend` and `tokenizer inspect`."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -66,6 +66,63 @@ def train(
         print_json(figures)
     else:
         print_fields(figures)
+
+
+def extend(
+    *corpus: Annotated[str, Parameter(help="Files, folders, globs, or - for standard input.")],
+    model: Annotated[str, Parameter(help="A run, a checkpoint or a Hugging Face BERT folder.")],
+    out: Annotated[Path, Parameter(help="Folder to write the model with its tokenizer to.")],
+    add: Annotated[int, Parameter(help="New entries, at most.")] = 2000,
+    min_count: Annotated[int, Parameter(help="Rarer words are not added.")] = 5,
+    start: Annotated[
+        Literal["mean", "mean-norm"],
+        Parameter(help="A new row: the mean of its pieces' rows, or that as long as they are."),
+    ] = "mean",
+    workers: Annotated[int, Parameter(help="Processes that count; 0: one a processor.")] = 0,
+    reading: Annotated[CorpusConfig, EVERY_KEY] = CorpusConfig(),
+    overwrite: Overwrite = False,
+    json: Json = False,
+    config_file: ConfigFile = None,
+) -> None:
+    """Add a corpus' words to a model's vocabulary, for continued pre-training.
+
+    Words that are cut into pieces most often become entries of their own, each with the mean of the
+    pieces it replaces for its vector; old entries keep their ids. Every twentieth document is held
+    out, and its length in tokens told before and after. Then: data build --tokenizer DIR, and
+    pretrain --init DIR.
+    """
+    if not corpus:
+        raise ConfigError("no corpus given; name files, folders, globs, or - for standard input")
+    from bertwright.recipes.extending import extend as extend_model
+
+    with bar("Counting words", "characters") as on_progress:
+        found = extend_model(
+            model,
+            corpus,
+            out,
+            add=add,
+            min_count=min_count,
+            start=start,
+            reading=reading,
+            workers=workers,
+            overwrite=overwrite,
+            on_progress=on_progress,
+        )
+    if len(found.additions) < add:
+        say(
+            f"The corpus gives {len(found.additions):,} entries, not {add:,}: more text or a lower "
+            "--min-count would give more."
+        )
+    if not found.held_out:
+        say("Under 20 documents: nothing is held out, so lengths are those of the corpus itself.")
+    figures = found.as_dict()
+    if json:
+        print_json(figures)
+        return
+    before, after = figures.pop("before"), figures.pop("after")
+    print_fields({**figures, "first": " ".join(figures["first"])})
+    rows = [(name.replace("_", " "), before[name], after[name]) for name in before]
+    print_table(("held-out text", "before", "after"), rows)
 
 
 def inspect(

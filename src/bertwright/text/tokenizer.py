@@ -207,6 +207,23 @@ class Tokenizer:
         """Write `vocab.txt`, `tokenizer.json` and `tokenizer_config.json` into `folder`."""
         write_folder(Path(folder), self._backend, self._config)
 
+    def extended(self, tokens: Sequence[str]) -> Tokenizer:
+        """The same with more entries at the end: no id and no rule of ours changes.
+
+        Raises:
+            DataError: a token is there already, or this is no WordPiece.
+        """
+        if self._description["model"]["type"] != "WordPiece":
+            kind = self._description["model"]["type"]
+            raise DataError(f"this tokenizer is a {kind}; only a WordPiece can be extended")
+        double = [token for token in tokens if token in self.vocab]
+        if double or len(set(tokens)) < len(tokens):
+            raise DataError(f"{double[:1] or 'a token'} would be in the vocabulary twice")
+        description = json.loads(self._backend.to_str())
+        for index, token in enumerate(tokens, self.vocab_size):
+            description["model"]["vocab"][token] = index
+        return _from_text(json.dumps(description, ensure_ascii=False), self._config)
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Worker processes get the rules, not what was remembered."""
         return _from_text, (self._backend.to_str(), self._config)

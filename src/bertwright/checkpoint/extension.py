@@ -1,0 +1,87 @@
+"""More rows for the token embeddings of a trained BERT, and for the bias of its masked LM.
+
+    e_new = mean of e_p over the pieces p that the new entry replaces
+
+(Yao et al. 2021, *Adapt-and-Distill*; Gee et al. 2022, *Fast Vocabulary Transfer*.) An entry that
+replaces nothing, a new character, starts from the mean of all rows (Hewitt 2021, *Initializing New
+Word Embeddings for Pretrained Language Models*), which bounds what it takes from the others. The
+output is tied, so the same row scores the word; its bias starts from the mean of the same biases.
+
+A mean of k rows that point elsewhere is shorter than they are. `mean-norm` scales it to the mean
+length of its pieces; `experiments/domain` measures the two.
+
+Letters: V vocabulary, H hidden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from bertwright.checkpoint.checkpoint import make_learner
+from bertwright.config.bert import BertConfig
+from bertwright.config.task import TaskConfig
+from bertwright.objectives.objective import Learner
+
+Start = Literal["mean", "mean-norm"]
+
+_TOKENS = "encoder.embeddings.token.weight"
+_BIAS = "objectives.masked_lm.bias"
+
+
+def extend_learner(
+    learner: Learner,
+    config: BertConfig,
+    tasks: Mapping[str, TaskConfig],
+    first: int,
+    pieces: Sequence[Sequence[int]],
+    start: Start = "mean",
+) -> tuple[Learner, BertConfig]:
+    """A learner with more entries.
+
+    Args:
+        learner: with the old vocabulary; it is left as it is.
+        config: of its BERT.
+        tasks: of its task heads.
+        first: id of the first new entry: the tokenizer's size. Rows of the model from there on
+            belong to no token and are overwritten.
+        pieces: of each new entry, the old ids it replaces; none: it starts from the mean of all.
+        start: how long a new row is.
+
+    Returns:
+        The learner, and its configuration.
+    """
+    state = dict(learner.state_dict())
+    size = max(config.vocab_size, first + len(pieces))
+    for name in (_TOKENS, _BIAS):
+        if name in state:
+            state[name] = _grown(state[name], first, size, pieces, start)
+    grown = replace(config, vocab_size=size)
+    pretrained = [name for name in learner.objectives if name not in tasks]
+    with torch.device("meta"):
+        larger = make_learner(grown, pretrained, tasks)
+    larger.load_state_dict({name: value.clone() for name, value in state.items()}, assign=True)
+    return larger, grown
+
+
+def _grown(
+    old: Tensor, first: int, size: int, pieces: Sequence[Sequence[int]], start: Start
+) -> Tensor:
+    """`[V]` or `[V, H]` -> the same with the new entries from `first` on."""
+    new = old.new_zeros(size, *old.shape[1:])
+    new[: len(old)] = old
+    whole = old[:first].mean(0)
+    for place, ids in enumerate(pieces, first):
+        if not ids:
+            new[place] = whole
+            continue
+        rows = old[list(ids)]
+        mean = rows.mean(0)
+        if start == "mean-norm" and old.dim() == 2:
+            mean = mean * (rows.norm(dim=1).mean() / mean.norm().clamp_min(1e-12))
+        new[place] = mean
+    return new

@@ -1,0 +1,173 @@
+"""A trained BERT for another domain: its vocabulary with the words of a corpus that it lacks.
+
+The folder that comes out is a checkpoint like any other; `bertwright data build --tokenizer DIR`
+and `bertwright pretrain --init DIR` go on from it. Until then the new rows have seen no text.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bertwright.atomic import atomic_folder, refuse_existing, write_manifest
+from bertwright.checkpoint import checkpoint
+from bertwright.checkpoint.extension import Start, extend_learner
+from bertwright.config.corpus import CorpusConfig
+from bertwright.config.values import to_dict
+from bertwright.errors import ConfigError, DataError, IntegrityError
+from bertwright.progress import OnProgress, silent
+from bertwright.text.cleaning import repair_unicode
+from bertwright.text.corpus import read_blocks
+from bertwright.text.corpus_report import CorpusReport
+from bertwright.text.extension import Addition, HeldOut, Length, choose_additions, measure
+from bertwright.text.tokenizer import load_tokenizer
+from bertwright.text.word_counts import count_words
+
+EXTENSION = "extension.json"
+
+
+@dataclass(frozen=True)
+class Extension:
+    """What was added, and what it is worth."""
+
+    folder: Path
+    vocab_before: int
+    """Tokens of the tokenizer."""
+    vocab_after: int
+    additions: list[Addition]
+    before: Length
+    """Of the held-out documents, with the old vocabulary."""
+    after: Length
+    held_out: int
+    """Documents that were measured on and not counted; 0: the corpus is under 20 documents, and
+    all of it was counted and measured."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """For `--json` and `extension.json`."""
+        characters = sum(not each.pieces for each in self.additions)
+        return {
+            "folder": str(self.folder),
+            "vocab_before": self.vocab_before,
+            "vocab_after": self.vocab_after,
+            "words_added": len(self.additions) - characters,
+            "characters_added": characters,
+            "held_out_documents": self.held_out,
+            "before": self.before.as_dict(),
+            "after": self.after.as_dict(),
+            "shorter_by": round(1 - self.after.tokens / self.before.tokens, 4),
+            "first": [each.token for each in self.additions if each.pieces][:20],
+        }
+
+
+def extend(
+    model: str | Path,
+    inputs: Sequence[str],
+    out: Path,
+    *,
+    add: int = 2000,
+    min_count: int = 5,
+    start: Start = "mean",
+    reading: CorpusConfig | None = None,
+    workers: int = 0,
+    overwrite: bool = False,
+    on_progress: OnProgress = silent,
+) -> Extension:
+    """Write a checkpoint whose vocabulary has the words of a corpus too.
+
+    Args:
+        model: a run, a checkpoint or a Hugging Face folder.
+        inputs: files, folders or globs of text.
+        out: the folder to write.
+        add: new entries, at most.
+        min_count: rarer words are not added.
+        start: how long a new row is (see `checkpoint/extension.py`).
+        reading: how documents are read.
+        workers: processes that count; 0: one a processor. The result does not depend on it.
+        overwrite: replace what stands in `out`.
+        on_progress: called with the characters counted.
+
+    Raises:
+        ConfigError: `add` or `min_count` below 1.
+        DataError: no model, no documents, no words, or nothing to add.
+    """
+    for name, value in (("add", add), ("min_count", min_count)):
+        if value < 1:
+            raise ConfigError(f"{name} is {value}; expected 1 or more")
+    refuse_existing(out, overwrite)
+    loaded = checkpoint.load(model)
+    tokenizer = load_tokenizer(loaded.folder)
+    if tokenizer.vocab_size > loaded.config.vocab_size:
+        raise IntegrityError(
+            f"the tokenizer of {loaded.folder} has {tokenizer.vocab_size} tokens; its model has "
+            f"{loaded.config.vocab_size}: they do not belong together"
+        )
+    reading = reading or CorpusConfig()
+    repair = _repair if reading.normalize_unicode else None
+    report, kept_back = CorpusReport(), HeldOut()
+    counted = count_words(
+        kept_back.pass_on(read_blocks(inputs, reading, report)),
+        tokenizer.rules,
+        workers=workers,
+        prepare=repair,
+        on_progress=on_progress,
+    )
+    additions = choose_additions(counted.counts, tokenizer, add, min_count)
+    if not additions:
+        raise DataError(
+            f"nothing to add: no word that occurs {min_count} times or more in the corpus "
+            f"({counted.words} words) is cut into pieces; give more text or a lower --min-count"
+        )
+    larger = tokenizer.extended([each.token for each in additions])
+    held_out = kept_back.documents or kept_back.first
+    found = Extension(
+        out,
+        tokenizer.vocab_size,
+        larger.vocab_size,
+        additions,
+        measure(held_out, tokenizer),
+        measure(held_out, larger),
+        len(kept_back.documents),
+    )
+    pieces = [each.pieces for each in additions]
+    learner, _ = extend_learner(
+        loaded.learner, loaded.config, loaded.tasks, tokenizer.vocab_size, pieces, start
+    )
+    record = {
+        **found.as_dict(),
+        "model": str(model),
+        "start": start,
+        "min_count": min_count,
+        "corpus": to_dict(reading),
+        "added": [[each.token, each.count, len(each.pieces)] for each in additions],
+    }
+    del record["folder"]
+    with atomic_folder(out, overwrite) as folder, tempfile.TemporaryDirectory() as beside:
+        larger.save(beside)
+        text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
+        checkpoint.save(
+            folder, learner, Path(beside), _card(found), {EXTENSION: text}, tasks=loaded.tasks
+        )
+        write_manifest(folder)
+    return found
+
+
+def _card(found: Extension) -> str:
+    before, after = found.before, found.after
+    return (
+        "# A BERT with an extended vocabulary\n\n"
+        f"{found.vocab_after - found.vocab_before} entries were added to "
+        f"{found.vocab_before}, each started from the mean of the pieces it replaces. The new rows "
+        "have seen no text yet: go on with `bertwright data build --tokenizer` and "
+        "`bertwright pretrain --init` before use.\n\n"
+        f"Tokens a word on held-out text: {before.tokens_per_word} before, "
+        f"{after.tokens_per_word} after.\n"
+    )
+
+
+def _repair(text: str) -> tuple[str]:
+    """One document, repaired."""
+    return (repair_unicode(text),)
