@@ -66,6 +66,10 @@ VERBS: dict[str, tuple[str, str]] = {
         "bertwright.cli.tokenizer:inspect",
         "Show how a text is cut into tokens, and why.",
     ),
+    "tokenizer extend": (
+        "bertwright.cli.tokenizer:extend",
+        "Add a corpus' words to a model's vocabulary.",
+    ),
     "data build": ("bertwright.cli.data:build", "Turn a corpus into shards to train from."),
     "data check": ("bertwright.cli.data:check", "Examine shards: what is wrong and what to do."),
     "pretrain": ("bertwright.cli.pretrain:pretrain", "Pre-train BERT on shards."),
@@ -83,11 +87,17 @@ VERBS: dict[str, tuple[str, str]] = {
         "Judge whether one text follows another.",
     ),
     "embed": ("bertwright.cli.embed:embed", "Turn texts into vectors."),
+    "export onnx": ("bertwright.cli.export:onnx", "Write a model for ONNX Runtime."),
+    "export openvino": ("bertwright.cli.export:openvino", "Write a model for OpenVINO."),
     "info": ("bertwright.cli.info:info", "Show versions, the machine and the extras installed."),
 }
 """Command -> (import path, one line of help). Nothing of it is imported before it is called."""
 
-GROUPS = {"tokenizer": "Train and inspect vocabularies.", "data": "Build and check training data."}
+GROUPS = {
+    "tokenizer": "Train and inspect vocabularies.",
+    "data": "Build and check training data.",
+    "export": "Write a model for another runtime.",
+}
 
 EPILOGUE = (
     "Every verb takes --help, and --debug for the traceback of an error. "
