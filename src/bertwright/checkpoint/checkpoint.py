@@ -104,7 +104,7 @@ def save(
         _copy_tokenizer(tokenizer_folder, folder)
     known = [task for name, task in tasks.items() if name in placed.rows]
     more = huggingface_heads.config_keys(known[0]) if known else None
-    huggingface.write_config(folder, config, objectives, _pad_id(folder), more)
+    huggingface.write_config(folder, config, objectives, pad_id(folder), more)
     huggingface.write_weights(folder, tensors)
     if tasks:
         task_file.write_tasks(folder, tasks)
@@ -312,7 +312,7 @@ def _copy_tokenizer(source: Path, folder: Path) -> None:
         shutil.copyfile(source / name, folder / name)
 
 
-def _pad_id(folder: Path) -> int:
+def pad_id(folder: Path) -> int:
     """Where [PAD] stands in the vocabulary of a folder; 0 if it has none, as in the published."""
     if (folder / "vocab.txt").is_file():
         lines = (folder / "vocab.txt").read_text(encoding="utf-8").split("\n")

@@ -21,6 +21,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from bertwright.checkpoint.names import is_buffer
+from bertwright.checkpoint.pickled import is_pickle
 from bertwright.config.bert import BertConfig
 from bertwright.config.values import to_dict
 from bertwright.errors import ConfigError, DataError, IntegrityError
@@ -176,6 +177,12 @@ def read_headers(folder: Path) -> dict[str, Header]:
             f"{folder} has its weights as a pickle (pytorch_model.bin), which may run code when "
             f"opened; convert it once: bertwright convert {folder} DST writes {WEIGHTS}"
         )
+    for path in sorted(folder.iterdir()):
+        if path.is_file() and is_pickle(path):
+            raise DataError(
+                f"{folder} has no {WEIGHTS}, and {path.name} is a pickle, which may run code when "
+                f"opened; only one named pytorch_model.bin is converted"
+            )
     raise DataError(f"{folder} has no {WEIGHTS}: it is no folder of a model")
 
 
@@ -248,6 +255,8 @@ def _open(path: Path) -> Any:
     try:
         return safe_open(path, framework="pt")
     except (SafetensorError, OSError) as error:
+        if path.is_file() and is_pickle(path):
+            raise DataError(f"{path} is a pickle under another name; it is not opened") from error
         raise IntegrityError(f"{path} is cut or damaged ({error})") from error
 
 

@@ -222,6 +222,14 @@ def pair(ours: str, *theirs: str) -> list[Row]:
     ]
 
 
+def part_of(name: str) -> str:
+    """The part that a parameter is of, by our name."""
+    first, second, *_ = name.split(".")
+    if first == "objectives":
+        return second
+    return "pooler" if second == "pooler" else "encoder"
+
+
 def is_buffer(name: str) -> bool:
     """Whether a tensor is one that some versions of transformers wrote and that nothing needs."""
     return name in _BUFFERS or f"bert.{name}" in _BUFFERS

@@ -82,6 +82,11 @@ def read_defaults(folder: str | Path) -> EmbeddingDefaults | None:
     )
 
 
+def is_part(folder: Path) -> bool:
+    """Whether a folder is one of sentence-transformers, or the one of its Transformer."""
+    return _root(folder) is not None
+
+
 def model_folder(folder: Path) -> Path:
     """Where the BERT of a folder lies: `0_Transformer`, where `modules.json` says so, or itself."""
     if not (folder / MODULES).is_file():

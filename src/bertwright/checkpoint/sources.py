@@ -90,6 +90,14 @@ def read_config(place: Path) -> BertConfig:
     return config
 
 
+def is_gelu_unclear(place: Path) -> bool:
+    """Whether the configuration does not tell which of two GELUs it means (`tensorflow.py`)."""
+    if config_name(place) != tensorflow.CONFIG:
+        return False
+    content = read_content(place)
+    return tensorflow.ACTIVATION not in content and content.get("hidden_act", "gelu") == "gelu"
+
+
 def read_headers(place: Path, layers: int) -> tuple[dict[str, AnyHeader], tuple[str, ...]]:
     """Hugging Face's name -> where a tensor is; and what training left beside them, in words.
 

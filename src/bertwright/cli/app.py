@@ -89,6 +89,11 @@ VERBS: dict[str, tuple[str, str]] = {
     "embed": ("bertwright.cli.embed:embed", "Turn texts into vectors."),
     "export onnx": ("bertwright.cli.export:onnx", "Write a model for ONNX Runtime."),
     "export openvino": ("bertwright.cli.export:openvino", "Write a model for OpenVINO."),
+    "convert": (
+        "bertwright.cli.convert:convert",
+        "Write a model for Hugging Face, TensorFlow or sentence-transformers.",
+    ),
+    "inspect": ("bertwright.cli.inspect:inspect", "Show what a model's folder is."),
     "info": ("bertwright.cli.info:info", "Show versions, the machine and the extras installed."),
 }
 """Command -> (import path, one line of help). Nothing of it is imported before it is called."""

@@ -1,0 +1,269 @@
+"""A model's folder in another format, with a report of every tensor.
+
+| to | what is written |
+|---|---|
+| `huggingface` | `config.json`, `model.safetensors`, tokenizer files, `task.json`, other heads |
+| `tensorflow` | `bert_config.json`, `vocab.txt`, `bert_model.ckpt.*` of google-research/bert |
+| `sentence-transformers` | the encoder as for `huggingface`, with how vectors are made |
+
+Nothing is invented: a part that the source lacks is left out. What was written is read back and
+must be the same bit for bit before the folder takes its name.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import torch
+from torch import Tensor
+
+from bertwright.atomic import atomic_folder, disk_errors, refuse_existing, write_manifest
+from bertwright.checkpoint import (
+    checkpoint,
+    head_files,
+    huggingface,
+    huggingface_heads,
+    names,
+    pickled,
+    sentence_transformers,
+    sources,
+    task_file,
+    tensorflow,
+)
+from bertwright.checkpoint.sentence_transformers import EmbeddingDefaults
+from bertwright.config.bert import BertConfig
+from bertwright.errors import BertwrightError, ConfigError, DataError, IntegrityError
+from bertwright.text.tokenizer import load_tokenizer
+
+Format = Literal["huggingface", "tensorflow", "sentence-transformers"]
+
+_VOCABULARY = "vocab.txt"
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """What became of a model."""
+
+    source: str
+    source_format: str
+    out: str
+    to: Format
+    parts: tuple[str, ...]
+    """Parts that were written."""
+    parameters: int
+    matched: tuple[str, ...]
+    """Tensors of the source that were read, by their names there."""
+    new: tuple[str, ...]
+    """Tensors that were written without any in the source: none, ever."""
+    missing: tuple[str, ...]
+    """Tensors a BERT may have that the source has not; left out."""
+    unused: tuple[str, ...]
+    """Tensors of the source that were not carried over."""
+    left: tuple[str, ...]
+    """What training left in the source, in words."""
+    shapes: dict[str, tuple[int, ...]]
+    """Of what was written, by the names there."""
+    notes: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """As a mapping, for JSON."""
+        return asdict(self)
+
+
+def convert(
+    source: str | Path,
+    out: str | Path,
+    to: Format = "huggingface",
+    overwrite: bool = False,
+    activation: Literal["gelu", "gelu_tanh"] | None = None,
+    vectors: Mapping[str, Any] | None = None,
+) -> Conversion:
+    """Write a model in a format.
+
+    Args:
+        source: a run, a checkpoint, a folder of any format that is read, or one whose weights are
+            `pytorch_model.bin`, which is opened in a process of its own.
+        out: the folder to write.
+        to: the format.
+        overwrite: whether `out` may be replaced.
+        activation: which GELU the source means; unset: what its configuration says.
+        vectors: fields of `EmbeddingDefaults` to set, for sentence-transformers; the others are
+            what the source says, or the mean over as many tokens as there are positions.
+
+    Raises:
+        ConfigError: `out` is there, or the model has what the format has no place for.
+        DataError, IntegrityError: as `checkpoint.load`; nothing is written.
+    """
+    source, out = Path(source), Path(out)
+    if to not in get_args(Format):
+        raise ConfigError(f"to is {to!r}; expected one of {', '.join(get_args(Format))}")
+    refuse_existing(out, overwrite)
+    with _readable(source, out) as place:
+        kind = sources.format_of(place)
+        folder = sources.home(place)
+        config = sources.read_config(place)
+        if activation is not None:
+            config = replace(config, hidden_act=activation)
+        defaults = sentence_transformers.read_defaults(folder) or _plain(config)
+        defaults = replace(defaults, **(vectors or {}))
+        if not 2 < defaults.max_length <= config.max_position_embeddings:
+            raise ConfigError(
+                f"max_length is {defaults.max_length}; expected 3 to "
+                f"{config.max_position_embeddings}, the positions of this BERT"
+            )
+        heads: Mapping[str, Any] = {"objectives": []} if to == "sentence-transformers" else {}
+        loaded = checkpoint.load(place, config=config, **heads)
+        given = dict(loaded.learner.state_dict())
+        if "pooler" in loaded.report.started:
+            given = {n: v for n, v in given.items() if not n.startswith("encoder.pooler.")}
+        with atomic_folder(out, overwrite) as partial:
+            notes = _write_tokenizer(folder, partial, config, to)
+            shapes = _write_model(partial, loaded, given, to)
+            if to == "sentence-transformers":
+                sentence_transformers.write_defaults(partial, defaults, config.hidden_size)
+            _write_card(folder, partial, source, to)
+            _compare(partial, given)
+            write_manifest(partial)
+        report = loaded.report
+        written = tuple(dict.fromkeys(names.part_of(name) for name in given))
+        dropped = [part for part in report.parts if part not in (*written, *report.started)]
+        if dropped:
+            notes.append(f"not carried over: {', '.join(dropped)}")
+        if activation is None and sources.is_gelu_unclear(place):
+            notes.append(
+                "its gelu is taken for the error function, as published; if its training code "
+                "had the tanh approximation, convert with --activation gelu_tanh"
+            )
+    return Conversion(
+        str(source), kind, str(out), to, written, sum(v.numel() for v in given.values()),
+        report.matched, (), report.missing, report.unused, report.left, shapes, tuple(notes),
+    )  # fmt: skip
+
+
+def _plain(config: BertConfig) -> EmbeddingDefaults:
+    return EmbeddingDefaults(max_length=config.max_position_embeddings)
+
+
+@contextmanager
+def _readable(source: Path, out: Path) -> Iterator[Path]:
+    """The place of a source; weights that are a pickle are first made a folder of safetensors."""
+    if source.is_file() and source.name == pickled.NAME:
+        source = source.parent
+    elif source.is_file() and not source.name.endswith(".index") and pickled.is_pickle(source):
+        raise DataError(
+            f"{source} is a pickle, which may run code when opened; only one named "
+            f"{pickled.NAME} is converted"
+        )
+    folder = sentence_transformers.model_folder(source) if source.is_dir() else source
+    if not folder.is_dir() or _has_weights(folder) or not pickled.pickles_of(folder):
+        yield checkpoint.find_checkpoint(source)
+        return
+    sources.check_links(folder)
+    huggingface.read_config(folder)  # what is no BERT is not opened
+    with disk_errors(out):
+        out.absolute().parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(
+            prefix=f".{out.name}.pickle-", dir=out.absolute().parent
+        ) as made:
+            place = Path(made) / "model"
+            place.mkdir()
+            pickled.unpickle(pickled.pickles_of(folder), place / huggingface.WEIGHTS)
+            for path in folder.iterdir():
+                if path.is_file() and path.suffix in (".json", ".txt", ".md"):
+                    shutil.copyfile(path, place / path.name)
+            try:
+                yield place
+            except BertwrightError as error:
+                message = str(error).replace(str(place), str(folder))
+                raise type(error)(message) from error
+
+
+def _has_weights(folder: Path) -> bool:
+    known = (huggingface.WEIGHTS, huggingface.INDEX)
+    return any((folder / name).is_file() for name in known) or any(folder.glob("*.index"))
+
+
+def _write_model(
+    folder: Path, loaded: checkpoint.Loaded, given: Mapping[str, Tensor], to: Format
+) -> dict[str, tuple[int, ...]]:
+    """Configuration, weights and tasks; the shapes of what was written."""
+    config, tasks = loaded.config, loaded.tasks
+    objectives = frozenset(name for name in loaded.learner.objectives if name not in tasks)
+    placed = head_files.place(given, tasks, bool(objectives))
+    tensors = names.to_hugging_face(placed.in_model, config.num_hidden_layers, placed.rows)
+    known = [task for name, task in tasks.items() if name in placed.rows]
+    more = huggingface_heads.config_keys(known[0]) if known else {}
+    if tasks:
+        task_file.write_tasks(folder, tasks)
+    if to != "tensorflow":
+        huggingface.write_config(folder, config, objectives, checkpoint.pad_id(folder), more)
+        huggingface.write_weights(folder, tensors)
+        if placed.beside:
+            huggingface.write_weights(folder, placed.beside, head_files.HEADS)
+        written = tensors | placed.beside
+        return {name: tuple(value.shape) for name, value in written.items()}
+    for task in tasks.values():
+        tensorflow.check_task_head(None if placed.beside else huggingface_heads.architecture(task))
+    tensorflow.write(folder, tensors)
+    # google-research/bert knows one "gelu", and takes keys it does not know as they come
+    keys = {tensorflow.ACTIVATION: config.hidden_act, "hidden_act": "gelu"}
+    huggingface.write_config(
+        folder, config, objectives, checkpoint.pad_id(folder), {**more, **keys}
+    )
+    (folder / huggingface.CONFIG).rename(folder / tensorflow.CONFIG)
+    found, _ = tensorflow.read_places(folder / tensorflow.PREFIX, config.num_hidden_layers)
+    return {place.name: place.entry.shape for place in found.values()}
+
+
+def _write_tokenizer(folder: Path, out: Path, config: BertConfig, to: Format) -> list[str]:
+    """The tokenizer's files, and what is to be said of them."""
+    there = [name for name in huggingface.TOKENIZER_FILES if (folder / name).is_file()]
+    if not {"tokenizer.json", _VOCABULARY} & set(there):
+        return ["no tokenizer in the source, so none beside the model"]
+    tokenizer = load_tokenizer(folder)
+    if tokenizer.vocab_size > config.vocab_size:
+        raise IntegrityError(
+            f"the tokenizer of {folder} has {tokenizer.vocab_size} tokens; its model has "
+            f"{config.vocab_size}: they do not belong together"
+        )
+    if to != "tensorflow" and {"tokenizer.json", "tokenizer_config.json"} <= set(there):
+        for name in there:
+            shutil.copyfile(folder / name, out / name)
+        return []
+    tokenizer.save(out)
+    if to != "tensorflow":
+        return []
+    for path in out.iterdir():
+        if path.name != _VOCABULARY:
+            path.unlink()
+    rules = tokenizer.rules
+    notes = [f"google-research/bert is to be run with --do_lower_case={rules.lowercase}"]
+    if load_tokenizer(out).rules != rules:
+        notes.append(
+            f"{_VOCABULARY} alone does not tell how this tokenizer cuts text ({rules}); keep its "
+            "other files"
+        )
+    return notes
+
+
+def _write_card(folder: Path, out: Path, source: Path, to: Format) -> None:
+    card = folder / checkpoint.CARD
+    if card.is_file():
+        shutil.copyfile(card, out / checkpoint.CARD)
+    else:
+        text = f"# {source.name}\n\nConverted to {to} by `bertwright convert`.\n"
+        (out / checkpoint.CARD).write_text(text, encoding="utf-8")
+
+
+def _compare(folder: Path, given: Mapping[str, Tensor]) -> None:
+    """Read what was written, and hold it against what was to be written."""
+    again = checkpoint.load(folder).learner.state_dict()
+    for name, value in given.items():
+        if name not in again or not torch.equal(again[name], value):
+            raise IntegrityError(f"{name} was not written as it is; the disk may be damaged")

@@ -1,0 +1,195 @@
+"""What a folder is, read from its headers: no weights are loaded.
+
+A folder that `load` would refuse is looked at all the same; the reason stands in the result.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bertwright.atomic import MANIFEST, verify_manifest
+from bertwright.checkpoint import (
+    checkpoint,
+    head_files,
+    huggingface,
+    names,
+    pickled,
+    sentence_transformers,
+    sources,
+)
+from bertwright.config.bert import BertConfig
+from bertwright.errors import BertwrightError
+from bertwright.text.tokenizer import load_tokenizer
+
+
+@dataclass
+class Inspection:
+    """What a folder is."""
+
+    folder: str
+    format: str
+    """`huggingface`, `tensorflow`, `sentence-transformers` or `pickle`."""
+    loads: bool = False
+    reason: str | None = None
+    """Why it does not load."""
+    architecture: str | None = None
+    """As its configuration calls it."""
+    sizes: dict[str, Any] = field(default_factory=dict)
+    """Of the BERT, by the names of `BertConfig`."""
+    parameters: int = 0
+    parts: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Part -> tensors and parameters."""
+    tasks: dict[str, dict[str, Any]] = field(default_factory=dict)
+    unused: tuple[str, ...] = ()
+    """Tensors that no part of ours has."""
+    left: tuple[str, ...] = ()
+    """What training left, in words."""
+    embedding: dict[str, Any] | None = None
+    """How vectors are made, where the folder says so."""
+    tokenizer: dict[str, Any] = field(default_factory=dict)
+    manifest: str = "none"
+    """`none`, `whole`, or what is wrong."""
+    odd: list[str] = field(default_factory=list)
+    """What a user may want to know before using it."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """As a mapping, for JSON."""
+        return asdict(self)
+
+
+def inspect(path: str | Path) -> Inspection:
+    """Look at a folder.
+
+    Args:
+        path: as `checkpoint.find_checkpoint` takes it, or a folder with a pickle.
+
+    Raises:
+        DataError: there is no model of any kind.
+        IntegrityError: a run whose checkpoints are all damaged.
+    """
+    path = Path(path)
+    place = checkpoint.find_checkpoint(path)
+    folder = sources.home(place)
+    found = Inspection(str(place), _format(place))
+    try:
+        sources.check_links(folder)
+        config = sources.read_config(place)
+        found.sizes = asdict(config)
+        told = sources.read_content(place).get("architectures")
+        if isinstance(told, list) and len(told) == 1:
+            found.architecture = huggingface.short(told[0], str)
+        _look_at_weights(found, place, config)
+        found.loads = True
+    except BertwrightError as error:
+        found.reason = str(error)
+    _look_at_tokenizer(found, folder)
+    _look_at_embedding(found, folder)
+    if (folder / MANIFEST).is_file():
+        try:
+            verify_manifest(folder)
+            found.manifest = "whole"
+        except BertwrightError as error:
+            found.manifest = str(error)
+            found.odd.append(found.manifest)
+    _look_at_files(found, folder)
+    return found
+
+
+def _format(place: Path) -> str:
+    if sentence_transformers.is_part(sources.home(place)):
+        return "sentence-transformers"
+    kind = sources.format_of(place)
+    known = (huggingface.WEIGHTS, huggingface.INDEX)
+    bare = place.is_dir() and not any((place / name).is_file() for name in known)
+    return "pickle" if kind == "huggingface" and bare and _pickles(place) else kind
+
+
+def _pickles(folder: Path) -> list[str]:
+    """Names of files that begin as pickles do."""
+    return [p.name for p in sorted(folder.iterdir()) if p.is_file() and pickled.is_pickle(p)]
+
+
+def _look_at_weights(found: Inspection, place: Path, config: BertConfig) -> None:
+    """Parts and tasks, held against the configuration as `load` does."""
+    headers, found.left = sources.read_headers(place, config.num_hidden_layers)
+    there = head_files.find_heads(place, config, headers)
+    match = names.match(headers, config.num_hidden_layers, found.folder, there.in_model)
+    report = head_files.report(match.report, there, there.tasks, [])
+    objectives = [name for name in report.parts if name in ("masked_lm", "next_sentence")]
+    with torch.device("meta"):
+        learner = checkpoint.make_learner(config, objectives, there.tasks)
+    expected = {name: tuple(value.shape) for name, value in learner.state_dict().items()}
+    rows = [row for row in match.rows + there.beside if row.ours in expected]
+    head_files.check_shapes(rows, expected, {**headers, **there.headers}, place)
+    for row in rows:
+        part = found.parts.setdefault(names.part_of(row.ours), {"tensors": 0, "parameters": 0})
+        part["tensors"] += len(row.theirs)
+        part["parameters"] += math.prod(expected[row.ours])
+    found.parameters = sum(part["parameters"] for part in found.parts.values())
+    found.unused = sources.in_its_own_words(report, headers, found.left).unused
+    found.tasks = {
+        name: {
+            "kind": task.kind,
+            "labels": list(task.labels),
+            "max_length": task.max_length,
+            "network": task.head.network,
+        }
+        for name, task in there.tasks.items()
+    }
+    if sources.is_gelu_unclear(place):
+        found.odd.append("its gelu may be the error function (so it is read) or the tanh form")
+    if "pooler" not in report.parts:
+        found.odd.append("no pooler: what needs one starts it anew")
+    if found.unused:
+        found.odd.append(f"tensors that are not used: {names.quote(found.unused)}")
+    if match.repeats:
+        found.odd.append("the decoder is written out again, although it is tied")
+
+
+def _look_at_tokenizer(found: Inspection, folder: Path) -> None:
+    try:
+        tokenizer = load_tokenizer(folder)
+    except BertwrightError as error:
+        found.odd.append(f"no tokenizer to use: {error}")
+        return
+    found.tokenizer = {"tokens": tokenizer.vocab_size}
+    try:
+        found.tokenizer |= {"kind": "WordPiece", **asdict(tokenizer.rules)}
+    except BertwrightError:
+        found.tokenizer["kind"] = "another than BERT's WordPiece"
+    wanted = found.sizes.get("vocab_size", tokenizer.vocab_size)
+    if tokenizer.vocab_size > wanted:
+        reason = (
+            f"the tokenizer has {tokenizer.vocab_size} tokens; the model has {wanted}: "
+            "they do not belong together"
+        )
+        found.loads, found.reason = False, found.reason or reason
+    elif tokenizer.vocab_size < wanted:
+        found.odd.append(
+            f"the model has {wanted} tokens, {wanted - tokenizer.vocab_size} more than the "
+            "tokenizer; they are never used"
+        )
+
+
+def _look_at_embedding(found: Inspection, folder: Path) -> None:
+    try:
+        defaults = sentence_transformers.read_defaults(folder)
+    except BertwrightError as error:
+        found.odd.append(str(error))
+    else:
+        found.embedding = asdict(defaults) if defaults is not None else None
+
+
+def _look_at_files(found: Inspection, folder: Path) -> None:
+    pickles = _pickles(folder)
+    if pickles:
+        found.odd.append(f"pickles, which are not opened: {', '.join(pickles[:8])}")
+    if (folder / huggingface.WEIGHTS).is_file() and (folder / huggingface.INDEX).is_file():
+        found.odd.append(
+            f"{huggingface.INDEX} beside {huggingface.WEIGHTS}; only the latter is read"
+        )

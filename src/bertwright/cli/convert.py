@@ -1,0 +1,89 @@
+"""`bertwright convert`: a model's folder in another format, with a report."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from bertwright.cli.options import Json, Overwrite
+from bertwright.cli.output import print_fields, print_json, print_table, say
+from bertwright.errors import ConfigError
+
+
+def convert(
+    source: Annotated[
+        Path,
+        Parameter(
+            name="SRC",
+            help="A run, a checkpoint, a Hugging Face or sentence-transformers folder, a folder "
+            "with pytorch_model.bin, or a TensorFlow 1 checkpoint (its folder, or its name "
+            "without .index).",
+        ),
+    ],
+    out: Annotated[Path, Parameter(name="DST", help="The folder to write.")],
+    *,
+    to: Annotated[
+        Literal["huggingface", "tensorflow", "sentence-transformers"],
+        Parameter(help="The format."),
+    ] = "huggingface",
+    activation: Annotated[
+        Literal["gelu", "gelu_tanh"] | None,
+        Parameter(help="Which GELU the source was trained with; else what its folder says."),
+    ] = None,
+    pooling: Annotated[
+        Literal["mean", "max", "cls"] | None,
+        Parameter(help="sentence-transformers: how tokens become one vector."),
+    ] = None,
+    normalize: Annotated[
+        bool | None, Parameter(help="sentence-transformers: scale every vector to length 1.")
+    ] = None,
+    max_length: Annotated[
+        int | None, Parameter(help="sentence-transformers: tokens of a text that are read.")
+    ] = None,
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Write a model in another format.
+
+    What was written is read back and compared before the folder takes its name.
+    """
+    asked = {"pooling": pooling, "normalize": normalize, "max_length": max_length}
+    asked = {name: value for name, value in asked.items() if value is not None}
+    if asked and to != "sentence-transformers":
+        option = next(iter(asked)).replace("_", "-")
+        raise ConfigError(f"--{option} is for --to sentence-transformers; this is --to {to}")
+
+    from bertwright.checkpoint.convert import convert as work
+
+    done = work(source, out, to, overwrite, activation, asked or None)
+    if json:
+        print_json(done.as_dict())
+        return
+    print_table(("tensors", "", "shape"), _in_short(done.shapes))
+    print_fields(
+        {
+            "written": f"{done.out} ({done.to}, from {done.source_format})",
+            "parts": ", ".join(done.parts),
+            "parameters": done.parameters,
+            "read": f"{len(done.matched)} tensors",
+            "new": f"{len(done.new)} tensors",
+            "not in the source": ", ".join(done.missing) or "nothing",
+            "unused": ", ".join(done.unused) or "nothing",
+            **({"left by training": ", ".join(done.left)} if done.left else {}),
+        }
+    )
+    for note in done.notes:
+        say(note)
+
+
+def _in_short(shapes: dict[str, tuple[int, ...]]) -> list[tuple[str, str, str]]:
+    """Tensors of all layers in one line."""
+    groups: dict[tuple[str, str], int] = {}
+    for name, shape in shapes.items():
+        general = re.sub(r"(layers?[._])\d+", r"\1*", name)
+        key = (general, " x ".join(map(str, shape)))
+        groups[key] = groups.get(key, 0) + 1
+    return [(name, f"{count}", shape) for (name, shape), count in groups.items()]

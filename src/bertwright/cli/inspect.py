@@ -1,0 +1,67 @@
+"""`bertwright inspect`: what a model's folder is, without loading it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from bertwright.cli.options import Json
+from bertwright.cli.output import print_fields, print_json, print_table
+
+
+def inspect(
+    model: Annotated[
+        Path,
+        Parameter(
+            name="CKPT",
+            help="A run, a checkpoint, or a folder of Hugging Face, sentence-transformers or "
+            "TensorFlow 1.",
+        ),
+    ],
+    *,
+    json: Json = False,
+) -> None:
+    """Show what a folder is: format, sizes, parts, tasks, tokenizer, and what is odd."""
+    from bertwright.checkpoint.inspection import inspect as look
+
+    found = look(model)
+    if json:
+        print_json(found.as_dict())
+        return
+    shown: dict[str, Any] = {
+        "folder": found.folder,
+        "format": found.format,
+        "loads": found.loads if found.reason is None else f"no: {found.reason}",
+        "architecture": found.architecture,
+        **{key.replace("_", " "): value for key, value in found.sizes.items()},
+        "tokenizer": _listed(found.tokenizer),
+        "manifest": found.manifest,
+    }
+    if found.embedding:
+        shown["vectors"] = _listed(found.embedding)
+    if found.left:
+        shown["left by training"] = ", ".join(found.left)
+    for name, task in found.tasks.items():
+        shown[f"task {name}"] = _listed(task)
+    for odd in found.odd:
+        shown[f"odd{'' if odd is found.odd[0] else ' ' * found.odd.index(odd)}"] = odd
+    print_fields(shown)
+    if found.parts:
+        rows = [(name, part["tensors"], part["parameters"]) for name, part in found.parts.items()]
+        total = sum(part["tensors"] for part in found.parts.values())
+        print_table(("part", "tensors", "parameters"), [*rows, ("all", total, found.parameters)])
+
+
+def _listed(facts: dict[str, Any]) -> str:
+    """Facts on one line."""
+    return ", ".join(
+        f"{key.replace('_', ' ')} {_short(value)}" for key, value in facts.items() if value != []
+    )
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return " ".join(map(str, value[:12])) + (" ..." if len(value) > 12 else "")
+    return f"{value:,}" if type(value) is int else str(value)
