@@ -25,7 +25,7 @@ def test_more_minutes_pay_for_more_labels(minutes: float, sizes: list[int]) -> N
 
 
 def test_few_examples_are_seen_more_often() -> None:
-    assert [curve.epochs_for(n) for n in (6, 96, 400, 1600, 6400)] == [20, 20, 10, 5, 3]
+    assert [curve.epochs_for(n) for n in (6, 96, 400, 1600, 6400)] == [20, 16, 8, 4, 3]
 
 
 @pytest.fixture
