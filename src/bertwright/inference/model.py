@@ -16,11 +16,11 @@ from bertwright.checkpoint import checkpoint
 from bertwright.checkpoint.names import Report
 from bertwright.config.bert import BertConfig
 from bertwright.config.task import TaskConfig
+from bertwright.config.vectors import Combine, Pooling
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.inference import embed, fill, next_sentence
 from bertwright.inference.inputs import make_examples
 from bertwright.inference.runner import Runner, windows
-from bertwright.nn.pooling import Pooling
 from bertwright.progress import OnProgress, silent
 from bertwright.tasks.predict import predict
 from bertwright.tasks.predictions import Prediction
@@ -124,16 +124,17 @@ class Model:
 
     def embed(
         self,
-        texts: Sequence[str],
+        texts: Sequence[Text],
         layers: Sequence[int] = (-2,),
         pooling: Pooling = "mean",
         normalize: bool = False,
         on_progress: OnProgress = silent,
+        combine: Combine = "concat",
     ) -> npt.NDArray[np.float32]:
         """One vector a text, `[n, H]` float32; see `inference.embed.embed`."""
         if isinstance(texts, str):
             texts = [texts]
-        return embed.embed(self.runner, texts, layers, pooling, normalize, on_progress)
+        return embed.embed(self.runner, texts, layers, pooling, normalize, on_progress, combine)
 
     def fill(self, text: str, top: int = 5) -> list[fill.Blank]:
         """The likeliest tokens and their probabilities, one list a [MASK]; see `inference.fill`."""

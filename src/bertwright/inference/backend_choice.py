@@ -1,0 +1,149 @@
+"""Which backend makes the vectors: the one asked for, verified, or the fastest.
+
+What is not float32 by torch is held against it on a sample of texts before it is used. `auto`
+takes the fastest of those near enough and tells what it measured.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from bertwright.checkpoint.exported import open_exported
+from bertwright.config.vectors import VectorConfig
+from bertwright.errors import ConfigError, MissingExtra
+from bertwright.inference import model as models
+from bertwright.inference.backends import (
+    Backend,
+    BackendName,
+    ExportedBackend,
+    PackedBackend,
+    PlainBackend,
+    Precision,
+)
+from bertwright.inference.int8 import LEAST_COSINE, least_cosine, make_int8
+from bertwright.inference.packed import PackedBert
+from bertwright.inference.pieces import Text
+from bertwright.inference.runner import Runner
+from bertwright.inference.vector_maker import VectorMaker
+
+CPU_BATCH = 2048
+"""Tokens of a batch: more falls out of a processor's cache."""
+SAMPLE = 128
+_SAMPLE_TEXTS = (
+    "A man is playing a guitar on a small stage.",
+    "The committee did not agree on the budget for next year, so the vote was put off.",
+    "Where can I find the nearest station?",
+    "Water boils at 100 degrees Celsius at sea level; on a mountain it boils earlier.",
+    "i love this film !!",
+    "def read(path): return open(path).read()",
+    "Shares of the company fell 3.4% on Tuesday after it cut its forecast for the third time in "
+    "a year, citing weak demand in Europe and the cost of energy, analysts said.",
+    "No.",
+)
+
+
+def torch_backend(runner: Runner) -> Backend:
+    """The model in float32, whatever else is chosen."""
+    if runner.device.type != "cpu":
+        return PlainBackend(runner.encoder, runner.batch_tokens)
+    packed = PackedBert(runner.encoder, torch.float32)
+    return PackedBackend(packed, CPU_BATCH, "torch float32")
+
+
+class Choice:
+    """Candidates, held against float32 on a sample."""
+
+    def __init__(
+        self, runner: Runner, config: VectorConfig, exported: list[Path], sample: Sequence[Text]
+    ) -> None:
+        self.runner, self.config, self.exported = runner, config, exported
+        self.sample = list(sample or _SAMPLE_TEXTS)[:SAMPLE]
+        self.notes: list[str] = []
+        pooling = "mean" if config.pooling == "none" else config.pooling
+        self.judged = replace(config, pooling=pooling, truncate=True)
+
+    def choose(self, backend: BackendName, precision: Precision) -> tuple[Backend, list[str]]:
+        """The backend asked for, verified; or the fastest."""
+        exact = torch_backend(self.runner)
+        if backend == "torch" and precision == "float32":
+            return exact, []
+        reference = self._vectors(exact)
+        if backend == "torch" and precision != "auto":
+            found = self._torch(precision, reference)
+            self._verify(found, reference)
+            return found, self.notes
+        makers: list[Callable[[], Backend]] = []
+        if backend in ("auto", "torch"):
+            wanted = ["bfloat16", "int8"] if precision == "auto" else [precision]
+            wanted = [name for name in wanted if name != "float32"]
+            makers += [lambda name=name: self._torch(name, reference) for name in wanted]  # type: ignore[misc]
+        makers += [lambda folder=folder: self._exported(folder) for folder in self.exported]  # type: ignore[misc]
+        candidates = [exact] if backend in ("auto", "torch") else []
+        for make in makers:
+            try:
+                found = make()
+                self._verify(found, reference)
+                candidates.append(found)
+            except (ConfigError, MissingExtra) as error:
+                if backend not in ("auto", "torch"):
+                    raise
+                self.notes.append(f"left out: {error}")
+        return self._fastest(candidates), self.notes
+
+    def _torch(self, precision: str, reference: Tensor) -> Backend:
+        runner = self.runner
+        if runner.device.type != "cpu":
+            if precision == "int8":
+                raise ConfigError("8-bit products are for the CPU; use --precision bfloat16")
+            low = models.load(runner.name, str(runner.device), "bfloat16").runner
+            return PlainBackend(low.encoder, low.batch_tokens, "torch bfloat16")
+        packed = PackedBert(runner.encoder, torch.bfloat16)
+        backend = PackedBackend(packed, CPU_BATCH, f"torch {precision}")
+        if precision == "int8":
+            kept = make_int8(packed, lambda: self._vectors(backend), reference)
+            if kept:
+                self.notes.append(
+                    f"int8: {len(kept)} of {4 * len(packed.layers)} products stay in bfloat16 "
+                    f"({', '.join(kept)})"
+                )
+        return backend
+
+    def _exported(self, folder: Path) -> Backend:
+        opened = open_exported(folder, torch.get_num_threads())
+        return ExportedBackend(opened, 4096, self.runner.config.num_hidden_layers)
+
+    def _vectors(self, backend: Backend) -> Tensor:
+        maker = VectorMaker(backend, self.runner.tokenizer, self.runner.config, self.judged)
+        return torch.from_numpy(maker.embed(self.sample))
+
+    def _verify(self, backend: Backend, reference: Tensor) -> None:
+        cosine = least_cosine(self._vectors(backend), reference)
+        self.notes.append(
+            f"{backend.name}: least cosine with float32 {cosine:.4f} over {len(reference)} texts"
+        )
+        if cosine < LEAST_COSINE:
+            raise ConfigError(
+                f"{backend.name} gives other vectors than float32 (least cosine {cosine:.4f} over "
+                f"{len(reference)} texts, {LEAST_COSINE} is asked): is it of this model?"
+            )
+
+    def _fastest(self, candidates: list[Backend]) -> Backend:
+        texts = (self.sample * SAMPLE)[:SAMPLE]
+        best: dict[str, float] = {}
+        for _ in range(3):  # in turns, so that a slow moment falls on all
+            for each in candidates:
+                maker = VectorMaker(each, self.runner.tokenizer, self.runner.config, self.judged)
+                start = time.perf_counter()
+                maker.embed(texts)
+                rate = len(texts) / (time.perf_counter() - start)
+                best[each.name] = max(best.get(each.name, 0.0), rate)
+        chosen = max(candidates, key=lambda each: best[each.name])
+        rates = ", ".join(f"{name} {rate:,.0f}/s" for name, rate in best.items())
+        self.notes.append(f"chosen: {chosen.name} ({rates})")
+        return chosen

@@ -1,0 +1,127 @@
+"""Who computes the layers: torch in float32, bfloat16 or 8 bits, ONNX Runtime, OpenVINO.
+
+Every backend takes sequences of ids and gives the layers asked for, sequences end to end. What is
+not float32 by torch is held against it on a sample before it is used (`inference/choice.py`).
+
+Letters: n sequences, N tokens of a batch, H hidden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bertwright.checkpoint.exported import Exported
+from bertwright.data.batch import collate, token_batches
+from bertwright.errors import ConfigError
+from bertwright.inference.packed import PackedBert
+from bertwright.models.bert import Bert
+from bertwright.nn.sequences import Sequences
+
+BackendName = Literal["auto", "torch", "onnx", "openvino"]
+Precision = Literal["auto", "float32", "bfloat16", "int8"]
+Ids = Sequence[Sequence[int]]
+Found = tuple[list[int], Sequences, list[Tensor]]
+"""Which sequences a batch holds, where they begin, and a `[N, H]` for each layer asked for."""
+
+
+class Backend(Protocol):
+    """Computes layers."""
+
+    name: str
+    """For people: `torch bfloat16`."""
+
+    def run(self, ids: Ids, types: Ids | None, layers: tuple[int, ...]) -> Iterator[Found]:
+        """Batches of some of the n sequences, in any order, each sequence once."""
+        ...
+
+
+class PlainBackend:
+    """A `Bert` as it is, on its device."""
+
+    def __init__(self, bert: Bert, batch_tokens: int, name: str = "torch float32") -> None:
+        self.bert, self.batch_tokens, self.name = bert, batch_tokens, name
+        self.device = bert.embeddings.token.weight.device
+
+    def run(self, ids: Ids, types: Ids | None, layers: tuple[int, ...]) -> Iterator[Found]:
+        """See `Backend`."""
+        for rows, flat, kinds, sequences in batches(ids, types, self.batch_tokens, self.device):
+            with torch.inference_mode():
+                encoded = self.bert(flat, kinds, sequences, top=max(layers), keep_layers=True)
+            yield rows, sequences, [encoded.layers[number] for number in layers]
+
+
+class PackedBackend:
+    """A `Bert` made ready for reading on a CPU."""
+
+    def __init__(self, packed: PackedBert, batch_tokens: int, name: str) -> None:
+        self.packed, self.batch_tokens, self.name = packed, batch_tokens, name
+
+    def run(self, ids: Ids, types: Ids | None, layers: tuple[int, ...]) -> Iterator[Found]:
+        """See `Backend`."""
+        cpu = torch.device("cpu")
+        for rows, flat, kinds, sequences in batches(ids, types, self.batch_tokens, cpu):
+            with torch.inference_mode():
+                found = self.packed(flat, kinds, sequences, layers)
+            yield rows, sequences, found
+
+
+class ExportedBackend:
+    """A folder of `bertwright export`, run by ONNX Runtime or OpenVINO."""
+
+    AT_ONCE = 1024
+
+    def __init__(self, exported: Exported, batch_tokens: int, top: int) -> None:
+        self.exported, self.batch_tokens, self.top = exported, batch_tokens, top
+        self.name = f"{exported.runtime} {'int8' if exported.int8 else 'float32'}"
+        if exported.head is not None:
+            raise ConfigError(
+                f"{exported.folder} was exported with the head {exported.head}; vectors need an "
+                "export without one"
+            )
+
+    def run(self, ids: Ids, types: Ids | None, layers: tuple[int, ...]) -> Iterator[Found]:
+        """See `Backend`.
+
+        Raises:
+            ConfigError: a layer that the export does not give.
+        """
+        names = [self._output(layer) for layer in layers]
+        for start in range(0, len(ids), self.AT_ONCE):
+            rows = list(range(start, min(start + self.AT_ONCE, len(ids))))
+            rows.sort(key=lambda row: -len(ids[row]))
+            kinds = None if types is None else [types[row] for row in rows]
+            found = self.exported.run_all([ids[row] for row in rows], kinds, self.batch_tokens)
+            sequences = Sequences([len(ids[row]) for row in rows])
+            yield rows, sequences, [torch.from_numpy(np.concatenate(found[n])) for n in names]
+
+    def _output(self, layer: int) -> str:
+        exported = self.exported
+        of_tokens = [name for name, each in exported.outputs.items() if each]
+        given = exported.layers or (self.top,)
+        if layer not in given or len(of_tokens) < len(given):
+            raise ConfigError(
+                f"{exported.folder} gives layer {', '.join(map(str, given))}, not {layer}; export "
+                f"again with --layers {layer}"
+            )
+        return of_tokens[given.index(layer)]
+
+
+def batches(
+    ids: Ids, types: Ids | None, batch_tokens: int, device: torch.device
+) -> Iterator[tuple[list[int], Tensor, Tensor, Sequences]]:
+    """Sequences laid end to end, longest first: their rows, ids `[N]`, segments `[N]`, bounds."""
+    for rows in token_batches([len(sequence) for sequence in ids], batch_tokens):
+        batch = collate(
+            [ids[row] for row in rows], None if types is None else [types[row] for row in rows]
+        )
+        yield (
+            [rows[place] for place in batch.positions],
+            torch.as_tensor(batch.input_ids, device=device),
+            torch.as_tensor(batch.token_type_ids, device=device),
+            Sequences(batch.lengths.tolist(), device),
+        )

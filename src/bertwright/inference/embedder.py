@@ -1,0 +1,125 @@
+"""`Embedder.load(folder)`: a model that makes vectors, with its folder's own defaults.
+
+Embedder.load("runs/news").embed(["a text", ("a", "pair")])        # -> float32 [2, H]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import get_args
+
+from bertwright.checkpoint.exported import EXPORT
+from bertwright.checkpoint.sentence_transformers import read_defaults
+from bertwright.config.vectors import VectorConfig
+from bertwright.errors import ConfigError
+from bertwright.inference import model as models
+from bertwright.inference.backend_choice import Choice
+from bertwright.inference.backends import BackendName, Precision
+from bertwright.inference.int8 import has_int8
+from bertwright.inference.pieces import Text
+from bertwright.inference.vector_maker import VectorMaker
+from bertwright.inference.whitening import load_whitening
+
+
+class Embedder(VectorMaker):
+    """A model that makes vectors, loaded from its folder."""
+
+    @staticmethod
+    def load(
+        path: str | Path,
+        config: VectorConfig | None = None,
+        *,
+        backend: BackendName = "torch",
+        precision: Precision = "float32",
+        exported: Sequence[str | Path] = (),
+        whitening: str | Path | None = None,
+        device: str | None = None,
+        sample: Sequence[Text] = (),
+    ) -> Embedder:
+        """See `load_embedder`."""
+        return load_embedder(
+            path,
+            config,
+            backend=backend,
+            precision=precision,
+            exported=exported,
+            whitening=whitening,
+            device=device,
+            sample=sample,
+        )
+
+
+def load_embedder(
+    path: str | Path,
+    config: VectorConfig | None = None,
+    *,
+    backend: BackendName = "torch",
+    precision: Precision = "float32",
+    exported: Sequence[str | Path] = (),
+    whitening: str | Path | None = None,
+    device: str | None = None,
+    sample: Sequence[Text] = (),
+) -> Embedder:
+    """Load a model to make vectors with.
+
+    Args:
+        path: a run, a checkpoint, a Hugging Face or sentence-transformers folder.
+        config: which vectors; unset: the folder's own way if sentence-transformers wrote it, else
+            the mean of the layer below the last.
+        backend: `torch`, `onnx` or `openvino`; `auto` measures.
+        precision: `float32`, exact; `bfloat16`, 2 to 3 digits; `int8`, a cosine of 0.99 or more
+            with float32, else refused; `auto` measures.
+        exported: folders that `bertwright export` wrote of this model, without a head.
+        whitening: a file of `bertwright embed --fit-whitening`.
+        device: unset: the GPU if there is one, for torch.
+        sample: texts to measure and verify on; unset: a few of our own.
+
+    Raises:
+        ConfigError: no such layer, backend or precision, or vectors too far from float32's.
+        DataError, IntegrityError: see `checkpoint.load`.
+    """
+    for name, value, known in (
+        ("backend", backend, get_args(BackendName)),
+        ("precision", precision, get_args(Precision)),
+    ):
+        if value not in known:
+            raise ConfigError(f"{name} is {value!r}; expected {', '.join(known)}")
+    _check_exports(path, backend, exported)
+    loaded = models.load(path, device)
+    runner = loaded.runner
+    config = config or default_config(path)
+    white = None if whitening is None else load_whitening(whitening)
+    choice = Choice(runner, config, [Path(each) for each in exported], sample)
+    found, notes = choice.choose(backend, precision)
+    embedder = Embedder(found, runner.tokenizer, runner.config, config, white)
+    embedder.name, embedder.notes = runner.name, notes
+    return embedder
+
+
+def default_config(path: str | Path) -> VectorConfig:
+    """What a folder of sentence-transformers says of itself; else our own."""
+    known = read_defaults(path) if Path(path).is_dir() else None
+    if known is None:
+        return VectorConfig()
+    return VectorConfig(
+        known.layers, "concat", known.pooling, known.normalize, True, known.max_length
+    )
+
+
+def _check_exports(path: str | Path, backend: BackendName, exported: Sequence[str | Path]) -> None:
+    if backend in ("onnx", "openvino") and not exported:
+        raise ConfigError(
+            f"--backend {backend} runs what bertwright export {backend} wrote; name the folder "
+            "with --exported DIR, beside the checkpoint it is held against in --model"
+        )
+    if (Path(path) / EXPORT).is_file():
+        raise ConfigError(
+            f"{path} is an exported model; give the checkpoint as --model and this folder as "
+            "--exported"
+        )
+
+
+def can_int8() -> bool:
+    """Whether `precision="int8"` works on this machine."""
+    return has_int8()

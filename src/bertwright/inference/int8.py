@@ -1,0 +1,187 @@
+"""BERT's products in 8-bit integers, for processors that have them (AVX-512 VNNI, AVX-VNNI, AMX).
+
+    x_j ~ m_j + s c_j (u_j - 128)      u in 0..255, m the middle of column j's range
+    W_ij c_j ~ t_i w_ij                w in -127..127 (Jacob et al. 2018, section 2)
+
+A few columns of x are far larger than the rest. c_j = sqrt(range of x_j / largest |W_ij|) moves
+half of that into the weights (SmoothQuant: Xiao et al. 2023, section 4). Ranges are those of a
+sample of text, fixed when the model is made ready, so a vector does not depend on its neighbours.
+Products where 8 bits are still too few stay in bfloat16, the worst first, until the sample's
+vectors are near enough to float32's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor
+
+from bertwright.errors import ConfigError
+from bertwright.inference.packed import PackedBert, PackedLayer, Product, has_onednn
+
+LEAST_COSINE = 0.99
+ROOM = 1.05
+"""Times the range of the sample, for what the sample does not show."""
+ROWS_KEPT = 64
+"""Rows of a batch that errors are measured on."""
+MOST_KEPT = 0.5
+"""Share of products that may stay in bfloat16; a model that needs more is refused."""
+_PRODUCTS = ("qkv", "output", "wide", "narrow")
+
+
+class Seen:
+    """What a product was given: the range of every column, and some rows."""
+
+    def __init__(self, columns: int) -> None:
+        self.low = torch.zeros(columns)
+        self.high = torch.zeros(columns)
+        self.rows: list[Tensor] = []
+
+    def add(self, x: Tensor) -> None:
+        """Look at an input `[N, in]`."""
+        low, high = x.float().aminmax(dim=0)
+        self.low, self.high = torch.minimum(self.low, low), torch.maximum(self.high, high)
+        self.rows.append(x[:: max(1, len(x) // ROWS_KEPT)].clone())
+
+
+class _Watched(Product):
+    """A product that notes its inputs."""
+
+    def __init__(self, product: Product) -> None:
+        super().__init__(product.weight, product.bias)
+        self.seen = Seen(self.weight.shape[1])
+
+    def _with(self, x: Tensor, after: str, how: str) -> Tensor:
+        self.seen.add(x)
+        return super()._with(x, after, how)
+
+    def add(self, x: Tensor, other: Tensor) -> Tensor:
+        self.seen.add(x)
+        return super().add(x, other)
+
+
+class Int8Product(Product):
+    """`x W^T + b` of 8-bit integers, sums in 32 bits, the result bfloat16."""
+
+    def __init__(self, product: Product, seen: Seen) -> None:
+        self.weight, self.bias = product.weight, product.bias
+        weight, bias = product.weight.float(), product.bias.float()
+        middle = (seen.high + seen.low) / 2
+        reach = ((seen.high - seen.low) / 2).clamp_min(1e-6)
+        columns = (reach / weight.abs().amax(0).clamp_min(1e-6)).sqrt()  # c
+        self.step = ROOM * float((reach / columns).max()) / 127  # s
+        scaled = weight * columns
+        self.scales = scaled.abs().amax(1).clamp_min(1e-8) / 127  # t
+        rounded = (scaled / self.scales[:, None]).round().to(torch.int8)
+        self.laid_out = torch.ops.onednn.qlinear_prepack(rounded, None)
+        self.zeros = torch.zeros(len(rounded), dtype=torch.int32)
+        self.offset = bias + weight @ middle
+        self.inverse = 1 / (self.step * columns)
+        self.shift = 128.5 - middle * self.inverse  # half a step more, as what follows cuts
+
+    def _with(self, x: Tensor, after: str, how: str) -> Tensor:
+        # float32, although x is bfloat16: `inverse` is
+        u = torch.addcmul(self.shift, x, self.inverse).clamp_(0, 255).to(torch.uint8)
+        result: Tensor = torch.ops.onednn.qlinear_pointwise(
+            u,
+            self.step,
+            128,
+            self.laid_out,
+            self.scales,
+            self.zeros,
+            self.offset,
+            1.0,
+            0,
+            torch.bfloat16,
+            after,
+            [],
+            how or "none",
+        )
+        return result
+
+    def add(self, x: Tensor, other: Tensor) -> Tensor:
+        return self._with(x, "none", "").add_(other)
+
+
+def has_int8() -> bool:
+    """Whether this processor multiplies 8-bit integers in one go, and torch can ask it to."""
+    capability = torch.backends.cpu.get_cpu_capability()
+    return (
+        has_onednn()
+        and hasattr(torch.ops.onednn, "qlinear_pointwise")
+        and capability.startswith(("AVX512", "AMX"))
+        and _vnni()
+    )
+
+
+def _vnni() -> bool:
+    check = getattr(torch.cpu, "_is_avx512_vnni_supported", None) or getattr(
+        torch.cpu, "_is_vnni_supported", None
+    )
+    return bool(check()) if check is not None else False
+
+
+def make_int8(packed: PackedBert, vectors: Callable[[], Tensor], reference: Tensor) -> list[str]:
+    """Turn the products of a bfloat16 `PackedBert` into 8-bit ones, in place.
+
+    Args:
+        packed: in bfloat16.
+        vectors: vectors of a sample of texts by `packed` as it is, `[n, H]`.
+        reference: the same in float32.
+
+    Returns:
+        Products left in bfloat16, as `layer 0 narrow`.
+
+    Raises:
+        ConfigError: no such processor, or the vectors are too far from float32's.
+    """
+    if not has_int8():
+        raise ConfigError(
+            "this processor has no 8-bit products that torch can use (AVX-512 VNNI); "
+            "use --precision bfloat16 or float32"
+        )
+    places = [(layer, name) for layer in packed.layers for name in _PRODUCTS]
+    plain = {place: getattr(*place) for place in places}
+    watched = {place: _Watched(product) for place, product in plain.items()}
+    _put(watched)
+    vectors()
+    integers = {place: Int8Product(plain[place], watched[place].seen) for place in places}
+    noise = {
+        place: _noise(plain[place], integers[place], torch.cat(watched[place].seen.rows))
+        for place in places
+    }
+    by_noise = sorted(places, key=lambda place: -noise[place])
+    _put(integers)
+    kept: list[tuple[PackedLayer, str]] = []
+    while (cosine := least_cosine(vectors(), reference)) < LEAST_COSINE:
+        if len(kept) >= MOST_KEPT * len(places):
+            _put(plain)
+            raise ConfigError(
+                f"8-bit integers are too coarse for this model: of a sample of {len(reference)} "
+                f"texts the vectors' least cosine with float32's is {cosine:.4f}, below "
+                f"{LEAST_COSINE}; use --precision bfloat16"
+            )
+        more = by_noise[len(kept) : len(kept) + max(1, len(places) // 12)]
+        _put({place: plain[place] for place in more})
+        kept += more
+    numbers = {id(layer): number for number, layer in enumerate(packed.layers, 1)}
+    return [f"layer {numbers[id(layer)]} {name}" for layer, name in kept]
+
+
+def _noise(exact: Product, coarse: Product, x: Tensor) -> float:
+    """Mean square of the error over the mean square of the result."""
+    with torch.inference_mode():
+        right = exact(x).float()
+        return float((coarse(x) - right).square().sum() / right.square().sum().clamp_min(1e-12))
+
+
+def least_cosine(vectors: Tensor, reference: Tensor) -> float:
+    """The smallest cosine of two matrices' rows, and -1 where a number is no number."""
+    cosines = torch.nn.functional.cosine_similarity(vectors.float(), reference.float())
+    return float(cosines.min()) if bool(cosines.isfinite().all()) else -1.0
+
+
+def _put(products: Mapping[tuple[PackedLayer, str], Product]) -> None:
+    for (layer, name), product in products.items():
+        setattr(layer, name, product)

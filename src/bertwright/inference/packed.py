@@ -1,0 +1,173 @@
+"""BERT for reading only, on a processor: the same sums with less around them.
+
+| where | what is saved |
+|---|---|
+| weights | laid out once as oneDNN's products want them |
+| GELU, residual sums | done within the product before them |
+| 1 / sqrt(D) | multiplied into the weights of the queries |
+| softmax | `exp(S) V / sum(exp(S))`: the kernel of softmax is slow on short rows |
+
+Without the row's largest score taken off first, exp could overflow; where scores are beyond 60,
+torch's softmax is used. No gradient, no dropout. Where oneDNN is not there, plain products.
+
+Letters: N tokens, H hidden, A heads, D = H / A, T a sequence's length, b sequences of equal length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bertwright.models.bert import Bert
+from bertwright.nn.sequences import Group, Sequences
+from bertwright.nn.transformer import TransformerLayer
+
+SAFE = 60.0
+"""exp of twice this is a number in bfloat16 and float32; so is its inverse."""
+BLOCK = 1 << 20
+"""Scores of a block, at most, so that they stay in the processor's cache."""
+ROWS = 2048
+"""Rows that weights are laid out for; others work too."""
+
+
+def has_onednn() -> bool:
+    """Whether torch was built with oneDNN."""
+    return bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
+
+
+class Product:
+    """`x W^T + b`, and what follows it in one go."""
+
+    def __init__(self, weight: Tensor, bias: Tensor) -> None:
+        """weight `[out, in]`, bias `[out]`, of one dtype."""
+        self.weight, self.bias = weight.detach().contiguous(), bias.detach().contiguous()
+        self.laid_out: Tensor | None = None
+        if has_onednn() and weight.device.type == "cpu":
+            self.laid_out = torch.ops.mkldnn._reorder_linear_weight(self.weight, ROWS)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """x `[N, in]` -> `[N, out]`"""
+        return self._with(x, "none", "")
+
+    def gelu(self, x: Tensor, approximate: str) -> Tensor:
+        """`gelu(x W^T + b)`"""
+        return self._with(x, "gelu", approximate)
+
+    def add(self, x: Tensor, other: Tensor) -> Tensor:
+        """`x W^T + b + other`"""
+        if self.laid_out is None:
+            return F.linear(x, self.weight, self.bias) + other
+        result: Tensor = torch.ops.mkldnn._linear_pointwise.binary(
+            x, other, self.laid_out, self.bias, "add"
+        )
+        return result
+
+    def _with(self, x: Tensor, after: str, how: str) -> Tensor:
+        if self.laid_out is None:
+            y = F.linear(x, self.weight, self.bias)
+            return F.gelu(y, approximate=how) if after == "gelu" else y
+        result: Tensor = torch.ops.mkldnn._linear_pointwise(
+            x, self.laid_out, self.bias, after, [], how
+        )
+        return result
+
+
+class PackedLayer:
+    """A Transformer layer of four products and two norms."""
+
+    def __init__(self, layer: TransformerLayer, dtype: torch.dtype) -> None:
+        attention, feed_forward = layer.attention, layer.feed_forward
+        self.heads = attention.heads
+        self.approximate = feed_forward.approximate
+        weight, bias = attention.qkv.weight.float(), attention.qkv.bias.float()
+        hidden = weight.shape[1]
+        scale = torch.ones(3 * hidden)
+        scale[:hidden] = (hidden // self.heads) ** -0.5
+        parts = [
+            (weight * scale[:, None], bias * scale),
+            *(
+                (linear.weight, linear.bias)
+                for linear in (attention.output, feed_forward.intermediate, feed_forward.output)
+            ),
+        ]
+        self.qkv, self.output, self.wide, self.narrow = (
+            Product(w.to(dtype), b.to(dtype)) for w, b in parts
+        )
+        self.norms = _norm(layer.attention_norm, dtype), _norm(layer.feed_forward_norm, dtype)
+
+    def __call__(self, x: Tensor, blocks: list[Group]) -> Tensor:
+        """x `[N, H]` -> `[N, H]`"""
+        context = attend(self.qkv(x), self.heads, blocks)
+        x = self.norms[0](self.output.add(context, x))
+        inside = self.wide.gelu(x, self.approximate)  # [N, F]
+        return self.norms[1](self.narrow.add(inside, x))
+
+
+class PackedBert:
+    """A `Bert`'s layers, made ready once; the embeddings are the model's own."""
+
+    def __init__(self, bert: Bert, dtype: torch.dtype) -> None:
+        """Lay out the weights.
+
+        Args:
+            bert: on the CPU, in any dtype.
+            dtype: of the products: float32 or bfloat16.
+        """
+        self.bert, self.dtype = bert, dtype
+        self.layers = [PackedLayer(bert.layer(number), dtype) for number in range(len(bert.layers))]
+        self.heads = bert.config.num_attention_heads
+
+    def __call__(
+        self, ids: Tensor, types: Tensor, sequences: Sequences, layers: tuple[int, ...]
+    ) -> list[Tensor]:
+        """The layers asked for, each `[N, H]`, in the order asked; none above them is computed."""
+        x = self.bert.embeddings(ids, types, sequences).to(self.dtype)
+        kept = {0: x}
+        blocks = make_blocks(sequences, self.heads)
+        for number, layer in enumerate(self.layers[: max(layers)], 1):
+            x = layer(x, blocks)
+            if number in layers:
+                kept[number] = x
+        return [kept[number] for number in layers]
+
+
+def attend(qkv: Tensor, heads: int, blocks: list[Group]) -> Tensor:
+    """Attention, the queries scaled already: `[N, 3 H]` -> `[N, H]`"""
+    context = qkv.new_empty(qkv.shape[0], qkv.shape[1] // 3)
+    for block in blocks:
+        split = block.count, block.length, heads, -1
+        rows = qkv[block.start : block.stop].view(block.count, block.length, 3, heads, -1)
+        rows = rows.permute(2, 0, 3, 1, 4)
+        q, k, v = rows.reshape(3, block.count * heads, block.length, -1).unbind(0)  # [b A, T, D]
+        scores = torch.bmm(q, k.transpose(1, 2))  # [b A, T, T]
+        low, high = scores.aminmax()
+        if float(low) > -SAFE and float(high) < SAFE:
+            scores.exp_()
+            found = torch.bmm(scores, v).div_(scores.sum(-1, keepdim=True))
+        else:
+            found = torch.bmm(scores.softmax(-1), v)
+        found = found.view(block.count, heads, block.length, -1).transpose(1, 2)
+        context[block.start : block.stop].view(split).copy_(found)
+    return context
+
+
+def make_blocks(sequences: Sequences, heads: int) -> list[Group]:
+    """The groups of equal length, cut so that a block's scores stay in cache."""
+    blocks = []
+    for group in sequences.groups:
+        length = group.length
+        most = max(1, BLOCK // (heads * length * length))
+        for done in range(0, group.count, most):
+            count = min(most, group.count - done)
+            start = group.start + done * length
+            blocks.append(Group(start, start + count * length, count, length))
+    return blocks
+
+
+def _norm(norm: nn.LayerNorm, dtype: torch.dtype) -> Callable[[Tensor], Tensor]:
+    weight, bias = norm.weight.detach().to(dtype), norm.bias.detach().to(dtype)
+    shape, eps = list(norm.normalized_shape), norm.eps
+    return lambda x: F.layer_norm(x, shape, weight, bias, eps)

@@ -1,0 +1,123 @@
+"""Texts and pairs as sequences a model can read: whole, in windows, or cut."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from bertwright.errors import DataError
+from bertwright.inference.runner import windows
+from bertwright.text.tokenizer import Encoding, Tokenizer
+
+Text = str | tuple[str, str]
+"""A text or a pair."""
+
+
+@dataclass
+class Pieces:
+    """Sequences with [CLS] and [SEP], and which text each is of."""
+
+    ids: list[list[int]] = field(default_factory=list)
+    types: list[list[int]] | None = None
+    """Segments, if there are pairs."""
+    owners: list[int] = field(default_factory=list)
+    """Rising: a text has one piece or more."""
+    starts: list[int] = field(default_factory=list)
+    """Tokens of the text before the piece's."""
+    cut: int = 0
+    """Texts of which tokens were left out."""
+    tokens_cut: int = 0
+
+
+def make_pieces(
+    tokenizer: Tokenizer, texts: Sequence[Text], longest: int, truncate: bool, paired: bool = True
+) -> Pieces:
+    """Cut texts into sequences of at most `longest` tokens.
+
+    Args:
+        tokenizer: the model's.
+        texts: n texts and pairs.
+        longest: tokens of a sequence, [CLS] and [SEP] too.
+        truncate: leave out what is too much, at the end (of a pair: of the longer text); else a
+            text is read in windows, and a pair is refused.
+        paired: whether the model has a second segment.
+
+    Raises:
+        DataError: neither text nor pair, a pair that is too long, a pair for a model without.
+    """
+    pieces = Pieces()
+    plain = [number for number, text in enumerate(texts) if isinstance(text, str)]
+    bare = dict(zip(plain, tokenizer.encode_bare_ids([str(texts[n]) for n in plain]), strict=True))
+    if len(plain) < len(texts):
+        pieces.types = []
+    for number, text in enumerate(texts):
+        if number in bare:
+            _add_text(pieces, tokenizer, number, bare[number], longest - 2, truncate)
+        else:
+            _add_pair(pieces, tokenizer, number, text, longest, truncate, paired)
+    return pieces
+
+
+def _add_text(
+    pieces: Pieces, tokenizer: Tokenizer, number: int, ids: list[int], room: int, truncate: bool
+) -> None:
+    if truncate and len(ids) > room:
+        pieces.cut += 1
+        pieces.tokens_cut += len(ids) - room
+        ids = ids[:room]
+    for start, stop in windows(len(ids), room):
+        pieces.ids.append([tokenizer.cls_id, *ids[start:stop], tokenizer.sep_id])
+        pieces.owners.append(number)
+        pieces.starts.append(start)
+        if pieces.types is not None:
+            pieces.types.append([0] * (stop - start + 2))
+
+
+def _add_pair(
+    pieces: Pieces,
+    tokenizer: Tokenizer,
+    number: int,
+    pair: object,
+    longest: int,
+    truncate: bool,
+    paired: bool,
+) -> None:
+    texts = list(pair) if isinstance(pair, (tuple, list)) else []
+    if len(texts) != 2 or not all(isinstance(text, str) for text in texts):
+        raise DataError(
+            f"text {number} is of type {type(pair).__name__}; expected str, or two of them"
+        )
+    if not paired or longest < 5:
+        raise DataError("this model reads no pairs: it has one segment or too few positions")
+    a, b = (encoding.ids[1:-1] for encoding in map(tokenizer.encode, texts))
+    over = len(a) + len(b) + 3 - longest
+    if over > 0 and not truncate:
+        raise DataError(
+            f"pair {number} has {over + longest} tokens; this model reads {longest} at once: cut "
+            "long pairs with --truncate (truncate=True), or embed their texts one by one"
+        )
+    if over > 0:
+        pieces.cut += 1
+        pieces.tokens_cut += over
+        half = (longest - 3) // 2
+        kept = min(len(a), max(half, longest - 3 - len(b)))
+        a, b = a[:kept], b[: longest - 3 - kept]
+    pieces.ids.append([tokenizer.cls_id, *a, tokenizer.sep_id, *b, tokenizer.sep_id])
+    assert pieces.types is not None
+    pieces.types.append([0] * (len(a) + 2) + [1] * (len(b) + 1))
+    pieces.owners.append(number)
+    pieces.starts.append(0)
+
+
+def token_places(
+    tokenizer: Tokenizer, text: Text, kept: int
+) -> tuple[list[str], list[tuple[int, int]]]:
+    """The first `kept` tokens of a text with [CLS], and [SEP] at the end; and their characters.
+
+    For a pair all tokens are meant; the second text's characters count from its own start.
+    """
+    encoding: Encoding = tokenizer.encode(*([text] if isinstance(text, str) else text))
+    tokens, offsets = encoding.tokens, encoding.offsets
+    if kept < len(tokens):
+        tokens, offsets = [*tokens[: kept - 1], tokens[-1]], [*offsets[: kept - 1], (0, 0)]
+    return tokens, offsets

@@ -1,0 +1,123 @@
+"""Whitening: vectors turned and stretched until their numbers vary alike and on their own.
+
+Su et al. 2021, "Whitening sentence representations for better semantics and faster retrieval",
+section 2.3. Raw vectors of BERT lie in a narrow cone, so any two have a high cosine; whitening
+makes the cosine tell again.
+
+    x' = (x - mean) K,   K = U diag(1 / sqrt(s)),   U diag(s) U^T = covariance
+
+The first k columns of K (largest s) reduce the dimension. Letters: n vectors, W their numbers.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from bertwright.atomic import disk_errors
+from bertwright.errors import DataError
+
+Floats = npt.NDArray[np.float32]
+_FLOOR = 1e-6
+"""Directions whose variance is below this share of the largest are rounding errors."""
+
+
+@dataclass(frozen=True)
+class Whitening:
+    """A mean and a matrix."""
+
+    mean: Floats
+    """`[W]`"""
+    kernel: Floats
+    """`[W, k]`"""
+
+    @property
+    def width(self) -> int:
+        """k"""
+        return int(self.kernel.shape[1])
+
+    def __call__(self, vectors: Floats) -> Floats:
+        """`[n, W]` -> `[n, k]`"""
+        return np.asarray((vectors - self.mean) @ self.kernel, np.float32)
+
+    def save(self, path: Path) -> None:
+        """Write an `.npz`, by one rename."""
+        partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
+        with disk_errors(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                with partial.open("wb") as file:
+                    np.savez(file, mean=self.mean, kernel=self.kernel)
+                partial.replace(path)
+            finally:
+                partial.unlink(missing_ok=True)
+
+
+@dataclass
+class Moments:
+    """Sums over vectors that pass by, in float64: memory does not grow with n."""
+
+    width: int
+    count: int = 0
+    total: npt.NDArray[np.float64] = field(init=False)
+    squares: npt.NDArray[np.float64] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.total = np.zeros(self.width)
+        self.squares = np.zeros((self.width, self.width))
+
+    def add(self, vectors: Floats) -> None:
+        """Take in `[n, W]`."""
+        exact = vectors.astype(np.float64)
+        self.count += len(exact)
+        self.total += exact.sum(0)
+        self.squares += exact.T @ exact
+
+    def fit(self, dimensions: int | None = None) -> Whitening:
+        """The whitening of what was taken in.
+
+        Args:
+            dimensions: k; unset: all that vary.
+
+        Raises:
+            DataError: too few vectors for so many dimensions.
+        """
+        if self.count < 2:
+            raise DataError(f"whitening is fitted on many texts; there are {self.count}")
+        mean = self.total / self.count
+        covariance = self.squares / self.count - np.outer(mean, mean)
+        values, vectors = np.linalg.eigh(covariance)
+        values, vectors = values[::-1], vectors[:, ::-1]
+        there = int((values > _FLOOR * max(float(values[0]), 1e-30)).sum())
+        there = min(there, self.count - 1)
+        if dimensions is not None and dimensions > there:
+            raise DataError(
+                f"{self.count:,} texts vary in {there:,} directions; {dimensions:,} were asked "
+                "for: fit on more texts, or ask for fewer dimensions"
+            )
+        kept = dimensions or there
+        kernel = vectors[:, :kept] / np.sqrt(values[:kept])
+        return Whitening(mean.astype(np.float32), kernel.astype(np.float32))
+
+
+def load_whitening(path: str | Path) -> Whitening:
+    """Read what `Whitening.save` wrote.
+
+    Raises:
+        DataError: no such file, or another one.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            found = Whitening(file["mean"], file["kernel"])
+        good = found.mean.ndim == 1 and found.kernel.shape[:1] == found.mean.shape
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError) as error:
+        raise DataError(
+            f"{path} holds no whitening ({error}); write one with bertwright embed --fit-whitening"
+        ) from error
+    if not good or found.kernel.ndim != 2:
+        raise DataError(f"{path} holds no whitening: its shapes do not fit together")
+    return found
