@@ -1,0 +1,260 @@
+"""Between formats: the same numbers there and back, and nothing half-written."""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from bertwright.atomic import verify_manifest
+from bertwright.checkpoint import convert as file
+from bertwright.checkpoint.checkpoint import load, load_learner, make_learner, save
+from bertwright.checkpoint.convert import convert
+from bertwright.config.task import TaskConfig
+from bertwright.errors import ConfigError, DataError, IntegrityError
+from bertwright.text.tokenizer import CutRules, load_tokenizer, make_tokenizer
+
+from .conftest import CONFIG, VOCABULARY, new_learner
+
+
+def same(a: Path, b: Path) -> bool:
+    first, second = (load_learner(folder).state_dict() for folder in (a, b))
+    return first.keys() == second.keys() and all(torch.equal(first[n], second[n]) for n in first)
+
+
+def entries(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_there_and_back(folder: Path, tmp_path: Path) -> None:
+    done = convert(folder, tmp_path / "tf", "tensorflow")
+    assert (done.source_format, done.to) == ("huggingface", "tensorflow")
+    assert done.parts == ("encoder", "pooler", "masked_lm", "next_sentence")
+    assert done.shapes["bert/encoder/layer_0/intermediate/dense/kernel"] == (24, 40)
+    assert done.new == done.missing == done.unused == done.left == ()
+    assert entries(tmp_path / "tf") == [
+        "MANIFEST.json",
+        "README.md",
+        "bert_config.json",
+        "bert_model.ckpt.data-00000-of-00001",
+        "bert_model.ckpt.index",
+        "checkpoint",
+        "vocab.txt",
+    ]
+    verify_manifest(tmp_path / "tf")
+    assert same(folder, tmp_path / "tf")
+    back = convert(tmp_path / "tf", tmp_path / "hf")
+    assert back.source_format == "tensorflow"
+    assert back.parameters == done.parameters
+    assert set(back.matched) == set(done.shapes)
+    assert back.shapes["bert.encoder.layer.0.intermediate.dense.weight"] == (40, 24)
+    assert same(folder, tmp_path / "hf")
+    assert load(tmp_path / "hf").config == CONFIG
+    for name in ("model.safetensors", "vocab.txt"):
+        assert (tmp_path / "hf" / name).read_bytes() == (folder / name).read_bytes()
+    assert load_tokenizer(tmp_path / "hf").fingerprint == load_tokenizer(folder).fingerprint
+
+
+def test_transformers_reads_what_came_from_tensorflow(folder: Path, tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    convert(folder, tmp_path / "tf", "tensorflow")
+    convert(tmp_path / "tf", tmp_path / "hf")
+    model, told = transformers.AutoModelForPreTraining.from_pretrained(
+        tmp_path / "hf", output_loading_info=True
+    )
+    assert not told["missing_keys"]
+    assert not told["unexpected_keys"]
+    theirs = model.state_dict()["bert.encoder.layer.1.output.dense.weight"]
+    ours = load_learner(folder).encoder.layers[1].feed_forward.output.weight
+    assert torch.equal(theirs, ours)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "hf")
+    assert tokenizer("A b?")["input_ids"] == load_tokenizer(folder).encode("A b?").ids
+
+
+def test_a_part_that_is_not_there_is_not_invented(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    save(tmp_path / "a", new_learner(("masked_lm",)), None, "")
+    tensors = load_file(tmp_path / "a" / "model.safetensors")
+    kept = {n: v for n, v in tensors.items() if ".pooler." not in n}
+    save_file(kept, tmp_path / "a" / "model.safetensors")
+    for to in ("huggingface", "tensorflow", "sentence-transformers"):
+        done = convert(tmp_path / "a", tmp_path / to, to)  # type: ignore[arg-type]
+        assert "pooler" not in done.parts
+        assert not [name for name in done.shapes if "pooler" in name]
+        assert done.notes[0] == "no tokenizer in the source, so none beside the model"
+    assert load_file(tmp_path / "huggingface" / "model.safetensors").keys() == kept.keys()
+
+
+def test_activations(folder: Path, tmp_path: Path) -> None:
+    done = convert(folder, tmp_path / "tf", "tensorflow", activation="gelu_tanh")
+    written = json.loads((tmp_path / "tf" / "bert_config.json").read_text())
+    assert written["hidden_act"] == "gelu"  # the only one that google-research/bert has
+    assert load(tmp_path / "tf").config.hidden_act == "gelu_tanh"
+    assert not [note for note in done.notes if "gelu" in note]
+    del written["bertwright_hidden_act"]
+    (tmp_path / "tf" / "bert_config.json").write_text(json.dumps(written))
+    (tmp_path / "tf" / "MANIFEST.json").unlink()
+    done = convert(tmp_path / "tf", tmp_path / "a")
+    assert load(tmp_path / "a").config.hidden_act == "gelu"
+    assert [note for note in done.notes if "--activation gelu_tanh" in note]
+    convert(tmp_path / "tf", tmp_path / "b", activation="gelu_tanh")
+    assert load(tmp_path / "b").config.hidden_act == "gelu_tanh"
+
+
+TASKS = {
+    "reviews": TaskConfig(
+        "classification", labels=("bad", "good", "so-so"), max_length=12, stride=4
+    ),
+    "stars": TaskConfig("regression", max_length=12, stride=4),
+    "answers": TaskConfig("span", max_length=12, stride=4),
+}
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_task_heads(tmp_path: Path, name: str) -> None:
+    tasks = {name: TASKS[name]}
+    (tmp_path / "a").mkdir()
+    save(tmp_path / "a", make_learner(CONFIG, [], tasks), None, "", tasks=tasks)
+    done = convert(tmp_path / "a", tmp_path / "tf", "tensorflow")
+    head = "cls/squad/output_weights" if name == "answers" else "output_weights"
+    assert head in done.shapes
+    assert done.parts[-1] == name
+    convert(tmp_path / "tf", tmp_path / "b")
+    assert load(tmp_path / "b").tasks == tasks
+    first, second = (load_file(tmp_path / x / "model.safetensors") for x in "ab")
+    assert first.keys() == second.keys()
+    assert all(torch.equal(first[n], second[n]) for n in first)
+    bare = convert(tmp_path / "a", tmp_path / "st", "sentence-transformers")
+    assert f"not carried over: {name}" in bare.notes
+
+
+def test_heads_that_tensorflow_has_not(tmp_path: Path) -> None:
+    tasks = {"names": TaskConfig("tagging", labels=("O", "B-X", "I-X"), max_length=12, stride=4)}
+    (tmp_path / "a").mkdir()
+    save(tmp_path / "a", make_learner(CONFIG, [], tasks), None, "", tasks=tasks)
+    with pytest.raises(ConfigError, match="has heads for classes of texts and for spans only"):
+        convert(tmp_path / "a", tmp_path / "tf", "tensorflow")
+    assert entries(tmp_path) == ["a"]
+
+
+def test_tokenizers(folder: Path, tmp_path: Path) -> None:
+    make_tokenizer(VOCABULARY, CutRules(lowercase=False)).save(folder)
+    done = convert(folder, tmp_path / "tf", "tensorflow")
+    assert "google-research/bert is to be run with --do_lower_case=False" in done.notes
+    assert [note for note in done.notes if "alone does not tell how" in note]
+    make_tokenizer([*VOCABULARY, *(f"word{n}" for n in range(9))]).save(folder)
+    with pytest.raises(IntegrityError, match=r"has 44 tokens; its model has 37"):
+        convert(folder, tmp_path / "x")
+    assert not (tmp_path / "x").exists()
+
+
+def test_what_stands_there_is_not_replaced(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine.txt").write_text("mine")
+    with pytest.raises(ConfigError, match="exists already"):
+        convert(folder, tmp_path / "out")
+    convert(folder, tmp_path / "out", overwrite=True)
+    assert not (tmp_path / "out" / "mine.txt").exists()
+    with pytest.raises(ConfigError, match="to is 'caffe'; expected one of huggingface"):
+        convert(folder, tmp_path / "x", "caffe")  # type: ignore[arg-type]
+
+
+def test_a_write_that_went_wrong_is_found(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = file.huggingface.write_weights
+
+    def other(place: Path, tensors: dict[str, torch.Tensor]) -> None:
+        write(place, {name: value + 1 for name, value in tensors.items()})
+
+    monkeypatch.setattr(file.huggingface, "write_weights", other)
+    with pytest.raises(IntegrityError, match=r"encoder.embeddings.token.weight was not written"):
+        convert(folder, tmp_path / "out")
+    assert entries(tmp_path) == ["model", "tokenizer"]
+
+
+@pytest.fixture
+def pickled(folder: Path) -> Path:
+    """The same model as transformers wrote them once."""
+    tensors = OrderedDict(load_file(folder / "model.safetensors"))
+    (folder / "model.safetensors").unlink()
+    torch.save(tensors, folder / "pytorch_model.bin")
+    return folder
+
+
+@pytest.mark.slow  # a process that imports torch
+def test_a_pickle(pickled: Path, tmp_path: Path) -> None:
+    done = convert(pickled, tmp_path / "out")
+    expected = torch.load(pickled / "pytorch_model.bin", weights_only=True)
+    written = load_file(tmp_path / "out" / "model.safetensors")
+    assert written.keys() == expected.keys()
+    assert all(torch.equal(written[name], expected[name]) for name in expected)
+    assert done.source == str(pickled)
+    assert entries(tmp_path) == ["model", "out", "tokenizer"]
+    tensors = torch.load(pickled / "pytorch_model.bin", weights_only=True)
+    del tensors["bert.pooler.dense.bias"]
+    torch.save(tensors, pickled / "pytorch_model.bin")
+    with pytest.raises(IntegrityError, match=f"{pickled} lacks 'bert.pooler.dense.bias'"):
+        convert(pickled, tmp_path / "x")
+    assert entries(tmp_path) == ["model", "out", "tokenizer"]
+
+
+class Hostile:
+    """What runs when a pickle of it is opened."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> object:
+        return exec, (f"open({str(self.mark)!r}, 'w')",)
+
+
+def test_a_pickle_that_would_run_something(pickled: Path, tmp_path: Path) -> None:
+    torch.save({"a": Hostile(tmp_path / "ran")}, pickled / "pytorch_model.bin")
+    with pytest.raises(DataError, match=r"calls '(__builtin__|builtins).exec', which no weights"):
+        convert(pickled, tmp_path / "out")
+    assert entries(tmp_path) == ["model", "tokenizer"]
+
+
+@pytest.mark.parametrize("name", ["weights.pt", "model.bin", "model.pkl", "pytorch_model.pt"])
+def test_a_pickle_of_another_name(pickled: Path, tmp_path: Path, name: str) -> None:
+    torch.save({"a": Hostile(tmp_path / "ran")}, pickled / name)
+    (pickled / "pytorch_model.bin").unlink()
+    for source in (pickled, pickled / name):
+        with pytest.raises(DataError, match=r"is a pickle.* only one named pytorch_model.bin"):
+            convert(source, tmp_path / "out")
+    assert entries(tmp_path) == ["model", "tokenizer"]
+
+
+def test_a_pickle_under_the_name_of_weights(pickled: Path, tmp_path: Path) -> None:
+    torch.save({"a": Hostile(tmp_path / "ran")}, pickled / "model.safetensors")
+    for work in (lambda: load(pickled), lambda: convert(pickled, tmp_path / "out")):
+        with pytest.raises(DataError, match=r"model.safetensors is a pickle under another name"):
+            work()
+    assert entries(tmp_path) == ["model", "tokenizer"]
+
+
+def test_a_cut_pickle(pickled: Path, tmp_path: Path) -> None:
+    path = pickled / "pytorch_model.bin"
+    path.write_bytes(path.read_bytes()[:-500])
+    with pytest.raises(IntegrityError, match=r"pytorch_model.bin is cut or damaged"):
+        convert(pickled, tmp_path / "out")
+
+
+def test_shards_that_are_missing(pickled: Path, tmp_path: Path) -> None:
+    (pickled / "pytorch_model.bin").rename(pickled / "pytorch_model-00001-of-00002.bin")
+    with pytest.raises(
+        IntegrityError, match=r"has 1 shards of pytorch_model.bin; some are missing"
+    ):
+        convert(pickled, tmp_path / "out")
+
+
+def test_no_bert_beside_a_pickle(pickled: Path, tmp_path: Path) -> None:
+    content = json.loads((pickled / "config.json").read_text())
+    (pickled / "config.json").write_text(json.dumps({**content, "model_type": "t5"}))
+    with pytest.raises(DataError, match="'model_type'"):
+        convert(pickled, tmp_path / "out")
