@@ -146,7 +146,7 @@ def load(
     place = find_checkpoint(path)
     folder = sources.home(place)
     sources.check_links(folder)
-    _verify_what_is_read(folder)
+    verify_what_is_read(folder)
     if config is None:
         config = sources.read_config(place)
     headers, left = sources.read_headers(place, config.num_hidden_layers)
@@ -348,8 +348,12 @@ def _fresh(name: str, shape: tuple[int, ...], std: float, generator: torch.Gener
     return nn.init.trunc_normal_(torch.empty(shape), 0.0, std, -2 * std, 2 * std, generator)
 
 
-def _verify_what_is_read(folder: Path) -> None:
-    """Hold the model's files against the manifest, if there is one."""
+def verify_what_is_read(folder: Path) -> None:
+    """Hold the model's files against the manifest, if there is one.
+
+    Raises:
+        IntegrityError: one of them was changed or is not there.
+    """
     manifest = folder / MANIFEST
     if not manifest.is_file():
         return

@@ -84,6 +84,7 @@ def inspect(path: str | Path) -> Inspection:
         if isinstance(told, list) and len(told) == 1:
             found.architecture = huggingface.short(told[0], str)
         _look_at_weights(found, place, config)
+        checkpoint.verify_what_is_read(folder)
         found.loads = True
     except BertwrightError as error:
         found.reason = str(error)

@@ -1,0 +1,138 @@
+"""Folders made to break a reader: refused with a reason, nothing taken, nothing left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from bertwright.checkpoint.checkpoint import load
+from bertwright.checkpoint.convert import convert
+from bertwright.errors import BertwrightError, DataError, IntegrityError
+
+
+def header(path: Path) -> tuple[dict[str, Any], bytes]:
+    data = path.read_bytes()
+    (size,) = struct.unpack("<Q", data[:8])
+    return json.loads(data[8 : 8 + size]), data[8 + size :]
+
+
+def rewrite(path: Path, content: dict[str, Any], data: bytes) -> None:
+    text = json.dumps(content).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+@pytest.mark.parametrize("size", [1 << 40, (1 << 63) + 1, 2**64 - 1])
+def test_a_header_of_a_terabyte(folder: Path, size: int) -> None:
+    path = folder / "model.safetensors"
+    path.write_bytes(struct.pack("<Q", size) + path.read_bytes()[8:])
+    with pytest.raises(IntegrityError, match="is cut or damaged"):
+        load(folder)
+
+
+@pytest.mark.parametrize(
+    "offsets", [[0, 96], [96, 192], [-96, 0], [10**15, 10**15 + 96], [96, 0], [0, 2**64]]
+)
+def test_tensors_that_overlap_or_lie_outside(folder: Path, offsets: list[int]) -> None:
+    path = folder / "model.safetensors"
+    content, data = header(path)
+    place = content["bert.pooler.dense.bias"]["data_offsets"]
+    assert place[1] - place[0] == 96
+    assert place != offsets
+    content["bert.pooler.dense.bias"]["data_offsets"] = offsets
+    rewrite(path, content, data)
+    with pytest.raises(IntegrityError, match="is cut or damaged"):
+        load(folder)
+
+
+def test_a_hole_and_bytes_after_the_end(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    content, data = header(path)
+    whole = path.read_bytes()
+    path.write_bytes(whole + b"more")
+    with pytest.raises(IntegrityError, match="is cut or damaged"):
+        load(folder)
+    del content["bert.pooler.dense.bias"]
+    rewrite(path, content, data)
+    with pytest.raises(IntegrityError, match="is cut or damaged"):
+        load(folder)
+
+
+def test_a_shape_of_more_than_there_is(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    content, data = header(path)
+    content["bert.pooler.dense.bias"]["shape"] = [2**40]
+    rewrite(path, content, data)
+    with pytest.raises(IntegrityError, match="is cut or damaged"):
+        load(folder)
+
+
+EMBEDDINGS = "bert.embeddings.word_embeddings.weight"
+DECODER = "cls.predictions.decoder.weight"
+
+
+def test_tied_weights(folder: Path) -> None:
+    """Once is enough, under either name; twice they must be equal; without both there is none."""
+    path = folder / "model.safetensors"
+    tensors = load_file(path)
+    table = tensors[EMBEDDINGS]
+    save_file({**tensors, DECODER: table.clone()}, path)
+    load(folder)
+    save_file({**tensors, DECODER: table + 1}, path)
+    with pytest.raises(DataError, match=f"'{DECODER}' differs from '{EMBEDDINGS}'"):
+        load(folder)
+    save_file({**tensors, DECODER: table[:5].clone()}, path)
+    with pytest.raises(BertwrightError):
+        load(folder)
+    del tensors[EMBEDDINGS]
+    save_file({**tensors, DECODER: table.clone()}, path)
+    assert torch.equal(load(folder).learner.encoder.embeddings.token.weight, table)
+    save_file(tensors, path)
+    with pytest.raises(IntegrityError, match=f"lacks '{EMBEDDINGS}'"):
+        load(folder)
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "vocab.txt", "other"])
+def test_links_out_of_the_folder(folder: Path, tmp_path: Path, name: str) -> None:
+    outside = tmp_path / "outside"
+    outside.write_bytes((folder / name).read_bytes() if (folder / name).exists() else b"secret")
+    (folder / name).unlink(missing_ok=True)
+    (folder / name).symlink_to(outside)
+    with pytest.raises(IntegrityError, match=rf"{name} is a link out of its folder, to {outside}"):
+        load(folder)
+    with pytest.raises(IntegrityError, match="is a link out of its folder"):
+        convert(folder, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_links_within_the_folder_and_to_it(folder: Path, tmp_path: Path) -> None:
+    (folder / "model.safetensors").rename(folder / "weights")
+    (folder / "model.safetensors").symlink_to("weights")
+    (tmp_path / "link").symlink_to(folder)
+    load(tmp_path / "link")
+
+
+def test_the_cache_of_the_hub(folder: Path, tmp_path: Path) -> None:
+    """Its snapshots are links to blobs beside them."""
+    blobs = tmp_path / "models--a--b" / "blobs"
+    snapshot = tmp_path / "models--a--b" / "snapshots" / "0123"
+    blobs.mkdir(parents=True)
+    snapshot.mkdir(parents=True)
+    for number, path in enumerate(sorted(folder.iterdir())):
+        path.rename(blobs / str(number))
+        (snapshot / path.name).symlink_to(os.path.relpath(blobs / str(number), snapshot))
+    load(snapshot)
+
+
+def test_no_file_but_a_pipe(folder: Path) -> None:
+    """Reading it would wait for ever."""
+    (folder / "config.json").unlink()
+    os.mkfifo(folder / "config.json")
+    with pytest.raises(DataError, match=r"holds neither config.json"):
+        load(folder)

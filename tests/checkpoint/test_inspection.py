@@ -1,0 +1,141 @@
+"""What a folder is, sound and unsound, without its weights."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from bertwright.atomic import write_manifest
+from bertwright.checkpoint import huggingface, tensorflow
+from bertwright.checkpoint.checkpoint import load_learner, make_learner, save
+from bertwright.checkpoint.convert import convert
+from bertwright.checkpoint.inspection import inspect
+from bertwright.config.task import TaskConfig
+from bertwright.errors import DataError
+
+from .conftest import CONFIG, VOCABULARY
+
+
+@pytest.fixture(autouse=True)
+def no_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading a tensor is an error."""
+
+    def refuse(*args: object) -> None:
+        raise AssertionError("weights were read")
+
+    monkeypatch.setattr(huggingface, "read_tensors", refuse)
+    monkeypatch.setattr(tensorflow, "read", refuse)
+
+
+def test_a_checkpoint(folder: Path) -> None:
+    write_manifest(folder)
+    found = inspect(folder)
+    assert (found.format, found.loads, found.reason) == ("huggingface", True, None)
+    assert found.architecture == "BertForPreTraining"
+    assert found.sizes["hidden_size"] == 24
+    assert list(found.parts) == ["encoder", "pooler", "masked_lm", "next_sentence"]
+    assert found.parts["pooler"] == {"tensors": 2, "parameters": 24 * 24 + 24}
+    assert found.parts["encoder"]["tensors"] == 5 + 3 * 16
+    assert found.manifest == "whole"
+    assert found.tokenizer["tokens"] == len(VOCABULARY)
+    assert found.tokenizer["lowercase"] is True
+    assert found.odd == ["the model has 37 tokens, 2 more than the tokenizer; they are never used"]
+    assert json.loads(json.dumps(found.as_dict()))["parameters"] == found.parameters
+
+
+def test_the_count_is_that_of_the_model(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = inspect(folder).parameters
+    monkeypatch.undo()
+    assert counted == sum(p.numel() for p in load_learner(folder).parameters())
+
+
+def test_tasks(tmp_path: Path) -> None:
+    tasks = {"names": TaskConfig("tagging", labels=("O", "B-X"), max_length=12, stride=2)}
+    save(tmp_path, make_learner(CONFIG, [], tasks), None, "", tasks=tasks)
+    found = inspect(tmp_path)
+    assert found.architecture == "BertForTokenClassification"
+    assert found.tasks["names"]["labels"] == ["O", "B-X"]
+    assert found.parts["names"] == {"tensors": 2, "parameters": 24 * 2 + 2}
+    assert "no pooler: what needs one starts it anew" in found.odd
+    assert [odd for odd in found.odd if odd.startswith("no tokenizer to use")]
+
+
+def test_tensorflow_and_sentence_transformers(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse = huggingface.read_tensors, tensorflow.read
+    monkeypatch.undo()
+    convert(folder, tmp_path / "tf", "tensorflow")
+    convert(folder, tmp_path / "st", "sentence-transformers")
+    monkeypatch.setattr(huggingface, "read_tensors", refuse[0])
+    monkeypatch.setattr(tensorflow, "read", refuse[1])
+    assert inspect(tmp_path / "tf").format == "tensorflow"
+    assert inspect(tmp_path / "tf").parameters == inspect(folder).parameters
+    found = inspect(tmp_path / "st")
+    assert found.format == "sentence-transformers"
+    assert found.embedding is not None
+    assert found.embedding["pooling"] == "mean"
+    (tmp_path / "st" / "modules.json").write_text("[]")
+    with pytest.raises(DataError, match="expected a list of parts"):
+        inspect(tmp_path / "st")
+
+
+def test_what_does_not_load(folder: Path) -> None:
+    path = folder / "config.json"
+    whole = json.loads(path.read_text())
+    path.write_text(json.dumps({**whole, "intermediate_size": 41}))
+    found = inspect(folder)
+    assert not found.loads
+    assert found.reason is not None
+    assert "has the shape [40, 24]" in found.reason
+    path.write_text(json.dumps({**whole, "vocab_size": 10**12}))
+    assert "vocab_size is 1000000000000" in str(inspect(folder).reason)
+    path.write_text(json.dumps(whole))
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-9])
+    assert "is cut or damaged" in str(inspect(folder).reason)
+
+
+def test_a_tokenizer_that_does_not_fit(folder: Path) -> None:
+    (folder / "tokenizer.json").unlink()
+    extra = "".join(f"word{n}\n" for n in range(9))
+    (folder / "vocab.txt").write_text((folder / "vocab.txt").read_text() + extra)
+    found = inspect(folder)
+    assert not found.loads
+    assert found.reason == "the tokenizer has 44 tokens; the model has 37: " + (
+        "they do not belong together"
+    )
+
+
+def test_odd_things(folder: Path) -> None:
+    write_manifest(folder)
+    tensors = load_file(folder / "model.safetensors")
+    tensors["cls.predictions.decoder.bias"] = tensors["cls.predictions.bias"].clone()
+    tensors["classifier.weight"] = torch.ones(3, 24)
+    save_file(tensors, folder / "model.safetensors")
+    torch.save({}, folder / "optimizer.pt")
+    found = inspect(folder)
+    assert found.unused == ("classifier.weight",)
+    assert "tensors that are not used: 'classifier.weight'" in found.odd
+    assert "the decoder is written out again, although it is tied" in found.odd
+    assert "pickles, which are not opened: optimizer.pt" in found.odd
+    assert "were written" in found.manifest
+    assert not found.loads
+    assert "model.safetensors was changed after it was written" in str(found.reason)
+
+
+def test_a_pickle(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    torch.save({}, folder / "pytorch_model.bin")
+    found = inspect(folder)
+    assert found.format == "pickle"
+    assert "bertwright convert" in str(found.reason)
+
+
+def test_nothing_there(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"holds neither config.json nor checkpoints"):
+        inspect(tmp_path)
