@@ -59,8 +59,7 @@ def stand_in(padded: Padded, head: str | None, config: TaskConfig | None) -> Exp
         with torch.no_grad():
             return [x.numpy() for x in padded(*(torch.from_numpy(feed[name]) for name in INPUTS))]
 
-    of_tokens = head in (None, "masked_lm") or (config and config.kind in ("tagging", "span"))
-    outputs = {n: bool(of_tokens) and n != "pooler_output" for n in padded.outputs}
+    outputs = {n: n in padded.of_tokens for n in padded.outputs}
     kind = config.kind if config else None
     layers = padded.encoder.layers
     return Exported(None, "onnx", False, head, kind, outputs, layers, 17, session)  # type: ignore[arg-type]

@@ -44,7 +44,7 @@ from bertwright.checkpoint.exported import (
     Runtime,
     open_unverified,
 )
-from bertwright.checkpoint.padded import INPUTS, POOLED, Padded
+from bertwright.checkpoint.padded import INPUTS, Padded
 from bertwright.checkpoint.quantize import quantize_for_onnx, weights_to_int8
 from bertwright.config.bert import BertConfig
 from bertwright.config.task import TaskConfig
@@ -117,10 +117,6 @@ def export(
     texts = [text for text in SAMPLE if text.strip()] if sample is None else list(sample)
     if int8 and not any(text.strip() for text in texts):
         raise DataError("the sample has no text: give a file with a text a line")
-    of_head = set(padded.outputs) - {POOLED}
-    of_tokens = head in (None, "masked_lm") or (
-        task is not None and task.kind in ("tagging", "span")
-    )
     facts: dict[str, Any] = {
         "format": FORMAT,
         "runtime": runtime,
@@ -130,8 +126,7 @@ def export(
         "kind": task.kind if task is not None else None,
         "inputs": list(INPUTS),
         "outputs": {
-            name: "token" if of_tokens and name in of_head else "sequence"
-            for name in padded.outputs
+            name: "token" if name in padded.of_tokens else "sequence" for name in padded.outputs
         },
         "layers": list(padded.encoder.layers) if head is None else [],
         "longest": loaded.config.max_position_embeddings,
@@ -228,7 +223,25 @@ def _write_onnx(padded: Padded, path: Path, config: BertConfig) -> None:
     except torch.onnx.errors.OnnxExporterError as error:
         raise BertwrightError(f"torch could not export this model: {error}") from error
     assert program is not None
+    _forget_shapes(program, padded)
     program.save(str(path))
+
+
+def _forget_shapes(program: torch.onnx.ONNXProgram, padded: Padded) -> None:
+    """Leave out what the exporter notes of shapes inside the graph: runtimes infer them.
+
+    Behind an LSTM it notes the length it was traced with, which OpenVINO then believes.
+    """
+    graph = program.model.graph
+    outputs = {id(value) for value in graph.outputs}
+    for node in graph:
+        for value in node.outputs:
+            if id(value) not in outputs:
+                value.shape = None
+    for value in graph.outputs:
+        shape = value.shape
+        if value.name in padded.of_tokens and shape is not None:
+            value.shape = type(shape)([shape[0], "sequence", *shape[2:]])
 
 
 def _finish_model(folder: Path, runtime: Runtime, int8: bool) -> None:

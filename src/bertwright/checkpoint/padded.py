@@ -139,6 +139,14 @@ class Padded(nn.Module):
         self.encoder = PaddedBert(bert, numbers, pooled)
 
     @property
+    def of_tokens(self) -> set[str]:
+        """The outputs that have a row for each token."""
+        kind = None if self.task is None else self.task.kind
+        if self.head is None or isinstance(self.head, MaskedLM) or kind in ("tagging", "span"):
+            return set(self.outputs) - {POOLED}
+        return set()
+
+    @property
     def choices(self) -> bool:
         """Whether inputs are `[B, M, T]`."""
         return self.task is not None and self.task.kind == "multiple-choice"
