@@ -87,6 +87,7 @@ VERBS: dict[str, tuple[str, str]] = {
         "Judge whether one text follows another.",
     ),
     "embed": ("bertwright.cli.embed:embed", "Turn texts into vectors."),
+    "similar": ("bertwright.cli.similar:similar", "Find the texts nearest to a query."),
     "export onnx": ("bertwright.cli.export:onnx", "Write a model for ONNX Runtime."),
     "export openvino": ("bertwright.cli.export:openvino", "Write a model for OpenVINO."),
     "convert": (

@@ -1,99 +1,285 @@
-"""`bertwright embed`: lines of text to vectors in a NumPy file."""
+"""`bertwright embed`: texts to vectors in a file, and what is fitted or drawn of them."""
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
 from bertwright.cli.bars import bar
 from bertwright.cli.options import Json, Overwrite
 from bertwright.cli.output import print_json, say
-from bertwright.errors import ConfigError, DataError
+from bertwright.config.vectors import Combine, Pooling, VectorConfig
+from bertwright.errors import ConfigError
+
+if TYPE_CHECKING:
+    from bertwright.inference.embedder import Embedder
+    from bertwright.inference.texts import Texts
 
 
 def embed(
     *,
-    model: Annotated[str, Parameter(help="A run, a checkpoint or a Hugging Face BERT folder.")],
+    model: Annotated[
+        str, Parameter(help="A run, a checkpoint, a Hugging Face or sentence-transformers folder.")
+    ],
     input: Annotated[
         str,
         Parameter(
-            help="A file with one text a line, or - for standard input.", allow_leading_hyphen=True
-        ),
-    ],
-    out: Annotated[Path, Parameter(help="The .npy file to write: float32, one row a line.")],
-    layers: Annotated[
-        tuple[int, ...],
-        Parameter(
-            help="0 is the embeddings, 1 and up the layers, negative from the top; repeat to join.",
+            help="File of texts: a column of .jsonl, .csv, .tsv or .parquet, else one text a line; "
+            "- for standard input.",
             allow_leading_hyphen=True,
         ),
-    ] = (-2,),
+    ],
+    out: Annotated[
+        Path | None, Parameter(help="The .npy, .jsonl or .parquet file to write: a row a text.")
+    ] = None,
+    text: Annotated[str | None, Parameter(help="Column of the text; unset: found.")] = None,
+    text2: Annotated[
+        str | None, Parameter(help="Column of a second text: each pair gives one vector.")
+    ] = None,
+    bad_rows: Annotated[
+        Literal["refuse", "skip"],
+        Parameter(help="What to do with a row that has no text: stop, or count it and go on."),
+    ] = "refuse",
+    layers: Annotated[
+        tuple[str, ...],
+        Parameter(
+            help="0 is the embeddings, 1 and up the layers, negative from the top; repeat for "
+            "several; or first-last. Unset: the folder's own, else -2.",
+            allow_leading_hyphen=True,
+        ),
+    ] = (),
+    combine: Annotated[Combine, Parameter(help="What becomes of several layers.")] = "concat",
     pooling: Annotated[
-        Literal["mean", "max", "cls"], Parameter(help="How tokens become one vector.")
-    ] = "mean",
-    normalize: Annotated[bool, Parameter(help="Scale every vector to length 1.")] = False,
-    precision: Annotated[
-        Literal["float32", "bfloat16"],
-        Parameter(help="bfloat16 is faster where the processor has it, and keeps 2 to 3 digits."),
+        Pooling | None,
+        Parameter(
+            help="How tokens become one vector; weighted by position, first-last the mean of the "
+            "first and last layer's means, none is --tokens. Unset: the folder's own, else mean."
+        ),
+    ] = None,
+    normalize: Annotated[
+        bool | None, Parameter(help="Scale every vector to length 1. Unset: as the folder says.")
+    ] = None,
+    truncate: Annotated[
+        bool | None,
+        Parameter(help="Cut long texts and count them; else they are read in windows."),
+    ] = None,
+    max_length: Annotated[
+        int | None, Parameter(help="Tokens of a sequence; unset: as the folder or model says.")
+    ] = None,
+    whiten: Annotated[Path | None, Parameter(help="File that --fit-whitening wrote.")] = None,
+    fit_whitening: Annotated[
+        Path | None, Parameter(help="Fit whitening on the input and write it to this .npz file.")
+    ] = None,
+    dimensions: Annotated[
+        int | None, Parameter(help="Of fitted whitening; unset: as many as vary.")
+    ] = None,
+    tokens: Annotated[
+        bool, Parameter(negative="", help="A vector a token, with its place in the text.")
+    ] = False,
+    dtype: Annotated[
+        Literal["float32", "float16", "int8", "binary"],
+        Parameter(help="Of the stored numbers; int8 has its ranges beside, binary is the signs."),
     ] = "float32",
+    backend: Annotated[
+        Literal["auto", "torch", "onnx", "openvino"],
+        Parameter(help="What computes; auto takes the fastest whose vectors are right."),
+    ] = "torch",
+    precision: Annotated[
+        Literal["auto", "float32", "bfloat16", "int8"],
+        Parameter(help="float32 is exact; the others are held against it on a sample first."),
+    ] = "float32",
+    exported: Annotated[
+        tuple[str, ...], Parameter(help="Folder of bertwright export, for onnx and openvino.")
+    ] = (),
+    plot: Annotated[
+        Path | None, Parameter(help="Draw the texts on one page: an .html file.")
+    ] = None,
+    color: Annotated[str | None, Parameter(help="Column that colours the plot.")] = None,
+    projection: Annotated[
+        Literal["pca", "tsne"], Parameter(help="How the plot gets to two dimensions.")
+    ] = "pca",
+    resume: Annotated[
+        bool, Parameter(negative="", help="Go on with what a killed run left.")
+    ] = False,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """Turn texts into vectors, one text a line."""
-    from bertwright.atomic import disk_errors, refuse_existing
+    """Turn texts into vectors, in any number and order kept."""
+    from bertwright.atomic import refuse_existing
 
-    if out.suffix != ".npy":
-        raise ConfigError(f"--out is {out}; expected a name that ends in .npy")
-    refuse_existing(out, overwrite)
-    texts, repaired = _lines(input)
+    if [out, fit_whitening, plot].count(None) != 2:
+        raise ConfigError("name one of --out FILE, --fit-whitening FILE and --plot FILE")
+    if color is not None and plot is None:
+        raise ConfigError("--color is of --plot FILE")
+    target = out or fit_whitening or plot
+    assert target is not None
+    tokens = tokens or pooling == "none"
+    if fit_whitening is not None and fit_whitening.suffix != ".npz":
+        raise ConfigError(f"--fit-whitening is {fit_whitening}; expected a name that ends in .npz")
+    if out is not None:
+        from bertwright.recipes.embedding import check_suffix
 
-    import numpy as np
+        check_suffix(out, tokens)
+    refuse_existing(target, overwrite)
 
-    from bertwright.inference.model import load
+    from bertwright.inference.embedder import Embedder, default_config
+    from bertwright.inference.texts import chunks, open_texts
 
-    loaded = load(model, precision=precision)
-    with bar("Embedding", "tokens") as on_progress:
-        vectors = loaded.embed(texts, layers, pooling, normalize, on_progress)
-    with disk_errors(out):
-        out.parent.mkdir(parents=True, exist_ok=True)
-        partial = out.with_name(f".{out.name}.partial")
-        try:
-            with partial.open("wb") as file:
-                np.save(file, vectors)
-            partial.replace(out)
-        finally:
-            partial.unlink(missing_ok=True)
-    empty = sum(not text.strip() for text in texts)
+    texts = open_texts(input, text, text2, color, bad_rows)
+    known = default_config(model)
+    config = VectorConfig(
+        *_layers(layers, combine, known),
+        pooling or ("first-last" if layers == ("first-last",) else known.pooling),
+        known.normalize if normalize is None else normalize,
+        known.truncate if truncate is None else truncate,
+        max_length or known.max_length,
+    )
+    sample: list[str | tuple[str, str]] = []
+    if (backend, precision) != ("torch", "float32"):
+        first = next(chunks(texts.rows, 128), [])
+        texts.rows = chain(first, texts.rows)
+        sample = [each for each, _ in first]
+    loaded = Embedder.load(
+        model,
+        config,
+        backend=backend,
+        precision=precision,
+        exported=exported,
+        whitening=whiten,
+        sample=sample,
+    )
+    for note in loaded.notes:
+        say(note)
+    if plot is not None:
+        _plot(loaded, texts, plot, color, projection, json)
+    elif fit_whitening is not None:
+        _fit(loaded, texts, fit_whitening, dimensions, json)
+    else:
+        assert out is not None
+        _write(loaded, texts, out, model, dtype, tokens, resume, overwrite, json)
+
+
+def _write(
+    loaded: Embedder,
+    texts: Texts,
+    out: Path,
+    model: str,
+    dtype: Literal["float32", "float16", "int8", "binary"],
+    tokens: bool,
+    resume: bool,
+    overwrite: bool,
+    json: bool,
+) -> None:
+    from bertwright.recipes.embedding import embed_file
+
+    with bar("Embedding", "texts") as on_progress:
+        found = embed_file(
+            loaded,
+            texts,
+            out,
+            model,
+            dtype=dtype,
+            tokens=tokens,
+            resume=resume,
+            overwrite=overwrite,
+            on_progress=on_progress,
+        )
+    if found.resumed:
+        say(f"{found.resumed:,} were there already")
+    if found.cut:
+        say(
+            f"{found.cut:,} texts were cut to {loaded.longest} tokens, "
+            f"{found.tokens_cut:,} left out"
+        )
+    if found.clipped:
+        say(f"{found.clipped:,} numbers lie beyond the range of the first texts and were clipped")
+    _tell(texts)
     if json:
-        shape = list(vectors.shape)
-        print_json({"out": out, "shape": shape, "empty": empty, "invalid_utf8": repaired})
+        facts = {
+            "out": out,
+            "shape": [found.rows, found.width],
+            "dtype": dtype,
+            "files": found.files,
+            "backend": loaded.backend.name,
+            "layers": list(loaded.layers),
+            "pooling": "none" if tokens else loaded.config.pooling,
+            "empty": texts.empty,
+            "invalid_utf8": texts.repaired,
+            "skipped": sum(each.count for each in texts.log.skipped.values()),
+            "resumed": found.resumed,
+            "cut": found.cut,
+            "tokens_cut": found.tokens_cut,
+        }
+        print_json(facts)
         return
-    if empty:
-        say(f"{empty} lines are empty; their vectors are those of [CLS] [SEP]")
-    if repaired:
-        say(f"{repaired} lines were not valid UTF-8; their bad bytes became U+FFFD")
-    print(f"{out}: {vectors.shape[0]:,} vectors of {vectors.shape[1]:,} numbers")
+    what = "texts, their tokens'" if tokens else "vectors of"
+    print(f"{out}: {found.rows:,} {what} {found.width:,} numbers")
 
 
-def _lines(source: str) -> tuple[list[str], int]:
-    """The lines of a file, and how many were not valid UTF-8.
+def _fit(loaded: Embedder, texts: Texts, path: Path, dimensions: int | None, json: bool) -> None:
+    from bertwright.recipes.embedding import fit_whitening
 
-    Raises:
-        DataError: no such file, or nothing in it.
-    """
-    from bertwright.text.files import open_bytes
+    with bar("Embedding", "texts") as on_progress:
+        whitening, count = fit_whitening(loaded, texts, dimensions, on_progress)
+    whitening.save(path)
+    _tell(texts)
+    if json:
+        print_json({"out": path, "texts": count, "dimensions": whitening.width})
+    else:
+        print(f"{path}: whitening of {whitening.width:,} dimensions, fitted on {count:,} texts")
 
-    path = Path(source)
-    if source != "-" and not path.is_file():
-        raise DataError(f"no file {source}; --input takes a file with one text a line, or -")
-    texts, repaired = [], 0
-    with open_bytes(path) as file:
-        for line in file:
-            text = line.decode("utf-8", "replace")
-            repaired += "\ufffd" in text and "\ufffd".encode() not in line
-            texts.append(text.rstrip("\r\n"))
-    if not texts:
-        raise DataError(f"{source} is empty; expected one text a line")
-    return texts, repaired
+
+def _plot(
+    loaded: Embedder,
+    texts: Texts,
+    path: Path,
+    color: str | None,
+    projection: Literal["pca", "tsne"],
+    json: bool,
+) -> None:
+    from bertwright.atomic import atomic_file
+    from bertwright.report.vector_plot import project, vector_page
+
+    rows = list(texts.rows)
+    with bar("Embedding", "tokens") as on_progress:
+        vectors = loaded.embed([each for each, _ in rows], on_progress)
+    points, facts = project(vectors, projection)
+    shown = [each if isinstance(each, str) else " | ".join(each) for each, _ in rows]
+    page = vector_page(texts.name, points, shown, [value for _, value in rows], color, facts)
+    with atomic_file(path, overwrite=True) as file:
+        file.write(page)
+    _tell(texts)
+    if json:
+        print_json({"out": path, "texts": len(rows), "projection": projection})
+    else:
+        print(f"{path}: {len(rows):,} texts")
+
+
+def _tell(texts: Texts) -> None:
+    """What was met in the input."""
+    for warning in [*texts.warnings(), *texts.log.summary()]:
+        say(warning)
+    if texts.empty:
+        say(f"{texts.empty:,} lines are empty; their vectors are those of [CLS] [SEP]")
+    if texts.repaired:
+        say(f"{texts.repaired:,} lines were not valid UTF-8; their bad bytes became U+FFFD")
+
+
+def _layers(
+    asked: tuple[str, ...], combine: Combine, known: VectorConfig
+) -> tuple[tuple[int, ...], Combine]:
+    """Layers and what becomes of them."""
+    if asked == ("first-last",):
+        return (1, -1), "mean"
+    if not asked:
+        return known.layers, combine
+    words = [word for each in asked for word in each.split(",")]
+    try:
+        return tuple(int(word) for word in words), combine
+    except ValueError as error:
+        raise ConfigError(
+            f"--layers is {' '.join(asked)}; expected numbers, or first-last alone"
+        ) from error

@@ -57,6 +57,7 @@ class _Watched(Product):
         return super()._with(x, after, how)
 
     def add(self, x: Tensor, other: Tensor) -> Tensor:
+        """`x W^T + b + other`"""
         self.seen.add(x)
         return super().add(x, other)
 
@@ -101,6 +102,7 @@ class Int8Product(Product):
         return result
 
     def add(self, x: Tensor, other: Tensor) -> Tensor:
+        """`x W^T + b + other`"""
         return self._with(x, "none", "").add_(other)
 
 

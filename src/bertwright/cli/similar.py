@@ -1,0 +1,82 @@
+"""`bertwright similar`: the texts of a corpus that are nearest to a query."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from bertwright.cli.bars import bar
+from bertwright.cli.options import Json
+from bertwright.cli.output import print_json, print_table, say
+from bertwright.errors import DataError
+
+
+def similar(
+    *queries: Annotated[str, Parameter(help="What to look for.")],
+    model: Annotated[
+        str, Parameter(help="A run, a checkpoint, a Hugging Face or sentence-transformers folder.")
+    ],
+    corpus: Annotated[
+        str, Parameter(help="File of texts: a column of .jsonl, .csv, .tsv, .parquet, else lines.")
+    ],
+    vectors: Annotated[
+        Path | None,
+        Parameter(help=".npy of the corpus, from embed with the same model, its own layers."),
+    ] = None,
+    text: Annotated[str | None, Parameter(help="Column of the text; unset: found.")] = None,
+    top: Annotated[int, Parameter(help="How many texts a query.")] = 10,
+    precision: Annotated[
+        Literal["auto", "float32", "bfloat16", "int8"], Parameter(help="As of embed.")
+    ] = "float32",
+    json: Json = False,
+) -> None:
+    """Find the nearest texts by cosine, exactly."""
+    if not queries:
+        raise DataError('no query; write one: bertwright similar ... "what to look for"')
+    import numpy as np
+
+    from bertwright.inference.embedder import Embedder
+    from bertwright.inference.similar import nearest
+    from bertwright.inference.texts import open_texts
+    from bertwright.inference.vector_files import scales_path
+
+    opened = open_texts(corpus, text)
+    loaded = Embedder.load(model, precision=precision)
+    for note in loaded.notes:
+        say(note)
+    rows = [str(each) for each, _ in opened.rows]
+    if not rows:
+        raise DataError(f"{corpus} has no text")
+    scales = None
+    if vectors is None:
+        with bar("Embedding", "tokens") as on_progress:
+            stored = loaded.embed(rows, on_progress)
+    else:
+        try:
+            stored = np.load(vectors, mmap_mode="r", allow_pickle=False)
+        except (OSError, ValueError, EOFError) as error:
+            raise DataError(f"{vectors} is no .npy of vectors ({error})") from error
+        if len(stored) != len(rows):
+            raise DataError(
+                f"{vectors} has {len(stored):,} vectors and {corpus} {len(rows):,} texts: embed "
+                "the corpus again"
+            )
+        if stored.dtype == np.int8 and scales_path(vectors).is_file():
+            scales = np.load(scales_path(vectors), allow_pickle=False)
+    found, cosines = nearest(stored, loaded.embed(list(queries)), top, scales)
+    results = [
+        [
+            {"row": int(row) + 1, "cosine": float(cosine), "text": rows[row]}
+            for row, cosine in zip(of_rows, of_cosines, strict=True)
+        ]
+        for of_rows, of_cosines in zip(found, cosines, strict=True)
+    ]
+    if json:
+        shown = [{"query": q, "found": r} for q, r in zip(queries, results, strict=True)]
+        print_json({"queries": shown})
+        return
+    for query, of_query in zip(queries, results, strict=True):
+        cells = [[f"{each['cosine']:.4f}", each["row"], each["text"]] for each in of_query]
+        print_table(["cosine", "row", "text"], cells, query)

@@ -1,0 +1,63 @@
+"""The nearest vectors, by exact search: a matrix product, block by block.
+
+Letters: n vectors of a corpus, q queries, W their numbers, k nearest.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bertwright.errors import ConfigError, DataError
+from bertwright.inference.vector_files import decode
+from bertwright.inference.vector_maker import normalized
+
+Floats = npt.NDArray[np.float32]
+BLOCK = 1 << 16
+"""Vectors of the corpus at once."""
+
+
+def nearest(
+    corpus: npt.NDArray[Any], queries: Floats, top: int, scales: Floats | None = None
+) -> tuple[npt.NDArray[np.int64], Floats]:
+    """The k vectors of a corpus with the highest cosine to each query.
+
+    Args:
+        corpus: `[n, W]` as `Coder` stored it; may be mapped from a file.
+        queries: `[q, W]`.
+        top: k; fewer are found in a smaller corpus.
+        scales: of an int8 corpus.
+
+    Returns:
+        Rows `[q, k]` and their cosines `[q, k]`, the highest first; of equal ones the first row.
+
+    Raises:
+        ConfigError: `top` is below 1.
+        DataError: the corpus is of other vectors.
+    """
+    if top < 1:
+        raise ConfigError(f"top is {top}; expected 1 or more")
+    if corpus.ndim != 2 or not len(corpus):
+        raise DataError(f"the corpus has the shape {list(corpus.shape)}; expected [n, W]")
+    binary = corpus.dtype == np.uint8
+    width = corpus.shape[1] * (8 if binary else 1)
+    if not (width == queries.shape[1] or (binary and 0 <= width - queries.shape[1] < 8)):
+        raise DataError(
+            f"the corpus has vectors of {width:,} numbers; the model's have "
+            f"{queries.shape[1]:,}: embed both with the same model and options"
+        )
+    asked = normalized(queries)
+    best_rows = np.zeros((len(queries), 0), np.int64)
+    best = np.zeros((len(queries), 0), np.float32)
+    for start in range(0, len(corpus), BLOCK):
+        block = decode(corpus[start : start + BLOCK], scales)[:, : queries.shape[1]]
+        cosines = asked @ normalized(block).T  # [q, block]
+        rows = np.broadcast_to(np.arange(start, start + len(block)), cosines.shape)
+        best = np.concatenate([best, cosines], 1)
+        best_rows = np.concatenate([best_rows, rows], 1)
+        order = np.argsort(-best, axis=1, kind="stable")[:, :top]
+        best = np.take_along_axis(best, order, 1)
+        best_rows = np.take_along_axis(best_rows, order, 1)
+    return best_rows, best

@@ -1,0 +1,86 @@
+"""Vectors as a step of scikit-learn.
+
+    make_pipeline(BertVectors("runs/news"), LogisticRegression()).fit(texts, labels)
+
+The model is loaded when it is first needed and is no parameter: clones and pickles hold its path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, TransformerMixin
+
+from bertwright.config.vectors import VectorConfig
+from bertwright.inference.backends import Precision
+from bertwright.inference.embedder import Embedder, default_config
+from bertwright.inference.pieces import Text
+
+
+class BertVectors(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Texts -> `[n, W]` float32; None of a parameter is what the folder says of itself."""
+
+    def __init__(
+        self,
+        model: str = "",
+        layers: Sequence[int] | None = None,
+        combine: str = "concat",
+        pooling: str | None = None,
+        normalize: bool | None = None,
+        truncate: bool | None = None,
+        precision: Precision = "float32",
+    ) -> None:
+        self.model = model
+        self.layers = layers
+        self.combine = combine
+        self.pooling = pooling
+        self.normalize = normalize
+        self.truncate = truncate
+        self.precision = precision
+
+    def fit(self, texts: Sequence[Text], labels: Any = None) -> BertVectors:
+        """Load the model; nothing of it is learned.
+
+        Raises:
+            ConfigError, DataError: as `Embedder.load`.
+        """
+        self.n_features_out_ = self._load().width
+        return self
+
+    def transform(self, texts: Sequence[Text]) -> npt.NDArray[np.float32]:
+        """One vector a text or pair."""
+        return self._load().embed(list(texts))  # a column of pandas or numpy too
+
+    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[Any]:
+        """`bert0`, `bert1`, ..."""
+        return np.array([f"bert{number}" for number in range(self._load().width)], dtype=object)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Parameters and what `fit` set, without the model."""
+        state: dict[str, Any] = dict(super().__getstate__())
+        state.pop("_loaded", None)
+        return state
+
+    def _load(self) -> Embedder:
+        params = self.get_params()
+        held = getattr(self, "_loaded", None)
+        if held is None or held[0] != params:
+            known = default_config(self.model)
+            config = VectorConfig(
+                known.layers if self.layers is None else tuple(self.layers),
+                self.combine,  # type: ignore[arg-type]
+                self.pooling or known.pooling,  # type: ignore[arg-type]
+                known.normalize if self.normalize is None else self.normalize,
+                known.truncate if self.truncate is None else self.truncate,
+                known.max_length,
+            )
+            held = params, Embedder.load(self.model, config, precision=self.precision)
+            self._loaded = held
+        found: Embedder = held[1]
+        return found

@@ -1,0 +1,151 @@
+"""The texts of a file to embed, in order, without holding them all.
+
+| file | a text is |
+|---|---|
+| `.jsonl`, `.json`, `.csv`, `.tsv`, `.parquet` | a column's value, or two columns' as a pair |
+| any other, and standard input | a line, empty ones too |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
+
+from bertwright.errors import DataError
+from bertwright.inference.pieces import Text
+from bertwright.tasks.bad_rows import BadRowLog, BadRows
+from bertwright.tasks.columns import TEXTS, find_asked, find_one
+from bertwright.tasks.delimited import delimited_table, delimiter_of
+from bertwright.tasks.sources import name_of, open_source, suffix_of, without_surrogates
+from bertwright.tasks.tables import Table, json_lines, json_of, json_table, parquet_table
+from bertwright.text.files import open_bytes
+
+TABLES = (".jsonl", ".json", ".ndjson", ".csv", ".tsv", ".parquet")
+T = TypeVar("T")
+
+
+@dataclass
+class Texts:
+    """Texts that are read as they are asked for, and what was met on the way."""
+
+    name: str
+    rows: Iterator[tuple[Text, str]]
+    """Texts, each with the value of the column asked for beside it, or ""."""
+    log: BadRowLog
+    empty: int = 0
+    repaired: int = 0
+    """Lines with bytes that are no UTF-8."""
+    warnings: Callable[[], list[str]] = field(default=list)
+
+
+def open_texts(
+    path: str,
+    text: str | None = None,
+    text2: str | None = None,
+    beside: str | None = None,
+    bad_rows: BadRows = "refuse",
+) -> Texts:
+    """Open a file of texts, or `-`.
+
+    Args:
+        path: the file.
+        text: column of the text; unset: found by its name. Asked for, standard input is a table.
+        text2: column of the second text of pairs.
+        beside: a column whose value is given with each text.
+        bad_rows: whether a row without a text stops the reading, or is counted and left out.
+
+    Raises:
+        DataError: no such file or column; while reading: a row that cannot be read.
+    """
+    place = Path(path)
+    if path != "-" and not place.is_file():
+        raise DataError(f"no file {path}; --input takes a file of texts, or -")
+    log = BadRowLog(name_of(place), bad_rows)
+    asked = [name for name in (text, text2, beside) if name is not None]
+    if suffix_of(place) in TABLES or (path == "-" and asked):
+        return _from_table(place, text, text2, beside, log)
+    if asked:
+        raise DataError(
+            f"{path} is read as one text a line and has no columns; name a .jsonl, .csv, .tsv or "
+            ".parquet file"
+        )
+    found = Texts(log.name, iter(()), log)
+    found.rows = _lines(place, found)
+    return found
+
+
+def chunks(rows: Iterator[T], size: int) -> Iterator[list[T]]:
+    """Lists of `size`, the last one shorter."""
+    while chunk := list(islice(rows, size)):
+        yield chunk
+
+
+def _lines(path: Path, found: Texts) -> Iterator[tuple[Text, str]]:
+    any_line = False
+    with open_bytes(path) as file:
+        for line in file:
+            any_line = True
+            text = line.decode("utf-8", "replace")
+            found.repaired += "\ufffd" in text and "\ufffd".encode() not in line
+            text = text.rstrip("\r\n")
+            found.empty += not text.strip()
+            yield text, ""
+    if not any_line:
+        raise DataError(f"{found.name} is empty; expected one text a line")
+
+
+def _from_table(
+    path: Path, text: str | None, text2: str | None, beside: str | None, log: BadRowLog
+) -> Texts:
+    table = _table(path, [name for name in (text, text2, beside) if name is not None], log)
+    names = []
+    for asked, option in ((text, "--text"), (text2, "--text2"), (beside, "--color")):
+        if asked is not None:
+            names.append(find_asked(asked, table.columns, log.name, option))
+        elif option == "--text":
+            name = table.guessed.get("text") or find_one(TEXTS, table.columns, log.name, option)
+            if name is None:
+                raise DataError(
+                    f"{log.name}: no column is known to be the text; it has "
+                    f"{', '.join(table.columns)}. Name one: --text COLUMN"
+                )
+            names.append(name)
+    found = Texts(log.name, iter(()), log, warnings=lambda: log.warnings)
+    found.rows = _rows(table, names, 2 if text2 is not None else 1, found)
+    return found
+
+
+def _rows(table: Table, names: list[str], texts: int, found: Texts) -> Iterator[tuple[Text, str]]:
+    log = found.log
+    for line, values in table.rows(names):
+        parts = [_string(value) for value in values[:texts]]
+        if any(part is None for part in parts):
+            name = names[parts.index(None)]
+            log.bad(line, "no text", f"column {name} holds no text but {values[0]!r:.60}")
+            continue
+        clean = [without_surrogates(part or "", log) for part in parts]
+        found.empty += not any(part.strip() for part in clean)
+        beside = "" if len(values) == texts or values[texts] is None else str(values[texts])
+        yield (clean[0] if texts == 1 else (clean[0], clean[1])), beside
+
+
+def _table(path: Path, asked: list[str], log: BadRowLog) -> Table:
+    if suffix_of(path) == ".parquet":
+        return parquet_table(path, log)
+    source = open_source(path)
+    if source.looks_like_json():
+        value = json_of(source)
+        return json_lines(source, log) if value is None else json_table(value, log)
+    mark = delimiter_of(source) or ","
+    return delimited_table(
+        source, mark, asked, [], log, kind="classification", label=False, pair=None
+    )
+
+
+def _string(value: Any) -> str | None:
+    if isinstance(value, str):
+        return value
+    return str(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None

@@ -1,0 +1,293 @@
+"""Vectors on disk: `.npy` and `.jsonl` that a killed run goes on with, and Parquet.
+
+`.npy` rows are written in order behind a header of fixed size, which gets its shape at the end; a
+reader maps the file. Beside the unfinished `.NAME.partial` lies `.NAME.journal`: under which
+settings, how many rows are safe on the disk, and a digest of the texts they are of. What was
+written after the last note is cut off and made again. The file appears by one rename.
+
+| dtype | a number is |
+|---|---|
+| float32, float16 | itself |
+| int8 | `round((x - low) / step) - 128`; `NAME.scales.npy` holds `[2, W]`: low and step |
+| binary | whether it is above 0, eight a byte, the first in the highest bit (`numpy.packbits`) |
+
+Letters: n texts, W numbers of a vector.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from bertwright.atomic import sync_file
+from bertwright.errors import ConfigError, DataError, IntegrityError, MissingExtra
+from bertwright.inference.pieces import Text
+
+Floats = npt.NDArray[np.float32]
+Stored = Literal["float32", "float16", "int8", "binary"]
+HEADER = 128
+SUFFIXES = (".npy", ".jsonl", ".parquet")
+
+
+class Coder:
+    """Vectors to the numbers that are stored."""
+
+    def __init__(self, dtype: Stored, scales: Floats | None = None) -> None:
+        self.dtype, self.scales = dtype, scales
+        self.clipped = 0
+        """Numbers of int8 outside the range of the sample."""
+
+    def fit(self, sample: Floats) -> bool:
+        """Take the ranges of int8 from the first vectors, once; say whether it was now."""
+        now = self.dtype == "int8" and self.scales is None
+        if now:
+            low = sample.min(0)
+            step = np.maximum((sample.max(0) - low) / 255, np.finfo(np.float32).tiny)
+            self.scales = np.stack([low, step]).astype(np.float32)
+        return now
+
+    def __call__(self, vectors: Floats) -> npt.NDArray[Any]:
+        """`[n, W]` -> `[n, W]`, or `[n, W / 8]` bytes for binary"""
+        if self.dtype == "binary":
+            bits: npt.NDArray[Any] = np.packbits(vectors > 0, axis=1)
+            return bits
+        if self.dtype == "int8":
+            assert self.scales is not None
+            low, step = self.scales
+            levels = np.round((vectors - low) / step)
+            self.clipped += int(((levels < 0) | (levels > 255)).sum())
+            return np.asarray(np.clip(levels, 0, 255) - 128, np.int8)
+        stored: npt.NDArray[Any] = vectors.astype(self.dtype)
+        return stored
+
+
+def decode(stored: npt.NDArray[Any], scales: Floats | None = None) -> Floats:
+    """What `Coder` stored, as float32; of binary -1 and 1.
+
+    Args:
+        stored: rows.
+        scales: of int8.
+    """
+    if stored.dtype == np.uint8:
+        return np.asarray(np.unpackbits(stored, axis=1), np.float32) * 2 - 1
+    if stored.dtype == np.int8:
+        if scales is None:
+            raise DataError("vectors of int8 need their scales: keep NAME.scales.npy beside them")
+        return np.asarray((stored.astype(np.float32) + 128) * scales[1] + scales[0], np.float32)
+    return np.asarray(stored, np.float32)
+
+
+def scales_path(path: Path) -> Path:
+    """Where the ranges of an int8 file are."""
+    return path.with_name(f"{path.stem}.scales.npy")
+
+
+class Writer(Protocol):
+    """Takes rows in order."""
+
+    rows: int
+    """Safe on the disk when it was opened: rows to leave out of the input."""
+
+    def write(self, stored: npt.NDArray[Any], texts: Sequence[Text]) -> None:
+        """Add rows."""
+        ...
+
+    def finish(self) -> None:
+        """Give the file its name."""
+        ...
+
+
+class ResumableWriter:
+    """Writes `.npy` or `.jsonl`, and notes what is safe."""
+
+    def __init__(self, path: Path, key: dict[str, Any], resume: bool, overwrite: bool) -> None:
+        """Start, or go on.
+
+        Args:
+            path: the file to be.
+            key: all that the rows depend on but the texts.
+            resume: go on with what a killed run left.
+            overwrite: throw it away.
+
+        Raises:
+            ConfigError: there is an unfinished file and neither is asked, or it is of other
+                settings or another model.
+        """
+        self.path, self.key = path, key
+        self.partial = path.with_name(f".{path.name}.partial")
+        self.journal = path.with_name(f".{path.name}.journal")
+        self.rows = 0
+        self.digest = hashlib.sha256()
+        self.row_shape: list[int] | None = None
+        self.dtype = ""
+        self.old_digest = ""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        size = 0
+        if self.journal.is_file() and not overwrite:
+            size = self._read_journal(resume)
+        self.file = self.partial.open("r+b" if size else "wb")
+        self.file.truncate(size)
+        self.file.seek(size)
+
+    def _read_journal(self, resume: bool) -> int:
+        if not resume:
+            raise ConfigError(
+                f"an unfinished {self.path.name} is in {self.path.parent}: pass --resume to go on "
+                "with it, or --overwrite to start anew"
+            )
+        try:
+            state = json.loads(self.journal.read_text(encoding="utf-8"))
+            old, size = dict(state["key"]), int(state["bytes"])
+            self.rows, self.old_digest = int(state["rows"]), str(state["digest"])
+            self.row_shape, self.dtype = state["row_shape"], str(state["dtype"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise IntegrityError(
+                f"{self.journal} is damaged ({error}); start anew with --overwrite"
+            ) from error
+        differing = sorted(k for k in old.keys() | self.key.keys() if old.get(k) != self.key.get(k))
+        if differing:
+            raise ConfigError(
+                f"the unfinished {self.path.name} was made with another {', '.join(differing)}; go "
+                "on with the same, or start anew with --overwrite"
+            )
+        if not self.partial.is_file() or self.partial.stat().st_size < size:
+            raise IntegrityError(
+                f"{self.partial} is shorter than its journal says; start anew with --overwrite"
+            )
+        return size
+
+    def skip(self, texts: Sequence[Text]) -> None:
+        """Texts whose rows are there."""
+        self._digest(texts)
+
+    def check_skipped(self) -> None:
+        """Raise DataError unless the texts left out are those of the rows that are there."""
+        if self.rows and self.digest.hexdigest() != self.old_digest:
+            raise DataError(
+                f"the first {self.rows:,} texts are not those that the unfinished "
+                f"{self.path.name} holds: the input was changed; start anew with --overwrite"
+            )
+
+    def write(self, stored: npt.NDArray[Any], texts: Sequence[Text]) -> None:
+        """Add rows and note that they are there."""
+        if self.path.suffix == ".npy":
+            self._write_array(stored)
+        else:
+            for text, row in zip(texts, stored, strict=True):
+                line = {"text": text, "vector": row.tolist()}
+                self.file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
+        self._note(len(stored), texts)
+
+    def write_lines(self, lines: Sequence[dict[str, Any]], texts: Sequence[Text]) -> None:
+        """Add lines of JSON, one a text."""
+        for line in lines:
+            self.file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
+        self._note(len(lines), texts)
+
+    def finish(self) -> None:
+        """Write the shape, and give the file its name."""
+        if self.path.suffix == ".npy":
+            self.file.seek(0)
+            self.file.write(npy_header(self.dtype, [self.rows, *(self.row_shape or [])]))
+        self.file.close()
+        sync_file(self.partial)
+        self.partial.replace(self.path)
+        self.journal.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Let go; what is noted stays for `resume`."""
+        self.file.close()
+
+    def _write_array(self, stored: npt.NDArray[Any]) -> None:
+        if self.row_shape is None:
+            self.row_shape, self.dtype = list(stored.shape[1:]), stored.dtype.str
+            self.file.write(npy_header(self.dtype, [0, *self.row_shape]))
+        self.file.write(np.ascontiguousarray(stored).data)
+
+    def _note(self, count: int, texts: Sequence[Text]) -> None:
+        self.file.flush()
+        os.fsync(self.file.fileno())
+        self._digest(texts)
+        self.rows += count
+        state = {
+            "key": self.key,
+            "rows": self.rows,
+            "bytes": self.file.tell(),
+            "digest": self.digest.hexdigest(),
+            "row_shape": self.row_shape,
+            "dtype": self.dtype,
+        }
+        fresh = self.journal.with_name(f"{self.journal.name}.new")
+        fresh.write_text(json.dumps(state), encoding="utf-8")
+        fresh.replace(self.journal)
+
+    def _digest(self, texts: Sequence[Text]) -> None:
+        # "a","b", : the same however the texts fall into calls
+        self.digest.update(json.dumps(list(texts), separators=(",", ":")).encode()[1:-1] + b",")
+
+
+class ParquetWriter:
+    """Writes `text` and `vector`, or what `write_lines` is given, a row group a call."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises MissingExtra: pyarrow is not installed."""
+        try:
+            import pyarrow
+            import pyarrow.parquet as parquet
+        except ImportError as error:
+            raise MissingExtra("hf", "pyarrow", "writing .parquet files") from error
+        self._arrow, self._parquet = pyarrow, parquet
+        self.path, self.rows = path, 0
+        self.partial = path.with_name(f".{path.name}.partial")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._writer: Any = None
+
+    def write(self, stored: npt.NDArray[Any], texts: Sequence[Text]) -> None:
+        """Add a row group."""
+        arrow = self._arrow
+        vectors = arrow.FixedSizeListArray.from_arrays(
+            arrow.array(np.ascontiguousarray(stored).reshape(-1)), stored.shape[1]
+        )
+        plain = [text if isinstance(text, str) else list(text) for text in texts]
+        self._write(arrow.table({"text": arrow.array(plain), "vector": vectors}), len(texts))
+
+    def write_lines(self, lines: Sequence[dict[str, Any]], texts: Sequence[Text]) -> None:
+        """Add a row group of objects with the same keys."""
+        table = self._arrow.table({key: [line[key] for line in lines] for key in lines[0]})
+        self._write(table, len(lines))
+
+    def finish(self) -> None:
+        """Write the end, and give the file its name."""
+        self._writer.close()
+        sync_file(self.partial)
+        self.partial.replace(self.path)
+
+    def close(self) -> None:
+        """Leave nothing."""
+        if self._writer is not None:
+            self._writer.close()
+        self.partial.unlink(missing_ok=True)
+
+    def _write(self, table: Any, count: int) -> None:
+        if self._writer is None:
+            self._writer = self._parquet.ParquetWriter(self.partial, table.schema)
+        self._writer.write_table(table.cast(self._writer.schema))
+        self.rows += count
+
+
+def npy_header(dtype: str, shape: Sequence[int]) -> bytes:
+    """A header of `.npy` version 1.0 that is always `HEADER` bytes long."""
+    shown = f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
+    text = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shown}, }}"
+    return (
+        b"\x93NUMPY\x01\x00"
+        + (HEADER - 10).to_bytes(2, "little")
+        + (text.ljust(HEADER - 11).encode("latin1") + b"\n")
+    )

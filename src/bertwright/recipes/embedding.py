@@ -1,0 +1,207 @@
+"""A file of texts to a file of vectors, in constant memory: what `bertwright embed` runs.
+
+Texts are read `AT_ONCE` at a time, sorted by length among themselves, and written in the file's
+order; after each part the place is noted, so that a killed run goes on there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bertwright.atomic import disk_errors
+from bertwright.checkpoint.checkpoint import find_checkpoint
+from bertwright.errors import ConfigError, DataError
+from bertwright.inference.pieces import Text
+from bertwright.inference.texts import Texts, chunks
+from bertwright.inference.vector_files import (
+    SUFFIXES,
+    Coder,
+    ParquetWriter,
+    ResumableWriter,
+    Stored,
+    scales_path,
+)
+from bertwright.inference.vector_maker import VectorMaker
+from bertwright.inference.whitening import Moments, Whitening
+from bertwright.progress import OnProgress, silent
+
+AT_ONCE = 8192
+TOKENS_AT_ONCE = 256
+"""Texts at once when every token keeps its vector."""
+
+
+@dataclass
+class Embedded:
+    """What was written."""
+
+    rows: int = 0
+    width: int = 0
+    resumed: int = 0
+    """Rows that an earlier run had made."""
+    cut: int = 0
+    tokens_cut: int = 0
+    clipped: int = 0
+    """Numbers of int8 beyond the range of the first texts."""
+    files: list[Path] = field(default_factory=list)
+
+
+def embed_file(
+    maker: VectorMaker,
+    texts: Texts,
+    out: Path,
+    model: str,
+    *,
+    dtype: Stored = "float32",
+    tokens: bool = False,
+    resume: bool = False,
+    overwrite: bool = False,
+    at_once: int | None = None,
+    on_progress: OnProgress = silent,
+) -> Embedded:
+    """Write a vector for every text, in order.
+
+    Args:
+        maker: makes the vectors.
+        texts: from `open_texts`.
+        out: `.npy`, `.jsonl` or `.parquet`.
+        model: the path it was loaded from; going on asks for the same weights.
+        dtype: of the stored numbers.
+        tokens: a vector a token, with offsets; `.jsonl` or `.parquet`.
+        resume: go on with what a killed run left.
+        overwrite: replace what is there, unfinished files too.
+        at_once: texts in memory.
+        on_progress: called with the texts done.
+
+    Raises:
+        ConfigError: another suffix; an unfinished file, or one of other settings or weights.
+        DataError: a text that cannot be read, no text, or other texts than before.
+    """
+    check_suffix(out, tokens)
+    if tokens and dtype not in ("float32", "float16"):
+        raise ConfigError(f"--dtype {dtype} is for vectors of texts; tokens take float32, float16")
+    report = Embedded()
+    coder = Coder(dtype)
+    if out.suffix == ".parquet" and resume:
+        raise ConfigError("a .parquet file cannot be gone on with; --resume takes .npy and .jsonl")
+    with disk_errors(out):
+        writer: ResumableWriter | ParquetWriter
+        if out.suffix == ".parquet":
+            writer = ParquetWriter(out)
+        else:
+            key = _key(maker, model, dtype, tokens)
+            writer = ResumableWriter(out, key, resume, overwrite)
+        try:
+            _write_all(maker, texts, writer, coder, report, tokens, at_once, on_progress)
+            if not writer.rows:
+                told = " ".join(texts.log.summary())
+                raise DataError(f"{texts.name} has no text to embed. {told}".strip())
+            writer.finish()
+        finally:
+            writer.close()
+    report.rows = writer.rows
+    report.cut, report.tokens_cut = maker.cut, maker.tokens_cut
+    report.clipped, report.width = coder.clipped, maker.width
+    report.files = [out, *([scales_path(out)] if dtype == "int8" else [])]
+    return report
+
+
+def fit_whitening(
+    maker: VectorMaker,
+    texts: Texts,
+    dimensions: int | None = None,
+    on_progress: OnProgress = silent,
+) -> tuple[Whitening, int]:
+    """The whitening of a file's vectors, and of how many texts it is.
+
+    Raises:
+        DataError: too few texts for so many dimensions.
+    """
+    raw = maker.without_finish()
+    moments = Moments(raw.width)
+    for chunk in chunks(texts.rows, AT_ONCE):
+        moments.add(raw.embed([text for text, _ in chunk]))
+        on_progress(moments.count, None)
+    return moments.fit(dimensions), moments.count
+
+
+def check_suffix(out: Path, tokens: bool) -> None:
+    """Raise ConfigError unless vectors can be written so."""
+    if out.suffix not in SUFFIXES:
+        raise ConfigError(f"--out is {out}; expected a name that ends in .npy, .jsonl or .parquet")
+    if tokens and out.suffix == ".npy":
+        raise ConfigError(
+            f"--out is {out}; texts have tokens in different numbers: write .jsonl or .parquet"
+        )
+
+
+def _write_all(
+    maker: VectorMaker,
+    texts: Texts,
+    writer: ResumableWriter | ParquetWriter,
+    coder: Coder,
+    report: Embedded,
+    tokens: bool,
+    at_once: int | None,
+    on_progress: OnProgress,
+) -> None:
+    rows = (text for text, _ in texts.rows)
+    if isinstance(writer, ResumableWriter) and writer.rows:
+        report.resumed = writer.rows
+        left = writer.rows
+        while left:
+            chunk = next(chunks(rows, min(left, AT_ONCE)), None)
+            if chunk is None:
+                break
+            writer.skip(chunk)
+            left -= len(chunk)
+        writer.check_skipped()
+        if coder.dtype == "int8":
+            coder.scales = np.load(scales_path(writer.path), allow_pickle=False)
+    size = at_once or (TOKENS_AT_ONCE if tokens else AT_ONCE)
+    for chunk in chunks(rows, size):
+        if tokens:
+            writer.write_lines(_token_lines(maker, chunk, coder), chunk)
+        else:
+            vectors = maker.embed(chunk)
+            if coder.fit(vectors):
+                np.save(scales_path(writer.path), np.asarray(coder.scales))
+            writer.write(coder(vectors), chunk)
+        on_progress(writer.rows, None)
+
+
+def _token_lines(maker: VectorMaker, texts: list[Text], coder: Coder) -> list[dict[str, Any]]:
+    return [
+        {
+            "text": text if isinstance(text, str) else list(text),
+            "tokens": found.tokens,
+            "offsets": [list(place) for place in found.offsets],
+            "vectors": coder(found.vectors).tolist(),
+        }
+        for text, found in zip(texts, maker.embed_tokens(texts), strict=True)
+    ]
+
+
+def _key(maker: VectorMaker, model: str, dtype: str, tokens: bool) -> dict[str, Any]:
+    """All that a row depends on but its text."""
+    folder = find_checkpoint(model)
+    weights = hashlib.sha256()
+    for place in sorted(folder.glob("*.safetensors")):
+        with place.open("rb") as file:
+            weights.update(hashlib.file_digest(file, "sha256").digest())
+    white = maker.whitening
+    whitening = None if white is None else hashlib.sha256(white.kernel.tobytes()).hexdigest()
+    settings = asdict(maker.config) | {"layers": list(maker.layers)}
+    return {
+        "model": weights.hexdigest(),
+        "tokenizer": maker.tokenizer.fingerprint,
+        **settings,
+        "backend": maker.backend.name,
+        "whitening": whitening,
+        "dtype": dtype,
+        "tokens": tokens,
+    }

@@ -1,0 +1,123 @@
+"""Texts as dots on one page, near where their vectors are near: PCA or t-SNE, coloured by a column.
+
+PCA keeps distances along the two directions of most variance; t-SNE (van der Maaten and Hinton
+2008) keeps neighbours and says nothing of distances. One HTML file, no script.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from bertwright.errors import DataError
+from bertwright.report.html import page, text, tiles
+
+Floats = npt.NDArray[np.float32]
+COLORS = (
+    "#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951", "#ff8ab7", "#a463f2", "#97bbf5",
+    "#9c6b4e", "#9498a0",
+)  # fmt: skip
+SIZE, EDGE = 720, 16
+SHOWN = 120
+"""Characters of a text that a dot tells."""
+MOST = 20_000
+"""Dots: more make a page that browsers cannot scroll."""
+
+
+def project(
+    vectors: Floats, how: Literal["pca", "tsne"] = "pca"
+) -> tuple[Floats, list[tuple[str, str]]]:
+    """Vectors on a plane.
+
+    Args:
+        vectors: `[n, W]`.
+        how: which way; the same vectors give the same plane.
+
+    Returns:
+        `[n, 2]`, and facts about it as (figure, name).
+
+    Raises:
+        DataError: fewer than three texts, or more than `MOST`.
+    """
+    if not 3 <= len(vectors) <= MOST:
+        raise DataError(f"{len(vectors):,} texts; a plot takes 3 to {MOST:,}: draw a sample")
+    from sklearn.decomposition import PCA
+    from sklearn.manifold import TSNE
+
+    facts = [(f"{len(vectors):,}", "texts"), (f"{vectors.shape[1]:,}", "numbers a vector")]
+    pca = PCA(min(50, *vectors.shape), random_state=0)
+    reduced = pca.fit_transform(vectors)
+    if how == "pca":
+        points = np.zeros((len(vectors), 2), np.float32)
+        points[:, : reduced.shape[1]] = reduced[:, :2]
+        share = float(pca.explained_variance_ratio_[:2].sum())
+        return points, [*facts, (f"{share:.0%}", "of variance on this plane")]
+    perplexity = min(30.0, (len(vectors) - 1) / 3)
+    tsne = TSNE(2, perplexity=perplexity, init="pca", random_state=0)
+    points = np.asarray(tsne.fit_transform(reduced), np.float32)
+    return points, [*facts, (f"{perplexity:.0f}", "perplexity (t-SNE)")]
+
+
+def vector_page(
+    name: str,
+    points: Floats,
+    texts: Sequence[str],
+    values: Sequence[str],
+    column: str | None,
+    facts: Sequence[tuple[str, str]] = (),
+) -> str:
+    """The page.
+
+    Args:
+        name: of the corpus.
+        points: `[n, 2]`.
+        texts: n, told when a dot is pointed at.
+        values: n, of the column that colours; those beyond the nine most frequent share a colour.
+        column: its name, if there is one.
+        facts: (figure, name).
+    """
+    title = f"Texts of {name}"
+    common = [value for value, _ in Counter(values).most_common(len(COLORS) - 1)]
+    color = {value: COLORS[place] for place, value in enumerate(common)}
+    rest = COLORS[-1]
+    low, high = points.min(0), points.max(0)
+    scale = (SIZE - 2 * EDGE) / max(float((high - low).max()), 1e-9)
+    places = EDGE + (points - low) * scale
+    radius = 4 if len(points) < 1000 else 2.5
+    dots = [
+        f'<circle cx="{x:.1f}" cy="{SIZE - y:.1f}" r="{radius}" '
+        f'fill="{color.get(value, rest)}" fill-opacity="0.75"><title>'
+        f"{text(_told(each, value, column))}</title></circle>"
+        for (x, y), each, value in zip(places, texts, values, strict=True)
+    ]
+    svg = (
+        f'<div class="card"><svg viewBox="0 0 {SIZE} {SIZE}" role="img" '
+        f'aria-label="{text(title)}">{"".join(dots)}</svg></div>'
+    )
+    return page(
+        title, [f"<h1>{text(title)}</h1>", tiles(facts), _legend(color, values, column), svg]
+    )
+
+
+def _told(each: str, value: str, column: str | None) -> str:
+    shown = each if len(each) <= SHOWN else each[: SHOWN - 3] + "..."
+    return shown if column is None else f"{shown} ({column}: {value})"
+
+
+def _legend(color: dict[str, str], values: Sequence[str], column: str | None) -> str:
+    if column is None:
+        return ""
+    counts = Counter(values)
+    rows = [(value, mark, counts[value]) for value, mark in color.items()]
+    others = len(values) - sum(count for _, _, count in rows)
+    rows += [("others", COLORS[-1], others)] if others else []
+    marks = "".join(
+        f'<span style="margin-right:1.2em;white-space:nowrap"><b style="color:{mark}">&#9679;</b> '
+        f"{text(value)} ({count:,})</span>"
+        for value, mark, count in rows
+    )
+    return f"<p>{text(column)}: {marks}</p>"

@@ -1,0 +1,239 @@
+"""Vectors: layers, poolings, windows and cuts, pairs, tokens, backends; each by its definition."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bertwright.config.vectors import VectorConfig
+from bertwright.errors import ConfigError, DataError
+from bertwright.inference import backend_choice
+from bertwright.inference.embedder import Embedder
+from bertwright.inference.int8 import has_int8
+from bertwright.inference.model import Model, load
+from bertwright.inference.packed import PackedBert
+from bertwright.nn.sequences import Sequences
+
+TEXTS = ["a b", "the quick.", "c d e f g h", "", "j", "fishing, fishing!", "a b"]
+LONG = "a b c d e f g h i j k l m n o p q"  # 17 tokens in windows of 10: 8 and 9
+CONFIG = VectorConfig((-1,))
+
+
+@pytest.fixture(scope="module")
+def embedder(model_folder: Path) -> Embedder:
+    return Embedder.load(model_folder, CONFIG, device="cpu")
+
+
+def states(model_folder: Path, text: str | tuple[str, str]) -> np.ndarray:
+    """`[L + 1, T, H]` by another way."""
+    return load(model_folder, device="cpu").encode([text])[0].layers
+
+
+def test_the_packed_model_is_the_model(model: Model) -> None:
+    bert = model.runner.encoder
+    packed = PackedBert(bert, torch.float32)
+    sequences = Sequences([5, 3, 3, 1])
+    ids = torch.randint(5, 40, (12,), generator=torch.Generator().manual_seed(1))
+    types = torch.zeros(12, dtype=torch.long)
+    with torch.inference_mode():
+        right = bert(ids, types, sequences, keep_layers=True).layers
+        found = packed(ids, types, sequences, (3, 0, 1))
+    for layer, number in zip(found, (3, 0, 1), strict=True):
+        torch.testing.assert_close(layer, right[number], atol=1e-5, rtol=1e-5)
+
+
+def test_scores_that_exp_cannot_take(model: Model) -> None:
+    bert = model.runner.encoder
+    bert.layer(0).attention.qkv.weight.data *= 60
+    sequences, types = Sequences([6]), torch.zeros(6, dtype=torch.long)
+    ids = torch.arange(5, 11)
+    with torch.inference_mode():
+        right = bert(ids, types, sequences).last
+        (found,) = PackedBert(bert, torch.float32)(ids, types, sequences, (3,))
+    assert bool(found.isfinite().all())
+    torch.testing.assert_close(found, right, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean", "max", "mean-max", "weighted"])
+def test_pooling_by_its_definition(embedder: Embedder, model_folder: Path, pooling: str) -> None:
+    x = states(model_folder, TEXTS[1])[-1]
+    places = np.arange(1, len(x) + 1)[:, None]
+    right = {
+        "cls": x[0],
+        "mean": x.mean(0),
+        "max": x.max(0),
+        "mean-max": np.concatenate([x.mean(0), x.max(0)]),
+        "weighted": (x * places).sum(0) / places.sum(),
+    }[pooling]
+    maker = embedder.with_config(replace(CONFIG, pooling=pooling))  # type: ignore[arg-type]
+    np.testing.assert_allclose(maker.embed(TEXTS)[1], right, atol=1e-5)
+    assert maker.width == len(right)
+
+
+def test_layers_are_joined_added_and_averaged(embedder: Embedder) -> None:
+    one, two = (embedder.with_config(VectorConfig((n,))).embed(TEXTS) for n in (1, -1))
+
+    def both(**more: str) -> np.ndarray:
+        return embedder.with_config(VectorConfig((1, 3), **more)).embed(TEXTS)  # type: ignore[arg-type]
+
+    np.testing.assert_allclose(both(), np.concatenate([one, two], 1), atol=1e-6)
+    np.testing.assert_allclose(both(combine="sum"), one + two, atol=1e-6)
+    np.testing.assert_allclose(both(combine="mean"), (one + two) / 2, atol=1e-6)
+    np.testing.assert_allclose(both(pooling="first-last"), (one + two) / 2, atol=1e-6)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    texts=st.lists(st.text("abcdefg ", max_size=30), min_size=1, max_size=9),
+    pooling=st.sampled_from(["cls", "mean", "max", "mean-max", "weighted", "first-last"]),
+)
+def test_a_vector_does_not_depend_on_its_neighbours(
+    embedder: Embedder, texts: list[str], pooling: str
+) -> None:
+    maker = embedder.with_config(replace(CONFIG, pooling=pooling))  # type: ignore[arg-type]
+    alone = np.concatenate([maker.embed([text]) for text in texts])
+    np.testing.assert_allclose(maker.embed(texts), alone, atol=1e-6)
+
+
+def test_the_graph_stops_at_the_highest_layer(model_folder: Path) -> None:
+    embedder = Embedder.load(model_folder, VectorConfig((1,)), device="cpu")
+    packed = embedder.backend.packed  # type: ignore[attr-defined]
+
+    def never(*_: object) -> None:
+        raise AssertionError("a layer above was computed")
+
+    packed.layers[1:] = [never, never]
+    assert embedder.embed(TEXTS).shape == (7, 24)
+    with pytest.raises(AssertionError, match="above"):
+        embedder.with_config(VectorConfig((1, 2))).embed(TEXTS)
+
+
+@pytest.mark.parametrize("combine", ["concat", "sum"])
+@pytest.mark.parametrize("pooling", ["mean", "max", "mean-max", "weighted", "cls"])
+def test_windows(embedder: Embedder, pooling: str, combine: str) -> None:
+    config = VectorConfig((0, 3), combine, pooling)  # type: ignore[arg-type]
+    (tokens,) = embedder.with_config(VectorConfig((0, 3), "concat", "none")).embed_tokens([LONG])
+    assert len(tokens.vectors) == 19
+    found = embedder.with_config(config).embed(["x", LONG, "y"])
+    windows = [LONG[:15], LONG[16:]]  # 8 and 9 letters
+    apart = embedder.with_config(replace(config, combine="concat")).embed(windows)
+    lengths = np.array([10.0, 11.0])[:, None]
+    if pooling == "max":
+        right = apart.max(0)
+    elif pooling == "cls":
+        right = apart.mean(0)
+    elif pooling == "mean":
+        right = (apart * lengths).sum(0) / lengths.sum()
+    elif pooling == "mean-max":
+        mean, most = (apart * lengths).sum(0) / lengths.sum(), apart.max(0)
+        right = np.where(np.arange(96) // 24 % 2 == 0, mean, most)
+    else:
+        weight = np.array([55.0, 8 * 11 + 66.0])  # positions of the second count on from 8
+        maker = embedder.with_config(VectorConfig((0, 3), "concat", "none"))
+        parts = [each.vectors for each in maker.embed_tokens(windows)]
+        right = (parts[0] * np.arange(1, 11)[:, None]).sum(0)
+        right = (right + (parts[1] * np.arange(9, 20)[:, None]).sum(0)) / weight.sum()
+    if combine == "sum":
+        right = right.reshape(2, -1).sum(0)
+    np.testing.assert_allclose(found[1], right, atol=1e-5)
+    np.testing.assert_allclose(found[0], embedder.with_config(config).embed(["x"])[0], atol=1e-6)
+
+
+def test_a_cut_is_counted(embedder: Embedder) -> None:
+    maker = embedder.with_config(replace(CONFIG, truncate=True))
+    found = maker.embed([LONG, "a"])
+    np.testing.assert_allclose(found[0], embedder.embed([LONG[:19]])[0], atol=1e-6)
+    assert (maker.cut, maker.tokens_cut) == (1, 7)
+
+
+def test_pairs(embedder: Embedder, model_folder: Path) -> None:
+    pair = ("a b", "c.")
+    right = states(model_folder, pair)[-1].mean(0)
+    found = embedder.embed([pair, "a b"])
+    np.testing.assert_allclose(found[0], right, atol=1e-5)
+    np.testing.assert_allclose(found[1], embedder.embed(["a b"])[0], atol=1e-6)
+    with pytest.raises(DataError, match="has 20 tokens; this model reads 12 at once"):
+        embedder.embed([(LONG, "")])
+    maker = embedder.with_config(replace(CONFIG, truncate=True))
+    assert maker.embed([("a b c d e f", LONG)]).shape == (1, 24)
+    assert maker.tokens_cut == 14
+
+
+def test_tokens_know_their_places(embedder: Embedder, model_folder: Path) -> None:
+    (found,) = embedder.embed_tokens(["the fishing."])
+    assert found.tokens[0] == "[CLS]"
+    assert found.offsets[1] == (0, 3)
+    np.testing.assert_allclose(found.vectors, states(model_folder, "the fishing.")[-1], atol=1e-5)
+    cut = embedder.with_config(replace(CONFIG, truncate=True)).embed_tokens([LONG])[0]
+    assert (len(cut.tokens), cut.tokens[-1]) == (12, "[SEP]")
+
+
+def test_bfloat16_is_near_and_says_how(model_folder: Path, embedder: Embedder) -> None:
+    low = Embedder.load(model_folder, CONFIG, precision="bfloat16", sample=TEXTS, device="cpu")
+    assert "least cosine" in low.notes[-1]
+    a, b = low.embed(TEXTS), embedder.embed(TEXTS)
+    cosines = (a * b).sum(1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
+    assert 0.99 < cosines.min() < 1 - 1e-7
+
+
+@pytest.mark.skipif(not has_int8(), reason="needs a processor with 8-bit products")
+def test_int8_is_near_or_refused(model_folder: Path, embedder: Embedder) -> None:
+    low = Embedder.load(model_folder, CONFIG, precision="int8", sample=TEXTS, device="cpu")
+    a, b = low.embed(TEXTS), embedder.embed(TEXTS)
+    cosines = (a * b).sum(1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
+    assert 0.99 <= cosines.min() < 1 - 1e-6
+
+
+def test_vectors_that_differ_are_refused(
+    model_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backend_choice, "LEAST_COSINE", 1.1)
+    with pytest.raises(ConfigError, match="gives other vectors than float32"):
+        Embedder.load(model_folder, CONFIG, precision="bfloat16", device="cpu")
+    chosen = Embedder.load(model_folder, CONFIG, precision="auto", device="cpu")
+    assert chosen.backend.name == "torch float32"
+    assert any(note.startswith("left out: torch bfloat16") for note in chosen.notes)
+
+
+def test_auto_says_what_it_measured(model_folder: Path) -> None:
+    chosen = Embedder.load(model_folder, CONFIG, backend="auto", precision="auto", device="cpu")
+    assert chosen.notes[-1].startswith(f"chosen: {chosen.backend.name} (torch float32 ")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"backend": "onnx"}, "name the folder with --exported DIR"),
+        ({"backend": "tpu"}, "expected auto, torch, onnx, openvino"),
+        ({"precision": "int4"}, "expected auto, float32, bfloat16, int8"),
+        ({"config": VectorConfig((9,))}, "no layer 9: this model has 0"),
+    ],
+)
+def test_what_cannot_be_loaded(model_folder: Path, options: dict, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Embedder.load(model_folder, **{"config": CONFIG, **options})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"pooling": "sum"}, "pooling is 'sum'; expected cls"),
+        ({"combine": "max"}, "expected concat, sum or mean"),
+        ({"layers": ()}, "layers is empty"),
+        ({"max_length": 2}, "expected 3 or more"),
+    ],
+)
+def test_configurations_that_are_refused(options: dict, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        VectorConfig(**options)
+
+
+def test_pooling_none_is_for_tokens(embedder: Embedder) -> None:
+    with pytest.raises(ConfigError, match="use --tokens"):
+        embedder.with_config(replace(CONFIG, pooling="none")).embed(["a"])

@@ -1,0 +1,232 @@
+"""Files of vectors: every form, killed and resumed, whitened; and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as parquet
+import pytest
+
+from bertwright.config.vectors import VectorConfig
+from bertwright.errors import ConfigError, DataError
+from bertwright.inference.embedder import Embedder
+from bertwright.inference.similar import nearest
+from bertwright.inference.texts import open_texts
+from bertwright.inference.vector_files import decode, npy_header, scales_path
+from bertwright.inference.whitening import Moments, load_whitening
+from bertwright.recipes.embedding import embed_file, fit_whitening
+from tests.inference.conftest import write_model
+
+TEXTS = [f"{'abcdefghij'[n % 10]} {'klmnop'[n % 6]}{' the' * (n % 4)}" for n in range(23)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(write_model(tmp_path_factory.mktemp("vectors") / "model", ()))
+
+
+@pytest.fixture(scope="module")
+def embedder(folder: str) -> Embedder:
+    return Embedder.load(folder, VectorConfig((-1,)), device="cpu")
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> str:
+    path = tmp_path / "in.txt"
+    path.write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
+    return str(path)
+
+
+def test_npy_is_in_order_and_maps(
+    embedder: Embedder, folder: str, lines: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "v.npy"
+    report = embed_file(embedder, open_texts(lines), out, folder, at_once=5)
+    found = np.load(out, mmap_mode="r")
+    assert (report.rows, report.width, found.dtype) == (23, 24, np.float32)
+    np.testing.assert_allclose(found, embedder.embed(TEXTS), atol=1e-6)
+    assert {path.name for path in tmp_path.iterdir()} == {"in.txt", "v.npy"}
+
+
+class Killed(Exception):
+    """The end of a process, for a test."""
+
+
+def kill_after(rows: int) -> object:
+    def on_progress(done: int, total: int | None) -> None:
+        if done >= rows:
+            raise Killed
+
+    return on_progress
+
+
+@pytest.mark.parametrize("name", ["v.npy", "v.jsonl"])
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_a_killed_run_goes_on(
+    embedder: Embedder, folder: str, lines: str, tmp_path: Path, name: str, dtype: str
+) -> None:
+    whole, out = tmp_path / "whole" / name, tmp_path / name
+    embed_file(embedder, open_texts(lines), whole, folder, dtype=dtype, at_once=5)  # type: ignore[arg-type]
+    with pytest.raises(Killed):
+        embed_file(
+            embedder, open_texts(lines), out, folder, dtype=dtype, at_once=5,  # type: ignore[arg-type]
+            on_progress=kill_after(10),  # type: ignore[arg-type]
+        )  # fmt: skip
+    assert not out.exists()
+    with (tmp_path / f".{name}.partial").open("ab") as file:
+        file.write(b"half a row that no journal tells of")
+    with pytest.raises(ConfigError, match="pass --resume to go on"):
+        embed_file(embedder, open_texts(lines), out, folder, dtype=dtype)  # type: ignore[arg-type]
+    report = embed_file(
+        embedder, open_texts(lines), out, folder, dtype=dtype, resume=True, at_once=5  # type: ignore[arg-type]
+    )  # fmt: skip
+    assert (report.resumed, report.rows) == (10, 23)
+    assert out.read_bytes() == whole.read_bytes()
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_going_on_with_something_else_is_refused(
+    embedder: Embedder, folder: str, lines: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "v.npy"
+    with pytest.raises(Killed):
+        embed_file(
+            embedder, open_texts(lines), out, folder, at_once=5,
+            on_progress=kill_after(10),  # type: ignore[arg-type]
+        )  # fmt: skip
+    other = embedder.with_config(VectorConfig((1,)))
+    with pytest.raises(ConfigError, match="made with another layers"):
+        embed_file(other, open_texts(lines), out, folder, resume=True)  # type: ignore[arg-type]
+    model = str(write_model(tmp_path / "model", ("masked_lm",)))
+    with pytest.raises(ConfigError, match="made with another model"):
+        embed_file(embedder, open_texts(lines), out, model, resume=True)
+    Path(lines).write_text("z\n" + "\n".join(TEXTS[1:]) + "\n", encoding="utf-8")
+    with pytest.raises(DataError, match="the input was changed"):
+        embed_file(embedder, open_texts(lines), out, folder, resume=True)
+    embed_file(embedder, open_texts(lines), out, folder, overwrite=True)
+    assert len(np.load(out)) == 23
+
+
+def test_dtypes(embedder: Embedder, folder: str, lines: str, tmp_path: Path) -> None:
+    right = embedder.embed(TEXTS)
+    for dtype, bound in (("float16", 2e-3), ("int8", 0.02)):
+        out = tmp_path / f"{dtype}.npy"
+        embed_file(embedder, open_texts(lines), out, folder, dtype=dtype)  # type: ignore[arg-type]
+        stored = np.load(out)
+        assert stored.dtype == np.dtype(dtype)
+        scales = np.load(scales_path(out)) if dtype == "int8" else None
+        assert np.abs(decode(stored, scales) - right).max() < bound
+    out = tmp_path / "b.npy"
+    embed_file(embedder, open_texts(lines), out, folder, dtype="binary")
+    assert np.load(out).shape == (23, 3)
+    np.testing.assert_array_equal(decode(np.load(out)) > 0, right > 0)
+
+
+def test_int8_tells_what_it_clips(embedder: Embedder, folder: str, tmp_path: Path) -> None:
+    path = tmp_path / "in.txt"
+    path.write_text("a\na b\n" + "\n".join(TEXTS), encoding="utf-8")
+    out = tmp_path / "v.npy"
+    report = embed_file(embedder, open_texts(str(path)), out, folder, dtype="int8", at_once=2)
+    assert report.clipped > 0
+
+
+def test_tables_and_pairs(embedder: Embedder, folder: str, tmp_path: Path) -> None:
+    rows = [
+        {"sentence": a, "other": b, "id": n} for n, (a, b) in enumerate([("a", "b"), ("c", "d")])
+    ]
+    source = tmp_path / "in.jsonl"
+    source.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    out = tmp_path / "v.parquet"
+    embed_file(embedder, open_texts(str(source)), out, folder)
+    found = parquet.read_table(out).to_pydict()
+    assert found["text"] == ["a", "c"]
+    np.testing.assert_allclose(found["vector"], embedder.embed(["a", "c"]), atol=1e-6)
+    out = tmp_path / "v.jsonl"
+    embed_file(embedder, open_texts(str(source), "sentence", "other"), out, folder)
+    found = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [each["text"] for each in found] == [["a", "b"], ["c", "d"]]
+    right = embedder.embed([("a", "b"), ("c", "d")])
+    np.testing.assert_allclose([each["vector"] for each in found], right, atol=1e-6)
+    with pytest.raises(DataError, match="no column 'nothing'"):
+        open_texts(str(source), "nothing")
+
+
+def test_bad_rows(embedder: Embedder, folder: str, tmp_path: Path) -> None:
+    source = tmp_path / "in.jsonl"
+    source.write_text('{"text": "a"}\n{"text": null}\n{"text": "b"}\n', encoding="utf-8")
+    with pytest.raises(DataError, match=r"in.jsonl, line 2: column text holds no text"):
+        embed_file(embedder, open_texts(str(source)), tmp_path / "v.npy", folder, overwrite=True)
+    texts = open_texts(str(source), bad_rows="skip")
+    embed_file(embedder, texts, tmp_path / "v.npy", folder, overwrite=True)
+    assert len(np.load(tmp_path / "v.npy")) == 2
+    assert "1 left out, no text (line 2)" in texts.log.summary()[0]
+
+
+@pytest.mark.parametrize("name", ["t.jsonl", "t.parquet"])
+def test_tokens(embedder: Embedder, folder: str, lines: str, tmp_path: Path, name: str) -> None:
+    out = tmp_path / name
+    embed_file(embedder, open_texts(lines), out, folder, tokens=True, at_once=4)
+    if name.endswith("jsonl"):
+        found = [json.loads(line) for line in out.read_text().splitlines()]
+    else:
+        found = parquet.read_table(out).to_pylist()
+    assert [each["text"] for each in found] == TEXTS
+    right = embedder.embed_tokens(TEXTS)[3]
+    assert found[3]["tokens"] == right.tokens
+    assert [tuple(place) for place in found[3]["offsets"]] == right.offsets
+    np.testing.assert_allclose(found[3]["vectors"], right.vectors, atol=1e-5)
+
+
+def test_suffixes_that_are_refused(embedder: Embedder, folder: str, lines: str) -> None:
+    with pytest.raises(ConfigError, match=r"ends in .npy, .jsonl or .parquet"):
+        embed_file(embedder, open_texts(lines), Path("v.txt"), folder)
+    with pytest.raises(ConfigError, match=r"write .jsonl or .parquet"):
+        embed_file(embedder, open_texts(lines), Path("v.npy"), folder, tokens=True)
+
+
+def test_whitening(embedder: Embedder, folder: str, lines: str, tmp_path: Path) -> None:
+    whitening, count = fit_whitening(embedder, open_texts(lines), 4)
+    assert count == 23
+    whitening.save(tmp_path / "w.npz")
+    path = tmp_path / "w.npz"
+    loaded = Embedder.load(folder, VectorConfig((-1,)), whitening=path, device="cpu")
+    found = loaded.embed(TEXTS)
+    assert found.shape == (23, 4)
+    np.testing.assert_allclose(found.mean(0), 0, atol=1e-3)
+    np.testing.assert_allclose(np.cov(found.T, bias=True), np.eye(4), atol=1e-2)
+    with pytest.raises(ConfigError, match="the whitening is of vectors of 24 numbers; these"):
+        Embedder.load(folder, VectorConfig((1, 2)), whitening=path)
+    (tmp_path / "bad.npz").write_bytes(b"PK no")
+    with pytest.raises(DataError, match="holds no whitening"):
+        load_whitening(tmp_path / "bad.npz")
+
+
+def test_whitening_of_too_few() -> None:
+    moments = Moments(4)
+    moments.add(np.eye(4, dtype=np.float32)[:3])
+    with pytest.raises(DataError, match="3 texts vary in 2 directions; 3 were asked"):
+        moments.fit(3)
+
+
+def test_nearest_is_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = np.random.default_rng(0)
+    corpus = chance.standard_normal((50, 8)).astype(np.float32)
+    queries = chance.standard_normal((3, 8)).astype(np.float32)
+    cosines = (queries @ corpus.T) / np.linalg.norm(corpus, axis=1)
+    cosines /= np.linalg.norm(queries, axis=1, keepdims=True)
+    monkeypatch.setattr("bertwright.inference.similar.BLOCK", 7)
+    rows, found = nearest(corpus, queries, 5)
+    np.testing.assert_array_equal(rows, np.argsort(-cosines, axis=1)[:, :5])
+    np.testing.assert_allclose(found, -np.sort(-cosines, axis=1)[:, :5], atol=1e-6)
+    assert nearest(corpus[:2], queries, 5)[0].shape == (3, 2)
+    with pytest.raises(DataError, match="vectors of 8 numbers; the model's have 5"):
+        nearest(corpus, queries[:, :5], 5)
+    with pytest.raises(ConfigError, match="top is 0"):
+        nearest(corpus, queries, 0)
+
+
+@pytest.mark.parametrize("shape", [[0], [1_000_000, 384], [10**12, 10**5]])
+def test_headers_have_one_size(shape: list[int]) -> None:
+    assert len(npy_header("<f4", shape)) == 128

@@ -1,0 +1,38 @@
+"""The plot of a corpus: dots where they belong, colours by a column, texts escaped."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bertwright.errors import DataError
+from bertwright.report.vector_plot import project, vector_page
+
+
+@pytest.mark.parametrize("how", ["pca", "tsne"])
+def test_groups_stay_apart(how: str) -> None:
+    chance = np.random.default_rng(0)
+    vectors = chance.standard_normal((40, 6)).astype(np.float32)
+    vectors[20:] += 20
+    points, facts = project(vectors, how)  # type: ignore[arg-type]
+    assert points.shape == (40, 2)
+    assert ("40", "texts") in facts
+    within = np.linalg.norm(points[:20] - points[:20].mean(0), axis=1).max()
+    assert np.linalg.norm(points[:20].mean(0) - points[20:].mean(0)) > within
+
+
+def test_the_page_colours_and_escapes() -> None:
+    points = np.arange(24, dtype=np.float32).reshape(12, 2)
+    values = [f"k{n}" for n in range(11)] + ["k0"]
+    page = vector_page("in<b>", points, ["<script>"] * 12, values, "kind", [("12", "texts")])
+    assert page.count("<circle") == 12
+    assert "<script>" not in page
+    assert "in<b>" not in page
+    assert "k0 (2)" in page
+    assert "others (2)" in page
+    assert "(kind: k3)" in page
+
+
+def test_too_few() -> None:
+    with pytest.raises(DataError, match="2 texts; a plot takes 3"):
+        project(np.zeros((2, 4), np.float32))
