@@ -249,6 +249,18 @@ def test_dev_that_was_learned_from_is_warned_of(model: Path, tmp_path: Path) -> 
     assert any("how well the model remembers" in line for line in said)
 
 
+def test_a_number_starts_as_the_mean(model: Path, tmp_path: Path) -> None:
+    train, dev = write_files(tmp_path, "regression")
+    rows = [json.loads(line) for line in train.read_text().splitlines()]
+    for row in rows:
+        row["label"] += 100
+    train.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    out = tmp_path / "run"
+    learn(model, out, "regression", train, dev, learning_rate=1e-9, epochs=1.0)
+    values = [json.loads(line)["value"] for line in (out / "dev-predictions.jsonl").open()]
+    assert sum(values) / len(values) == pytest.approx(100.8, abs=1.5)
+
+
 def test_rare_classes_weigh_more_if_asked(model: Path, tmp_path: Path) -> None:
     train, dev = write_files(tmp_path, "classification")
     rows = train.read_text().splitlines()

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -30,6 +31,7 @@ from bertwright.recipes.seed_run import Machine, SeedRun, train_seed
 from bertwright.recipes.task_setup import TaskSetup, TaskToLearn, set_up
 from bertwright.tasks.baselines import baseline_predictions
 from bertwright.tasks.evaluation import Evaluation, evaluate
+from bertwright.tasks.examples import TextExample
 from bertwright.text.tokenizer import load_tokenizer
 from bertwright.train.distributed import join_ranks
 from bertwright.train.log import Log
@@ -143,14 +145,26 @@ def new_learner(
         attention_probs_dropout_prob=config.attention_dropout,
     )
     tasks = {setup.task_name: setup.task for setup in setups}
-    learner = checkpoint.load(folder, [], chance, shape, tasks=tasks).learner
+    loaded = checkpoint.load(folder, [], chance, shape, tasks=tasks)
+    learner = loaded.learner
     if config.random_start:
         initialize(learner.encoder, shape.initializer_range, chance)
     for setup in setups:
         if setup.class_weights is not None:
             head = learner.objectives[setup.task_name]
             head.register_buffer("class_weights", setup.class_weights, persistent=False)
+        if setup.task.kind == "regression" and setup.task_name in loaded.report.started:
+            _start_at_mean(learner, setup)
     return learner
+
+
+def _start_at_mean(learner: Learner, setup: TaskSetup) -> None:
+    """Let a new head say the mean of the training numbers: no step need be spent on finding it."""
+    examples = setup.train.examples
+    numbers = [e.label for e in examples if isinstance(e, TextExample) and e.label is not None]
+    bias = learner.get_parameter(f"objectives.{setup.task_name}.classifier.bias")
+    with torch.no_grad():
+        bias.fill_(fmean(map(float, numbers)))  # type: ignore[arg-type]
 
 
 @dataclass
