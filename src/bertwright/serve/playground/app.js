@@ -1,0 +1,248 @@
+// The page: panels and their forms, the model chooser, the key, and links that fill and run a panel.
+//
+// A link is `#PANEL?field=value&...`; it is made anew at every run, so that it can be sent to
+// somebody. What follows the `#` stays in the browser: no text is in the server's log.
+
+import { attention } from "./attention.js";
+import { h, receipt } from "./dom.js";
+import { ServerError, models, useKey } from "./server.js";
+import { panels as vectors } from "./vectors.js";
+import { panels as words } from "./words.js";
+
+const PANELS = [...words, ...vectors, attention];
+const CUT = {
+  name: "truncate", kind: "check", value: false, label: "Cut what is too long (else it is an error)",
+};
+
+const main = document.getElementById("main");
+const chooser = document.getElementById("model");
+const keyForm = document.getElementById("key-form");
+let known = []; // models
+let stop = null; // what to do when the panel is left while its answer is awaited
+
+function current() {
+  return known.find((model) => model.name === chooser.value);
+}
+
+/** Why the panel cannot be used with this model, or "". */
+function lack(panel, model) {
+  if (!panel.kinds) return "";
+  if (Object.values(model.heads).some((head) => panel.kinds.includes(head.kind))) return "";
+  return `${model.name} has no such head: this panel needs ${panel.needs}.`;
+}
+
+function address() {
+  const [name, query = ""] = location.hash.slice(1).split("?", 2);
+  return { panel: PANELS.find((p) => p.name === name), given: new URLSearchParams(query) };
+}
+
+function control(field, id, given, model) {
+  const value = given ?? field.value;
+  const shared = { id, name: field.name, autocomplete: "off" };
+  switch (field.kind) {
+    case "long":
+    case "lines":
+      return h("textarea", { ...shared, rows: field.rows ?? 3, dir: "auto", required: true, value });
+    case "line":
+      return h("input", { ...shared, type: "text", dir: "auto", value });
+    case "count":
+      return h("input", { ...shared, type: "number", min: field.least, max: field.most, value });
+    case "check":
+      return h("input", { ...shared, type: "checkbox", checked: value === true || value === "true" });
+    case "choice": {
+      const list = h("select", shared, field.choices(model).map(([v, shown]) =>
+        h("option", { value: v }, shown)));
+      list.value = value;
+      if (list.selectedIndex < 0) list.selectedIndex = 0;
+      return list;
+    }
+    default:
+      return h("input", { ...shared, type: "hidden", value });
+  }
+}
+
+function row(field, given, model) {
+  const id = `field-${field.name}`;
+  const input = control(field, id, given, model);
+  if (field.kind === "kept") return input;
+  const label = h("label", { for: id }, field.label);
+  if (field.kind === "check") return h("div", { class: "row check" }, input, label);
+  const short = ["count", "choice"].includes(field.kind);
+  const insert = field.insert && h("button", { type: "button", class: "insert", onclick: () => {
+    input.setRangeText(field.insert, input.selectionStart, input.selectionEnd, "end");
+    input.focus();
+  } }, `Insert ${field.insert}`);
+  return h("div", { class: short ? "row short" : "row" },
+    h("div", { class: "label" }, label, insert || null), input);
+}
+
+/** The form as the panel's `run` takes it. */
+function read(panel, form) {
+  const values = {};
+  for (const field of [...panel.fields, CUT]) {
+    const input = form.elements[field.name];
+    if (field.kind === "check") values[field.name] = input.checked;
+    else if (field.kind === "count") values[field.name] = Number(input.value);
+    else if (field.kind === "lines") {
+      const rows = input.value.split("\n").filter((line) => line.trim());
+      const { least = 1, most = 100, label } = field;
+      if (rows.length < least || rows.length > most)
+        throw new Error(`${label}: there are ${rows.length}; expected ${least} to ${most}.`);
+      values[field.name] = rows;
+    } else values[field.name] = input.value;
+  }
+  return values;
+}
+
+function keepAddress(panel, form) {
+  const query = new URLSearchParams({ model: chooser.value });
+  for (const field of [...panel.fields, CUT]) {
+    const input = form.elements[field.name];
+    const value = field.kind === "check" ? `${input.checked}` : input.value;
+    if (value !== `${field.value}` || field.kind === "long") query.set(field.name, value);
+  }
+  history.replaceState(null, "", `#${panel.name}?${query}`);
+}
+
+function show(panel, given, model) {
+  stop?.();
+  const why = lack(panel, model);
+  const status = h("span", { class: "soft", role: "status" });
+  const result = h("section", { class: "result", "aria-label": "Result", tabindex: "-1" });
+  const form = h("form", { "aria-describedby": "about", novalidate: true },
+    h("fieldset", { disabled: why !== "" },
+      h("legend", { class: "unseen" }, panel.title),
+      h("div", { class: "rows" }, panel.fields.map((f) => row(f, given.get(f.name), model)),
+        row(CUT, given.get(CUT.name), model)),
+      h("div", { class: "go" }, h("button", { type: "submit", class: "run" }, "Run"), status)));
+  let turn = 0;
+  const keep = (name, value) => {
+    form.elements[name].value = value;
+    keepAddress(panel, form);
+  };
+  const run = async () => {
+    const mine = ++turn;
+    result.setAttribute("aria-busy", "true");
+    status.textContent = "Working…";
+    try {
+      const values = read(panel, form);
+      keepAddress(panel, form);
+      const found = await panel.run({ ...values, model: model.name }, model, keep);
+      if (mine !== turn) return;
+      result.replaceChildren(...found.parts.filter(Boolean), receipt(found.receipt));
+      status.textContent = "Done.";
+    } catch (error) {
+      if (mine !== turn) return;
+      result.replaceChildren(problem(error));
+      status.textContent = "";
+      if (error.status === 401) askKey(run);
+    }
+    result.removeAttribute("aria-busy");
+    main.dataset.state = "ready";
+  };
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    run();
+  });
+  for (const field of panel.fields.filter((f) => f.live))
+    form.elements[field.name].addEventListener("change", run);
+  form.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
+  });
+  stop = () => turn++;
+  main.replaceChildren(
+    h("h2", { tabindex: "-1" }, panel.title),
+    h("p", { id: "about", class: "soft" }, panel.about),
+    why ? h("p", { class: "lack" }, why) : "",
+    form, result);
+  document.title = `${panel.title} · Bertwright playground`;
+  main.dataset.panel = panel.name;
+  main.dataset.state = "ready";
+  for (const link of document.querySelectorAll("#panels a")) {
+    if (link.dataset.panel === panel.name) {
+      link.setAttribute("aria-current", "page");
+      link.scrollIntoView({ block: "nearest", inline: "center" });
+    } else link.removeAttribute("aria-current");
+  }
+  if (!why && panel.fields.some((f) => given.has(f.name))) {
+    main.dataset.state = "running";
+    run();
+  }
+}
+
+function problem(error) {
+  const status = error instanceof ServerError && error.status ? ` (${error.status})` : "";
+  return h("p", { class: "problem", role: "alert" }, h("b", {}, `Not done${status}. `), error.message);
+}
+
+/** The server wants a key: ask for it, then do again what was refused. */
+function askKey(again) {
+  keyForm.hidden = false;
+  keyForm.onsubmit = (event) => {
+    event.preventDefault();
+    useKey(document.getElementById("key").value);
+    again();
+  };
+  document.getElementById("key").focus();
+}
+
+function list() {
+  const model = current();
+  document.getElementById("panels").replaceChildren(...PANELS.map((panel) => {
+    const why = lack(panel, model);
+    return h("li", {}, h("a", { href: `#${panel.name}`, "data-panel": panel.name,
+      class: why ? "lacks" : null, title: why || null },
+    panel.title, why ? h("span", { class: "unseen" }, " (not with this model)") : null));
+  }));
+}
+
+function route() {
+  const { panel, given } = address();
+  if (location.hash === "#main") return;
+  const wanted = given.get("model");
+  if (wanted && known.some((m) => m.name === wanted) && chooser.value !== wanted) {
+    chooser.value = wanted;
+    list();
+  }
+  show(panel ?? PANELS.find((p) => !lack(p, current())), given, current());
+}
+
+async function start() {
+  try {
+    known = await models();
+    if (known.length === 0) throw new Error("The server has no model.");
+  } catch (error) {
+    main.replaceChildren(problem(error));
+    main.setAttribute("aria-busy", "false");
+    main.dataset.state = "ready";
+    if (error.status === 401) askKey(start);
+    return;
+  }
+  chooser.replaceChildren(...known.map((m) => h("option", { value: m.name }, m.name)));
+  chooser.disabled = known.length < 2;
+  main.removeAttribute("aria-busy");
+  list();
+  route();
+}
+
+chooser.addEventListener("change", () => {
+  const form = main.querySelector("form");
+  const panel = PANELS.find((p) => p.name === main.dataset.panel);
+  const given = new URLSearchParams();
+  list();
+  // What was typed stays, but nothing is asked before Run.
+  show(panel, given, current());
+  for (const input of form?.elements ?? []) {
+    const now = main.querySelector("form").elements[input.name];
+    if (input.name && input.type !== "checkbox" && input.tagName !== "SELECT") now.value = input.value;
+  }
+});
+addEventListener("hashchange", () => {
+  route();
+  main.querySelector("h2")?.focus();
+});
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  main.focus();
+});
+start();

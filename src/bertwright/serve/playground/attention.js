@@ -1,0 +1,165 @@
+// The panel that shows attention: one layer's heads as thumbnails, one head as lines or as a matrix.
+
+import { bars, h, more, percent, roving, s, table } from "./dom.js";
+import { post } from "./server.js";
+import { layerName } from "./vectors.js";
+
+const MOST = 64; // tokens drawn
+const ROW = 26; // pixels a token
+const FAINT = 0.015; // lines below are not drawn
+
+export const attention = {
+  name: "attention",
+  title: "See attention",
+  about: "Where each token looks, by layer and attention head. Attention shows what is read from " +
+    "where; it is no explanation of what the model says.",
+  kinds: null,
+  fields: [
+    { name: "text", label: "Text", kind: "long",
+      value: "The animal did not cross the street because it was too tired." },
+    { name: "text_pair", label: "Second text (may be empty)", kind: "line", value: "" },
+    { name: "layer", label: "Layer", kind: "choice", value: "1", live: true,
+      choices: (model) => Array.from({ length: model.layers ?? 12 }, (_, i) =>
+        [`${i + 1}`, layerName(i + 1, model.layers)]) },
+    { name: "head", kind: "kept", value: "1" },
+    { name: "view", kind: "kept", value: "lines" },
+  ],
+  async run({ text, text_pair: pair, layer, head, view, ...rest }, model, keep) {
+    const inputs = pair ? { text, text_pair: pair } : text;
+    const { answer, receipt } = await post("attention", {
+      ...rest, inputs, layers: [Number(layer)],
+    });
+    const result = [answer.results].flat()[0];
+    const tokens = result.tokens.slice(0, MOST);
+    const heads = result.attention[0].map((rows) =>
+      rows.slice(0, MOST).map((row) => row.slice(0, MOST)));
+    const state = {
+      tokens, heads, layer, keep,
+      head: Math.min(Math.max(Number(head) - 1 || 0, 0), heads.length - 1),
+      view: view === "matrix" ? "matrix" : "lines",
+    };
+    const left = result.tokens.length - tokens.length;
+    return { receipt, parts: [
+      stage(state),
+      left > 0 ? h("p", { class: "soft" }, `The first ${MOST} tokens; ${left} more are not drawn.`) : null,
+    ] };
+  },
+};
+
+/** Thumbnails, the switch between lines and matrix, and the head that is chosen. */
+function stage(state) {
+  const canvas = h("div", { class: "canvas" });
+  const seen = h("div", { class: "seen", "aria-live": "polite" });
+  const draw = () => {
+    const weights = state.heads[state.head];
+    const name = `Layer ${state.layer}, head ${state.head + 1}`;
+    const said = (i) => seen.replaceChildren(
+      h("h3", {}, `${state.tokens[i]} looks at`),
+      bars(best(weights[i]).map((j, n) => ({
+        label: state.tokens[j], share: weights[i][j], good: n === 0,
+      })), `What ${state.tokens[i]} looks at`));
+    canvas.replaceChildren((state.view === "lines" ? lines : matrix)(state.tokens, weights, name, said));
+    said(0);
+  };
+  const thumbs = state.heads.map((weights, i) => h("button", {
+    type: "button", class: "thumb", "aria-pressed": `${i === state.head}`,
+    onclick: () => {
+      state.head = i;
+      state.keep("head", `${i + 1}`);
+      thumbs.forEach((other, j) => other.setAttribute("aria-pressed", `${i === j}`));
+      draw();
+    },
+  }, thumbnail(weights), h("span", {}, h("span", { class: "unseen" }, "Head "), `${i + 1}`)));
+  const views = ["lines", "matrix"].map((view) => h("label", {},
+    h("input", { type: "radio", name: "view", value: view, checked: state.view === view,
+      onchange: () => {
+        state.view = view;
+        state.keep("view", view);
+        draw();
+      } }), view));
+  draw();
+  return h("div", { class: "attention" },
+    h("div", { class: "thumbs", role: "group", "aria-label": "Attention heads" }, thumbs),
+    h("fieldset", { class: "views" }, h("legend", { class: "unseen" }, "Shown as"), views),
+    h("div", { class: "two" }, canvas, seen),
+    more("As a table", table(["", ...state.tokens], state.tokens.map((token, i) =>
+      [token, ...state.heads[state.head][i].map(percent)]), "Attention of the head first chosen")));
+}
+
+function best(row) {
+  return row.map((_, j) => j).sort((a, b) => row[b] - row[a]).slice(0, 6);
+}
+
+function thumbnail(weights) {
+  const count = weights.length;
+  const canvas = h("canvas", { width: count, height: count, "aria-hidden": "true" });
+  const context = canvas.getContext("2d");
+  context.fillStyle = getComputedStyle(document.documentElement).getPropertyValue("--train").trim();
+  weights.forEach((row, i) => row.forEach((weight, j) => {
+    context.globalAlpha = Math.sqrt(weight);
+    context.fillRect(j, i, 1, 1);
+  }));
+  return canvas;
+}
+
+function column(tokens, name) {
+  return tokens.map((token, i) => h("button", {
+    type: "button", class: "token", "aria-label": `${name} ${i + 1}: ${token}`,
+  }, token));
+}
+
+/** Tokens left and right, a curve for every look; a token pointed at shows its own. */
+function lines(tokens, weights, name, said) {
+  const height = tokens.length * ROW;
+  const middle = (i) => i * ROW + ROW / 2;
+  const curves = weights.flatMap((row, i) => row.map((weight, j) => weight < FAINT ? null :
+    s("path", { class: "look", "data-from": i, "--weight": `${weight}`,
+      d: `M0 ${middle(i)}C40 ${middle(i)} 60 ${middle(j)} 100 ${middle(j)}` })));
+  const right = tokens.map((token) => h("span", { class: "token" }, token));
+  const left = column(tokens, "Token");
+  const box = h("div", { class: "lines", role: "group", "aria-label": name },
+    h("div", { class: "side from" }, left),
+    s("svg", { viewBox: `0 0 100 ${height}`, preserveAspectRatio: "none", height,
+      "aria-hidden": "true" }, curves),
+    h("div", { class: "side to", "aria-hidden": "true" }, right));
+  const choose = (i) => {
+    box.classList.add("chosen");
+    left.forEach((node, k) => node.classList.toggle("on", k === i));
+    right.forEach((node, j) => {
+      node.style.setProperty("--weight", `${weights[i][j]}`);
+      node.classList.toggle("on", weights[i][j] >= FAINT);
+    });
+    for (const curve of curves) curve?.classList.toggle("on", curve.dataset.from === `${i}`);
+    said(i);
+  };
+  roving(left, choose);
+  box.addEventListener("pointerleave", () => {
+    if (box.contains(document.activeElement)) return;
+    box.classList.remove("chosen");
+    [...left, ...right].forEach((node) => node.classList.remove("on"));
+  });
+  return box;
+}
+
+/** A row a token that looks, a column a token that is looked at. */
+function matrix(tokens, weights, name, said) {
+  const count = tokens.length;
+  const cells = weights.flatMap((row, i) => row.map((weight, j) => s("rect", {
+    x: j, y: i, width: 1, height: 1, class: "cell", "--weight": `${Math.sqrt(weight)}`,
+  }, s("title", {}, `${tokens[i]} at ${tokens[j]}: ${percent(weight)}`))));
+  const band = s("rect", { class: "band", x: 0, y: 0, width: count, height: 1 });
+  const left = column(tokens, "Token");
+  const box = h("div", { class: "matrix", role: "group", "aria-label": name, "--count": `${count}` },
+    h("div", { class: "over", "aria-hidden": "true" },
+      tokens.map((token) => h("span", {}, token))),
+    h("div", { class: "side from" }, left),
+    s("svg", { viewBox: `0 0 ${count} ${count}`, preserveAspectRatio: "none",
+      height: count * ROW, "aria-hidden": "true" }, cells, band));
+  roving(left, (i) => {
+    left.forEach((node, k) => node.classList.toggle("on", k === i));
+    band.setAttribute("y", i);
+    box.classList.add("chosen");
+    said(i);
+  });
+  return box;
+}

@@ -1,0 +1,142 @@
+// Parts that every panel is built from. Text enters the page by textContent only.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function fill(node, properties, children) {
+  for (const [name, value] of Object.entries(properties)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (name.startsWith("--")) node.style.setProperty(name, value);
+    else if (name === "value") node.value = value;
+    else node.setAttribute(name, value === true ? "" : value);
+  }
+  node.append(...children.flat(Infinity).filter((c) => c !== null && c !== undefined));
+  return node;
+}
+
+/** An element; strings among the children become text nodes. */
+export function h(tag, properties = {}, ...children) {
+  return fill(document.createElement(tag), properties, children);
+}
+
+/** The same, of SVG. */
+export function s(tag, properties = {}, ...children) {
+  return fill(document.createElementNS(SVG, tag), properties, children);
+}
+
+/** A share of one, as the eye reads it. */
+export function percent(share) {
+  if (share >= 0.9995) return "100 %";
+  if (share > 0 && share < 0.0005) return "< 0.1 %";
+  return `${(100 * share).toFixed(1)} %`;
+}
+
+/** A number with a true minus and no minus before zero. */
+export function number(value, digits = 3) {
+  const text = value.toFixed(digits);
+  return Number(text) === 0 ? (0).toFixed(digits) : text.replace("-", "−");
+}
+
+/** Labels with bars, largest first as given; share is 0 to 1. */
+export function bars(rows, name) {
+  return h(
+    "ul",
+    { class: "bars", "aria-label": name },
+    rows.map(({ label, share, shown, good }) =>
+      h(
+        "li",
+        { class: good ? "right" : null },
+        h("span", { dir: "auto" }, label),
+        h("b", {}, shown ?? percent(share)),
+        h("i", { "aria-hidden": "true" }, h("i", { "--share": `${100 * Math.max(0, share)}%` })),
+      ),
+    ),
+  );
+}
+
+/** A table; a cell that is a number stands right. */
+export function table(heads, rows, name) {
+  const numeric = heads.map((_, i) => rows.length > 0 && rows.every((r) => typeof r[i] === "number"));
+  const cell = (value, i) => h("td", { class: numeric[i] ? "number" : null, dir: "auto" }, `${value}`);
+  return h(
+    "div",
+    { class: "wide", tabindex: "0", role: "region", "aria-label": name },
+    h(
+      "table",
+      {},
+      h("thead", {}, h("tr", {}, heads.map((text, i) =>
+        h("th", { scope: "col", class: numeric[i] ? "number" : null }, text)))),
+      h("tbody", {}, rows.map((row) => h("tr", {}, row.map(cell)))),
+    ),
+  );
+}
+
+/** Something long under a line that opens it. */
+export function more(title, ...children) {
+  return h("details", {}, h("summary", {}, title), children);
+}
+
+/** Python counts code points where JavaScript counts halves of some: slice as Python does. */
+export function characters(text) {
+  const points = Array.from(text);
+  return {
+    length: points.length,
+    slice: (start, end) => points.slice(start, end).join(""),
+    /** Where a code point starts in JavaScript's count. */
+    at: (index) => points.slice(0, index).join("").length,
+  };
+}
+
+/** A text cut at spans {start, end} that do not overlap: strings, and what `mark(span, text)` makes. */
+export function marked(text, spans, mark) {
+  const points = characters(text);
+  const parts = [];
+  let done = 0;
+  for (const span of [...spans].sort((a, b) => a.start - b.start)) {
+    if (span.start < done || span.end <= span.start) continue;
+    parts.push(points.slice(done, span.start), mark(span, points.slice(span.start, span.end)));
+    done = span.end;
+  }
+  parts.push(points.slice(done, points.length));
+  return parts.filter((part) => part !== "");
+}
+
+/** What the reply says of itself, in a quiet line. */
+export function receipt(given) {
+  const said = (value) => (value === undefined || value === null ? "not said" : value);
+  const list = (value) => (Array.isArray(value) ? value.join(", ") : said(value));
+  const cut = given.truncated;
+  const cuts = cut === true ? "yes" : !cut || cut.length === 0 ? "nothing" : list(cut);
+  const facts = [
+    ["model", said(given.model)],
+    ["sha256", given.sha256 ? given.sha256.slice(0, 12) : "not said"],
+    ["layers", list(given.layers)],
+    ["pooling", said(given.pooling)],
+    ["normalised", given.normalized === undefined ? "not said" : given.normalized ? "yes" : "no"],
+    ["tokens used", said(given.tokens)],
+    ["truncated", cuts],
+    ["took", `${Math.round(given.milliseconds)} ms`],
+  ];
+  return h("dl", { class: "receipt", "aria-label": "What the server says it did" },
+    facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, `${value}`))));
+}
+
+/** Move the focus among `items` by the arrow keys; one of them is in the order of Tab. */
+export function roving(items, chosen) {
+  items.forEach((item, i) => {
+    item.tabIndex = i === 0 ? 0 : -1;
+    const choose = () => {
+      items.forEach((other) => (other.tabIndex = other === item ? 0 : -1));
+      chosen(i);
+    };
+    item.addEventListener("focus", choose);
+    item.addEventListener("pointerenter", () => chosen(i));
+    item.addEventListener("keydown", (event) => {
+      const step = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 }[event.key];
+      const target = { Home: 0, End: items.length - 1 }[event.key] ?? (step ? i + step : undefined);
+      if (target === undefined || !items[target]) return;
+      event.preventDefault();
+      items[target].focus();
+    });
+  });
+}

@@ -1,0 +1,86 @@
+// What the page asks the server, and the shapes of its answers: the one file that knows routes.
+
+let key = "";
+
+export function useKey(given) {
+  key = given.trim();
+}
+
+/** What the server answered in place of what was asked; `status` 0: it did not answer. */
+export class ServerError extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+const PATIENCE = 60_000; // milliseconds
+
+async function ask(path, body) {
+  const headers = { accept: "application/json" };
+  if (body !== undefined) headers["content-type"] = "application/json";
+  if (key) headers.authorization = `Bearer ${key}`;
+  const started = performance.now();
+  let response;
+  let text;
+  try {
+    response = await fetch(path, {
+      method: body === undefined ? "GET" : "POST",
+      headers,
+      body: body === undefined ? undefined : JSON.stringify(body),
+      signal: AbortSignal.timeout(PATIENCE),
+      credentials: "omit",
+      cache: "no-store",
+    });
+    text = await response.text();
+  } catch (error) {
+    const why = error.name === "TimeoutError" ? "has not answered in a minute" : "cannot be reached";
+    throw new ServerError(0, `The server ${why}.`);
+  }
+  let answer;
+  try {
+    answer = JSON.parse(text);
+  } catch {
+    if (response.ok) throw new ServerError(response.status, "The answer is no JSON.");
+  }
+  if (!response.ok) throw new ServerError(response.status, reason(answer, response));
+  return { answer, milliseconds: performance.now() - started };
+}
+
+function reason(answer, response) {
+  const error = answer?.error ?? answer?.detail ?? answer;
+  const said = typeof error === "string" ? error : error?.message ?? error?.[0]?.msg;
+  return said || response.statusText || "no reason given";
+}
+
+/** The models: name, sha256, heads by name with what kind of head each is, and shape. */
+export async function models() {
+  const { answer } = await ask("v1/models");
+  return answer.data.map((model) => {
+    const heads = {};
+    const given = model.heads ?? {};
+    for (const name of Array.isArray(given) ? given : Object.keys(given)) {
+      heads[name] = { kind: name, ...(model.tasks?.[name] ?? given[name]) };
+    }
+    for (const [name, task] of Object.entries(model.tasks ?? {})) heads[name] ??= task;
+    return { name: model.id, sha256: model.sha256 ?? "", heads, layers: model.layers ?? null };
+  });
+}
+
+/** Ask one route; `{answer, receipt}`, the receipt as every reply gives it. */
+export async function post(path, body) {
+  const { answer, milliseconds } = await ask(path, body);
+  return {
+    answer,
+    receipt: {
+      model: answer.model,
+      sha256: answer.sha256,
+      layers: answer.layers,
+      pooling: answer.pooling,
+      normalized: answer.normalized,
+      tokens: answer.tokens_used,
+      truncated: answer.truncated,
+      milliseconds,
+    },
+  };
+}

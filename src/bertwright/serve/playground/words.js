@@ -1,0 +1,178 @@
+// The panels that ask a head: blanks, passages, entities, classes, what follows, ranks.
+
+import { bars, h, marked, more, number, percent, table } from "./dom.js";
+import { post } from "./server.js";
+
+const MASK = "[MASK]";
+
+const blanks = {
+  name: "fill",
+  title: "Fill in blanks",
+  about: `Write ${MASK} where a word is missing. The model judges each blank with the others left blank.`,
+  kinds: ["masked_lm"],
+  needs: "a masked-language-model head",
+  fields: [
+    { name: "text", label: `Text with ${MASK}`, kind: "long", insert: MASK,
+      value: "Paris is the [MASK] of France." },
+    { name: "top", label: "Tokens a blank", kind: "count", value: 5, least: 1, most: 50 },
+  ],
+  async run({ text, top, ...rest }) {
+    const { answer, receipt } = await post("fill-mask", { ...rest, inputs: text, top_k: top });
+    const found = lists(answer.results);
+    let at = 0;
+    const filled = text.split(MASK).flatMap((part, i) => {
+      if (i === 0) return [part];
+      const best = found[at++]?.[0];
+      return [h("mark", {}, best ? word(best.token_str) : MASK), part];
+    });
+    return { receipt, parts: [
+      h("p", { class: "said", dir: "auto" }, filled),
+      h("div", { class: "cards" }, found.map((blank, i) => h("section", { class: "card" },
+        h("h3", {}, found.length > 1 ? `Blank ${i + 1}` : "Likeliest tokens"),
+        bars(blank.map((t, n) => ({ label: t.token_str, share: t.score, good: n === 0 })),
+          `Tokens for blank ${i + 1}`)))),
+    ] };
+  },
+};
+
+/** One blank comes as one list, several as a list of lists. */
+function lists(results) {
+  return results.length > 0 && Array.isArray(results[0]) ? results : [results];
+}
+
+function word(token) {
+  return token.startsWith("##") ? token.slice(2) : token;
+}
+
+const passage = {
+  name: "ask",
+  title: "Ask a passage",
+  about: "The answer is a slice of the passage, or none.",
+  kinds: ["span"],
+  needs: "a head for spans (question answering)",
+  fields: [
+    { name: "question", label: "Question", kind: "line", value: "When was the bridge opened?" },
+    { name: "context", label: "Passage", kind: "long", rows: 6,
+      value: "The old bridge was built of oak and stood for two hundred years. " +
+        "A bridge of stone was opened in 1836 and still carries the road to the harbour." },
+    { name: "top", label: "Answers", kind: "count", value: 3, least: 1, most: 20 },
+  ],
+  async run({ question, context, top, ...rest }) {
+    const { answer, receipt } = await post("answer", { ...rest, question, context, top_k: top });
+    const found = [answer.results].flat();
+    const best = found[0];
+    const none = !best || best.answer === "";
+    const spans = none ? [] : [best];
+    return { receipt, parts: [
+      h("p", { class: "said", dir: "auto" }, none ? "No answer in this passage." : best.answer),
+      h("p", { class: "passage", dir: "auto" }, marked(context, spans, (_, t) => h("mark", {}, t))),
+      bars(found.map((a, i) => ({
+        label: a.answer || "(no answer)", share: a.score, good: i === 0 && !none,
+      })), "Answers"),
+    ] };
+  },
+};
+
+const entities = {
+  name: "tag",
+  title: "Tag entities",
+  about: "Spans of the text under the labels the model was taught.",
+  kinds: ["tagging"],
+  needs: "a tagging head",
+  fields: [
+    { name: "text", label: "Text", kind: "long",
+      value: "Ada Lovelace met Charles Babbage in London in June 1833." },
+  ],
+  async run({ text, ...rest }, model) {
+    const { answer, receipt } = await post("tag", { ...rest, inputs: text });
+    const found = answer.results.map((e) => ({ ...e, label: e.entity_group ?? e.entity }));
+    const known = Object.values(model.heads).flatMap((head) => head.labels ?? []);
+    const plain = (label) => label.replace(/^[BIES]-/, "");
+    const labels = [...new Set([...known.map(plain), ...found.map((e) => e.label)])]
+      .filter((label) => label !== "O");
+    const hue = (label) => `span hue${labels.indexOf(label) % 8}`;
+    return { receipt, parts: [
+      h("p", { class: "tagged", dir: "auto" }, marked(text, found, (e, t) =>
+        h("span", { class: hue(e.label) }, t, h("b", { title: percent(e.score) }, e.label)))),
+      found.length === 0 ? h("p", { class: "soft" }, "No entity found.") : null,
+      more("As a table", table(["Text", "Label", "From", "To", "Probability"],
+        found.map((e) => [e.word ?? e.text, e.label, e.start, e.end, percent(e.score)]), "Entities")),
+    ] };
+  },
+};
+
+const classes = {
+  name: "classify",
+  title: "Classify",
+  about: "A text, or a pair of texts where the model was taught pairs.",
+  kinds: ["classification", "regression"],
+  needs: "a head for classes or numbers",
+  fields: [
+    { name: "text", label: "Text", kind: "long", value: "A quiet, funny, generous film." },
+    { name: "text_pair", label: "Second text (only for pairs)", kind: "line", value: "" },
+  ],
+  async run({ text, text_pair: pair, ...rest }) {
+    const inputs = pair ? { text, text_pair: pair } : text;
+    const { answer, receipt } = await post("classify", { ...rest, inputs });
+    const found = [answer.results].flat();
+    if (found.length === 1 && found[0].value !== undefined) {
+      return { receipt, parts: [h("p", { class: "said" }, number(found[0].value))] };
+    }
+    const sorted = [...found].sort((a, b) => b.score - a.score);
+    return { receipt, parts: [
+      h("p", { class: "said", dir: "auto" }, sorted[0]?.label ?? "No label."),
+      bars(sorted.map((c, i) => ({ label: c.label, share: c.score, good: i === 0 })), "Classes"),
+    ] };
+  },
+};
+
+const follows = {
+  name: "follow",
+  title: "Does it follow?",
+  about: "How likely the second sentence is the one after the first.",
+  kinds: ["next_sentence"],
+  needs: "a next-sentence head",
+  fields: [
+    { name: "text", label: "First sentence", kind: "line", value: "He opened the fridge." },
+    { name: "text_pair", label: "Second sentence", kind: "line", value: "There was no milk left." },
+  ],
+  async run({ text, text_pair: pair, ...rest }) {
+    const { answer, receipt } = await post("next-sentence", { ...rest, inputs: { text, text_pair: pair } });
+    const share = [answer.results].flat()[0].score;
+    return { receipt, parts: [
+      bars([
+        { label: "follows", share, good: share >= 0.5 },
+        { label: "from elsewhere", share: 1 - share, good: share < 0.5 },
+      ], "Does the second sentence follow"),
+    ] };
+  },
+};
+
+const ranks = {
+  name: "rank",
+  title: "Rank passages",
+  about: "Passages by how well they fit a query, best first.",
+  kinds: null,
+  fields: [
+    { name: "query", label: "Query", kind: "line", value: "How do I keep bread fresh?" },
+    { name: "texts", label: "Passages, one a line", kind: "lines", rows: 4,
+      value: "Wrap the loaf in a cloth and keep it in a dry box.\n" +
+        "The bakery opens at six.\nYeast needs sugar and warmth to rise." },
+  ],
+  async run({ query, texts, ...rest }) {
+    const { answer, receipt } = await post("rerank", { ...rest, query, texts });
+    const low = Math.min(0, ...answer.results.map((r) => r.score));
+    const high = Math.max(1, ...answer.results.map((r) => r.score));
+    const sorted = [...answer.results].sort((a, b) => b.score - a.score);
+    return { receipt, parts: [
+      bars(sorted.map((r, i) => ({
+        label: texts[r.index],
+        share: (r.score - low) / (high - low),
+        shown: number(r.score),
+        good: i === 0,
+      })), "Passages, best first"),
+    ] };
+  },
+};
+
+export const panels = [blanks, passage, entities, classes, follows, ranks];
