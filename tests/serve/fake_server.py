@@ -16,23 +16,29 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from bertwright.serve.playground_page import HEADERS, files
+from tests.house.source import PACKAGE
 
 LAYERS, HEADS, WIDTH = 12, 12, 16
+PLAYGROUND = PACKAGE / "serve" / "playground"
+MEDIA = {
+    ".html": "text/html",
+    ".js": "text/javascript",
+    ".css": "text/css",
+    ".svg": "image/svg+xml",
+}
 SHA256 = "5f0e7c" * 10 + "abcd"
 
 MODELS = [
     {
         "id": "full",
-        "heads": {
-            "masked_lm": {"kind": "masked_lm"},
-            "next_sentence": {"kind": "next_sentence"},
-            "sst": {"kind": "classification", "labels": ["negative", "positive"]},
-            "ner": {"kind": "tagging", "labels": ["O", "B-PER", "I-PER", "B-LOC", "B-DATE"]},
-            "squad": {"kind": "span"},
-        },
+        "heads": ["masked_lm", "next_sentence"],
+        "tasks": [
+            {"name": "sst", "kind": "classification", "labels": ["negative", "positive"]},
+            {"name": "ner", "kind": "tagging", "labels": ["O", "B-PER", "B-LOC", "B-DATE"]},
+            {"name": "squad", "kind": "span", "labels": []},
+        ],
     },
-    {"id": "bare", "heads": {}},
+    {"id": "bare", "heads": [], "tasks": []},
 ]
 
 
@@ -85,10 +91,10 @@ class Handler(BaseHTTPRequestHandler):
         """Nothing is printed."""
 
     def reply(self, status: int, body: bytes, media: str = "application/json") -> None:
-        """Send one answer, with the page's headers."""
+        """Send one answer, never kept."""
         self.send_response(status)
-        for name, value in {**HEADERS, "content-type": media}.items():
-            self.send_header(name, value)
+        self.send_header("content-type", media)
+        self.send_header("cache-control", "no-store")
         self.send_header("content-length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -107,9 +113,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """The page's files and the models."""
-        page = files().get(self.path)
-        if page:
-            self.reply(200, *page)
+        name = "index.html" if self.path == "/" else self.path.removeprefix("/playground/")
+        file = PLAYGROUND / name
+        if "/" not in name and file.suffix in MEDIA and file.is_file():
+            self.reply(200, file.read_bytes(), f"{MEDIA[file.suffix]}; charset=utf-8")
         elif self.path == "/v1/models":
             if not self.refused():
                 data = [{**m, "sha256": SHA256, "layers": LAYERS} for m in MODELS]
@@ -134,47 +141,48 @@ class Handler(BaseHTTPRequestHandler):
             "layers": asked.get("layers", [LAYERS]),
             "pooling": asked.get("pooling", "mean"),
             "normalized": False,
-            "tokens_used": 17,
+            "tokens": 17,
             "truncated": [],
         }
-        self.json(200, {**receipt, "results": results})
+        self.json(200, {**receipt, **results})
 
 
 def _fill(asked: dict[str, Any]) -> Any:
     words = ["capital", "heart", "centre", "<img src=x onerror=alert(1)>", "##s"]
     shares = [0.83, 0.06, 0.031, 0.012, 0.0002]
     blank = [{"token_str": w, "score": p} for w, p in zip(words, shares, strict=True)]
-    count = asked["inputs"].count("[MASK]")
-    return blank if count == 1 else [blank] * count
+    return {"results": [[blank] * asked["input"].count("[MASK]")]}
 
 
 def _tag(asked: dict[str, Any]) -> Any:
     kinds = {"Ada Lovelace": "PER", "Charles Babbage": "PER", "London": "LOC", "June 1833": "DATE"}
-    text = asked["inputs"]
-    return [
+    entities = [
         {"entity_group": k, "word": w, "start": m.start(), "end": m.end(), "score": 0.97}
         for w, k in kinds.items()
-        for m in re.finditer(w, text)
+        for m in re.finditer(w, asked["input"])
     ]
+    return {"task": "ner", "results": [{"entities": entities}]}
 
 
 def _answer(asked: dict[str, Any]) -> Any:
     start = max(0, asked["context"].find("1836"))
     best = {"answer": asked["context"][start : start + 4], "start": start, "end": start + 4}
-    return [{**best, "score": 0.91}, {"answer": "", "start": 0, "end": 0, "score": 0.04}]
+    answers = [{**best, "score": 0.91}, {"answer": "", "start": 0, "end": 0, "score": 0.04}]
+    return {"task": "squad", "results": [{**answers[0], "answers": answers}]}
 
 
 def _cosines(asked: dict[str, Any]) -> Any:
-    count = len(asked["texts"])
-    return [
+    count = len(asked["input"])
+    rows = [
         [1.0 if i == j else 0.9 - 0.13 * abs(i - j) - 0.02 * (i + j) for j in range(count)]
         for i in range(count)
     ]
+    return {"similarities": rows}
 
 
 def _tokens(asked: dict[str, Any]) -> Any:
     found = []
-    for text in asked["inputs"]:
+    for text in asked["input"]:
         made = pieces(text)
         places = range(len(made["tokens"]))
         made["vectors"] = [
@@ -182,30 +190,38 @@ def _tokens(asked: dict[str, Any]) -> Any:
             for place in places
         ]
         found.append(made)
-    return found
+    return {"results": found}
 
 
 def _attention(asked: dict[str, Any]) -> Any:
-    text = asked["inputs"]
-    made = pieces(text if isinstance(text, str) else " ".join(text.values()))
+    text = asked["input"]
+    made = pieces(text if isinstance(text, str) else " ".join(text))
     count = len(made["tokens"])
-    return [{**made, "attention": [attention(count, layer) for layer in asked["layers"]]}]
+    return {**made, "attentions": [attention(count, layer) for layer in asked["layers"]]}
+
+
+def _classify(asked: dict[str, Any]) -> Any:
+    shares = {"positive": 0.92, "negative": 0.08}
+    found = [{"label": label, "score": score} for label, score in shares.items()]
+    return {"task": "sst", "results": [found]}
+
+
+def _rerank(asked: dict[str, Any]) -> Any:
+    found = [{"index": i, "score": 0.9 / (1 + i)} for i in range(len(asked["documents"]))]
+    return {"results": found[::-1], "scored_by": "cosine"}
 
 
 ROUTES = {
     "/fill-mask": _fill,
     "/answer": _answer,
     "/tag": _tag,
-    "/classify": lambda _: [
-        {"label": "positive", "score": 0.92},
-        {"label": "negative", "score": 0.08},
-    ],
-    "/next-sentence": lambda _: [{"score": 0.88}],
-    "/rerank": lambda asked: [
-        {"index": i, "score": 0.9 / (1 + i)} for i in range(len(asked["texts"]))
-    ],
+    "/classify": _classify,
+    "/next-sentence": lambda asked: {
+        "results": [{"probability": 0.88} for _ in asked["input"][:1]]
+    },
+    "/rerank": _rerank,
     "/similarity": _cosines,
-    "/tokenize": lambda asked: [pieces(asked["inputs"])],
+    "/tokenize": lambda asked: {"results": [pieces(asked["input"])]},
     "/tokens": _tokens,
     "/attention": _attention,
 }

@@ -27,7 +27,7 @@ function current() {
 /** Why the panel cannot be used with this model, or "". */
 function lack(panel, model) {
   if (!panel.kinds) return "";
-  if (Object.values(model.heads).some((head) => panel.kinds.includes(head.kind))) return "";
+  if (model.heads.some((head) => panel.kinds.includes(head.kind))) return "";
   return `${model.name} has no such head: this panel needs ${panel.needs}.`;
 }
 
@@ -64,7 +64,9 @@ function control(field, id, given, model) {
 function row(field, given, model) {
   const id = `field-${field.name}`;
   const input = control(field, id, given, model);
-  if (field.kind === "kept") return input;
+  if (field.kind === "kept" || (field.few && input.options.length < 2)) {
+    return h("div", { hidden: true }, input);
+  }
   const label = h("label", { for: id }, field.label);
   if (field.kind === "check") return h("div", { class: "row check" }, input, label);
   const short = ["count", "choice"].includes(field.kind);
@@ -89,7 +91,7 @@ function read(panel, form) {
       if (rows.length < least || rows.length > most)
         throw new Error(`${label}: there are ${rows.length}; expected ${least} to ${most}.`);
       values[field.name] = rows;
-    } else values[field.name] = input.value;
+    } else if (input.value !== "" || !field.few) values[field.name] = input.value;
   }
   return values;
 }

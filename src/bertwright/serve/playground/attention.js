@@ -19,26 +19,24 @@ export const attention = {
       value: "The animal did not cross the street because it was too tired." },
     { name: "text_pair", label: "Second text (may be empty)", kind: "line", value: "" },
     { name: "layer", label: "Layer", kind: "choice", value: "1", live: true,
-      choices: (model) => Array.from({ length: model.layers ?? 12 }, (_, i) =>
+      choices: (model) => Array.from({ length: model.layers }, (_, i) =>
         [`${i + 1}`, layerName(i + 1, model.layers)]) },
     { name: "head", kind: "kept", value: "1" },
     { name: "view", kind: "kept", value: "lines" },
   ],
   async run({ text, text_pair: pair, layer, head, view, ...rest }, model, keep) {
-    const inputs = pair ? { text, text_pair: pair } : text;
     const { answer, receipt } = await post("attention", {
-      ...rest, inputs, layers: [Number(layer)],
+      ...rest, input: pair ? [text, pair] : text, layers: [Number(layer)],
     });
-    const result = [answer.results].flat()[0];
-    const tokens = result.tokens.slice(0, MOST);
-    const heads = result.attention[0].map((rows) =>
+    const tokens = answer.tokens.slice(0, MOST);
+    const heads = answer.attentions[0].map((rows) =>
       rows.slice(0, MOST).map((row) => row.slice(0, MOST)));
     const state = {
       tokens, heads, layer, keep,
       head: Math.min(Math.max(Number(head) - 1 || 0, 0), heads.length - 1),
       view: view === "matrix" ? "matrix" : "lines",
     };
-    const left = result.tokens.length - tokens.length;
+    const left = answer.tokens.length - tokens.length;
     return { receipt, parts: [
       stage(state),
       left > 0 ? h("p", { class: "soft" }, `The first ${MOST} tokens; ${left} more are not drawn.`) : null,
@@ -58,8 +56,9 @@ function stage(state) {
       bars(best(weights[i]).map((j, n) => ({
         label: state.tokens[j], share: weights[i][j], good: n === 0,
       })), `What ${state.tokens[i]} looks at`));
+    seen.replaceChildren(h("p", { class: "soft" }, "Point at a token on the left, or move to it by " +
+      "Tab and the arrow keys, to see where it looks."));
     canvas.replaceChildren((state.view === "lines" ? lines : matrix)(state.tokens, weights, name, said));
-    said(0);
   };
   const thumbs = state.heads.map((weights, i) => h("button", {
     type: "button", class: "thumb", "aria-pressed": `${i === state.head}`,

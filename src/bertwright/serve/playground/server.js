@@ -53,17 +53,12 @@ function reason(answer, response) {
   return said || response.statusText || "no reason given";
 }
 
-/** The models: name, sha256, heads by name with what kind of head each is, and shape. */
+/** The models: their names, their heads (name, kind, labels) and how many layers they have. */
 export async function models() {
   const { answer } = await ask("v1/models");
   return answer.data.map((model) => {
-    const heads = {};
-    const given = model.heads ?? {};
-    for (const name of Array.isArray(given) ? given : Object.keys(given)) {
-      heads[name] = { kind: name, ...(model.tasks?.[name] ?? given[name]) };
-    }
-    for (const [name, task] of Object.entries(model.tasks ?? {})) heads[name] ??= task;
-    return { name: model.id, sha256: model.sha256 ?? "", heads, layers: model.layers ?? null };
+    const heads = model.heads.map((name) => ({ name, kind: name, labels: [] }));
+    return { name: model.id, heads: [...heads, ...model.tasks], layers: model.layers };
   });
 }
 
@@ -78,7 +73,7 @@ export async function post(path, body) {
       layers: answer.layers,
       pooling: answer.pooling,
       normalized: answer.normalized,
-      tokens: answer.tokens_used,
+      tokens: answer.tokens,
       truncated: answer.truncated,
       milliseconds,
     },

@@ -3,16 +3,16 @@
 import { characters, h, marked, more, number, s, table } from "./dom.js";
 import { post } from "./server.js";
 
-export const LAYERS = {
+const LAYERS = {
   name: "layers",
   label: "Layers",
   kind: "choice",
   value: "",
   choices: (model) => [
     ["", "as the model says"],
-    ...(model.layers ? Array.from({ length: model.layers + 1 }, (_, i) =>
-      [`${model.layers - i}`, layerName(model.layers - i, model.layers)]) : []),
-    ["-4,-3,-2,-1", "mean of the last four"],
+    ...Array.from({ length: model.layers + 1 }, (_, i) =>
+      [`${model.layers - i}`, layerName(model.layers - i, model.layers)]),
+    ...(model.layers >= 4 ? [["-4,-3,-2,-1", "mean of the last four"]] : []),
   ],
 };
 
@@ -54,9 +54,9 @@ const compare = {
   ],
   async run({ texts, layers, pooling, ...rest }) {
     const { answer, receipt } = await post("similarity", {
-      ...rest, texts, ...asked({ layers, pooling }),
+      ...rest, input: texts, ...asked({ layers, pooling }),
     });
-    const cosines = answer.results;
+    const cosines = answer.similarities;
     // The colours span what is there: cosines of raw BERT vectors lie close together.
     const off = cosines.flatMap((row, i) => row.filter((_, j) => i !== j));
     const low = Math.min(...off);
@@ -64,7 +64,7 @@ const compare = {
     const share = (value) => (high > low ? (Math.min(value, high) - low) / (high - low) : 0.5);
     const dense = texts.length > 8;
     const cell = (value, i, j) => h("td", {
-      class: i === j ? "none" : share(value) > 0.75 ? "deep" : null,
+      class: i === j ? "none" : share(value) > 0.7 ? "deep" : share(value) > 0.4 ? "half" : null,
       "--share": i === j ? null : `${8 + 84 * share(value)}%`,
     }, i === j ? "·" : number(value, 2));
     return { receipt, parts: [
@@ -91,8 +91,8 @@ const tokens = {
       value: "Unbelievable: the tokenizer splits rare words, naïve ones too 🙂." },
   ],
   async run({ text, ...rest }) {
-    const { answer, receipt } = await post("tokenize", { ...rest, inputs: text });
-    const rows = read(answer.results);
+    const { answer, receipt } = await post("tokenize", { ...rest, input: text });
+    const rows = read(answer.results[0]);
     const over = rows.filter((r) => r.end > r.start);
     const spans = [];
     const slices = marked(text, over, (row, part) => {
@@ -129,8 +129,7 @@ function covers(one, other) {
 }
 
 /** Rows of tokens from lists side by side. */
-export function read(found) {
-  const result = Array.isArray(found) ? found[0] : found;
+function read(result) {
   return result.tokens.map((token, i) => ({
     token,
     id: result.ids?.[i],
@@ -155,9 +154,9 @@ const word = {
   ],
   async run({ word: given, texts, ...rest }, model) {
     const places = texts.map((text, i) => place(text, given, i));
-    const layers = Array.from({ length: (model.layers ?? 12) + 1 }, (_, i) => i);
+    const layers = Array.from({ length: model.layers + 1 }, (_, i) => i);
     const { answer, receipt } = await post("tokens", {
-      ...rest, inputs: texts, layers, combine: "concat",
+      ...rest, input: texts, layers, combine: "concat", normalize: false,
     });
     const vectors = answer.results.map((result, i) => {
       const rows = read(result).filter((row) => covers(row, places[i]));

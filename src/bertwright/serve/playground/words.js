@@ -3,6 +3,12 @@
 import { bars, h, marked, more, number, percent, table } from "./dom.js";
 import { post } from "./server.js";
 
+const TASK = (kinds) => ({
+  name: "task", label: "Task head", kind: "choice", value: "", few: true,
+  choices: (model) => model.heads.filter((head) => kinds.includes(head.kind))
+    .map((head) => [head.name, head.name]),
+});
+
 const MASK = "[MASK]";
 
 const blanks = {
@@ -17,8 +23,8 @@ const blanks = {
     { name: "top", label: "Tokens a blank", kind: "count", value: 5, least: 1, most: 50 },
   ],
   async run({ text, top, ...rest }) {
-    const { answer, receipt } = await post("fill-mask", { ...rest, inputs: text, top_k: top });
-    const found = lists(answer.results);
+    const { answer, receipt } = await post("fill-mask", { ...rest, input: text, top_k: top });
+    const [found] = answer.results;
     let at = 0;
     const filled = text.split(MASK).flatMap((part, i) => {
       if (i === 0) return [part];
@@ -35,11 +41,6 @@ const blanks = {
   },
 };
 
-/** One blank comes as one list, several as a list of lists. */
-function lists(results) {
-  return results.length > 0 && Array.isArray(results[0]) ? results : [results];
-}
-
 function word(token) {
   return token.startsWith("##") ? token.slice(2) : token;
 }
@@ -55,18 +56,18 @@ const passage = {
     { name: "context", label: "Passage", kind: "long", rows: 6,
       value: "The old bridge was built of oak and stood for two hundred years. " +
         "A bridge of stone was opened in 1836 and still carries the road to the harbour." },
+    TASK(["span"]),
     { name: "top", label: "Answers", kind: "count", value: 3, least: 1, most: 20 },
   ],
   async run({ question, context, top, ...rest }) {
     const { answer, receipt } = await post("answer", { ...rest, question, context, top_k: top });
-    const found = [answer.results].flat();
-    const best = found[0];
-    const none = !best || best.answer === "";
+    const [best] = answer.results;
+    const none = best.answer === "";
     const spans = none ? [] : [best];
     return { receipt, parts: [
       h("p", { class: "said", dir: "auto" }, none ? "No answer in this passage." : best.answer),
       h("p", { class: "passage", dir: "auto" }, marked(context, spans, (_, t) => h("mark", {}, t))),
-      bars(found.map((a, i) => ({
+      bars(best.answers.map((a, i) => ({
         label: a.answer || "(no answer)", share: a.score, good: i === 0 && !none,
       })), "Answers"),
     ] };
@@ -82,21 +83,22 @@ const entities = {
   fields: [
     { name: "text", label: "Text", kind: "long",
       value: "Ada Lovelace met Charles Babbage in London in June 1833." },
+    TASK(["tagging"]),
   ],
   async run({ text, ...rest }, model) {
-    const { answer, receipt } = await post("tag", { ...rest, inputs: text });
-    const found = answer.results.map((e) => ({ ...e, label: e.entity_group ?? e.entity }));
-    const known = Object.values(model.heads).flatMap((head) => head.labels ?? []);
-    const plain = (label) => label.replace(/^[BIES]-/, "");
-    const labels = [...new Set([...known.map(plain), ...found.map((e) => e.label)])]
-      .filter((label) => label !== "O");
+    const { answer, receipt } = await post("tag", { ...rest, input: text });
+    const found = answer.results[0].entities.map((e) => ({ ...e, label: e.entity_group }));
+    // A label keeps its colour: its place among the labels of the head.
+    const known = model.heads.find((head) => head.name === answer.task)?.labels ?? [];
+    const plain = known.map((label) => label.replace(/^[BIES]-/, ""));
+    const labels = [...new Set([...plain, ...found.map((e) => e.label)])].filter((l) => l !== "O");
     const hue = (label) => `span hue${labels.indexOf(label) % 8}`;
     return { receipt, parts: [
       h("p", { class: "tagged", dir: "auto" }, marked(text, found, (e, t) =>
         h("span", { class: hue(e.label) }, t, h("b", { title: percent(e.score) }, e.label)))),
       found.length === 0 ? h("p", { class: "soft" }, "No entity found.") : null,
       more("As a table", table(["Text", "Label", "From", "To", "Probability"],
-        found.map((e) => [e.word ?? e.text, e.label, e.start, e.end, percent(e.score)]), "Entities")),
+        found.map((e) => [e.word, e.label, e.start, e.end, percent(e.score)]), "Entities")),
     ] };
   },
 };
@@ -110,13 +112,14 @@ const classes = {
   fields: [
     { name: "text", label: "Text", kind: "long", value: "A quiet, funny, generous film." },
     { name: "text_pair", label: "Second text (only for pairs)", kind: "line", value: "" },
+    TASK(["classification", "regression"]),
   ],
-  async run({ text, text_pair: pair, ...rest }) {
-    const inputs = pair ? { text, text_pair: pair } : text;
-    const { answer, receipt } = await post("classify", { ...rest, inputs });
-    const found = [answer.results].flat();
-    if (found.length === 1 && found[0].value !== undefined) {
-      return { receipt, parts: [h("p", { class: "said" }, number(found[0].value))] };
+  async run({ text, text_pair: pair, ...rest }, model) {
+    const input = pair ? [[text, pair]] : text;
+    const { answer, receipt } = await post("classify", { ...rest, input });
+    const [found] = answer.results;
+    if (model.heads.find((head) => head.name === answer.task)?.kind === "regression") {
+      return { receipt, parts: [h("p", { class: "said" }, number(found[0].score))] };
     }
     const sorted = [...found].sort((a, b) => b.score - a.score);
     return { receipt, parts: [
@@ -137,8 +140,8 @@ const follows = {
     { name: "text_pair", label: "Second sentence", kind: "line", value: "There was no milk left." },
   ],
   async run({ text, text_pair: pair, ...rest }) {
-    const { answer, receipt } = await post("next-sentence", { ...rest, inputs: { text, text_pair: pair } });
-    const share = [answer.results].flat()[0].score;
+    const { answer, receipt } = await post("next-sentence", { ...rest, input: [text, pair] });
+    const share = answer.results[0].probability;
     return { receipt, parts: [
       bars([
         { label: "follows", share, good: share >= 0.5 },
@@ -160,7 +163,7 @@ const ranks = {
         "The bakery opens at six.\nYeast needs sugar and warmth to rise." },
   ],
   async run({ query, texts, ...rest }) {
-    const { answer, receipt } = await post("rerank", { ...rest, query, texts });
+    const { answer, receipt } = await post("rerank", { ...rest, query, documents: texts });
     const low = Math.min(0, ...answer.results.map((r) => r.score));
     const high = Math.max(1, ...answer.results.map((r) => r.score));
     const sorted = [...answer.results].sort((a, b) => b.score - a.score);
@@ -171,6 +174,9 @@ const ranks = {
         shown: number(r.score),
         good: i === 0,
       })), "Passages, best first"),
+      h("p", { class: "soft" }, answer.scored_by === "cosine"
+        ? "Scored by the cosine of the vectors: the model has no head that judges pairs."
+        : `Scored by the head ${answer.scored_by}.`),
     ] };
   },
 };
