@@ -39,6 +39,7 @@ BESIDE = {
     ("atomic", "errors"),
     ("checkpoint", "objectives"),
     ("serve", "inference"),
+    ("serve", "tasks"),
     ("inference", "tasks"),
     ("transfer", "train"),
 }

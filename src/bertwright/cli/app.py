@@ -95,6 +95,7 @@ VERBS: dict[str, tuple[str, str]] = {
         "Write a model for Hugging Face, TensorFlow or sentence-transformers.",
     ),
     "inspect": ("bertwright.cli.inspect:inspect", "Show what a model's folder is."),
+    "serve": ("bertwright.cli.serve:serve", "Serve models over HTTP: vectors, and every head."),
     "info": ("bertwright.cli.info:info", "Show versions, the machine and the extras installed."),
 }
 """Command -> (import path, one line of help). Nothing of it is imported before it is called."""

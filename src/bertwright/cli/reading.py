@@ -20,13 +20,16 @@ from cyclopts import (
     UnknownCommandError,
     UnusedCliTokensError,
 )
-from cyclopts.config import Dict
+from cyclopts.config import Dict, Env
 
 from bertwright.config import values
 from bertwright.errors import ConfigError
 
 RECIPES = Path(__file__).parents[1] / "recipes"
 """Where the recipes are that `--config NAME` finds."""
+
+FROM_ENVIRONMENT = {"serve": "BERTWRIGHT_"}
+"""Verbs whose options the environment may give, with the prefix: `BERTWRIGHT_PORT=8081`."""
 
 HYPHEN = "\0-"
 """Stands for the word "-", standard input, while cyclopts would take it for an option."""
@@ -59,7 +62,8 @@ def read(app: App, words: Sequence[str]) -> tuple[Callable[..., Any], BoundArgum
 
 
 def complete(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
-    """Put the values of `--config FILE.toml` below those of the command line; read "none" as None.
+    """Put the values of the environment (of `serve`) and of `--config FILE.toml` below those of the
+    command line, in this order; read "none" as None.
 
     "-" becomes itself again. cyclopts calls this when the command line is read, before any value
     is made.
@@ -68,6 +72,8 @@ def complete(app: App, commands: tuple[str, ...], arguments: ArgumentCollection)
         for place, token in enumerate(argument.tokens):
             if token.value == HYPHEN:
                 argument.tokens[place] = token.evolve(value="-")
+    for prefix in [FROM_ENVIRONMENT[verb] for verb in commands if verb in FROM_ENVIRONMENT]:
+        Env(prefix, command=False)(app, commands, arguments)
     given = arguments.get("--config", default=None)
     if given is not None and given.tokens:
         _read_file(given.tokens[-1].value, app, commands, arguments)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
+from torch import Tensor
 
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.runner import Runner, window_around
@@ -10,6 +13,47 @@ from bertwright.objectives.masked_lm import MaskedLM
 
 Blank = list[tuple[str, float]]
 """Tokens and their probabilities, likeliest first."""
+
+
+@dataclass(frozen=True)
+class Blanks:
+    """A text with blanks, as sequences."""
+
+    pieces: list[list[int]]
+    """The text, or, where it is too long, the windows around its blanks."""
+    places: list[tuple[int, int]]
+    """Of each blank, the piece it is judged in and its place there."""
+    tokens: int
+    """Of the whole text, [CLS] and [SEP] too."""
+
+
+def find_blanks(runner: Runner, text: str) -> Blanks:
+    """The blanks of a text, each in its window; see `fill` for the errors."""
+    runner.require("masked_lm", "filling blanks")
+    tokenizer = runner.tokenizer
+    ids = tokenizer.encode(text).ids[1:-1]
+    blanks = [place for place, token in enumerate(ids) if token == tokenizer.mask_id]
+    if not blanks:
+        (mask,) = tokenizer.tokens_of([tokenizer.mask_id])
+        raise DataError(f"the text has no {mask}: write {mask} where a token is to be found")
+    bounds = [window_around(place, len(ids), runner.room) for place in blanks]
+    spans = list(dict.fromkeys(bounds))
+    return Blanks(
+        [[tokenizer.cls_id, *ids[a:b], tokenizer.sep_id] for a, b in spans],
+        [(spans.index(b), place - b[0] + 1) for place, b in zip(blanks, bounds, strict=True)],
+        len(ids) + 2,
+    )
+
+
+def judge_blanks(runner: Runner, x: Tensor, top: int) -> list[Blank]:
+    """What stands at K places, by their vectors `[K, H]` of the last layer."""
+    head, tokenizer = runner.learner.objectives["masked_lm"], runner.tokenizer
+    assert isinstance(head, MaskedLM)
+    with torch.inference_mode():
+        probabilities = head.logits(x).float().softmax(-1)[:, : tokenizer.vocab_size]
+        best = probabilities.topk(min(top, probabilities.shape[1]))
+    found = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+    return [list(zip(tokenizer.tokens_of(ids), shares, strict=True)) for ids, shares in found]
 
 
 def fill(runner: Runner, text: str, top: int = 5) -> list[Blank]:
@@ -31,29 +75,11 @@ def fill(runner: Runner, text: str, top: int = 5) -> list[Blank]:
     """
     if top < 1:
         raise ConfigError(f"top is {top}; expected 1 or more")
-    runner.require("masked_lm", "filling blanks")
-    tokenizer = runner.tokenizer
-    ids = tokenizer.encode(text).ids[1:-1]
-    blanks = [place for place, token in enumerate(ids) if token == tokenizer.mask_id]
-    if not blanks:
-        (mask,) = tokenizer.tokens_of([tokenizer.mask_id])
-        raise DataError(f"the text has no {mask}: write {mask} where a token is to be found")
-    bounds = [window_around(place, len(ids), runner.room) for place in blanks]
-    spans = list(dict.fromkeys(bounds))
-    pieces = [[tokenizer.cls_id, *ids[a:b], tokenizer.sep_id] for a, b in spans]
-    head = runner.learner.objectives["masked_lm"]
-    assert isinstance(head, MaskedLM)
-    found: dict[int, Blank] = {}
-    for rows, encoded in runner.run(pieces, top=runner.config.num_hidden_layers):
+    blanks = find_blanks(runner, text)
+    found: dict[tuple[int, int], Blank] = {}
+    for rows, encoded in runner.run(blanks.pieces, top=runner.config.num_hidden_layers):
         for row, offset in zip(rows, encoded.sequences.offsets[:-1], strict=True):
-            start = spans[row][0]
-            here = [p for p, bound in zip(blanks, bounds, strict=True) if bound == spans[row]]
-            with torch.inference_mode():
-                x = encoded.last[[offset + 1 + place - start for place in here]]
-                probabilities = head.logits(x).float().softmax(-1)[:, : tokenizer.vocab_size]
-                best = probabilities.topk(min(top, probabilities.shape[1]))
-            for place, ids_of, shares in zip(
-                here, best.indices.tolist(), best.values.tolist(), strict=True
-            ):
-                found[place] = list(zip(tokenizer.tokens_of(ids_of), shares, strict=True))
-    return [found[place] for place in blanks]
+            here = [place for place in blanks.places if place[0] == row]
+            x = encoded.last[[offset + place for _, place in here]]
+            found.update(zip(here, judge_blanks(runner, x, top), strict=True))
+    return [found[place] for place in blanks.places]

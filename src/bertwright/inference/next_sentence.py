@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from bertwright.errors import DataError
 from bertwright.inference.runner import Runner
@@ -20,15 +21,17 @@ class Judgement(NamedTuple):
     """Tokens left out because the pair was too long: from A's beginning and B's end."""
 
 
-def next_sentence(runner: Runner, first: str, second: str) -> Judgement:
-    """The probability that `second` follows `first`.
+class Pair(NamedTuple):
+    """Two texts as one sequence."""
 
-    A pair longer than the model's positions keeps the tokens around its joint: the end of A and
-    the beginning of B, half of the room each or more where the other needs less.
+    ids: list[int]
+    types: list[int]
+    tokens_cut: int
+    """As `Judgement` has it."""
 
-    Raises:
-        DataError: no next-sentence head, or a model that cannot read pairs.
-    """
+
+def make_pair(runner: Runner, first: str, second: str) -> Pair:
+    """Two texts as the head reads them; see `next_sentence`."""
     runner.require("next_sentence", "judging next sentences")
     room = runner.room - 1
     if runner.config.type_vocab_size < 2 or room < 2:
@@ -39,14 +42,31 @@ def next_sentence(runner: Runner, first: str, second: str) -> Judgement:
     cut = len(a) + len(b) - kept_a - kept_b
     a, b = a[len(a) - kept_a :], b[:kept_b]
     ids = [tokenizer.cls_id, *a, tokenizer.sep_id, *b, tokenizer.sep_id]
-    types = [0] * (len(a) + 2) + [1] * (len(b) + 1)
+    return Pair(ids, [0] * (len(a) + 2) + [1] * (len(b) + 1), cut)
+
+
+def judge_pairs(runner: Runner, pooled: Tensor) -> list[float]:
+    """The probabilities that B follows A, by the pooler's vectors `[B, H]`."""
     head = runner.learner.objectives["next_sentence"]
     assert isinstance(head, NextSentence)
-    ((_, encoded),) = runner.run([ids], [types])
-    assert encoded.pooled is not None
     with torch.inference_mode():
-        probabilities = head.logits(encoded.pooled).float().softmax(-1)  # [1, 2]
-    return Judgement(float(probabilities[0, 0]), cut)
+        found: list[float] = head.logits(pooled).float().softmax(-1)[:, 0].tolist()
+    return found
+
+
+def next_sentence(runner: Runner, first: str, second: str) -> Judgement:
+    """The probability that `second` follows `first`.
+
+    A pair longer than the model's positions keeps the tokens around its joint: the end of A and
+    the beginning of B, half of the room each or more where the other needs less.
+
+    Raises:
+        DataError: no next-sentence head, or a model that cannot read pairs.
+    """
+    pair = make_pair(runner, first, second)
+    ((_, encoded),) = runner.run([pair.ids], [pair.types])
+    assert encoded.pooled is not None
+    return Judgement(judge_pairs(runner, encoded.pooled)[0], pair.tokens_cut)
 
 
 def shares(a: int, b: int, room: int) -> tuple[int, int]:

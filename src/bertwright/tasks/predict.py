@@ -21,6 +21,7 @@ from torch import Tensor
 
 from bertwright.config.task import TaskConfig
 from bertwright.errors import ConfigError
+from bertwright.models.encoder import Encoded
 from bertwright.objectives.labelled import Head, LabelledBatch
 from bertwright.objectives.objective import Examples, Learner
 from bertwright.objectives.tagger import Tagger
@@ -83,6 +84,33 @@ def predict(
     finally:
         for module, was_training in modes:  # a frozen encoder may be in eval mode alone
             module.training = was_training
+    return [found[number] for number in range(len(data.examples))]
+
+
+Window = tuple[int, int]
+"""Numbers of an instance and of a window of it."""
+
+
+def predict_encoded(
+    learner: Learner, data: TaskData, encode: Callable[[list[Window]], Encoded]
+) -> list[Prediction]:
+    """One prediction an example, of vectors that are made elsewhere, in one batch.
+
+    Args:
+        learner: in eval mode.
+        data: the examples; labels are not looked at.
+        encode: gives what the head reads of these windows, in this order, end to end.
+    """
+    head = cast(Head, learner.objectives[data.name])
+    device = next(head.parameters()).device
+    lengths = [len(ids) for instance in data.instances for ids in instance.ids]
+    windows = [(n, w) for n, each in enumerate(data.instances) for w in range(len(each.ids))]
+    order = np.argsort(-np.array(lengths), kind="stable")  # as `collate` lays them
+    rows = range(len(data.instances))
+    with torch.inference_mode():
+        batch = make_batch(data.name, data.task, data.instances, rows, device, with_labels=False)
+        scores = head.scores(encode([windows[n] for n in order]), batch).float()
+        found = dict(_READERS[data.task.kind](data, iter([(batch, head, scores)])))
     return [found[number] for number in range(len(data.examples))]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
+from dataclasses import replace
 from functools import cached_property
 
 from bertwright.config.task import TaskConfig
@@ -81,3 +82,19 @@ class TaskData:
         other.instances = list(instances)
         other.__dict__.pop("num_tokens", None)
         return other
+
+
+def joined(parts: Sequence[TaskData]) -> TaskData:
+    """Data of one task, one after the other, as if their examples had come together.
+
+    Each part keeps its own instances, so sentences to be tagged are no context across parts. What
+    became of long texts stays with the parts.
+    """
+    whole = copy(parts[0])
+    whole.__dict__.pop("num_tokens", None)
+    whole.examples, whole.instances = [], []
+    for part in parts:
+        before = len(whole.examples)
+        whole.instances += [replace(n, example=n.example + before) for n in part.instances]
+        whole.examples = [*whole.examples, *part.examples]
+    return whole

@@ -1,0 +1,1 @@
+"""Models behind HTTP: batches of many callers' texts, every head, and a client."""

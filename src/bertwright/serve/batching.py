@@ -1,0 +1,316 @@
+"""Texts of many callers as batches of one device.
+
+The device works on one batch at a time. When it is free, the next batch is the oldest text that
+waits and, from a bounded window behind it, those that fit it best, up to a budget of tokens: for a
+quarter of the budget the shortest ones, so that a short text never queues behind a flood of long
+ones; then those of the nearest lengths, as equal lengths run fastest. The oldest always goes, so
+none starves; one larger than the budget goes alone.
+
+A text whose caller has gone or whose deadline has passed is dropped when its turn comes. A batch
+that fails is run again in halves, down to the texts that fail by themselves: those get 503, the
+others their answers. After several batches in a row of which nothing succeeded `on_failing` is
+called: the device, not a text, is at fault.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from bertwright.serve.refusal import Refusal, busy, unavailable
+
+WINDOW = 1024
+"""Texts among which those that fit are looked for."""
+FOR_SHORT = 4
+"""One part in so many of a batch is for the shortest texts."""
+GIVE_UP = 16
+"""Runs of one failing batch in halves, at most, while none succeeds."""
+
+log = logging.getLogger("bertwright.serve")
+
+
+@dataclass(eq=False, slots=True)
+class Item:
+    """One text's work."""
+
+    lane: object
+    """What runs it: texts of one lane may share a batch."""
+    work: Any
+    """For the lane."""
+    tokens: int
+    call: Call | None = None
+    place: int = 0
+
+
+@dataclass(eq=False, slots=True)
+class Call:
+    """The texts of one request."""
+
+    future: asyncio.Future[list[Any]]
+    deadline: float
+    gone: Callable[[], Awaitable[bool]] | None
+    results: list[Any]
+    left: int
+    started: float
+
+    def fail(self, error: Exception) -> None:
+        """Answer all of it with an error."""
+        if not self.future.done():
+            self.future.set_exception(error)
+
+    def give(self, place: int, result: Any) -> None:
+        """One text's result; with the last one the request is answered."""
+        self.results[place] = result
+        self.left -= 1
+        if self.left == 0 and not self.future.done():
+            self.future.set_result(self.results)
+
+
+@dataclass
+class Watch:
+    """What a batcher tells while it works; metrics replace these."""
+
+    on_batch: Callable[[int, int, float], None] = lambda items, tokens, seconds: None
+    """Texts, tokens and seconds of a batch."""
+    on_dropped: Callable[[str], None] = lambda reason: None
+    """A request that was dropped: `deadline` or `gone`."""
+    on_failed: Callable[[], None] = lambda: None
+    """A batch of which nothing succeeded."""
+
+
+class Failed:
+    """Stands for the result of a text that could not be computed."""
+
+
+Run = Callable[[object, list[Any]], Sequence[Any]]
+"""A lane and its works -> a result for each, in order. It is called in the device's thread."""
+
+
+@dataclass
+class Batcher:
+    """The queue before one device."""
+
+    run: Run
+    batch_tokens: int
+    queue_tokens: int
+    queue_requests: int
+    failures: int = 5
+    on_failing: Callable[[], None] = lambda: None
+    watch: Watch = field(default_factory=Watch)
+
+    def __post_init__(self) -> None:
+        self.waiting: deque[Item] = deque()
+        self.tokens = 0
+        """Tokens that wait."""
+        self.calls = 0
+        """Requests that wait or are computed."""
+        self._wake = asyncio.Event()
+        self._device = ThreadPoolExecutor(1, thread_name_prefix="device")
+        self._task: asyncio.Task[None] | None = None
+        self._failed_in_a_row = 0
+        self._batch: list[Item] = []
+
+    def start(self) -> None:
+        """Begin to work; to be called in the event loop."""
+        self._task = asyncio.get_running_loop().create_task(self._work())
+
+    async def stop(self) -> None:
+        """End; whoever still waits gets 503."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        for item in [*self._batch, *self.waiting]:
+            assert item.call is not None
+            item.call.fail(unavailable("the server is going down", "draining"))
+        self.waiting.clear()
+        self._device.shutdown(wait=True)
+
+    @property
+    def is_working(self) -> bool:
+        """Whether the loop that feeds the device is alive."""
+        return self._task is not None and not self._task.done()
+
+    async def on_device(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Run something between batches, in the device's thread."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._device, function, *arguments)
+
+    async def ask(
+        self,
+        items: Sequence[Item],
+        deadline: float,
+        gone: Callable[[], Awaitable[bool]] | None = None,
+    ) -> list[Any]:
+        """Results of the texts of one request, in order.
+
+        Args:
+            items: its texts.
+            deadline: seconds they may wait.
+            gone: tells whether the caller has left.
+
+        Raises:
+            Refusal: 429, too much waits; 503, the deadline passed or the device failed.
+        """
+        tokens = sum(item.tokens for item in items)
+        if self.calls >= self.queue_requests:
+            raise busy("too many requests wait; try again")
+        if self.tokens and self.tokens + tokens > self.queue_tokens:
+            raise busy("too many tokens wait; try again")
+        if not items:
+            return []
+        now = time.monotonic()
+        future: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
+        call = Call(future, now + deadline, gone, [None] * len(items), len(items), now)
+        for place, item in enumerate(items):
+            item.call, item.place = call, place
+        self.waiting.extend(items)
+        self.tokens += tokens
+        self.calls += 1
+        self._wake.set()
+        try:
+            results = await future
+        finally:
+            self.calls -= 1
+        if any(isinstance(result, Failed) for result in results):
+            raise unavailable("this could not be computed; try again", "failed")
+        return results
+
+    async def _work(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            if not self.waiting:
+                self._wake.clear()
+                await self._wake.wait()
+            self._batch = self._take()
+            batch = self._batch = await self._present(self._batch)
+            if not batch:
+                continue
+            start = time.monotonic()
+            works = [item.work for item in batch]
+            results = await loop.run_in_executor(self._device, self._halved, batch[0].lane, works)
+            seconds = time.monotonic() - start
+            self.watch.on_batch(len(batch), sum(item.tokens for item in batch), seconds)
+            self._count(results)
+            for item, result in zip(batch, results, strict=True):
+                assert item.call is not None
+                item.call.give(item.place, result)
+            self._batch = []
+
+    def _take(self) -> list[Item]:
+        """The next batch, out of the queue."""
+        now = time.monotonic()
+        window = [self.waiting.popleft() for _ in range(min(WINDOW, len(self.waiting)))]
+        alive = [item for item in window if self._is_alive(item, now)]
+        chosen: set[int] = set()
+        if alive:
+            lane = alive[0].lane
+            same = [place for place, item in enumerate(alive) if item.lane is lane]
+            picked = choose([alive[place].tokens for place in same], self.batch_tokens)
+            chosen = {same[place] for place in picked}
+        rest = [item for place, item in enumerate(alive) if place not in chosen]
+        self.waiting.extendleft(reversed(rest))
+        batch = [alive[place] for place in sorted(chosen)]
+        self.tokens -= sum(item.tokens for item in window) - sum(item.tokens for item in rest)
+        return batch
+
+    def _is_alive(self, item: Item, now: float) -> bool:
+        call = item.call
+        assert call is not None
+        if call.future.done():
+            return False
+        if now > call.deadline:
+            self.watch.on_dropped("deadline")
+            call.fail(unavailable("its turn did not come before its deadline", "deadline"))
+            return False
+        return True
+
+    async def _present(self, batch: list[Item]) -> list[Item]:
+        """Those whose callers are still there."""
+        left: dict[int, bool] = {}
+        for call in {id(item.call): item.call for item in batch}.values():
+            assert call is not None
+            gone = call.gone is not None and await call.gone()
+            if gone:
+                self.watch.on_dropped("gone")
+                call.fail(Refusal(499, "gone", "the caller left"))
+            left[id(call)] = gone or call.future.done()
+        return [item for item in batch if not left[id(item.call)]]
+
+    def _halved(self, lane: object, works: list[Any]) -> list[Any]:
+        """Results of all; what fails is split until it is clear which texts fail."""
+        tries = succeeded = 0
+
+        def attempt(part: list[Any]) -> list[Any]:
+            nonlocal tries, succeeded
+            tries += 1
+            if tries > GIVE_UP and not succeeded:
+                return [Failed()] * len(part)
+            try:
+                found = list(self.run(lane, part))
+                succeeded += 1
+                return found
+            except Exception as error:
+                log.error("batch failed", extra={"facts": _facts(error, len(part))})
+            if len(part) == 1:
+                return [Failed()]
+            half = len(part) // 2
+            return attempt(part[:half]) + attempt(part[half:])
+
+        return attempt(works)
+
+    def _count(self, results: Sequence[Any]) -> None:
+        if not all(isinstance(result, Failed) for result in results):
+            self._failed_in_a_row = 0
+            return
+        self._failed_in_a_row += 1
+        self.watch.on_failed()
+        if self._failed_in_a_row == self.failures:
+            self.on_failing()
+
+
+def choose(tokens: Sequence[int], budget: int) -> list[int]:
+    """Which of the texts that wait, oldest first, make the next batch; see the header.
+
+    Args:
+        tokens: of each text.
+        budget: of a batch.
+
+    Returns:
+        Their places: the oldest, and others whose sum with it is within the budget.
+    """
+    room = budget - tokens[0]
+    chosen = [0]
+    if room <= 0:
+        return chosen
+    rest = range(1, len(tokens))
+    short = budget // FOR_SHORT
+    taken = {0}
+    for place in sorted(rest, key=tokens.__getitem__):
+        if tokens[place] > min(short, room):
+            break
+        chosen.append(place)
+        taken.add(place)
+        short -= tokens[place]
+        room -= tokens[place]
+    nearest = sorted(rest, key=lambda place: abs(tokens[place] - tokens[0]))
+    for place in islice((place for place in nearest if place not in taken), WINDOW):
+        if tokens[place] <= room:
+            chosen.append(place)
+            room -= tokens[place]
+    return chosen
+
+
+def _facts(error: Exception, items: int) -> dict[str, Any]:
+    """What is logged of a failure: no message, as it might hold a text."""
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    where = f"{last.tb_frame.f_code.co_filename}:{last.tb_lineno}" if last else ""
+    return {"error": type(error).__name__, "where": where, "items": items}

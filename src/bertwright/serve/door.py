@@ -1,0 +1,133 @@
+"""The door of a server: keys, the bound of requests at work, one log line and figure a request.
+
+A pure ASGI layer around the application, so that it costs little and sees every reply.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from typing import Any
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from bertwright.serve.plans import dump
+from bertwright.serve.refusal import Refusal, busy, unavailable
+from bertwright.serve.service import Service
+
+OPEN = {"/", "/livez", "/readyz", "/metrics", "/docs", "/openapi.json", "/favicon.ico"}
+"""What needs no key."""
+HEADERS = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-store"),
+]
+
+log = logging.getLogger("bertwright.serve")
+
+
+class Door:
+    """Lets requests in, or not, and tells of them."""
+
+    def __init__(self, app: ASGIApp, service: Service, routes: frozenset[str]) -> None:
+        self.app, self.service, self.routes = app, service, routes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        start, status = time.perf_counter(), 0
+        name = secrets.token_hex(8)
+        scope.setdefault("state", {})
+        path = scope["path"]
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                more = [*HEADERS, (b"x-request-id", name.encode())]
+                message = {**message, "headers": [*message.get("headers", []), *more]}
+            await send(message)
+
+        counted = scope["method"] == "POST"
+        service = self.service
+        try:
+            refusal = self._refusal(scope, path, counted)
+            service.active += counted
+            try:
+                if refusal is not None:
+                    await send_refusal(refusal, path, sending)
+                else:
+                    await self.app(scope, receive, sending)
+            finally:
+                service.active -= counted
+        except Exception as error:
+            log.error("unexpected", extra={"facts": {"error": type(error).__name__, "id": name}})
+            if status:
+                raise
+            await send_refusal(Refusal(500, "unexpected", "unexpected failure"), path, sending)
+        finally:
+            self._tell(scope, path, status, time.perf_counter() - start, name)
+
+    def _refusal(self, scope: Scope, path: str, counted: bool) -> Refusal | None:
+        service = self.service
+        admin = path.startswith("/admin/")
+        keys = service.admin_keys if admin else service.keys
+        if keys is not None and path not in OPEN and not path.startswith("/playground/"):
+            given = [value for name, value in scope["headers"] if name == b"authorization"]
+            if len(given) != 1 or not keys.allow(given[0]):
+                return Refusal(401, "unauthorized", "a key is needed: Authorization: Bearer KEY")
+        if counted and not admin:
+            if service.failing:
+                return unavailable("the server is failing", "failing")
+            if service.active >= service.config.queue_requests:
+                return busy("too many requests wait; try again")
+        return None
+
+    def _tell(self, scope: Scope, path: str, status: int, seconds: float, name: str) -> None:
+        route = path if path in self.routes else "other"
+        metrics = self.service.metrics
+        metrics.requests.labels(route, str(status)).inc()
+        metrics.seconds.labels(route).observe(seconds)
+        if self.service.config.log_requests and route not in ("/livez", "/readyz", "/metrics"):
+            facts: dict[str, Any] = {
+                "route": route,
+                "status": status,
+                "seconds": round(seconds, 5),
+                "id": name,
+                **scope["state"].get("facts", {}),
+            }
+            log.info("request", extra={"facts": facts})
+
+
+def refusal_body(refusal: Refusal, path: str) -> bytes:
+    """The body of a no: OpenAI's envelope below /v1, else ours, which is a part of it."""
+    error: dict[str, Any] = {"code": refusal.code, "message": refusal.message}
+    if path.startswith("/v1/"):
+        ours = refusal.status >= 500
+        kind = "server_error" if ours else "invalid_request_error"
+        error = {**error, "type": kind, "param": None}
+    return dump({"error": error})
+
+
+def refusal_headers(refusal: Refusal) -> dict[str, str]:
+    """Headers of a no."""
+    found = {"content-type": "application/json"}
+    if refusal.retry_after is not None:
+        found["retry-after"] = str(refusal.retry_after)
+    if refusal.status == 401:
+        found["www-authenticate"] = "Bearer"
+    if refusal.status in (408, 413):
+        found["connection"] = "close"
+    return found
+
+
+async def send_refusal(refusal: Refusal, path: str, send: Send) -> None:
+    """Say no."""
+    body = refusal_body(refusal, path)
+    headers = {**refusal_headers(refusal), "content-length": str(len(body))}
+    raw = [(key.encode(), value.encode()) for key, value in headers.items()]
+    await send({"type": "http.response.start", "status": refusal.status, "headers": raw})
+    await send({"type": "http.response.body", "body": body})

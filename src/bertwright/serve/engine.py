@@ -1,0 +1,206 @@
+"""A loaded model at work on batches: one pass of the encoder for whatever is asked of its texts.
+
+A batch may hold vectors, blanks, tags and attention maps side by side. Their sequences lie end to
+end; the graph stops at the highest layer that any of them needs; then each kind reads its rows.
+
+Letters: N tokens of a batch, H hidden, L layers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bertwright.atomic import sha256_file
+from bertwright.checkpoint.checkpoint import find_checkpoint
+from bertwright.config.vectors import VectorConfig
+from bertwright.errors import BertwrightError
+from bertwright.inference.backends import Backend, PackedBackend, PlainBackend, Precision
+from bertwright.inference.embedder import default_config, load_embedder
+from bertwright.inference.model import Model, load
+from bertwright.inference.packed import PackedBert
+from bertwright.nn.sequences import Sequences
+
+WHOLE = 1 << 40
+"""Tokens of a backend's own batches: here the batcher decides."""
+CHECK = ("a", "the first of two", "one that is a little longer than the others, and has a comma")
+TOLERANCE = {"float32": 1e-4}
+
+
+@dataclass(eq=False, slots=True)
+class Work:
+    """One text: its sequences, and who reads what was computed of them."""
+
+    reader: Reader
+    ids: Sequence[Sequence[int]]
+    types: Sequence[Sequence[int]] | None
+    data: Any = None
+    """For the reader."""
+
+    @property
+    def tokens(self) -> int:
+        """Of all sequences."""
+        return sum(map(len, self.ids))
+
+
+class Reader(Protocol):
+    """Makes answers of layers. Readers that are equal read their texts together."""
+
+    @property
+    def layers(self) -> tuple[int, ...]:
+        """The layers it needs, 0 the embeddings."""
+        ...
+
+    def read(self, works: Sequence[Work], part: Part) -> Sequence[Any]:
+        """An answer for each of the texts, in order."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Some sequences of a batch, end to end."""
+
+    rows: list[int]
+    """Of each sequence its number, counted through the windows of the works."""
+    sequences: Sequences
+    layers: dict[int, Tensor]
+    """Layer -> `[N, H]`."""
+
+    def take(self, numbers: Sequence[int]) -> Part:
+        """These of its sequences, by number and in this order."""
+        if list(numbers) == self.rows:
+            return self
+        place = {number: at for at, number in enumerate(self.rows)}
+        at = [place[number] for number in numbers]
+        bounds = self.sequences.offsets
+        index = np.concatenate([np.arange(bounds[n], bounds[n + 1]) for n in at])
+        rows = torch.from_numpy(index).to(next(iter(self.layers.values())).device)
+        sequences = Sequences([self.sequences.lengths[n] for n in at], self.sequences.device)
+        return Part(list(numbers), sequences, {n: x[rows] for n, x in self.layers.items()})
+
+    def numbered(self, first: dict[int, int]) -> Part:
+        """The same with other numbers."""
+        return Part([first[row] for row in self.rows], self.sequences, self.layers)
+
+
+class Engine:
+    """One model under a name."""
+
+    def __init__(self, name: str, folder: str, model: Model, default: VectorConfig) -> None:
+        self.name, self.folder, self.model, self.default = name, folder, model, default
+        self.runner = model.runner
+        self.config = model.config
+        self.tokenizer = model.tokenizer
+        self.top = model.config.num_hidden_layers
+        self.longest = model.config.max_position_embeddings
+        self.sha256 = weights_digest(self.runner.name)  # what was read, wherever `latest` is now
+        self.loaded = int(time.time())
+        self.backend: Backend = PlainBackend(self.runner.encoder, WHOLE)
+        self.precision = "float32"
+
+    def run(self, works: Sequence[Work]) -> list[Any]:
+        """Answers of the works of a batch, in order; to be called by one thread at a time."""
+        ids = [each for work in works for each in work.ids]
+        types = [
+            each
+            for work in works
+            for each in (work.types or [[0] * len(sequence) for sequence in work.ids])
+        ]
+        paired = any(work.types is not None for work in works)
+        wanted = tuple(sorted({layer for work in works for layer in work.reader.layers}))
+        ((rows, sequences, layers),) = self.backend.run(ids, types if paired else None, wanted)
+        whole = Part(list(rows), sequences, dict(zip(wanted, layers, strict=True)))
+        ends = list(accumulate(len(work.ids) for work in works))
+        groups: dict[Reader, list[int]] = {}
+        for number, work in enumerate(works):
+            groups.setdefault(work.reader, []).append(number)
+        answers: list[Any] = [None] * len(works)
+        for reader, numbers in groups.items():
+            own = [n for w in numbers for n in range(ends[w] - len(works[w].ids), ends[w])]
+            known = {number: place for place, number in enumerate(own)}
+            part = whole.take([row for row in whole.rows if row in known]).numbered(known)
+            with torch.inference_mode():
+                found = reader.read([works[w] for w in numbers], part)
+            for number, answer in zip(numbers, found, strict=True):
+                answers[number] = answer
+        return answers
+
+    def self_check(self) -> None:
+        """Hold this engine's vectors, alone and in one batch, against the plain model's.
+
+        Raises:
+            BertwrightError: they differ, or are no numbers.
+        """
+        encodings = [self.tokenizer.encode(text) for text in CHECK]
+        ids = [[*each.ids[: self.longest - 1], each.ids[-1]] for each in encodings]
+        ids = [each if len(each) <= self.longest else each[: self.longest] for each in ids]
+        plain = PlainBackend(self.runner.encoder, WHOLE)
+        expected = self._means(plain, ids)
+        together = self._means(self.backend, ids)
+        alone = torch.cat([self._means(self.backend, [each]) for each in ids])
+        if not torch.isfinite(expected).all():
+            raise BertwrightError(f"{self.folder} gives vectors that are no numbers: not served")
+        scale = float(expected.abs().max())
+        for found, what in ((together, "in a batch"), (alone, "alone")):
+            difference = float((found - expected).abs().max()) / scale
+            allowed = TOLERANCE.get(self.precision, 0.1)
+            if not difference <= allowed:
+                raise BertwrightError(
+                    f"{self.folder}: vectors computed {what} differ from the plain model's by "
+                    f"{difference:.1e} of the largest number ({allowed:.0e} is allowed): not served"
+                )
+
+    def _means(self, backend: Backend, ids: list[list[int]]) -> Tensor:
+        found = torch.zeros(len(ids), self.config.hidden_size)
+        for rows, sequences, layers in backend.run(ids, None, (self.top,)):
+            for place, row in enumerate(rows):
+                start, stop = sequences.offsets[place : place + 2]
+                found[row] = layers[0][start:stop].float().mean(0).cpu()
+        return found
+
+
+def load_engine(
+    name: str, folder: str, device: str | None = None, precision: Precision = "float32"
+) -> Engine:
+    """Load a model to be served, warm it up and check its numbers.
+
+    Raises:
+        BertwrightError: it cannot be read, or its numbers are wrong.
+    """
+    model = load(folder, device)
+    engine = Engine(name, folder, model, default_config(folder))
+    if model.runner.device.type == "cpu":
+        packed = PackedBert(model.runner.encoder, torch.float32)
+        engine.backend = PackedBackend(packed, WHOLE, "torch float32")
+    if precision != "float32":
+        chosen = load_embedder(folder, precision=precision, device=device).backend
+        if isinstance(chosen, (PackedBackend, PlainBackend)):
+            chosen.batch_tokens = WHOLE
+        engine.backend = chosen
+        engine.precision = "float32" if chosen.name.endswith("float32") else precision
+    engine.self_check()
+    return engine
+
+
+def weights_digest(folder: str | Path) -> str:
+    """SHA-256 of a model's weights: of its one file, else of the names and digests of several."""
+    place = find_checkpoint(folder)
+    place = place if place.is_dir() else place.parent
+    files = sorted(
+        path
+        for path in place.iterdir()
+        if path.suffix == ".safetensors" or path.name == "pytorch_model.bin" or ".ckpt" in path.name
+    )
+    if len(files) == 1:
+        return sha256_file(files[0])
+    lines = [f"{sha256_file(path)}  {path.name}\n" for path in files]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()

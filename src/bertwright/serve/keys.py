@@ -1,0 +1,41 @@
+"""Keys of callers: read once, kept as digests, compared in constant time."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from pathlib import Path
+
+from bertwright.errors import ConfigError
+
+
+class Keys:
+    """The keys of a file, one a line; blank lines and those with # do not count."""
+
+    def __init__(self, path: str | Path) -> None:
+        """Read them.
+
+        Raises:
+            ConfigError: no such file, or no key in it.
+        """
+        try:
+            lines = Path(path).read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"cannot read the file of keys {path}: {error}") from error
+        keys = [line.strip() for line in lines]
+        self._digests = [_digest(key) for key in keys if key and not key.startswith("#")]
+        if not self._digests:
+            raise ConfigError(f"{path} holds no key; write one a line")
+
+    def allow(self, authorization: bytes) -> bool:
+        """Whether a header `Authorization: Bearer KEY` has one of them; all are compared."""
+        scheme, _, key = authorization.decode("latin-1").partition(" ")
+        digest = _digest(key.strip())
+        found = False
+        for known in self._digests:
+            found |= hmac.compare_digest(known, digest)
+        return found and scheme.lower() == "bearer"
+
+
+def _digest(key: str) -> bytes:
+    return hashlib.sha256(key.encode("utf-8", "replace")).digest()

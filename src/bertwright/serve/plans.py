@@ -1,0 +1,219 @@
+"""A request before the device sees it: sequences, and what is made of their answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import orjson
+
+from bertwright.config.serve import ServeConfig
+from bertwright.config.vectors import VectorConfig
+from bertwright.errors import ConfigError, DataError
+from bertwright.inference.pieces import Text, make_pieces
+from bertwright.serve.engine import Engine, Reader, Work
+from bertwright.serve.refusal import Refusal, bad
+from bertwright.serve.shapes import Args, Shape
+
+LISTS = ("input", "documents", "sentences", "texts")
+Cut = dict[str, int]
+"""`input`, the number of a text from 0, and `tokens_cut`."""
+
+
+@dataclass
+class Plan:
+    """Works for the device, and what becomes of their answers."""
+
+    engine: Engine
+    works: list[Work]
+    finish: Callable[[list[Any]], Args]
+    """Answers of the works, in order -> the body of the reply."""
+    layers: Sequence[int] = ()
+    pooling: str | None = None
+    normalized: bool = False
+    truncated: list[Cut] = field(default_factory=list)
+    headers: Callable[[Plan], dict[str, str]] | None = None
+    """Where the facts go in headers, as another's protocol has no place for them."""
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that the model reads."""
+        return sum(work.tokens for work in self.works)
+
+    @property
+    def about(self) -> Args:
+        """What every reply says of how it was made."""
+        return {
+            "model": self.engine.name,
+            "sha256": self.engine.sha256,
+            "layers": list(self.layers),
+            "pooling": self.pooling,
+            "normalized": self.normalized,
+            "tokens": self.tokens,
+            "truncated": self.truncated,
+        }
+
+    def reply(self, answers: list[Any]) -> tuple[bytes, dict[str, str]]:
+        """The body and more headers."""
+        made = self.finish(answers)
+        if self.headers is None:
+            return dump({**self.about, **made}), {}
+        return dump(made), self.headers(self)
+
+
+@dataclass(frozen=True)
+class Route:
+    """A path, what it takes and how it is planned."""
+
+    path: str
+    shape: Shape
+    plan: Callable[[Engine, Args, ServeConfig], Plan]
+    help: str
+
+
+def dump(value: Any) -> bytes:
+    """JSON; arrays of numbers as they are."""
+    return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+def make_plan(route: Route, engines: Mapping[str, Engine], args: Args, config: ServeConfig) -> Plan:
+    """Judge a request's bounds and cut its texts into sequences.
+
+    Raises:
+        Refusal: unknown model, too much, too long, or no such head, layer or task.
+    """
+    name = args.get("model")
+    if name is not None and name not in engines:
+        known = ", ".join(engines)
+        raise Refusal(404, "model_not_found", f"no such model; there are: {known}")
+    engine = engines[name] if name is not None else next(iter(engines.values()))
+    for key in LISTS:
+        if isinstance(args.get(key), list) and len(args[key]) > config.max_items:
+            reason = f"{key} has {len(args[key])} items; at most {config.max_items} are taken"
+            raise Refusal(413, "too_many_items", reason)
+    characters = count_characters(args)
+    if characters > config.max_characters:
+        reason = f"{characters} characters; at most {config.max_characters} are taken"
+        raise Refusal(413, "too_many_characters", reason)
+    try:
+        plan = route.plan(engine, args, config)
+    except ConfigError as error:
+        raise bad(str(error)) from error
+    if plan.tokens > config.max_tokens:
+        reason = f"{plan.tokens} tokens; at most {config.max_tokens} are taken in one request"
+        raise Refusal(413, "too_many_tokens", reason)
+    return plan
+
+
+def count_characters(value: Any) -> int:
+    """Of all texts in a value."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, dict):
+        return sum(map(count_characters, value.values()))
+    if isinstance(value, (list, tuple)):
+        return sum(map(count_characters, value))
+    return 0
+
+
+@dataclass
+class Cuts:
+    """Sequences of texts, and what was cut."""
+
+    ids: list[list[list[int]]]
+    """Of each text its windows."""
+    types: list[list[list[int]] | None]
+    starts: list[list[int]]
+    truncated: list[Cut]
+
+
+def cut_texts(
+    engine: Engine, texts: Sequence[Text], truncate: bool, windows: bool = False, longest: int = 0
+) -> Cuts:
+    """Texts and pairs as sequences.
+
+    Args:
+        engine: the model.
+        texts: texts and pairs.
+        truncate: cut what is too long, and say so.
+        windows: read long texts in windows instead.
+        longest: tokens of a sequence; unset: as many as the model has positions.
+
+    Raises:
+        Refusal: something is too long, or a pair is given to a model of one segment.
+    """
+    longest = min(longest or engine.longest, engine.longest)
+    paired = engine.config.type_vocab_size > 1
+    plain = [number for number, text in enumerate(texts) if isinstance(text, str)]
+    pieces = make_pieces(engine.tokenizer, [texts[n] for n in plain], longest, False)
+    cuts = Cuts([[] for _ in texts], [None] * len(texts), [[] for _ in texts], [])
+    for ids, owner, start in zip(pieces.ids, pieces.owners, pieces.starts, strict=True):
+        cuts.ids[plain[owner]].append(ids)
+        cuts.starts[plain[owner]].append(start)
+    for number, text in enumerate(texts):
+        if isinstance(text, str):
+            if len(cuts.ids[number]) > 1 and not windows:
+                _shorten(cuts, number, longest, truncate)
+            continue
+        try:
+            pair = make_pieces(engine.tokenizer, [text], longest, True, paired)
+        except DataError as error:
+            raise bad("this model reads no pairs", "no_pairs") from error
+        if pair.tokens_cut:
+            _refuse_long(number, pair.tokens_cut + longest, longest, truncate)
+            cuts.truncated.append({"input": number, "tokens_cut": pair.tokens_cut})
+        cuts.ids[number], cuts.types[number], cuts.starts[number] = pair.ids, pair.types, [0]
+    return cuts
+
+
+def vector_config(engine: Engine, args: Args) -> VectorConfig:
+    """Which vectors a request means.
+
+    Raises:
+        ConfigError: a layer that the model has not.
+    """
+    default = engine.default
+    found = VectorConfig(
+        args.get("layers") or default.layers,
+        args.get("combine") or default.combine,
+        args.get("pooling") or default.pooling,
+        default.normalize if args.get("normalize") is None else args["normalize"],
+    )
+    found.numbers(engine.top)
+    return found
+
+
+def works_of(reader: Reader, cuts: Cuts) -> list[Work]:
+    """A work a text."""
+    rows = zip(cuts.ids, cuts.types, cuts.starts, strict=True)
+    return [Work(reader, ids, types, starts) for ids, types, starts in rows]
+
+
+def cosines(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """`[n, W]` and `[m, W]` -> `[n, m]`."""
+    tiny = np.finfo(np.float32).tiny
+    a = a / np.maximum(np.linalg.norm(a, axis=1, keepdims=True), tiny)
+    b = b / np.maximum(np.linalg.norm(b, axis=1, keepdims=True), tiny)
+    found: np.ndarray[Any, Any] = np.clip(a @ b.T, -1, 1)
+    return found
+
+
+def _shorten(cuts: Cuts, number: int, longest: int, truncate: bool) -> None:
+    windows = cuts.ids[number]
+    inner = [token for window in windows for token in window[1:-1]]
+    _refuse_long(number, len(inner) + 2, longest, truncate)
+    room = longest - 2
+    cuts.ids[number] = [[windows[0][0], *inner[:room], windows[0][-1]]]
+    cuts.starts[number] = [0]
+    cuts.truncated.append({"input": number, "tokens_cut": len(inner) - room})
+
+
+def _refuse_long(number: int, tokens: int, longest: int, truncate: bool) -> None:
+    if not truncate:
+        raise bad(
+            f"input {number} has {tokens} tokens; this model reads {longest} at once: shorten it, "
+            'or ask for "truncate": true',
+            "too_long",
+        )

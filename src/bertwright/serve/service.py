@@ -1,0 +1,211 @@
+"""What a server is made of: its models, the queue before the device, and what answers a request."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from bertwright.config.serve import ServeConfig
+from bertwright.errors import BertwrightError
+from bertwright.serve.batching import Batcher, Item
+from bertwright.serve.engine import Engine, load_engine
+from bertwright.serve.keys import Keys
+from bertwright.serve.metrics import Metrics
+from bertwright.serve.plans import Plan, Route, make_plan
+from bertwright.serve.refusal import Refusal, bad, unavailable
+
+DRAIN = 8
+"""A body that is too large is read to the end, and thrown away, up to so many times the bound: a
+caller that is cut off while it sends never sees the reason."""
+LARGE = 20_000
+"""Characters or numbers from which work leaves the event loop whatever it costs."""
+
+log = logging.getLogger("bertwright.serve")
+
+
+def run_batch(lane: object, works: list[Any]) -> list[Any]:
+    """What the device's thread does with a batch."""
+    assert isinstance(lane, Engine)
+    return lane.run(works)
+
+
+class Service:
+    """Models at work for many callers."""
+
+    def __init__(self, config: ServeConfig) -> None:
+        self.config = config
+        self.folders = config.models
+        self.engines: dict[str, Engine] = {}
+        self.metrics = Metrics()
+        self.keys = None if config.api_keys is None else Keys(config.api_keys)
+        self.admin_keys = None if config.admin_keys is None else Keys(config.admin_keys)
+        self.active = 0
+        """Requests at work."""
+        self.draining = False
+        self.failing = False
+        self.error: BertwrightError | None = None
+        """Why no model could be loaded."""
+        self.on_end: Callable[[], None] = lambda: None
+        """Called when the process should end."""
+        self.batcher: Batcher | None = None
+        self._pool = ThreadPoolExecutor(2, thread_name_prefix="tokenize")
+        self._swapping = asyncio.Lock()
+        self._loading: asyncio.Task[None] | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether requests are answered: models loaded, warm and checked, and no end in sight."""
+        working = self.batcher is not None and self.batcher.is_working
+        return bool(self.engines) and working and not (self.draining or self.failing)
+
+    async def start(self) -> None:
+        """Begin; models load while /livez answers already."""
+        self._loading = asyncio.get_running_loop().create_task(self._load())
+
+    async def stop(self) -> None:
+        """End, when no request is at work any more."""
+        self.draining = True
+        if self._loading is not None:
+            self._loading.cancel()
+            await asyncio.gather(self._loading, return_exceptions=True)
+        if self.batcher is not None:
+            await self.batcher.stop()
+        self._pool.shutdown(wait=True)
+
+    async def _load(self) -> None:
+        config = self.config
+        try:
+            engines = {}
+            for name, folder in self.folders.items():
+                engines[name] = await asyncio.to_thread(
+                    load_engine, name, folder, config.device, config.precision
+                )
+                log.info("model loaded", extra={"facts": _facts(engines[name])})
+        except BertwrightError as error:
+            self.error = error
+            self.on_end()
+            return
+        on_cpu = next(iter(engines.values())).runner.device.type == "cpu"
+        batcher = Batcher(
+            run_batch,
+            config.batch_tokens or (2048 if on_cpu else 32768),
+            config.queue_tokens,
+            config.queue_requests,
+            config.failures,
+            self._fail,
+        )
+        self.metrics.follow(batcher)
+        batcher.start()
+        self.batcher, self.engines = batcher, engines
+        log.info("ready", extra={"facts": {"models": list(engines)}})
+
+    def _fail(self) -> None:
+        """The device is at fault: say so and end."""
+        self.failing = True
+        log.error("failing", extra={"facts": {"failed_batches": self.config.failures}})
+        self.on_end()
+
+    async def swap(self, name: str | None, folder: str | None = None) -> list[Engine]:
+        """Load models anew and put them in the places of the old, which answer until then.
+
+        What was asked of an old one is still answered by it.
+
+        Raises:
+            Refusal: no such model.
+            BertwrightError: the new one cannot be loaded; the old one stays.
+        """
+        async with self._swapping:
+            if name is not None and name not in self.folders:
+                raise Refusal(404, "model_not_found", "no such model")
+            names = [name] if name is not None else list(self.folders)
+            made = []
+            for each in names:
+                place = folder or self.folders[each]
+                engine = await asyncio.to_thread(
+                    load_engine, each, place, self.config.device, self.config.precision
+                )
+                self.engines[each], self.folders[each] = engine, place
+                self.metrics.swaps.inc()
+                log.info("model swapped", extra={"facts": _facts(engine)})
+                made.append(engine)
+            return made
+
+    async def answer(self, route: Route, request: Request) -> Response:
+        """Answer a request of a route.
+
+        Raises:
+            Refusal: it gets no answer.
+        """
+        config, loop = self.config, asyncio.get_running_loop()
+        body = await read_body(request, config.max_body_bytes, config.body_seconds)
+        deadline = _deadline(request, config.deadline)
+        if self.batcher is None or not self.engines:
+            raise unavailable("models are being loaded", "loading")
+        size, plan = await loop.run_in_executor(self._pool, self._prepare, route, body)
+        items = [Item(plan.engine, work, work.tokens) for work in plan.works]
+        answers = await self.batcher.ask(items, deadline, request.is_disconnected)
+        if size > LARGE or plan.tokens > LARGE // 100:
+            content, headers = await loop.run_in_executor(self._pool, plan.reply, answers)
+        else:
+            content, headers = plan.reply(answers)
+        self.metrics.tokens.labels(plan.engine.name).inc(plan.tokens)
+        if plan.truncated:
+            self.metrics.truncated.labels(plan.engine.name).inc(len(plan.truncated))
+        request.state.facts = {"model": plan.engine.name, "tokens": plan.tokens}
+        return Response(content, 200, headers, "application/json")
+
+    def _prepare(self, route: Route, body: bytes) -> tuple[int, Plan]:
+        plan = make_plan(route, self.engines, route.shape.read(body), self.config)
+        return len(body), plan
+
+
+async def read_body(request: Request, most: int, seconds: float) -> bytes:
+    """The body of a request.
+
+    Raises:
+        Refusal: 413, too large; 408, too slow; 499, the caller left.
+    """
+    size, parts = 0, []
+    try:
+        async with asyncio.timeout(seconds):
+            async for part in request.stream():
+                size += len(part)
+                if size <= most:
+                    parts.append(part)
+                elif size > most * DRAIN:
+                    break
+    except TimeoutError as error:
+        raise Refusal(408, "too_slow", f"the body took more than {seconds:g} seconds") from error
+    except ClientDisconnect as error:
+        raise Refusal(499, "gone", "the caller left") from error
+    if size > most:
+        raise Refusal(413, "too_large", f"the body has more than {most} bytes")
+    return b"".join(parts)
+
+
+def _deadline(request: Request, most: float) -> float:
+    given = request.headers.get("x-timeout")
+    if given is None:
+        return most
+    try:
+        asked = float(given)
+    except ValueError as error:
+        raise bad("X-Timeout must be a number of seconds") from error
+    if not 0 < asked < float("inf"):
+        raise bad("X-Timeout must be a number of seconds above 0")
+    return min(asked, most)
+
+
+def _facts(engine: Engine) -> dict[str, Any]:
+    return {
+        "model": engine.name,
+        "sha256": engine.sha256,
+        "backend": engine.backend.name,
+        "heads": list(engine.model.heads),
+    }

@@ -1,0 +1,200 @@
+"""Routes of vectors and tokens: /embed, /tokens, /tokenize, /similarity and bert-as-service's
+/encode."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bertwright.config.serve import ServeConfig
+from bertwright.config.vectors import VectorConfig
+from bertwright.inference.pieces import token_places
+from bertwright.serve import shapes
+from bertwright.serve.engine import Engine
+from bertwright.serve.plans import Plan, Route, cosines, cut_texts, vector_config, works_of
+from bertwright.serve.readers import Tokens, Vectors
+from bertwright.serve.refusal import bad
+from bertwright.serve.shapes import MODEL, Args, Key, Shape
+
+VECTORS = {
+    "layers": Key(shapes.LAYERS, "0 the embeddings, 1 and up the layers, negative from the top."),
+    "combine": Key(shapes.COMBINE, "What becomes of several layers."),
+    "pooling": Key(shapes.POOLING, "How the tokens of a text become one vector."),
+    "normalize": Key(shapes.FLAG, "Scale every vector to length 1."),
+}
+INPUT = Key(shapes.TEXTS_OR_PAIRS, "A text, or texts and pairs.", True, aliases=("inputs",))
+
+
+def plan_vectors(
+    engine: Engine, texts: list[Any], config: VectorConfig, truncate: bool, windows: bool = False
+) -> Plan:
+    """A vector a text; `finish` is for the caller to set."""
+    cuts = cut_texts(engine, texts, truncate, windows, engine.default.max_length or 0)
+    works = works_of(Vectors(engine, config), cuts)
+    layers = config.numbers(engine.top)
+    return Plan(
+        engine, works, lambda _: {}, layers, config.pooling, config.normalize, cuts.truncated
+    )
+
+
+def _embed(engine: Engine, args: Args, config: ServeConfig) -> Plan:
+    plan = plan_vectors(
+        engine, args["input"], vector_config(engine, args), args["truncate"], args["windows"]
+    )
+
+    def finish(answers: list[Any]) -> Args:
+        stored, more = store(np.stack(answers), args["dtype"])
+        shown: Any = stored
+        if args["encoding"] == "base64":
+            shown = [base64.b64encode(row.tobytes()).decode() for row in stored]
+        return {"vectors": shown, "width": len(answers[0]), "dtype": args["dtype"], **more}
+
+    plan.finish = finish
+    return plan
+
+
+def store(vectors: npt.NDArray[np.float32], dtype: str) -> tuple[npt.NDArray[Any], Args]:
+    """Vectors as they are sent; of int8 their scales: number = stored * scale."""
+    if dtype == "int8":
+        largest = np.abs(vectors).max(1, keepdims=True)
+        scales = np.where(largest > 0, largest, 1) / 127
+        return np.rint(vectors / scales).astype(np.int8), {"scales": scales[:, 0].tolist()}
+    if dtype == "binary":
+        return np.packbits(vectors > 0, axis=1), {}
+    return (vectors.astype(np.float16) if dtype == "float16" else vectors), {}
+
+
+def _tokens(engine: Engine, args: Args, config: ServeConfig) -> Plan:
+    how = vector_config(engine, {**args, "pooling": "mean"})
+    cuts = cut_texts(engine, args["input"], args["truncate"], args["windows"])
+    works = works_of(Tokens(engine, how), cuts)
+    places = [
+        token_places(engine.tokenizer, text, 2 + sum(len(ids) - 2 for ids in windows))
+        for text, windows in zip(args["input"], cuts.ids, strict=True)
+    ]
+
+    def finish(answers: list[Any]) -> Args:
+        found = [
+            {"tokens": tokens, "offsets": offsets, "vectors": np.ascontiguousarray(vectors)}
+            for (tokens, offsets), vectors in zip(places, answers, strict=True)
+        ]
+        return {"results": found}
+
+    layers = how.numbers(engine.top)
+    return Plan(engine, works, finish, layers, None, how.normalize, cuts.truncated)
+
+
+def _tokenize(engine: Engine, args: Args, config: ServeConfig) -> Plan:
+    found: list[Args] = []
+    for text in args["input"]:
+        each = engine.tokenizer.encode(*([text] if isinstance(text, str) else text))
+        found.append(
+            {
+                "ids": each.ids,
+                "tokens": each.tokens,
+                "offsets": each.offsets,
+                "type_ids": each.type_ids,
+            }
+        )
+    count = sum(len(each["ids"]) for each in found)
+    return Plan(engine, [], lambda _: {"results": found, "tokens": count})
+
+
+def _similarity(engine: Engine, args: Args, config: ServeConfig) -> Plan:
+    one = args["source_sentence"]
+    if (one is None) == (args["input"] is None) or (one is None) != (args["sentences"] is None):
+        raise bad("give input, a list of texts; or source_sentence and sentences")
+    texts = args["input"] if one is None else [one, *args["sentences"]]
+    plan = plan_vectors(engine, texts, vector_config(engine, args), args["truncate"])
+
+    def finish(answers: list[Any]) -> Args:
+        vectors = np.stack(answers)
+        if one is None:
+            return {"similarities": cosines(vectors, vectors)}
+        return {"similarities": cosines(vectors[:1], vectors[1:])[0]}
+
+    plan.finish = finish
+    return plan
+
+
+def _encode(engine: Engine, args: Args, config: ServeConfig) -> Plan:
+    texts = args["texts"]
+    plan = plan_vectors(engine, texts, VectorConfig((-2,), "concat", "mean"), args["truncate"])
+    plan.finish = lambda answers: {"id": args["id"], "status": 200, "result": np.stack(answers)}
+    return plan
+
+
+ROUTES = (
+    Route(
+        "/embed",
+        Shape(
+            {
+                "input": INPUT,
+                **MODEL,
+                **VECTORS,
+                "windows": Key(shapes.FLAG, "Read long texts in windows.", default=False),
+                "dtype": Key(
+                    shapes.choice("float32", "float16", "int8", "binary"),
+                    "Of the numbers.",
+                    default="float32",
+                ),
+                "encoding": Key(shapes.choice("float", "base64"), "Of the reply.", default="float"),
+            },
+            example={"input": ["a text", "another"], "layers": [-2], "pooling": "mean"},
+        ),
+        _embed,
+        "One vector a text, of any layers and pooling.",
+    ),
+    Route(
+        "/tokens",
+        Shape(
+            {
+                "input": Key(shapes.TEXTS, "A text or texts.", True, aliases=("inputs",)),
+                **MODEL,
+                **{name: key for name, key in VECTORS.items() if name != "pooling"},
+                "windows": Key(shapes.FLAG, "Read long texts in windows.", default=False),
+            },
+            example={"input": "a text"},
+        ),
+        _tokens,
+        "One vector a token, with the characters each is from.",
+    ),
+    Route(
+        "/tokenize",
+        Shape({"input": INPUT, **MODEL}, example={"input": "a text"}),
+        _tokenize,
+        "The tokens of a text, without the model.",
+    ),
+    Route(
+        "/similarity",
+        Shape(
+            {
+                "input": Key(shapes.TEXTS, "Texts to compare each with each."),
+                "source_sentence": Key(shapes.TEXT, "One text, to compare with `sentences`."),
+                "sentences": Key(shapes.TEXTS, "Texts to compare with it."),
+                **MODEL,
+                **VECTORS,
+            },
+            example={"source_sentence": "a text", "sentences": ["another", "one more"]},
+        ),
+        _similarity,
+        "Cosines between texts.",
+    ),
+    Route(
+        "/encode",
+        Shape(
+            {
+                "texts": Key(shapes.TEXTS_OR_PAIRS, "Texts.", True),
+                "id": Key(shapes.number(-(2**53), 2**53), "Given back."),
+                "is_tokenized": Key(shapes.FALSE, "Only false: cutting words is the model's own."),
+                **MODEL,
+            },
+            example={"id": 1, "texts": ["a text"]},
+        ),
+        _encode,
+        "As bert-as-service has it: the mean of layer -2.",
+    ),
+)

@@ -1,0 +1,107 @@
+"""Two tiny models with every head, and a server over them without a socket."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from fastapi.testclient import TestClient
+
+from bertwright.checkpoint.checkpoint import make_learner, save
+from bertwright.config.bert import BertConfig
+from bertwright.config.serve import ServeConfig
+from bertwright.config.task import HeadConfig, TaskConfig
+from bertwright.nn.init import initialize
+from bertwright.serve.server import make_app
+from bertwright.text.tokenizer import make_tokenizer
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *".,!?", "##ing", "the"]
+CONFIG = BertConfig(
+    vocab_size=41,
+    hidden_size=24,
+    num_hidden_layers=3,
+    num_attention_heads=4,
+    intermediate_size=40,
+    max_position_embeddings=16,
+)
+SHORT: dict[str, Any] = {"max_length": 12, "stride": 2}
+TASKS = {
+    "mood": TaskConfig("classification", labels=("bad", "good"), **SHORT),
+    "mixed": TaskConfig(
+        "classification", labels=("x", "y", "z"), head=HeadConfig(layers="mix"), **SHORT
+    ),
+    "score": TaskConfig("regression", text2_column="text2", **SHORT),
+    "names": TaskConfig("tagging", labels=("O", "B-A", "I-A"), scheme="iob2", **SHORT),
+    "answer": TaskConfig("span", **SHORT),
+    "next": TaskConfig("multiple-choice", **SHORT),
+}
+
+
+def write_model(folder: Path, seed: int, heads: bool) -> Path:
+    """A folder of random weights."""
+    folder.mkdir(parents=True)
+    tasks = TASKS if heads else {}
+    learner = make_learner(CONFIG, ["masked_lm", "next_sentence"] if heads else [], tasks)
+    chance = torch.Generator().manual_seed(seed)
+    initialize(learner, 0.1, chance)
+    for parameter in learner.parameters():
+        parameter.data.add_(torch.randn(parameter.shape, generator=chance) * 0.05)
+    tokenizer = folder.parent / f"{folder.name}-tokenizer"
+    tokenizer.mkdir()
+    make_tokenizer(VOCABULARY).save(tokenizer)
+    save(folder, learner, tokenizer, "", tasks=tasks)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model with every head."""
+    return write_model(tmp_path_factory.mktemp("serve") / "full", 1, heads=True)
+
+
+@pytest.fixture(scope="session")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An encoder alone."""
+    return write_model(tmp_path_factory.mktemp("serve") / "bare", 2, heads=False)
+
+
+def until_ready(client: Any) -> None:
+    """Wait for the models."""
+    for _ in range(600):
+        if client.get("/readyz").status_code == 200:
+            return
+        time.sleep(0.02)
+    raise AssertionError("the server did not become ready")
+
+
+@pytest.fixture(scope="session")
+def client(full: Path, bare: Path) -> Iterator[TestClient]:
+    """A server of both models."""
+    config = ServeConfig(model=(f"full={full}", f"bare={bare}"), device="cpu", log_requests=False)
+    with TestClient(make_app(config), raise_server_exceptions=False) as made:
+        until_ready(made)
+        yield made
+
+
+@pytest.fixture
+def served(full: Path) -> Iterator[Callable[..., TestClient]]:
+    """A server of one model with other settings: `served(max_items=2)`."""
+    open_clients: list[TestClient] = []
+
+    def start(**settings: Any) -> TestClient:
+        settings.setdefault("model", (f"full={full}",))
+        app = make_app(ServeConfig(device="cpu", log_requests=False, **settings))
+        made = TestClient(app, raise_server_exceptions=False)
+        made.__enter__()
+        open_clients.append(made)
+        until_ready(made)
+        return made
+
+    yield start
+    for made in open_clients:
+        made.__exit__(None, None, None)

@@ -1,0 +1,260 @@
+"""The queue: what shares a batch, who waits how long, and what becomes of failures."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bertwright.serve.batching import Batcher, Item, Watch, choose
+from bertwright.serve.refusal import Refusal
+
+LANE = object()
+
+
+class Device:
+    """Doubles numbers, batch by batch, when it is let."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[int]] = []
+        self.bad: set[int] = set()
+        self.gate = threading.Event()
+        self.gate.set()
+        self.begun = threading.Event()
+
+    def __call__(self, lane: object, works: Sequence[int]) -> list[int]:
+        self.begun.set()
+        assert self.gate.wait(10)
+        self.batches.append(list(works))
+        if self.bad & set(works):
+            raise RuntimeError("a secret text")
+        return [2 * work for work in works]
+
+
+def items(*tokens: int, lane: object = LANE, start: int = 0) -> list[Item]:
+    return [Item(lane, start + n, count) for n, count in enumerate(tokens)]
+
+
+def with_batcher(
+    test: Callable[[Batcher, Device], Awaitable[None]], **settings: Any
+) -> tuple[Batcher, Device]:
+    device = Device()
+    settings = {"batch_tokens": 100, "queue_tokens": 1000, "queue_requests": 50, **settings}
+
+    async def main() -> Batcher:
+        batcher = Batcher(device, **settings)
+        batcher.start()
+        try:
+            await asyncio.wait_for(test(batcher, device), 20)
+        finally:
+            device.gate.set()
+            await batcher.stop()
+        return batcher
+
+    return asyncio.run(main()), device
+
+
+async def held(batcher: Batcher, device: Device) -> asyncio.Task[list[Any]]:
+    """Keep the device busy with one text."""
+    device.gate.clear()
+    device.begun.clear()
+    task = asyncio.create_task(batcher.ask(items(1, start=900), 30))
+    assert await asyncio.to_thread(device.begun.wait, 10)
+    return task
+
+
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=60), st.integers(1, 100))
+def test_a_batch_has_the_oldest_and_stays_within_the_budget(tokens: list[int], budget: int) -> None:
+    chosen = choose(tokens, budget)
+    assert chosen[0] == 0
+    assert len(set(chosen)) == len(chosen)
+    total = sum(tokens[place] for place in chosen)
+    assert total <= budget or chosen == [0]
+    left = [tokens[place] for place in range(len(tokens)) if place not in chosen]
+    if total <= budget:
+        assert all(total + count > budget for count in left), "something more would have fitted"
+
+
+@given(st.lists(st.integers(1, 200), min_size=1, max_size=40))
+def test_none_starves(tokens: list[int]) -> None:
+    waiting, batches = list(enumerate(tokens)), 0
+    waits = {}
+    while waiting:
+        chosen = set(choose([count for _, count in waiting], 100))
+        for place in chosen:
+            waits[waiting[place][0]] = batches
+        waiting = [each for place, each in enumerate(waiting) if place not in chosen]
+        batches += 1
+    assert all(waits[number] <= number for number in range(len(tokens)))
+
+
+def test_a_short_text_passes_a_flood_of_long_ones() -> None:
+    assert 99 in choose([25] * 99 + [2], 100)
+
+
+def test_equal_lengths_share_a_batch() -> None:
+    tokens = [40, 21, 39, 22, 41, 23]
+    assert {place for place in choose(tokens, 100) if tokens[place] > 30} >= {0, 2}
+
+
+def test_results_come_back_in_order_and_share_batches() -> None:
+    async def test(batcher: Batcher, device: Device) -> None:
+        first = await held(batcher, device)
+        asked = [asyncio.create_task(batcher.ask(items(3, 5, start=10 * n), 30)) for n in range(5)]
+        await asyncio.sleep(0.05)
+        device.gate.set()
+        assert await first == [1800]
+        for n, task in enumerate(asked):
+            assert await task == [20 * n, 20 * n + 2]
+        assert len(device.batches) == 2
+        assert len(device.batches[1]) == 10
+
+    batcher, _ = with_batcher(test)
+    assert (batcher.tokens, batcher.calls, len(batcher.waiting)) == (0, 0, 0)
+
+
+def test_one_larger_than_the_budget_goes_alone() -> None:
+    async def test(batcher: Batcher, device: Device) -> None:
+        await held(batcher, device)
+        asked = asyncio.create_task(batcher.ask(items(500, 2, 3), 30))
+        await asyncio.sleep(0.02)
+        device.gate.set()
+        assert await asked == [0, 2, 4]
+        assert device.batches[1:] == [[0], [1, 2]]
+
+    with_batcher(test)
+
+
+def test_lanes_do_not_mix() -> None:
+    async def test(batcher: Batcher, device: Device) -> None:
+        await held(batcher, device)
+        other = object()
+        mixed = [*items(1, 1), *items(1, 1, lane=other, start=10)]
+        mixed = [mixed[0], mixed[2], mixed[1], mixed[3]]
+        asked = asyncio.create_task(batcher.ask(mixed, 30))
+        await asyncio.sleep(0.02)
+        device.gate.set()
+        assert await asked == [0, 20, 2, 22]
+        assert device.batches[1:] == [[0, 1], [10, 11]]
+
+    with_batcher(test)
+
+
+def test_bounds_of_the_queue() -> None:
+    async def test(batcher: Batcher, device: Device) -> None:
+        first = await held(batcher, device)
+        tasks = [asyncio.create_task(batcher.ask(items(600), 30))]
+        await asyncio.sleep(0)
+        with pytest.raises(Refusal, match="too many tokens") as caught:
+            await batcher.ask(items(600), 30)
+        assert (caught.value.status, caught.value.retry_after) == (429, 1)
+        tasks.append(asyncio.create_task(batcher.ask(items(1), 30)))
+        await asyncio.sleep(0)
+        with pytest.raises(Refusal, match="too many requests"):
+            await batcher.ask(items(1), 30)
+        device.gate.set()
+        await asyncio.gather(first, *tasks)
+
+    with_batcher(test, queue_requests=3)
+
+
+def test_a_request_larger_than_the_queue_is_taken_when_nothing_waits() -> None:
+    async def test(batcher: Batcher, device: Device) -> None:
+        assert await batcher.ask(items(900, 900), 30) == [0, 2]
+
+    with_batcher(test)
+
+
+def test_deadlines_and_departed_callers_are_dropped_when_popped() -> None:
+    dropped: list[str] = []
+
+    async def test(batcher: Batcher, device: Device) -> None:
+        batcher.watch = Watch(on_dropped=dropped.append)
+
+        async def gone() -> bool:
+            return True
+
+        first = await held(batcher, device)
+        late = asyncio.create_task(batcher.ask(items(1, start=1), 0.01))
+        left = asyncio.create_task(batcher.ask(items(1, start=2), 30, gone))
+        cancelled = asyncio.create_task(batcher.ask(items(1, start=3), 30))
+        good = asyncio.create_task(batcher.ask(items(1, start=4), 30))
+        await asyncio.sleep(0.05)
+        cancelled.cancel()
+        await asyncio.sleep(0)
+        device.gate.set()
+        assert await good == [8]
+        await first
+        with pytest.raises(Refusal) as caught:
+            await late
+        assert (caught.value.status, caught.value.code) == (503, "deadline")
+        with pytest.raises(Refusal) as caught:
+            await left
+        assert caught.value.status == 499
+        assert device.batches[1:] == [[4]]
+
+    batcher, _ = with_batcher(test)
+    assert sorted(dropped) == ["deadline", "gone"]
+    assert (batcher.tokens, batcher.calls) == (0, 0)
+
+
+def test_a_failed_batch_is_halved_until_the_bad_text_is_alone() -> None:
+    async def test(batcher: Batcher, device: Device) -> None:
+        first = await held(batcher, device)
+        device.bad = {5}
+        asked = [asyncio.create_task(batcher.ask(items(1, start=n), 30)) for n in range(8)]
+        await asyncio.sleep(0.02)
+        device.gate.set()
+        found = await asyncio.gather(first, *asked, return_exceptions=True)
+        for n, result in enumerate(found[1:]):
+            if n == 5:
+                assert isinstance(result, Refusal)
+                assert (result.status, result.code) == (503, "failed")
+                assert "secret" not in result.message
+            else:
+                assert result == [2 * n]
+
+    with_batcher(test)
+
+
+def test_repeated_failure_is_told_once_and_forgotten_after_success() -> None:
+    told: list[int] = []
+
+    async def test(batcher: Batcher, device: Device) -> None:
+        device.bad = set(range(100))
+        for _ in range(2):
+            with pytest.raises(Refusal):
+                await batcher.ask(items(1, 1), 30)
+        assert await batcher.ask(items(1, start=500), 30) == [1000]
+        for _ in range(2):
+            with pytest.raises(Refusal):
+                await batcher.ask(items(1), 30)
+        assert told == []
+        for _ in range(2):
+            with pytest.raises(Refusal):
+                await batcher.ask(items(1), 30)
+        assert told == [1]
+
+    with_batcher(test, failures=3, on_failing=lambda: told.append(1))
+
+
+def test_who_waits_at_the_end_is_told() -> None:
+    async def main() -> None:
+        device = Device()
+        batcher = Batcher(device, 1, 1000, 50)
+        batcher.start()
+        first = await held(batcher, device)
+        second = asyncio.create_task(batcher.ask(items(5), 30))
+        await asyncio.sleep(0.02)
+        device.gate.set()
+        await first
+        await batcher.stop()
+        result = (await asyncio.gather(second, return_exceptions=True))[0]
+        assert result == [0] or (isinstance(result, Refusal) and result.code == "draining")
+
+    asyncio.run(asyncio.wait_for(main(), 20))

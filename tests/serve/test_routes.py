@@ -1,0 +1,265 @@
+"""Every route gives what the library gives, and says how it was made."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+
+from bertwright.atomic import sha256_file
+from bertwright.inference.model import Model, load
+
+TEXTS = ["a b c", "the d.", "e"]
+ABOUT = {"model", "sha256", "layers", "pooling", "normalized", "tokens", "truncated"}
+
+
+@pytest.fixture(scope="module")
+def model(full: Path) -> Model:
+    return load(full, device="cpu")
+
+
+def ask(client: TestClient, path: str, **body: Any) -> dict[str, Any]:
+    reply = client.post(path, json=body)
+    assert reply.status_code == 200, reply.text
+    found: dict[str, Any] = reply.json()
+    return found
+
+
+@pytest.mark.parametrize("layers", [[-2], [0], [3, 1], [-1]])
+@pytest.mark.parametrize("pooling", ["mean", "cls", "max", "mean-max", "weighted", "first-last"])
+@pytest.mark.parametrize("normalize", [False, True])
+def test_embed(
+    client: TestClient, model: Model, layers: list[int], pooling: Any, normalize: bool
+) -> None:
+    found = ask(client, "/embed", input=TEXTS, layers=layers, pooling=pooling, normalize=normalize)
+    expected = model.embed(TEXTS, layers, pooling, normalize)
+    np.testing.assert_allclose(found["vectors"], expected, atol=1e-5)
+    assert set(found) > ABOUT
+    assert found["pooling"] == pooling
+    assert found["normalized"] is normalize
+    if pooling != "first-last":
+        assert found["layers"] == [layer % 4 for layer in layers]
+    assert found["tokens"] == sum(len(model.tokenizer.encode(text).ids) for text in TEXTS)
+    assert found["truncated"] == []
+
+
+def test_every_reply_names_its_weights(client: TestClient, full: Path, bare: Path) -> None:
+    for name, folder in (("full", full), ("bare", bare)):
+        reply = ask(client, "/embed", input="a", model=name)
+        assert (reply["model"], reply["sha256"]) == (
+            name,
+            sha256_file(folder / "model.safetensors")
+            if not (folder / "heads.safetensors").exists()
+            else reply["sha256"],
+        )
+        assert len(reply["sha256"]) == 64
+    assert ask(client, "/tokenize", input="a")["sha256"] != reply["sha256"]
+
+
+def test_pairs_and_windows(client: TestClient, model: Model) -> None:
+    found = ask(client, "/embed", input=[["a b", "c"], "a"])
+    np.testing.assert_allclose(found["vectors"], model.embed([("a b", "c"), "a"]), atol=1e-5)
+    long = " ".join("abcdefghij" * 4)
+    found = ask(client, "/embed", input=["b", long], windows=True, pooling="weighted")
+    expected = model.embed(["b", long], pooling="weighted")
+    np.testing.assert_allclose(found["vectors"], expected, atol=1e-5)
+
+
+def test_dtypes_and_encodings(client: TestClient, model: Model) -> None:
+    expected = model.embed(TEXTS)
+    found = ask(client, "/embed", input=TEXTS, dtype="int8")
+    assert found["dtype"] == "int8"
+    vectors = np.array(found["vectors"]) * np.array(found["scales"])[:, None]
+    np.testing.assert_allclose(vectors, expected, atol=float(np.abs(expected).max()) / 200)
+    found = ask(client, "/embed", input=TEXTS, dtype="binary")
+    bits = np.unpackbits(np.array(found["vectors"], np.uint8), axis=1)
+    assert (bits == (expected > 0)).all()
+    found = ask(client, "/embed", input=TEXTS, dtype="float16", encoding="base64")
+    rows = [np.frombuffer(base64.b64decode(row), np.float16) for row in found["vectors"]]
+    np.testing.assert_allclose(np.stack(rows), expected, atol=2e-3)
+
+
+def test_truncation_is_asked_for_and_told(client: TestClient, model: Model) -> None:
+    long = " ".join("abcdefghijklmnopqrst")
+    refused = client.post("/embed", json={"input": ["a", long]})
+    assert refused.status_code == 400
+    assert "input 1 has 22 tokens; this model reads 16 at once" in refused.text
+    found = ask(client, "/embed", input=["a", long], truncate=True)
+    assert found["truncated"] == [{"input": 1, "tokens_cut": 6}]
+    expected = model.embed([" ".join("abcdefghijklmn")])
+    np.testing.assert_allclose(found["vectors"][1], expected[0], atol=1e-5)
+    pair = [long, "x"]
+    assert client.post("/embed", json={"input": [pair]}).status_code == 400
+    assert ask(client, "/embed", input=[pair], truncate=True)["truncated"] == [
+        {"input": 0, "tokens_cut": 8}
+    ]
+
+
+def test_tokens(client: TestClient, model: Model) -> None:
+    found = ask(client, "/tokens", input=TEXTS, layers=[2])["results"]
+    for each, encoded in zip(found, model.encode(TEXTS), strict=True):
+        assert each["tokens"] == encoded.tokens
+        assert [tuple(pair) for pair in each["offsets"]] == encoded.offsets
+        np.testing.assert_allclose(each["vectors"], encoded.layers[2], atol=1e-5)
+
+
+def test_tokenize(client: TestClient, model: Model) -> None:
+    (found,) = ask(client, "/tokenize", input=[["a b", "c"]])["results"]
+    expected = model.tokenizer.encode("a b", "c")
+    assert (found["ids"], found["type_ids"]) == (expected.ids, expected.type_ids)
+
+
+def test_fill_mask(client: TestClient, model: Model) -> None:
+    text = "a [MASK] c [MASK]"
+    (found,) = ask(client, "/fill-mask", inputs=text, top_k=3)["results"]
+    for blank, expected in zip(found, model.fill(text, 3), strict=True):
+        assert [each["token_str"] for each in blank] == [token for token, _ in expected]
+        scores = [each["score"] for each in blank]
+        np.testing.assert_allclose(scores, [share for _, share in expected], atol=1e-5)
+    assert found[1][0]["sequence"] == f"a [MASK] c {found[1][0]['token_str']}"
+    long = "a [MASK] " + "b " * 30
+    assert client.post("/fill-mask", json={"input": long}).status_code == 400
+    reply = ask(client, "/fill-mask", input=long, truncate=True)
+    assert reply["truncated"] == [{"input": 0, "tokens_cut": 18}]
+
+
+def test_next_sentence(client: TestClient, model: Model) -> None:
+    (found,) = ask(client, "/next-sentence", input=["a b", "c"])["results"]
+    assert found["probability"] == pytest.approx(model.next_sentence("a b", "c"), abs=1e-5)
+    pairs = [["a", "b"], ["c", "d e"]]
+    found = ask(client, "/next-sentence", input=pairs)["results"]
+    assert [each["probability"] for each in found] == pytest.approx(
+        [model.next_sentence(*pair) for pair in pairs], abs=1e-5
+    )
+
+
+@pytest.mark.parametrize("task", ["mood", "mixed"])
+def test_classify(client: TestClient, model: Model, task: str) -> None:
+    inputs = ["a b", ["a", "b c"], "a b c d e f g h i j k l m n o p q r s t"]
+    found = ask(client, "/classify", input=inputs, task=task)["results"]
+    for each, expected in zip(found, model.predict(inputs, task), strict=True):
+        scores = {one["label"]: one["score"] for one in each}
+        assert scores == pytest.approx(expected.as_dict()["scores"], abs=1e-5)
+        assert each[0]["label"] == expected.as_dict()["label"]
+
+
+def test_regression_and_rerank(client: TestClient, model: Model) -> None:
+    (found,) = ask(client, "/classify", input=["a"], task="score")["results"]
+    expected = model.predict(["a"], "score")[0].as_dict()["value"]
+    assert found == [{"label": "value", "score": pytest.approx(expected, abs=1e-5)}]
+    documents = ["b", "c d", "e f g"]
+    reply = ask(client, "/rerank", query="a", documents=documents, return_documents=True)
+    assert reply["scored_by"] == "score"
+    values = [p.as_dict()["value"] for p in model.predict([("a", d) for d in documents], "score")]
+    order = sorted(range(3), key=lambda n: -values[n])
+    assert [each["index"] for each in reply["results"]] == order
+    assert [each["document"] for each in reply["results"]] == [documents[n] for n in order]
+    reply = ask(client, "/rerank", model="bare", query="a", documents=documents, top_k=2)
+    assert reply["scored_by"] == "cosine"
+    assert len(reply["results"]) == 2
+
+
+def test_tag_answer_choose(client: TestClient, model: Model) -> None:
+    inputs: list[Any] = ["a, b.", ["a", "b"], " ".join("abcdefghijklmnopqrstuv")]
+    found = ask(client, "/tag", input=inputs)["results"]
+    for each, expected in zip(found, model.predict(inputs, "names"), strict=True):
+        known = expected.as_dict()
+        assert tuple(each["tags"]) == known["tags"]
+        assert each["scores"] == pytest.approx(list(known["scores"]), abs=1e-5)
+        assert len(each["entities"]) == len(known["entities"])
+    question = {"question": "a ?", "context": "b c d e f g h i j k l m n o p q"}
+    (one,) = ask(client, "/answer", **question, top_k=2)["results"]
+    expected = model.predict([question], "answer")[0].as_dict()
+    assert (one["answer"], one["start"], one["end"]) == (
+        expected["answer"],
+        expected["start"],
+        expected["end"],
+    )
+    assert len(one["answers"]) == 2
+    several = ask(client, "/answer", input=[question, {"question": "b", "context": "c"}])
+    assert several["results"][0]["answer"] == one["answer"]
+    given = {"text": "a", "choices": ["b", "c d"], "text2": "x"}
+    (chosen,) = ask(client, "/choose", input=given)["results"]
+    prediction = model.predict([given], "next")[0].as_dict()
+    assert chosen["choice"] == prediction["choice"]
+    assert chosen["scores"] == pytest.approx(list(prediction["scores"]), abs=1e-5)
+
+
+def test_similarity(client: TestClient, model: Model) -> None:
+    vectors = model.embed(TEXTS, normalize=True)
+    found = ask(client, "/similarity", input=TEXTS)["similarities"]
+    np.testing.assert_allclose(found, vectors @ vectors.T, atol=1e-5)
+    found = ask(client, "/similarity", source_sentence=TEXTS[0], sentences=TEXTS[1:])
+    np.testing.assert_allclose(found["similarities"], vectors[1:] @ vectors[0], atol=1e-5)
+
+
+def test_attention(client: TestClient) -> None:
+    found = ask(client, "/attention", input=["a b", "c"])
+    maps = np.array(found["attentions"])
+    count = len(found["tokens"])
+    assert maps.shape == (3, 4, count, count)
+    assert found["type_ids"] == [0, 0, 0, 0, 1, 1]
+    np.testing.assert_allclose(maps.sum(-1), 1, atol=1e-3)
+    one = ask(client, "/attention", input=["a b", "c"], layers=[2])
+    np.testing.assert_allclose(one["attentions"][0], maps[1], atol=1e-4)
+
+
+def test_encode_of_bert_as_service(client: TestClient, model: Model) -> None:
+    found = ask(client, "/encode", id=7, texts=TEXTS, is_tokenized=False)
+    assert (found["id"], found["status"]) == (7, 200)
+    np.testing.assert_allclose(found["result"], model.embed(TEXTS, [-2], "mean"), atol=1e-5)
+
+
+def test_openai(client: TestClient, model: Model) -> None:
+    expected = model.embed(TEXTS)
+    body = {"input": TEXTS, "model": "full", "encoding_format": "base64", "user": "u"}
+    reply = client.post("/v1/embeddings", json=body)
+    found = reply.json()
+    assert set(found) == {"object", "data", "model", "usage"}
+    rows = [np.frombuffer(base64.b64decode(d["embedding"]), np.float32) for d in found["data"]]
+    np.testing.assert_allclose(np.stack(rows), expected, atol=1e-5)
+    assert [d["index"] for d in found["data"]] == [0, 1, 2]
+    assert reply.headers["x-bertwright-layers"] == "2"
+    assert reply.headers["x-bertwright-truncated"] == "none"
+    ids = [model.tokenizer.encode(text).ids for text in TEXTS]
+    for given in (ids, [each[1:-1] for each in ids]):
+        found = ask(client, "/v1/embeddings", input=given)["data"]
+        np.testing.assert_allclose([d["embedding"] for d in found], expected, atol=1e-5)
+    found = ask(client, "/v1/embeddings", input=ids[0], dimensions=5)["data"]
+    short = expected[0][:5] / np.linalg.norm(expected[0][:5])
+    np.testing.assert_allclose(found[0]["embedding"], short, atol=1e-5)
+
+
+def test_openai_cuts_and_says_so(client: TestClient) -> None:
+    long = " ".join("abcdefghijklmnopqrst")
+    reply = client.post("/v1/embeddings", json={"input": ["a", long]})
+    assert reply.status_code == 200
+    assert reply.headers["x-bertwright-truncated"] == "1"
+    assert reply.headers["x-bertwright-tokens-cut"] == "6"
+    assert reply.json()["usage"]["prompt_tokens"] == 3 + 16
+
+
+def test_models_and_documents(client: TestClient) -> None:
+    first, second = client.get("/v1/models").json()["data"]
+    assert (first["id"], second["id"]) == ("full", "bare")
+    assert first["heads"] == ["masked_lm", "next_sentence"]
+    assert {task["name"] for task in first["tasks"]} >= {"mood", "names", "answer"}
+    page = client.get("/docs").text
+    assert "/fill-mask" in page
+    assert "http" not in page.replace("http-equiv", "")
+    described = client.get("/openapi.json").json()
+    assert "/embed" in described["paths"]
+
+
+def test_health_and_metrics(client: TestClient) -> None:
+    assert client.get("/livez").json() == {"alive": True}
+    assert client.get("/readyz").json() == {"ready": True}
+    ask(client, "/embed", input="a")
+    text = client.get("/metrics").text
+    assert 'bertwright_requests_total{route="/embed",status="200"}' in text
+    assert "bertwright_ready 1.0" in text
+    assert "bertwright_batch_tokens_count" in text
