@@ -6,6 +6,8 @@ import math
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor
 
 from bertwright.nn import attention
@@ -55,6 +57,34 @@ def test_gradcheck() -> None:
     sequences = Sequences(lengths)
     qkv = torch.randn(8, 3 * 2 * 2, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda x: attend(x, 2, sequences), (qkv,))
+
+
+NEARLY_EQUAL = [20, 20, 19, 18, 18, 17, 9, 8, 8, 3, 3, 1, 12, 13, 11]
+
+
+def test_nearly_equal_lengths_share_a_block_and_change_nothing() -> None:
+    sequences = Sequences(NEARLY_EQUAL)
+    blocks = attention._blocks(sequences, HEADS)
+    assert len(blocks) < len(sequences.groups)
+    assert [b.group.start for b in blocks[1:]] == [b.group.stop for b in blocks[:-1]]
+    assert sum(block.group.count for block in blocks) == len(NEARLY_EQUAL)
+    ours, plain = make_qkv(NEARLY_EQUAL).requires_grad_(), make_qkv(NEARLY_EQUAL).requires_grad_()
+    upstream = torch.randn(sum(NEARLY_EQUAL), HIDDEN, dtype=torch.float64)
+    rows, expected = attend(ours, HEADS, sequences), by_formula(plain, HEADS, NEARLY_EQUAL)
+    torch.testing.assert_close(rows, expected, rtol=0, atol=1e-12)
+    rows.backward(upstream)
+    expected.backward(upstream)
+    torch.testing.assert_close(ours.grad, plain.grad, rtol=0, atol=1e-12)
+
+
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=12), st.sampled_from([1.0, 1.2, 3.0]))
+def test_any_lengths_in_any_blocks_are_the_formula(lengths: list[int], near: float) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(attention, "NEAR", near)
+        ours, plain = make_qkv(lengths).requires_grad_(), make_qkv(lengths).requires_grad_()
+        attend(ours, HEADS, Sequences(lengths)).square().sum().backward()
+        by_formula(plain, HEADS, lengths).square().sum().backward()
+        torch.testing.assert_close(ours.grad, plain.grad, rtol=0, atol=1e-10)
 
 
 def test_small_blocks_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,5 +31,5 @@ def test_result_is_float32() -> None:
 
 
 def test_unknown_pooling() -> None:
-    with pytest.raises(ConfigError, match="pooling is 'sum'; expected mean, max, cls"):
+    with pytest.raises(ConfigError, match="pooling is 'sum'; expected cls, mean, max"):
         pool(torch.zeros(1, 1), Sequences([1]), "sum")  # type: ignore[arg-type]

@@ -6,12 +6,16 @@ layers and norms see `[N, H]` rows; only attention and pooling ask `Sequences` w
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, groupby
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,14 @@ class Sequences:
         self.lengths = lengths
         self.device = torch.device(device)
         self.offsets = [0, *accumulate(lengths)]
+        self._made: dict[Hashable, Any] = {}
+
+    def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
+        """What `make` gives, made once for all layers of a batch."""
+        if key not in self._made:
+            self._made[key] = make()
+        made: Made = self._made[key]
+        return made
 
     @property
     def count(self) -> int:
