@@ -152,6 +152,7 @@ def browser(profile: Path) -> Iterator[Page]:
         page.session = page.send("Target.attachToTarget", targetId=tab, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log"):
             page.send(f"{domain}.enable")
+        page.send("Emulation.setFocusEmulationEnabled", enabled=True)
         yield page
         page.session = None
         page.send("Browser.close")

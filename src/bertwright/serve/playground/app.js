@@ -111,7 +111,7 @@ function show(panel, given, model) {
   const why = lack(panel, model);
   const status = h("span", { class: "soft", role: "status" });
   const result = h("section", { class: "result", "aria-label": "Result", tabindex: "-1" });
-  const form = h("form", { "aria-describedby": "about", novalidate: true },
+  const form = h("form", { class: "panel", "aria-describedby": "about", novalidate: true },
     h("fieldset", { disabled: why !== "" },
       h("legend", { class: "unseen" }, panel.title),
       h("div", { class: "rows" }, panel.fields.map((f) => row(f, given.get(f.name), model)),

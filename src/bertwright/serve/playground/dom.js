@@ -103,22 +103,28 @@ export function marked(text, spans, mark) {
 
 /** What the reply says of itself, in a quiet line. */
 export function receipt(given) {
-  const said = (value) => (value === undefined || value === null ? "not said" : value);
-  const list = (value) => (Array.isArray(value) ? value.join(", ") : said(value));
-  const cut = given.truncated;
-  const cuts = cut === true ? "yes" : !cut || cut.length === 0 ? "nothing" : list(cut);
+  const said = (value) => value ?? (value === null ? "none" : "not said");
+  const cuts = (given.truncated ?? []).map((cut) =>
+    `${cut.tokens_cut} tokens of text ${cut.input + 1}`).join(", ");
   const facts = [
     ["model", said(given.model)],
     ["sha256", given.sha256 ? given.sha256.slice(0, 12) : "not said"],
-    ["layers", list(given.layers)],
+    ["layers", layers(given.layers)],
     ["pooling", said(given.pooling)],
     ["normalised", given.normalized === undefined ? "not said" : given.normalized ? "yes" : "no"],
     ["tokens used", said(given.tokens)],
-    ["truncated", cuts],
+    ["truncated", cuts || "nothing"],
     ["took", `${Math.round(given.milliseconds)} ms`],
   ];
   return h("dl", { class: "receipt", "aria-label": "What the server says it did" },
     facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, `${value}`))));
+}
+
+/** Layer numbers, a run of them by its ends. */
+function layers(given) {
+  if (!given?.length) return "none";
+  const run = given.length > 2 && given.every((layer, i) => layer === given[0] + i);
+  return run ? `${given[0]} to ${given[given.length - 1]}` : given.join(", ");
 }
 
 /** Move the focus among `items` by the arrow keys; one of them is in the order of Tab. */

@@ -73,7 +73,7 @@ export async function post(path, body) {
       layers: answer.layers,
       pooling: answer.pooling,
       normalized: answer.normalized,
-      tokens: answer.tokens,
+      tokens: answer.tokens?.length ?? answer.tokens, // a list where tokens are what was asked
       truncated: answer.truncated,
       milliseconds,
     },

@@ -141,7 +141,7 @@ function read(result) {
 
 const word = {
   name: "word",
-  title: "A word, layer by layer",
+  title: "A word by layer",
   about: "One word in several sentences: how alike its vectors are at every layer. " +
     "The embeddings know only the word and its place; senses part further up.",
   kinds: null,
@@ -222,7 +222,7 @@ function chart({ i, j, cosines }, pairs, count) {
     others.map((p) => s("path", { class: "line others", d: path(p.cosines) })),
     s("path", { class: "line one", d: path(cosines) }),
     s("circle", { class: "mark one", cx: x(count - 1), cy: y(last), r: 3 }),
-    s("text", { class: "title", x: width - 2, y: y(last) - 7, "text-anchor": "end" }, number(last, 2))));
+    s("text", { class: "title", x: width - 2, y: y(last) + (y(last) < 26 ? 17 : -7), "text-anchor": "end" }, number(last, 2))));
 }
 
 export const panels = [compare, tokens, word];

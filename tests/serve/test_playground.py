@@ -1,0 +1,233 @@
+"""The playground in a real browser against canned answers; skipped where there is no Chromium."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from http.server import ThreadingHTTPServer
+from urllib.parse import quote
+
+import pytest
+
+from tests.house.source import PACKAGE
+from tests.serve.browser import CHROMIUM, Page, browser
+from tests.serve.fake_server import fake_server
+
+FOLDER = PACKAGE / "serve" / "playground"
+chromium = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium in the PATH")
+
+PANELS = {
+    "fill": ("text=Paris is [MASK]", "/fill-mask", "capital"),
+    "ask": ("top=3", "/answer", "1836"),
+    "tag": ("text=🙂 so Ada Lovelace came", "/tag", "Ada LovelacePER"),
+    "classify": ("text=good", "/classify", "positive\n92.0 %"),
+    "follow": ("text=One.&text_pair=Two.", "/next-sentence", "follows\n88.0 %"),
+    "rank": ("query=bread", "/rerank", "0.900"),
+    "compare": ("texts=one%0Atwo%0Athree", "/similarity", "0.75"),
+    "tokens": ("text=🙂 unbelievable", "/tokenize", "##ievable"),
+    "word": ("word=bank", "/tokens", "Sentences 3 and 4"),
+    "attention": ("layer=3&text=It was late", "/attention", "Point at a token"),
+}
+
+
+@pytest.fixture(scope="module")
+def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    with browser(tmp_path_factory.mktemp("chromium")) as page:
+        yield page
+
+
+@pytest.fixture
+def server() -> Iterator[ThreadingHTTPServer]:
+    with fake_server() as running:
+        yield running
+
+
+def address(server: ThreadingHTTPServer, link: str = "") -> str:
+    return f"http://127.0.0.1:{server.server_address[1]}/{quote(link, safe='#?&=%')}"
+
+
+@chromium
+@pytest.mark.parametrize("name", PANELS)
+def test_a_link_fills_and_runs_a_panel(tab: Page, server: ThreadingHTTPServer, name: str) -> None:
+    given, route, shown = PANELS[name]
+    tab.problems.clear()
+    tab.open(address(server, f"#{name}?{given}"), width=390)
+    result = tab.text(".result")
+    assert shown in result
+    receipt = tab.text(".receipt")
+    for fact in ("full", "5f0e7c5f0e7c", "mean", "5" if name == "attention" else "17", "nothing"):
+        assert fact in receipt
+    ((path, asked),) = server.seen  # type: ignore[attr-defined]
+    assert (path, asked["model"], asked["truncate"]) == (route, "full", False)
+    assert tab.run("document.documentElement.scrollWidth") <= 390
+    assert tab.problems == []
+
+
+@chromium
+def test_offsets_are_of_code_points(tab: Page, server: ThreadingHTTPServer) -> None:
+    tab.open(address(server, "#tokens?text=🙂 unbelievable 🙂 end"))
+    slices = tab.run("[...document.querySelectorAll('.piece')].map(e => e.textContent)")
+    assert slices == ["🙂", "unbel", "ievable", "🙂", "end"]
+    tab.run("document.querySelectorAll('.chip')[2].focus()")
+    assert tab.text(".piece.on") == "unbel"
+
+
+@chromium
+def test_answers_never_become_markup(tab: Page, server: ThreadingHTTPServer) -> None:
+    tab.open(address(server, "#fill?text=<i>Paris</i> is [MASK]"))
+    assert "<img src=x onerror=alert(1)>" in tab.text(".result")
+    assert "<i>Paris</i> is capital" in tab.text(".said")
+    assert tab.run("document.querySelectorAll('.result img, .said i').length") == 0
+
+
+@chromium
+def test_errors_are_shown_as_text(tab: Page, server: ThreadingHTTPServer) -> None:
+    tab.problems.clear()
+    tab.open(address(server, "#classify?text=refuse this"))
+    problem = tab.text("[role=alert]")
+    assert problem == "Not done (422). the text has <b>700</b> tokens; at most 512"
+    tab.open(address(server, "#word?word=river&texts=a river%0Anone here"))
+    assert tab.text("[role=alert]") == "Not done. Sentence 2 does not have the word."
+    tab.open(address(server, "#compare?texts=alone"))
+    assert "there are 1; expected 2 to 24" in tab.text("[role=alert]")
+
+
+@chromium
+def test_panels_without_their_head_say_why(tab: Page, server: ThreadingHTTPServer) -> None:
+    tab.open(address(server, "#tag?model=bare&text=Ada"))
+    assert tab.text(".lack") == "bare has no such head: this panel needs a tagging head."
+    assert tab.run("document.querySelector('form.panel fieldset').disabled") is True
+    assert server.seen == []  # type: ignore[attr-defined]
+    lacking = tab.run("[...document.querySelectorAll('a.lacks')].map(a => a.dataset.panel)")
+    assert lacking == ["fill", "ask", "tag", "classify", "follow"]
+    tab.run(
+        "(m => { m.value = 'full'; m.dispatchEvent(new Event('change')); })"
+        "(document.getElementById('model'))"
+    )
+    assert tab.run("document.querySelector('form.panel fieldset').disabled") is False
+    assert tab.run("document.querySelector('form.panel textarea').value") == "Ada"
+    assert server.seen == []  # type: ignore[attr-defined]
+
+
+@chromium
+def test_a_key_is_asked_for_and_not_kept(tab: Page) -> None:
+    with fake_server(key="sesame") as server:
+        tab.open(address(server, "#classify?text=good"))
+        assert "(401)" in tab.text("[role=alert]")
+        assert tab.run("document.activeElement.id") == "key"
+        tab.type("sesame")
+        tab.press("Enter")
+        tab.wait("document.querySelector('.receipt')")
+        assert "positive" in tab.text(".result")
+        assert tab.run("localStorage.length + sessionStorage.length + document.cookie.length") == 0
+        assert "sesame" not in tab.run("location.href")
+
+
+@chromium
+def test_by_keyboard_alone(tab: Page, server: ThreadingHTTPServer) -> None:
+    tab.open(address(server, "#fill"))
+
+    def go(condition: str) -> None:
+        for _ in range(40):
+            tab.press("Tab")
+            if tab.run(f"(e => Boolean({condition}))(document.activeElement)"):
+                return
+        pytest.fail(f"Tab never came to {condition}")
+
+    go("e.dataset.panel === 'attention'")
+    tab.press("Enter")
+    tab.wait("document.querySelector('main').dataset.panel === 'attention'")
+    assert tab.run("document.activeElement.tagName") == "H2"
+    go("e.classList.contains('run')")
+    tab.press("Enter")
+    tab.wait("document.querySelector('.thumb')")
+    go("e.classList.contains('thumb')")
+    tab.press("Tab")
+    tab.press("Enter")
+    assert tab.run("document.querySelector('.thumb[aria-pressed=true]').textContent") == "Head 2"
+    assert "head=2" in tab.run("location.hash")
+    go("e.classList.contains('token')")
+    assert tab.text(".seen h3") == "[CLS] looks at"
+    tab.press("ArrowDown")
+    assert tab.text(".seen h3") == "the looks at"
+    assert tab.run("document.querySelectorAll('.look.on').length") > 0
+    tab.press("End")
+    assert tab.text(".seen h3") == "[SEP] looks at"
+
+
+@chromium
+@pytest.mark.parametrize("name", PANELS)
+def test_every_control_has_a_name(tab: Page, server: ThreadingHTTPServer, name: str) -> None:
+    tab.open(address(server, f"#{name}?{PANELS[name][0]}"))
+    tree = tab.send("Accessibility.getFullAXTree")["nodes"]
+    nameless = []
+    for node in tree:
+        focusable = any(p["name"] == "focusable" and p["value"]["value"] for p in
+                        node.get("properties", []))  # fmt: skip
+        role = node.get("role", {}).get("value")
+        if focusable and role not in ("RootWebArea", "listitem"):
+            nameless += [role] * (not node.get("name", {}).get("value"))
+    assert nameless == []
+
+
+@chromium
+def test_nothing_jumps(tab: Page, server: ThreadingHTTPServer) -> None:
+    watch = (
+        "window.shift = 0; new PerformanceObserver(l => { for (const e of l.getEntries()) "
+        "shift += e.value; }).observe({type: 'layout-shift', buffered: true})"
+    )
+    made = tab.send("Page.addScriptToEvaluateOnNewDocument", source=watch)
+    try:
+        for link in ("", "#compare?layers=3", "#attention?layer=2", "#tag?model=bare"):
+            tab.open(address(server, link))
+            tab.run("new Promise(done => requestAnimationFrame(() => setTimeout(done, 60)))")
+            assert tab.run("shift") < 0.01, link
+    finally:
+        tab.send("Page.removeScriptToEvaluateOnNewDocument", identifier=made["identifier"])
+
+
+@chromium
+def test_dark_where_the_system_is(tab: Page, server: ThreadingHTTPServer) -> None:
+    ground = "getComputedStyle(document.body).backgroundColor"
+    tab.open(address(server), dark=True)
+    assert tab.run(ground) == "rgb(20, 23, 26)"
+    tab.open(address(server))
+    assert tab.run(ground) == "rgb(251, 251, 249)"
+
+
+def test_the_page_loads_nothing_from_elsewhere_and_makes_no_markup_of_text() -> None:
+    for path in FOLDER.iterdir():
+        if path.suffix not in (".html", ".js", ".css"):
+            continue
+        text = path.read_text(encoding="utf-8")
+        links = [link for link in re.findall(r"\w+://[^\s\"']+", text) if "www.w3.org" not in link]
+        assert links == [], path.name
+        made = re.findall(r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\b", text)
+        assert made == [], path.name
+        assert text.count("\n") <= 400, path.name
+    page = (FOLDER / "index.html").read_text(encoding="utf-8")
+    assert not re.search(r"<style|\sstyle=|\son\w+=|<script(?![^>]*\ssrc=)", page)
+
+
+def test_colours_can_be_read() -> None:
+    """WCAG 2.2, 1.4.3: 4.5 to 1 for text, on the page's ground and on cards."""
+    light, dark = re.findall(r":root\{(.*?)\}", (FOLDER / "style.css").read_text("utf-8"), re.S)[:2]
+    for block in (light, dark):
+        colours = dict(re.findall(r"--(\w+):#([0-9a-f]{3,6})\b", block))
+        assert len(colours) >= 16
+        for name in ("ink", "soft", "dev", "good", *(f"h{n}" for n in range(8))):
+            for ground in ("ground", "card"):
+                assert contrast(colours[name], colours[ground]) >= 4.5, (name, ground)
+
+
+def contrast(one: str, other: str) -> float:
+    """The ratio of two colours' relative luminances, each raised by 0.05."""
+
+    def luminance(colour: str) -> float:
+        pairs = re.findall("..", colour if len(colour) == 6 else "".join(c * 2 for c in colour))
+        parts = [int(pair, 16) / 255 for pair in pairs]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+        return sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+    high, low = sorted((luminance(one), luminance(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
