@@ -36,6 +36,7 @@ def learn(name: str, kind: Kind, files: TaskFilesConfig, config: FinetuneConfig)
         "main": results["main"],
         "scores": {key: round(value, 5) for key, value in seed["metrics"].items()},
         "degenerate": seed["degenerate"],
+        "baselines": results["baselines"],
         "train_examples": results["data"]["train"]["examples"],
         "examples": round(results["data"]["train"]["examples"] * seed["epochs"]),
         "seconds": seed["seconds"],

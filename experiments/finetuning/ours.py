@@ -2,6 +2,7 @@
 
     python experiments/finetuning/ours.py --out DIR [--tasks SST-2 ...] [--seeds 1 2 3]
         [--precision auto] [--attention-dropout 0] [--model FOLDER] [--data FOLDER]
+        [--random-start] [--baselines]
 
 The same files, epochs, batch size, learning rate, warm-up, decay and clipping as `peer.py`, and the
 last weights as there. It differs where Bertwright's defaults do: attention probabilities are not
@@ -53,6 +54,8 @@ def configs(
         weight_decay=WEIGHT_DECAY,
         clip_norm=GRADIENT_NORM,
         attention_dropout=given.attention_dropout,
+        random_start=given.random_start,
+        baselines=given.baselines,
         seed=seed,
         keep="last",
         precision=given.precision,
@@ -70,18 +73,25 @@ def main() -> None:
     parser.add_argument("--attention-dropout", type=float, default=0.0)
     parser.add_argument("--model", default=None, help="folder; by default the packaged MiniLM")
     parser.add_argument("--data", type=Path, default=data_folder())
+    parser.add_argument("--random-start", action="store_true", help="what is pre-training worth?")
+    parser.add_argument("--baselines", action="store_true", help="TF-IDF and the like beside it")
     given = parser.parse_args()
     given.model = given.model or model_folder()
     lines = Lines(given.out / "ours.jsonl")
     for seed in given.seeds:
         for name in given.tasks:
-            key = {"task": name, "seed": seed, "attention_dropout": given.attention_dropout}
+            key = {
+                "task": name,
+                "seed": seed,
+                "attention_dropout": given.attention_dropout,
+                "random_start": given.random_start,
+            }
             if given.precision != "auto":
                 key["precision"] = given.precision
             if not lines.has(**key):
                 task_files, config = configs(name, seed, given)
                 record = learn(name, SETTINGS[name].kind, task_files, config)
-                lines.add(record | {"attention_dropout": given.attention_dropout})
+                lines.add(record | key)
 
 
 if __name__ == "__main__":
