@@ -26,7 +26,7 @@ PANELS = {
     "compare": ("texts=one%0Atwo%0Athree", "/similarity", "0.75"),
     "tokens": ("text=🙂 unbelievable", "/tokenize", "##ievable"),
     "word": ("word=bank", "/tokens", "Sentences 3 and 4"),
-    "attention": ("layer=3&text=It was late", "/attention", "Point at a token"),
+    "attention": ("layer=3&text=It was late", "/attention", "Tokens look, on average, at"),
 }
 
 
@@ -64,6 +64,17 @@ def test_a_link_fills_and_runs_a_panel(tab: Page, server: ThreadingHTTPServer, n
 
 
 @chromium
+@pytest.mark.parametrize("view", ["lines", "matrix"])
+def test_attention_fits_a_phone(tab: Page, server: ThreadingHTTPServer, view: str) -> None:
+    tab.open(address(server, f"#attention?layer=2&head=3&view={view}"), width=390)
+    assert tab.run(f"Boolean(document.querySelector('.{view} .token'))")
+    assert tab.run("document.documentElement.scrollWidth") <= 390
+    widest = "[...document.querySelectorAll('main *')].filter(e => !e.closest('.wide') &&"
+    widest += "e.getBoundingClientRect().right > 391).map(e => e.className || e.tagName)"
+    assert tab.run(widest) == []
+
+
+@chromium
 def test_offsets_are_of_code_points(tab: Page, server: ThreadingHTTPServer) -> None:
     tab.open(address(server, "#tokens?text=🙂 unbelievable 🙂 end"))
     slices = tab.run("[...document.querySelectorAll('.piece')].map(e => e.textContent)")
@@ -94,7 +105,8 @@ def test_errors_are_shown_as_text(tab: Page, server: ThreadingHTTPServer) -> Non
 
 @chromium
 def test_panels_without_their_head_say_why(tab: Page, server: ThreadingHTTPServer) -> None:
-    tab.open(address(server, "#tag?model=bare&text=Ada"))
+    tab.open(address(server, "#tag?model=bare&text=Ada"), width=390)
+    assert tab.run("document.documentElement.scrollWidth") <= 390
     assert tab.text(".lack") == "bare has no such head: this panel needs a tagging head."
     assert tab.run("document.querySelector('form.panel fieldset').disabled") is True
     assert server.seen == []  # type: ignore[attr-defined]
@@ -146,6 +158,8 @@ def test_by_keyboard_alone(tab: Page, server: ThreadingHTTPServer) -> None:
     tab.press("Enter")
     assert tab.run("document.querySelector('.thumb[aria-pressed=true]').textContent") == "Head 2"
     assert "head=2" in tab.run("location.hash")
+    table = "document.querySelector('.attention details .wide').getAttribute('aria-label')"
+    assert tab.run(table) == "Layer 1, head 2"
     go("e.classList.contains('token')")
     assert tab.text(".seen h3") == "[CLS] looks at"
     tab.press("ArrowDown")

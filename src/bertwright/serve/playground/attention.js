@@ -47,6 +47,7 @@ export const attention = {
 /** Thumbnails, the switch between lines and matrix, and the head that is chosen. */
 function stage(state) {
   const canvas = h("div", { class: "canvas" });
+  const written = h("div");
   const seen = h("div", { class: "seen", "aria-live": "polite" });
   const draw = () => {
     const weights = state.heads[state.head];
@@ -56,9 +57,15 @@ function stage(state) {
       bars(best(weights[i]).map((j, n) => ({
         label: state.tokens[j], share: weights[i][j], good: n === 0,
       })), `What ${state.tokens[i]} looks at`));
-    seen.replaceChildren(h("p", { class: "soft" }, "Point at a token on the left, or move to it by " +
-      "Tab and the arrow keys, to see where it looks."));
+    const means = weights[0].map((_, j) =>
+      weights.reduce((sum, row) => sum + row[j], 0) / weights.length);
+    seen.replaceChildren(
+      h("h3", {}, "Tokens look, on average, at"),
+      bars(best(means).map((j) => ({ label: state.tokens[j], share: means[j] })), "Looked at most"),
+      h("p", { class: "soft" }, "Point at a token on the left, or go to it by Tab and the arrow keys."));
     canvas.replaceChildren((state.view === "lines" ? lines : matrix)(state.tokens, weights, name, said));
+    written.replaceChildren(more("As a table", table(["", ...state.tokens],
+      state.tokens.map((token, i) => [token, ...weights[i].map(percent)]), name)));
   };
   const thumbs = state.heads.map((weights, i) => h("button", {
     type: "button", class: "thumb", "aria-pressed": `${i === state.head}`,
@@ -81,8 +88,7 @@ function stage(state) {
     h("div", { class: "thumbs", role: "group", "aria-label": "Attention heads" }, thumbs),
     h("fieldset", { class: "views" }, h("legend", { class: "unseen" }, "Shown as"), views),
     h("div", { class: "two" }, canvas, seen),
-    more("As a table", table(["", ...state.tokens], state.tokens.map((token, i) =>
-      [token, ...state.heads[state.head][i].map(percent)]), "Attention of the head first chosen")));
+    written);
 }
 
 function best(row) {

@@ -200,8 +200,9 @@ function cosine(a, b) {
 
 /** One pair's line over the layers, the others grey behind it. */
 function chart({ i, j, cosines }, pairs, count) {
-  const [width, height, left, top, right, bottom] = [230, 150, 30, 10, 26, 24];
-  const low = Math.min(0, ...pairs.flatMap((p) => p.cosines));
+  const [width, height, left, top, right, bottom] = [230, 150, 36, 10, 26, 24];
+  // The same axis for all pairs, from the quarter below the least cosine.
+  const low = Math.min(0.75, Math.floor(4 * Math.min(...pairs.flatMap((p) => p.cosines))) / 4);
   const x = (layer) => left + (layer / (count - 1)) * (width - left - right);
   const y = (value) => top + ((1 - value) / (1 - low)) * (height - top - bottom);
   const path = (values) => values.map((v, l) => `${l ? "L" : "M"}${x(l).toFixed(1)} ${y(v).toFixed(1)}`)
@@ -213,9 +214,9 @@ function chart({ i, j, cosines }, pairs, count) {
     h("figcaption", {}, name),
     s("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label":
         `${name}: cosine ${number(cosines[0], 2)} at the embeddings, ${number(last, 2)} at the top` },
-    [0, 0.5, 1].map((v) => [
+    [low, (low + 1) / 2, 1].map((v) => [
       s("line", { class: "grid", x1: left, x2: width - right, y1: y(v), y2: y(v) }),
-      s("text", { x: left - 6, y: y(v) + 4, "text-anchor": "end" }, `${v}`),
+      s("text", { x: left - 6, y: y(v) + 4, "text-anchor": "end" }, number(v, 2)),
     ]),
     s("text", { x: left, y: height - 6 }, "0"),
     s("text", { x: width - right, y: height - 6, "text-anchor": "end" }, `layer ${count - 1}`),
