@@ -33,7 +33,10 @@ from bertwright.nn.sequences import Sequences
 WHOLE = 1 << 40
 """Tokens of a backend's own batches: here the batcher decides."""
 CHECK = ("a", "the first of two", "one that is a little longer than the others, and has a comma")
-TOLERANCE = {"float32": 1e-4}
+EXACT = 1e-4
+"""Of the largest number: more than float32's rounding, less than any mistake."""
+ROUGH = 0.05
+"""1 - cosine, of short texts in bfloat16 or 8 bits."""
 
 
 @dataclass(eq=False, slots=True)
@@ -149,14 +152,17 @@ class Engine:
         alone = torch.cat([self._means(self.backend, [each]) for each in ids])
         if not torch.isfinite(expected).all():
             raise BertwrightError(f"{self.folder} gives vectors that are no numbers: not served")
-        scale = float(expected.abs().max())
+        exact = self.precision == "float32"
         for found, what in ((together, "in a batch"), (alone, "alone")):
-            difference = float((found - expected).abs().max()) / scale
-            allowed = TOLERANCE.get(self.precision, 0.1)
-            if not difference <= allowed:
+            if exact:
+                wrong = float((found - expected).abs().max() / expected.abs().max())
+            else:
+                wrong = 1 - float(torch.cosine_similarity(found, expected).min())
+            allowed = EXACT if exact else ROUGH
+            if not wrong <= allowed:
                 raise BertwrightError(
-                    f"{self.folder}: vectors computed {what} differ from the plain model's by "
-                    f"{difference:.1e} of the largest number ({allowed:.0e} is allowed): not served"
+                    f"{self.folder}: vectors computed {what} are not the plain model's: they "
+                    f"differ by {wrong:.1e}, {allowed:.0e} is allowed; not served"
                 )
 
     def _means(self, backend: Backend, ids: list[list[int]]) -> Tensor:

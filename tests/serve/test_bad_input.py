@@ -1,0 +1,198 @@
+"""What is wrong is refused with a short reason that holds nothing of it, and never with 500."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from bertwright.serve.server import ROUTES
+
+SECRET = "zebra zebra zebra"
+LONG = " ".join("abcdefghijklmnopqrst")
+BAD: list[tuple[str, Any]] = [
+    ("/embed", {"input": []}),
+    ("/embed", {"input": ""}),
+    ("/embed", {"input": ["a", "  "]}),
+    ("/embed", {"input": "zebra\0zebra"}),
+    ("/embed", {"input": 7}),
+    ("/embed", {"input": {"zebra": 1}}),
+    ("/embed", {"input": [["a", "b", SECRET]]}),
+    ("/embed", {"input": [[SECRET, 7]]}),
+    ("/embed", {}),
+    ("/embed", {"input": "a", SECRET: 1}),
+    ("/embed", {"input": "a", "layers": [99]}),
+    ("/embed", {"input": "a", "layers": [-5]}),
+    ("/embed", {"input": "a", "layers": []}),
+    ("/embed", {"input": "a", "layers": "zebra"}),
+    ("/embed", {"input": "a", "layers": [True]}),
+    ("/embed", {"input": "a", "layers": [1.5]}),
+    ("/embed", {"input": "a", "pooling": SECRET}),
+    ("/embed", {"input": "a", "pooling": "none"}),
+    ("/embed", {"input": "a", "normalize": "yes"}),
+    ("/embed", {"input": "a", "dtype": "float64"}),
+    ("/embed", {"input": LONG}),
+    ("/embed", []),
+    ("/embed", "a"),
+    ("/embed", None),
+    ("/tokens", {"input": [["a", "b"]]}),
+    ("/fill-mask", {"input": SECRET}),
+    ("/fill-mask", {"input": "[MASK]", "top_k": 0}),
+    ("/fill-mask", {"input": "[MASK]", "model": "bare"}),
+    ("/next-sentence", {"input": "a"}),
+    ("/next-sentence", {"input": ["a"]}),
+    ("/next-sentence", {"input": [["a", "b"], ["a"]]}),
+    ("/next-sentence", {"input": [LONG, LONG]}),
+    ("/next-sentence", {"input": ["a", "b"], "model": "bare"}),
+    ("/classify", {"input": "a"}),
+    ("/classify", {"input": "a", "model": "bare"}),
+    ("/classify", {"input": "a", "task": "names"}),
+    ("/classify", {"input": "a", "task": SECRET}),
+    ("/tag", {"input": [["a", "b"], [SECRET, ""]]}),
+    ("/tag", {"input": [["a", ["b"]]]}),
+    ("/answer", {"question": SECRET}),
+    ("/answer", {"context": SECRET}),
+    ("/answer", {"question": "a", "context": "b", "input": [{"question": "a", "context": "b"}]}),
+    ("/answer", {"input": [{"question": SECRET}]}),
+    ("/answer", {"input": [{"question": "a", "context": "b", SECRET: 1}]}),
+    ("/choose", {"input": {"text": "a", "choices": ["b"]}}),
+    ("/choose", {"input": "a"}),
+    ("/rerank", {"query": "a", "documents": []}),
+    ("/rerank", {"query": "", "documents": ["a"]}),
+    ("/similarity", {}),
+    ("/similarity", {"source_sentence": "a"}),
+    ("/similarity", {"source_sentence": "a", "sentences": ["b"], "input": ["a"]}),
+    ("/attention", {"input": ["a"]}),
+    ("/attention", {"input": "a", "layers": [0]}),
+    ("/attention", {"input": "a", "layers": [4]}),
+    ("/encode", {"texts": ["a"], "is_tokenized": True}),
+    ("/encode", {"texts": LONG}),
+    ("/v1/embeddings", {"input": []}),
+    ("/v1/embeddings", {"input": [[]]}),
+    ("/v1/embeddings", {"input": [1, SECRET]}),
+    ("/v1/embeddings", {"input": [[1, -2]]}),
+    ("/v1/embeddings", {"input": [[1, 9999]]}),
+    ("/v1/embeddings", {"input": "a", "dimensions": 0}),
+    ("/v1/embeddings", {"input": "a", "dimensions": 25}),
+    ("/v1/embeddings", {"input": "a", "encoding_format": SECRET}),
+    ("/v1/embeddings", {"input": "a", "model": SECRET}),
+]
+
+
+def check_no(reply: Any, *statuses: int) -> dict[str, Any]:
+    assert reply.status_code in (statuses or range(400, 500)), reply.text
+    assert len(reply.content) <= 2048
+    assert "zebra" not in reply.text
+    error: dict[str, Any] = reply.json()["error"]
+    assert error["code"]
+    assert error["message"]
+    return error
+
+
+@pytest.mark.parametrize(
+    ("path", "body"), [pytest.param(*each, id=f"{n} {each[0]}") for n, each in enumerate(BAD)]
+)
+def test_bad_bodies(client: TestClient, path: str, body: Any) -> None:
+    check_no(client.post(path, content=json.dumps(body).encode()))
+
+
+RAW = [
+    b"",
+    b"{",
+    b"zebra",
+    b"\xff\xfe",
+    b'{"input": "\\ud800"}',
+    b'{"input": "\\udc00 zebra"}',
+    b'{"input": "\xed\xa0\x80"}',
+    b'{"input": NaN}',
+    b'{"input": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    b'{"input": ' + b"[" * 900 + b'"zebra"' + b"]" * 900 + b"}",
+    b'{"input": 1e999}',
+    b'{"input": 123456789012345678901234567890}',
+    b'{"input": [1, 123456789012345678901234567890]}',
+]
+
+
+@pytest.mark.parametrize("path", [route.path for route in ROUTES])
+@pytest.mark.parametrize("body", RAW, ids=range(len(RAW)))
+def test_bodies_that_are_no_json_for_us(client: TestClient, path: str, body: bytes) -> None:
+    check_no(client.post(path, content=body))
+
+
+def test_unknown_model_route_and_method(client: TestClient) -> None:
+    for route in ROUTES:
+        body = {**route.shape.example, "model": SECRET}
+        error = check_no(client.post(route.path, json=body), 404)
+        assert error["code"] == "model_not_found"
+        assert "full, bare" in error["message"]
+    check_no(client.get("/zebra"), 404)
+    check_no(client.get("/embed"), 405)
+    check_no(client.post("/admin/swap", json={}), 404, 405)
+
+
+def test_openai_has_its_own_envelope(client: TestClient) -> None:
+    error = client.post("/v1/embeddings", json={"input": ""}).json()["error"]
+    assert error["type"] == "invalid_request_error"
+    assert set(error) == {"code", "message", "type", "param"}
+
+
+def test_reasons(client: TestClient) -> None:
+    def reason(path: str, **body: Any) -> str:
+        return str(check_no(client.post(path, json=body))["message"])
+
+    assert reason("/embed", input="a", layers=[99]).startswith("no layer 99: this model has 0")
+    assert reason("/fill-mask", input="[MASK]", model="bare") == (
+        "bare has no masked_lm head; it has: the encoder alone"
+    )
+    assert "several tasks; name one as task: mood, mixed, score" in reason("/classify", input="a")
+    assert reason("/fill-mask", input="a") == "input 0 has no [MASK]"
+    assert reason("/embed", input=["a", ""]).endswith("item 1 must be text that is not empty")
+
+
+def test_a_string_of_ten_megabytes(client: TestClient) -> None:
+    error = check_no(client.post("/embed", json={"input": "zebra " * 1_700_000}), 413)
+    assert error["code"] == "too_large"
+
+
+def test_bounds(served: Callable[..., TestClient]) -> None:
+    client = served(max_items=2, max_characters=100, max_tokens=30, max_body_bytes=4000)
+
+    def code(body: Any) -> Any:
+        return check_no(client.post("/embed", json=body), 413)["code"]
+
+    assert code({"input": ["a", "b", "c"]}) == "too_many_items"
+    assert code({"input": "a" * 101}) == "too_many_characters"
+    assert code({"input": "a b c d " * 8, "windows": True}) == "too_many_tokens"
+    assert code({"input": "a" * 4000}) == "too_large"
+    assert client.post("/embed", json={"input": ["a", "b"]}).status_code == 200
+
+
+def test_deadlines_asked_for(client: TestClient) -> None:
+    for wrong in ("zebra", "0", "-1", "inf", "nan"):
+        reply = client.post("/embed", json={"input": "a"}, headers={"X-Timeout": wrong})
+        check_no(reply, 400)
+    reply = client.post("/embed", json={"input": "a"}, headers={"X-Timeout": "20"})
+    assert reply.status_code == 200
+
+
+def test_keys(served: Callable[..., TestClient], tmp_path: Path) -> None:
+    (tmp_path / "keys").write_text("# for the team\nfirst-key\n\nsecond-key\n")
+    client = served(api_keys=str(tmp_path / "keys"))
+    for header in ({}, {"Authorization": "Bearer zebra"}, {"Authorization": "Basic first-key"}):
+        error = check_no(client.post("/embed", json={"input": "a"}, headers=header), 401)
+        assert error["code"] == "unauthorized"
+    check_no(client.get("/v1/models"), 401)
+    for key in ("first-key", "second-key"):
+        header = {"Authorization": f"Bearer {key}"}
+        assert client.post("/embed", json={"input": "a"}, headers=header).status_code == 200
+    assert client.get("/livez").status_code == client.get("/metrics").status_code == 200
+
+
+def test_no_other_site_may_ask(client: TestClient) -> None:
+    reply = client.get("/v1/models", headers={"Origin": "https://example.org"})
+    assert "access-control-allow-origin" not in reply.headers
+    assert client.options("/embed").status_code == 405

@@ -1,0 +1,177 @@
+"""Many callers at once, models that change under them, and a device that fails."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+
+from bertwright.config.serve import ServeConfig
+from bertwright.inference.model import load
+from bertwright.serve.engine import Engine
+from bertwright.serve.server import make_app
+from bertwright.serve.service import Service
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+async def with_server(
+    config: ServeConfig, test: Callable[[httpx.AsyncClient, Service], Any]
+) -> None:
+    app = make_app(config)
+    service: Service = app.state.service
+    async with app.router.lifespan_context(app):
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+            while not service.is_ready:
+                await asyncio.sleep(0.01)
+            await test(client, service)
+
+
+def test_answers_under_load_are_those_given_alone(full: Path) -> None:
+    chance = random.Random(0)
+    model = load(full, device="cpu")
+    texts = [" ".join(chance.choices(LETTERS, k=chance.randint(1, 12))) for _ in range(300)]
+    layers = [chance.choice([0, 1, 2, 3]) for _ in texts]
+    alone = [
+        model.embed([text], [layers[n]], normalize=bool(n % 2))[0] for n, text in enumerate(texts)
+    ]
+    filled = model.fill("a [MASK] c", 1)[0][0]
+
+    async def test(client: httpx.AsyncClient, service: Service) -> None:
+        async def one(n: int) -> None:
+            body = {"input": texts[n], "layers": layers[n], "normalize": bool(n % 2)}
+            reply = await client.post("/embed", json=body)
+            assert reply.status_code == 200, reply.text
+            np.testing.assert_allclose(reply.json()["vectors"][0], alone[n], atol=1e-5)
+            if n % 5 == 0:
+                reply = await client.post("/fill-mask", json={"input": "a [MASK] c", "top_k": 1})
+                (best,) = reply.json()["results"][0][0]
+                assert best["token_str"] == filled[0]
+                assert best["score"] == pytest.approx(filled[1], abs=1e-5)
+
+        await asyncio.gather(*(one(n) for n in range(len(texts))))
+        assert service.metrics.registry.get_sample_value("bertwright_batch_texts_count") < 300
+
+    config = ServeConfig(model=(str(full),), device="cpu", log_requests=False)
+    asyncio.run(asyncio.wait_for(with_server(config, test), 60))
+
+
+def test_swaps_under_load_fail_nobody(full: Path, bare: Path) -> None:
+    vectors = {}
+    for folder in (full, bare):
+        found = load(folder, device="cpu").embed(["a b c"])[0]
+        vectors[Engine("x", str(folder), load(folder, device="cpu"), None).sha256] = found  # type: ignore[arg-type]
+    assert len(vectors) == 2
+    seen = set()
+
+    async def test(client: httpx.AsyncClient, service: Service) -> None:
+        done = False
+
+        async def caller() -> None:
+            while not done:
+                reply = await client.post("/embed", json={"input": "a b c"})
+                assert reply.status_code == 200, reply.text
+                found = reply.json()
+                seen.add(found["sha256"])
+                expected = vectors[found["sha256"]]
+                np.testing.assert_allclose(found["vectors"][0], expected, atol=1e-5)
+
+        callers = [asyncio.create_task(caller()) for _ in range(4)]
+        for n in range(10):
+            await service.swap("m", str((bare, full)[n % 2]))
+            await asyncio.sleep(0.02)
+        done = True
+        await asyncio.gather(*callers)
+
+    config = ServeConfig(model=(f"m={full}",), device="cpu", log_requests=False)
+    asyncio.run(asyncio.wait_for(with_server(config, test), 60))
+    assert seen == set(vectors)
+
+
+def test_swap_by_route(served: Callable[..., TestClient], tmp_path: Path, bare: Path) -> None:
+    (tmp_path / "keys").write_text("boss\n")
+    client = served(admin_keys=str(tmp_path / "keys"))
+    assert client.post("/admin/swap", json={}).status_code == 401
+    header = {"Authorization": "Bearer boss"}
+    before = client.post("/embed", json={"input": "a"}).json()["sha256"]
+    body = {"model": "full", "folder": str(bare)}
+    reply = client.post("/admin/swap", json=body, headers=header)
+    after = client.post("/embed", json={"input": "a"}).json()["sha256"]
+    assert reply.json() == {"swapped": [{"model": "full", "sha256": after}]}
+    assert after != before
+    body = {"model": "full", "folder": str(tmp_path / "nothing")}
+    reply = client.post("/admin/swap", json=body, headers=header)
+    assert reply.status_code == 409
+    assert "the old model stays" in reply.text
+    assert client.post("/embed", json={"input": "a"}).json()["sha256"] == after
+    for body in ({"folder": "x"}, {"model": "other"}, {"model": 1}):
+        assert client.post("/admin/swap", json=body, headers=header).status_code in (400, 404)
+
+
+def test_a_device_that_fails_ends_the_server(full: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = []
+
+    async def test(client: httpx.AsyncClient, service: Service) -> None:
+        service.on_end = lambda: ended.append(True)
+        assert (await client.post("/embed", json={"input": "a"})).status_code == 200
+        monkeypatch.setattr(Engine, "run", broken)
+        for n in range(3):
+            reply = await client.post("/embed", json={"input": "zebra"})
+            assert (reply.status_code, reply.headers["retry-after"]) == (503, "1")
+            assert "zebra" not in reply.text
+            assert bool(ended) == (n == 2)
+        assert (await client.get("/readyz")).json() == {"ready": False, "why": "failing"}
+        assert (await client.get("/livez")).status_code == 200
+
+    def broken(*_: Any) -> Any:
+        raise RuntimeError("zebra")
+
+    config = ServeConfig(model=(str(full),), device="cpu", failures=3, log_requests=False)
+    asyncio.run(asyncio.wait_for(with_server(config, test), 60))
+    assert ended == [True]
+
+
+def test_too_many_requests_are_refused_at_the_door(full: Path) -> None:
+    async def test(client: httpx.AsyncClient, service: Service) -> None:
+        bodies = [{"input": f"{letter} b c"} for letter in LETTERS]
+        replies = await asyncio.gather(*(client.post("/embed", json=body) for body in bodies))
+        known = [reply.status_code for reply in replies]
+        assert set(known) == {200, 429}
+        assert known.count(200) >= 2
+        refused = replies[known.index(429)]
+        assert refused.headers["retry-after"] == "1"
+        assert refused.json()["error"]["code"] == "busy"
+        assert (await client.post("/embed", json=bodies[0])).status_code == 200
+
+    config = ServeConfig(model=(str(full),), device="cpu", queue_requests=2, log_requests=False)
+    asyncio.run(asyncio.wait_for(with_server(config, test), 60))
+
+
+def test_models_that_do_not_load_end_the_server(tmp_path: Path) -> None:
+    async def main() -> None:
+        ended = asyncio.Event()
+        service = Service(ServeConfig(model=(str(tmp_path),)))
+        service.on_end = ended.set
+        await service.start()
+        await asyncio.wait_for(ended.wait(), 20)
+        assert service.error is not None
+        assert not service.is_ready
+        await service.stop()
+
+    asyncio.run(main())
+
+
+def test_bfloat16_is_near(served: Callable[..., TestClient]) -> None:
+    exact = served().post("/embed", json={"input": ["a b", "c d e"]}).json()["vectors"]
+    near = served(precision="bfloat16").post("/embed", json={"input": ["a b", "c d e"]}).json()
+    for one, other in zip(exact, near["vectors"], strict=True):
+        cosine = np.dot(one, other) / np.linalg.norm(one) / np.linalg.norm(other)
+        assert cosine > 0.98
