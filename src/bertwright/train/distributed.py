@@ -79,5 +79,6 @@ def join_ranks(device: str = "auto") -> Iterator[Ranks]:
     dist.init_process_group("nccl" if on_gpu else "gloo")
     try:
         yield Ranks(dist.get_rank(), world_size, place)
+        dist.barrier()  # a process that leaves while another talks to it takes it along
     finally:
         dist.destroy_process_group()
