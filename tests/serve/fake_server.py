@@ -141,7 +141,7 @@ class Handler(BaseHTTPRequestHandler):
             "layers": asked.get("layers", [LAYERS]),
             "pooling": asked.get("pooling", "mean"),
             "normalized": False,
-            "tokens": 17,
+            "tokens_used": 17,
             "truncated": [],
         }
         self.json(200, {**receipt, **results})

@@ -14,7 +14,7 @@ from bertwright.atomic import sha256_file
 from bertwright.inference.model import Model, load
 
 TEXTS = ["a b c", "the d.", "e"]
-ABOUT = {"model", "sha256", "layers", "pooling", "normalized", "tokens", "truncated"}
+ABOUT = {"model", "sha256", "layers", "pooling", "normalized", "tokens_used", "truncated"}
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def test_embed(
     assert found["normalized"] is normalize
     if pooling != "first-last":
         assert found["layers"] == [layer % 4 for layer in layers]
-    assert found["tokens"] == sum(len(model.tokenizer.encode(text).ids) for text in TEXTS)
+    assert found["tokens_used"] == sum(len(model.tokenizer.encode(text).ids) for text in TEXTS)
     assert found["truncated"] == []
 
 
@@ -201,6 +201,7 @@ def test_attention(client: TestClient) -> None:
     found = ask(client, "/attention", input=["a b", "c"])
     maps = np.array(found["attentions"])
     count = len(found["tokens"])
+    assert found["tokens_used"] == count
     assert maps.shape == (3, 4, count, count)
     assert found["type_ids"] == [0, 0, 0, 0, 1, 1]
     np.testing.assert_allclose(maps.sum(-1), 1, atol=1e-3)

@@ -51,7 +51,7 @@ class Plan:
             "layers": list(self.layers),
             "pooling": self.pooling,
             "normalized": self.normalized,
-            "tokens": self.tokens,
+            "tokens_used": self.tokens,
             "truncated": self.truncated,
         }
 

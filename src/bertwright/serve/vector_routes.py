@@ -100,7 +100,7 @@ def _tokenize(engine: Engine, args: Args, config: ServeConfig) -> Plan:
             }
         )
     count = sum(len(each["ids"]) for each in found)
-    return Plan(engine, [], lambda _: {"results": found, "tokens": count})
+    return Plan(engine, [], lambda _: {"results": found, "tokens_used": count})
 
 
 def _similarity(engine: Engine, args: Args, config: ServeConfig) -> Plan:

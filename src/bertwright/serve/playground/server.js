@@ -73,7 +73,7 @@ export async function post(path, body) {
       layers: answer.layers,
       pooling: answer.pooling,
       normalized: answer.normalized,
-      tokens: answer.tokens?.length ?? answer.tokens, // a list where tokens are what was asked
+      tokens: answer.tokens_used,
       truncated: answer.truncated,
       milliseconds,
     },
