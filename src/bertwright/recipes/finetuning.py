@@ -90,6 +90,7 @@ def finetune(
             run_folder.begin(run, environment, task_results.settings(tasks, config))
             if len(tasks) > 1:
                 task_results.write_tasks(run, tasks)
+        ranks.wait()  # for the folder
         work = _Work(folder, shape, used, setups, run, machine, speak, on_progress)
         runs, interrupted = work.train()
         if not runs:
