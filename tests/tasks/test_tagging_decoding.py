@@ -11,7 +11,6 @@ from bertwright.config.task import Scheme, TaskConfig
 from bertwright.tasks.examples import TaggingExample
 from bertwright.tasks.predictions import Entity
 from bertwright.tasks.tagging_decoding import decode_tagging, entities
-from bertwright.tasks.tagging_instances import tagging_example_of_text
 from bertwright.tasks.tagging_metrics import EntityCounts
 
 
@@ -53,9 +52,8 @@ PROBABILITIES = np.array([[0.1, 0.8, 0.1], [0.3, 0.1, 0.6], [0.9, 0.05, 0.05]], 
 
 def test_entities_of_a_text_are_exact_slices() -> None:
     text = "José-\u3000x"
-    prediction = decode_tagging(
-        TASK, tagging_example_of_text(text), PROBABILITIES, np.array([1, 2, 0])
-    )
+    example = TaggingExample(("José", "-", "x"), text=text, offsets=((0, 4), (4, 5), (6, 7)))
+    prediction = decode_tagging(TASK, example, PROBABILITIES, np.array([1, 2, 0]))
     assert prediction.tags == ("B-PER", "I-PER", "O")
     assert prediction.scores == pytest.approx((0.8, 0.6, 0.9))
     (entity,) = prediction.entities

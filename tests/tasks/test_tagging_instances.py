@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,13 +11,10 @@ from bertwright.errors import DataError
 from bertwright.tasks.examples import TaggingExample
 from bertwright.tasks.tagging_instances import (
     make_tagging_instances,
-    tagging_example_of_text,
-    words_of_text,
 )
 from bertwright.tasks.windows import cut, most_context
-from bertwright.text.normalize import basic_tokenize
 from bertwright.text.tokenizer import Tokenizer
-from tests.tasks.mixed_scripts import CASED, TEXTS, TOKENIZERS, UNCASED, WORDS
+from tests.tasks.mixed_scripts import CASED, TOKENIZERS, UNCASED, WORDS
 
 LABELS = ("O", "B-PER", "I-PER")
 
@@ -152,38 +147,6 @@ def test_every_word_has_one_place_and_its_first_piece_is_there(
             start = instance.words[0][1] if own else 1
             assert list(instance.ids[0])[start : start + len(own)] == own
     assert lengths.tokens == alone_lengths.tokens
-
-
-def test_words_of_a_text() -> None:
-    text = "Dr. Ü-Boot\u3000中国cafe\u0301!\u0301 \u200bx\u00ady\u200b \ufffd ❤\ufe0f\n"
-    words, offsets = words_of_text(text)
-    assert words == [
-        *("Dr", ".", "Ü", "-", "Boot", "中", "国", "cafe\u0301", "!\u0301", "x\u00ady", "❤\ufe0f")
-    ]
-    assert [text[start:stop] for start, stop in offsets] == words
-    assert words_of_text(" \u200b\n") == ([], [])
-
-
-@given(TEXTS | st.text(max_size=40))
-def test_words_of_a_text_are_those_of_bert(text: str) -> None:
-    words, offsets = words_of_text(text)
-    assert [text[start:stop] for start, stop in offsets] == words
-    assert all(words)
-    bounds = [bound for offset in offsets for bound in offset]
-    assert bounds == sorted(bounds)
-    ours = [part for word in words for part in basic_tokenize(word, lowercase=False)]
-    theirs = basic_tokenize(text, lowercase=False)
-    assert "".join(ours) == "".join(theirs)
-    if not any(unicodedata.category(character).startswith("M") for character in text):
-        assert ours == theirs
-        assert len(words) == len(theirs)
-
-
-def test_an_example_of_a_text_knows_its_characters() -> None:
-    example = tagging_example_of_text("the cat.", document=3, line=5)
-    assert example.words == ("the", "cat", ".")
-    assert example.offsets == ((0, 3), (4, 7), (7, 8))
-    assert (example.text, example.tags, example.document, example.line) == ("the cat.", None, 3, 5)
 
 
 def test_progress_ends_at_the_last_example() -> None:

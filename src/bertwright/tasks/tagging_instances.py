@@ -1,4 +1,4 @@
-"""Sentences of words as ids, for tagging; and plain text as words.
+"""Sentences of words as ids, for tagging.
 
 Devlin et al. 2019, section 5.3: every word is cut into pieces by itself, and its first piece is
 what is tagged. A word of which the tokenizer keeps nothing, as a zero-width space, is [UNK]; one
@@ -18,7 +18,6 @@ from array import array
 from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
 from typing import cast
-from unicodedata import category
 
 import numpy as np
 
@@ -29,7 +28,6 @@ from bertwright.tasks.examples import Example, TaggingExample
 from bertwright.tasks.instances import Instance, Lengths
 from bertwright.tasks.text_instances import label_number, place
 from bertwright.tasks.windows import Span, cut, most_context
-from bertwright.text.normalize import is_chinese, is_control, is_punctuation, is_white_space
 from bertwright.text.tokenizer import Tokenizer
 
 _TOLD_EVERY = 1000  # examples
@@ -91,43 +89,6 @@ def make_tagging_instances(
     on_progress(len(instances), len(chosen))
     lengths.examples = len(instances)
     return instances, lengths
-
-
-def words_of_text(text: str) -> tuple[list[str], list[tuple[int, int]]]:
-    """The words of a text by BERT's rules, each an exact slice of it, and where they are from.
-
-    White space parts words; a punctuation mark and a Chinese character are words of their own;
-    controls and U+FFFD, which BERT drops, neither part nor begin nor end one. Unlike BERT's, a
-    combining mark stays with the character before it, whatever that is, so that none is torn.
-
-    Returns:
-        Words, and the start and stop of each in characters: `text[start:stop] == word`.
-    """
-    offsets: list[tuple[int, int]] = []
-    is_open = False  # whether a letter now would belong to the last word
-    touches = False  # whether a combining mark now would
-    for number, character in enumerate(text):
-        if is_white_space(character):
-            is_open = touches = False
-        elif character in "\0\ufffd" or is_control(character) or category(character) == "Cs":
-            continue
-        elif is_open or (touches and category(character).startswith("M")):
-            if is_punctuation(character) or is_chinese(character):
-                offsets.append((number, number + 1))
-                is_open = False
-            else:
-                offsets[-1] = (offsets[-1][0], number + 1)
-        else:
-            offsets.append((number, number + 1))
-            is_open = not (is_punctuation(character) or is_chinese(character))
-            touches = True
-    return [text[start:stop] for start, stop in offsets], offsets
-
-
-def tagging_example_of_text(text: str, document: int = 0, line: int = 0) -> TaggingExample:
-    """A plain text as an example without tags, which knows where its words are from."""
-    words, offsets = words_of_text(text)
-    return TaggingExample(tuple(words), None, document, text, tuple(offsets), line=line)
 
 
 def _pieces(tokenizer: Tokenizer, examples: Sequence[TaggingExample]) -> dict[str, list[int]]:
