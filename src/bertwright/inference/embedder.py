@@ -37,64 +37,40 @@ class Embedder(VectorMaker):
         device: str | None = None,
         sample: Sequence[Text] = (),
     ) -> Embedder:
-        """See `load_embedder`."""
-        return load_embedder(
-            path,
-            config,
-            backend=backend,
-            precision=precision,
-            exported=exported,
-            whitening=whitening,
-            device=device,
-            sample=sample,
-        )
+        """Load a model to make vectors with.
 
+        Args:
+            path: a run, a checkpoint, a Hugging Face or sentence-transformers folder.
+            config: which vectors; unset: the folder's own way if sentence-transformers wrote it,
+                else the mean of the layer below the last.
+            backend: `torch`, `onnx` or `openvino`; `auto` measures.
+            precision: `float32`, exact; `bfloat16`, 2 to 3 digits; `int8`, a cosine of 0.99 or more
+                with float32, else refused; `auto` measures.
+            exported: folders that `bertwright export` wrote of this model, without a head.
+            whitening: a file of `bertwright embed --fit-whitening`.
+            device: unset: the GPU if there is one, for torch.
+            sample: texts to measure and verify on; unset: a few of our own.
 
-def load_embedder(
-    path: str | Path,
-    config: VectorConfig | None = None,
-    *,
-    backend: BackendName = "torch",
-    precision: Precision = "float32",
-    exported: Sequence[str | Path] = (),
-    whitening: str | Path | None = None,
-    device: str | None = None,
-    sample: Sequence[Text] = (),
-) -> Embedder:
-    """Load a model to make vectors with.
-
-    Args:
-        path: a run, a checkpoint, a Hugging Face or sentence-transformers folder.
-        config: which vectors; unset: the folder's own way if sentence-transformers wrote it, else
-            the mean of the layer below the last.
-        backend: `torch`, `onnx` or `openvino`; `auto` measures.
-        precision: `float32`, exact; `bfloat16`, 2 to 3 digits; `int8`, a cosine of 0.99 or more
-            with float32, else refused; `auto` measures.
-        exported: folders that `bertwright export` wrote of this model, without a head.
-        whitening: a file of `bertwright embed --fit-whitening`.
-        device: unset: the GPU if there is one, for torch.
-        sample: texts to measure and verify on; unset: a few of our own.
-
-    Raises:
-        ConfigError: no such layer, backend or precision, or vectors too far from float32's.
-        DataError, IntegrityError: see `checkpoint.load`.
-    """
-    for name, value, known in (
-        ("backend", backend, get_args(BackendName)),
-        ("precision", precision, get_args(Precision)),
-    ):
-        if value not in known:
-            raise ConfigError(f"{name} is {value!r}; expected {', '.join(known)}")
-    _check_exports(path, backend, exported)
-    loaded = models.load(path, device)
-    runner = loaded.runner
-    config = config or default_config(path)
-    white = None if whitening is None else load_whitening(whitening)
-    choice = Choice(runner, config, [Path(each) for each in exported], sample)
-    found, notes = choice.choose(backend, precision)
-    embedder = Embedder(found, runner.tokenizer, runner.config, config, white)
-    embedder.name, embedder.notes = runner.name, notes
-    return embedder
+        Raises:
+            ConfigError: no such layer, backend or precision, or vectors too far from float32's.
+            DataError, IntegrityError: see `checkpoint.load`.
+        """
+        for name, value, known in (
+            ("backend", backend, get_args(BackendName)),
+            ("precision", precision, get_args(Precision)),
+        ):
+            if value not in known:
+                raise ConfigError(f"{name} is {value!r}; expected {', '.join(known)}")
+        _check_exports(path, backend, exported)
+        loaded = models.load(path, device)
+        runner = loaded.runner
+        config = config or default_config(path)
+        white = None if whitening is None else load_whitening(whitening)
+        choice = Choice(runner, config, [Path(each) for each in exported], sample)
+        found, notes = choice.choose(backend, precision)
+        embedder = Embedder(found, runner.tokenizer, runner.config, config, white)
+        embedder.name, embedder.notes = runner.name, notes
+        return embedder
 
 
 def default_config(path: str | Path) -> VectorConfig:

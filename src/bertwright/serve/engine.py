@@ -25,7 +25,7 @@ from bertwright.checkpoint.checkpoint import find_checkpoint
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import BertwrightError
 from bertwright.inference.backends import Backend, PackedBackend, PlainBackend, Precision
-from bertwright.inference.embedder import default_config, load_embedder
+from bertwright.inference.embedder import Embedder, default_config
 from bertwright.inference.model import Model, load
 from bertwright.inference.packed import PackedBert
 from bertwright.nn.sequences import Sequences
@@ -188,7 +188,7 @@ def load_engine(
         packed = PackedBert(model.runner.encoder, torch.float32)
         engine.backend = PackedBackend(packed, WHOLE, "torch float32")
     if precision != "float32":
-        chosen = load_embedder(folder, precision=precision, device=device).backend
+        chosen = Embedder.load(folder, precision=precision, device=device).backend
         if isinstance(chosen, (PackedBackend, PlainBackend)):
             chosen.batch_tokens = WHOLE
         engine.backend = chosen
