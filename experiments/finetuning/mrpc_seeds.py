@@ -1,7 +1,7 @@
 """MRPC over many seeds: what bias correction and warm-up are worth where data is small.
 
     python experiments/finetuning/mrpc_seeds.py --out DIR [--seeds 20] [--epochs 3]
-        [--learning-rate 1e-4] [--rows both ...] [--model FOLDER] [--data FOLDER]
+        [--learning-rate 1e-4] [--examples N] [--rows both ...] [--model FOLDER] [--data FOLDER]
 
 Mosbach et al. (2021) and Zhang et al. (2021) trace runs that fail to the missing bias correction of
 BERT's first optimizer. Four rows: with both, without one, without either. A run is degenerate that
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from learn import learn
 from lines import Lines, mean_and_sd
-from settings import SETTINGS, WARMUP, data_folder, model_folder
+from settings import SETTINGS, WARMUP, data_folder, files, model_folder
 
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
 
@@ -29,12 +29,12 @@ ROWS = {
 """Bias correction, and the part of the steps in which the rate rises."""
 
 
-def print_table(lines: Lines) -> None:
+def print_table(lines: Lines, asked: int | None) -> None:
     """F1 and accuracy of every row over its seeds."""
     print("| row | seeds | F1 | sd | lowest | accuracy | sd | degenerate |")
     print("|---|---|---|---|---|---|---|---|")
     for row in ROWS:
-        records = lines.select(row=row)
+        records = lines.select(row=row, asked=asked)
         if not records:
             continue
         f1 = [100 * record["scores"]["f1"] for record in records]
@@ -50,6 +50,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=20, help="how many")
+    parser.add_argument("--examples", type=int, help="pairs; by default the whole file")
     parser.add_argument("--epochs", type=float, default=3.0)
     parser.add_argument("--learning-rate", type=float, default=1e-4)
     parser.add_argument("--rows", nargs="*", default=list(ROWS), choices=list(ROWS))
@@ -58,16 +59,17 @@ def main() -> None:
     given = parser.parse_args()
     setting = SETTINGS["MRPC"]
     lines = Lines(given.out / "mrpc_seeds.jsonl")
-    files = TaskFilesConfig(
-        str(given.data / setting.train),
-        str(given.data / setting.dev),
+    train, held_out = files("MRPC", given.data, given.out, given.examples)
+    task_files = TaskFilesConfig(
+        str(train),
+        str(held_out),
         metric=setting.main,
         max_length=setting.max_length,
         stride=setting.stride,
     )
     for seed in range(1, given.seeds + 1):
         for row in given.rows:
-            if lines.has(row=row, seed=seed):
+            if lines.has(row=row, seed=seed, asked=given.examples):
                 continue
             bias_correction, warmup = ROWS[row]
             config = FinetuneConfig(
@@ -81,9 +83,9 @@ def main() -> None:
                 seed=seed,
                 keep="last",
             )
-            record = learn("MRPC", "classification", files, config)
-            lines.add({"row": row, **record})
-    print_table(lines)
+            record = learn("MRPC", "classification", task_files, config)
+            lines.add({"row": row, "asked": given.examples, **record})
+    print_table(lines, given.examples)
 
 
 if __name__ == "__main__":

