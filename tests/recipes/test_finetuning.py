@@ -63,6 +63,10 @@ def test_every_kind_learns_and_its_model_is_complete(
     assert json.loads((out / "results.json").read_text())["summary"] == results["summary"]
     assert any("examples" in line and train.name in line for line in said)
 
+    for split, count in (("train", 120), ("dev", 40)):
+        drawn = results["lengths"][split]["histogram"]
+        assert sum(drawn["counts"]) + drawn["beyond"] == count
+
     # What was saved says the same of dev, with nothing but its folder
     loaded = checkpoint.load(out)
     (name,) = loaded.tasks

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError
 from bertwright.tasks.examples import TextExample
-from bertwright.tasks.instances import Instance
+from bertwright.tasks.instances import Instance, Lengths
 from bertwright.tasks.text_instances import make_text_instances, read_in_windows
 
 from .sample import LETTERS, TOKENIZER, ids_of
@@ -142,3 +142,16 @@ def test_labels() -> None:
         labels(number, "x")
     with pytest.raises(DataError, match="example 0: the label is nan; regression expects"):
         labels(number, float("nan"))
+
+
+def test_a_histogram_has_every_length_once() -> None:
+    lengths = Lengths(tokens=[*range(1, 201), 9000])
+    found = lengths.histogram()
+    assert found == {"width": 4, "counts": [3, *[4] * 49], "beyond": 2}
+    assert sum(found["counts"]) + found["beyond"] == len(lengths.tokens)
+    assert Lengths(tokens=[3, 3, 1]).histogram() == {
+        "width": 1,
+        "counts": [0, 1, 0, 2],
+        "beyond": 0,
+    }
+    assert Lengths().histogram() == {"width": 1, "counts": [0], "beyond": 0}

@@ -8,6 +8,7 @@ from typing import Any
 
 from bertwright.report.figures import count, figure
 from bertwright.report.html import Markup, table, text
+from bertwright.report.plots import histogram
 from bertwright.tasks.results import number
 
 
@@ -45,7 +46,39 @@ def lengths_section(lengths: Mapping[str, Any], task: Mapping[str, Any]) -> str:
     ]
     columns = ["", *found]
     made = table(columns, rows, range(1, len(columns)))
-    return f"<h2>Lengths, and what was cut</h2><p>{text(said)}</p>{made}"
+    drawn = _histograms(found, number(window))
+    return f"<h2>Lengths, and what was cut</h2><p>{text(said)}</p>{drawn}{made}"
+
+
+def _histograms(found: Mapping[str, Mapping[str, Any]], window: float | None) -> str:
+    """Tokens of the examples of each split over one axis, and where the window ends."""
+    shown = {split: mapping(each.get("histogram")) for split, each in found.items()}
+    ends = {
+        split: int(each["width"]) * len(each["counts"])
+        for split, each in shown.items()
+        if number(each.get("width")) and each.get("counts")
+    }
+    if not ends:
+        return ""
+    end = float(max(ends.values()))
+    if window is not None and window <= 2 * end:
+        end = max(end, 1.05 * window)
+    figures = "".join(
+        "<figure>"
+        + histogram(
+            f"Tokens of an example, {split}",
+            [int(each) for each in shown[split]["counts"]],
+            int(shown[split]["width"]),
+            int(number(shown[split].get("beyond")) or 0),
+            "tokens",
+            end,
+            None if window is None else (f"window, {count(window)}", window),
+            "dev" if split == "dev" else "train",
+        )
+        + "</figure>"
+        for split in ends
+    )
+    return f'<div class="charts">{figures}</div>'
 
 
 def _in_windows(lengths: Mapping[str, Any]) -> str:

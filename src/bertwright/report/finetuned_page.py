@@ -18,6 +18,7 @@ from bertwright.report.finetuned_data import (
     tuned_section,
 )
 from bertwright.report.html import Markup, bars, settings, table, text, tiles
+from bertwright.report.numbers import Pair, number_pairs, numbers
 from bertwright.report.seed_curves import curves
 from bertwright.tasks.results import (
     Results,
@@ -41,8 +42,10 @@ def sections(
     results: Results,
     records: Sequence[Mapping[str, Any]],
     environment: Mapping[str, Any],
+    predictions: Sequence[Mapping[str, Any]] = (),
 ) -> Iterator[str]:
     """The parts of the page, in order: of one task, or of several, one after the other."""
+    pairs = number_pairs(predictions)
     tasks = mapping(results.get("tasks"))
     yield f"<h1>{text(name)}</h1>"
     yield f'<p class="soft">{_subtitle(results, environment)}</p>'
@@ -51,14 +54,17 @@ def sections(
         for task, found in tasks.items():
             yield f'<h1 class="task">{text(task)}</h1>'
             yield f'<p class="soft">{text(_kind(found))}</p>'
-            yield from _task(found, records, f"{task}.")
+            yield from _task(found, records, pairs.get(task, []), f"{task}.")
     else:
-        yield from _task(results, records)
+        yield from _task(results, records, pairs.get(str(results.get("name")), []))
     yield settings("Environment", environment)
 
 
 def _task(
-    results: Results, records: Sequence[Mapping[str, Any]], prefix: str = ""
+    results: Results,
+    records: Sequence[Mapping[str, Any]],
+    pairs: Sequence[Pair],
+    prefix: str = "",
 ) -> Iterator[str]:
     """All of one task; `prefix` begins its keys in the records of several."""
     task = mapping(results.get("task"))
@@ -71,6 +77,7 @@ def _task(
     yield judged.confusion(results.get("confusion"))
     yield judged.per_class(results.get("per_class") or [])
     yield judged.calibration(results.get("calibration"))
+    yield numbers(pairs)
     yield judged.worst(results.get("worst") or [], str(task.get("kind", "")))
     yield lengths_section(mapping(results.get("lengths")), task)
     yield tuned_section(mapping(results.get("tuned")))

@@ -1,4 +1,4 @@
-"""Line charts as SVG text: no library, no script, colours from the page's style sheet.
+"""Charts as SVG text: no library, no script, colours from the page's style sheet.
 
 Classes in the SVG (`train`, `dev`, `baseline`, `axis`, `grid`) get their colours from `page.css`,
 so that a chart is dark where the page is. Every mark has a `<title>`, which browsers show on
@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from bertwright.report.figures import short
 from bertwright.report.html import text
 
 WIDTH, HEIGHT = 520, 270
@@ -61,83 +62,159 @@ def chart(
     y_ticks = ticks(min(0.0, min(ys)) if from_zero else min(ys), max(ys))
     x_low, x_high = min(0.0, min(xs)), max(max(xs), 1e-12)
     y_low, y_high = min(y_ticks[0], min(ys)), max(y_ticks[-1], max(ys))
-
-    def place(x: float, y: float) -> tuple[float, float]:
-        across = (x - x_low) / (x_high - x_low or 1)
-        up = (y - y_low) / (y_high - y_low or 1)
-        return LEFT + across * (WIDTH - LEFT - RIGHT), HEIGHT - BOTTOM - up * (
-            HEIGHT - TOP - BOTTOM
-        )
-
-    parts = [
-        f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{text(title)}">',
-        f'<text class="title" x="{LEFT}" y="18">{text(title)}</text>',
-    ]
-    for value in y_ticks:
-        _, y = place(x_low, value)
-        parts.append(f'<path class="grid" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>')
-        label = text(y_format(value))
-        parts.append(
-            f'<text class="axis" x="{LEFT - 7}" y="{y + 4:.1f}" text-anchor="end">{label}</text>'
-        )
-    for value in x_ticks:
-        if value > x_high:
-            continue
-        x, _ = place(value, y_low)
-        label = text(x_format(value))
-        parts.append(
-            f'<text class="axis" x="{x:.1f}" y="{HEIGHT - BOTTOM + 17}" '
-            f'text-anchor="middle">{label}</text>'
-        )
-    parts.append(
-        f'<text class="axis" x="{WIDTH - RIGHT}" y="{HEIGHT - 6}" '
-        f'text-anchor="end">{text(x_name)}</text>'
+    frame = _Frame((x_low, x_high), (y_low, y_high))
+    return frame.drawn(
+        title,
+        frame.axes(x_ticks, y_ticks, x_name, x_format, y_format),
+        *(_line(each, frame, x_format, y_format) for each in drawn),
+        _legend(drawn),
     )
-    for each in drawn:
-        parts.append(_line(each, place, x_low, x_high, x_format, y_format))
-    parts.append(_legend(drawn))
-    parts.append("</svg>")
-    return "".join(parts)
 
 
 def reliability(title: str, bins: Sequence[tuple[float, float, int]]) -> str:
     """Bins as (probability given, share that was right, examples), beside the diagonal where both
     are the same; the larger a mark, the more examples."""
-    width, high = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
-
-    def place(given: float, right: float) -> tuple[float, float]:
-        return LEFT + given * width, HEIGHT - BOTTOM - right * high
-
+    frame, quarters = _Frame((0.0, 1.0), (0.0, 1.0)), (0.0, 0.25, 0.5, 0.75, 1.0)
     parts = [
-        f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{text(title)}">',
-        f'<text class="title" x="{LEFT}" y="18">{text(title)}</text>',
+        frame.axes(quarters, quarters, "probability given", "{:.0%}".format, "{:.0%}".format),
+        frame.diagonal(),
     ]
-    for value in (0.0, 0.25, 0.5, 0.75, 1.0):
-        x, y = place(value, value)
-        side, bottom = LEFT - 7, HEIGHT - BOTTOM + 17
-        parts.append(
-            f'<path class="grid" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>'
-            f'<text class="axis" x="{side}" y="{y + 4:.1f}" text-anchor="end">{value:.0%}</text>'
-            f'<text class="axis" x="{x:.1f}" y="{bottom}" text-anchor="middle">{value:.0%}</text>'
-        )
-    (x1, y1), (x2, y2) = place(0, 0), place(1, 1)
-    parts.append(f'<path class="line baseline" d="M{x1:.1f} {y1:.1f}L{x2:.1f} {y2:.1f}"/>')
-    points = [(*place(given, right), given, right, count) for given, right, count in sorted(bins)]
+    points = [
+        (*frame.place(given, right), given, right, count) for given, right, count in sorted(bins)
+    ]
     line = "L".join(f"{x:.1f} {y:.1f}" for x, y, *_ in points)
     parts.append(f'<path class="line train" d="M{line}"/>' if points else "")
     most = max((count for _, _, count in bins), default=1)
     for x, y, given, right, count in points:
         said = f"{count:,} answers: {given:.1%} given, {right:.1%} right"
-        radius = 2.5 + 6 * math.sqrt(count / most)
-        parts.append(
-            f'<circle class="mark dev" cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}">'
-            f"<title>{said}</title></circle>"
-        )
-    parts.append(
-        f'<text class="axis" x="{WIDTH - RIGHT}" y="{HEIGHT - 6}" '
-        'text-anchor="end">probability given</text></svg>'
+        parts.append(_mark("dev", x, y, said, 2.5 + 6 * math.sqrt(count / most)))
+    return frame.drawn(title, *parts)
+
+
+def scatter(
+    title: str, points: Sequence[tuple[float, float]], x_name: str, y_name: str, form: Format
+) -> str:
+    """Points as (x, y) in a square of one range, with the diagonal where both are the same."""
+    both = [value for point in points for value in point]
+    edge = 0.03 * (max(both) - min(both)) or 1.0
+    ends = min(both) - edge, max(both) + edge
+    marks = [value for value in ticks(*ends, 9) if ends[0] <= value <= ends[1]]
+    frame = _Frame(ends, ends, WIDTH - LEFT - RIGHT + TOP + BOTTOM)
+    return frame.drawn(
+        title,
+        frame.axes(marks, marks, x_name, form, form),
+        frame.diagonal(),
+        *(
+            _mark("dot", *frame.place(x, y), f"{x_name} {form(x)}, {y_name} {form(y)}", 3.5)
+            for x, y in points
+        ),
+        f'<text class="axis" x="3" y="{TOP - 3}">{text(y_name)}</text>',
     )
-    return "".join(parts)
+
+
+def histogram(
+    title: str,
+    counts: Sequence[int],
+    width: int,
+    beyond: int,
+    x_name: str,
+    x_high: float,
+    mark: tuple[str, float] | None = None,
+    style: str = "train",
+) -> str:
+    """How many whole numbers lie in each of equal stretches.
+
+    Args:
+        counts: those of each stretch, the first from 0.
+        width: of a stretch.
+        beyond: how many lie behind the last; they stand as a bar of their own at the right edge.
+        x_high: where the axis ends, but for that bar.
+        mark: a name and the value it stands at; one behind the end is told with an arrow.
+        style: `train` or `dev`.
+    """
+    high = ticks(0.0, max(*counts, beyond, 1))
+    end = x_high * 1.06 if beyond else x_high
+    frame = _Frame((0.0, end), (0.0, high[-1]))
+    across = [value for value in ticks(0.0, x_high) if value <= x_high]
+    parts = [frame.axes(across, high, x_name, short, short)]
+    stretches: list[tuple[float, float, int, str]] = []
+    for place, count in enumerate(counts):
+        low, last = place * width, (place + 1) * width - 1
+        said = f"{low:,} to {last:,}" if last > low else f"{low:,}"
+        stretches.append((low, last + 1, count, said))
+    stretches.append((end - 0.04 * x_high, end, beyond, f"{len(counts) * width:,} or more"))
+    for left, right, count, said in stretches:
+        (x1, y1), (x2, y2) = frame.place(left, count), frame.place(right, 0.0)
+        if count:
+            parts.append(
+                f'<rect class="mark {text(style)}" x="{x1 + 0.3:.1f}" y="{y1:.1f}" '
+                f'width="{max(x2 - x1 - 0.6, 0.6):.1f}" height="{y2 - y1:.1f}">'
+                f"<title>{said} {text(x_name)}: {count:,}</title></rect>"
+            )
+    if beyond:
+        x, y = frame.place(end, beyond)
+        parts.append(f'<text class="axis" x="{x}" y="{y - 4:.1f}" text-anchor="end">longer</text>')
+    return frame.drawn(title, *parts, _upright(mark, frame, x_high))
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """Where values lie in a chart: its ranges, and its height."""
+
+    x: tuple[float, float]
+    y: tuple[float, float]
+    height: int = HEIGHT
+
+    def place(self, x: float, y: float) -> tuple[float, float]:
+        """A point on the page."""
+        across = (x - self.x[0]) / (self.x[1] - self.x[0] or 1)
+        up = (y - self.y[0]) / (self.y[1] - self.y[0] or 1)
+        return LEFT + across * (WIDTH - LEFT - RIGHT), self.height - BOTTOM - up * (
+            self.height - TOP - BOTTOM
+        )
+
+    def drawn(self, title: str, *parts: str) -> str:
+        """The whole `<svg>` element."""
+        name = text(title)
+        return (
+            f'<svg class="chart" viewBox="0 0 {WIDTH} {self.height}" role="img" '
+            f'aria-label="{name}"><text class="title" x="{LEFT}" y="18">{name}</text>'
+            f"{''.join(parts)}</svg>"
+        )
+
+    def axes(
+        self,
+        x_ticks: Sequence[float],
+        y_ticks: Sequence[float],
+        x_name: str,
+        x_format: Format,
+        y_format: Format,
+    ) -> str:
+        """Lines across, and the numbers of both axes."""
+        parts = []
+        for value in y_ticks:
+            _, y = self.place(self.x[0], value)
+            parts.append(
+                f'<path class="grid" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/><text class="axis" '
+                f'x="{LEFT - 7}" y="{y + 4:.1f}" text-anchor="end">{text(y_format(value))}</text>'
+            )
+        for value in x_ticks:
+            if value <= self.x[1]:
+                x, _ = self.place(value, self.y[0])
+                parts.append(
+                    f'<text class="axis" x="{x:.1f}" y="{self.height - BOTTOM + 17}" '
+                    f'text-anchor="middle">{text(x_format(value))}</text>'
+                )
+        parts.append(
+            f'<text class="axis" x="{WIDTH - RIGHT}" y="{self.height - 6}" '
+            f'text-anchor="end">{text(x_name)}</text>'
+        )
+        return "".join(parts)
+
+    def diagonal(self) -> str:
+        """From corner to corner."""
+        (x1, y1), (x2, y2) = self.place(self.x[0], self.y[0]), self.place(self.x[1], self.y[1])
+        return f'<path class="line baseline" d="M{x1:.1f} {y1:.1f}L{x2:.1f} {y2:.1f}"/>'
 
 
 def ticks(low: float, high: float, most: int = 6) -> list[float]:
@@ -173,32 +250,44 @@ def _thin(series: Series) -> Series:
     return replace(series, xs=[*xs, series.xs[-1]], ys=[*ys, series.ys[-1]])
 
 
-def _line(
-    series: Series,
-    place: Callable[[float, float], tuple[float, float]],
-    x_low: float,
-    x_high: float,
-    x_format: Format,
-    y_format: Format,
-) -> str:
+def _line(series: Series, frame: _Frame, x_format: Format, y_format: Format) -> str:
     """The path of a series, and its marks."""
     style = text(series.style)
     name = text(series.name)
     if series.style == "baseline":
-        (x1, y), (x2, _) = place(x_low, series.ys[0]), place(x_high, series.ys[0])
+        (x1, y), (x2, _) = (frame.place(x, series.ys[0]) for x in frame.x)
         title = f"<title>{name}: {text(y_format(series.ys[0]))}</title>"
         return f'<path class="line {style}" d="M{x1:.1f} {y:.1f}H{x2:.1f}">{title}</path>'
-    points = [place(x, y) for x, y in zip(series.xs, series.ys, strict=True)]
+    points = [frame.place(x, y) for x, y in zip(series.xs, series.ys, strict=True)]
     path = "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
     parts = [f'<path class="line {style}" d="M{path}"><title>{name}</title></path>']
     if len(points) == 1 or (series.style in MARKED and len(points) <= MOST_MARKS):
         for (x, y), x_value, y_value in zip(points, series.xs, series.ys, strict=True):
-            said = text(f"{series.name}: {y_format(y_value)} at {x_format(x_value)}")
-            parts.append(
-                f'<circle class="mark {style}" cx="{x:.1f}" cy="{y:.1f}" r="3">'
-                f"<title>{said}</title></circle>"
-            )
+            said = f"{series.name}: {y_format(y_value)} at {x_format(x_value)}"
+            parts.append(_mark(series.style, x, y, said, 3))
     return "".join(parts)
+
+
+def _mark(style: str, x: float, y: float, said: str, radius: float) -> str:
+    """A dot that says something when it is pointed at."""
+    return (
+        f'<circle class="mark {text(style)}" cx="{x:.1f}" cy="{y:.1f}" r="{radius:.3g}">'
+        f"<title>{text(said)}</title></circle>"
+    )
+
+
+def _upright(mark: tuple[str, float] | None, frame: _Frame, x_high: float) -> str:
+    """A line upwards at a value, and its name: to the left of it where there is no room."""
+    if mark is None:
+        return ""
+    name, value = mark
+    inside = value <= x_high
+    x, low = frame.place(min(value, x_high), frame.y[0])
+    side = "end" if x > WIDTH / 2 else "start"
+    shown = name if inside else f"{name} \N{RIGHTWARDS ARROW}"
+    label = f'<text class="axis" x="{x + (-6 if side == "end" else 6):.1f}" y="{TOP + 10}" '
+    line = f'<path class="line window" d="M{x:.1f} {low:.1f}V{TOP}"/>' if inside else ""
+    return f'{line}{label}text-anchor="{side}">{text(shown)}</text>'
 
 
 def _legend(series: Sequence[Series]) -> str:

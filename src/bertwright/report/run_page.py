@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from bertwright.config import values
 from bertwright.errors import DataError
 from bertwright.report.examples import comparison, examples
 from bertwright.report.figures import clock, count, figure, short
+from bertwright.report.finetuned_data import mapping
 from bertwright.report.finetuned_page import sections
 from bertwright.report.html import Markup, page, settings, table, text, tiles
 from bertwright.report.labelled_curve import labelled_curve
@@ -28,6 +29,7 @@ from bertwright.tasks.results import number
 
 METRICS = "metrics.jsonl"
 RESULTS = "results.json"
+PREDICTIONS = "dev-predictions.jsonl"
 LEARNING_CURVE = "learning_curve.json"
 
 
@@ -45,6 +47,8 @@ class Run:
     """`results.json`, of a fine-tuned run."""
     learning_curve: dict[str, Any] = field(default_factory=dict)
     """Accuracy by labelled examples, of a quickstart."""
+    predictions: list[dict[str, Any]] = field(default_factory=list, kw_only=True)
+    """On dev, of a fine-tuned run that predicts numbers."""
 
     def split(self, name: str) -> list[dict[str, Any]]:
         """The records of `train` or `dev`, in the order of steps."""
@@ -77,21 +81,12 @@ def read_run(folder: Path | str) -> Run:
             "let the run go on (bertwright pretrain ... --resume) and write the page again"
         )
     config = values.read_toml(folder / "config.toml") if (folder / "config.toml").is_file() else {}
-    return Run(
-        folder,
-        records,
-        config,
-        *(
-            _read_object(folder / name)
-            for name in (
-                "environment.json",
-                "examples.json",
-                "doctor.json",
-                RESULTS,
-                LEARNING_CURVE,
-            )
-        ),
-    )
+    names = "environment.json", "examples.json", "doctor.json", RESULTS, LEARNING_CURVE
+    run = Run(folder, records, config, *(_read_object(folder / name) for name in names))
+    path = folder / PREDICTIONS
+    if path.is_file() and _predicts_numbers(run.results):
+        return replace(run, predictions=_read_records(path))
+    return run
 
 
 def write_report(run: Run, out: Path | None = None) -> Path:
@@ -114,7 +109,7 @@ def render(run: Run) -> str:
     if name == "run":
         name = run.folder.resolve().parent.name
     if run.results:
-        parts = sections(name, run.results, run.records, run.environment)
+        parts = sections(name, run.results, run.records, run.environment, run.predictions)
     else:
         parts = _sections(run, name)
     return page(f"{name} · Bertwright", parts)
@@ -266,6 +261,12 @@ def _doctor(checkup: Mapping[str, Any]) -> str:
             ]
         )
     return "<h2>The data</h2>" + table(["", "looked at", "found"], rows)
+
+
+def _predicts_numbers(results: Mapping[str, Any]) -> bool:
+    """Whether one of its tasks does."""
+    tasks = [results, *mapping(results.get("tasks")).values()]
+    return any(mapping(mapping(each).get("task")).get("kind") == "regression" for each in tasks)
 
 
 def _is_run(folder: Path) -> bool:

@@ -7,9 +7,13 @@ without being counted. One file a kind of input makes the instances: `text_insta
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+MOST_STRETCHES = 60
+"""Bars of a histogram of lengths."""
 
 
 @dataclass(frozen=True)
@@ -79,3 +83,12 @@ class Lengths:
             "longest_tokens": ordered[-1],
             **(answers if any(answers.values()) else {}),
         }
+
+    def histogram(self) -> dict[str, Any]:
+        """For JSON: how many examples have 0 to `width` - 1 tokens, the next `width`, and so on up
+        to the length that 99 of 100 do not pass, and how many lie `beyond`."""
+        end = sorted(self.tokens)[int(0.99 * len(self.tokens))] if self.tokens else 0
+        width = end // MOST_STRETCHES + 1
+        counts = Counter(length // width for length in self.tokens)
+        inside = [counts.pop(place, 0) for place in range(end // width + 1)]
+        return {"width": width, "counts": inside, "beyond": counts.total()}
