@@ -176,12 +176,9 @@ def test_deadlines_and_departed_callers_are_dropped_when_popped() -> None:
     async def test(batcher: Batcher, device: Device) -> None:
         batcher.watch = Watch(on_dropped=dropped.append)
 
-        async def gone() -> bool:
-            return True
-
         first = await held(batcher, device)
         late = asyncio.create_task(batcher.ask(items(1, start=1), 0.01))
-        left = asyncio.create_task(batcher.ask(items(1, start=2), 30, gone))
+        left = asyncio.create_task(batcher.ask(items(1, start=2), 30, lambda: True))
         cancelled = asyncio.create_task(batcher.ask(items(1, start=3), 30))
         good = asyncio.create_task(batcher.ask(items(1, start=4), 30))
         await asyncio.sleep(0.05)
@@ -241,6 +238,24 @@ def test_repeated_failure_is_told_once_and_forgotten_after_success() -> None:
         assert told == [1]
 
     with_batcher(test, failures=3, on_failing=lambda: told.append(1))
+
+
+def test_a_batch_that_does_not_end_is_told_to_all_who_wait() -> None:
+    told: list[int] = []
+
+    async def test(batcher: Batcher, device: Device) -> None:
+        first = await held(batcher, device)
+        second = asyncio.create_task(batcher.ask(items(1, 1), 30))
+        for task in (first, second):
+            with pytest.raises(Refusal) as caught:
+                await task
+            assert (caught.value.status, caught.value.code) == (503, "failing")
+        assert (told, batcher.is_stuck, batcher.is_working) == ([1], True, False)
+        with pytest.raises(Refusal, match="does not answer"):
+            await batcher.ask(items(1), 30)
+
+    batcher, _ = with_batcher(test, batch_timeout=0.2, on_failing=lambda: told.append(1))
+    assert (batcher.tokens, batcher.calls, len(batcher.waiting)) == (0, 0, 0)
 
 
 def test_who_waits_at_the_end_is_told() -> None:

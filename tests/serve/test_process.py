@@ -24,15 +24,26 @@ from bertwright.errors import ConfigError
 from bertwright.inference.model import load
 from bertwright.serve.client import AsyncClient, Client, ServerError
 
+RUN = ("-m", "bertwright")
+HANGING = """
+import sys, time
+from bertwright.cli.app import run
+from bertwright.serve.engine import Engine
+Engine.run = lambda self, works: time.sleep(600)
+sys.exit(run(sys.argv[1:]))
+"""
+
 
 class Process:
     """`bertwright serve` on a free port."""
 
-    def __init__(self, log: Path, *words: str, **environment: str) -> None:
+    def __init__(
+        self, log: Path, *words: str, program: tuple[str, str] = RUN, **environment: str
+    ) -> None:
         self.log = log
         with log.open("wb") as file:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "bertwright", "serve", "--port", "0", *words],
+                [sys.executable, *program, "serve", "--port", "0", *words],
                 stderr=file,
                 stdout=subprocess.DEVNULL,
                 env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
@@ -179,6 +190,18 @@ def test_terminate_answers_what_is_at_work(full: Path, tmp_path: Path) -> None:
     assert set(results) <= {0, 1}, "0: a new connection that was refused when all was over"
     assert results.count(1) > 3
     assert [line["event"] for line in made.lines()].count("draining") == 1
+
+
+def test_a_device_that_hangs_ends_the_process(full: Path, tmp_path: Path) -> None:
+    words = ("--model", f"m={full}", "--batch-timeout", "0.5")
+    made = Process(tmp_path / "log", *words, program=("-c", HANGING))
+    made.wait_for("ready")
+    with pytest.raises(ServerError) as caught:
+        Client(made.url, retries=0, timeout=60).embed("zebra")
+    assert (caught.value.status, caught.value.code) == (503, "failing")
+    assert made.process.wait(60) == 1
+    assert {"batch does not end", "failing"} <= {line["event"] for line in made.lines()}
+    assert "zebra" not in made.log.read_text("utf-8")
 
 
 def test_settings_of_environment_file_and_command_line(full: Path, tmp_path: Path) -> None:

@@ -14,7 +14,9 @@ import pytest
 from fastapi.testclient import TestClient
 
 from bertwright.config.serve import ServeConfig
+from bertwright.inference.embedder import can_int8
 from bertwright.inference.model import load
+from bertwright.serve import service as service_file
 from bertwright.serve.engine import Engine
 from bertwright.serve.server import make_app
 from bertwright.serve.service import Service
@@ -26,8 +28,8 @@ async def with_server(
     config: ServeConfig, test: Callable[[httpx.AsyncClient, Service], Any]
 ) -> None:
     app = make_app(config)
-    service: Service = app.state.service
-    async with app.router.lifespan_context(app):
+    service = app.service
+    async with app.app.router.lifespan_context(app.app):
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
             while not service.is_ready:
@@ -155,7 +157,16 @@ def test_too_many_requests_are_refused_at_the_door(full: Path) -> None:
     asyncio.run(asyncio.wait_for(with_server(config, test), 60))
 
 
-def test_models_that_do_not_load_end_the_server(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_known", [True, False])
+def test_models_that_do_not_load_end_the_server(
+    tmp_path: Path, is_known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> Any:
+        raise ValueError("none of ours")
+
+    if not is_known:
+        monkeypatch.setattr(service_file, "load_engine", broken)
+
     async def main() -> None:
         ended = asyncio.Event()
         service = Service(ServeConfig(model=(str(tmp_path),)))
@@ -169,9 +180,31 @@ def test_models_that_do_not_load_end_the_server(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_bfloat16_is_near(served: Callable[..., TestClient]) -> None:
-    exact = served().post("/embed", json={"input": ["a b", "c d e"]}).json()["vectors"]
-    near = served(precision="bfloat16").post("/embed", json={"input": ["a b", "c d e"]}).json()
-    for one, other in zip(exact, near["vectors"], strict=True):
+def test_who_has_left_is_known_without_waiting() -> None:
+    async def main() -> None:
+        never = asyncio.Event()
+
+        async def there() -> dict[str, Any]:
+            await never.wait()
+            return {}
+
+        async def left() -> dict[str, Any]:
+            return {"type": "http.disconnect"}
+
+        found = [service_file.is_gone(receive) for receive in (there, left, there)]
+        assert found == [False, True, False]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "int8"])
+@pytest.mark.parametrize("layer", [-2, -1])
+def test_fewer_bits_are_near(served: Callable[..., TestClient], precision: str, layer: int) -> None:
+    if precision == "int8" and not can_int8():
+        pytest.skip("this processor has no 8-bit products")
+    body = {"input": ["a b", "c d e"], "layers": layer}
+    exact = served().post("/embed", json=body).json()["vectors"]
+    near = served(precision=precision).post("/embed", json=body).json()["vectors"]
+    for one, other in zip(exact, near, strict=True):
         cosine = np.dot(one, other) / np.linalg.norm(one) / np.linalg.norm(other)
         assert cosine > 0.98

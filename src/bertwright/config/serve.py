@@ -50,6 +50,8 @@ class ServeConfig:
     load balancer can look away first."""
     failures: int = 5
     """Failed batches in a row after which the process ends with code 1."""
+    batch_timeout: float = 120.0
+    """Seconds after which a batch is taken to hang, and the process ends with code 1."""
     api_keys: str | None = None
     """File of keys, one a line; a request then needs one in `Authorization: Bearer KEY`."""
     admin_keys: str | None = None
@@ -64,7 +66,7 @@ class ServeConfig:
             _at_least(self, name, 1)
         for name in ("max_characters", "max_items", "max_tokens", "failures"):
             _at_least(self, name, 1)
-        for name in ("deadline", "header_seconds", "body_seconds"):
+        for name in ("deadline", "batch_timeout", "header_seconds", "body_seconds"):
             _at_least(self, name, 0.01)
         for name in ("drain_seconds", "drain_delay"):
             _at_least(self, name, 0)

@@ -8,8 +8,8 @@ none starves; one larger than the budget goes alone.
 
 A text whose caller has gone or whose deadline has passed is dropped when its turn comes. A batch
 that fails is run again in halves, down to the texts that fail by themselves: those get 503, the
-others their answers. After several batches in a row of which nothing succeeded `on_failing` is
-called: the device, not a text, is at fault.
+others their answers. After several batches in a row of which nothing succeeded, or one that does
+not end, `on_failing` is called: the device, not a text, is at fault.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
@@ -55,7 +55,7 @@ class Call:
 
     future: asyncio.Future[list[Any]]
     deadline: float
-    gone: Callable[[], Awaitable[bool]] | None
+    gone: Callable[[], bool] | None
     results: list[Any]
     left: int
     started: float
@@ -102,6 +102,7 @@ class Batcher:
     queue_tokens: int
     queue_requests: int
     failures: int = 5
+    batch_timeout: float = 120.0
     on_failing: Callable[[], None] = lambda: None
     watch: Watch = field(default_factory=Watch)
 
@@ -116,6 +117,8 @@ class Batcher:
         self._task: asyncio.Task[None] | None = None
         self._failed_in_a_row = 0
         self._batch: list[Item] = []
+        self.is_stuck = False
+        """Whether a batch did not end in time; its thread may never end."""
 
     def start(self) -> None:
         """Begin to work; to be called in the event loop."""
@@ -130,23 +133,18 @@ class Batcher:
             assert item.call is not None
             item.call.fail(unavailable("the server is going down", "draining"))
         self.waiting.clear()
-        self._device.shutdown(wait=True)
+        self._device.shutdown(wait=not self.is_stuck)
 
     @property
     def is_working(self) -> bool:
         """Whether the loop that feeds the device is alive."""
         return self._task is not None and not self._task.done()
 
-    async def on_device(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Run something between batches, in the device's thread."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._device, function, *arguments)
-
     async def ask(
         self,
         items: Sequence[Item],
         deadline: float,
-        gone: Callable[[], Awaitable[bool]] | None = None,
+        gone: Callable[[], bool] | None = None,
     ) -> list[Any]:
         """Results of the texts of one request, in order.
 
@@ -158,6 +156,8 @@ class Batcher:
         Raises:
             Refusal: 429, too much waits; 503, the deadline passed or the device failed.
         """
+        if self.is_stuck:
+            raise _stuck()
         tokens = sum(item.tokens for item in items)
         if self.calls >= self.queue_requests:
             raise busy("too many requests wait; try again")
@@ -189,12 +189,16 @@ class Batcher:
                 self._wake.clear()
                 await self._wake.wait()
             self._batch = self._take()
-            batch = self._batch = await self._present(self._batch)
+            batch = self._batch = self._present(self._batch)
             if not batch:
                 continue
             start = time.monotonic()
             works = [item.work for item in batch]
-            results = await loop.run_in_executor(self._device, self._halved, batch[0].lane, works)
+            running = loop.run_in_executor(self._device, self._halved, batch[0].lane, works)
+            if not (await asyncio.wait([running], timeout=self.batch_timeout))[0]:
+                self._give_up()
+                return
+            results = running.result()
             seconds = time.monotonic() - start
             self.watch.on_batch(len(batch), sum(item.tokens for item in batch), seconds)
             self._count(results)
@@ -231,12 +235,12 @@ class Batcher:
             return False
         return True
 
-    async def _present(self, batch: list[Item]) -> list[Item]:
+    def _present(self, batch: list[Item]) -> list[Item]:
         """Those whose callers are still there."""
         left: dict[int, bool] = {}
         for call in {id(item.call): item.call for item in batch}.values():
             assert call is not None
-            gone = call.gone is not None and await call.gone()
+            gone = call.gone is not None and call.gone()
             if gone:
                 self.watch.on_dropped("gone")
                 call.fail(Refusal(499, "gone", "the caller left"))
@@ -264,6 +268,19 @@ class Batcher:
             return attempt(part[:half]) + attempt(part[half:])
 
         return attempt(works)
+
+    def _give_up(self) -> None:
+        """The batch does not end: whoever waits gets 503."""
+        facts = {"items": len(self._batch), "seconds": self.batch_timeout}
+        log.error("batch does not end", extra={"facts": facts})
+        self.is_stuck = True
+        self.on_failing()
+        for item in [*self._batch, *self.waiting]:
+            assert item.call is not None
+            item.call.fail(_stuck())
+        self._batch = []
+        self.waiting.clear()
+        self.tokens = 0
 
     def _count(self, results: Sequence[Any]) -> None:
         if not all(isinstance(result, Failed) for result in results):
@@ -305,6 +322,10 @@ def choose(tokens: Sequence[int], budget: int) -> list[int]:
             chosen.append(place)
             room -= tokens[place]
     return chosen
+
+
+def _stuck() -> Refusal:
+    return unavailable("the device does not answer", "failing")
 
 
 def _facts(error: Exception, items: int) -> dict[str, Any]:

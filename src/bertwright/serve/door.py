@@ -1,6 +1,7 @@
 """The door of a server: keys, the bound of requests at work, one log line and figure a request.
 
-A pure ASGI layer around the application, so that it costs little and sees every reply.
+A pure ASGI layer around the application, so that it sees every reply. What asks a model is answered
+here, without the application: its ways take longer than a short text does.
 """
 
 from __future__ import annotations
@@ -8,11 +9,13 @@ from __future__ import annotations
 import logging
 import secrets
 import time
+from collections.abc import Mapping
+from itertools import count
 from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from bertwright.serve.plans import dump
+from bertwright.serve.plans import Route, dump
 from bertwright.serve.refusal import Refusal, busy, unavailable
 from bertwright.serve.service import Service
 
@@ -30,17 +33,27 @@ log = logging.getLogger("bertwright.serve")
 class Door:
     """Lets requests in, or not, and tells of them."""
 
-    def __init__(self, app: ASGIApp, service: Service, routes: frozenset[str]) -> None:
-        self.app, self.service, self.routes = app, service, routes
+    def __init__(
+        self, app: ASGIApp, service: Service, answered: Mapping[str, Route], routes: frozenset[str]
+    ) -> None:
+        """Before `app`, which answers what the routes of `answered` do not.
+
+        Args:
+            app: the application.
+            service: the models.
+            answered: routes of POST by path.
+            routes: paths that have figures of their own.
+        """
+        self.app, self.service, self.answered, self.routes = app, service, answered, routes
+        self._names = map((secrets.token_hex(4) + "{:08x}").format, count())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        start, status = time.perf_counter(), 0
-        name = secrets.token_hex(8)
-        scope.setdefault("state", {})
+        start, status, name = time.perf_counter(), 0, next(self._names)
+        facts: dict[str, Any] = {}
         path = scope["path"]
 
         async def sending(message: Message) -> None:
@@ -59,6 +72,8 @@ class Door:
             try:
                 if refusal is not None:
                     await send_refusal(refusal, path, sending)
+                elif counted and path in self.answered:
+                    facts = await self._answer(self.answered[path], scope, receive, sending)
                 else:
                     await self.app(scope, receive, sending)
             finally:
@@ -69,7 +84,18 @@ class Door:
                 raise
             await send_refusal(Refusal(500, "unexpected", "unexpected failure"), path, sending)
         finally:
-            self._tell(scope, path, status, time.perf_counter() - start, name)
+            self._tell(path, status, time.perf_counter() - start, name, facts)
+
+    async def _answer(
+        self, route: Route, scope: Scope, receive: Receive, send: Send
+    ) -> dict[str, Any]:
+        try:
+            body, headers, facts = await self.service.answer(route, scope, receive)
+        except Refusal as refusal:
+            await send_refusal(refusal, route.path, send)
+            return {}
+        await send_reply(200, body, {"content-type": "application/json", **headers}, send)
+        return facts
 
     def _refusal(self, scope: Scope, path: str, counted: bool) -> Refusal | None:
         service = self.service
@@ -86,20 +112,14 @@ class Door:
                 return busy("too many requests wait; try again")
         return None
 
-    def _tell(self, scope: Scope, path: str, status: int, seconds: float, name: str) -> None:
+    def _tell(
+        self, path: str, status: int, seconds: float, name: str, facts: dict[str, Any]
+    ) -> None:
         route = path if path in self.routes else "other"
-        metrics = self.service.metrics
-        metrics.requests.labels(route, str(status)).inc()
-        metrics.seconds.labels(route).observe(seconds)
+        self.service.metrics.count(route, status, seconds)
         if self.service.config.log_requests and route not in ("/livez", "/readyz", "/metrics"):
-            facts: dict[str, Any] = {
-                "route": route,
-                "status": status,
-                "seconds": round(seconds, 5),
-                "id": name,
-                **scope["state"].get("facts", {}),
-            }
-            log.info("request", extra={"facts": facts})
+            told = {"route": route, "status": status, "seconds": round(seconds, 5), "id": name}
+            log.info("request", extra={"facts": {**told, **facts}})
 
 
 def refusal_body(refusal: Refusal, path: str) -> bytes:
@@ -126,8 +146,12 @@ def refusal_headers(refusal: Refusal) -> dict[str, str]:
 
 async def send_refusal(refusal: Refusal, path: str, send: Send) -> None:
     """Say no."""
-    body = refusal_body(refusal, path)
-    headers = {**refusal_headers(refusal), "content-length": str(len(body))}
+    await send_reply(refusal.status, refusal_body(refusal, path), refusal_headers(refusal), send)
+
+
+async def send_reply(status: int, body: bytes, headers: dict[str, str], send: Send) -> None:
+    """A whole reply."""
     raw = [(key.encode(), value.encode()) for key, value in headers.items()]
-    await send({"type": "http.response.start", "status": refusal.status, "headers": raw})
+    raw.append((b"content-length", b"%d" % len(body)))
+    await send({"type": "http.response.start", "status": status, "headers": raw})
     await send({"type": "http.response.body", "body": body})

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Protocol
@@ -188,7 +188,10 @@ def load_engine(
         packed = PackedBert(model.runner.encoder, torch.float32)
         engine.backend = PackedBackend(packed, WHOLE, "torch float32")
     if precision != "float32":
-        chosen = Embedder.load(folder, precision=precision, device=device).backend
+        # judged up to the top, as every layer is served
+        layers = (*engine.default.layers, -1)
+        judged = replace(engine.default, layers=layers, combine="concat")
+        chosen = Embedder.load(folder, judged, precision=precision, device=device).backend
         if isinstance(chosen, (PackedBackend, PlainBackend)):
             chosen.batch_tokens = WHOLE
         engine.backend = chosen

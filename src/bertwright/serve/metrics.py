@@ -59,7 +59,24 @@ class Metrics:
         self.swaps = Counter("bertwright_swaps", "Models that were changed", registry=registry)
         self.queued = Gauge("bertwright_queue_texts", "Texts that wait", registry=registry)
         self.queued_tokens = Gauge("bertwright_queue_tokens", "Tokens waiting", registry=registry)
+        self._ended: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
+        """Looking figures up by their labels costs more than counting."""
         self.ready = Gauge("bertwright_ready", "Whether /readyz says yes", registry=registry)
+
+    def count(self, route: str, status: int, seconds: float) -> None:
+        """A request that ended."""
+        known = self._ended.get((route, status))
+        if known is None:
+            known = self.requests.labels(route, str(status)), self.seconds.labels(route)
+            self._ended[route, status] = known
+        known[0].inc()
+        known[1].observe(seconds)
+
+    def read(self, model: str, tokens: int, truncated: int) -> None:
+        """What a model read for a request."""
+        self.tokens.labels(model).inc(tokens)
+        if truncated:
+            self.truncated.labels(model).inc(truncated)
 
     def follow(self, batcher: Batcher) -> None:
         """Count what a batcher does."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 import sys
 import time
@@ -48,6 +49,7 @@ def serve(config: ServeConfig) -> int:
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=False,
         timeout_keep_alive=KEEP_ALIVE,
         timeout_graceful_shutdown=max(1, round(config.drain_seconds)),
         ws="none",
@@ -57,6 +59,9 @@ def serve(config: ServeConfig) -> int:
     server.run()
     if service.error is not None:
         raise service.error
+    if service.is_stuck:
+        logging.shutdown()
+        os._exit(1)  # the end of the interpreter would wait for the device's thread
     return 1 if service.failing or not server.started else 0
 
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, cast
 
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.types import Message, Receive, Scope
 
 from bertwright.config.serve import ServeConfig
-from bertwright.errors import BertwrightError
 from bertwright.serve.batching import Batcher, Item
 from bertwright.serve.engine import Engine, load_engine
 from bertwright.serve.keys import Keys
@@ -23,8 +21,10 @@ from bertwright.serve.refusal import Refusal, bad, unavailable
 DRAIN = 8
 """A body that is too large is read to the end, and thrown away, up to so many times the bound: a
 caller that is cut off while it sends never sees the reason."""
+SMALL = 1024
+"""Bytes of a body that is planned in the event loop: a thread's turn costs more than its work."""
 LARGE = 20_000
-"""Characters or numbers from which work leaves the event loop whatever it costs."""
+"""Bytes from which a reply is made in a thread."""
 
 log = logging.getLogger("bertwright.serve")
 
@@ -49,7 +49,7 @@ class Service:
         """Requests at work."""
         self.draining = False
         self.failing = False
-        self.error: BertwrightError | None = None
+        self.error: Exception | None = None
         """Why no model could be loaded."""
         self.on_end: Callable[[], None] = lambda: None
         """Called when the process should end."""
@@ -57,6 +57,11 @@ class Service:
         self._pool = ThreadPoolExecutor(2, thread_name_prefix="tokenize")
         self._swapping = asyncio.Lock()
         self._loading: asyncio.Task[None] | None = None
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the device's thread may never end."""
+        return self.batcher is not None and self.batcher.is_stuck
 
     @property
     def is_ready(self) -> bool:
@@ -87,7 +92,7 @@ class Service:
                     load_engine, name, folder, config.device, config.precision
                 )
                 log.info("model loaded", extra={"facts": _facts(engines[name])})
-        except BertwrightError as error:
+        except Exception as error:
             self.error = error
             self.on_end()
             return
@@ -98,6 +103,7 @@ class Service:
             config.queue_tokens,
             config.queue_requests,
             config.failures,
+            config.batch_timeout,
             self._fail,
         )
         self.metrics.follow(batcher)
@@ -108,7 +114,7 @@ class Service:
     def _fail(self) -> None:
         """The device is at fault: say so and end."""
         self.failing = True
-        log.error("failing", extra={"facts": {"failed_batches": self.config.failures}})
+        log.error("failing")
         self.on_end()
 
     async def swap(self, name: str | None, folder: str | None = None) -> list[Engine]:
@@ -136,61 +142,74 @@ class Service:
                 made.append(engine)
             return made
 
-    async def answer(self, route: Route, request: Request) -> Response:
-        """Answer a request of a route.
+    async def answer(
+        self, route: Route, scope: Scope, receive: Receive
+    ) -> tuple[bytes, dict[str, str], dict[str, Any]]:
+        """The body, headers and, for the log, facts of a reply.
 
         Raises:
             Refusal: it gets no answer.
         """
         config, loop = self.config, asyncio.get_running_loop()
-        body = await read_body(request, config.max_body_bytes, config.body_seconds)
-        deadline = _deadline(request, config.deadline)
+        body = await read_body(receive, config.max_body_bytes, config.body_seconds)
+        deadline = _deadline(scope, config.deadline)
         if self.batcher is None or not self.engines:
             raise unavailable("models are being loaded", "loading")
-        size, plan = await loop.run_in_executor(self._pool, self._prepare, route, body)
+        if len(body) <= SMALL:
+            plan = self._prepare(route, body)
+        else:
+            plan = await loop.run_in_executor(self._pool, self._prepare, route, body)
         items = [Item(plan.engine, work, work.tokens) for work in plan.works]
-        answers = await self.batcher.ask(items, deadline, request.is_disconnected)
-        if size > LARGE or plan.tokens > LARGE // 100:
+        answers = await self.batcher.ask(items, deadline, lambda: is_gone(receive))
+        if len(body) > LARGE or plan.tokens > LARGE // 100:
             content, headers = await loop.run_in_executor(self._pool, plan.reply, answers)
         else:
             content, headers = plan.reply(answers)
-        self.metrics.tokens.labels(plan.engine.name).inc(plan.tokens)
-        if plan.truncated:
-            self.metrics.truncated.labels(plan.engine.name).inc(len(plan.truncated))
-        request.state.facts = {"model": plan.engine.name, "tokens": plan.tokens}
-        return Response(content, 200, headers, "application/json")
+        self.metrics.read(plan.engine.name, plan.tokens, len(plan.truncated))
+        return content, headers, {"model": plan.engine.name, "tokens": plan.tokens}
 
-    def _prepare(self, route: Route, body: bytes) -> tuple[int, Plan]:
-        plan = make_plan(route, self.engines, route.shape.read(body), self.config)
-        return len(body), plan
+    def _prepare(self, route: Route, body: bytes) -> Plan:
+        return make_plan(route, self.engines, route.shape.read(body), self.config)
 
 
-async def read_body(request: Request, most: int, seconds: float) -> bytes:
+async def read_body(receive: Receive, most: int, seconds: float) -> bytes:
     """The body of a request.
 
     Raises:
         Refusal: 413, too large; 408, too slow; 499, the caller left.
     """
-    size, parts = 0, []
+    size, parts, more = 0, [], True
     try:
         async with asyncio.timeout(seconds):
-            async for part in request.stream():
+            while more and size <= most * DRAIN:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise Refusal(499, "gone", "the caller left")
+                part, more = message.get("body", b""), message.get("more_body", False)
                 size += len(part)
                 if size <= most:
                     parts.append(part)
-                elif size > most * DRAIN:
-                    break
     except TimeoutError as error:
         raise Refusal(408, "too_slow", f"the body took more than {seconds:g} seconds") from error
-    except ClientDisconnect as error:
-        raise Refusal(499, "gone", "the caller left") from error
     if size > most:
         raise Refusal(413, "too_large", f"the body has more than {most} bytes")
     return b"".join(parts)
 
 
-def _deadline(request: Request, most: float) -> float:
-    given = request.headers.get("x-timeout")
+def is_gone(receive: Receive) -> bool:
+    """Whether the caller of a request whose body was read has left: if so, `receive` returns at
+    once, else it would wait, and is asked no further."""
+    asked = cast(Coroutine[Any, Any, Message], receive())
+    try:
+        asked.send(None)
+    except StopIteration as ended:
+        return bool(ended.value["type"] == "http.disconnect")
+    asked.close()
+    return False
+
+
+def _deadline(scope: Scope, most: float) -> float:
+    given = next((value for name, value in scope["headers"] if name == b"x-timeout"), None)
     if given is None:
         return most
     try:
