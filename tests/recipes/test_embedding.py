@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -62,7 +65,7 @@ def kill_after(rows: int) -> object:
     return on_progress
 
 
-@pytest.mark.parametrize("name", ["v.npy", "v.jsonl"])
+@pytest.mark.parametrize("name", ["v.npy", "v.jsonl", "v.parquet"])
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
 def test_a_killed_run_goes_on(
     embedder: Embedder, folder: str, lines: str, tmp_path: Path, name: str, dtype: str
@@ -84,6 +87,64 @@ def test_a_killed_run_goes_on(
     )  # fmt: skip
     assert (report.resumed, report.rows) == (10, 23)
     assert out.read_bytes() == whole.read_bytes()
+    assert not list(tmp_path.glob(".*"))
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from bertwright.config.vectors import VectorConfig
+from bertwright.inference.embedder import Embedder
+from bertwright.inference.texts import open_texts
+from bertwright.recipes.embedding import embed_file
+
+def on_progress(done, total):
+    if done >= 12:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+folder, lines, out = sys.argv[1:]
+embedder = Embedder.load(folder, VectorConfig((-1,)), device="cpu")
+embed_file(
+    embedder, open_texts(lines), Path(out), folder, tokens=True, at_once=4, on_progress=on_progress
+)
+"""
+
+
+def test_a_process_killed_at_its_tokens_goes_on(
+    embedder: Embedder, folder: str, lines: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "t.parquet"
+    done = subprocess.run([sys.executable, "-c", KILLED, folder, lines, str(out)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert not out.exists()
+    report = embed_file(
+        embedder, open_texts(lines), out, folder, tokens=True, resume=True, at_once=4
+    )
+    assert (report.resumed, report.rows) == (12, 23)
+    found = parquet.read_table(out).to_pylist()
+    assert [each["text"] for each in found] == TEXTS
+    for each, right in zip(found, embedder.embed_tokens(TEXTS), strict=True):
+        np.testing.assert_allclose(each["vectors"], right.vectors, atol=1e-5)
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_parquet_killed_while_its_end_is_written_goes_on(
+    embedder: Embedder, folder: str, lines: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "v.parquet"
+
+    def killed(path: Path) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr("bertwright.inference.vector_files.sync_file", killed)
+        with pytest.raises(Killed):
+            embed_file(embedder, open_texts(lines), out, folder, at_once=5)
+    assert not out.exists()
+    report = embed_file(embedder, open_texts(lines), out, folder, at_once=5, resume=True)
+    assert (report.resumed, report.rows) == (23, 23)
+    assert parquet.read_table(out).column("text").to_pylist() == TEXTS
+    assert parquet.ParquetFile(out).num_row_groups == 5
     assert not list(tmp_path.glob(".*"))
 
 

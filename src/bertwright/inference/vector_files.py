@@ -1,9 +1,11 @@
-"""Vectors on disk: `.npy` and `.jsonl` that a killed run goes on with, and Parquet.
+"""Vectors on disk, `.npy`, `.jsonl` or `.parquet`, that a killed run goes on with.
 
 `.npy` rows are written in order behind a header of fixed size, which gets its shape at the end; a
-reader maps the file. Beside the unfinished `.NAME.partial` lies `.NAME.journal`: under which
-settings, how many rows are safe on the disk, and a digest of the texts they are of. What was
-written after the last note is cut off and made again. The file appears by one rename.
+reader maps the file. Parquet has its index at its end and cannot be added to: its rows wait in a
+stream of Arrow batches, each a row group when all are there. Beside the unfinished
+`.NAME.partial` lies `.NAME.journal`: under which settings, how many rows are safe on the disk, and
+a digest of the texts they are of. What was written after the last note is cut off and made again.
+The file appears by one rename.
 
 | dtype | a number is |
 |---|---|
@@ -19,9 +21,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -89,23 +91,8 @@ def scales_path(path: Path) -> Path:
     return path.with_name(f"{path.stem}.scales.npy")
 
 
-class Writer(Protocol):
-    """Takes rows in order."""
-
-    rows: int
-    """Safe on the disk when it was opened: rows to leave out of the input."""
-
-    def write(self, stored: npt.NDArray[Any], texts: Sequence[Text]) -> None:
-        """Add rows."""
-        ...
-
-    def finish(self) -> None:
-        """Give the file its name."""
-        ...
-
-
 class ResumableWriter:
-    """Writes `.npy` or `.jsonl`, and notes what is safe."""
+    """Writes vectors in order, and notes what is safe."""
 
     def __init__(self, path: Path, key: dict[str, Any], resume: bool, overwrite: bool) -> None:
         """Start, or go on.
@@ -119,7 +106,10 @@ class ResumableWriter:
         Raises:
             ConfigError: there is an unfinished file and neither is asked, or it is of other
                 settings or another model.
+            MissingExtra: pyarrow is not installed, for Parquet.
         """
+        if path.suffix == ".parquet":
+            _pyarrow()
         self.path, self.key = path, key
         self.partial = path.with_name(f".{path.name}.partial")
         self.journal = path.with_name(f".{path.name}.journal")
@@ -128,6 +118,8 @@ class ResumableWriter:
         self.row_shape: list[int] | None = None
         self.dtype = ""
         self.old_digest = ""
+        self.schema: Any = None
+        """Of Arrow batches."""
         path.parent.mkdir(parents=True, exist_ok=True)
         size = 0
         if self.journal.is_file() and not overwrite:
@@ -179,27 +171,39 @@ class ResumableWriter:
         """Add rows and note that they are there."""
         if self.path.suffix == ".npy":
             self._write_array(stored)
+        elif self.path.suffix == ".parquet":
+            arrow = _pyarrow()
+            numbers = arrow.array(np.ascontiguousarray(stored).reshape(-1))
+            vectors = arrow.FixedSizeListArray.from_arrays(numbers, stored.shape[1])
+            plain = [text if isinstance(text, str) else list(text) for text in texts]
+            self._write_batch({"text": plain, "vector": vectors})
         else:
-            for text, row in zip(texts, stored, strict=True):
-                line = {"text": text, "vector": row.tolist()}
-                self.file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
+            rows = zip(texts, stored, strict=True)
+            self._write_json({"text": text, "vector": row.tolist()} for text, row in rows)
         self._note(len(stored), texts)
 
     def write_lines(self, lines: Sequence[dict[str, Any]], texts: Sequence[Text]) -> None:
-        """Add lines of JSON, one a text."""
-        for line in lines:
-            self.file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
+        """Add objects with the same keys, one a text."""
+        if self.path.suffix == ".parquet":
+            self._write_batch({key: [line[key] for line in lines] for key in lines[0]})
+        else:
+            self._write_json(lines)
         self._note(len(lines), texts)
 
     def finish(self) -> None:
-        """Write the shape, and give the file its name."""
+        """Write what stands at the end, and give the file its name."""
         if self.path.suffix == ".npy":
             self.file.seek(0)
             self.file.write(npy_header(self.dtype, [self.rows, *(self.row_shape or [])]))
         self.file.close()
-        sync_file(self.partial)
-        self.partial.replace(self.path)
+        whole = self.partial
+        if self.path.suffix == ".parquet":
+            whole = self.path.with_name(f".{self.path.name}.whole")
+            _to_parquet(self.partial, whole)
+        sync_file(whole)
+        whole.replace(self.path)
         self.journal.unlink(missing_ok=True)
+        self.partial.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Let go; what is noted stays for `resume`."""
@@ -210,6 +214,21 @@ class ResumableWriter:
             self.row_shape, self.dtype = list(stored.shape[1:]), stored.dtype.str
             self.file.write(npy_header(self.dtype, [0, *self.row_shape]))
         self.file.write(np.ascontiguousarray(stored).data)
+
+    def _write_json(self, lines: Iterable[dict[str, Any]]) -> None:
+        for line in lines:
+            self.file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
+
+    def _write_batch(self, columns: dict[str, Any]) -> None:
+        arrow = _pyarrow()
+        if self.schema is None and self.rows:
+            with arrow.ipc.open_stream(str(self.partial)) as stream:
+                self.schema = stream.schema
+        batch = arrow.RecordBatch.from_pydict(columns, schema=self.schema)
+        if not self.rows:
+            self.file.write(batch.schema.serialize())
+        self.schema = batch.schema
+        self.file.write(batch.serialize())
 
     def _note(self, count: int, texts: Sequence[Text]) -> None:
         self.file.flush()
@@ -233,53 +252,24 @@ class ResumableWriter:
         self.digest.update(json.dumps(list(texts), separators=(",", ":")).encode()[1:-1] + b",")
 
 
-class ParquetWriter:
-    """Writes `text` and `vector`, or what `write_lines` is given, a row group a call."""
+def _to_parquet(stream: Path, path: Path) -> None:
+    """Write a stream of batches as row groups, one after the other."""
+    from pyarrow import parquet
 
-    def __init__(self, path: Path) -> None:
-        """Raises MissingExtra: pyarrow is not installed."""
-        try:
-            import pyarrow
-            import pyarrow.parquet as parquet
-        except ImportError as error:
-            raise MissingExtra("hf", "pyarrow", "writing .parquet files") from error
-        self._arrow, self._parquet = pyarrow, parquet
-        self.path, self.rows = path, 0
-        self.partial = path.with_name(f".{path.name}.partial")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._writer: Any = None
+    with (
+        _pyarrow().ipc.open_stream(str(stream)) as batches,
+        parquet.ParquetWriter(path, batches.schema) as writer,
+    ):
+        for batch in batches:
+            writer.write_batch(batch)
 
-    def write(self, stored: npt.NDArray[Any], texts: Sequence[Text]) -> None:
-        """Add a row group."""
-        arrow = self._arrow
-        vectors = arrow.FixedSizeListArray.from_arrays(
-            arrow.array(np.ascontiguousarray(stored).reshape(-1)), stored.shape[1]
-        )
-        plain = [text if isinstance(text, str) else list(text) for text in texts]
-        self._write(arrow.table({"text": arrow.array(plain), "vector": vectors}), len(texts))
 
-    def write_lines(self, lines: Sequence[dict[str, Any]], texts: Sequence[Text]) -> None:
-        """Add a row group of objects with the same keys."""
-        table = self._arrow.table({key: [line[key] for line in lines] for key in lines[0]})
-        self._write(table, len(lines))
-
-    def finish(self) -> None:
-        """Write the end, and give the file its name."""
-        self._writer.close()
-        sync_file(self.partial)
-        self.partial.replace(self.path)
-
-    def close(self) -> None:
-        """Leave nothing."""
-        if self._writer is not None:
-            self._writer.close()
-        self.partial.unlink(missing_ok=True)
-
-    def _write(self, table: Any, count: int) -> None:
-        if self._writer is None:
-            self._writer = self._parquet.ParquetWriter(self.partial, table.schema)
-        self._writer.write_table(table.cast(self._writer.schema))
-        self.rows += count
+def _pyarrow() -> Any:
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise MissingExtra("hf", "pyarrow", "writing .parquet files") from error
+    return pyarrow
 
 
 def npy_header(dtype: str, shape: Sequence[int]) -> bytes:

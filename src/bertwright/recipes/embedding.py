@@ -21,7 +21,6 @@ from bertwright.inference.texts import Texts, chunks
 from bertwright.inference.vector_files import (
     SUFFIXES,
     Coder,
-    ParquetWriter,
     ResumableWriter,
     Stored,
     scales_path,
@@ -86,15 +85,9 @@ def embed_file(
         raise ConfigError(f"--dtype {dtype} is for vectors of texts; tokens take float32, float16")
     report = Embedded()
     coder = Coder(dtype)
-    if out.suffix == ".parquet" and resume:
-        raise ConfigError("a .parquet file cannot be gone on with; --resume takes .npy and .jsonl")
     with disk_errors(out):
-        writer: ResumableWriter | ParquetWriter
-        if out.suffix == ".parquet":
-            writer = ParquetWriter(out)
-        else:
-            key = _key(maker, model, dtype, tokens)
-            writer = ResumableWriter(out, key, resume, overwrite)
+        key = _key(maker, model, dtype, tokens)
+        writer = ResumableWriter(out, key, resume, overwrite)
         try:
             _write_all(maker, texts, writer, coder, report, tokens, at_once, on_progress)
             if not writer.rows:
@@ -142,7 +135,7 @@ def check_suffix(out: Path, tokens: bool) -> None:
 def _write_all(
     maker: VectorMaker,
     texts: Texts,
-    writer: ResumableWriter | ParquetWriter,
+    writer: ResumableWriter,
     coder: Coder,
     report: Embedded,
     tokens: bool,
@@ -150,7 +143,7 @@ def _write_all(
     on_progress: OnProgress,
 ) -> None:
     rows = (text for text, _ in texts.rows)
-    if isinstance(writer, ResumableWriter) and writer.rows:
+    if writer.rows:
         report.resumed = writer.rows
         left = writer.rows
         while left:
