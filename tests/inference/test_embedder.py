@@ -15,9 +15,9 @@ from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference import backend_choice
 from bertwright.inference.embedder import Embedder
-from bertwright.inference.int8 import has_int8
+from bertwright.inference.int8 import Int8Product, Seen, has_int8
 from bertwright.inference.model import Model, load
-from bertwright.inference.packed import PackedBert
+from bertwright.inference.packed import PackedBert, Product
 from bertwright.nn.sequences import Sequences
 
 TEXTS = ["a b", "the quick.", "c d e f g h", "", "j", "fishing, fishing!", "a b"]
@@ -188,6 +188,41 @@ def test_int8_is_near_or_refused(model_folder: Path, embedder: Embedder) -> None
     a, b = low.embed(TEXTS), embedder.embed(TEXTS)
     cosines = (a * b).sum(1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
     assert 0.99 <= cosines.min() < 1 - 1e-6
+
+
+@pytest.mark.skipif(not has_int8(), reason="needs a processor with 8-bit products")
+def test_int8_takes_what_gelu_gives() -> None:
+    """Numbers near zero, and a few columns that are far larger."""
+    chance = torch.Generator().manual_seed(0)
+    spread = torch.ones(64)
+    spread[::16] = 30.0
+    x = torch.nn.functional.gelu(torch.randn(500, 64, generator=chance) * spread).bfloat16()
+    weight = torch.randn(32, 64, generator=chance).bfloat16()
+    product = Product(weight, torch.randn(32, generator=chance).bfloat16())
+    seen = Seen(64)
+    seen.add(x)
+    right = product(x).float()
+    error = (Int8Product(product, seen)(x).float() - right).square().sum() / right.square().sum()
+    assert error < 2e-4
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_many_batches_share_the_cores(model_folder: Path, threads: int) -> None:
+    texts = [" ".join("abcdefghij"[: 1 + n % 10]) for n in range(50)]
+    embedder = Embedder.load(model_folder, CONFIG, device="cpu")
+    right = embedder.embed(texts)  # one batch
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        embedder.backend.batch_tokens = 16  # type: ignore[attr-defined]
+        np.testing.assert_allclose(embedder.embed(texts), right, atol=1e-6)
+        assert torch.get_num_threads() == threads
+        embedder.backend.packed = None  # type: ignore[attr-defined]
+        with pytest.raises(TypeError):  # a thread's error is the caller's
+            embedder.embed(texts)
+        assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_vectors_that_differ_are_refused(

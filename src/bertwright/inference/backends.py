@@ -9,6 +9,8 @@ Letters: n sequences, N tokens of a batch, H hidden.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Literal, Protocol
 
 import numpy as np
@@ -49,10 +51,11 @@ class PlainBackend:
 
     def run(self, ids: Ids, types: Ids | None, layers: tuple[int, ...]) -> Iterator[Found]:
         """See `Backend`."""
-        for rows, flat, kinds, sequences in batches(ids, types, self.batch_tokens, self.device):
+        for rows in token_batches([len(sequence) for sequence in ids], self.batch_tokens):
+            places, flat, kinds, sequences = lay_out(rows, ids, types, self.device)
             with torch.inference_mode():
                 encoded = self.bert(flat, kinds, sequences, top=max(layers), keep_layers=True)
-            yield rows, sequences, [encoded.layers[number] for number in layers]
+            yield places, sequences, [encoded.layers[number] for number in layers]
 
 
 class PackedBackend:
@@ -62,12 +65,21 @@ class PackedBackend:
         self.packed, self.batch_tokens, self.name = packed, batch_tokens, name
 
     def run(self, ids: Ids, types: Ids | None, layers: tuple[int, ...]) -> Iterator[Found]:
-        """See `Backend`."""
+        """See `Backend`. Of many batches each has one core: cores on one wait for each other."""
         cpu = torch.device("cpu")
-        for rows, flat, kinds, sequences in batches(ids, types, self.batch_tokens, cpu):
+
+        def encode(rows: list[int]) -> Found:
+            places, flat, kinds, sequences = lay_out(rows, ids, types, cpu)
             with torch.inference_mode():
-                found = self.packed(flat, kinds, sequences, layers)
-            yield rows, sequences, found
+                return places, sequences, self.packed(flat, kinds, sequences, layers)
+
+        batches = list(token_batches([len(sequence) for sequence in ids], self.batch_tokens))
+        threads = torch.get_num_threads()
+        if threads == 1 or len(batches) < 2 * threads:
+            yield from map(encode, batches)
+            return
+        with one_core_each(threads) as pool:
+            yield from pool.map(encode, batches)
 
 
 class ExportedBackend:
@@ -111,17 +123,28 @@ class ExportedBackend:
         return of_tokens[given.index(layer)]
 
 
-def batches(
-    ids: Ids, types: Ids | None, batch_tokens: int, device: torch.device
-) -> Iterator[tuple[list[int], Tensor, Tensor, Sequences]]:
-    """Sequences laid end to end, longest first: their rows, ids `[N]`, segments `[N]`, bounds."""
-    for rows in token_batches([len(sequence) for sequence in ids], batch_tokens):
-        batch = collate(
-            [ids[row] for row in rows], None if types is None else [types[row] for row in rows]
-        )
-        yield (
-            [rows[place] for place in batch.positions],
-            torch.as_tensor(batch.input_ids, device=device),
-            torch.as_tensor(batch.token_type_ids, device=device),
-            Sequences(batch.lengths.tolist(), device),
-        )
+def lay_out(
+    rows: list[int], ids: Ids, types: Ids | None, device: torch.device
+) -> tuple[list[int], Tensor, Tensor, Sequences]:
+    """Some sequences end to end, longest first: their rows, ids `[N]`, segments `[N]`, bounds."""
+    batch = collate(
+        [ids[row] for row in rows], None if types is None else [types[row] for row in rows]
+    )
+    return (
+        [rows[place] for place in batch.positions],
+        torch.as_tensor(batch.input_ids, device=device),
+        torch.as_tensor(batch.token_type_ids, device=device),
+        Sequences(batch.lengths.tolist(), device),
+    )
+
+
+@contextmanager
+def one_core_each(threads: int) -> Iterator[ThreadPoolExecutor]:
+    """So many threads, in each of which torch takes one core; left early, nothing more is begun."""
+    # torch.set_num_threads is of the calling thread, and of threads that begin later
+    pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
+        torch.set_num_threads(threads)

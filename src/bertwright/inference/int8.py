@@ -25,6 +25,8 @@ ROOM = 1.05
 """Times the range of the sample, for what the sample does not show."""
 ROWS_KEPT = 64
 """Rows of a batch that errors are measured on."""
+ROWS_AT_ONCE = 512
+"""Rows in float32 at a time, so that they stay in the processor's cache."""
 MOST_KEPT = 0.5
 """Share of products that may stay in bfloat16; a model that needs more is refused."""
 MOVED = 0.8
@@ -86,9 +88,7 @@ class Int8Product(Product):
         self.shift = -middle * self.inverse
 
     def _with(self, x: Tensor, after: str, how: str) -> Tensor:
-        # float32, although x is bfloat16: `inverse` is. To int8 is nine times as fast as to uint8
-        u = torch.addcmul(self.shift, x, self.inverse).round_().clamp_(-128, 127).to(torch.int8)
-        u = u.view(torch.uint8).bitwise_xor_(128)
+        u = self.quantize(x).view(torch.uint8).bitwise_xor_(128)
         result: Tensor = torch.ops.onednn.qlinear_pointwise(
             u,
             self.step,
@@ -105,6 +105,17 @@ class Int8Product(Product):
             how or "none",
         )
         return result
+
+    def quantize(self, x: Tensor) -> Tensor:
+        """u - 128 of x `[N, in]`, as int8: torch turns numbers into uint8 nine times as slowly."""
+        u = torch.empty(x.shape, dtype=torch.int8)
+        room = torch.empty(min(ROWS_AT_ONCE, len(x)), x.shape[1])
+        for start in range(0, len(x), ROWS_AT_ONCE):
+            rows = x[start : start + ROWS_AT_ONCE]
+            exact = room[: len(rows)].copy_(rows)
+            torch.addcmul(self.shift, exact, self.inverse, out=exact)
+            u[start : start + ROWS_AT_ONCE] = exact.round_().clamp_(-128, 127)
+        return u
 
     def add(self, x: Tensor, other: Tensor) -> Tensor:
         """`x W^T + b + other`"""
