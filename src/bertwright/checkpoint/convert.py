@@ -226,12 +226,7 @@ def _write_tokenizer(folder: Path, out: Path, config: BertConfig, to: Format) ->
     there = [name for name in huggingface.TOKENIZER_FILES if (folder / name).is_file()]
     if not {"tokenizer.json", _VOCABULARY} & set(there):
         return ["no tokenizer in the source, so none beside the model"]
-    tokenizer = load_tokenizer(folder)
-    if tokenizer.vocab_size > config.vocab_size:
-        raise IntegrityError(
-            f"the tokenizer of {folder} has {tokenizer.vocab_size} tokens; its model has "
-            f"{config.vocab_size}: they do not belong together"
-        )
+    tokenizer = sources.read_tokenizer(folder, config)
     if to != "tensorflow" and {"tokenizer.json", "tokenizer_config.json"} <= set(there):
         for name in there:
             shutil.copyfile(folder / name, out / name)

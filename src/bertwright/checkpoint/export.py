@@ -46,11 +46,11 @@ from bertwright.checkpoint.exported import (
 )
 from bertwright.checkpoint.padded import INPUTS, Padded
 from bertwright.checkpoint.quantize import quantize_for_onnx, weights_to_int8
+from bertwright.checkpoint.sources import read_tokenizer
 from bertwright.config.bert import BertConfig
 from bertwright.config.task import TaskConfig
 from bertwright.errors import BertwrightError, ConfigError, DataError, MissingExtra
 from bertwright.objectives.objective import Learner
-from bertwright.text.tokenizer import load_tokenizer
 
 OPSET = 23
 """The newest that torch 2.10, ONNX Runtime 1.22 and OpenVINO 2025 all know."""
@@ -107,7 +107,7 @@ def export(
             raise MissingExtra("export", package, f"export to {runtime}")
     refuse_existing(out, overwrite)
     loaded = checkpoint.load(source)
-    tokenizer = load_tokenizer(loaded.folder)
+    tokenizer = read_tokenizer(loaded.folder, loaded.config)
     learner = loaded.learner.eval().requires_grad_(False)
     head = _head(head, learner, loaded.tasks, str(loaded.folder))
     if layers and head is not None:

@@ -266,17 +266,22 @@ def read_json(path: Path) -> dict[str, Any]:
     Raises:
         DataError: no such file, too large, not JSON, or no object.
     """
+    content = read_any_json(path)
+    if not isinstance(content, dict):
+        raise DataError(f"{path} holds {type(content).__name__}; expected an object with keys")
+    return content
+
+
+def read_any_json(path: Path) -> Any:
+    """What stands in a file from anywhere. The errors are those of `read_json`."""
     if not path.is_file():
         raise DataError(f"{path.parent} has no {path.name}: it is no folder of a model")
     if path.stat().st_size > _LARGEST_JSON:
         raise DataError(f"{path} has {path.stat().st_size} bytes; it cannot be a {path.name}")
     try:
-        content = json.loads(path.read_bytes())
+        return json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is not JSON ({error})") from error
-    if not isinstance(content, dict):
-        raise DataError(f"{path} holds {type(content).__name__}; expected an object with keys")
-    return content
 
 
 def short(value: Any, kind: type = object) -> str:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from bertwright.checkpoint.huggingface import read_json, short
+from bertwright.checkpoint.huggingface import read_any_json, read_json, short
 from bertwright.errors import DataError, IntegrityError
 
 MODULES = "modules.json"
@@ -27,7 +27,6 @@ _SIZES = "sentence_bert_config.json"
 _PROMPTS = "config_sentence_transformers.json"
 _TOKENIZER = "tokenizer_config.json"
 _POOLING, _NORMALIZE = "1_Pooling", "2_Normalize"
-_LARGEST_LIST = 1 << 20
 
 _MODES: dict[str, Literal["cls", "max", "mean"]] = {"cls": "cls", "max": "max", "mean": "mean"}
 _FLAGS = {
@@ -125,12 +124,7 @@ def _root(folder: Path) -> Path | None:
 def _parts(root: Path) -> list[tuple[str, Path]]:
     """Kind and folder of each part, in order."""
     path = root / MODULES
-    if path.stat().st_size > _LARGEST_LIST:
-        raise DataError(f"{path} has {path.stat().st_size} bytes; it cannot be a {MODULES}")
-    try:
-        listed = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path} is not JSON ({error})") from error
+    listed = read_any_json(path)
     parts = []
     for part in listed if isinstance(listed, list) else []:
         kind, place = (part.get(k) for k in ("type", "path")) if isinstance(part, dict) else (0, 0)

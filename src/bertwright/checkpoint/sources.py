@@ -22,6 +22,7 @@ from bertwright.checkpoint import huggingface, names, sentence_transformers, ten
 from bertwright.checkpoint.huggingface import Header
 from bertwright.config.bert import BertConfig
 from bertwright.errors import IntegrityError
+from bertwright.text.tokenizer import Tokenizer, load_tokenizer
 
 AnyHeader = Header | tensorflow.Place
 Headers = Mapping[str, AnyHeader]
@@ -88,6 +89,22 @@ def read_config(place: Path) -> BertConfig:
         if activation is not None:
             return replace(config, hidden_act=huggingface.activation_of(activation, path))
     return config
+
+
+def read_tokenizer(folder: Path, config: BertConfig) -> Tokenizer:
+    """The tokenizer of a folder, for the model of this shape that is in it.
+
+    Raises:
+        ConfigError: no tokenizer.
+        IntegrityError: it has more tokens than the model has vectors.
+    """
+    tokenizer = load_tokenizer(folder)
+    if tokenizer.vocab_size > config.vocab_size:
+        raise IntegrityError(
+            f"the tokenizer of {folder} has {tokenizer.vocab_size} tokens; its model has "
+            f"{config.vocab_size}: they do not belong together"
+        )
+    return tokenizer
 
 
 def is_gelu_unclear(place: Path) -> bool:

@@ -14,10 +14,11 @@ import torch
 
 from bertwright.checkpoint import checkpoint
 from bertwright.checkpoint.names import Report
+from bertwright.checkpoint.sources import read_tokenizer
 from bertwright.config.bert import BertConfig
 from bertwright.config.task import TaskConfig
 from bertwright.config.vectors import Combine, Pooling
-from bertwright.errors import ConfigError, DataError, IntegrityError
+from bertwright.errors import ConfigError, DataError
 from bertwright.inference import embed, fill, next_sentence
 from bertwright.inference.inputs import make_examples
 from bertwright.inference.runner import Runner, windows
@@ -25,7 +26,7 @@ from bertwright.progress import OnProgress, silent
 from bertwright.tasks.predict import predict
 from bertwright.tasks.predictions import Prediction
 from bertwright.tasks.task_data import TaskData
-from bertwright.text.tokenizer import Encoding, Tokenizer, load_tokenizer
+from bertwright.text.tokenizer import Encoding, Tokenizer
 
 Precision = Literal["float32", "bfloat16"]
 Text = str | tuple[str, str]
@@ -231,12 +232,7 @@ def load(
         raise ConfigError(f"device is {device}, and torch finds no GPU here; leave it out, or cpu")
     place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     found = checkpoint.load(path)
-    tokenizer = load_tokenizer(found.folder)
-    if tokenizer.vocab_size > found.config.vocab_size:
-        raise IntegrityError(
-            f"the tokenizer of {found.folder} has {tokenizer.vocab_size} tokens; its model has "
-            f"{found.config.vocab_size}: they do not belong together"
-        )
+    tokenizer = read_tokenizer(found.folder, found.config)
     learner = found.learner.to(place, getattr(torch, precision)).eval().requires_grad_(False)
     tokens = batch_tokens or (4096 if place.type == "cpu" else 65536)
     runner = Runner(learner, tokenizer, found.config, place, tokens, str(found.folder))

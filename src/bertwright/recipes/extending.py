@@ -16,15 +16,15 @@ from typing import Any
 from bertwright.atomic import atomic_folder, refuse_existing, write_manifest
 from bertwright.checkpoint import checkpoint
 from bertwright.checkpoint.extension import Start, extend_learner
+from bertwright.checkpoint.sources import read_tokenizer
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.values import to_dict
-from bertwright.errors import ConfigError, DataError, IntegrityError
+from bertwright.errors import ConfigError, DataError
 from bertwright.progress import OnProgress, silent
 from bertwright.text.cleaning import repair_unicode
 from bertwright.text.corpus import read_blocks
 from bertwright.text.corpus_report import CorpusReport
 from bertwright.text.extension import Addition, HeldOut, Length, choose_additions, measure
-from bertwright.text.tokenizer import load_tokenizer
 from bertwright.text.word_counts import count_words
 
 EXTENSION = "extension.json"
@@ -99,12 +99,7 @@ def extend(
             raise ConfigError(f"{name} is {value}; expected 1 or more")
     refuse_existing(out, overwrite)
     loaded = checkpoint.load(model)
-    tokenizer = load_tokenizer(loaded.folder)
-    if tokenizer.vocab_size > loaded.config.vocab_size:
-        raise IntegrityError(
-            f"the tokenizer of {loaded.folder} has {tokenizer.vocab_size} tokens; its model has "
-            f"{loaded.config.vocab_size}: they do not belong together"
-        )
+    tokenizer = read_tokenizer(loaded.folder, loaded.config)
     reading = reading or CorpusConfig()
     repair = _repair if reading.normalize_unicode else None
     report, kept_back = CorpusReport(), HeldOut()

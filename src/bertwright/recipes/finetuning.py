@@ -18,7 +18,7 @@ import torch
 
 from bertwright.atomic import disk_errors
 from bertwright.checkpoint import checkpoint
-from bertwright.checkpoint.sources import read_config
+from bertwright.checkpoint.sources import read_config, read_tokenizer
 from bertwright.config.bert import BertConfig
 from bertwright.config.finetune import FinetuneConfig
 from bertwright.errors import ConfigError, Interrupted
@@ -32,7 +32,6 @@ from bertwright.recipes.task_setup import TaskSetup, TaskToLearn, set_up
 from bertwright.tasks.baselines import baseline_predictions
 from bertwright.tasks.evaluation import Evaluation, evaluate
 from bertwright.tasks.examples import TextExample
-from bertwright.text.tokenizer import load_tokenizer
 from bertwright.train.distributed import join_ranks
 from bertwright.train.log import Log
 from bertwright.train.machine import choose_precision, keep_freed_memory
@@ -73,7 +72,7 @@ def finetune(
             run_folder.refuse_other_folder(run, overwrite)
         folder = checkpoint.find_checkpoint(config.model)
         shape = read_config(folder)
-        tokenizer = load_tokenizer(folder)
+        tokenizer = read_tokenizer(folder, shape)
         room = shape.max_position_embeddings
         setups = [set_up(task, config, tokenizer, room, speak) for task in tasks]
         epochs = epochs_of(config, sum(len(s.train.examples) for s in setups))
