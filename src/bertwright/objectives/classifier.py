@@ -25,14 +25,13 @@ from torch import Tensor
 
 from bertwright.config.task import TaskConfig
 from bertwright.models.encoder import Encoded
-from bertwright.nn.dropout import Dropout
 from bertwright.nn.ragged import merge
-from bertwright.nn.task_head import Scorer, check_weights, make_parts, text_vectors
-from bertwright.objectives.labelled import Head, LabelledBatch
+from bertwright.nn.task_head import check_weights
+from bertwright.objectives.labelled import LabelledBatch, TextHead
 from bertwright.objectives.objective import Loss
 
 
-class Classifier(Head):
+class Classifier(TextHead):
     """What is this text? Classes, labels, or a number."""
 
     def __init__(
@@ -49,11 +48,7 @@ class Classifier(Head):
         Raises:
             ConfigError: layers the encoder has not, or weights that do not fit the labels.
         """
-        super().__init__()
-        self.task = task
-        self.mix, self.network, width, self.layers = make_parts(task.head, hidden, layers)
-        self.dropout = Dropout(task.head.dropout)
-        self.classifier = Scorer(width, task.num_scores)
+        super().__init__(hidden, layers, task, task.num_scores)
         check_weights(class_weights, task)
         self.register_buffer("class_weights", class_weights, persistent=False)
         self.class_weights: Tensor | None
@@ -71,14 +66,6 @@ class Classifier(Head):
         if batch.owners is not None:
             scores = merge(scores, batch.owners, len(batch.rows), self.task.merge)
         return scores[:, 0] if self.task.kind == "regression" else scores  # [E, C]
-
-    def vectors(self, encoded: Encoded) -> Tensor:
-        """A vector for each window, `[B, F]`."""
-        if self.mix is None and self.network is None:
-            assert encoded.pooled is not None
-            return encoded.pooled
-        x = encoded.last if self.mix is None else self.mix(encoded.layers)
-        return text_vectors(x, encoded.sequences, self.network, self.task.head)
 
     def forward(self, encoded: Encoded, batch: LabelledBatch) -> Loss:  # type: ignore[override]
         """Loss summed over the examples of a batch."""

@@ -1,4 +1,4 @@
-"""A batch of labelled examples, as task heads read it.
+"""A batch of labelled examples, and how task heads read it.
 
 Letters: B sequences (windows), N tokens in all, E examples, W words, C scores.
 """
@@ -9,7 +9,11 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from bertwright.config.task import TaskConfig
+from bertwright.models.encoder import Encoded
+from bertwright.nn.dropout import Dropout
 from bertwright.nn.sequences import Sequences
+from bertwright.nn.task_head import Scorer, make_parts, text_vectors
 from bertwright.objectives.objective import Objective
 
 
@@ -47,3 +51,34 @@ class Head(Objective):
         """Float32 scores: classification [E, C]; regression [E]; tagging [W, C]; span [N, 2];
         multiple choice [sum of counts]."""
         raise NotImplementedError(f"{type(self).__name__} defines no scores")
+
+
+class TextHead(Head):
+    """Scores a whole window: through the pooler over [CLS], dropout and a linear layer; or over
+    other layers, pooled or read by an LSTM (`HeadConfig`)."""
+
+    def __init__(self, hidden: int, layers: int, task: TaskConfig, scores: int) -> None:
+        """Build the head.
+
+        Args:
+            hidden: H, width of the encoder.
+            layers: L, its layers.
+            task: its `head` says what is read.
+            scores: how many a window.
+
+        Raises:
+            ConfigError: layers the encoder has not.
+        """
+        super().__init__()
+        self.task = task
+        self.mix, self.network, width, self.layers = make_parts(task.head, hidden, layers)
+        self.dropout = Dropout(task.head.dropout)
+        self.classifier = Scorer(width, scores)
+
+    def vectors(self, encoded: Encoded) -> Tensor:
+        """A vector for each window, `[B, F]`."""
+        if self.mix is None and self.network is None:
+            assert encoded.pooled is not None
+            return encoded.pooled
+        x = encoded.last if self.mix is None else self.mix(encoded.layers)
+        return text_vectors(x, encoded.sequences, self.network, self.task.head)

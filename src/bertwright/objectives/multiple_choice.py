@@ -15,14 +15,13 @@ from torch import Tensor
 
 from bertwright.config.task import TaskConfig
 from bertwright.models.encoder import Encoded
-from bertwright.nn.dropout import Dropout
 from bertwright.nn.ragged import log_softmax, merge, owners_of
-from bertwright.nn.task_head import Scorer, check_weights, make_parts, text_vectors
-from bertwright.objectives.labelled import Head, LabelledBatch
+from bertwright.nn.task_head import check_weights
+from bertwright.objectives.labelled import LabelledBatch, TextHead
 from bertwright.objectives.objective import Loss
 
 
-class MultipleChoice(Head):
+class MultipleChoice(TextHead):
     """Which choice is right?"""
 
     def __init__(
@@ -39,12 +38,8 @@ class MultipleChoice(Head):
         Raises:
             ConfigError: layers the encoder has not, or class weights.
         """
-        super().__init__()
         check_weights(class_weights, task)
-        self.task = task
-        self.mix, self.network, width, self.layers = make_parts(task.head, hidden, layers)
-        self.dropout = Dropout(task.head.dropout)
-        self.classifier = Scorer(width, 1)
+        super().__init__(hidden, layers, task, 1)
 
     def count(self, batch: LabelledBatch) -> int:  # type: ignore[override]
         """E, the examples."""
@@ -57,14 +52,6 @@ class MultipleChoice(Head):
             scores = merge(scores, batch.owners, sum(batch.counts), self.task.merge)
         one: Tensor = scores[:, 0]
         return one
-
-    def vectors(self, encoded: Encoded) -> Tensor:
-        """A vector for each window, `[B, F]`."""
-        if self.mix is None and self.network is None:
-            assert encoded.pooled is not None
-            return encoded.pooled
-        x = encoded.last if self.mix is None else self.mix(encoded.layers)
-        return text_vectors(x, encoded.sequences, self.network, self.task.head)
 
     def forward(self, encoded: Encoded, batch: LabelledBatch) -> Loss:  # type: ignore[override]
         """Loss summed over the examples of a batch."""
