@@ -14,6 +14,8 @@ from urllib.parse import urlsplit
 import numpy as np
 
 NO = (429, 503)
+TICK = 0.005
+"""Seconds between arrivals at least; those due in them come together."""
 T = TypeVar("T")
 Ask = Callable[[int], Awaitable[Any]]
 """Asks the request of a number."""
@@ -209,7 +211,7 @@ async def arrivals(rate: float, seconds: float, ask: Ask) -> set[asyncio.Task[An
             waiting.add(task)
             task.add_done_callback(waiting.discard)
         sent = max(sent, due)
-        await asyncio.sleep(max(0.0, start + sent / rate - time.monotonic()))
+        await asyncio.sleep(max(TICK, start + sent / rate - time.monotonic()))
     return waiting
 
 
