@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from bertwright.cli.bars import bar
-from bertwright.cli.options import Json, Overwrite
+from bertwright.cli.options import Json, Overwrite, TextColumn
 from bertwright.cli.output import print_json, say
 from bertwright.config.vectors import Combine, Pooling, VectorConfig
 from bertwright.errors import ConfigError
@@ -35,7 +35,7 @@ def embed(
     out: Annotated[
         Path | None, Parameter(help="The .npy, .jsonl or .parquet file to write: a row a text.")
     ] = None,
-    text: Annotated[str | None, Parameter(help="Column of the text; unset: found.")] = None,
+    text: TextColumn = None,
     text2: Annotated[
         str | None, Parameter(help="Column of a second text: each pair gives one vector.")
     ] = None,

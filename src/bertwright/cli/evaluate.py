@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import json as json_module
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from bertwright.cli.bars import bar
-from bertwright.cli.options import Json, Overwrite
+from bertwright.cli.options import (
+    BadRows,
+    Device,
+    FineTuned,
+    Json,
+    Overwrite,
+    Precision,
+    SecondColumn,
+    TaskName,
+    TextColumn,
+)
 from bertwright.cli.output import plain, print_json, print_table, say
 
 
 def evaluate(
     *,
-    model: Annotated[str, Parameter(help="A run of finetune, or a folder of transformers.")],
+    model: FineTuned,
     data: Annotated[
         str,
         Parameter(
@@ -23,11 +33,9 @@ def evaluate(
             allow_leading_hyphen=True,
         ),
     ],
-    task: Annotated[
-        str | None, Parameter(help="Name of the task, where the model has several.")
-    ] = None,
-    text: Annotated[str | None, Parameter(help="Column of the text; unset: found.")] = None,
-    text2: Annotated[str | None, Parameter(help="Column of the second text; unset: found.")] = None,
+    task: TaskName = None,
+    text: TextColumn = None,
+    text2: SecondColumn = None,
     label: Annotated[
         str | None,
         Parameter(help="Column of the label; unset: found.", allow_leading_hyphen=True),
@@ -35,18 +43,10 @@ def evaluate(
     metric: Annotated[
         str | None, Parameter(help="The metric to put first; unset: the usual one of the kind.")
     ] = None,
-    bad_rows: Annotated[
-        Literal["refuse", "skip"],
-        Parameter(help="What to do with a row that cannot be read: stop, or count it and go on."),
-    ] = "refuse",
+    bad_rows: BadRows = "refuse",
     intervals: Annotated[bool, Parameter(help="Tell 95 % intervals, by bootstrap.")] = True,
-    precision: Annotated[
-        Literal["auto", "bf16", "fp32"],
-        Parameter(help="Of matrix products; auto measures whether bf16 is faster here."),
-    ] = "auto",
-    device: Annotated[
-        Literal["auto", "cpu", "cuda"], Parameter(help="auto takes the GPU if there is one.")
-    ] = "auto",
+    precision: Precision = "auto",
+    device: Device = "auto",
     out: Annotated[
         Path | None, Parameter(help="JSON file to write all figures to, the errors too.")
     ] = None,

@@ -6,19 +6,29 @@ import sys
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from bertwright.cli.bars import bar
-from bertwright.cli.options import Json, Overwrite
+from bertwright.cli.options import (
+    BadRows,
+    Device,
+    FineTuned,
+    Json,
+    Overwrite,
+    Precision,
+    SecondColumn,
+    TaskName,
+    TextColumn,
+)
 from bertwright.cli.output import print_json, say
 from bertwright.errors import ConfigError
 
 
 def predict(
     *,
-    model: Annotated[str, Parameter(help="A run of finetune, or a folder of transformers.")],
+    model: FineTuned,
     input: Annotated[
         str,
         Parameter(
@@ -34,22 +44,12 @@ def predict(
             allow_leading_hyphen=True,
         ),
     ],
-    task: Annotated[
-        str | None, Parameter(help="Name of the task, where the model has several.")
-    ] = None,
-    text: Annotated[str | None, Parameter(help="Column of the text; unset: found.")] = None,
-    text2: Annotated[str | None, Parameter(help="Column of the second text; unset: found.")] = None,
-    bad_rows: Annotated[
-        Literal["refuse", "skip"],
-        Parameter(help="What to do with a row that cannot be read: stop, or count it and go on."),
-    ] = "refuse",
-    precision: Annotated[
-        Literal["auto", "bf16", "fp32"],
-        Parameter(help="Of matrix products; auto measures whether bf16 is faster here."),
-    ] = "auto",
-    device: Annotated[
-        Literal["auto", "cpu", "cuda"], Parameter(help="auto takes the GPU if there is one.")
-    ] = "auto",
+    task: TaskName = None,
+    text: TextColumn = None,
+    text2: SecondColumn = None,
+    bad_rows: BadRows = "refuse",
+    precision: Precision = "auto",
+    device: Device = "auto",
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:

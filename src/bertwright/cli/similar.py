@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from bertwright.cli.bars import bar
-from bertwright.cli.options import Json
+from bertwright.cli.options import Json, TextColumn
 from bertwright.cli.output import print_json, print_table, say
 from bertwright.errors import DataError
 
@@ -25,7 +25,7 @@ def similar(
         Path | None,
         Parameter(help=".npy of the corpus, from embed with the same model, its own layers."),
     ] = None,
-    text: Annotated[str | None, Parameter(help="Column of the text; unset: found.")] = None,
+    text: TextColumn = None,
     top: Annotated[int, Parameter(help="How many texts a query.")] = 10,
     precision: Annotated[
         Literal["auto", "float32", "bfloat16", "int8"], Parameter(help="As of embed.")
