@@ -160,10 +160,7 @@ def _of_task(
         "best_seed": best.seed,
         "summary": _summary(runs, name),
         "baselines": {key: found.metrics for key, found in baselines.items()},
-        "lengths": {
-            split: data.lengths.as_dict() | {"histogram": data.lengths.histogram()}
-            for split, data in (("train", setup.train), ("dev", setup.dev))
-        },
+        "lengths": {"train": setup.train.lengths.as_dict(), "dev": setup.dev.lengths.as_dict()},
         **whole,
         "warnings": list(dict.fromkeys(warnings)),
     }

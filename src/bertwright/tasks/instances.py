@@ -67,7 +67,7 @@ class Lengths:
     nothing: learned as without an answer."""
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON: counts, and the quantiles of the lengths."""
+        """For JSON: counts, and the quantiles and the histogram of the lengths."""
         ordered = sorted(self.tokens) or [0]
         at = {q: ordered[min(len(ordered) - 1, int(q * len(ordered)))] for q in (0.5, 0.9, 0.99)}
         answers = {"answers_widened": self.answers_widened, "answers_lost": self.answers_lost}
@@ -81,11 +81,12 @@ class Lengths:
             "p90_tokens": at[0.9],
             "p99_tokens": at[0.99],
             "longest_tokens": ordered[-1],
+            "histogram": self.histogram(),
             **(answers if any(answers.values()) else {}),
         }
 
     def histogram(self) -> dict[str, Any]:
-        """For JSON: how many examples have 0 to `width` - 1 tokens, the next `width`, and so on up
+        """How many examples have 0 to `width` - 1 tokens, the next `width`, and so on up
         to the length that 99 of 100 do not pass, and how many lie `beyond`."""
         end = sorted(self.tokens)[int(0.99 * len(self.tokens))] if self.tokens else 0
         width = end // MOST_STRETCHES + 1
