@@ -14,8 +14,9 @@ from bertwright.checkpoint import huggingface, tensorflow
 from bertwright.checkpoint.checkpoint import load_learner, make_learner, save
 from bertwright.checkpoint.convert import convert
 from bertwright.checkpoint.inspection import inspect
+from bertwright.checkpoint.sources import read_config, read_tokenizer
 from bertwright.config.task import TaskConfig
-from bertwright.errors import DataError
+from bertwright.errors import DataError, IntegrityError
 
 from .conftest import CONFIG, VOCABULARY
 
@@ -109,6 +110,8 @@ def test_a_tokenizer_that_does_not_fit(folder: Path) -> None:
     assert found.reason == "the tokenizer has 44 tokens; the model has 37: " + (
         "they do not belong together"
     )
+    with pytest.raises(IntegrityError, match=r"has 44 tokens; its model has 37: they do not"):
+        read_tokenizer(folder, read_config(folder))
 
 
 def test_odd_things(folder: Path) -> None:
