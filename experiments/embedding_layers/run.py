@@ -16,6 +16,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 from scipy.stats import spearmanr
 
 from bertwright.config.vectors import Pooling, VectorConfig
@@ -23,6 +24,7 @@ from bertwright.inference.embedder import Embedder
 from bertwright.inference.vector_maker import normalized
 from bertwright.inference.whitening import Moments
 
+Floats = npt.NDArray[np.float32]
 POOLINGS: tuple[Pooling, ...] = ("mean", "cls", "max", "weighted")
 
 
@@ -41,20 +43,17 @@ def read_sick(path: Path) -> list[tuple[str, str, float]]:
     return [(row["sentence_A"], row["sentence_B"], float(row["relatedness_score"])) for row in rows]
 
 
-def correlations(
-    embedder: Embedder, pairs: list[tuple[str, str, float]], others: list[str] | None
-) -> tuple[float, float]:
-    """Spearman times 100, plain and whitened."""
-    texts = [text for a, b, _ in pairs for text in (a, b)]
-    gold = [score for _, _, score in pairs]
-    vectors = embedder.embed(texts)
-    moments = Moments(vectors.shape[1])
-    moments.add(vectors if others is None else embedder.embed(others))
-    found = []
-    for each in (vectors, moments.fit()(vectors)):
-        unit = normalized(each)
-        found.append(100 * float(spearmanr((unit[::2] * unit[1::2]).sum(1), gold).statistic))
-    return found[0], found[1]
+def correlation(vectors: Floats, gold: list[float]) -> float:
+    """Spearman times 100 of the cosines of rows 0 and 1, 2 and 3, ... with the scores."""
+    unit = normalized(vectors)
+    return 100 * float(spearmanr((unit[::2] * unit[1::2]).sum(1), gold).statistic)
+
+
+def whitened(vectors: Floats, others: Floats) -> Floats:
+    """Whitened as the others would be."""
+    moments = Moments(others.shape[1])
+    moments.add(others)
+    return moments.fit()(vectors)
 
 
 def main() -> None:
@@ -75,23 +74,26 @@ def main() -> None:
     results = []
     for model in args.model:
         base = Embedder.load(model, VectorConfig((-1,)))
-        count = base.model.num_hidden_layers
-        ways = [
-            (str(layer), VectorConfig((layer,), pooling=pooling))
-            for pooling in POOLINGS
-            for layer in range(count + 1)
-        ]
-        ways.append(("1 and last", VectorConfig(pooling="first-last")))
+        every = tuple(range(base.model.num_hidden_layers + 1))
+        ways = [(VectorConfig(every, "concat", pooling), every) for pooling in POOLINGS]
+        ways.append((VectorConfig(pooling="first-last"), ("1 and last",)))
         for name, pairs in sets.items():
             print(f"\n{Path(model).name}, {name}, {len(pairs):,} pairs")
             print("| pooling | layer | Spearman x 100 | whitened |\n|---|---|---|---|")
-            for layer, config in ways:
-                plain, white = correlations(base.with_config(config), pairs, others)
-                print(f"| {config.pooling} | {layer} | {plain:.1f} | {white:.1f} |", flush=True)
-                results.append(
-                    {"model": Path(model).name, "set": name, "pooling": config.pooling}
-                    | {"layer": layer, "spearman": plain, "whitened": white}
-                )
+            texts = [text for a, b, _ in pairs for text in (a, b)]
+            gold = [score for _, _, score in pairs]
+            for config, layers in ways:
+                maker = base.with_config(config)
+                found = np.split(maker.embed(texts), len(layers), axis=1)
+                fitted = np.split(maker.embed(others), len(layers), axis=1) if others else found
+                for layer, vectors, fitting in zip(layers, found, fitted, strict=True):
+                    plain = correlation(vectors, gold)
+                    white = correlation(whitened(vectors, fitting), gold)
+                    print(f"| {config.pooling} | {layer} | {plain:.1f} | {white:.1f} |", flush=True)
+                    results.append(
+                        {"model": Path(model).name, "set": name, "pooling": config.pooling}
+                        | {"layer": layer, "spearman": plain, "whitened": white}
+                    )
     best = max(results, key=lambda row: np.nan_to_num(row["spearman"]))
     print("\nbest:", json.dumps(best))
     if args.out:
