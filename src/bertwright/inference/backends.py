@@ -73,13 +73,15 @@ class PackedBackend:
             with torch.inference_mode():
                 return places, sequences, self.packed(flat, kinds, sequences, layers)
 
-        batches = list(token_batches([len(sequence) for sequence in ids], self.batch_tokens))
-        threads = torch.get_num_threads()
-        if threads == 1 or len(batches) < 2 * threads:
-            yield from map(encode, batches)
+        lengths = [len(sequence) for sequence in ids]
+        tokens, threads = sum(lengths), torch.get_num_threads()
+        if threads == 1 or tokens < 2 * threads * self.batch_tokens:
+            yield from map(encode, token_batches(lengths, self.batch_tokens))
             return
+        rounds = -(-tokens // (threads * self.batch_tokens))
+        share = -(-tokens // (threads * rounds)) + max(lengths)  # all are done at about once
         with one_core_each(threads) as pool:
-            yield from pool.map(encode, batches)
+            yield from pool.map(encode, token_batches(lengths, share))
 
 
 class ExportedBackend:

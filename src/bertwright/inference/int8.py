@@ -25,8 +25,8 @@ ROOM = 1.05
 """Times the range of the sample, for what the sample does not show."""
 ROWS_KEPT = 64
 """Rows of a batch that errors are measured on."""
-ROWS_AT_ONCE = 512
-"""Rows in float32 at a time, so that they stay in the processor's cache."""
+AT_ONCE = 1 << 19
+"""Numbers in float32 at a time, so that they stay in the processor's cache."""
 MOST_KEPT = 0.5
 """Share of products that may stay in bfloat16; a model that needs more is refused."""
 MOVED = 0.8
@@ -109,12 +109,13 @@ class Int8Product(Product):
     def quantize(self, x: Tensor) -> Tensor:
         """u - 128 of x `[N, in]`, as int8: torch turns numbers into uint8 nine times as slowly."""
         u = torch.empty(x.shape, dtype=torch.int8)
-        room = torch.empty(min(ROWS_AT_ONCE, len(x)), x.shape[1])
-        for start in range(0, len(x), ROWS_AT_ONCE):
-            rows = x[start : start + ROWS_AT_ONCE]
+        most = max(1, AT_ONCE // x.shape[1])
+        room = torch.empty(min(most, len(x)), x.shape[1])
+        for start in range(0, len(x), most):
+            rows = x[start : start + most]
             exact = room[: len(rows)].copy_(rows)
             torch.addcmul(self.shift, exact, self.inverse, out=exact)
-            u[start : start + ROWS_AT_ONCE] = exact.round_().clamp_(-128, 127)
+            u[start : start + most] = exact.round_().clamp_(-128, 127)
         return u
 
     def add(self, x: Tensor, other: Tensor) -> Tensor:
