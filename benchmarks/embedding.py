@@ -17,7 +17,7 @@ and mean cosine of the faster ones with float32.
 `million`: made-up short sentences to `.npy` by the command line: rate, peak memory; with --kill the
 run is killed in the middle and gone on with, and the files are held against each other.
 
-`early`: layer -2 against the last of a model of 12 layers, or of random weights: `base`.
+`early`: layer -2 against the last of a model of 12 layers; for a rate, random weights do.
 
 One JSON line a result.
 """
