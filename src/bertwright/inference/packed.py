@@ -124,19 +124,28 @@ class PackedBert:
         self, ids: Tensor, types: Tensor, sequences: Sequences, layers: tuple[int, ...]
     ) -> list[Tensor]:
         """The layers asked for, each `[N, H]`, in the order asked; none above them is computed."""
+        total = sequences.total
         x = self.bert.embeddings(ids, types, sequences).to(self.dtype)
+        x = F.pad(x, (0, 0, 0, rows_for(total) - total))
         kept = {0: x}
         blocks = make_blocks(sequences, self.heads)
         for number, layer in enumerate(self.layers[: max(layers)], 1):
             x = layer(x, blocks)
             if number in layers:
                 kept[number] = x
-        return [kept[number] for number in layers]
+        return [kept[number][:total] for number in layers]
+
+
+def rows_for(tokens: int) -> int:
+    """Rows for so many tokens, at most a sixteenth more: oneDNN makes and keeps a kernel a size."""
+    step = max(8, 1 << max(0, tokens.bit_length() - 5))
+    return -(-tokens // step) * step
 
 
 def attend(qkv: Tensor, heads: int, blocks: list[Group]) -> Tensor:
-    """Attention, the queries scaled already: `[N, 3 H]` -> `[N, H]`"""
+    """Attention, the queries scaled already: `[N, 3 H]` -> `[N, H]`, rows of no block zero."""
     context = qkv.new_empty(qkv.shape[0], qkv.shape[1] // 3)
+    context[blocks[-1].stop :] = 0
     for block in blocks:
         split = block.count, block.length, heads, -1
         rows = qkv[block.start : block.stop].view(block.count, block.length, 3, heads, -1)
