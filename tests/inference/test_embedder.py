@@ -17,7 +17,7 @@ from bertwright.inference import backend_choice
 from bertwright.inference.embedder import Embedder
 from bertwright.inference.int8 import Int8Product, Seen, has_int8
 from bertwright.inference.model import Model, load
-from bertwright.inference.packed import PackedBert, Product
+from bertwright.inference.packed import PackedBert, Product, rows_for
 from bertwright.nn.sequences import Sequences
 
 TEXTS = ["a b", "the quick.", "c d e f g h", "", "j", "fishing, fishing!", "a b"]
@@ -46,6 +46,13 @@ def test_the_packed_model_is_the_model(model: Model) -> None:
         found = packed(ids, types, sequences, (3, 0, 1))
     for layer, number in zip(found, (3, 0, 1), strict=True):
         torch.testing.assert_close(layer, right[number], atol=1e-5, rtol=1e-5)
+
+
+def test_products_have_few_sizes() -> None:
+    sizes = {tokens: rows_for(tokens) for tokens in range(1, 2049)}
+    for tokens, rows in sizes.items():
+        assert tokens <= rows <= max(tokens * 17 / 16, tokens + 7)
+    assert len(set(sizes.values())) < 100
 
 
 def test_scores_that_exp_cannot_take(model: Model) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -59,6 +60,7 @@ def test_answers_under_load_are_those_given_alone(full: Path) -> None:
                 assert best["token_str"] == filled[0]
                 assert best["score"] == pytest.approx(filled[1], abs=1e-5)
 
+        assert gc.get_freeze_count() > 10_000  # no request waits for a search through the models
         await asyncio.gather(*(one(n) for n in range(len(texts))))
         assert service.metrics.registry.get_sample_value("bertwright_batch_texts_count") < 300
 
