@@ -86,6 +86,62 @@ class PaddedBert(nn.Module):
         return normed
 
 
+class PaddedLstm(nn.Module):
+    """Both directions of a `BiLstm` over rectangles.
+
+    An exporter gets ONNX's own operator: of torch's it takes the length it traces for the only one.
+    """
+
+    def __init__(self, network: BiLstm) -> None:
+        """Share the parameters; those of the operator are copies, as runtimes want constants."""
+        super().__init__()
+        self.network = network
+        # ONNX's gates are input, output, forget, cell; torch's are input, forget, cell, output
+        i, f, c, o = torch.arange(4 * network.size).chunk(4)
+        order = torch.cat([i, o, f, c])
+        for direction in ("", "_reverse"):
+            weights = [each.detach()[order] for each in self._weights(direction)]
+            of_input, of_state, *biases = weights
+            self.register_buffer(f"of_input{direction}", of_input[None])
+            self.register_buffer(f"of_state{direction}", of_state[None])
+            self.register_buffer(f"biases{direction}", torch.cat(biases)[None])
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """x `[B, T, F]`, mask `[B, T]` -> `[B, T, 2 size]`
+
+        What is behind a sequence never reaches the direction from the left. For the other the
+        sequence is turned around alone, its padding left behind it.
+        """
+        places = torch.arange(x.shape[1], device=x.device)[None]
+        lengths = mask.sum(1, keepdim=True)
+        turned = torch.where(places < lengths, lengths - 1 - places, places)[:, :, None]
+        left = self._one_way(x, "")
+        right = self._one_way(x.gather(1, turned.expand(-1, -1, x.shape[2])), "_reverse")
+        right = right.gather(1, turned.expand(-1, -1, self.network.size))
+        return torch.cat([left, right], 2)
+
+    def _weights(self, direction: str) -> list[Tensor]:
+        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        return [getattr(self.network.lstm, f"{name}_l0{direction}") for name in names]
+
+    def _one_way(self, x: Tensor, direction: str) -> Tensor:
+        """x `[B, T, F]` -> `[B, T, size]`, from the first to the last."""
+        size = self.network.size
+        if not torch.onnx.is_in_onnx_export():
+            start = x.new_zeros(1, x.shape[0], size)
+            weights = self._weights(direction)
+            return torch.lstm(x, (start, start), weights, True, 1, 0.0, False, False, True)[0]
+        names = ("of_input", "of_state", "biases")
+        states: Tensor = torch.onnx.ops.symbolic(
+            "LSTM",
+            (x.transpose(0, 1), *(getattr(self, name + direction) for name in names)),
+            {"hidden_size": size},
+            dtype=x.dtype,
+            shape=(x.shape[1], 1, x.shape[0], size),
+        )
+        return states[:, 0].transpose(0, 1)
+
+
 class Padded(nn.Module):
     """An encoder, and one head or none, over rectangles."""
 
@@ -137,6 +193,7 @@ class Padded(nn.Module):
             pooled = of_pooler and mix is None and network is None
             numbers = (last,) if mix is None else mix.numbers
         self.encoder = PaddedBert(bert, numbers, pooled)
+        self.reader = None if network is None else PaddedLstm(network)
 
     @property
     def of_tokens(self) -> set[str]:
@@ -175,8 +232,8 @@ class Padded(nn.Module):
         if self.encoder.pooled:
             return (_linear(head.classifier, found[-1]),)
         x = _mixed(head.mix, found)  # [B, T, F]
-        if head.network is not None:
-            x = _read(head.network, x, mask)
+        if self.reader is not None:
+            x = self.reader(x, mask)
         if self.task.kind == "span":
             scores = _linear(head.qa_outputs, x)  # [B, T, 2]
             return scores[:, :, 0], scores[:, :, 1]
@@ -221,31 +278,6 @@ def _mixed(mix: Any, layers: list[Tensor]) -> Tensor:
     shares = mix.gamma * mix.weights.softmax(0)  # [K]
     mixed: Tensor = (torch.stack(layers, -1) * shares).sum(-1)
     return mixed
-
-
-def _read(network: BiLstm, x: Tensor, mask: Tensor) -> Tensor:
-    """Both directions of an LSTM: x `[B, T, F]` -> `[B, T, 2 size]`.
-
-    What is behind a sequence never reaches the direction from the left. For the other the sequence
-    is turned around alone, its padding left behind it.
-    """
-    length = x.shape[1]
-    places = torch.arange(length, device=x.device)[None]
-    lengths = mask.sum(1, keepdim=True)
-    turned = torch.where(places < lengths, lengths - 1 - places, places)[:, :, None]  # [B, T, 1]
-    left = _one_way(network, x, "")
-    right = _one_way(network, x.gather(1, turned.expand(-1, -1, x.shape[2])), "_reverse")
-    right = right.gather(1, turned.expand(-1, -1, network.size))
-    return torch.cat([left, right], 2)
-
-
-def _one_way(network: BiLstm, x: Tensor, direction: str) -> Tensor:
-    """x `[B, T, F]` -> `[B, T, size]`, from the first to the last."""
-    names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-    weights = [getattr(network.lstm, f"{name}_l0{direction}") for name in names]
-    start = x.new_zeros(1, x.shape[0], network.size)
-    states = torch.lstm(x, (start, start), weights, True, 1, 0.0, False, False, True)
-    return states[0]
 
 
 def _pool(x: Tensor, mask: Tensor, how: str) -> Tensor:
