@@ -15,7 +15,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from bertwright.config.serve import ServeConfig
-from bertwright.inference.embedder import can_int8
+from bertwright.inference.int8 import has_int8
 from bertwright.inference.model import load
 from bertwright.serve import service as service_file
 from bertwright.serve.engine import Engine
@@ -202,7 +202,7 @@ def test_who_has_left_is_known_without_waiting() -> None:
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])
 @pytest.mark.parametrize("layer", [-2, -1])
 def test_fewer_bits_are_near(served: Callable[..., TestClient], precision: str, layer: int) -> None:
-    if precision == "int8" and not can_int8():
+    if precision == "int8" and not has_int8():
         pytest.skip("this processor has no 8-bit products")
     body = {"input": ["a b", "c d e"], "layers": layer}
     exact = served().post("/embed", json=body).json()["vectors"]

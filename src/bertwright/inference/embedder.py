@@ -16,7 +16,6 @@ from bertwright.errors import ConfigError
 from bertwright.inference import model as models
 from bertwright.inference.backend_choice import Choice
 from bertwright.inference.backends import BackendName, Precision
-from bertwright.inference.int8 import has_int8
 from bertwright.inference.pieces import Text
 from bertwright.inference.vector_maker import VectorMaker
 from bertwright.inference.whitening import load_whitening
@@ -94,8 +93,3 @@ def _check_exports(path: str | Path, backend: BackendName, exported: Sequence[st
             f"{path} is an exported model; give the checkpoint as --model and this folder as "
             "--exported"
         )
-
-
-def can_int8() -> bool:
-    """Whether `precision="int8"` works on this machine."""
-    return has_int8()
