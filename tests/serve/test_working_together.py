@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import random
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,11 @@ def test_swaps_under_load_fail_nobody(full: Path, bare: Path) -> None:
             await asyncio.sleep(0.02)
         done = True
         await asyncio.gather(*callers)
+        for _ in range(200):  # what loaded the models has left: its threads would slow the device's
+            if not (left := [t for t in threading.enumerate() if t.name.startswith("load")]):
+                break
+            await asyncio.sleep(0.02)
+        assert not left
 
     config = ServeConfig(model=(f"m={full}",), device="cpu", log_requests=False)
     asyncio.run(asyncio.wait_for(with_server(config, test), 60))
