@@ -98,7 +98,7 @@ class Service:
         on_cpu = next(iter(engines.values())).runner.device.type == "cpu"
         batcher = Batcher(
             run_batch,
-            config.batch_tokens or (2048 if on_cpu else 32768),
+            config.batch_tokens or (1024 if on_cpu else 32768),
             config.queue_tokens,
             config.queue_requests,
             config.failures,

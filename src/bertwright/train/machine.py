@@ -30,7 +30,7 @@ def keep_freed_memory() -> None:
     libc.mallopt(_M_MMAP_THRESHOLD, 2**31 - 1)
     libc.mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
     libc.mallopt(_M_TOP_PAD, 64 * 2**20)
-    # The thread of the backward pass else has an arena of its own, which maps large tensors anew.
+    # A second thread else has an arena of its own, which maps large tensors anew.
     libc.mallopt(_M_ARENA_MAX, 1)
 
 
