@@ -3,7 +3,8 @@
     python experiments/domain/run.py --model CKPT --out DIR [--steps 300 | --minutes 10]
 
 The domain is the documentation inside this Python (`text/python_docs.py`), or `--corpus FILE`: text
-with a blank line between documents. One document in ten is held out. The model goes on with masked
+with a blank line between documents, or `.jsonl` (`.jsonl.xz`) with keys `text` and, for the last
+question below, `label`. One document in ten is held out. The model goes on with masked
 LM for the same budget with the old vocabulary and with the extended one; asked are, on held-out
 documents:
 
@@ -11,8 +12,8 @@ documents:
   all pieces of a word together, and the loss of all pieces is divided by the characters;
 - the share of masked words of which every piece is right;
 - tokens a word;
-- on the documentation of Python, the share of modules whose package a logistic regression tells
-  from the mean vector (second-to-last layer) of their first sentences: 5 folds of all modules.
+- the share of documents whose label (of Python's documentation the package) a logistic regression
+  tells from the mean vector (second-to-last layer) of their first sentences: 5 folds of all.
 
 Prints one JSON line a row, and the settings first.
 """
@@ -23,6 +24,7 @@ import argparse
 import contextlib
 import gzip
 import json
+import lzma
 import sys
 import time
 from collections import Counter
@@ -41,13 +43,16 @@ from bertwright.recipes.extending import extend
 from bertwright.recipes.pretraining import pretrain
 from bertwright.text.extension import measure
 from bertwright.text.python_docs import corpus_files, read_index, write_python_docs
+from bertwright.text.sentences import split_sentences
 
 RECIPE = Path(__file__).parents[2] / "src/bertwright/recipes/small-budget.toml"
-HELD_OUT_EVERY, MASKED_SHARE, WINDOW, PACKAGES = 10, 0.15, 60, 12
+HELD_OUT_EVERY, MASKED_SHARE, WINDOW, LABELS = 10, 0.15, 60, 12
 
 
 def read_corpus(folder: Path, corpus: Path | None, most: int) -> tuple[list[str], list[str]]:
-    """Documents, and the package of each (none for a corpus of one's own)."""
+    """Documents, a sentence a line, and the label of each if they have any."""
+    if corpus is not None and ".jsonl" in corpus.suffixes:
+        return read_rows(corpus, most)
     if corpus is not None:
         documents = [d for d in corpus.read_text(encoding="utf-8").split("\n\n") if d.strip()]
         return documents, []
@@ -57,6 +62,20 @@ def read_corpus(folder: Path, corpus: Path | None, most: int) -> tuple[list[str]
     index = read_index(folder)
     names = ["" if e["source"] == "topics" else e["package"] for e in index]
     return documents, names
+
+
+def read_rows(corpus: Path, most: int) -> tuple[list[str], list[str]]:
+    """Texts and labels of JSON lines, until there are so many characters."""
+    documents, labels, size = [], [], 0
+    with lzma.open(corpus, "rt") if corpus.suffix == ".xz" else corpus.open() as file:
+        for row in map(json.loads, file):
+            sentences = split_sentences(row["text"].replace("<br />", "\n"))
+            documents.append("\n".join(sentences))
+            labels.append(str(row.get("label", "")))
+            size += len(documents[-1])
+            if size > most:
+                break
+    return documents, labels if any(labels) else []
 
 
 def masked_words(model: Model, documents: list[str], most: int) -> dict[str, float]:
@@ -108,30 +127,30 @@ def masked_words(model: Model, documents: list[str], most: int) -> dict[str, flo
     }
 
 
-def package_score(model: Model, documents: list[str], packages: list[str]) -> dict[str, float]:
-    """How well a module's package is told from its vector."""
+def label_score(model: Model, documents: list[str], labels: list[str]) -> dict[str, float]:
+    """How well a document's label is told from its vector."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import StratifiedKFold, cross_val_score
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    sizes = Counter(name for name in packages if name).most_common(PACKAGES)
+    sizes = Counter(name for name in labels if name).most_common(LABELS)
     common = [name for name, size in sizes if size >= 10]
     if len(common) < 2:
         return {}
-    chosen = [n for n, name in enumerate(packages) if name in common]
+    chosen = [n for n, name in enumerate(labels) if name in common]
     texts = [" ".join(documents[n].split("\n")[:3])[:400] for n in chosen]
     vectors = model.embed(texts, (-2,), "mean")
-    gold = [packages[n] for n in chosen]
+    gold = [labels[n] for n in chosen]
     judge = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=500))
     folds = StratifiedKFold(5, shuffle=True, random_state=0)
     scores = cross_val_score(judge, vectors, gold, cv=folds)
     most = max(Counter(gold).values()) / len(gold)
     return {
-        "package_accuracy": round(float(scores.mean()), 4),
-        "package_sd_of_folds": round(float(scores.std()), 4),
-        "package_majority": round(most, 4),
-        "modules": len(gold),
+        "label_accuracy": round(float(scores.mean()), 4),
+        "label_sd_of_folds": round(float(scores.std()), 4),
+        "label_majority": round(most, 4),
+        "labelled": len(gold),
     }
 
 
@@ -175,7 +194,7 @@ def main() -> None:
     arguments = parser.parse_args()
     out: Path = arguments.out
     out.mkdir(parents=True, exist_ok=True)
-    documents, packages = read_corpus(out / "corpus", arguments.corpus, arguments.characters)
+    documents, labels = read_corpus(out / "corpus", arguments.corpus, arguments.characters)
     held_out = documents[HELD_OUT_EVERY - 1 :: HELD_OUT_EVERY]
     train = out / "train.txt"
     learned = [d for n, d in enumerate(documents) if (n + 1) % HELD_OUT_EVERY]
@@ -189,8 +208,8 @@ def main() -> None:
         loaded = load(model, device="cpu")
         figures: dict[str, Any] = masked_words(loaded, held_out, arguments.asked)
         figures["tokens_per_word"] = measure(held_out, loaded.tokenizer).tokens_per_word
-        if packages:
-            figures |= package_score(loaded, documents, packages)
+        if labels:
+            figures |= label_score(loaded, documents, labels)
         figures["seconds"] = round(time.monotonic() - begin)
         print(json.dumps({"row": row, **figures}), flush=True)
 

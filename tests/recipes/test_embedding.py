@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import signal
 import subprocess
@@ -82,10 +83,13 @@ def test_a_killed_run_goes_on(
         file.write(b"half a row that no journal tells of")
     with pytest.raises(ConfigError, match="pass --resume to go on"):
         embed_file(embedder, open_texts(lines), out, folder, dtype=dtype)  # type: ignore[arg-type]
+    told: list[tuple[int, int | None]] = []
     report = embed_file(
-        embedder, open_texts(lines), out, folder, dtype=dtype, resume=True, at_once=5  # type: ignore[arg-type]
+        embedder, open_texts(lines), out, folder, dtype=dtype, resume=True, at_once=5,  # type: ignore[arg-type]
+        on_progress=lambda done, total: told.append((done, total)),
     )  # fmt: skip
     assert (report.resumed, report.rows) == (10, 23)
+    assert told == [(5, 13), (10, 13), (13, 13)]
     assert out.read_bytes() == whole.read_bytes()
     assert not list(tmp_path.glob(".*"))
 
@@ -291,3 +295,16 @@ def test_nearest_is_exact(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("shape", [[0], [1_000_000, 384], [10**12, 10**5]])
 def test_headers_have_one_size(shape: list[int]) -> None:
     assert len(npy_header("<f4", shape)) == 128
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "total"),
+    [("a.txt", b"x\ny\n", 2), ("a.jsonl", b'{"text": "x"}\n', 1), ("a.csv", b"text\nx\n", None)],
+)
+def test_how_many_texts_are_to_come(
+    tmp_path: Path, name: str, content: bytes, total: int | None
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"x\ny\n"))
+    assert open_texts(str(tmp_path / name)).total == total
+    assert open_texts(str(tmp_path / "b.txt.gz")).total is None

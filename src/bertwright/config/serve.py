@@ -24,7 +24,7 @@ class ServeConfig:
     precision: Literal["auto", "float32", "bfloat16", "int8"] = "float32"
     """float32 is exact; the others are held against it when a model is loaded."""
     batch_tokens: int | None = None
-    """Tokens of a batch, about; unset: 2,048 on a CPU, 32,768 on a GPU."""
+    """Tokens of a batch, about; unset: 1,024 on a CPU, 32,768 on a GPU."""
     queue_tokens: int = 262144
     """Tokens that may wait; a request beyond is refused with 429."""
     queue_requests: int = 512

@@ -21,7 +21,7 @@ from bertwright.tasks.columns import TEXTS, find_asked, find_one
 from bertwright.tasks.delimited import delimited_table, delimiter_of
 from bertwright.tasks.sources import name_of, open_source, suffix_of, without_surrogates
 from bertwright.tasks.tables import Table, json_lines, json_of, json_table, parquet_table
-from bertwright.text.files import open_bytes
+from bertwright.text.files import BLOCK_BYTES, COMPRESSED_SUFFIXES, open_bytes
 
 TABLES = (".jsonl", ".json", ".ndjson", ".csv", ".tsv", ".parquet")
 T = TypeVar("T")
@@ -39,6 +39,8 @@ class Texts:
     repaired: int = 0
     """Lines with bytes that are no UTF-8."""
     warnings: Callable[[], list[str]] = field(default=list)
+    total: int | None = None
+    """How many there are, about; None where only reading would tell."""
 
 
 def open_texts(
@@ -72,7 +74,7 @@ def open_texts(
             f"{path} is read as one text a line and has no columns; name a .jsonl, .csv, .tsv or "
             ".parquet file"
         )
-    found = Texts(log.name, iter(()), log)
+    found = Texts(log.name, iter(()), log, total=_count_lines(place))
     found.rows = _lines(place, found)
     return found
 
@@ -81,6 +83,14 @@ def chunks(rows: Iterator[T], size: int) -> Iterator[list[T]]:
     """Lists of `size`, the last one shorter."""
     while chunk := list(islice(rows, size)):
         yield chunk
+
+
+def _count_lines(path: Path) -> int | None:
+    """Lines of a file that lies open: not of standard input, nor of what is compressed."""
+    if str(path) == "-" or path.suffix.lower() in COMPRESSED_SUFFIXES:
+        return None
+    with path.open("rb") as file:
+        return sum(block.count(b"\n") for block in iter(lambda: file.read(BLOCK_BYTES), b""))
 
 
 def _lines(path: Path, found: Texts) -> Iterator[tuple[Text, str]]:
@@ -113,7 +123,8 @@ def _from_table(
                     f"{', '.join(table.columns)}. Name one: --text COLUMN"
                 )
             names.append(name)
-    found = Texts(log.name, iter(()), log, warnings=lambda: log.warnings)
+    total = _count_lines(path) if suffix_of(path) in (".jsonl", ".ndjson") else None
+    found = Texts(log.name, iter(()), log, warnings=lambda: log.warnings, total=total)
     found.rows = _rows(table, names, 2 if text2 is not None else 1, found)
     return found
 

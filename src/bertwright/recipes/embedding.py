@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import asdict, dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,7 @@ def embed_file(
         resume: go on with what a killed run left.
         overwrite: replace what is there, unfinished files too.
         at_once: texts in memory.
-        on_progress: called with the texts done.
+        on_progress: called with the texts done now, not before, and how many are to do.
 
     Raises:
         ConfigError: another suffix; an unfinished file, or one of other settings or weights.
@@ -118,7 +119,7 @@ def fit_whitening(
     moments = Moments(raw.width)
     for chunk in chunks(texts.rows, AT_ONCE):
         moments.add(raw.embed([text for text, _ in chunk]))
-        on_progress(moments.count, None)
+        on_progress(moments.count, texts.total)
     return moments.fit(dimensions), moments.count
 
 
@@ -145,16 +146,12 @@ def _write_all(
     rows = (text for text, _ in texts.rows)
     if writer.rows:
         report.resumed = writer.rows
-        left = writer.rows
-        while left:
-            chunk = next(chunks(rows, min(left, AT_ONCE)), None)
-            if chunk is None:
-                break
+        for chunk in chunks(islice(rows, writer.rows), AT_ONCE):
             writer.skip(chunk)
-            left -= len(chunk)
         writer.check_skipped()
         if coder.dtype == "int8":
             coder.scales = np.load(scales_path(writer.path), allow_pickle=False)
+    left = None if texts.total is None else texts.total - report.resumed
     size = at_once or (TOKENS_AT_ONCE if tokens else AT_ONCE)
     for chunk in chunks(rows, size):
         if tokens:
@@ -164,7 +161,7 @@ def _write_all(
             if coder.fit(vectors):
                 np.save(scales_path(writer.path), np.asarray(coder.scales))
             writer.write(coder(vectors), chunk)
-        on_progress(writer.rows, None)
+        on_progress(writer.rows - report.resumed, left)
 
 
 def _token_lines(maker: VectorMaker, texts: list[Text], coder: Coder) -> list[dict[str, Any]]:
