@@ -223,25 +223,7 @@ def _write_onnx(padded: Padded, path: Path, config: BertConfig) -> None:
     except torch.onnx.errors.OnnxExporterError as error:
         raise BertwrightError(f"torch could not export this model: {error}") from error
     assert program is not None
-    _forget_shapes(program, padded)
     program.save(str(path))
-
-
-def _forget_shapes(program: torch.onnx.ONNXProgram, padded: Padded) -> None:
-    """Leave out what the exporter notes of shapes inside the graph: runtimes infer them.
-
-    Behind an LSTM it notes the length it was traced with, which OpenVINO then believes.
-    """
-    graph = program.model.graph
-    outputs = {id(value) for value in graph.outputs}
-    for node in graph:
-        for value in node.outputs:
-            if id(value) not in outputs:
-                value.shape = None
-    for value in graph.outputs:
-        shape = value.shape
-        if value.name in padded.of_tokens and shape is not None:
-            value.shape = type(shape)([shape[0], "sequence", *shape[2:]])
 
 
 def _finish_model(folder: Path, runtime: Runtime, int8: bool) -> None:
