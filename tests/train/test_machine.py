@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 import torch
 
@@ -28,3 +30,12 @@ def test_bf16_where_it_is_faster(monkeypatch: pytest.MonkeyPatch, bf16: float, c
 def test_memory_is_that_of_a_process_with_torch() -> None:
     assert 0.05 < machine.memory_gb(CPU) < 100
     machine.keep_freed_memory()
+
+
+def test_kernels_kept_are_the_users_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", raising=False)
+    machine.keep_few_kernels()
+    assert os.environ["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] == "256"
+    monkeypatch.setenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "7")
+    machine.keep_few_kernels()
+    assert os.environ["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] == "7"

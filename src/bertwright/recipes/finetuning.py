@@ -34,7 +34,7 @@ from bertwright.tasks.evaluation import Evaluation, evaluate
 from bertwright.tasks.examples import TextExample
 from bertwright.train.distributed import join_ranks
 from bertwright.train.log import Log
-from bertwright.train.machine import choose_precision, keep_freed_memory
+from bertwright.train.machine import choose_precision, keep_few_kernels, keep_freed_memory
 from bertwright.transfer.features import FeatureTable
 from bertwright.transfer.stepping import Stepping
 
@@ -61,6 +61,7 @@ def finetune(
         Interrupted: a signal came; the seeds that were finished are kept.
     """
     keep_freed_memory()
+    keep_few_kernels()
     run = Path(config.out)
     with join_ranks(config.device) as ranks, disk_errors(run):
         if ranks.world_size > 1 and (len(tasks) > 1 or config.transfer == "gradual"):

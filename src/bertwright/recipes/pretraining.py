@@ -29,7 +29,12 @@ from bertwright.train.distributed import Ranks, join_ranks
 from bertwright.train.log import Log, require_board
 from bertwright.train.loop import LoopConfig, Trainer, mean_losses
 from bertwright.train.loss_sums import Window
-from bertwright.train.machine import Precision, choose_precision, keep_freed_memory
+from bertwright.train.machine import (
+    Precision,
+    choose_precision,
+    keep_few_kernels,
+    keep_freed_memory,
+)
 from bertwright.train.optim import make_optimizers
 from bertwright.train.schedule import Budget, warmup_decay
 from bertwright.train.state import Place, Position, load_state
@@ -63,6 +68,7 @@ def pretrain(
     if config.log.tensorboard:
         require_board()
     keep_freed_memory()
+    keep_few_kernels()
     run = Path(config.out)
     with join_ranks(config.device) as ranks, disk_errors(run):
         shards = open_shards(config.data)

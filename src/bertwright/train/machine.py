@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import resource
 import sys
 import time
@@ -32,6 +33,16 @@ def keep_freed_memory() -> None:
     libc.mallopt(_M_TOP_PAD, 64 * 2**20)
     # A second thread else has an arena of its own, which maps large tensors anew.
     libc.mallopt(_M_ARENA_MAX, 1)
+
+
+def keep_few_kernels() -> None:
+    """Have oneDNN forget more of the kernels it makes, one for every shape of a product.
+
+    Batches of texts have ever new shapes, and a kernel takes half a megabyte; it keeps 1,024 by
+    default. With 256, 60 steps on such batches ended at 1.26 GB in place of 1.54, no slower. To be
+    called before the first product; a value set outside stays.
+    """
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "256")
 
 
 def matmul_rate(device: torch.device, precision: Precision, seconds: float = 0.15) -> float:
