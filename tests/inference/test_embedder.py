@@ -51,8 +51,8 @@ def test_the_packed_model_is_the_model(model: Model) -> None:
 def test_products_have_few_sizes() -> None:
     sizes = {tokens: rows_for(tokens) for tokens in range(1, 2049)}
     for tokens, rows in sizes.items():
-        assert tokens <= rows <= max(tokens * 9 / 8, tokens + 7)
-    assert len(set(sizes.values())) <= 48
+        assert tokens <= rows <= max(tokens * (9 / 8 if tokens < 1024 else 17 / 16), tokens + 7)
+    assert len(set(sizes.values())) <= 56
 
 
 def test_scores_that_exp_cannot_take(model: Model) -> None:

@@ -29,6 +29,8 @@ SAFE = 60.0
 """exp of twice this is a number in bfloat16 and float32; so is its inverse."""
 BLOCK = 1 << 20
 """Scores of a block, at most, so that they stay in the processor's cache."""
+LARGE = 1024
+"""Tokens of a batch that files of texts are read in; a server's are smaller."""
 ROWS = 2048
 """Rows that weights are laid out for; others work too."""
 
@@ -137,8 +139,10 @@ class PackedBert:
 
 
 def rows_for(tokens: int) -> int:
-    """Rows for so many tokens, an eighth more at most: oneDNN keeps 2 MB of kernels a size."""
-    step = max(8, 1 << max(0, tokens.bit_length() - 4))
+    """Rows for so many tokens, as oneDNN keeps 2 MB of kernels a size: an eighth more at most, of
+    large batches, where rows cost more than sizes, a sixteenth."""
+    bits = tokens.bit_length() - (4 if tokens < LARGE else 5)
+    step = max(8, 1 << max(0, bits))
     return -(-tokens // step) * step
 
 
