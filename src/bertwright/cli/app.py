@@ -53,6 +53,7 @@ from cyclopts import App, Parameter
 
 from bertwright.cli.output import complain
 from bertwright.cli.reading import complete, read
+from bertwright.cores import bound_threads
 from bertwright.errors import BertwrightError
 from bertwright.version import __version__
 
@@ -142,6 +143,7 @@ def run(tokens: Sequence[str], verbs: dict[str, tuple[str, str]] = VERBS) -> int
     words = [word for word in tokens[:end] if word != "--debug"] + list(tokens[end:])
     debug = len(words) != len(tokens) or os.environ.get("BERTWRIGHT_DEBUG", "") not in ("", "0")
     _end_cleanly_on_sigterm()
+    bound_threads()
     try:
         verb, bound = read(make_app(verbs), words)
         result = verb(*bound.args, **bound.kwargs)

@@ -14,6 +14,7 @@ from cyclopts import Parameter
 
 from bertwright.cli.options import Json
 from bertwright.cli.output import print_fields, print_json
+from bertwright.cores import usable_cores
 from bertwright.version import __version__
 
 if TYPE_CHECKING:
@@ -65,14 +66,10 @@ def _version(package: str) -> str | None:
 
 def _machine() -> dict[str, Any]:
     """The processor, the cores this process may use, and the memory."""
-    try:
-        cores = len(os.sched_getaffinity(0))
-    except AttributeError:  # not on macOS
-        cores = os.cpu_count() or 1
     memory = None
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
         memory = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
-    return {"processor": _processor(), "cores": cores, "memory_gib": memory}
+    return {"processor": _processor(), "cores": usable_cores(), "memory_gib": memory}
 
 
 def _processor() -> str:

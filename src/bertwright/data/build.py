@@ -10,7 +10,6 @@ is read once more, but not encoded.
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
@@ -20,6 +19,7 @@ from typing import Any
 from bertwright.atomic import disk_errors, refuse_existing, replace_folder, write_manifest
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.values import to_dict
+from bertwright.cores import usable_cores
 from bertwright.data.encode import COUNTS, EncoderSettings, Segmenter, block_encoder
 from bertwright.data.journal import Journal, OnNote, alone, find_journal
 from bertwright.data.shard_writer import ShardWriter
@@ -86,7 +86,7 @@ def build_shards(
                 _encode_all(
                     blocks,
                     settings,
-                    workers or _cores(),
+                    workers or usable_cores(),
                     journal,
                     lambda: on_progress(report.position, total),
                 )
@@ -207,10 +207,3 @@ def _key(
         "shard_tokens": shard_tokens,
         "block_characters": block_characters,
     }
-
-
-def _cores() -> int:
-    """Cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

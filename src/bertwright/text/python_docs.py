@@ -29,6 +29,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bertwright.cores import usable_cores
 from bertwright.errors import DataError
 from bertwright.progress import OnProgress, silent
 from bertwright.text.docstrings import find_docstrings, prose
@@ -237,9 +238,7 @@ def read_module(path: Path) -> Paragraphs:
 def _read_all(modules: list[Module], workers: int) -> Iterator[Paragraphs]:
     """`read_module` of all, by several processes."""
     paths = [module.path for module in modules]
-    if not workers:
-        known = hasattr(os, "sched_getaffinity")  # not on macOS and Windows
-        workers = len(os.sched_getaffinity(0)) if known else os.cpu_count() or 1
+    workers = workers or usable_cores()
     if workers == 1 or len(paths) < 100:
         yield from map(read_module, paths)
         return

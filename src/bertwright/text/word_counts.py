@@ -11,7 +11,6 @@ A word is what the tokenizer sees at run time: the characters between the cuts o
 
 from __future__ import annotations
 
-import os
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
@@ -21,6 +20,7 @@ from functools import lru_cache, partial
 
 from tokenizers import normalizers, pre_tokenizers
 
+from bertwright.cores import usable_cores
 from bertwright.progress import OnProgress, silent
 from bertwright.text.chunks import cut_chunks, cut_parts, drop_surrogates, is_plain
 from bertwright.text.tokenizer_files import CutRules
@@ -89,7 +89,7 @@ def count_words(
     begin = time.monotonic()
     total = WordCounts()
     work = partial(count_block, rules=rules, prepare=prepare)
-    for counted in _in_order(work, blocks, workers or len(os.sched_getaffinity(0))):
+    for counted in _in_order(work, blocks, workers or usable_cores()):
         total.add(counted)
         total.prune(limit)
         on_progress(total.characters, None)

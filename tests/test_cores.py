@@ -1,0 +1,67 @@
+"""A container's share of the machine, read off files as Linux writes them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from bertwright.cores import bound_threads, cpu_quota, usable_cores
+
+
+def system(root: Path, files: dict[str, str]) -> Path:
+    """A folder with these files."""
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+V2 = {"proc/self/cgroup": "0::/kubepods/pod/box\n", "sys/fs/cgroup/kubepods/pod/box/cpu.max": ""}
+V1 = {
+    "proc/self/cgroup": "9:memory:/x\n4:cpu,cpuacct:/docker/abc\n0::/\n",
+    "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("files", "cores"),
+    [
+        ({}, None),
+        ({**V2, "sys/fs/cgroup/kubepods/pod/box/cpu.max": "max 100000\n"}, None),
+        ({**V2, "sys/fs/cgroup/kubepods/pod/box/cpu.max": "250000 100000\n"}, 2.5),
+        ({**V2, "sys/fs/cgroup/kubepods/pod/cpu.max": "50000 100000\n"}, 0.5),
+        ({**V2, "sys/fs/cgroup/cpu.max": "400000 100000\n"}, 4.0),  # seen from inside
+        ({**V1, "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "-1\n"}, None),
+        ({**V1, "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "300000\n"}, 3.0),
+        ({**V1, "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "dirt\n"}, None),
+    ],
+)
+def test_the_least_bound_around_a_process_holds(
+    tmp_path: Path, files: dict[str, str], cores: float | None
+) -> None:
+    assert cpu_quota(system(tmp_path, files)) == cores
+
+
+def test_cores_are_whole_and_at_least_one(tmp_path: Path) -> None:
+    (tmp_path / "half").mkdir()
+    half = {**V2, "sys/fs/cgroup/cpu.max": "50000 100000\n"}
+    assert usable_cores(system(tmp_path / "half", half)) == 1
+    assert usable_cores(tmp_path / "none") >= 1
+
+
+def test_threads_are_bound_by_a_quota_alone_and_never_over_a_wish(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    bound_threads(tmp_path / "none")
+    assert "OMP_NUM_THREADS" not in os.environ
+    bounded = system(tmp_path, {**V2, "sys/fs/cgroup/cpu.max": "100000 100000\n"})
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    bound_threads(bounded)
+    assert os.environ["OMP_NUM_THREADS"] == "7"
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    bound_threads(bounded)
+    assert os.environ.pop("OMP_NUM_THREADS") == "1"
