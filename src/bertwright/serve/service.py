@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
@@ -12,6 +13,7 @@ from typing import Any, cast
 from starlette.types import Message, Receive, Scope
 
 from bertwright.config.serve import ServeConfig
+from bertwright.serve.aside import Aside
 from bertwright.serve.batching import Batcher, Item
 from bertwright.serve.engine import Engine, load_engine
 from bertwright.serve.keys import Keys
@@ -23,7 +25,7 @@ DRAIN = 8
 """A body that is too large is read to the end, and thrown away, up to so many times the bound: a
 caller that is cut off while it sends never sees the reason."""
 SMALL = 1024
-"""Bytes of a body that is planned in the event loop: a thread's turn costs more than its work."""
+"""Bytes of a body that is planned with others that wait, in one turn of a thread."""
 LARGE = 20_000
 """Bytes from which a reply is made in a thread."""
 
@@ -55,6 +57,7 @@ class Service:
         self.on_end: Callable[[], None] = lambda: None
         """Called when the process should end."""
         self.batcher: Batcher | None = None
+        self._aside = Aside("plan")
         self._pool = ThreadPoolExecutor(2, thread_name_prefix="tokenize")
         self._swapping = asyncio.Lock()
         self._loading: asyncio.Task[None] | None = None
@@ -83,6 +86,7 @@ class Service:
         if self.batcher is not None:
             await self.batcher.stop()
         self._pool.shutdown(wait=True)
+        self._aside.stop()
 
     async def _load(self) -> None:
         config = self.config
@@ -163,15 +167,16 @@ class Service:
         """
         config, loop = self.config, asyncio.get_running_loop()
         body = await read_body(receive, config.max_body_bytes, config.body_seconds)
-        deadline = _deadline(scope, config.deadline)
+        until = time.monotonic() + _deadline(scope, config.deadline)
         if self.batcher is None or not self.engines:
             raise unavailable("models are being loaded", "loading")
         if len(body) <= SMALL:
-            plan = self._prepare(route, body)
+            plan = await self._aside.run(self._prepare, route, body)
         else:
             plan = await loop.run_in_executor(self._pool, self._prepare, route, body)
         items = [Item(plan.engine, work, work.tokens) for work in plan.works]
-        answers = await self.batcher.ask(items, deadline, lambda: is_gone(receive))
+        left = until - time.monotonic()
+        answers = await self.batcher.ask(items, left, lambda: is_gone(receive))
         if len(body) > LARGE or plan.tokens > LARGE // 100:
             content, headers = await loop.run_in_executor(self._pool, plan.reply, answers)
         else:
