@@ -1,0 +1,373 @@
+"""Both clients against a server of written replies."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from email.utils import formatdate
+from typing import Any
+
+import pytest
+
+from bertwright.errors import ConfigError
+from bertwright.serve.client import AT_ONCE, AsyncClient, Client, ServerError
+from tests.serve.scripted_server import HANG, HANG_UP, Script, Server, says, trickled
+
+BUSY = b'{"error": {"code": "busy", "message": "later"}}'
+HTML = b"<html>no such server</html>"
+
+
+@pytest.fixture
+def serving() -> Iterator[Callable[..., Server]]:
+    """`serving(script, ...)` is a running server."""
+    running: list[Server] = []
+
+    def start(*scripts: Script) -> Server:
+        running.append(Server(*scripts))
+        threading.Thread(target=running[-1].serve_forever, args=(0.02,), daemon=True).start()
+        return running[-1]
+
+    yield start
+    for server in running:
+        server.over.set()
+        server.shutdown()
+        server.server_close()
+
+
+def ask(kind: type, url: str, size: int = 1, **settings: Any) -> Any:
+    """The reply of `embed` to a text of `size` letters, by either client."""
+    if kind is Client:
+        with Client(url, **settings) as client:
+            return client.embed("a" * size)
+
+    async def asked() -> Any:
+        async with AsyncClient(url, **settings) as client:
+            return await client.embed("a" * size)
+
+    return asyncio.run(asked())
+
+
+both = pytest.mark.parametrize("kind", [Client, AsyncClient])
+CALLS: dict[str, tuple[list[Any], dict[str, Any]]] = {
+    "embed": (["a"], {"input": "a"}),
+    "tokens": (["a"], {"input": "a"}),
+    "tokenize": (["a"], {"input": "a"}),
+    "fill_mask": (["a"], {"input": "a"}),
+    "next_sentence": (["a", "b"], {"input": ["a", "b"]}),
+    "classify": (["a"], {"input": "a"}),
+    "tag": (["a"], {"input": "a"}),
+    "answer": (["a", "b"], {"question": "a", "context": "b"}),
+    "rerank": (["a", ["b"]], {"query": "a", "documents": ["b"]}),
+    "similarity": ([["a", "b"]], {"input": ["a", "b"]}),
+    "attention": (["a"], {"input": "a"}),
+}
+
+
+def test_both_have_the_same_names() -> None:
+    def public(kind: type) -> dict[str, Any]:
+        found = {name for name in dir(kind) if not name.startswith("_")} | {"__init__"}
+        return {
+            name: list(inspect.signature(getattr(kind, name)).parameters.values()) for name in found
+        }
+
+    assert public(Client) == public(AsyncClient)
+    assert set(public(Client)) == {*CALLS, "ask", "models", "close", "__init__"}
+    assert vars(Client("http://x")).keys() == vars(AsyncClient("http://x")).keys()
+
+
+@both
+def test_every_method_asks_its_route(serving: Callable[..., Server], kind: type) -> None:
+    server = serving(says(b'{"data": [{"id": "m"}]}'))
+
+    async def asked() -> None:
+        client = kind(server.url + "/below/", key="secret", model="m")
+        for name, (words, _) in CALLS.items():
+            found = getattr(client, name)(*words, more=1)
+            assert (await found if kind is AsyncClient else found)["data"]
+        found = client.models()
+        assert (await found if kind is AsyncClient else found) == [{"id": "m"}]
+        ended = client.close()
+        assert (await ended if kind is AsyncClient else ended) is None
+
+    asyncio.run(asked())
+    *posts, get = server.seen
+    for seen, (name, (_, body)) in zip(posts, CALLS.items(), strict=True):
+        assert seen.line == f"POST /below/{name.replace('_', '-')} HTTP/1.1"
+        assert json.loads(seen.body) == {**body, "more": 1, "model": "m"}
+        assert seen.headers["authorization"] == "Bearer secret"
+        assert seen.headers["host"] == server.url.removeprefix("http://")
+        assert 29 < float(seen.headers["x-timeout"]) <= 30
+    assert (get.line, get.body) == ("GET /below/v1/models HTTP/1.1", b"")
+    assert server.connections == 1
+
+
+@both
+@pytest.mark.parametrize(
+    "script",
+    [
+        HANG,
+        trickled(b"HTTP/1.1 200 OK\r\nx-"),
+        trickled(b"HTTP/1.1 200 OK\r\n", b"X: y\r\n"),
+        trickled(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n", b" "),
+        trickled(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\n \r\n"),
+        trickled(b"HTTP/1.1 200 OK\r\n\r\n", b" "),
+    ],
+    ids=["silence", "line", "headers", "body", "chunks", "no-length"],
+)
+def test_ends_in_time(serving: Callable[..., Server], kind: type, script: Script) -> None:
+    server = serving(script)
+    start = time.monotonic()
+    with pytest.raises(ServerError, match=r"no answer \(timeout\): .* 0\.2 seconds") as caught:
+        ask(kind, server.url, timeout=0.2)
+    assert 0.19 < time.monotonic() - start < 1.5
+    assert (caught.value.status, caught.value.code) == (0, "timeout")
+
+
+@both
+def test_ends_in_time_where_tls_does_not_begin(kind: type) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        start = time.monotonic()
+        with pytest.raises(ServerError, match="timeout"):
+            ask(kind, f"https://127.0.0.1:{silent.getsockname()[1]}", timeout=0.2)
+        assert time.monotonic() - start < 1.5
+
+
+def test_many_at_once_end_in_time(serving: Callable[..., Server]) -> None:
+    server = serving(HANG)
+
+    async def asked() -> list[Any]:
+        async with AsyncClient(server.url, timeout=1) as client:
+            calls = [asyncio.create_task(client.embed("a")) for _ in range(AT_ONCE + 40)]
+            await asyncio.sleep(0.6)
+            assert server.connections == AT_ONCE
+            return await asyncio.gather(*calls, return_exceptions=True)
+
+    start = time.monotonic()
+    errors = asyncio.run(asked())
+    assert time.monotonic() - start < 2.5
+    assert {error.code for error in errors} == {"timeout"}
+
+
+@both
+@pytest.mark.parametrize(
+    ("script", "status", "said"),
+    [
+        (says(HTML, 200, "Content-Type: text/html"), 200, "kind text/html"),
+        (says(b"[1]"), 200, "unknown"),
+        (says(b"\xff{}"), 200, "unknown"),
+        (says(HTML, 301, "Location: http://there/"), 301, "points to http://there/"),
+        (says(b"", 204), 204, "unknown"),
+        (says(HTML, 502), 502, "unknown"),
+        (says(b'{"error": "no"}', 404), 404, "unknown"),
+        (says(b'{"error": {"code": "bad", "message": "why"}}', 400), 400, r"\(bad\): why"),
+    ],
+)
+def test_what_is_no_answer(
+    serving: Callable[..., Server], kind: type, script: Script, status: int, said: str
+) -> None:
+    server = serving(script)
+    with pytest.raises(ServerError, match=said) as caught:
+        ask(kind, server.url)
+    assert caught.value.status == status
+    assert len(server.seen) == 1
+
+
+def test_models_without_a_list(serving: Callable[..., Server]) -> None:
+    with (
+        Client(serving(says()).url) as client,
+        pytest.raises(ServerError, match="without a list of models"),
+    ):
+        client.models()
+
+
+@both
+def test_tries_again_when_told(serving: Callable[..., Server], kind: type) -> None:
+    date = "Retry-After: " + formatdate(time.time() + 1.5, usegmt=True)  # in whole seconds
+    scripts = [says(BUSY, 503, date), says(BUSY, 429, "Retry-After: 0.6"), says(BUSY, 503)]
+    server = serving(*scripts, says())
+    assert ask(kind, server.url) == {"is": "right"}
+    waits = [b.time - a.time for a, b in zip(server.seen, server.seen[1:], strict=False)]
+    for wait, least in zip(waits, (0.3, 0.6, 0.2), strict=True):
+        assert wait >= least
+
+
+@both
+@pytest.mark.parametrize(
+    ("settings", "after", "count"),
+    [({"retries": 0}, "0", 1), ({"retries": 2}, "0", 3), ({"timeout": 5}, "6", 1)],
+)
+def test_gives_up(
+    serving: Callable[..., Server], kind: type, settings: Any, after: str, count: int
+) -> None:
+    server = serving(says(BUSY, 429, f"Retry-After: {after}"))
+    start = time.monotonic()
+    with pytest.raises(ServerError, match=r"429 \(busy\): later"):
+        ask(kind, server.url, **settings)
+    assert len(server.seen) == count
+    assert time.monotonic() - start < 2
+
+
+@both
+@pytest.mark.parametrize(
+    "script",
+    [
+        HANG_UP,
+        [b"HTTP/1.1 200 OK\r\nContent-", None],
+        [b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}", None],
+        [b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n", None],
+        [b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n{}", None],
+        [b"SSH-2.0-server\r\n"],
+    ],
+)
+def test_tries_again_when_a_connection_breaks(
+    serving: Callable[..., Server], kind: type, script: Script
+) -> None:
+    server = serving(script, says())
+    assert ask(kind, server.url) == {"is": "right"}
+    assert len(server.seen) == 2
+    with pytest.raises(ServerError, match=r"no answer \(unreachable\): Connection"):
+        ask(kind, serving(script).url, retries=1)
+
+
+@both
+@pytest.mark.parametrize(
+    "script",
+    [
+        [b"HTTP/1.1 103 Early Hints\r\nX: y\r\n\r\n", *says()],
+        [b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nA;x=y\r\n", b'{"is": "ri']
+        + [0.05, b'\r\n5\r\nght"}\r\n0\r\nTrailer: x\r\n\r\n'],
+        [b'HTTP/1.0 200 OK\r\n\r\n{"is": ', 0.05, b'"right"}', None],
+    ],
+    ids=["early", "chunks", "no-length"],
+)
+def test_ways_to_send_a_reply(serving: Callable[..., Server], kind: type, script: Script) -> None:
+    assert ask(kind, serving(script).url, retries=0) == {"is": "right"}
+
+
+@both
+def test_a_kept_connection_that_was_closed(serving: Callable[..., Server], kind: type) -> None:
+    server = serving([*says(), None], says())
+    client = kind(server.url, retries=0)
+
+    async def asked() -> None:
+        for _ in range(3):
+            found = client.embed("a")
+            assert (await found if kind is AsyncClient else found) == {"is": "right"}
+            await asyncio.sleep(0.05)
+
+    asyncio.run(asked())
+    assert [seen.connection for seen in server.seen] == [1, 2, 2]
+    asyncio.run(asked())  # another event loop; of no matter to a client that blocks
+    expected = [2, 2, 2] if kind is Client else [3, 3, 3]
+    assert [seen.connection for seen in server.seen[3:]] == expected
+    if kind is Client:
+        client.close()
+
+
+@both
+def test_a_no_before_all_was_sent(kind: type) -> None:
+    def refuse() -> None:
+        caller, _ = listening.accept()
+        with caller:
+            caller.recv(1000)
+            caller.sendall(b"".join(map(bytes, says(BUSY, 413, "Connection: close"))))
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=refuse)
+        thread.start()
+        with pytest.raises(ServerError, match=r"413 \(busy\): later"):
+            ask(kind, f"http://127.0.0.1:{listening.getsockname()[1]}", size=10_000_000, retries=0)
+        thread.join()
+
+
+@both
+def test_a_host_of_several_addresses(
+    serving: Callable[..., Server], kind: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = serving(says())
+    good = server.server_address[:2]
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        dead = closed.getsockname()
+    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", place) for place in (dead, good)]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    assert ask(kind, "http://somewhere:80", retries=0) == {"is": "right"}
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found[:1])
+    with pytest.raises(ServerError, match=r"no answer \(unreachable\): ConnectionRefusedError"):
+        ask(kind, "http://somewhere", retries=0)
+
+
+def test_a_fork_asks_on_its_own_connection(
+    serving: Callable[..., Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = serving(says())
+    with Client(server.url) as client:
+        client.embed("a")
+        client.embed("a")
+        monkeypatch.setattr(os, "getpid", lambda: -1)
+        client.embed("a")
+    assert [seen.connection for seen in server.seen] == [1, 1, 2]
+
+
+def test_a_call_that_was_given_up_leaves_nothing(serving: Callable[..., Server]) -> None:
+    server = serving([0.3, *says(b'{"is": "late!"}')], says())
+
+    async def asked() -> Any:
+        async with AsyncClient(server.url) as client:
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(client.embed("a"), 0.1)
+            return await client.embed("a")
+
+    assert asyncio.run(asked()) == {"is": "right"}
+    assert server.connections == 2
+
+
+def test_each_of_many_gets_its_answer(serving: Callable[..., Server]) -> None:
+    text = "x" * 40_000
+    server = serving([b"HTTP/1.1 200 OK\r\nContent-Length: 40017\r\n\r\nECHO"])
+    texts = [f"{n:04}" + text for n in range(60)]
+
+    async def asked() -> list[Any]:
+        async with AsyncClient(server.url) as client:
+            return await asyncio.gather(*map(client.embed, texts))
+
+    with Client(server.url) as client, ThreadPoolExecutor(8) as threads:
+        blocking = list(threads.map(client.embed, texts))
+    for replies in (blocking, asyncio.run(asked())):
+        assert [reply["input"] for reply in replies] == texts
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"url": "ftp://x"},
+        {"url": "nothing"},
+        {"url": "http://x:99999"},
+        {"url": "http://[::1"},
+        {"timeout": 0},
+        {"timeout": float("nan")},
+        {"retries": -1},
+        {"key": "a\r\nX: y"},
+        {"key": "\u4f60"},
+    ],
+)
+@both
+def test_settings_that_cannot_be(kind: type, settings: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        kind(**settings)
+
+
+def test_needs_no_torch() -> None:
+    program = (
+        "import sys; from bertwright.serve.client import Client; "
+        "sys.exit(any(m in sys.modules for m in ('torch', 'numpy', 'fastapi', 'orjson')))"
+    )
+    assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 0
