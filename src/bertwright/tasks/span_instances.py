@@ -169,9 +169,12 @@ def _judges(spans: Sequence[Span], length: int) -> npt.NDArray[np.int64] | None:
     at once); None where there is one window."""
     if len(spans) == 1:
         return None
-    places = np.arange(length)
-    context = [np.minimum(places - start, stop - 1 - places) for start, stop in spans]
-    judges: npt.NDArray[np.int64] = np.argmax(context, axis=0)
+    most, judges = np.full(length, -1), np.zeros(length, np.int64)
+    for window, (start, stop) in enumerate(spans):
+        context = np.minimum(np.arange(stop - start), np.arange(stop - start)[::-1])
+        better = context > most[start:stop]
+        most[start:stop][better] = context[better]
+        judges[start:stop][better] = window
     return judges
 
 

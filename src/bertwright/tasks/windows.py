@@ -17,6 +17,7 @@ room, and the i-th of the one stands beside the i-th of the other. Every token o
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 
 Span = tuple[int, int]
@@ -73,14 +74,18 @@ def cut_pair(first: int, second: int, room: int, stride: int) -> list[tuple[Span
 def most_context(spans: Sequence[Span], place: int) -> int:
     """Number of the window in which the token at `place` has most context; the first if several.
 
+    The windows are in order, so those that hold the token stand together.
+
     Raises:
         ValueError: the token is in no window.
     """
     best, most = -1, -1
-    for number, (start, stop) in enumerate(spans):
-        context = min(place - start, stop - 1 - place)
-        if context > most:
+    number = bisect_right(spans, place, key=lambda span: span[0]) - 1
+    while number >= 0 and place < spans[number][1]:
+        context = min(place - spans[number][0], spans[number][1] - 1 - place)
+        if context >= most:
             best, most = number, context
+        number -= 1
     if best < 0:
         raise ValueError(f"token {place} is in none of {len(spans)} windows")
     return best
