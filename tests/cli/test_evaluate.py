@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 from bertwright.cli.app import run
+from bertwright.config.task import TaskConfig
+from bertwright.recipes.evaluating import read_labelled
+from bertwright.tasks.columns import Columns
 
 from .labelled import FILES
 
@@ -57,6 +60,54 @@ def test_what_it_shows(finetuned: Finetuned, files: Path, tmp_path: Path, capsys
     assert (found["main"], found["intervals"]) == ("macro_f1", {})
     assert run([*words, "--metric", "bleu"]) == 2
     assert "metric 'bleu' is not one of this task" in capsys.readouterr().err
+
+
+GOOD_OR_BAD = [("good", "1"), ("bad", "0")] * 6
+OWN_FILES = {
+    "CoLA": ("a.tsv", [f"gj\t{y}\t{'' if y == '1' else '*'}\tit was {w}" for w, y in GOOD_OR_BAD]),
+    "no header": ("a.tsv", [f"{y}\tit was {w} {n}" for n, (w, y) in enumerate(GOOD_OR_BAD)]),
+    "three columns": ("a.tsv", [f"{w}\t{y}\tit was {w}" for w, y in GOOD_OR_BAD]),
+    "names": ("a.csv", ["words,mood", *(f"it was {w},{y}" for w, y in GOOD_OR_BAD)]),
+    "tags": ("a.conll", ["it PR O", "was VB O", "good JJ B-X", ""] * 6),
+    "named tags": ("a.conll", ["word pos ner", *(["it PR O", "good JJ B-X", ""] * 6)]),
+    "lists": (
+        "a.jsonl",
+        ['{"tokens": ["a", "b"], "ner_tags": ["O", "O"], "kind": ["N", "V"]}'] * 6,
+    ),
+}
+OPTIONS = {
+    "three columns": ["--text", "3", "--label", "2"],
+    "names": ["--text", "words", "--label", "mood"],
+    "tags": ["--label", "2"],
+    "named tags": ["--label", "pos"],
+    "lists": ["--label", "kind"],
+}
+
+
+@pytest.mark.parametrize("case", OWN_FILES)
+def test_the_columns_of_training_are_known(
+    tiny: Path, tmp_path: Path, capsys: Captured, case: str
+) -> None:
+    name, lines = OWN_FILES[case]
+    data, out = tmp_path / name, str(tmp_path / "run")
+    data.write_text("\n".join(lines) + "\n")
+    kind = "tagging" if "tags" in case or case == "lists" else "classification"
+    words = ["finetune", kind, "--model", str(tiny), "--out", out, *OPTIONS.get(case, [])]
+    words += ["--train", str(data), "--dev", str(data), "--epochs", "1", "--precision", "fp32"]
+    assert run([*words, "--json"]) == 0
+    trained = json.loads(capsys.readouterr().out)
+    words = ["evaluate", "--model", out, "--data", str(data), "--precision", "fp32", "--json"]
+    assert run(words) == 0
+    assert json.loads(capsys.readouterr().out)["metrics"] == pytest.approx(trained["metrics"])
+
+
+def test_a_file_without_a_header_for_a_model_of_before(tmp_path: Path) -> None:
+    """Its task.json names no column of labels: they are told by the file's shape."""
+    name, lines = OWN_FILES["CoLA"]
+    (tmp_path / name).write_text("\n".join(lines) + "\n")
+    task = TaskConfig("classification", ("0", "1"), text_column="4")
+    read = read_labelled(str(tmp_path / name), task, Columns(), "refuse")
+    assert read.columns == Columns("4", None, "2")
 
 
 def test_other_columns_and_standard_input(

@@ -200,7 +200,7 @@ def test_bad_rows_are_counted(tiny: Path, tmp_path: Path, capsys: Captured) -> N
     words += ["--model", str(tiny), "--out", str(tmp_path / "run"), "--bad-rows", "skip", "--json"]
     assert run([*words, "--dev", str(tmp_path / "train.tsv")]) == 0
     output = capsys.readouterr()
-    assert "is the training file" in output.err
+    assert f"all 12 inputs of {tmp_path / 'train.tsv'} are in" in output.err
     skipped = json.loads(output.out)["data"]["train"]["skipped"]
     assert skipped == {"wrong number of fields": {"count": 1, "lines": [14]}}
 
@@ -215,6 +215,14 @@ def test_tags_that_break_their_scheme_are_mended_and_told(
     assert run([*words, "--out", str(tmp_path / "run"), "--json"]) == 0
     warnings = json.loads(capsys.readouterr().out)["warnings"]
     assert any("break the scheme iob2 and were mended" in each for each in warnings), warnings
+    out = tmp_path / "no"
+    assert run([*words, "--out", str(out), "--bad-tags", "refuse"]) == 4
+    assert "line 42: the tag 'I-PER' breaks the scheme iob2 after 'O'" in capsys.readouterr().err
+    assert not out.exists()
+    data = ["--model", str(tmp_path / "run"), "--data", str(tmp_path / "train.conll")]
+    assert run(["evaluate", *data, "--bad-tags", "refuse"]) == 4
+    assert "--bad-tags mend" in capsys.readouterr().err
+    assert run(["evaluate", *data]) == 0
 
 
 def test_wrong_answers_are_counted_or_refused(

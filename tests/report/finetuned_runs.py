@@ -209,13 +209,14 @@ def many_classes() -> dict[str, Any]:
 
 
 def multi_label() -> dict[str, Any]:
-    """Any number of labels, no confusion matrix."""
+    """Any number of labels."""
     return results(
         "classification",
         "micro_f1",
         **_good_seeds("micro_f1", (0.74, 0.752, 0.749)),
         baselines={"majority": {"micro_f1": 0.21}, "tfidf": {"micro_f1": 0.742}},
         task={**TASK, "labels": TOPICS, "multi_label": True},
+        confusion={"labels": TOPICS, "by_label": [[[700, 20], [31, 49]]] * len(TOPICS)},
         per_class=_per_class(TOPICS),
         worst=[
             {

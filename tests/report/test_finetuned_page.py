@@ -19,6 +19,7 @@ from tests.report.finetuned_runs import (
     LENGTHS,
     classification,
     many_classes,
+    multi_label,
     multi_task,
     records,
     regression,
@@ -162,6 +163,13 @@ def test_a_matrix_of_thirty_is_shown(tmp_path: Path) -> None:
     page = page_of(tmp_path / "r", found)
     assert page.count('class="heat dense"') == 1
     assert page.count("--share:") == 900
+
+
+def test_several_labels_have_a_row_each(tmp_path: Path) -> None:
+    page = page_of(tmp_path / "r", multi_label())
+    cells = "".join(f'<td class="number">{n}</td>' for n in (49, 31, 20, 700))
+    assert page.count(cells) == 7
+    assert "Which class is taken for which" not in page
 
 
 def test_a_question_without_an_answer(tmp_path: Path) -> None:

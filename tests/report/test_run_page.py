@@ -195,12 +195,18 @@ def test_no_run(tmp_path: Path) -> None:
         read_run(tmp_path / "absent")
     with pytest.raises(DataError, match=r"it has no metrics.jsonl"):
         read_run(tmp_path)
+    write_run(tmp_path / "CoLA")
+    with pytest.raises(DataError, match=r"but holds CoLA; .*bertwright report .*CoLA"):
+        read_run(tmp_path)
 
 
 @pytest.mark.parametrize("content", ["", "\n", '{"step": 1}\n', '{"loss": null}\n'])
 def test_nothing_measured_yet(tmp_path: Path, content: str) -> None:
     (tmp_path / "metrics.jsonl").write_text(content)
-    with pytest.raises(DataError, match=r"holds no measurements yet: .*--resume"):
+    with pytest.raises(DataError, match=r"holds no measurements yet: .*pretrain \.\.\. --resume"):
+        read_run(tmp_path)
+    (tmp_path / "config.toml").write_text('train = "a.tsv"\n')
+    with pytest.raises(DataError, match=r"begin it again \(bertwright finetune .* --overwrite"):
         read_run(tmp_path)
 
 

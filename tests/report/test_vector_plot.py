@@ -33,6 +33,28 @@ def test_the_page_colours_and_escapes() -> None:
     assert "(kind: k3)" in page
 
 
-def test_too_few() -> None:
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("how", ["pca", "tsne"])
+@pytest.mark.parametrize("noise", [0, 1e-7])
+def test_vectors_that_are_all_the_same(how: str, noise: float) -> None:
+    chance = np.random.default_rng(0)
+    vectors = 5 + noise * chance.standard_normal((9, 6))
+    points, facts = project(vectors.astype(np.float32), how)  # type: ignore[arg-type]
+    assert not points.any()
+    assert facts[-1] == ("0", "directions: all vectors are the same")
+
+
+@pytest.mark.parametrize("how", ["pca", "tsne"])
+@pytest.mark.parametrize("shape", [(3, 6), (9, 1)])
+def test_few_texts_and_few_numbers(how: str, shape: tuple[int, int]) -> None:
+    vectors = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    points, _ = project(vectors, how)  # type: ignore[arg-type]
+    assert points.shape == (shape[0], 2)
+    assert np.isfinite(points).all()
+
+
+def test_what_has_no_place_on_a_plane() -> None:
     with pytest.raises(DataError, match="2 texts; a plot takes 3"):
         project(np.zeros((2, 4), np.float32))
+    with pytest.raises(DataError, match="not finite"):
+        project(np.full((4, 4), np.nan, np.float32))

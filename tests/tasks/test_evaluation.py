@@ -173,7 +173,12 @@ def test_label_sets() -> None:
         ("", "b", 0.9),
         ("a, b", "b", 0.8),
     ]
-    assert found.confusion is found.calibration is None
+    assert found.calibration is None
+    # of each label: has it not or has it, by not given or given
+    assert found.confusion == {
+        "labels": ["a", "b"],
+        "by_label": [[[1, 0], [1, 1]], [[1, 1], [0, 1]]],
+    }
 
 
 def test_numbers() -> None:
@@ -199,6 +204,8 @@ def test_entities() -> None:
         "line": 1,
     }
     assert found.per_class[0]["label"] == "X"
+    labels = ["B-X", "I-X", "O"]  # of words, not of entities
+    assert found.confusion == {"labels": labels, "counts": [[1, 1, 0], [0, 0, 1], [0, 0, 2]]}
 
 
 def test_a_sentence_is_as_wrong_as_its_surest_wrong_word() -> None:
@@ -350,4 +357,4 @@ def test_the_metrics_that_are_promised_are_those_that_are_told(
 ) -> None:
     assert tuple(evaluate(task, examples, predictions).metrics) == metrics_of(task)
     with pytest.raises(ConfigError, match="metric 'bleu' is not one of this task"):
-        check_main(task, "bleu")
+        check_main(task, "bleu", examples)

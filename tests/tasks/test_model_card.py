@@ -99,7 +99,7 @@ def test_what_it_says() -> None:
         "| optimizer.learning_rate | 5e-05 |",
         "1 of 3 seeds were degenerate",
         "Expected calibration error of its probabilities on dev: 0.053.",
-        "bertwright predict --model FOLDER",
+        "bertwright predict --model FOLDER --input FILE --out predictions.jsonl",
         'bertwright.load("FOLDER")',
         'AutoModelForSequenceClassification.from_pretrained("FOLDER")',
         "3 examples of dev are in train too",

@@ -120,9 +120,9 @@ def test_tags_that_break_the_scheme_are_mended_and_counted_or_refused(write):
     assert read.scheme == "iob2"
     assert rows(read)[1] == ("c d e", "O B-X B-Y")
     assert "2 tags in 1 sentences break the scheme iob2" in read.warnings[0]
-    assert "first at line 4" in read.warnings[0]
+    assert "first at line 5" in read.warnings[0]
     with pytest.raises(
-        DataError, match=r"line 4: the tag 'I-X' of word 2 breaks the scheme iob2 after 'O'; expect"
+        DataError, match=r"line 5: the tag 'I-X' breaks the scheme iob2 after 'O'; expect"
     ):  # fmt: skip
         read_examples(path, "tagging", bad_tags="refuse")
     with pytest.raises(DataError, match=r"line 1: the tag 'NN' is none of the scheme iob2"):
@@ -134,6 +134,66 @@ def test_an_unknown_tag_names_its_sentence_and_the_nearest(write):
         read_examples(
             write("a.txt", "a O\n\nb B-PRE\n"), "tagging", labels=["O", "B-PER"], scheme="iob2"
         )
+
+
+@pytest.mark.parametrize("slip", ["0", "X-LOC", "B"])
+def test_a_slip_among_the_tags_of_entities_is_refused_with_its_own_line(write, slip):
+    words = ["a B-LOC", "b I-LOC", "c O", "", *(f"{letter} O" for letter in "defghijkl")]
+    with pytest.raises(DataError, match=rf"line 9: the tag '{slip}' is none of the scheme iob2"):
+        read_examples(
+            write("a.txt", "\n".join([*words[:8], f"m {slip}", *words[8:], ""])), "tagging"
+        )
+    tokens, tags = zip(*(word.split() for word in words if word), strict=True)
+    row = {"tokens": [*tokens, "m"], "tags": [*tags, slip]}
+    with pytest.raises(DataError, match=rf"line 1, word 13: the tag '{slip}' is none of"):
+        read_examples(write("a.jsonl", json.dumps(row)), "tagging")
+
+
+def test_entities_among_other_labels_are_warned_of(write):
+    read = read_examples(write("a.txt", "a B-X\nb 0\nc 0\n"), "tagging")
+    assert read.scheme == "none"
+    assert "2 of 3 are not (most often '0'): each is a label of its word" in read.warnings[0]
+
+
+def test_an_unknown_tag_has_its_own_line(write):
+    known = ["O", "B-PER"]
+    with pytest.raises(DataError, match=r"line 4: the label 'B-PRE' is unseen"):
+        read_examples(write("a.txt", "a O\n\nb O\nc B-PRE\n"), "tagging", labels=known)
+    with pytest.raises(DataError, match=r"line 2: the label 'B-PRE' is unseen"):
+        read_examples(write("b.txt", "a O\nb B-PRE\n"), "tagging", labels=known)
+
+
+@pytest.mark.parametrize(
+    ("labels", "scheme", "tags"),
+    [
+        (["O", "B-X", "I-X"], "iob2", "B-X I-X O B-X"),
+        (["O", "I-X"], "iob1", "I-X I-X O I-X"),
+        (["O", "B-X", "M-X", "E-X", "S-X"], "iobes", "B-X E-X O S-X"),
+        (["O", "B-X", "I-X", "L-X", "U-X"], "iobes", "B-X L-X O U-X"),
+    ],
+)
+def test_tags_are_given_in_the_scheme_of_training(write, labels, scheme, tags):
+    for own in ("B-X I-X O B-X", "I-X I-X O I-X", "B-X E-X O S-X", "B-X L-X O U-X"):
+        lines = "".join(f"w {tag}\n" for tag in own.split())
+        read = read_examples(write("a.txt", lines), "tagging", labels=labels, as_scheme=scheme)
+        assert rows(read) == [("w w w w", tags)]
+        assert read.scheme == scheme
+    with pytest.raises(DataError, match=f"line 1: the tag 'NN' is none of the scheme {scheme}"):
+        read_examples(write("a.txt", "a NN\nb VB\n"), "tagging", labels=labels, as_scheme=scheme)
+    with pytest.raises(DataError, match="line 1: the label 'B-X' is unseen"):
+        read_examples(write("a.txt", "a B-X\n"), "tagging", labels=["NN"], as_scheme="none")
+
+
+def test_the_column_of_training_is_a_hint(write):
+    path = write("a.txt", CONLL)
+    read = read_examples(path, "tagging", hint=Columns(label="2"))
+    assert rows(read)[0] == ("EU rejects", "NNP VBZ")
+    for away in ("9", "ner"):
+        assert rows(read_examples(path, "tagging", hint=Columns(label=away)))[2] == (
+            "Peter",
+            "I-PER",
+        )
+    assert read_examples(path, "tagging", tag_column="2").columns == Columns(label="2")
 
 
 def test_one_tag_only_is_told(write):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bertwright.tasks.tag_schemes import chunks, detect_scheme, letters_of, mend, split_tag, to_iob2
+from bertwright.tasks.tag_schemes import chunks, detect_scheme, letters_of, mend, split_tag
 
 ENTITIES = st.lists(st.sampled_from(["O", "PER", "LOC", "PER+", "LOC+"]), min_size=1, max_size=9)
 """A word each: outside, begins an entity, goes on with the one before if it is of this type."""
@@ -49,7 +49,7 @@ def test_every_scheme_is_read_and_legal_tags_stay(words, scheme):
     tags = tagged(words, scheme)
     assert chunks(tags) == spans(words)
     assert mend(tags, scheme) == tuple(tags)
-    assert to_iob2(tags, scheme) == tuple(tagged(words, "iob2"))
+    assert mend(tags, "iob2") == tuple(tagged(words, "iob2"))
 
 
 @settings(deadline=None)  # never judged by the clock of a busy machine
@@ -84,6 +84,9 @@ def test_entities_are_those_of_seqeval(words):
         ([["B", "I", "O"]], "iob2"),
         ([["B", "M", "E", "S"]], "iobes"),
         ([["NN", "VB", "-LRB-", "O"]], "none"),
+        ([["B-X", "I-X", *"OOOOOOOOO", "0"]], "iob2"),  # a slip
+        ([["B-X", "0", "0"]], "none"),
+        ([["E-X", *"OOOOOOOOO", "NN"]], "none"),
         ([["S", "I"]], "none"),  # particles and such, no scheme without a B
         ([["O", "O"]], "none"),
         ([], "none"),
@@ -107,4 +110,3 @@ def test_other_letters_are_read_as_those_of_iobes_and_kept_when_mended():
 
 def test_tags_without_scheme_stay():
     assert mend(["NN", "I-X"], "none") == ("NN", "I-X")
-    assert to_iob2(["NN", "I-X"], "none") == ("NN", "I-X")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as json_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -38,12 +38,21 @@ def evaluate(
     text2: SecondColumn = None,
     label: Annotated[
         str | None,
-        Parameter(help="Column of the label; unset: found.", allow_leading_hyphen=True),
+        Parameter(
+            help="Column of the label; unset: that of training, or found.",
+            allow_leading_hyphen=True,
+        ),
     ] = None,
     metric: Annotated[
         str | None, Parameter(help="The metric to put first; unset: the usual one of the kind.")
     ] = None,
     bad_rows: BadRows = "refuse",
+    bad_tags: Annotated[
+        Literal["mend", "refuse"],
+        Parameter(
+            help="What to do with tags that break their scheme: mend and count them, or stop."
+        ),
+    ] = "mend",
     intervals: Annotated[bool, Parameter(help="Tell 95 % intervals, by bootstrap.")] = True,
     precision: Precision = "auto",
     device: Device = "auto",
@@ -76,6 +85,7 @@ def evaluate(
             Columns(text, text2, label),
             main=metric,
             bad_rows=bad_rows,
+            bad_tags=bad_tags,
             intervals=intervals,
             precision=precision,
             on_progress=on_progress,

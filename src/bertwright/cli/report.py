@@ -13,7 +13,7 @@ from bertwright.cli.output import print_json
 
 
 def report(
-    run: Annotated[Path, Parameter(help="Folder of a run, or of a quickstart.")],
+    run: Annotated[Path, Parameter(help="Folder of a run, of a quickstart or of glue.")],
     *,
     out: Annotated[
         Path | None, Parameter(help="File to write; unset: report.html in the run's folder.")
@@ -27,13 +27,23 @@ def report(
     """Write the page of a run: curves, figures, configuration, examples if there are.
 
     Of a fine-tuned run: whether the BERT is worth it, its seeds, what it gets wrong, and lengths.
+    Of glue: a table of its tasks, with links to their pages, which are written too.
 
     The page is written anew each time, also while the run goes on.
     """
     from bertwright.report.data_check import with_checkup
+    from bertwright.report.glue_page import is_glue, write_glue_report
     from bertwright.report.run_page import read_run, write_report
     from bertwright.tasks.results import verdict
 
+    if is_glue(run):
+        path, whole = write_glue_report(run, out)
+        if json:
+            scores = {name: task.get("score") for name, task in whole.get("tasks", {}).items()}
+            print_json({"report": path, "average": whole.get("average"), "tasks": scores})
+        else:
+            print(path)
+        return
     found = read_run(run)
     if check_data and not found.checkup:
         with bar("Reading the data", "bytes") as on_progress:

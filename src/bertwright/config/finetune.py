@@ -47,6 +47,9 @@ class TaskFilesConfig:
     """Tokens of an answer, at most."""
     bad_rows: Literal["refuse", "skip"] = "refuse"
     """What to do with a row that cannot be read: stop, or count it and go on."""
+    bad_tags: Literal["mend", "refuse"] = "mend"
+    """What to do with tags that break their scheme: mend them as conlleval reads them and count
+    it, or stop."""
     wrong_answers: Literal["skip", "refuse"] = "skip"
     """What to do with an answer that is not where its offset says: count and skip, or stop."""
     weight: float = 1.0

@@ -74,6 +74,8 @@ class TaskConfig:
     """Column of the text in the files it was trained on."""
     text2_column: str | None = None
     """Column of the second text, if there is one."""
+    label_column: str | None = None
+    """Column of the label; of the tags of CoNLL columns its name or number, if it was asked for."""
     head: HeadConfig = field(default_factory=HeadConfig)
     """How the head stands on the encoder."""
 

@@ -18,6 +18,7 @@ from bertwright.tasks.columns import Columns
 from bertwright.tasks.evaluation import evaluate
 from bertwright.tasks.predict import predict
 from bertwright.tasks.readers import Read, read_examples
+from bertwright.tasks.tagging_rows import BadTags
 from bertwright.tasks.task_data import TaskData
 from bertwright.train.machine import choose_precision
 
@@ -30,6 +31,7 @@ def evaluate_file(
     *,
     main: str | None = None,
     bad_rows: BadRows = "refuse",
+    bad_tags: BadTags = "mend",
     intervals: bool = True,
     precision: str = "auto",
     on_progress: OnProgress = silent,
@@ -43,6 +45,7 @@ def evaluate_file(
         columns: those asked for; what is left out is found by the names of the training file.
         main: the metric to put first; unset: the usual one of the kind.
         bad_rows: whether rows that cannot be read stop the reading or are counted.
+        bad_tags: whether tags that break their scheme are mended and counted, or stop the reading.
         intervals: whether to bootstrap 95 % intervals.
         precision: `auto`, `fp32` or `bf16`, of the matrix products.
         on_progress: called with the tokens done.
@@ -56,7 +59,7 @@ def evaluate_file(
     """
     name = model.task_name(task_name)
     task = model.tasks[name]
-    read = read_labelled(path, task, columns, bad_rows)
+    read = read_labelled(path, task, columns, bad_rows, bad_tags)
     runner = model.runner
     precision, _ = choose_precision(runner.device, precision)
     data = TaskData(name, task, runner.tokenizer, read.examples)
@@ -83,26 +86,27 @@ def evaluate_file(
     }
 
 
-def read_labelled(path: str, task: TaskConfig, columns: Columns, bad_rows: BadRows) -> Read:
+def read_labelled(
+    path: str, task: TaskConfig, columns: Columns, bad_rows: BadRows, bad_tags: BadTags = "mend"
+) -> Read:
     """Read a file with answers, for a task that is known.
 
     Raises:
-        DataError: a bad row, or a label that the task does not have.
+        DataError: a bad row, a label that the task does not have, or tags that break their scheme
+            where they are refused.
     """
-    tags: int | str | None = None
-    if task.kind == "tagging" and columns.label is not None:
-        tags = int(columns.label) if columns.label.lstrip("-").isdigit() else columns.label
-        columns = Columns(columns.text, columns.text2)
+    tagging = task.kind == "tagging"
     return read_examples(
         path,
         task.kind,
-        columns,
+        Columns(columns.text, columns.text2, None if tagging else columns.label),
         labels=task.labels or None,
         multi_label=task.multi_label,
         pair=is_pair(task),
-        hint=Columns(task.text_column, task.text2_column),
-        tag_column=tags,
-        iob1_as_iob2=True,
+        hint=Columns(task.text_column, task.text2_column, task.label_column),
+        tag_column=columns.label if tagging else None,
+        as_scheme=task.scheme if tagging else None,
+        bad_tags=bad_tags,
         bad_rows=bad_rows,
         wrong_answers="keep",
     )

@@ -21,13 +21,13 @@ from bertwright.checkpoint import checkpoint
 from bertwright.checkpoint.sources import read_config, read_tokenizer
 from bertwright.config.bert import BertConfig
 from bertwright.config.finetune import FinetuneConfig
-from bertwright.errors import ConfigError, Interrupted
+from bertwright.errors import BertwrightError, ConfigError, Interrupted
 from bertwright.nn.init import initialize
 from bertwright.objectives.objective import Learner, Objective
 from bertwright.progress import OnProgress, silent
 from bertwright.recipes import run_folder, task_results
 from bertwright.recipes.frozen import tabulate
-from bertwright.recipes.seed_run import Machine, SeedRun, train_seed
+from bertwright.recipes.seed_run import Diverged, Machine, SeedRun, train_seed
 from bertwright.recipes.task_setup import TaskSetup, TaskToLearn, set_up
 from bertwright.tasks.baselines import baseline_predictions
 from bertwright.tasks.evaluation import Evaluation, evaluate
@@ -58,6 +58,7 @@ def finetune(
     Raises:
         ConfigError: the settings do not fit one another or the model, or the folder is taken.
         DataError: a file cannot be read, or nothing can be learned from it.
+        BertwrightError: every seed diverged.
         Interrupted: a signal came; the seeds that were finished are kept.
     """
     keep_freed_memory()
@@ -92,15 +93,20 @@ def finetune(
                 task_results.write_tasks(run, tasks)
         ranks.wait()  # for the folder
         work = _Work(folder, shape, used, setups, run, machine, speak, on_progress)
-        runs, interrupted = work.train()
-        if not runs:
-            assert interrupted is not None
+        runs, diverged, interrupted = work.train()
+        if not runs and interrupted is not None:
             raise Interrupted(
                 interrupted.exit_code - 128,
                 f"interrupted before a seed was finished; {run} holds its log only: the same "
                 "command with --overwrite begins again",
             )
-        results = task_results.write(tasks, used, setups, runs, baselines)
+        if not runs:
+            raise BertwrightError(
+                f"diverged: every seed ({', '.join(map(str, diverged))}) came to numbers that are "
+                f"not finite; lower --learning-rate (it was {rate:g}). {run} holds the log only: "
+                "the same command with --overwrite begins again"
+            )
+        results = task_results.write(tasks, used, setups, runs, diverged, baselines)
         if ranks.is_first:
             best = max(runs, key=lambda each: each.score)
             learner = new_learner(folder, shape, used, setups, best.seed)
@@ -109,8 +115,8 @@ def finetune(
         if interrupted is not None:
             raise Interrupted(
                 interrupted.exit_code - 128,
-                f"interrupted in seed {config.seed + len(runs)}; {run} holds the {len(runs)} "
-                "seeds before it, whole",
+                f"interrupted in seed {config.seed + len(runs) + len(diverged)}; {run} holds the "
+                f"{len(runs)} seeds before it, whole",
             )
         return results
 
@@ -181,8 +187,9 @@ class _Work:
     say: Callable[[str], None]
     on_progress: OnProgress
 
-    def train(self) -> tuple[list[SeedRun], Interrupted | None]:
-        """The seeds that were finished, only the best with its weights; what broke it off."""
+    def train(self) -> tuple[list[SeedRun], list[int], Interrupted | None]:
+        """The seeds that were finished, only the best with its weights; the numbers of those that
+        diverged; what broke it off."""
         features = None
         with tempfile.TemporaryDirectory(prefix=".features-", dir=self.run) as place:
             if self.config.transfer == "features":
@@ -192,16 +199,21 @@ class _Work:
                     learner, self.setups, self.machine, Path(place) / "table", self.on_progress
                 )
             runs: list[SeedRun] = []
+            diverged: list[int] = []
             for seed in range(self.config.seed, self.config.seed + self.config.seeds):
                 try:
                     runs.append(self._train_seed(seed, features))
                 except Interrupted as interrupted:
-                    return runs, interrupted
+                    return runs, diverged, interrupted
+                except Diverged as error:
+                    diverged.append(seed)
+                    self.say(f"warning: diverged: lower --learning-rate ({error})")
+                    continue
                 best = max(runs, key=lambda each: each.score)
                 for each in runs:
                     if each is not best:
                         each.state = {}
-        return runs, None
+        return runs, diverged, None
 
     def _train_seed(
         self, seed: int, features: tuple[FeatureTable, list[TaskSetup]] | None

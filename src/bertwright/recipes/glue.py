@@ -121,8 +121,9 @@ def table(whole: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
     columns = ["task", "train", "dev", "metric", "mean ± sd", "max", "seeds", *baselines]
     rows = []
     for name, task in whole["tasks"].items():
-        failed = task["degenerate"]
-        seeds = f"{task['seeds']}" + (f" ({failed} degenerate)" if failed else "")
+        failed = {word: task.get(word, 0) for word in ("degenerate", "diverged")}
+        notes = ", ".join(f"{count} {word}" for word, count in failed.items() if count)
+        seeds = f"{task['seeds']}" + (f" ({notes})" if notes else "")
         for place, (metric, found) in enumerate(task["metrics"].items()):
             first = place == 0
             sd = found["sd"] if task["seeds"] > 1 else None
@@ -195,7 +196,8 @@ def _finished(found: Found, config: FinetuneConfig, overwrite: bool) -> dict[str
         return None
     text = (folder / task_results.RESULTS).read_text(encoding="utf-8")
     results: dict[str, Any] = json.loads(text)
-    return results if len(results["seeds"]) == config.seeds else None
+    trained = len(results["seeds"]) + len(results.get("diverged", []))
+    return results if trained == config.seeds else None
 
 
 def _as_saved(value: Any) -> Any:
@@ -217,6 +219,7 @@ def _figures(found: Found, results: Mapping[str, Any]) -> dict[str, Any]:
         },
         "seeds": len(scores),
         "degenerate": sum(seed["degenerate"] for seed in results["seeds"]),
+        "diverged": len(results.get("diverged", [])),
         "train": results["data"]["train"]["examples"],
         "dev": results["data"]["dev"]["examples"],
         "dev_file": found.dev.name,

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from bertwright.config.finetune import FinetuneConfig
 from bertwright.config.pretrain import CheckpointConfig, LogConfig, ValidationConfig
+from bertwright.errors import BertwrightError
 from bertwright.models.bert import Bert, training_flops
 from bertwright.objectives.labelled import LabelledBatch
 from bertwright.objectives.objective import Learner
@@ -19,7 +20,7 @@ from bertwright.recipes.task_setup import TaskSetup
 from bertwright.tasks.evaluation import Evaluation, evaluate
 from bertwright.tasks.examples import SpanExample
 from bertwright.tasks.predict import predict
-from bertwright.tasks.predictions import Prediction, SpanPrediction
+from bertwright.tasks.predictions import Prediction, SpanPrediction, is_finite
 from bertwright.tasks.span_decoding import best_null_threshold, decide
 from bertwright.train.distributed import Ranks
 from bertwright.train.log import Log
@@ -28,6 +29,10 @@ from bertwright.train.machine import Precision
 from bertwright.train.schedule import Budget
 from bertwright.train.state import Position
 from bertwright.transfer.stepping import Stepping
+
+
+class Diverged(BertwrightError):
+    """A seed whose numbers are no longer finite; others may do better."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +101,9 @@ def train_seed(
         rate: the highest learning rate.
         machine: where.
         log: told every step's line; None on every rank but the first.
+
+    Raises:
+        Diverged: the gradients, step after step, or what is said of dev are not finite.
     """
     learner = learner.to(machine.ranks.device)
     source = EpochBatches(
@@ -133,7 +141,12 @@ def train_seed(
         is_enough=judge.is_enough,
     )
     began = time.monotonic()
-    position = trainer.run(Position())
+    try:
+        position = trainer.run(Position())
+    except BertwrightError as error:
+        if type(error) is not BertwrightError:
+            raise
+        raise Diverged(f"seed {seed}: {error}") from error  # the loop gave up on its gradients
     run.seconds = time.monotonic() - began - judge.seconds
     run.epochs = position.step / source.steps_in_epoch
     examples = sum(len(setup.train.examples) for setup in setups)
@@ -206,10 +219,16 @@ class _Judge:
 
 
 def judge_task(seen: SeedRun, setup: TaskSetup, learner: Learner, machine: Machine) -> None:
-    """Predict a task's dev examples and put the figures into `seen`."""
+    """Predict a task's dev examples and put the figures into `seen`.
+
+    Raises:
+        Diverged: a prediction is not finite.
+    """
     task, data = setup.task, setup.dev
     device, precision = machine.ranks.device, machine.precision
     predictions = predict(learner, data, device, precision, machine.micro_tokens)
+    if not all(map(is_finite, predictions)):
+        raise Diverged(f"seed {seen.seed}: what it says of dev is not finite")
     if task.unanswerable:
         spans = [p for p in predictions if isinstance(p, SpanPrediction)]
         questions = [e for e in data.examples if isinstance(e, SpanExample)]

@@ -62,6 +62,7 @@ def write(
     config: FinetuneConfig,
     setups: Sequence[TaskSetup],
     runs: Sequence[SeedRun],
+    diverged: Sequence[int],
     baselines: Mapping[str, Mapping[str, Evaluation]],
 ) -> dict[str, Any]:
     """The figures of a run: of one task, or of each by its name.
@@ -71,13 +72,14 @@ def write(
         config: the run, with what was chosen for it.
         setups: the tasks.
         runs: the seeds; only the best has weights.
+        diverged: the numbers of those that came to nothing.
         baselines: by task and name.
     """
     best = max(runs, key=lambda each: each.score)
     shared = {"format": 1, "model": config.model, "transfer": config.transfer}
     found = {
         setup.task_name: shared
-        | _of_task(setup, runs, best, baselines.get(setup.task_name, {}))
+        | _of_task(setup, runs, diverged, best, baselines.get(setup.task_name, {}))
         | {"settings": _settings(tasks, config, setup.task_name)}
         for setup in setups
     }
@@ -123,6 +125,7 @@ def save(
 def _of_task(
     setup: TaskSetup,
     runs: Sequence[SeedRun],
+    diverged: Sequence[int],
     best: SeedRun,
     baselines: Mapping[str, Evaluation],
 ) -> dict[str, Any]:
@@ -151,12 +154,18 @@ def _of_task(
             f"{', '.join(map(str, failed))}): they give every example the same answer; try more "
             "epochs, a lower --learning-rate, more --seeds or a longer --warmup"
         )
+    if diverged:
+        warnings.append(
+            f"{len(diverged)} of {len(runs) + len(diverged)} seeds diverged (seeds "
+            f"{', '.join(map(str, diverged))}) and are in no figure: lower --learning-rate"
+        )
     whole |= {"tuned": {"null_threshold": task.null_threshold} if task.unanswerable else {}}
     return {
         "name": name,
         "task": values.to_dict(task),
         "data": setup.facts,
         "seeds": seeds,
+        "diverged": list(diverged),
         "best_seed": best.seed,
         "summary": _summary(runs, name),
         "baselines": {key: found.metrics for key, found in baselines.items()},

@@ -18,6 +18,7 @@ from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
 from bertwright.config.task import HeadConfig, Kind, TaskConfig
 from bertwright.data.randomness import make_key, permutation
 from bertwright.errors import ConfigError, DataError
+from bertwright.tasks.bad_rows import listed
 from bertwright.tasks.columns import Columns
 from bertwright.tasks.evaluation import check_main
 from bertwright.tasks.examples import (
@@ -83,22 +84,26 @@ def set_up(
     name, kind, files = asked.name, asked.kind, asked.files
     read = _read(files.train, kind, files)
     _tell(files.train, read, say)
+    labels = _labels(kind, read.examples, files.train)
     if files.dev is None:
-        train, dev = hold_out(read.examples, config.seed)
+        train, dev, spared = hold_out(read.examples, config.seed)
         warnings = [
             f"no dev file: {len(dev)} of {len(read.examples)} examples of {files.train} are "
             "held out to judge by"
         ]
+        if spared:
+            warnings[0] += (
+                f"; the last examples of {listed(spared)} are not, as nothing else teaches them"
+            )
         dev_read = read
     else:
-        dev_read = _read(files.dev, kind, files, like=read)
+        dev_read = _read(files.dev, kind, files, like=read, labels=labels)
         _tell(files.dev, dev_read, say)
         train, dev = list(read.examples), list(dev_read.examples)
         warnings = _overlap(train, dev, files)
-    task = _task(kind, files, config, read, train, most_tokens)
+    task = _task(kind, files, config, read, labels, train, most_tokens)
     if files.metric is not None:
-        check_main(task, files.metric)
-    _require_known_labels(dev, task, files.dev or files.train)
+        check_main(task, files.metric, dev)
     warnings += [*read.warnings, *(dev_read.warnings if files.dev else [])]
     setup = TaskSetup(
         task_name=name,
@@ -124,8 +129,13 @@ def set_up(
     return setup
 
 
-def hold_out(examples: Sequence[Example], seed: int) -> tuple[list[Example], list[Example]]:
+def hold_out(
+    examples: Sequence[Example], seed: int
+) -> tuple[list[Example], list[Example], list[str]]:
     """Examples to learn from and to judge by; what is of one document or passage stays together.
+
+    Also the labels, if any, of which examples were spared: to hold them out would have left none to
+    learn from.
 
     Raises:
         DataError: too few to hold any out.
@@ -137,16 +147,25 @@ def hold_out(examples: Sequence[Example], seed: int) -> tuple[list[Example], lis
         groups = {number: [number] for number in range(len(examples))}
     members = list(groups.values())
     taken: set[int] = set()
+    spared: set[str] = set()
+    left = _counts(examples)
     for place in permutation(make_key("dev", seed), len(members)):
         if len(taken) >= HELD_OUT * len(examples):
             break
-        taken.update(members[int(place)])
+        group = members[int(place)]
+        own = _counts([examples[number] for number in group])
+        last = {label for label, count in own.items() if count == left[label]}
+        spared |= last
+        if not last:
+            left -= own
+            taken.update(group)
     if not taken or len(taken) == len(examples):
         raise DataError(
-            f"{len(examples)} examples are too few to hold some out; pass more, or --dev FILE"
+            f"{len(examples)} examples are too few to hold some out and to learn every label from "
+            "the others; pass more, or --dev FILE"
         )
     train = [example for number, example in enumerate(examples) if number not in taken]
-    return train, [examples[number] for number in sorted(taken)]
+    return train, [examples[number] for number in sorted(taken)], sorted(spared)
 
 
 def _group(example: Example, number: int) -> Hashable:
@@ -155,21 +174,26 @@ def _group(example: Example, number: int) -> Hashable:
     return example.document if isinstance(example, TaggingExample) else number
 
 
-def _read(path: str, kind: Kind, files: TaskFilesConfig, like: Read | None = None) -> Read:
-    """Read a labelled file; dev `like` train, and with answers that are not where they should be:
-    their texts count all the same."""
-    tags: int | str | None = None
-    if kind == "tagging" and files.label is not None:
-        tags = int(files.label) if files.label.lstrip("-").isdigit() else files.label
-    asked = Columns(files.text, files.text2, None if kind == "tagging" else files.label)
-    wrong = files.wrong_answers
+def _read(
+    path: str,
+    kind: Kind,
+    files: TaskFilesConfig,
+    like: Read | None = None,
+    labels: Sequence[str] = (),
+) -> Read:
+    """Read a labelled file; dev `like` train with its `labels`, and with answers that are not where
+    they should be: their texts count all the same."""
+    tagging, wrong = kind == "tagging", files.wrong_answers
     return read_examples(
         path,
         kind,
-        asked,
+        Columns(files.text, files.text2, None if tagging else files.label),
+        labels=labels or None,
         multi_label=files.multi_label,
-        tag_column=tags,
+        tag_column=files.label if tagging else None,
         iob1_as_iob2=True,
+        as_scheme=like.scheme if tagging and like is not None else None,
+        bad_tags=files.bad_tags,
         hint=Columns() if like is None else like.columns,
         bad_rows=files.bad_rows,
         wrong_answers="keep" if like is not None and wrong == "skip" else wrong,
@@ -197,10 +221,10 @@ def _task(
     files: TaskFilesConfig,
     config: FinetuneConfig,
     read: Read,
+    labels: tuple[str, ...],
     train: list[Example],
     most_tokens: int,
 ) -> TaskConfig:
-    labels = _labels(kind, train, files.train)
     usual = most_tokens
     if kind == "span":
         usual = min(most_tokens, SPAN_LENGTH)
@@ -237,11 +261,12 @@ def _task(
         max_answer_tokens=files.max_answer_tokens,
         text_column=read.columns.text,
         text2_column=read.columns.text2,
+        label_column=read.columns.label,
         head=head,
     )
 
 
-def _labels(kind: Kind, train: list[Example], path: str) -> tuple[str, ...]:
+def _labels(kind: Kind, train: Sequence[Example], path: str) -> tuple[str, ...]:
     """The labels of the training examples, in order; numbers as numbers."""
     found = sorted(_counts(train), key=lambda label: (len(label) if label.isdigit() else 0, label))
     if kind == "tagging" and "O" in found:  # a prediction of nothing is number 0
@@ -267,19 +292,6 @@ def _counts(examples: Sequence[Example]) -> Counter[str]:
     return counts
 
 
-def _require_known_labels(dev: Sequence[Example], task: TaskConfig, path: str) -> None:
-    """Raise DataError at a label of dev that training has not: no model could be right there."""
-    if not task.labels:
-        return
-    for example in dev:
-        unknown = [label for label in _counts([example]) if label not in task.labels]
-        if unknown:
-            raise DataError(
-                f"{path}, line {example.line}: the label {unknown[0]!r} is not in the training "
-                f"file, which has {', '.join(task.labels[:20])}"
-            )
-
-
 def _class_weights(task: TaskConfig, train: Sequence[Example]) -> Tensor:
     """[C]: the inverse of each label's frequency, with a mean of 1 over the training file."""
     counts = _counts(train)
@@ -295,10 +307,10 @@ def _overlap(train: list[Example], dev: list[Example], files: TaskFilesConfig) -
     shared = sum(_content(example) in seen for example in dev)
     if shared < 0.1 * len(dev):
         return []
-    what = "is the training file" if shared == len(dev) else f"shares {shared} examples with it"
+    share = f"all {shared}" if shared == len(dev) else f"{shared} of {len(dev)}"
     return [
-        f"{files.dev} {what} ({shared} of {len(dev)} inputs are in {files.train} too): "
-        "figures on it say how well the model remembers, not how well it does"
+        f"{share} inputs of {files.dev} are in {files.train} too: figures on them say how well the "
+        "model remembers, not how well it does"
     ]
 
 

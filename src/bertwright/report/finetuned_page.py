@@ -135,6 +135,9 @@ def _headline(results: Results) -> Iterator[tuple[str, str]]:
     fallen = sum(bool(seed.get("degenerate")) for seed in seeds)
     if fallen:
         yield f"{fallen} of {len(seeds)}", "seeds degenerate: one answer for all examples"
+    diverged = results.get("diverged") or []
+    if diverged:
+        yield f"{len(diverged)} of {len(seeds) + len(diverged)}", "seeds diverged: in no figure"
     data = mapping(results.get("data"))
     sizes = [mapping(data.get(split)).get("examples") for split in ("train", "dev")]
     if all(sizes):

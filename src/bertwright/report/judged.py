@@ -25,9 +25,13 @@ LONGEST_TEXT = 400
 
 def confusion(found: Mapping[str, Any] | None) -> str:
     """A heat-mapped table, or the most confused pairs where there are many classes."""
-    if not found or not found.get("labels") or not found.get("counts"):
+    if not found or not found.get("labels"):
         return ""
     labels = [str(label) for label in found["labels"]]
+    if found.get("by_label"):
+        return _by_label(labels, found["by_label"])
+    if not found.get("counts"):
+        return ""
     counts = [[int(count) for count in row] for row in found["counts"]]
     shown = _matrix(labels, counts) if len(labels) <= MOST_CLASSES else ""
     pairs = _pairs(labels, counts) if len(labels) > 6 else ""
@@ -63,6 +67,19 @@ def _matrix(labels: Sequence[str], counts: Sequence[Sequence[int]]) -> str:
         f'<table class="{kind}"><thead><tr><th></th>{head}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>"
     )
+
+
+def _by_label(labels: Sequence[str], cells: Sequence[Sequence[Sequence[int]]]) -> str:
+    """Two by two for each label, a row each: it holds or not, it was given or not."""
+    rows = [
+        [_isolated(label), *(f"{int(n):,}" for n in (has[1], has[0], has_not[1], has_not[0]))]
+        for label, (has_not, has) in zip(labels, cells, strict=False)
+    ]
+    columns = ["label", "given, rightly", "missed", "given, wrongly", "left out, rightly"]
+    made = table(columns, rows, (1, 2, 3, 4))
+    if len(rows) > MOST_ROWS:
+        made = folded(f"{len(rows)} labels", made)
+    return f"<h2>Which label is given or missed</h2>{made}"
 
 
 def _pairs(labels: Sequence[str], counts: Sequence[Sequence[int]]) -> str:

@@ -63,26 +63,25 @@ def read_run(folder: Path | str) -> Run:
     """
     folder = Path(folder)
     nested = folder / "run"
-    if not _is_run(folder) and (nested / METRICS).is_file():
+    if not is_run(folder) and (nested / METRICS).is_file():
         folder = nested  # the folder of a quickstart
     path = folder / METRICS
-    if not _is_run(folder):
-        found = "no such folder" if not folder.is_dir() else f"it has no {METRICS}"
-        raise DataError(
-            f"{folder} is no run ({found}); name the --out of a run, as written by: "
-            "bertwright pretrain --data DIR --out RUN"
-        )
+    if not is_run(folder):
+        raise _no_run(folder)
+    config = values.read_toml(folder / "config.toml") if (folder / "config.toml").is_file() else {}
     records = _read_records(path) if path.is_file() else []
     if not (folder / RESULTS).is_file() and not any(
         number(record.get("loss")) is not None for record in records
     ):
+        go_on = "let the run go on (bertwright pretrain ... --resume)"
+        if config.keys() & {"train", "tasks"}:  # of labelled files
+            go_on = "let the run go on, or begin it again (bertwright finetune ... --overwrite)"
         raise DataError(
-            f"{path} holds no measurements yet: a line is written every 10 seconds and at the end; "
-            "let the run go on (bertwright pretrain ... --resume) and write the page again"
+            f"{path} holds no measurements yet: a line is written every few seconds and at the "
+            f"end; {go_on} and write the page again"
         )
-    config = values.read_toml(folder / "config.toml") if (folder / "config.toml").is_file() else {}
     names = "environment.json", "examples.json", "doctor.json", RESULTS, LEARNING_CURVE
-    run = Run(folder, records, config, *(_read_object(folder / name) for name in names))
+    run = Run(folder, records, config, *(read_object(folder / name) for name in names))
     path = folder / PREDICTIONS
     if path.is_file() and _predicts_numbers(run.results):
         return replace(run, predictions=_read_records(path))
@@ -269,7 +268,25 @@ def _predicts_numbers(results: Mapping[str, Any]) -> bool:
     return any(mapping(mapping(each).get("task")).get("kind") == "regression" for each in tasks)
 
 
-def _is_run(folder: Path) -> bool:
+def _no_run(folder: Path) -> DataError:
+    """What a folder is in place of a run."""
+    if not folder.is_dir():
+        found = "no such folder"
+    elif runs := sorted(each.name for each in folder.iterdir() if is_run(each)):
+        return DataError(
+            f"{folder} is no run, but holds {', '.join(runs[:20])}; name one of them: "
+            f"bertwright report {folder / runs[0]}"
+        )
+    else:
+        found = f"it has no {METRICS}"
+    return DataError(
+        f"{folder} is no run ({found}); name the --out of a run, as written by bertwright "
+        "pretrain, finetune, glue or quickstart"
+    )
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder holds what a run measured."""
     return (folder / METRICS).is_file() or (folder / RESULTS).is_file()
 
 
@@ -292,7 +309,7 @@ def _read_records(path: Path) -> list[dict[str, Any]]:
     return records
 
 
-def _read_object(path: Path) -> dict[str, Any]:
+def read_object(path: Path) -> dict[str, Any]:
     """A JSON file; empty where there is none."""
     if not path.is_file():
         return {}

@@ -26,6 +26,8 @@ SHOWN = 120
 """Characters of a text that a dot tells."""
 MOST = 20_000
 """Dots: more make a page that browsers cannot scroll."""
+_NOISE = 1e-5
+"""Differences below this share of the largest number are float32's rounding."""
 
 
 def project(
@@ -41,19 +43,26 @@ def project(
         `[n, 2]`, and facts about it as (figure, name).
 
     Raises:
-        DataError: fewer than three texts, or more than `MOST`.
+        DataError: fewer than three texts, more than `MOST`, or numbers that are not finite.
     """
     if not 3 <= len(vectors) <= MOST:
         raise DataError(f"{len(vectors):,} texts; a plot takes 3 to {MOST:,}: draw a sample")
+    if not np.isfinite(vectors).all():
+        raise DataError("some vectors hold numbers that are not finite; a plot has no place there")
+    facts = [(f"{len(vectors):,}", "texts"), (f"{vectors.shape[1]:,}", "numbers a vector")]
+    mean = vectors.mean(0)
+    if np.abs(vectors - mean).max() <= _NOISE * np.abs(mean).max():
+        points = np.zeros((len(vectors), 2), np.float32)
+        return points, [*facts, ("0", "directions: all vectors are the same")]
     from sklearn.decomposition import PCA
     from sklearn.manifold import TSNE
 
-    facts = [(f"{len(vectors):,}", "texts"), (f"{vectors.shape[1]:,}", "numbers a vector")]
     pca = PCA(min(50, *vectors.shape), random_state=0)
     reduced = pca.fit_transform(vectors)
+    if reduced.shape[1] == 1:
+        reduced = np.pad(reduced, ((0, 0), (0, 1)))
     if how == "pca":
-        points = np.zeros((len(vectors), 2), np.float32)
-        points[:, : reduced.shape[1]] = reduced[:, :2]
+        points = np.asarray(reduced[:, :2], np.float32)
         share = float(pca.explained_variance_ratio_[:2].sum())
         return points, [*facts, (f"{share:.0%}", "of variance on this plane")]
     perplexity = min(30.0, (len(vectors) - 1) / 3)

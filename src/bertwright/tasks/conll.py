@@ -39,6 +39,24 @@ class Layout:
         """The cells of a line."""
         return line.split("\t") if self.tabs else _BLANKS.split(line.strip(" \t"))
 
+    def in_words(self, place: int | None) -> str:
+        """What was found; `place` is the column of tags, from 0."""
+        if self.a_line:
+            return "a sentence a line: words, a tab, tags"
+        tags = "" if place is None else f", tags in column {place + 1}"
+        return f"CoNLL columns ({self.width}, cut at {'tabs' if self.tabs else 'blanks'}{tags})"
+
+    def place_of(self, column: int | str) -> int | None:
+        """The place, from 0, of a column by number from 1 (-1 the last) or by name; None if there
+        is none such, or it is the words'."""
+        if column in self.names:
+            place = self.names.index(str(column))
+        elif str(column).removeprefix("-").isdecimal():
+            place = int(column) - 1 if int(column) > 0 else self.width + int(column)
+        else:
+            return None
+        return place if 1 <= place < self.width else None
+
 
 def layout_of(source: Source) -> Layout:
     """Told by the first lines."""
@@ -61,31 +79,42 @@ def _is_sentence(line: str) -> bool:
     return len(cells) == 2 and len(cells[0].split(" ")) > 1 < len(cells[1].split(" "))
 
 
-def tag_place(layout: Layout, asked: int | str | None, name: str) -> int:
-    """Number of the column of tags, from 0: the last, or the one asked for, from 1 or by name.
+def tag_place(
+    source: Source, layout: Layout, asked: int | str | None = None, hint: str | None = None
+) -> int:
+    """Number of the column of tags, from 0.
+
+    Args:
+        source: the file.
+        layout: of its lines.
+        asked: the column that was asked for, by number from 1 or by name.
+        hint: that of the training file, taken where it is there; else the last one.
 
     Raises:
-        DataError: there is no such column, or it is the words'.
+        DataError: there is one column only; that asked for is not there, or is the words'.
     """
+    name = source.name
+    if layout.width < 2:
+        raise DataError(
+            f"{name} has one column; expected a word and its tag a line, with a blank or a tab "
+            f"between. It begins with {listed(source.head[:1])}"
+        )
     if asked is None:
-        return layout.width - 1
-    if isinstance(asked, str) and asked in layout.names:
-        return layout.names.index(asked)
-    try:
-        number = int(asked)
-    except ValueError:
+        place = None if hint is None else layout.place_of(hint)
+        return layout.width - 1 if place is None else place
+    place = layout.place_of(asked)
+    if place is not None:
+        return place
+    if not str(asked).removeprefix("-").isdecimal():
         there = listed(layout.names) if layout.names else "no names in its first line"
         raise DataError(
-            f"{name} has no column {shorten(asked)}; it has {there}. Name one of them, or its "
-            f"number (2 to {layout.width})"
-        ) from None
-    place = number - 1 if number > 0 else layout.width + number
-    if not 1 <= place < layout.width:
-        raise DataError(
-            f"{name}: the column of tags cannot be {number}; a line has {layout.width} columns, "
-            "the first the word. Expected 2 or more, or -1 for the last"
+            f"{name} has no column {shorten(asked)} of tags; it has {there}. Name one of them, or "
+            f"its number (2 to {layout.width})"
         )
-    return place
+    raise DataError(
+        f"{name}: the column of tags cannot be {asked}; a line has {layout.width} columns, the "
+        "first the word. Expected 2 or more, or -1 for the last"
+    )
 
 
 def conll_examples(

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from bertwright.errors import DataError
 from bertwright.tasks.bad_rows import BadRowLog, listed
-from bertwright.tasks.columns import CLASSES, NUMBERS, PAIRS, TEXTS, plain
+from bertwright.tasks.columns import CLASSES, NUMBERS, PAIRS, TEXTS, Columns, plain
 from bertwright.tasks.sources import HEAD_LINES, Source
 from bertwright.tasks.tables import Row, Table, check_header
 
@@ -51,7 +51,7 @@ def delimited_table(
     source: Source,
     delimiter: str,
     asked: Sequence[str],
-    hint: Sequence[str],
+    hint: Columns,
     log: BadRowLog,
     *,
     kind: str,
@@ -62,7 +62,8 @@ def delimited_table(
 
     Args:
         asked: columns that were asked for.
-        hint: columns of the training file, which this one may have too.
+        hint: columns of the training file, which this one may have too; without a header they count
+            if they name all that is needed.
         kind: of the task.
         label: whether a label must be there.
         pair: whether there are two texts.
@@ -81,15 +82,16 @@ def delimited_table(
     else:
         head = [line.split(delimiter) for line in source.head if line]
     first = [cell.strip() for cell in head[0]]
-    headed = has_header(head, [*asked, *hint])
+    hinted = [name for name in (hint.text, hint.text2, hint.label if label else None) if name]
+    headed = has_header(head, [*asked, *hinted])
     guessed: dict[str, str] = {}
     if headed:
         columns = first
         check_header(columns, source.name)
     else:
         columns = [str(number) for number in range(1, len(first) + 1)]
-        if not asked and hint and set(hint) <= set(columns):
-            asked = hint
+        if not asked and hint.text and (hint.label or not label) and set(hinted) <= set(columns):
+            asked = hinted
         if not asked:
             guessed = _guess(head, kind, label=label, pair=pair)
         if not guessed and not set(asked) <= set(columns):

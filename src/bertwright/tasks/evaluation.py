@@ -67,9 +67,15 @@ _UNANSWERABLE = (
 )
 
 
-def check_main(task: TaskConfig, metric: str) -> None:
-    """Raise ConfigError unless `metric` can select a model of this task."""
+def check_main(task: TaskConfig, metric: str, dev: Sequence[Example]) -> None:
+    """Raise ConfigError unless `metric` can select a model of this task by these examples."""
     _wanted([metric], dict.fromkeys(metrics_of(task), 0.0), metric)
+    answered = all(isinstance(example, SpanExample) and example.answers for example in dev)
+    if metric.startswith(("has_answer", "no_answer")) and answered:
+        raise ConfigError(
+            f"metric {metric!r} tells questions with an answer from those without, and every "
+            "question of dev has one; choose f1 or exact_match"
+        )
 
 
 @dataclass(frozen=True)
@@ -84,7 +90,8 @@ class Evaluation:
     per_class: list[dict[str, Any]]
     """`label`, `precision`, `recall`, `f1`, `support`: by class, type of entity or tag."""
     confusion: dict[str, Any] | None
-    """`labels`, and `counts[gold][predicted]`; of examples or, for tags, of words."""
+    """`labels`, and `counts[gold][predicted]`; of examples or, for tags, of words. Where several
+    labels hold at once, `by_label[label][gold][predicted]`, 1 where it holds."""
     calibration: dict[str, Any] | None
     """`bins` of confidence that are not empty, and the expected calibration `error`."""
     worst: list[dict[str, Any]]

@@ -112,6 +112,7 @@ def judge_label_sets(
         per_class=classes.per_class(
             np.stack([gold & said, said, gold]).sum(1).astype(np.float64), task.labels
         ),
+        confusion=classes.confusion_by_label(gold, said, task.labels),
     )
 
 
@@ -156,8 +157,9 @@ def judge_tags(
     }
     sure = np.array([s for p in predictions for s in p.scores])
     calibration = classes.calibration(sure, np.array([ok for oks in right for ok in oks], np.bool_))
+    tags = TagCounts(gold, said)
+    confusion = classes.confusion_matrix(tags.gold, tags.predicted, tags.tags)
     if task.scheme == "none":
-        tags = TagCounts(gold, said)
         return Judgement(
             main="accuracy",
             statistic=tags.statistic,
@@ -167,7 +169,7 @@ def judge_tags(
                 tags.gold.tolist(), tags.predicted.tolist(), tags.tags.__getitem__
             ),
             per_class=classes.per_class(tags.by_tag, tags.tags),
-            confusion=classes.confusion_matrix(tags.gold, tags.predicted, tags.tags),
+            confusion=confusion,
             calibration=calibration,
         )
     entities = EntityCounts(gold, said)
@@ -179,6 +181,7 @@ def judge_tags(
         show=lambda row: (_entities(examples[row], gold[row]), _entities(examples[row], said[row])),
         degenerate=f"predicts no entity; there are {true:.0f}" if true and not chosen else "",
         per_class=classes.per_class(entities.by_type, entities.types),
+        confusion=confusion,
         calibration=calibration,
     )
 

@@ -16,9 +16,10 @@ _CLASSES = {
 
 def how_to_load(task: Mapping[str, Any] | None) -> str:
     """The section of the card; None: of several tasks."""
+    command = f"bertwright predict --model FOLDER{'' if task is not None else ' --task NAME'}"
     return (
         "## How to load\n\n`FOLDER` is the folder of this file.\n\n"
-        "```sh\nbertwright predict --model FOLDER\n```\n\n"
+        f"```sh\n{command} --input FILE --out predictions.jsonl\n```\n\n"
         '```python\nimport bertwright\n\nmodel = bertwright.load("FOLDER")\n```\n\n'
         f"{_transformers(task) if task is not None else _encoder('several task heads')}"
     )

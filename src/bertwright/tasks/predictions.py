@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -106,3 +107,14 @@ class ChoicePrediction:
 Prediction = (
     TextPrediction | NumberPrediction | TaggingPrediction | SpanPrediction | ChoicePrediction
 )
+
+
+def is_finite(prediction: Prediction) -> bool:
+    """Whether all its numbers are; those of weights that diverged are not."""
+    if isinstance(prediction, NumberPrediction):
+        return math.isfinite(prediction.value)
+    if isinstance(prediction, SpanPrediction):
+        chances = (answer.probability for answer in prediction.n_best)
+        return all(map(math.isfinite, (prediction.score, prediction.null_score, *chances)))
+    scores = prediction.scores
+    return all(map(math.isfinite, scores.values() if isinstance(scores, dict) else scores))

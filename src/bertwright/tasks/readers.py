@@ -15,14 +15,14 @@ from typing import NamedTuple
 from bertwright.config.task import KINDS, Kind, Scheme
 from bertwright.errors import ConfigError, DataError
 from bertwright.tasks import choices, conll, squad
-from bertwright.tasks.bad_rows import BadRowLog, BadRows, Skipped, listed
+from bertwright.tasks.bad_rows import BadRowLog, BadRows, Skipped
 from bertwright.tasks.columns import Columns, find_texts, plain
 from bertwright.tasks.delimited import delimited_table, delimiter_of, has_header
 from bertwright.tasks.examples import Example, TaggingExample, TextExample
 from bertwright.tasks.sources import Source, name_of, open_source, suffix_of
 from bertwright.tasks.squad import Answers, WrongAnswers
 from bertwright.tasks.tables import Table, json_lines, json_of, json_table, parquet_table
-from bertwright.tasks.tag_schemes import detect_scheme, to_iob2
+from bertwright.tasks.tag_schemes import detect_scheme, letters_of, mend
 from bertwright.tasks.tagging_rows import (
     BadTags,
     check_known_tags,
@@ -90,6 +90,7 @@ class ReadOptions:
     tag_column: int | str | None = None
     scheme: Scheme | None = None
     iob1_as_iob2: bool = False
+    as_scheme: Scheme | None = None
     bad_tags: BadTags = "mend"
     wrong_answers: WrongAnswers = "skip"
     splitter: WordSplitter = split_words
@@ -109,6 +110,7 @@ def read_examples(
     tag_column: int | str | None = None,
     scheme: Scheme | None = None,
     iob1_as_iob2: bool = False,
+    as_scheme: Scheme | None = None,
     bad_tags: BadTags = "mend",
     bad_rows: BadRows = "refuse",
     wrong_answers: WrongAnswers = "skip",
@@ -129,6 +131,7 @@ def read_examples(
         tag_column: the column of tags, by number from 1 (-1 the last) or by name.
         scheme: of the tags; None: find out.
         iob1_as_iob2: give tags in IOB1 as IOB2, the same entities.
+        as_scheme: that of training, in which tags of another one are given, the same entities.
         bad_tags: whether sequences that break the scheme are mended or refused.
         bad_rows: whether rows that cannot be read stop the reading or are left out.
         wrong_answers: what becomes of answers that are not at their `answer_start`: `skip` them
@@ -149,6 +152,7 @@ def read_examples(
         tag_column=tag_column,
         scheme=scheme,
         iob1_as_iob2=iob1_as_iob2,
+        as_scheme=as_scheme,
         bad_tags=bad_tags,
         wrong_answers=wrong_answers,
         splitter=splitter,
@@ -251,11 +255,10 @@ def _open_table(
         raise DataError(
             f"{source.name} has no columns; expected TSV, CSV, JSON lines, JSON or Parquet"
         )
-    named = [name for name in asked.names() if options.require_labels or name != asked.label]
-    hint = [name for name in (options.hint.text, options.hint.text2) if name is not None]
     label = options.require_labels
+    named = [name for name in asked.names() if label or name != asked.label]
     return delimited_table(
-        source, delimiter, named, hint, log, kind=kind, label=label, pair=options.pair
+        source, delimiter, named, options.hint, log, kind=kind, label=label, pair=options.pair
     )
 
 
@@ -297,9 +300,9 @@ def _read_table(
         found = find_texts(table.columns, asked, kind, table.name, pair=options.pair, label=label)
     rules = LabelRules(kind, options.labels, options.multi_label, options.label_separator)
     texts: Iterable[TextExample] = text_examples(table, found, rules, log)
-    if options.labels is None and label:
+    if label:
         texts = list(texts)
-        check_labels(texts, log)
+        check_labels(texts, log, known=options.labels is not None)
     return _Found(texts, found, _in_words(table, found.names()))
 
 
@@ -356,44 +359,39 @@ def _read_span(
 def _read_tagging(
     path: Path, source: Source | None, asked: Columns, options: ReadOptions, log: BadRowLog
 ) -> _Found:
-    label = options.require_labels
-    found = Columns()
+    label, in_columns = options.require_labels, False
+    found, wanted = Columns(), options.tag_column
     examples: Iterable[TaggingExample]
     if source is None or source.looks_like_json():
         table = _open_table(path, source, asked, "tagging", options, log)
-        wanted = options.tag_column if isinstance(options.tag_column, str) else None
+        name = None if str(wanted).removeprefix("-").isdecimal() else wanted
         asked = _with_hint(asked, options.hint, table.columns)
-        found = tagging_columns(table, asked, wanted, label=label)
+        found = tagging_columns(table, asked, None if name is None else str(name), label=label)
         examples = tagging_examples(table, found, options.splitter, log)
         format = _in_words(table, found.names())
     elif not label and not conll.is_conll(source, options.labels):
         examples = line_examples(source, options.splitter)
         format = "plain text, a sentence a line, cut into words"
     else:
-        layout = conll.layout_of(source)
-        if label and layout.width < 2:
-            raise DataError(
-                f"{source.name} has one column; expected a word and its tag a line, with a blank "
-                f"or a tab between. It begins with {listed(source.head[:1])}"
-            )
-        place = conll.tag_place(layout, options.tag_column, source.name) if label else None
+        layout, place = conll.layout_of(source), None
+        if label:
+            place = conll.tag_place(source, layout, wanted, options.hint.label)
+            found = Columns(label=None if wanted is None else str(wanted))
         examples = conll.conll_examples(source, layout, place, log)
-        format = _layout_in_words(layout, place)
+        format, in_columns = layout.in_words(place), not layout.a_line
     if not label:
         return _Found(examples, found, format)
     examples = list(examples)
     scheme = options.scheme or detect_scheme(each.tags or () for each in examples)
-    examples = check_tags(examples, scheme, options.bad_tags, log)
+    given = "iob2" if scheme == "iob1" and options.iob1_as_iob2 else scheme
+    if options.as_scheme is not None:
+        given = options.as_scheme
+        scheme = given if "none" in (given, scheme) else scheme
+    examples = check_tags(examples, scheme, options.bad_tags, log, in_columns=in_columns)
     format = f"{format}; {scheme.upper() if scheme != 'none' else 'a label a word'}"
-    if scheme == "iob1" and options.iob1_as_iob2:
-        examples = [replace(each, tags=to_iob2(each.tags or (), scheme)) for each in examples]
-        scheme, format = "iob2", f"{format}, given as IOB2"
-    check_known_tags(examples, options.labels, log)
-    return _Found(examples, found, format, scheme=scheme)
-
-
-def _layout_in_words(layout: conll.Layout, place: int | None) -> str:
-    if layout.a_line:
-        return "a sentence a line: words, a tab, tags"
-    tags = "" if place is None else f", tags in column {place + 1}"
-    return f"CoNLL columns ({layout.width}, cut at {'tabs' if layout.tabs else 'blanks'}{tags})"
+    if given != scheme or options.as_scheme == "iobes":  # which goes by several letters
+        letters = letters_of(options.labels or ())
+        examples = [replace(e, tags=mend(e.tags or (), given, letters)) for e in examples]
+        format += "" if given == scheme else f", given as {given.upper()}"
+    check_known_tags(examples, options.labels, log, in_columns=in_columns)
+    return _Found(examples, found, format, scheme=given)

@@ -14,6 +14,7 @@ that breaks its scheme is decided as in conlleval (Tjong Kim Sang and Buchholz 2
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from bertwright.config.task import Scheme
@@ -21,6 +22,8 @@ from bertwright.config.task import Scheme
 _TAG = re.compile(r"([BIESMLU])-(.+)", re.DOTALL)
 _SAME = {"M": "I", "L": "E", "U": "S"}
 _BARE = (set("BIO"), set("BIESO"), set("BMESO"), set("BILUO"))  # one type, without a name
+_MOST_STRAYS = 0.1
+"""Share of words whose tags are no entity tags, in a file of entity tags with slips."""
 
 
 def split_tag(tag: str) -> tuple[str, str]:
@@ -35,17 +38,22 @@ def split_tag(tag: str) -> tuple[str, str]:
 def detect_scheme(sentences: Iterable[Sequence[str]]) -> Scheme:
     """The scheme that the tags of all sentences follow.
 
-    `none` where any tag is neither O nor a letter with a type, as parts of speech; a file of O
-    alone is `none` too. Where all is legal in both IOB1 and IOB2, it is IOB2.
+    `none` where tags are neither O nor a letter with a type, as parts of speech; a file of O alone
+    is `none` too. Where nearly all words have tags of a scheme, the others are slips
+    (`stray_tags`). Where all is legal in both IOB1 and IOB2, it is IOB2.
 
     Args:
         sentences: the tags of each sentence.
     """
     sentences = list(sentences)
-    tags = {tag for sentence in sentences for tag in sentence}
-    if not tags - {"O"} or not _marks_entities(tags):
+    counts = Counter(tag for sentence in sentences for tag in sentence)
+    strays = stray_tags(counts)
+    letters = {tag[:1] for tag in counts.keys() - strays - {"O"}}
+    needed = "B" if not any(map(_TAG.fullmatch, counts)) else "BI" if strays else letters
+    if not letters.intersection(needed):
         return "none"
-    letters = {tag[:1] for tag in tags}
+    if sum(counts[tag] for tag in strays) > _MOST_STRAYS * counts.total():
+        return "none"
     if letters & set("ESMLU"):
         return "iobes"
     first_inside = first_begin = 0
@@ -60,10 +68,11 @@ def detect_scheme(sentences: Iterable[Sequence[str]]) -> Scheme:
     return "iob1" if first_inside > first_begin else "iob2"
 
 
-def _marks_entities(tags: set[str]) -> bool:
-    if all(tag == "O" or _TAG.fullmatch(tag) for tag in tags):
-        return True
-    return "B" in tags and any(tags <= bare for bare in _BARE)
+def stray_tags(tags: Iterable[str]) -> set[str]:
+    """Those that mark no entity; beside tags with a type also those without, but for O."""
+    found = set(tags) - {"O"}
+    typed = {tag for tag in found if _TAG.fullmatch(tag)}
+    return found - typed if typed or not any(found <= bare for bare in _BARE) else set()
 
 
 def chunks(tags: Sequence[str]) -> list[tuple[int, int, str]]:
@@ -106,11 +115,6 @@ def mend(tags: Sequence[str], scheme: Scheme, letters: str = "IES") -> tuple[str
             mended[stop - 1] = (only if stop - start == 1 else last) + name
         end, label_before = stop, label
     return tuple(mended)
-
-
-def to_iob2(tags: Sequence[str], scheme: Scheme) -> tuple[str, ...]:
-    """Tags of any scheme in IOB2; those of `none` stay."""
-    return mend(tags, "none" if scheme == "none" else "iob2")
 
 
 def letters_of(tags: Iterable[str]) -> str:

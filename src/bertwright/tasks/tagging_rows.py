@@ -14,7 +14,7 @@ from bertwright.tasks.columns import Columns, Groups, find_asked, find_one
 from bertwright.tasks.examples import TaggingExample
 from bertwright.tasks.sources import Source, without_surrogates
 from bertwright.tasks.tables import Table
-from bertwright.tasks.tag_schemes import letters_of, mend, split_tag
+from bertwright.tasks.tag_schemes import letters_of, mend, split_tag, stray_tags
 from bertwright.tasks.text_rows import BadValue, check_known, read_text, warn_of_one_class
 from bertwright.tasks.word_splitter import WordSplitter
 
@@ -131,63 +131,97 @@ def check_tags(
     scheme: Scheme,
     bad_tags: BadTags,
     log: BadRowLog,
+    *,
+    in_columns: bool,
 ) -> list[TaggingExample]:
     """The examples with tags that follow the scheme.
 
     Args:
         bad_tags: `mend` mends a sequence that breaks the scheme, as conlleval reads it, and counts
             it; `refuse` stops.
+        in_columns: each word has a line of its own.
 
     Raises:
         DataError: a tag that is none of the scheme, or a bad sequence where they are refused.
     """
-    letters = letters_of(tag for each in examples for tag in each.tags or ())
+    counts = Counter(tag for each in examples for tag in each.tags or ())
+    letters, strays = letters_of(counts), stray_tags(counts)
+    if scheme == "none":
+        _warn_of_entities(counts, strays, log)
+        strays = set()
     checked = []
-    first = sentences = words = 0
+    sentences = words = 0
+    first = ""
     for each in examples:
         tags = each.tags or ()
-        for tag in dict.fromkeys(tags) if scheme != "none" else ():
-            if tag != "O" and split_tag(tag)[0] == "O":
-                raise DataError(
-                    f"{log.place(each.line)}: the tag {shorten(tag)} is none of the scheme "
-                    f"{scheme}; expected O, or a letter with a type, as B-PER"
-                )
+        stray = next((place for place, tag in enumerate(tags) if tag in strays), None)
+        if stray is not None:
+            raise DataError(
+                f"{log.name}, {_where(each, stray, log, in_columns)}: the tag "
+                f"{shorten(tags[stray])} is none of the scheme {scheme}; expected O, or a letter "
+                "with a type, as B-PER"
+            )
         right = mend(tags, scheme, letters)
         if right != tags:
             wrong = [i for i, tag in enumerate(tags) if tag != right[i]]
             place = wrong[0]
+            where = _where(each, place, log, in_columns)
             if bad_tags == "refuse":
                 raise DataError(
-                    f"{log.place(each.line)}: the tag {shorten(tags[place])} of word {place + 1:,} "
-                    f"breaks the scheme {scheme} after "
-                    f"{shorten(tags[place - 1]) if place else 'the start'}; expected "
-                    f"{shorten(right[place])}. To mend such tags: --bad-tags mend"
+                    f"{log.name}, {where}: the tag {shorten(tags[place])} breaks the scheme "
+                    f"{scheme} after {shorten(tags[place - 1]) if place else 'the start'}; "
+                    f"expected {shorten(right[place])}. To mend such tags: --bad-tags mend"
                 )
             sentences += 1
             words += len(wrong)
-            first = first or each.line
+            first = first or where
             each = replace(each, tags=right)
         checked.append(each)
     if sentences:
         log.warnings.append(
             f"{log.name}: {words:,} tags in {sentences:,} sentences break the scheme {scheme} and "
-            f"were mended as conlleval reads them (first at {log.unit} {first:,})"
+            f"were mended as conlleval reads them (first at {first}). To stop at such tags: "
+            "--bad-tags refuse"
         )
     counts = Counter(tag for each in checked for tag in each.tags or ())
     warn_of_one_class(counts, counts.total(), log)
     return checked
 
 
+def _where(example: TaggingExample, word: int, log: BadRowLog, in_columns: bool) -> str:
+    """Where a word stands: its line in columns, else its sentence's and its number in it."""
+    if in_columns:
+        return f"{log.unit} {example.line + word:,}"
+    return f"{log.unit} {example.line:,}, word {word + 1:,}"
+
+
+def _warn_of_entities(counts: Counter[str], strays: set[str], log: BadRowLog) -> None:
+    """Warn where some tags begin an entity, but too many others mark none."""
+    begins = [tag for tag in counts if split_tag(tag)[0] == "B" and tag not in strays]
+    if begins and strays:
+        most = max(strays, key=lambda tag: counts[tag])
+        log.warnings.append(
+            f"{log.name}: some tags are as those of entities ({shorten(begins[0])}), but "
+            f"{sum(counts[tag] for tag in strays):,} of {counts.total():,} are not (most often "
+            f"{shorten(most)}): each is a label of its word, and there are no entities"
+        )
+
+
 def check_known_tags(
-    examples: Sequence[TaggingExample], labels: Sequence[str] | None, log: BadRowLog
+    examples: Sequence[TaggingExample],
+    labels: Sequence[str] | None,
+    log: BadRowLog,
+    *,
+    in_columns: bool,
 ) -> None:
     """Refuse tags that the model was not taught.
 
     Raises:
-        DataError: names the tag, the line its sentence begins at and the nearest known tag.
+        DataError: names the tag, its line and the nearest known tag.
     """
     known = set(labels or ())
     for each in examples if labels is not None else ():
-        for tag in each.tags or ():
+        for place, tag in enumerate(each.tags or ()):
             if tag not in known:
-                check_known(tag, labels, log.place(each.line))
+                where = _where(each, place, log, in_columns)
+                check_known(tag, labels, f"{log.name}, {where}")

@@ -178,8 +178,11 @@ def text_lines(source: Source, pair: bool, log: BadRowLog) -> Iterator[TextExamp
         yield TextExample(text, text2, line=number)
 
 
-def check_labels(examples: Sequence[TextExample], log: BadRowLog) -> None:
+def check_labels(examples: Sequence[TextExample], log: BadRowLog, *, known: bool) -> None:
     """Warn of labels that cannot be learned: one class only, or nearly one an example.
+
+    Args:
+        known: the labels are those of a model; then there may be one an example.
 
     Raises:
         DataError: ten examples or more, and every one has a label of its own.
@@ -188,6 +191,9 @@ def check_labels(examples: Sequence[TextExample], log: BadRowLog) -> None:
     if not counts:
         return
     total = len(examples)
+    if known:
+        warn_of_one_class(counts, total, log)
+        return
     if len(counts) == total >= 10 and max(counts.values()) == 1:
         raise DataError(
             f"{log.name}: each of the {total:,} examples has a label of its own, as "
