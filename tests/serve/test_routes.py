@@ -148,8 +148,8 @@ def test_classify(client: TestClient, model: Model, task: str) -> None:
 
 
 def test_regression_and_rerank(client: TestClient, model: Model) -> None:
-    (found,) = ask(client, "/classify", input=["a"], task="score")["results"]
-    expected = model.predict(["a"], "score")[0].as_dict()["value"]
+    (found,) = ask(client, "/classify", input=[["a", "b"]], task="score")["results"]
+    expected = model.predict([("a", "b")], "score")[0].as_dict()["value"]
     assert found == [{"label": "value", "score": pytest.approx(expected, abs=1e-5)}]
     documents = ["b", "c d", "e f g"]
     reply = ask(client, "/rerank", query="a", documents=documents, return_documents=True)

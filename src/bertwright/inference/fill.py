@@ -10,6 +10,7 @@ from torch import Tensor
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.runner import Runner, window_around
 from bertwright.objectives.masked_lm import MaskedLM
+from bertwright.text.tokenizer import Tokenizer
 
 Blank = list[tuple[str, float]]
 """Tokens and their probabilities, likeliest first."""
@@ -17,18 +18,33 @@ Blank = list[tuple[str, float]]
 
 @dataclass(frozen=True)
 class Blanks:
-    """A text with blanks, as sequences."""
+    """A text with blanks, and the windows it is read in."""
 
-    pieces: list[list[int]]
-    """The text, or, where it is too long, the windows around its blanks."""
+    ids: list[int]
+    """Of the text, without [CLS] and [SEP]."""
+    spans: list[tuple[int, int]]
+    """Bounds of the text, or, where it is too long, of the windows around its blanks."""
     places: list[tuple[int, int]]
-    """Of each blank, the piece it is judged in and its place there."""
-    tokens: int
-    """Of the whole text, [CLS] and [SEP] too."""
+    """Of each blank, the window it is judged in and its place there, behind [CLS]."""
+
+    @property
+    def tokens(self) -> int:
+        """Of the whole text, [CLS] and [SEP] too."""
+        return len(self.ids) + 2
+
+    @property
+    def tokens_read(self) -> int:
+        """Of all windows."""
+        return sum(stop - start + 2 for start, stop in self.spans)
+
+    def pieces(self, tokenizer: Tokenizer) -> list[list[int]]:
+        """The windows as sequences."""
+        cls, sep = tokenizer.cls_id, tokenizer.sep_id
+        return [[cls, *self.ids[start:stop], sep] for start, stop in self.spans]
 
 
 def find_blanks(runner: Runner, text: str) -> Blanks:
-    """The blanks of a text, each in its window; see `fill` for the errors."""
+    """The blanks of a text, and the window of each; see `fill` for the errors."""
     runner.require("masked_lm", "filling blanks")
     tokenizer = runner.tokenizer
     ids = tokenizer.encode(text).ids[1:-1]
@@ -37,21 +53,21 @@ def find_blanks(runner: Runner, text: str) -> Blanks:
         (mask,) = tokenizer.tokens_of([tokenizer.mask_id])
         raise DataError(f"the text has no {mask}: write {mask} where a token is to be found")
     bounds = [window_around(place, len(ids), runner.room) for place in blanks]
-    spans = list(dict.fromkeys(bounds))
-    return Blanks(
-        [[tokenizer.cls_id, *ids[a:b], tokenizer.sep_id] for a, b in spans],
-        [(spans.index(b), place - b[0] + 1) for place, b in zip(blanks, bounds, strict=True)],
-        len(ids) + 2,
-    )
+    windows = {span: number for number, span in enumerate(dict.fromkeys(bounds))}
+    places = [(windows[b], place - b[0] + 1) for place, b in zip(blanks, bounds, strict=True)]
+    return Blanks(ids, list(windows), places)
 
 
 def judge_blanks(runner: Runner, x: Tensor, top: int) -> list[Blank]:
-    """What stands at K places, by their vectors `[K, H]` of the last layer."""
+    """What stands at K places, by their vectors `[K, H]` of the last layer; ids that stand for no
+    token are no answer."""
     head, tokenizer = runner.learner.objectives["masked_lm"], runner.tokenizer
     assert isinstance(head, MaskedLM)
+    missing = tokenizer.ids_without_token
     with torch.inference_mode():
         probabilities = head.logits(x).float().softmax(-1)[:, : tokenizer.vocab_size]
-        best = probabilities.topk(min(top, probabilities.shape[1]))
+        probabilities[:, missing] = -1
+        best = probabilities.topk(min(top, probabilities.shape[1] - len(missing)))
     found = zip(best.indices.tolist(), best.values.tolist(), strict=True)
     return [list(zip(tokenizer.tokens_of(ids), shares, strict=True)) for ids, shares in found]
 
@@ -76,10 +92,14 @@ def fill(runner: Runner, text: str, top: int = 5) -> list[Blank]:
     if top < 1:
         raise ConfigError(f"top is {top}; expected 1 or more")
     blanks = find_blanks(runner, text)
-    found: dict[tuple[int, int], Blank] = {}
-    for rows, encoded in runner.run(blanks.pieces, top=runner.config.num_hidden_layers):
+    numbers: dict[int, list[int]] = {}
+    for number, (window, _) in enumerate(blanks.places):
+        numbers.setdefault(window, []).append(number)
+    found: list[Blank] = [[]] * len(blanks.places)
+    pieces = blanks.pieces(runner.tokenizer)
+    for rows, encoded in runner.run(pieces, top=runner.config.num_hidden_layers):
         for row, offset in zip(rows, encoded.sequences.offsets[:-1], strict=True):
-            here = [place for place in blanks.places if place[0] == row]
-            x = encoded.last[[offset + place for _, place in here]]
-            found.update(zip(here, judge_blanks(runner, x, top), strict=True))
-    return [found[place] for place in blanks.places]
+            x = encoded.last[[offset + blanks.places[number][1] for number in numbers[row]]]
+            for number, blank in zip(numbers[row], judge_blanks(runner, x, top), strict=True):
+                found[number] = blank
+    return found

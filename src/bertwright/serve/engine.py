@@ -22,6 +22,8 @@ from torch import Tensor
 
 from bertwright.atomic import sha256_file
 from bertwright.checkpoint.checkpoint import find_checkpoint
+from bertwright.checkpoint.huggingface import read_json
+from bertwright.checkpoint.sources import home, read_content
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import BertwrightError
 from bertwright.inference.backends import Backend, PackedBackend, PlainBackend, Precision
@@ -105,10 +107,22 @@ class Engine:
         self.tokenizer = model.tokenizer
         self.top = model.config.num_hidden_layers
         self.longest = model.config.max_position_embeddings
+        self.is_cross_encoder = is_cross_encoder(model)
         self.sha256 = weights_digest(self.runner.name)  # what was read, wherever `latest` is now
         self.loaded = int(time.time())
         self.backend: Backend = PlainBackend(self.runner.encoder, WHOLE)
         self.precision = "float32"
+
+    def reads_pairs(self, name: str) -> bool | None:
+        """Whether a task of texts learned from pairs; None where its folder does not say."""
+        task = self.model.tasks[name]
+        if task.kind not in ("classification", "regression"):
+            return None
+        if task.text2_column is not None:
+            return True
+        if task.text_column is not None:
+            return False
+        return True if self.is_cross_encoder else None
 
     def run(self, works: Sequence[Work]) -> list[Any]:
         """Answers of the works of a batch, in order; to be called by one thread at a time."""
@@ -183,7 +197,9 @@ def load_engine(
         BertwrightError: it cannot be read, or its numbers are wrong.
     """
     model = load(folder, device)
-    engine = Engine(name, folder, model, default_config(folder))
+    # a cross-encoder's folder tells of scores, not of vectors
+    default = VectorConfig() if is_cross_encoder(model) else default_config(folder)
+    engine = Engine(name, folder, model, default)
     if model.runner.device.type == "cpu":
         packed = PackedBert(model.runner.encoder, torch.float32)
         engine.backend = PackedBackend(packed, WHOLE, "torch float32")
@@ -198,6 +214,20 @@ def load_engine(
         engine.precision = "float32" if chosen.name.endswith("float32") else precision
     engine.self_check()
     return engine
+
+
+def is_cross_encoder(model: Model) -> bool:
+    """Whether a model's head judges pairs, as sentence-transformers says in a file of its own since
+    version 5.4, and before by a key of `config.json`."""
+    if not model.tasks:
+        return False
+    place = Path(model.runner.name)
+    own = home(place) / "config_sentence_transformers.json"
+    kind = read_json(own).get("model_type") if own.is_file() else None
+    if kind is not None:
+        return bool(kind == "CrossEncoder")
+    keys = {"sentence_transformers", "sbert_ce_default_activation_function"}
+    return not keys.isdisjoint(read_content(place))
 
 
 def weights_digest(folder: str | Path) -> str:

@@ -17,7 +17,16 @@ from bertwright.inference.inputs import make_examples
 from bertwright.inference.next_sentence import make_pair
 from bertwright.serve import shapes
 from bertwright.serve.engine import Engine, Work
-from bertwright.serve.plans import Cut, Plan, Route
+from bertwright.serve.plans import (
+    Cut,
+    Plan,
+    Route,
+    judge_characters,
+    judge_reply,
+    judge_texts,
+    judge_tokens,
+    texts_in,
+)
 from bertwright.serve.readers import Fill, Pairs, Task
 from bertwright.serve.refusal import Refusal, bad
 from bertwright.serve.shapes import MODEL, Args, Key, Shape
@@ -31,10 +40,18 @@ from bertwright.tasks.predictions import (
 from bertwright.tasks.task_data import TaskData
 
 TASK = {"task": Key(shapes.NAME, "Name of the task; may be left out where there is one.")}
-QUESTION = shapes.record({"question": shapes.TEXT, "context": shapes.TEXT}, ("question", "context"))
-CHOICES = shapes.record(
-    {"text": shapes.TEXT, "choices": shapes.TEXTS, "text2": shapes.TEXT}, ("text", "choices")
+QUESTIONS = shapes.several(
+    shapes.record({"question": shapes.TEXT, "context": shapes.TEXT}, ("question", "context")),
+    "questions with contexts",
 )
+CHOICES = shapes.several(
+    shapes.record(
+        {"text": shapes.TEXT, "choices": shapes.TEXTS, "text2": shapes.TEXT}, ("text", "choices")
+    ),
+    "texts with choices",
+)
+ANSWER = 64
+"""Characters of an answer, about, beside its text or label: keys, a number, a token."""
 
 
 def no_head(engine: Engine, wanted: str) -> Refusal:
@@ -60,16 +77,26 @@ def task_of(engine: Engine, asked: str | None, kinds: tuple[str, ...]) -> str:
 
 
 def plan_task(
-    engine: Engine, name: str, inputs: Sequence[Any], truncate: bool
+    engine: Engine, name: str, inputs: Sequence[Any], truncate: bool, config: ServeConfig
 ) -> tuple[list[Work], list[Cut]]:
     """A work an input of a task.
 
     Raises:
-        Refusal: an input that this kind of task does not take, or too long for its windows.
+        Refusal: an input that this kind of task does not take, or too long for its windows; too
+            much in all, judged as the inputs come.
     """
     task, reader = engine.model.tasks[name], Task(engine, name)
-    works, truncated = [], []
+    pairs = engine.reads_pairs(name)
+    works: list[Work] = []
+    truncated: list[Cut] = []
+    characters = tokens = 0
     for number, given in enumerate(inputs):
+        if pairs is not None and pairs != isinstance(given, tuple):
+            raise _other_texts(name, number, pairs)
+        texts = _texts_read(given)
+        characters += sum(map(len, texts))
+        judge_characters(characters, config)
+        judge_texts(engine, texts, tokens, config)
         try:
             data = TaskData(name, task, engine.tokenizer, make_examples(task, [given]))
         except DataError as error:  # its message may hold the text
@@ -83,7 +110,25 @@ def plan_task(
         ids = [each for instance in data.instances for each in instance.ids]
         types = [each for instance in data.instances for each in instance.types]
         works.append(Work(reader, ids, types if any(map(any, types)) else None, data))
+        tokens += works[-1].tokens
+        judge_tokens(tokens, config)
     return works, truncated
+
+
+def _other_texts(name: str, number: int, pairs: bool) -> Refusal:
+    """A pair for a head that learned from single texts, or one text where it learned from pairs."""
+    if pairs:
+        reason = f"input {number} is one text; {name} learned from pairs, as [[text, text2]]"
+        return bad(reason, "needs_pair")
+    return bad(f"input {number} is a pair; {name} learned from single texts", "no_pairs")
+
+
+def _texts_read(given: Any) -> list[str]:
+    """The texts of a task's input, as often as they are read: those before choices, with each."""
+    if isinstance(given, dict) and "choices" in given:
+        before = given["text"], given.get("text2") or ""
+        return [text for choice in given["choices"] for text in (*before, choice)]
+    return list(texts_in(given))
 
 
 def _task_plan(
@@ -92,9 +137,10 @@ def _task_plan(
     kinds: tuple[str, ...],
     inputs: Sequence[Any],
     show: Callable[[Any], Any],
+    config: ServeConfig,
 ) -> Plan:
     name = task_of(engine, args["task"], kinds)
-    works, truncated = plan_task(engine, name, inputs, args["truncate"])
+    works, truncated = plan_task(engine, name, inputs, args["truncate"], config)
     layers = works[0].reader.layers
 
     def finish(answers: list[Any]) -> Args:
@@ -106,7 +152,10 @@ def _task_plan(
 def _fill(engine: Engine, args: Args, config: ServeConfig) -> Plan:
     if "masked_lm" not in engine.model.heads:
         raise no_head(engine, "masked_lm")
-    reader, works, truncated = Fill(engine), [], []
+    reader, top = Fill(engine), min(args["top_k"], len(engine.tokenizer.vocab))
+    works: list[Work] = []
+    truncated: list[Cut] = []
+    tokens = characters = 0
     for number, text in enumerate(args["input"]):
         try:
             blanks = find_blanks(engine.runner, text)
@@ -123,7 +172,11 @@ def _fill(engine: Engine, args: Args, config: ServeConfig) -> Plan:
                 )
             cut = blanks.tokens - engine.longest
             truncated.append({"input": number, "tokens_cut": cut})
-        works.append(Work(reader, blanks.pieces, None, (blanks, args["top_k"])))
+        tokens += blanks.tokens_read
+        judge_tokens(tokens, config)
+        characters += len(blanks.places) * top * (ANSWER + len(text))
+        judge_reply(0, characters)
+        works.append(Work(reader, blanks.pieces(engine.tokenizer), None, (blanks, top)))
 
     def finish(answers: list[Any]) -> Args:
         texts = zip(args["input"], answers, strict=True)
@@ -155,7 +208,9 @@ def _filled(engine: Engine, text: str, blanks: list[Any]) -> list[list[Args]]:
 def _next(engine: Engine, args: Args, config: ServeConfig) -> Plan:
     if "next_sentence" not in engine.model.heads:
         raise no_head(engine, "next_sentence")
-    reader, works, truncated = Pairs(engine), [], []
+    reader = Pairs(engine)
+    works: list[Work] = []
+    truncated: list[Cut] = []
     for number, (first, second) in enumerate(args["input"]):
         try:
             pair = make_pair(engine.runner, first, second)
@@ -176,7 +231,14 @@ def _next(engine: Engine, args: Args, config: ServeConfig) -> Plan:
 
 def _classify(engine: Engine, args: Args, config: ServeConfig) -> Plan:
     kinds = ("classification", "regression")
-    return _task_plan(engine, args, kinds, args["input"], _shown_class)
+
+    def show(answer: Any) -> list[Args]:
+        return _shown_class(answer)[: args["top_k"]]
+
+    plan = _task_plan(engine, args, kinds, args["input"], show, config)
+    labels = engine.model.tasks[task_of(engine, args["task"], kinds)].labels
+    plan.characters = len(plan.works) * sum(ANSWER + len(label) for label in labels)
+    return plan
 
 
 def _shown_class(answer: Any) -> list[Args]:
@@ -188,7 +250,7 @@ def _shown_class(answer: Any) -> list[Args]:
 
 
 def _tag(engine: Engine, args: Args, config: ServeConfig) -> Plan:
-    return _task_plan(engine, args, ("tagging",), args["input"], _shown_tags)
+    return _task_plan(engine, args, ("tagging",), args["input"], _shown_tags, config)
 
 
 def _shown_tags(answer: TaggingPrediction) -> Args:
@@ -211,12 +273,17 @@ def _shown_tags(answer: TaggingPrediction) -> Args:
     }
 
 
+def _inputs(args: Args, needed: tuple[str, str], more: tuple[str, ...] = ()) -> list[Args]:
+    """The objects of `input`, or the one whose keys stand beside it."""
+    one = {name: args[name] for name in (*needed, *more) if args[name] is not None}
+    given: list[Args] | None = args["input"]
+    if (given is None) == (not one) or (one and not {*needed} <= {*one}):
+        raise bad(f"give {' and '.join(needed)}, or input: a list of objects that have both")
+    return [one] if given is None else given
+
+
 def _answer(engine: Engine, args: Args, config: ServeConfig) -> Plan:
-    one = args["question"], args["context"]
-    given = args["input"]
-    if (given is None) == (None in one) or (given is not None and any(one)):
-        raise bad("give question and context, or input: a list of objects that have both")
-    inputs = given if given is not None else [{"question": one[0], "context": one[1]}]
+    inputs = _inputs(args, ("question", "context"))
 
     def show(answer: SpanPrediction) -> Args:
         best = [
@@ -233,14 +300,18 @@ def _answer(engine: Engine, args: Args, config: ServeConfig) -> Plan:
             "answers": best[: args["top_k"]],
         }
 
-    return _task_plan(engine, args, ("span",), inputs, show)
+    plan = _task_plan(engine, args, ("span",), inputs, show, config)
+    contexts = sum(len(each["context"]) for each in inputs)
+    plan.characters = (1 + args["top_k"]) * contexts
+    return plan
 
 
 def _choose(engine: Engine, args: Args, config: ServeConfig) -> Plan:
     def show(answer: ChoicePrediction) -> Args:
         return {"choice": answer.choice, "scores": answer.scores}
 
-    return _task_plan(engine, args, ("multiple-choice",), args["input"], show)
+    inputs = _inputs(args, ("text", "choices"), ("text2",))
+    return _task_plan(engine, args, ("multiple-choice",), inputs, show, config)
 
 
 def _texts(kind: shapes.Kind, text: str) -> dict[str, Key]:
@@ -264,7 +335,11 @@ ROUTES = (
     Route(
         "/classify",
         Shape(
-            {**_texts(shapes.TEXTS_OR_PAIRS, "Texts or pairs."), **TASK},
+            {
+                **_texts(shapes.TEXTS_OR_PAIRS, "Texts or pairs, as the head learned."),
+                **TASK,
+                "top_k": Key(shapes.number(1, 1 << 20), "How many, at most; unset: all."),
+            },
             example={"input": "a text"},
         ),
         _classify,
@@ -285,7 +360,7 @@ ROUTES = (
             {
                 "question": Key(shapes.TEXT, "A question."),
                 "context": Key(shapes.TEXT, "The passage with the answer."),
-                "input": Key(shapes.several(QUESTION, "questions with contexts"), "Several."),
+                "input": Key(QUESTIONS, "Several.", aliases=("inputs",)),
                 **MODEL,
                 **TASK,
                 "top_k": Key(shapes.number(1, 20), "Runners-up.", default=1),
@@ -298,8 +373,15 @@ ROUTES = (
     Route(
         "/choose",
         Shape(
-            {**_texts(shapes.several(CHOICES, "texts with choices"), "Texts, choices."), **TASK},
-            example={"input": {"text": "a text", "choices": ["b", "c"]}},
+            {
+                "text": Key(shapes.TEXT, "A text."),
+                "choices": Key(shapes.TEXTS, "Ways to go on."),
+                "text2": Key(shapes.TEXT, "What begins every choice."),
+                "input": Key(CHOICES, "Several.", aliases=("inputs",)),
+                **MODEL,
+                **TASK,
+            },
+            example={"text": "a text", "choices": ["b", "c"]},
         ),
         _choose,
         "The likeliest of several ways to go on.",

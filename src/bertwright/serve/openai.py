@@ -55,6 +55,7 @@ def _plan(engine: Engine, args: Args, config: ServeConfig) -> Plan:
     normalized = how.normalize or dimensions is not None
     works = works_of(Vectors(engine, how), cuts)
     plan = Plan(engine, works, finish, layers, how.pooling, normalized, truncated, headers)
+    plan.numbers = len(works) * width
     return plan
 
 
@@ -69,7 +70,7 @@ def headers(plan: Plan) -> dict[str, str]:
         "x-bertwright-normalized": str(plan.normalized).lower(),
         "x-bertwright-tokens": str(plan.tokens),
         "x-bertwright-truncated": listed or "none",
-        "x-bertwright-tokens-cut": str(sum(each["tokens_cut"] for each in cut)),
+        "x-bertwright-tokens-cut": str(sum(int(each["tokens_cut"]) for each in cut)),
     }
 
 
@@ -113,7 +114,12 @@ def describe(engine: Engine) -> Args:
         },
         "heads": [name for name in engine.model.heads if name not in engine.model.tasks],
         "tasks": [
-            {"name": name, "kind": task.kind, "labels": list(task.labels)}
+            {
+                "name": name,
+                "kind": task.kind,
+                "labels": list(task.labels),
+                "pairs": engine.reads_pairs(name),
+            }
             for name, task in engine.model.tasks.items()
         ],
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,9 +17,16 @@ from bertwright.serve.engine import Engine, Reader, Work
 from bertwright.serve.refusal import Refusal, bad
 from bertwright.serve.shapes import Args, Shape
 
-LISTS = ("input", "documents", "sentences", "texts")
-Cut = dict[str, int]
-"""`input`, the number of a text from 0, and `tokens_cut`."""
+LISTS = ("input", "documents", "sentences", "texts", "choices")
+MOST_NUMBERS = 1 << 23
+"""Numbers of a reply, or of the vectors it is made from: 2,048 texts by four layers of 1,024; about
+90 MB as JSON."""
+MOST_CHARACTERS = 1 << 24
+"""Characters of a reply that holds a text, or labels, many times."""
+Cut = dict[str, int | str]
+"""`input`, the number of a text from 0 or what it is called, and `tokens_cut`."""
+Called = Callable[[int], str] | None
+"""What a text is called by its number; None: `input 0` and so on."""
 
 
 @dataclass
@@ -36,6 +43,10 @@ class Plan:
     truncated: list[Cut] = field(default_factory=list)
     headers: Callable[[Plan], dict[str, str]] | None = None
     """Where the facts go in headers, as another's protocol has no place for them."""
+    numbers: int = 0
+    """Of the reply, where there may be many more than texts came; see `MOST_NUMBERS`."""
+    characters: int = 0
+    """Likewise; see `MOST_CHARACTERS`."""
 
     @property
     def tokens(self) -> int:
@@ -82,7 +93,8 @@ def make_plan(route: Route, engines: Mapping[str, Engine], args: Args, config: S
     """Judge a request's bounds and cut its texts into sequences.
 
     Raises:
-        Refusal: unknown model, too much, too long, or no such head, layer or task.
+        Refusal: unknown model, too much, too long, too much to answer, or no such head, layer or
+            task.
     """
     name = args.get("model")
     if name is not None and name not in engines:
@@ -93,29 +105,65 @@ def make_plan(route: Route, engines: Mapping[str, Engine], args: Args, config: S
         if isinstance(args.get(key), list) and len(args[key]) > config.max_items:
             reason = f"{key} has {len(args[key])} items; at most {config.max_items} are taken"
             raise Refusal(413, "too_many_items", reason)
-    characters = count_characters(args)
-    if characters > config.max_characters:
-        reason = f"{characters} characters; at most {config.max_characters} are taken"
-        raise Refusal(413, "too_many_characters", reason)
+    judge_characters(sum(map(len, texts_in(args))), config)
     try:
         plan = route.plan(engine, args, config)
     except ConfigError as error:
         raise bad(str(error)) from error
-    if plan.tokens > config.max_tokens:
-        reason = f"{plan.tokens} tokens; at most {config.max_tokens} are taken in one request"
-        raise Refusal(413, "too_many_tokens", reason)
+    judge_tokens(plan.tokens, config)
+    judge_reply(plan.numbers, plan.characters)
     return plan
 
 
-def count_characters(value: Any) -> int:
-    """Of all texts in a value."""
+def judge_characters(count: int, config: ServeConfig) -> None:
+    """Raise `Refusal` if they are too many."""
+    if count > config.max_characters:
+        reason = f"{count} characters; at most {config.max_characters} are taken"
+        raise Refusal(413, "too_many_characters", reason)
+
+
+def judge_texts(engine: Engine, texts: Sequence[str], before: int, config: ServeConfig) -> None:
+    """Raise `Refusal` if texts have too many tokens, before more is made of them than bare ids.
+
+    Args:
+        engine: the model.
+        texts: as often as the model reads each.
+        before: tokens of the request that are judged already.
+        config: the bounds.
+    """
+    if before + sum(map(len, texts)) > config.max_tokens:  # a token has a character
+        ids = engine.tokenizer.encode_bare_ids(texts)
+        judge_tokens(before + sum(map(len, ids)), config)
+
+
+def judge_tokens(count: int, config: ServeConfig) -> None:
+    """Raise `Refusal` if they are too many."""
+    if count > config.max_tokens:
+        reason = f"{count} tokens; at most {config.max_tokens} are taken in one request"
+        raise Refusal(413, "too_many_tokens", reason)
+
+
+def judge_reply(numbers: int, characters: int) -> None:
+    """Raise `Refusal` if a reply would hold too much: what is asked may be short and its answer
+    without end."""
+    for count, most, what in (
+        (numbers, MOST_NUMBERS, "numbers"),
+        (characters, MOST_CHARACTERS, "characters"),
+    ):
+        if count > most:
+            reason = f"the answer would have {count} {what}; at most {most} are given: ask for less"
+            raise Refusal(413, f"too_many_{what}", reason)
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """All texts in a value."""
     if isinstance(value, str):
-        return len(value)
-    if isinstance(value, dict):
-        return sum(map(count_characters, value.values()))
-    if isinstance(value, (list, tuple)):
-        return sum(map(count_characters, value))
-    return 0
+        yield value
+    elif isinstance(value, dict):
+        yield from texts_in(list(value.values()))
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            yield from texts_in(each)
 
 
 @dataclass
@@ -130,7 +178,12 @@ class Cuts:
 
 
 def cut_texts(
-    engine: Engine, texts: Sequence[Text], truncate: bool, windows: bool = False, longest: int = 0
+    engine: Engine,
+    texts: Sequence[Text],
+    truncate: bool,
+    windows: bool = False,
+    longest: int = 0,
+    called: Called = None,
 ) -> Cuts:
     """Texts and pairs as sequences.
 
@@ -140,6 +193,7 @@ def cut_texts(
         truncate: cut what is too long, and say so.
         windows: read long texts in windows instead.
         longest: tokens of a sequence; unset: as many as the model has positions.
+        called: what a text is called, in reasons and in what was cut.
 
     Raises:
         Refusal: something is too long, or a pair is given to a model of one segment.
@@ -155,15 +209,14 @@ def cut_texts(
     for number, text in enumerate(texts):
         if isinstance(text, str):
             if len(cuts.ids[number]) > 1 and not windows:
-                _shorten(cuts, number, longest, truncate)
+                _shorten(cuts, number, longest, truncate, called)
             continue
         try:
             pair = make_pieces(engine.tokenizer, [text], longest, True, paired)
         except DataError as error:
             raise bad("this model reads no pairs", "no_pairs") from error
         if pair.tokens_cut:
-            _refuse_long(number, pair.tokens_cut + longest, longest, truncate)
-            cuts.truncated.append({"input": number, "tokens_cut": pair.tokens_cut})
+            _cut(cuts, number, pair.tokens_cut, longest, truncate, called)
         cuts.ids[number], cuts.types[number], cuts.starts[number] = pair.ids, pair.types, [0]
     return cuts
 
@@ -173,8 +226,10 @@ def vector_config(engine: Engine, args: Args) -> VectorConfig:
 
     Raises:
         ConfigError: a layer that the model has not.
+        Refusal: a layer is named twice.
     """
     default = engine.default
+    refuse_twice(args.get("layers") or (), engine.top)
     found = VectorConfig(
         args.get("layers") or default.layers,
         args.get("combine") or default.combine,
@@ -183,6 +238,12 @@ def vector_config(engine: Engine, args: Args) -> VectorConfig:
     )
     found.numbers(engine.top)
     return found
+
+
+def refuse_twice(layers: Sequence[int], top: int) -> None:
+    """Raise `Refusal` if a layer is named twice: its numbers would be sent twice."""
+    if len({layer % (top + 1) for layer in layers}) < len(layers):
+        raise bad("layers names one twice (negative numbers count from the top)", "same_layer")
 
 
 def works_of(reader: Reader, cuts: Cuts) -> list[Work]:
@@ -200,20 +261,23 @@ def cosines(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> np.ndarray[Any,
     return found
 
 
-def _shorten(cuts: Cuts, number: int, longest: int, truncate: bool) -> None:
+def _shorten(cuts: Cuts, number: int, longest: int, truncate: bool, called: Called) -> None:
     windows = cuts.ids[number]
     inner = [token for window in windows for token in window[1:-1]]
-    _refuse_long(number, len(inner) + 2, longest, truncate)
     room = longest - 2
+    _cut(cuts, number, len(inner) - room, longest, truncate, called)
     cuts.ids[number] = [[windows[0][0], *inner[:room], windows[0][-1]]]
     cuts.starts[number] = [0]
-    cuts.truncated.append({"input": number, "tokens_cut": len(inner) - room})
 
 
-def _refuse_long(number: int, tokens: int, longest: int, truncate: bool) -> None:
+def _cut(
+    cuts: Cuts, number: int, tokens: int, longest: int, truncate: bool, called: Called
+) -> None:
+    """Say that a text loses so many tokens, or refuse it."""
     if not truncate:
         raise bad(
-            f"input {number} has {tokens} tokens; this model reads {longest} at once: shorten it, "
-            'or ask for "truncate": true',
+            f"{called(number) if called else f'input {number}'} has {tokens + longest} tokens; "
+            f'this model reads {longest} at once: shorten it, or ask for "truncate": true',
             "too_long",
         )
+    cuts.truncated.append({"input": called(number) if called else number, "tokens_cut": tokens})

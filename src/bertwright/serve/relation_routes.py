@@ -10,15 +10,19 @@ from bertwright.config.serve import ServeConfig
 from bertwright.serve import shapes
 from bertwright.serve.engine import Engine, Work
 from bertwright.serve.head_routes import TASK, plan_task, task_of
-from bertwright.serve.plans import Plan, Route, cosines, cut_texts, vector_config
+from bertwright.serve.plans import (
+    Plan,
+    Route,
+    cosines,
+    cut_texts,
+    refuse_twice,
+    vector_config,
+)
 from bertwright.serve.readers import Attention
-from bertwright.serve.refusal import Refusal, bad
+from bertwright.serve.refusal import bad
 from bertwright.serve.shapes import MODEL, Args, Key, Shape
 from bertwright.serve.vector_routes import VECTORS, plan_vectors
 from bertwright.tasks.predictions import NumberPrediction, TextPrediction
-
-MOST_ATTENTION = 1 << 21
-"""Numbers of attention maps in one reply."""
 
 
 def _rerank(engine: Engine, args: Args, config: ServeConfig) -> Plan:
@@ -26,13 +30,15 @@ def _rerank(engine: Engine, args: Args, config: ServeConfig) -> Plan:
     name = _pair_task(engine, args["task"])
     if name is None:
         plan = plan_vectors(
-            engine, [query, *documents], vector_config(engine, args), args["truncate"]
+            engine,
+            [query, *documents],
+            vector_config(engine, args),
+            args["truncate"],
+            called=lambda number: f"document {number - 1}" if number else "query",
         )
-        plan.truncated = [{**cut, "input": cut["input"] - 1} for cut in plan.truncated]
     else:
-        works, truncated = plan_task(
-            engine, name, [(query, document) for document in documents], args["truncate"]
-        )
+        pairs = [(query, document) for document in documents]
+        works, truncated = plan_task(engine, name, pairs, args["truncate"], config)
         layers = works[0].reader.layers
         plan = Plan(engine, works, lambda _: {}, layers, truncated=truncated)
 
@@ -59,8 +65,7 @@ def _pair_task(engine: Engine, asked: str | None) -> str | None:
     known = [
         name
         for name, task in engine.model.tasks.items()
-        if task.text2_column
-        and (task.kind == "regression" or (task.kind == "classification" and len(task.labels) == 2))
+        if engine.reads_pairs(name) and (task.kind == "regression" or len(task.labels) == 2)
     ]
     return known[0] if len(known) == 1 else None
 
@@ -79,15 +84,8 @@ def _attention(engine: Engine, args: Args, config: ServeConfig) -> Plan:
     numbers = args["layers"] or tuple(range(1, engine.top + 1))
     if not all(1 <= number <= engine.top for number in numbers):
         raise bad(f"layers must be from 1 to {engine.top}", "no_layer")
+    refuse_twice(numbers, engine.top)
     (ids,) = cuts.ids[0]
-    heads = engine.config.num_attention_heads
-    if len(numbers) * heads * len(ids) ** 2 > MOST_ATTENTION:
-        raise Refusal(
-            413,
-            "too_many_numbers",
-            f"{len(ids)} tokens in {len(numbers)} layers of {heads} heads are more than "
-            f"{MOST_ATTENTION} numbers; name fewer layers or shorten the text",
-        )
     types = (cuts.types[0] or [[0] * len(ids)])[0]
     encoding = engine.tokenizer.encode(*([text] if isinstance(text, str) else text))
     whole = len(encoding.ids) == len(ids)
@@ -97,11 +95,12 @@ def _attention(engine: Engine, args: Args, config: ServeConfig) -> Plan:
             "tokens": engine.tokenizer.tokens_of(ids),
             "offsets": encoding.offsets if whole else None,
             "type_ids": types,
-            "attentions": np.round(answers[0].astype(np.float64), 4),
+            "attentions": np.round(answers[0], 4),
         }
 
     works = [Work(Attention(engine, numbers), [ids], cuts.types[0])]
-    return Plan(engine, works, finish, numbers, truncated=cuts.truncated)
+    count = len(numbers) * engine.config.num_attention_heads * len(ids) ** 2
+    return Plan(engine, works, finish, numbers, truncated=cuts.truncated, numbers=count)
 
 
 ROUTES = (

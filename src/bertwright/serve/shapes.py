@@ -6,19 +6,17 @@ says no.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
 import orjson
 
 from bertwright.config.vectors import Combine, Pooling
-from bertwright.serve.refusal import Refusal, bad
+from bertwright.serve.refusal import bad
 
 Args = dict[str, Any]
 Schema = dict[str, Any]
-LONGEST_LIST = 4096
-"""Items of a list that is no list of texts."""
 
 
 class Wrong(ValueError):
@@ -58,7 +56,7 @@ class Shape:
         """The values by key, defaults filled in.
 
         Raises:
-            Refusal: no JSON object, an unknown or missing key, a value of another kind.
+            Refusal: no JSON object, an unknown, missing or repeated key, a value of another kind.
         """
         try:
             given = orjson.loads(body)
@@ -68,7 +66,8 @@ class Shape:
             raise bad("the body must be a JSON object")
         names = {alias: name for name, key in self.keys.items() for alias in (name, *key.aliases)}
         found: Args = {name: key.default for name, key in self.keys.items()}
-        for each, value in given.items():
+        seen = set()
+        for each, value in self._pairs(given):
             if each not in names:
                 if self.ignores:
                     continue
@@ -76,6 +75,9 @@ class Shape:
             name = names[each]
             if value is None and not self.keys[name].required:
                 continue
+            if name in seen:
+                raise bad(f"{name} is given twice")
+            seen.add(name)
             try:
                 found[name] = self.keys[name].kind.read(value)
             except Wrong as error:
@@ -84,6 +86,19 @@ class Shape:
             if key.required and found[name] is None:
                 raise bad(f"{name} is missing: {key.help}")
         return found
+
+    def _pairs(self, given: Args) -> Iterator[tuple[str, Any]]:
+        """Keys and values; what Hugging Face's clients put into `parameters`, or into an object
+        `inputs`, as if it stood beside them."""
+        for name, value in given.items():
+            if self.ignores or not (
+                name == "parameters" or (name == "inputs" and isinstance(value, dict))
+            ):
+                yield name, value
+            elif isinstance(value, dict):
+                yield from value.items()
+            elif value is not None:
+                raise bad("parameters must be an object with keys of this route")
 
     @property
     def schema(self) -> Schema:
@@ -172,7 +187,16 @@ def _layers(value: Any) -> tuple[int, ...]:
 def _ids(value: Any) -> list[int]:
     if not isinstance(value, list) or not value:
         raise Wrong("a list of token ids")
-    return [_number(0, 2**31)(item) for item in value]
+    return list(map(_number(0, 2**31), value))
+
+
+def _number_or_text(value: Any) -> int | str:
+    if isinstance(value, str) and len(value) <= 200:
+        return value
+    try:
+        return _number(-(2**53), 2**53)(value)
+    except Wrong as error:
+        raise Wrong(f"{error}, or a text of up to 200 characters") from error
 
 
 def _openai_input(value: Any) -> list[str | list[int]]:
@@ -269,19 +293,13 @@ OPENAI_INPUT = Kind(
     {"anyOf": [*TEXTS.schema["anyOf"], IDS_SCHEMA, {"type": "array", "items": IDS_SCHEMA}]},
 )
 NAME = Kind(_name, {"type": "string", "minLength": 1, "maxLength": 200})
+ID = Kind(_number_or_text, {"anyOf": [{"type": "integer"}, {"type": "string", "maxLength": 200}]})
 FLAG = Kind(_flag, {"type": "boolean"})
 FALSE = Kind(_false, {"type": "boolean", "enum": [False]})
 POOLING = choice(*(name for name in get_args(Pooling) if name != "none"))
 COMBINE = choice(*get_args(Combine))
-ANY = Kind(lambda value: value, {})
 
 MODEL = {
     "model": Key(NAME, "Name of the model; unset: the first."),
     "truncate": Key(FLAG, "Cut what is too long and say so; else it is an error.", default=False),
 }
-
-
-def refuse_if(condition: bool, message: str, status: int = 400, code: str = "bad_request") -> None:
-    """Raise `Refusal` if something is wrong."""
-    if condition:
-        raise Refusal(status, code, message)

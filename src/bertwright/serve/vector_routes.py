@@ -14,7 +14,18 @@ from bertwright.config.vectors import VectorConfig
 from bertwright.inference.pieces import token_places
 from bertwright.serve import shapes
 from bertwright.serve.engine import Engine
-from bertwright.serve.plans import Plan, Route, cosines, cut_texts, vector_config, works_of
+from bertwright.serve.plans import (
+    Called,
+    Plan,
+    Route,
+    cosines,
+    cut_texts,
+    judge_texts,
+    judge_tokens,
+    texts_in,
+    vector_config,
+    works_of,
+)
 from bertwright.serve.readers import Tokens, Vectors
 from bertwright.serve.refusal import bad
 from bertwright.serve.shapes import MODEL, Args, Key, Shape
@@ -29,14 +40,24 @@ INPUT = Key(shapes.TEXTS_OR_PAIRS, "A text, or texts and pairs.", True, aliases=
 
 
 def plan_vectors(
-    engine: Engine, texts: list[Any], config: VectorConfig, truncate: bool, windows: bool = False
+    engine: Engine,
+    texts: list[Any],
+    config: VectorConfig,
+    truncate: bool,
+    windows: bool = False,
+    called: Called = None,
 ) -> Plan:
     """A vector a text; `finish` is for the caller to set."""
-    cuts = cut_texts(engine, texts, truncate, windows, engine.default.max_length or 0)
-    works = works_of(Vectors(engine, config), cuts)
-    layers = config.numbers(engine.top)
+    cuts = cut_texts(engine, texts, truncate, windows, engine.default.max_length or 0, called)
     return Plan(
-        engine, works, lambda _: {}, layers, config.pooling, config.normalize, cuts.truncated
+        engine,
+        works_of(Vectors(engine, config), cuts),
+        lambda _: {},
+        config.numbers(engine.top),
+        config.pooling,
+        config.normalize,
+        cuts.truncated,
+        numbers=len(texts) * config.width(engine.config.hidden_size, engine.top),
     )
 
 
@@ -71,9 +92,10 @@ def _tokens(engine: Engine, args: Args, config: ServeConfig) -> Plan:
     how = vector_config(engine, {**args, "pooling": "mean"})
     cuts = cut_texts(engine, args["input"], args["truncate"], args["windows"])
     works = works_of(Tokens(engine, how), cuts)
+    counts = [2 + sum(len(ids) - 2 for ids in windows) for windows in cuts.ids]
     places = [
-        token_places(engine.tokenizer, text, 2 + sum(len(ids) - 2 for ids in windows))
-        for text, windows in zip(args["input"], cuts.ids, strict=True)
+        token_places(engine.tokenizer, text, count)
+        for text, count in zip(args["input"], counts, strict=True)
     ]
 
     def finish(answers: list[Any]) -> Args:
@@ -84,13 +106,18 @@ def _tokens(engine: Engine, args: Args, config: ServeConfig) -> Plan:
         return {"results": found}
 
     layers = how.numbers(engine.top)
-    return Plan(engine, works, finish, layers, None, how.normalize, cuts.truncated)
+    numbers = sum(counts) * how.width(engine.config.hidden_size, engine.top)
+    return Plan(engine, works, finish, layers, None, how.normalize, cuts.truncated, numbers=numbers)
 
 
 def _tokenize(engine: Engine, args: Args, config: ServeConfig) -> Plan:
     found: list[Args] = []
+    count = 0
     for text in args["input"]:
+        judge_texts(engine, [*texts_in(text)], count, config)
         each = engine.tokenizer.encode(*([text] if isinstance(text, str) else text))
+        count += len(each.ids)
+        judge_tokens(count, config)
         found.append(
             {
                 "ids": each.ids,
@@ -99,7 +126,6 @@ def _tokenize(engine: Engine, args: Args, config: ServeConfig) -> Plan:
                 "type_ids": each.type_ids,
             }
         )
-    count = sum(len(each["ids"]) for each in found)
     return Plan(engine, [], lambda _: {"results": found, "tokens_used": count})
 
 
@@ -108,7 +134,19 @@ def _similarity(engine: Engine, args: Args, config: ServeConfig) -> Plan:
     if (one is None) == (args["input"] is None) or (one is None) != (args["sentences"] is None):
         raise bad("give input, a list of texts; or source_sentence and sentences")
     texts = args["input"] if one is None else [one, *args["sentences"]]
-    plan = plan_vectors(engine, texts, vector_config(engine, args), args["truncate"])
+    count = len(texts)
+
+    def called(number: int) -> str:
+        return f"sentence {number - 1}" if number else "source sentence"
+
+    plan = plan_vectors(
+        engine,
+        texts,
+        vector_config(engine, args),
+        args["truncate"],
+        called=None if one is None else called,
+    )
+    plan.numbers = max(plan.numbers, count**2 if one is None else count)
 
     def finish(answers: list[Any]) -> Args:
         vectors = np.stack(answers)
@@ -172,7 +210,7 @@ ROUTES = (
         "/similarity",
         Shape(
             {
-                "input": Key(shapes.TEXTS, "Texts to compare each with each."),
+                "input": Key(shapes.TEXTS, "Texts to compare each with each.", aliases=("inputs",)),
                 "source_sentence": Key(shapes.TEXT, "One text, to compare with `sentences`."),
                 "sentences": Key(shapes.TEXTS, "Texts to compare with it."),
                 **MODEL,
@@ -188,7 +226,7 @@ ROUTES = (
         Shape(
             {
                 "texts": Key(shapes.TEXTS_OR_PAIRS, "Texts.", True),
-                "id": Key(shapes.number(-(2**53), 2**53), "Given back."),
+                "id": Key(shapes.ID, "Given back."),
                 "is_tokenized": Key(shapes.FALSE, "Only false: cutting words is the model's own."),
                 **MODEL,
             },

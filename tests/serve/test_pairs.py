@@ -1,0 +1,149 @@
+"""Heads that learned from pairs, from single texts, and those that do not say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from bertwright.checkpoint.checkpoint import make_learner, save
+from bertwright.config.task import TaskConfig
+from bertwright.inference.model import load
+from bertwright.text.tokenizer import make_tokenizer
+from tests.serve.conftest import CONFIG, SHORT, VOCABULARY
+from tests.serve.test_bad_input import check_no
+
+TEXT = TaskConfig("classification", labels=("x", "y"), text_column="text", **SHORT)
+PAIR = replace(TEXT, text2_column="text2")
+SERVED = Callable[..., TestClient]
+
+
+def write(folder: Path, **tasks: TaskConfig) -> Path:
+    folder.mkdir()
+    make_tokenizer(VOCABULARY).save(folder.parent / "tokenizer")
+    heads = [] if tasks else ["masked_lm"]
+    save(folder, make_learner(CONFIG, heads, tasks), folder.parent / "tokenizer", "", tasks=tasks)
+    return folder
+
+
+@pytest.fixture
+def taught(tmp_path: Path, served: SERVED) -> TestClient:
+    """A model with a head for single texts and one for pairs."""
+    return served(model=(str(write(tmp_path / "taught", single=TEXT, pairs=PAIR)),))
+
+
+def classified(client: TestClient, given: Any, task: str) -> Any:
+    return client.post("/classify", json={"input": given, "task": task})
+
+
+def test_a_head_takes_what_it_learned_from(taught: TestClient) -> None:
+    assert classified(taught, ["a", "b"], "single").status_code == 200
+    assert classified(taught, [["a", "b"]], "pairs").status_code == 200
+    error = check_no(classified(taught, ["a", ["a", "b"]], "single"), 400)
+    assert error == {
+        "code": "no_pairs",
+        "message": "input 1 is a pair; single learned from single texts",
+    }
+    error = check_no(classified(taught, [["a", "b"], "a"], "pairs"), 400)
+    assert error["code"] == "needs_pair"
+    assert error["message"].startswith("input 1 is one text; pairs learned from pairs")
+
+
+def test_rerank_asks_a_head_of_pairs(taught: TestClient) -> None:
+    body = {"query": "a", "documents": ["b", "c"]}
+    assert taught.post("/rerank", json=body).json()["scored_by"] == "pairs"
+    error = check_no(taught.post("/rerank", json={**body, "task": "single"}), 400)
+    assert error["code"] == "no_pairs"
+
+
+def test_models_tell_of_pairs(taught: TestClient, client: TestClient) -> None:
+    def pairs(asked: TestClient) -> dict[str, Any]:
+        (model, *_) = asked.get("/v1/models").json()["data"]
+        return {task["name"]: task["pairs"] for task in model["tasks"]}
+
+    assert pairs(taught) == {"single": False, "pairs": True}
+    assert pairs(client)["mood"] is None
+    assert pairs(client)["names"] is None
+
+
+MARKS = [
+    ("config.json", {"sentence_transformers": {"activation_fn": "x", "version": "4.1.0"}}),
+    ("config.json", {"sbert_ce_default_activation_function": "x"}),
+    ("config_sentence_transformers.json", {"model_type": "CrossEncoder"}),
+]
+
+
+@pytest.mark.parametrize(("name", "content"), MARKS)
+def test_a_cross_encoder_judges_pairs(
+    tmp_path: Path, served: SERVED, name: str, content: dict[str, Any]
+) -> None:
+    score = replace(TEXT, kind="regression", labels=())
+    folder = write(tmp_path / "judge", score=score)
+    (folder / "task.json").unlink()  # as transformers writes one
+    body = {"query": "a", "documents": ["b", "c d"]}
+    unknown = served(model=(str(folder),))
+    assert unknown.post("/rerank", json=body).json()["scored_by"] == "cosine"
+    for given in ("a", [["a", "b"]]):
+        assert classified(unknown, given, "regression").status_code == 200
+    file = folder / name
+    known = json.loads(file.read_text()) if file.is_file() else {}
+    file.write_text(json.dumps({**known, **content}))
+    if name != "config.json":
+        part = {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.Transformer"}
+        (folder / "modules.json").write_text(json.dumps([part]))
+    client = served(model=(str(folder),))
+    reply = client.post("/rerank", json=body).json()
+    assert reply["scored_by"] == "regression"
+    values = [
+        each.as_dict()["value"] for each in load(folder, "cpu").predict([("a", "b"), ("a", "c d")])
+    ]
+    scores = {each["index"]: each["score"] for each in reply["results"]}
+    assert scores == pytest.approx(dict(enumerate(values)), abs=1e-5)
+    assert check_no(classified(client, "a", "regression"), 400)["code"] == "needs_pair"
+
+
+def test_what_is_too_long_is_called_what_it_is(client: TestClient) -> None:
+    long = " ".join("abcdefghijklmnopqrst")
+
+    def said(path: str, **body: Any) -> tuple[str, Any]:
+        body["model"] = "bare"
+        reason = check_no(client.post(path, json=body), 400)["message"]
+        cut = client.post(path, json={**body, "truncate": True}).json()["truncated"]
+        return reason.partition(" has")[0], cut
+
+    assert said("/rerank", query=long, documents=["a"]) == (
+        "query",
+        [{"input": "query", "tokens_cut": 6}],
+    )
+    assert said("/rerank", query="a", documents=["b", long]) == (
+        "document 1",
+        [{"input": "document 1", "tokens_cut": 6}],
+    )
+    for one, more, name in ((long, ["a"], "source sentence"), ("a", ["b", long], "sentence 1")):
+        assert said("/similarity", source_sentence=one, sentences=more) == (
+            name,
+            [{"input": name, "tokens_cut": 6}],
+        )
+
+
+def test_ids_without_a_token_fill_no_blank(tmp_path: Path, served: SERVED) -> None:
+    folder = write(tmp_path / "double")
+    lines = [*VOCABULARY[:-1], "a", "the"]  # "a" twice: the first id stands for nothing
+    for path in folder.glob("*token*.json"):
+        path.unlink()
+    (folder / "vocab.txt").write_text("\n".join(lines) + "\n")
+    client = served(model=(str(folder),))
+    for _ in range(2):
+        reply = client.post("/fill-mask", json={"input": "the [MASK]", "top_k": 100})
+        assert reply.status_code == 200, reply.text
+    ((blank,),) = reply.json()["results"]
+    assert len(blank) == len(set(lines))
+    assert sorted(each["token_str"] for each in blank) == sorted(set(lines))
+    assert {each["token_str"]: each["token"] for each in blank}["a"] == len(lines) - 2
+    ids = {"input": [lines.index("a")]}
+    assert client.post("/v1/embeddings", json=ids).status_code == 200
