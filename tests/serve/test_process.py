@@ -13,16 +13,21 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
+import uvicorn
+from starlette.types import Receive, Scope, Send
 
+from bertwright.cli.serve import serve
 from bertwright.errors import ConfigError
 from bertwright.inference.model import load
 from bertwright.serve.client import AsyncClient, Client, ServerError
+from bertwright.serve.process import Server
+from bertwright.serve.service import Service
 
 RUN = ("-m", "bertwright")
 HANGING = """
@@ -192,6 +197,70 @@ def test_terminate_answers_what_is_at_work(full: Path, tmp_path: Path) -> None:
     assert [line["event"] for line in made.lines()].count("draining") == 1
 
 
+def test_terminate_says_no_to_what_outlasts_the_time(full: Path, tmp_path: Path) -> None:
+    words = ("--model", f"m={full}", "--drain-seconds", "1")
+    made = Process(tmp_path / "log", *words, program=("-c", HANGING.replace("600", "3")))
+    made.wait_for("ready")
+    seen: list[tuple[int, str]] = []
+
+    def ask() -> None:
+        with pytest.raises(ServerError) as caught:
+            Client(url, retries=0, timeout=20).embed("a")
+        seen.append((caught.value.status, caught.value.code))
+
+    url, asker = made.url, threading.Thread(target=ask)
+    asker.start()
+    time.sleep(0.3)
+    made.process.send_signal(signal.SIGTERM)
+    asker.join(20)
+    assert seen == [(503, "draining")]
+    assert made.process.wait(20) == 0
+    assert [line["status"] for line in made.lines() if line["event"] == "request"] == [503]
+
+
+def test_hangup_waits_for_the_first_models_and_may_fail(caplog: pytest.LogCaptureFixture) -> None:
+    asked: list[None] = []
+
+    async def swap(name: None) -> None:
+        asked.append(name)
+        raise FileNotFoundError(2, "No such file or directory")
+
+    async def hang_up() -> None:
+        service = SimpleNamespace(batcher=None, swap=swap)
+        server = Server(uvicorn.Config("none"), cast(Service, service))
+        server._swap()
+        await asyncio.sleep(0.02)
+        assert not asked
+        service.batcher = object()
+        await server._swaps
+
+    asyncio.run(hang_up())
+    assert asked == [None]
+    assert caplog.records[-1].__dict__["facts"] == {"error": "No such file or directory"}
+
+
+def test_hangup_does_not_kill_before_the_server_listens_to_it() -> None:
+    before = signal.getsignal(signal.SIGHUP)
+    try:
+        with pytest.raises(ConfigError, match="there is no model"):
+            serve()
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_an_address_that_cannot_be_used() -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        raise AssertionError
+
+    with socket.create_server(("127.0.0.1", 0)) as used:
+        port = used.getsockname()[1]
+        for host, why in (("127.0.0.1", "Address already in use"), ("192.0.2.1", ".*address.*")):
+            config = uvicorn.Config(app, host, port, lifespan="off", log_config=None)
+            with pytest.raises(ConfigError, match=f"listen on {host}:{port}: {why}; .* --port"):
+                asyncio.run(Server(config, cast(Service, SimpleNamespace()))._serve())
+
+
 def test_a_device_that_hangs_ends_the_process(full: Path, tmp_path: Path) -> None:
     words = ("--model", f"m={full}", "--batch-timeout", "0.5")
     made = Process(tmp_path / "log", *words, program=("-c", HANGING))
@@ -246,68 +315,3 @@ def test_what_cannot_be_served(
 ) -> None:
     done = command_line("serve", *words, cwd=tmp_path)
     assert (done.returncode, said in re.sub(r"\s+", " ", done.stderr)) == (code, True), done.stderr
-
-
-def test_the_client_needs_no_torch() -> None:
-    program = (
-        "import sys; from bertwright.serve.client import Client; "
-        "sys.exit(any(m in sys.modules for m in ('torch', 'numpy', 'fastapi', 'orjson')))"
-    )
-    assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 0
-
-
-class Moody(BaseHTTPRequestHandler):
-    """429, then 503, then an answer."""
-
-    protocol_version = "HTTP/1.1"
-    seen: list[float]
-
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["content-length"]))
-        self.seen.append(time.monotonic())
-        status = {1: 429, 2: 503}.get(len(self.seen), 200)
-        body = b'{"error": {"code": "busy", "message": "later"}, "vectors": [[1]]}'
-        self.send_response(status)
-        if status == 429:
-            self.send_header("Retry-After", "0.3")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *words: Any) -> None:
-        """Nothing."""
-
-
-@pytest.fixture
-def moody() -> Iterator[tuple[str, list[float]]]:
-    seen: list[float] = []
-    server = HTTPServer(("127.0.0.1", 0), type("Own", (Moody,), {"seen": seen}))
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}", seen
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-def test_the_client_tries_again(moody: tuple[str, list[float]]) -> None:
-    url, seen = moody
-    with Client(url) as client:
-        assert client.embed("a")["vectors"] == [[1]]
-    assert len(seen) == 3
-    assert seen[1] - seen[0] >= 0.3
-
-
-def test_the_client_gives_up(moody: tuple[str, list[float]]) -> None:
-    url, seen = moody
-    with Client(url, retries=0) as client, pytest.raises(ServerError, match="429"):
-        client.embed("a")
-    assert len(seen) == 1
-    silent = socket.create_server(("127.0.0.1", 0))
-    client = Client(f"http://127.0.0.1:{silent.getsockname()[1]}", timeout=0.3)
-    with pytest.raises(ServerError, match="TimeoutError"):
-        client.embed("a")
-    silent.close()
-    for url, timeout in (("ftp://x", 1), ("nothing", 1), ("http://x", 0)):
-        with pytest.raises(ConfigError):
-            Client(url, timeout=timeout)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Annotated
 
 from bertwright.cli.options import EVERY_KEY, ConfigFile
@@ -19,8 +20,9 @@ def serve(
     Each key may also come from the environment, as BERTWRIGHT_PORT=8081: below the command line,
     above --config. SIGTERM answers what is at work and ends; SIGHUP loads the models anew.
     """
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # it would kill until the server listens to it
     config.models  # noqa: B018  (names and folders are judged before anything heavy is imported)
-    for package in ("fastapi", "uvicorn", "orjson", "prometheus_client"):
+    for package in ("fastapi", "uvicorn", "httptools", "orjson", "prometheus_client"):
         try:
             __import__(package)
         except ImportError as error:

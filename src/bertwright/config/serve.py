@@ -43,6 +43,8 @@ class ServeConfig:
     """Seconds in which a client must have sent its headers."""
     body_seconds: float = 10.0
     """Seconds in which a client must have sent its body."""
+    reply_seconds: float = 30.0
+    """Seconds in which a client must have taken some more of its reply."""
     drain_seconds: float = 30.0
     """Seconds that requests at work have after SIGTERM."""
     drain_delay: float = 0.0
@@ -66,7 +68,9 @@ class ServeConfig:
             _at_least(self, name, 1)
         for name in ("max_characters", "max_items", "max_tokens", "failures"):
             _at_least(self, name, 1)
-        for name in ("deadline", "batch_timeout", "header_seconds", "body_seconds"):
+        for name in ("header_seconds", "body_seconds", "reply_seconds"):
+            _at_least(self, name, 0.01)
+        for name in ("deadline", "batch_timeout"):
             _at_least(self, name, 0.01)
         for name in ("drain_seconds", "drain_delay"):
             _at_least(self, name, 0)

@@ -6,6 +6,7 @@ here, without the application: its ways take longer than a short text does.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
 import time
@@ -78,6 +79,10 @@ class Door:
                     await self.app(scope, receive, sending)
             finally:
                 service.active -= counted
+        except asyncio.CancelledError:  # the time to drain is over
+            if status or not service.draining:
+                raise
+            await send_refusal(unavailable("the server ends", "draining"), path, sending)
         except Exception as error:
             log.error("unexpected", extra={"facts": {"error": type(error).__name__, "id": name}})
             if status:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+from contextlib import suppress
 from pathlib import Path
 
 from bertwright.errors import ConfigError
@@ -19,23 +20,32 @@ class Keys:
             ConfigError: no such file, or no key in it.
         """
         try:
-            lines = Path(path).read_text(encoding="utf-8").splitlines()
+            lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"cannot read the file of keys {path}: {error}") from error
         keys = [line.strip() for line in lines]
-        self._digests = [_digest(key) for key in keys if key and not key.startswith("#")]
+        keys = [key for key in keys if key and not key.startswith("#")]
+        self._digests = [_digest(sent) for key in keys for sent in _spellings(key)]
         if not self._digests:
             raise ConfigError(f"{path} holds no key; write one a line")
 
     def allow(self, authorization: bytes) -> bool:
         """Whether a header `Authorization: Bearer KEY` has one of them; all are compared."""
-        scheme, _, key = authorization.decode("latin-1").partition(" ")
+        scheme, _, key = authorization.partition(b" ")
         digest = _digest(key.strip())
         found = False
         for known in self._digests:
             found |= hmac.compare_digest(known, digest)
-        return found and scheme.lower() == "bearer"
+        return found and scheme.lower() == b"bearer"
 
 
-def _digest(key: str) -> bytes:
-    return hashlib.sha256(key.encode("utf-8", "replace")).digest()
+def _spellings(key: str) -> set[bytes]:
+    """The bytes in which a key may come: curl sends UTF-8, Python's http.client Latin-1."""
+    found = {key.encode()}
+    with suppress(UnicodeEncodeError):
+        found.add(key.encode("latin-1"))
+    return found
+
+
+def _digest(key: bytes) -> bytes:
+    return hashlib.sha256(key).digest()

@@ -1,4 +1,4 @@
-"""A server as a process: address, signals, slow clients, logs, and how it ends.
+"""A server as a process: address, signals, logs, and how it ends.
 
 | signal | what happens |
 |---|---|
@@ -13,6 +13,7 @@ import contextlib
 import logging
 import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import Iterator
@@ -22,8 +23,9 @@ import orjson
 import uvicorn
 
 from bertwright.config.serve import ServeConfig
-from bertwright.errors import BertwrightError
-from bertwright.serve.server import make_app
+from bertwright.errors import ConfigError
+from bertwright.serve.connection import bounded
+from bertwright.serve.server import make_app, why_not_swapped
 from bertwright.serve.service import Service
 
 KEEP_ALIVE = 5
@@ -53,7 +55,7 @@ def serve(config: ServeConfig) -> int:
         timeout_keep_alive=KEEP_ALIVE,
         timeout_graceful_shutdown=max(1, round(config.drain_seconds)),
         ws="none",
-        http=impatient(config.header_seconds),
+        http=bounded(config),
     )
     server = Server(made, service)
     server.run()
@@ -76,6 +78,27 @@ class Server(uvicorn.Server):
 
     def _end(self) -> None:
         self.should_exit = True
+
+    async def startup(self, sockets: Any = None) -> None:
+        """Listen, and only then begin with the models.
+
+        Raises:
+            ConfigError: this address cannot be listened on.
+        """
+        host, port = self.config.host, self.config.port
+        try:
+            found = await asyncio.get_running_loop().create_server(asyncio.Protocol, host, port)
+        except OSError as error:
+            number = error.errno or 0  # below 0: of the look-up of the host's name
+            why = os.strerror(number) if number > 0 else error.strerror or error
+            raise ConfigError(
+                f"cannot listen on {host}:{port}: {why}; name an address of this machine with "
+                "--host and a free port with --port"
+            ) from error
+        sockets = [socket.fromfd(each.fileno(), each.family, each.type) for each in found.sockets]
+        found.close()
+        await super().startup(sockets)
+        self._log_started_message(sockets)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -107,60 +130,15 @@ class Server(uvicorn.Server):
 
     async def _swap_all(self) -> None:
         try:
+            while self.service.batcher is None:  # the models of the start are still being loaded
+                await asyncio.sleep(0.1)
             await self.service.swap(None)
-        except BertwrightError as error:
-            log.error("not swapped", extra={"facts": {"error": str(error)}})
+        except Exception as error:
+            log.error("not swapped", extra={"facts": {"error": why_not_swapped(error)}})
 
     def _log_started_message(self, listeners: Any) -> None:
         address = [":".join(map(str, each.getsockname()[:2])) for each in listeners]
         log.info("listening", extra={"facts": {"address": address[0]}})
-
-
-def impatient(seconds: float) -> type[asyncio.Protocol]:
-    """uvicorn's protocol, closing connections whose headers do not come in time.
-
-    uvicorn waits for ever for the first byte of a connection, and between bytes of headers.
-    """
-    base: Any
-    try:
-        from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol as base
-    except ImportError:
-        from uvicorn.protocols.http.h11_impl import H11Protocol as base
-
-    class Impatient(base):  # type: ignore[misc]
-        """The headers of each request have so many seconds."""
-
-        timer: asyncio.TimerHandle | None = None
-
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            self.timer = self.loop.call_later(seconds, self.too_slow)
-
-        def data_received(self, data: bytes) -> None:
-            before = self.cycle
-            if self.timer is None and not self.is_at_work:
-                self.timer = self.loop.call_later(seconds, self.too_slow)
-            super().data_received(data)
-            if self.timer is not None and self.cycle is not before:
-                self.timer.cancel()
-                self.timer = None
-
-        def connection_lost(self, error: Exception | None) -> None:
-            if self.timer is not None:
-                self.timer.cancel()
-                self.timer = None
-            super().connection_lost(error)
-
-        @property
-        def is_at_work(self) -> bool:
-            return self.cycle is not None and not self.cycle.response_complete
-
-        def too_slow(self) -> None:
-            self.timer = None
-            if not self.is_at_work and self.transport is not None:
-                self.transport.close()
-
-    return Impatient
 
 
 class JsonLines(logging.Formatter):

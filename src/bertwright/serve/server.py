@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import logging
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -51,6 +52,8 @@ ERROR = {
 POLICY = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:"
 """Of the page at /: nothing is loaded from elsewhere."""
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+
+log = logging.getLogger("bertwright.serve")
 
 
 def make_app(config: ServeConfig, service: Service | None = None) -> Door:
@@ -108,7 +111,11 @@ def _post(app: FastAPI, path: str, handler: Handler, text: str, shape: Shape) ->
     )
 
 
-def _get(app: FastAPI, path: str, handler: Handler, text: str, shown: bool = True) -> None:
+def _get(
+    app: FastAPI, path: str, handler: Handler, text: str, *names: str, shown: bool = True
+) -> None:
+    """Answer GET and HEAD; `names` are those in the path."""
+    string = {"in": "path", "required": True, "schema": {"type": "string"}}
     app.add_api_route(
         path,
         handler,
@@ -116,7 +123,9 @@ def _get(app: FastAPI, path: str, handler: Handler, text: str, shown: bool = Tru
         summary=text,
         response_class=Response,
         include_in_schema=shown,
+        openapi_extra={"parameters": [{"name": name, **string} for name in names]},
     )
+    app.add_route(path, handler, methods=["HEAD"], include_in_schema=False)
 
 
 def _described(route: Route) -> Handler:
@@ -138,12 +147,24 @@ def _swap(service: Service) -> Handler:
             raise unavailable("models are being loaded", "loading")
         try:
             made = await service.swap(args["model"], args["folder"])
-        except BertwrightError as error:
-            raise Refusal(409, "not_swapped", f"the old model stays: {error}") from error
+        except Refusal:
+            raise
+        except Exception as error:
+            why = why_not_swapped(error)
+            log.error("not swapped", extra={"facts": {"error": why}})
+            raise Refusal(409, "not_swapped", f"the old model stays: {why}") from error
         models = [{"model": engine.name, "sha256": engine.sha256} for engine in made]
         return _json({"swapped": models})
 
     return swap
+
+
+def why_not_swapped(error: Exception) -> str:
+    """Our own reasons are told, and the system's; of others the type."""
+    if isinstance(error, BertwrightError):
+        return str(error)
+    told = error.strerror if isinstance(error, OSError) else None
+    return told or type(error).__name__
 
 
 def _health(app: FastAPI, service: Service) -> None:
@@ -164,10 +185,17 @@ def _health(app: FastAPI, service: Service) -> None:
         engines = service.engines.values()
         return _json({"object": "list", "data": [openai.describe(engine) for engine in engines]})
 
+    async def one_model(request: Request) -> Response:
+        engine = service.engines.get(request.path_params["name"])
+        if engine is None:
+            raise Refusal(404, "model_not_found", "no such model")
+        return _json(openai.describe(engine))
+
     _get(app, "/livez", livez, "Whether the process is alive.")
     _get(app, "/readyz", readyz, "Whether it answers.", shown=False)
     _get(app, "/metrics", metrics, "Figures for Prometheus.")
     _get(app, "/v1/models", list_models, "The models that are served.")
+    _get(app, "/v1/models/{name:path}", one_model, "One of them.", "name")
 
 
 def _errors(app: FastAPI) -> None:

@@ -1,0 +1,174 @@
+"""Bounds of a connection: headers, replies that are not taken, other protocols."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pytest
+import uvicorn
+from starlette.types import Receive, Scope, Send
+
+from bertwright.config.serve import ServeConfig
+from bertwright.serve.connection import HEAD, bounded
+
+LARGE = 30_000_000
+"""Bytes of a reply; more than the system's buffers hold."""
+HOST = b"Host: x\r\n"
+JAVA = b"Connection: Upgrade, HTTP2-Settings\r\nHTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABk\r\n"
+JAVA += b"Upgrade: h2c\r\n"
+
+
+async def app(scope: Scope, receive: Receive, send: Send) -> None:
+    """Gives the body back, or a large reply at /large."""
+    body, more = b"", True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return
+        body, more = body + message["body"], message["more_body"]
+    said = bytes(LARGE) if scope["path"] == "/large" else body
+    headers = [(b"content-length", b"%d" % len(said)), (b"x-path", scope["raw_path"])]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": said})
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[uvicorn.Server]:
+    http = bounded(ServeConfig(header_seconds=5, reply_seconds=0.8))
+    config = uvicorn.Config(app, port=0, lifespan="off", ws="none", log_config=None, http=http)
+    made = uvicorn.Server(config)
+    thread = threading.Thread(target=made.run)
+    thread.start()
+    while not made.started:
+        time.sleep(0.01)
+    yield made
+    made.should_exit = True
+    thread.join(20)
+
+
+def connect(server: uvicorn.Server) -> socket.socket:
+    found = socket.socket()
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+    found.settimeout(10)
+    found.connect(server.servers[0].sockets[0].getsockname())
+    return found
+
+
+def replies(connection: socket.socket) -> Iterator[tuple[int, dict[str, str], bytes]]:
+    """Status, headers and body of each reply."""
+    with connection.makefile("rb") as file:
+        while status := file.readline():
+            headers = {}
+            while line := file.readline().decode().strip().lower():
+                name, value = line.split(": ", 1)
+                headers[name] = value
+            yield int(status.split()[1]), headers, file.read(int(headers["content-length"]))
+
+
+def until_left(server: uvicorn.Server, count: int) -> float:
+    """Seconds until so many connections are open."""
+    start = time.monotonic()
+    while len(server.server_state.connections) > count and time.monotonic() < start + 10:
+        time.sleep(0.02)
+    return time.monotonic() - start
+
+
+@pytest.mark.parametrize("close", [b"", b"Connection: close\r\n"])
+def test_who_does_not_read_is_cut(server: uvicorn.Server, close: bytes) -> None:
+    with connect(server) as silent:
+        silent.sendall(b"GET /large HTTP/1.1\r\n" + HOST + close + b"\r\n")
+        silent.recv(100)
+        assert until_left(server, 0) < 5
+
+
+def test_who_reads_slowly_is_not(server: uvicorn.Server) -> None:
+    with connect(server) as slow:
+        slow.sendall(b"GET /large HTTP/1.1\r\n" + HOST + b"\r\n")
+        start, size = time.monotonic(), 0
+        while size < LARGE:
+            part = slow.recv(1 << 20)
+            assert part, size
+            size += len(part)
+            if time.monotonic() - start < 2:  # far more than is granted for nothing at all
+                time.sleep(0.02)
+        assert time.monotonic() - start > 2
+
+
+@pytest.mark.parametrize("piece", [1 << 20, 10_000], ids=["at once", "in pieces"])
+@pytest.mark.parametrize("ended", [True, False])
+def test_headers_have_a_bound(server: uvicorn.Server, piece: int, ended: bool) -> None:
+    head = b"GET / HTTP/1.1\r\n" + b"".join(b"x-%d: y\r\n" % n for n in range(40_000))
+    head += b"\r\n" if ended else b""
+    with connect(server) as large:
+        for start in range(0, len(head), piece):
+            try:
+                large.sendall(head[start : start + piece])
+            except OSError:
+                break
+            time.sleep(0.001)
+        try:
+            said = large.recv(65536)
+        except ConnectionResetError:
+            return  # it was cut while it sent: the reason may be lost on its way
+    assert said.startswith(b"HTTP/1.1 431 ")
+    assert json.loads(said.partition(b"\r\n\r\n")[2])["error"]["code"] == "headers_too_large"
+
+
+def test_large_headers_below_the_bound(server: uvicorn.Server) -> None:
+    with connect(server) as found:
+        found.sendall(b"GET / HTTP/1.1\r\nx-a: " + b"a" * (HEAD - 1000) + b"\r\n\r\n")
+        assert next(replies(found))[0] == 200
+
+
+def test_bodies_and_other_heads_do_not_count(server: uvicorn.Server) -> None:
+    body = b"b" * 150_000
+    one = b"POST /one HTTP/1.1\r\n" + HOST + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    two = b"GET /two HTTP/1.1\r\n" + HOST
+    with connect(server) as found:
+        sender = threading.Thread(target=found.sendall, args=(one + one + two,))
+        sender.start()
+        said = replies(found)
+        assert [next(said)[2], next(said)[2]] == [body, body]
+        sender.join()
+        found.sendall(b"\r\n")
+        assert next(said)[1]["x-path"] == "/two"
+
+
+@pytest.mark.parametrize("cuts", [(), (120,), (20, 60, 90, 145), (143,)])
+def test_who_asks_for_http_2_is_answered(server: uvicorn.Server, cuts: tuple[int, ...]) -> None:
+    request = b"POST /a?b HTTP/1.1\r\n" + JAVA + HOST
+    request += b"Content-Length: 5\r\n\r\nhello"
+    with connect(server) as found:
+        said = replies(found)
+        for _ in range(2):
+            for start, end in pairwise((0, *cuts, len(request))):
+                found.sendall(request[start:end])
+                time.sleep(0.02)
+            status, headers, body = next(said)
+            assert (status, headers["x-path"], body) == (200, "/a", b"hello")
+
+
+def test_requests_behind_one_that_asks_for_http_2(server: uvicorn.Server) -> None:
+    chunked = b"POST /chunked HTTP/1.1\r\n" + JAVA + HOST + b"Transfer-Encoding: chunked\r\n\r\n"
+    chunked += b"5\r\nhello\r\n0\r\n\r\n"
+    plain = b"GET /plain HTTP/1.1\r\n" + JAVA + HOST + b"\r\n"
+    with connect(server) as found:
+        found.sendall(chunked + plain + chunked)
+        said = replies(found)
+        for path, body in (("/chunked", b"hello"), ("/plain", b""), ("/chunked", b"hello")):
+            status, headers, given = next(said)
+            assert (status, headers["x-path"], given) == (200, path, body)
+
+
+@pytest.mark.parametrize("said", [b"nonsense\r\n\r\n", b"CONNECT x:1 HTTP/1.1\r\n\r\n"])
+def test_what_is_not_a_request(server: uvicorn.Server, said: bytes) -> None:
+    with connect(server) as found:
+        found.sendall(said)
+        status, headers, body = next(replies(found))
+    assert (status, headers["connection"]) == (400, "close")
+    assert json.loads(body)["error"]["code"] == "bad_http"

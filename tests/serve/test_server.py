@@ -1,0 +1,76 @@
+"""Health, the list of models, keys and swaps: what needs no device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+
+from bertwright.errors import ConfigError
+from bertwright.serve.engine import Engine
+from bertwright.serve.keys import Keys
+from bertwright.serve.service import Service
+
+
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/metrics", "/v1/models", "/", "/docs"])
+def test_head(client: TestClient, path: str) -> None:
+    assert client.head(path).status_code == client.get(path).status_code == 200
+
+
+def test_one_model(client: TestClient) -> None:
+    listed = client.get("/v1/models").json()["data"]
+    assert [client.get(f"/v1/models/{each['id']}").json() for each in listed] == listed
+    for unknown in ("other", "a/b", "%2e%2e"):
+        reply = client.get(f"/v1/models/{unknown}")
+        assert (reply.status_code, reply.json()["error"]["code"]) == (404, "model_not_found")
+    described = client.get("/openapi.json").json()["paths"]["/v1/models/{name}"]
+    assert list(described) == ["get"]
+    assert described["get"]["parameters"][0]["name"] == "name"
+
+
+@pytest.mark.parametrize(
+    ("written", "sent"),
+    [
+        ("\ufeffone\n".encode(), b"one"),
+        ("first\n\ufeff# no\ncl\u00e9\n".encode(), "cl\u00e9".encode()),
+        ("cl\u00e9\n".encode(), b"cl\xe9"),
+        ("\u043a\u043b\u044e\u0447\n".encode(), "\u043a\u043b\u044e\u0447".encode()),
+    ],
+    ids=["byte order mark", "UTF-8", "Latin-1", "beyond Latin-1"],
+)
+def test_keys(tmp_path: Path, written: bytes, sent: bytes) -> None:
+    (tmp_path / "keys").write_bytes(written)
+    keys = Keys(tmp_path / "keys")
+    assert keys.allow(b"Bearer " + sent)
+    assert keys.allow(b"bearer  " + sent + b" ")
+    for wrong in (b"Bearer " + sent + b"x", b"Bearer ????", b"Bearer ", b"Basic " + sent, sent):
+        assert not keys.allow(wrong)
+
+
+def test_keys_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "keys").write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match="cannot read the file of keys"):
+        Keys(tmp_path / "keys")
+
+
+def test_a_swap_that_fails_is_no_failure(
+    served: Callable[..., TestClient], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "keys").write_text("boss")
+    client = served(admin_keys=str(tmp_path / "keys"))
+
+    def swap(folder: str) -> tuple[int, str]:
+        body = {"model": "full", "folder": folder}
+        reply = client.post("/admin/swap", json=body, headers={"Authorization": "Bearer boss"})
+        return reply.status_code, reply.json()["error"]["message"]
+
+    assert swap("a" * 5000) == (409, "the old model stays: File name too long")
+
+    async def loaded(self: Service, name: str, folder: str) -> Engine:
+        raise RuntimeError("secret")
+
+    monkeypatch.setattr(Service, "_loaded", loaded)
+    assert swap("x") == (409, "the old model stays: RuntimeError")
+    assert client.post("/embed", json={"input": "a"}).status_code == 200
