@@ -92,6 +92,20 @@ def test_a_plot(model: str, table: str, tmp_path: Path, capsys: pytest.CaptureFi
         (["--out", "v.npy", "--text", "nothing"], 4, "no column 'nothing'"),
         (["--out", "v.npy", "--backend", "openvino"], 2, "--exported DIR"),
         (["--fit-whitening", "w.npy"], 2, "ends in .npz"),
+        (["--out", "v.npy", "--pooling", "none"], 2, "write .jsonl or .parquet"),
+        (["--out", "v.jsonl", "--tokens", "--pooling", "max"], 2, "leave out --pooling max"),
+        (["--out", "v.npy", "--exported", "x"], 2, "another backend than torch"),
+        (["--out", "v.npy", "--dimensions", "2"], 2, "--dimensions is of --fit-whitening"),
+        (["--out", "v.npy", "--max-length", "0"], 2, "max_length is 0; expected 3 or more"),
+        (["--fit-whitening", "w.npz", "--dimensions", "0"], 2, "dimensions is 0; expected 1 to 24"),
+        (["--fit-whitening", "w.npz", "--dimensions", "-3"], 2, "expected 1 to 24"),
+        (["--fit-whitening", "w.npz", "--dimensions", "25"], 2, "expected 1 to 24"),
+        (["--fit-whitening", "w.npz", "--whiten", "x.npz"], 2, "leave out --whiten"),
+        (["--fit-whitening", "w.npz", "--dtype", "int8"], 2, "--dtype is of --out"),
+        (["--fit-whitening", "w.npz", "--pooling", "none"], 2, "is of --out FILE"),
+        (["--plot", "p.txt"], 2, "ends in .html"),
+        (["--plot", "p.html", "--resume"], 2, "--resume is of --out"),
+        (["--plot", "p.html", "--tokens"], 2, "is of --out FILE"),
     ],
 )
 def test_what_is_refused(
@@ -134,8 +148,108 @@ def test_similar_refuses(
     model: str, table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["similar", "--model", model, "--corpus", table]
-    assert run(words) == 4
+    assert run(words) == 2
     assert "no query" in capsys.readouterr().err
+    assert run([*words[:-1], str(tmp_path / "nothing"), "a"]) == 4
+    assert "--corpus takes a file" in capsys.readouterr().err
     np.save(tmp_path / "v.npy", np.zeros((3, 24), np.float32))
     assert run([*words, "a", "--vectors", str(tmp_path / "v.npy")]) == 4
     assert "has 3 vectors and" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (np.float32(1), "has the shape []; expected [n, W]"),
+        (np.zeros((4, 24), np.complex64), "of type complex64; expected float32"),
+        (np.zeros((4, 24), bool), "of type bool; expected float32"),
+        (np.full((4, 24), np.nan, np.float32), "row 1 of the corpus has numbers that are not"),
+        (np.zeros((4, 24), np.int8), "int8 need their scales"),
+    ],
+)
+def test_similar_refuses_arrays_that_are_no_vectors(
+    model: str,
+    table: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    array: np.ndarray,
+    message: str,
+) -> None:
+    path = tmp_path / "v.npy"
+    np.save(path, array)
+    words = ["similar", "--model", model, "--corpus", table, "a", "--vectors"]
+    assert run([*words, str(path)]) == 4
+    assert message in capsys.readouterr().err.replace("\n", " ")
+
+
+def test_similar_refuses_several_arrays_and_scales_of_others(
+    model: str, table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["similar", "--model", model, "--corpus", table, "a", "--vectors"]
+    np.savez(tmp_path / "v.npz", np.zeros((4, 24)))
+    assert run([*words, str(tmp_path / "v.npz")]) == 4
+    assert "is an .npz of several arrays" in capsys.readouterr().err.replace("\n", " ")
+    np.save(tmp_path / "v.npy", np.zeros((4, 24), np.int8))
+    np.save(tmp_path / "v.npy.scales.npy", np.ones((2, 12), np.float32))
+    assert run([*words, str(tmp_path / "v.npy")]) == 4
+    assert "they are of other vectors" in capsys.readouterr().err.replace("\n", " ")
+
+
+def test_pooling_none_is_tokens(
+    model: str, table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = []
+    for option in (["--pooling", "none"], ["--tokens"]):
+        out = tmp_path / f"{len(found)}.jsonl"
+        words = ["embed", "--model", model, "--input", table, "--out", str(out), "--json"]
+        assert run([*words, *option]) == 0
+        assert json.loads(capsys.readouterr().out)["pooling"] == "none"
+        found.append(out.read_bytes())
+    assert found[0] == found[1]
+    assert json.loads(found[0].split(b"\n")[0])["tokens"] == ["[CLS]", "a", "b", "[SEP]"]
+
+
+def test_a_plot_of_equal_texts(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, page = tmp_path / "in.txt", tmp_path / "p.html"
+    source.write_text("a b\n" * 9, encoding="utf-8")
+    words = ["embed", "--model", model, "--input", str(source), "--plot", str(page)]
+    assert run([*words, "--projection", "tsne"]) == 0
+    assert "all vectors are the same" in page.read_text(encoding="utf-8")
+    fit = ["embed", "--model", model, "--input", str(source)]
+    assert run([*fit, "--fit-whitening", str(tmp_path / "w.npz")]) == 4
+    assert "are all the same" in capsys.readouterr().err
+    assert not (tmp_path / "w.npz").exists()
+
+
+def test_a_scales_file_is_not_replaced_unasked(
+    model: str, table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, scales = tmp_path / "v.npy", tmp_path / "v.npy.scales.npy"
+    scales.write_bytes(b"mine")
+    words = ["embed", "--model", model, "--input", table, "--out", str(out), "--dtype", "int8"]
+    assert run(words) == 2
+    assert "exists already" in capsys.readouterr().err
+    assert scales.read_bytes() == b"mine"
+    assert run([*words, "--overwrite"]) == 0
+    assert np.load(scales).shape == (2, 24)
+
+
+def test_a_model_without_a_tokenizer(
+    table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_model(tmp_path / "model", ())
+    for name in ("tokenizer.json", "vocab.txt"):
+        (folder / name).unlink()
+    words = ["embed", "--model", str(folder), "--input", table, "--out", str(tmp_path / "v.npy")]
+    assert run(words) == 4
+    assert "a model without a tokenizer" in capsys.readouterr().err
+
+
+def test_texts_are_no_markup(model: str, table: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["similar", "--model", model, "--corpus", table]
+    assert run([*words, "[/b]", "[red]hot"]) == 0
+    shown = capsys.readouterr().out
+    assert "[/b]" in shown
+    assert "[red]hot" in shown

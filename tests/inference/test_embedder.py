@@ -11,6 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bertwright.checkpoint.exported import Exported
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference import backend_choice
@@ -181,6 +182,25 @@ def test_tokens_know_their_places(embedder: Embedder, model_folder: Path) -> Non
     assert (len(cut.tokens), cut.tokens[-1]) == (12, "[SEP]")
 
 
+def test_tokens_of_a_pair_that_is_cut(embedder: Embedder, model_folder: Path) -> None:
+    maker = embedder.with_config(replace(CONFIG, truncate=True))
+    pairs = [("a b c d e f", LONG), ("a b", "the c d e f g h i j")]
+    cut, other = maker.embed_tokens(pairs)
+    assert " ".join(cut.tokens) == "[CLS] a b c d [SEP] a b c d e [SEP]"
+    letters = [(place, place + 1) for place in range(0, 10, 2)]
+    assert cut.offsets == [(0, 0), *letters[:4], (0, 0), *letters, (0, 0)]
+    assert " ".join(other.tokens) == "[CLS] a b [SEP] the c d e f g h [SEP]"
+    right = states(model_folder, ("a b c d", "a b c d e"))[-1]
+    np.testing.assert_allclose(cut.vectors, right, atol=1e-5)
+
+
+def test_one_text_is_no_list_of_letters(embedder: Embedder) -> None:
+    assert len(embedder.embed_tokens("a b")) == len(embedder.embed("a b")) == 1
+    for wrong in (None, b"a", {"a": 1}, 3):
+        with pytest.raises(DataError, match="expected a list of texts and pairs"):
+            embedder.embed(wrong)  # type: ignore[arg-type]
+
+
 def test_bfloat16_is_near_and_says_how(model_folder: Path, embedder: Embedder) -> None:
     low = Embedder.load(model_folder, CONFIG, precision="bfloat16", sample=TEXTS, device="cpu")
     assert "least cosine" in low.notes[-1]
@@ -252,6 +272,7 @@ def test_auto_says_what_it_measured(model_folder: Path) -> None:
     ("options", "message"),
     [
         ({"backend": "onnx"}, "name the folder with --exported DIR"),
+        ({"exported": ["nowhere"]}, "another backend than torch"),
         ({"backend": "tpu"}, "expected auto, torch, onnx, openvino"),
         ({"precision": "int4"}, "expected auto, float32, bfloat16, int8"),
         ({"config": VectorConfig((9,))}, "no layer 9: this model has 0"),
@@ -268,6 +289,8 @@ def test_what_cannot_be_loaded(model_folder: Path, options: dict, message: str) 
         ({"pooling": "sum"}, "pooling is 'sum'; expected cls"),
         ({"combine": "max"}, "expected concat, sum or mean"),
         ({"layers": ()}, "layers is empty"),
+        ({"layers": -1}, "layers is -1; expected whole numbers"),
+        ({"layers": ("-1",)}, "expected whole numbers"),
         ({"max_length": 2}, "expected 3 or more"),
     ],
 )
@@ -279,3 +302,64 @@ def test_configurations_that_are_refused(options: dict, message: str) -> None:
 def test_pooling_none_is_for_tokens(embedder: Embedder) -> None:
     with pytest.raises(ConfigError, match="use --tokens"):
         embedder.with_config(replace(CONFIG, pooling="none")).embed(["a"])
+
+
+@pytest.fixture
+def exports(model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Folders named `RUNTIME-PRECISION` are exports of the model, without a file."""
+    runner = load(model_folder, device="cpu").runner
+
+    def opened(folder: Path, threads: int | None = None) -> Exported:
+        def session(feed: dict[str, np.ndarray]) -> list[np.ndarray]:
+            lengths = feed["attention_mask"].sum(1)
+            ids = [row[:length] for row, length in zip(feed["input_ids"], lengths, strict=True)]
+            found = np.zeros((*feed["input_ids"].shape, 24), np.float32)
+            for rows, encoded in runner.run(ids):
+                for place, row in enumerate(rows):
+                    start = encoded.sequences.offsets[place]
+                    found[row, : lengths[row]] = encoded.last[start : start + lengths[row]]
+            return [found]
+
+        runtime, stored = folder.name.split("-")
+        outputs, int8 = {"last_hidden_state": True}, stored == "int8"
+        return Exported(folder, runtime, int8, None, None, outputs, (3,), 12, session)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(backend_choice, "open_exported", opened)
+
+
+@pytest.mark.usefixtures("exports")
+@pytest.mark.parametrize(
+    ("backend", "precision", "exported", "message"),
+    [
+        ("onnx", "float32", "onnx-int8", "was exported in int8, not float32: pass --precision"),
+        ("onnx", "int8", "onnx-float32", "was exported in float32, not int8"),
+        ("openvino", "float32", "onnx-float32", "was exported for onnx, not openvino"),
+    ],
+)
+def test_an_export_of_another_kind_is_refused(
+    model_folder: Path, backend: str, precision: str, exported: str, message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Embedder.load(
+            model_folder, CONFIG, backend=backend, precision=precision, exported=[exported],  # type: ignore[arg-type]
+        )  # fmt: skip
+
+
+@pytest.mark.usefixtures("exports")
+def test_exports_that_fit_are_chosen_from(model_folder: Path, embedder: Embedder) -> None:
+    both = ["onnx-float32", "onnx-int8"]
+    found = Embedder.load(model_folder, CONFIG, backend="onnx", exported=both[:1])
+    assert found.backend.name == "onnx float32"
+    np.testing.assert_allclose(found.embed(TEXTS), embedder.embed(TEXTS), atol=1e-5)
+    found = Embedder.load(model_folder, CONFIG, backend="auto", exported=both, device="cpu")
+    assert found.backend.name in ("onnx float32", "torch float32")
+    assert any("left out: onnx-int8 was exported in int8" in note for note in found.notes)
+    assert not any("onnx int8" in note for note in found.notes)
+
+
+def test_a_precision_asked_for_is_not_replaced(
+    model_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backend_choice, "LEAST_COSINE", 1.1)
+    with pytest.raises(ConfigError, match="nothing here gives bfloat16 vectors: "):
+        Embedder.load(model_folder, CONFIG, backend="auto", precision="bfloat16", device="cpu")

@@ -6,12 +6,17 @@ import pickle
 from pathlib import Path
 
 import numpy as np
+import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
+from bertwright.config.vectors import VectorConfig
+from bertwright.errors import ConfigError, DataError
+from bertwright.inference.embedder import Embedder
 from bertwright.inference.model import load
 from bertwright.inference.sklearn import BertVectors
+from bertwright.inference.whitening import Whitening
 
 TEXTS = ["a b", "c d", "a a b", "c d d"] * 3
 LABELS = [0, 1] * 6
@@ -34,3 +39,33 @@ def test_a_changed_parameter_counts(model_folder: Path) -> None:
     assert step.n_features_out_ == 24
     step.set_params(layers=(0, 1))
     assert step.transform(TEXTS).shape == (12, 48)
+
+
+def test_a_column_is_texts(model_folder: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    texts = TEXTS[:3]
+    step = BertVectors(str(model_folder))
+    right = step.fit_transform(texts)
+    frame = pandas.DataFrame({"text": texts, "other": texts}, index=[7, 8, 9])
+    for column in (frame[["text"]], frame["text"], np.array(texts)[:, None], np.array(texts)):
+        np.testing.assert_array_equal(step.fit_transform(column), right)
+    for wrong in (frame, np.array([texts, texts]), np.array("a")):
+        with pytest.raises(DataError, match="expected one column"):
+            step.transform(wrong)
+    with pytest.raises(DataError, match="the texts are one str"):
+        step.transform("hello")
+    with pytest.raises(DataError, match="of type NoneType; expected a list"):
+        step.transform(None)  # type: ignore[arg-type]
+
+
+def test_parameters_are_those_of_embed(model_folder: Path, tmp_path: Path) -> None:
+    step = BertVectors(str(model_folder), layers=-1, max_length=4, truncate=True)
+    config = VectorConfig((-1,), truncate=True, max_length=4)
+    right = Embedder.load(model_folder, config).embed(["a b c d"])
+    np.testing.assert_array_equal(clone(step).fit_transform(["a b c d"]), right)
+    whitening = Whitening(np.zeros(24, np.float32), np.ones((24, 2), np.float32))
+    whitening.save(tmp_path / "w.npz")
+    step.set_params(whitening=tmp_path / "w.npz")
+    np.testing.assert_allclose(step.transform(["a b c d"])[:, 0], right.sum(1), atol=1e-5)
+    with pytest.raises(ConfigError, match="max_length is 0; expected 3"):
+        BertVectors(str(model_folder), max_length=0).fit(TEXTS)

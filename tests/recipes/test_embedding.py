@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,13 +14,14 @@ import numpy as np
 import pyarrow.parquet as parquet
 import pytest
 
+from bertwright.checkpoint.convert import convert
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.embedder import Embedder
 from bertwright.inference.similar import nearest
 from bertwright.inference.texts import open_texts
-from bertwright.inference.vector_files import decode, npy_header, scales_path
-from bertwright.inference.whitening import Moments, load_whitening
+from bertwright.inference.vector_files import decode, npy_header, read_vectors, scales_path
+from bertwright.inference.whitening import load_whitening
 from bertwright.recipes.embedding import embed_file, fit_whitening
 from tests.inference.conftest import write_model
 
@@ -174,6 +176,74 @@ def test_going_on_with_something_else_is_refused(
     assert len(np.load(out)) == 23
 
 
+@pytest.mark.parametrize("changed", ["weights", "config"])
+@pytest.mark.parametrize("to", ["huggingface", "tensorflow"])
+def test_going_on_with_another_model_is_refused(
+    embedder: Embedder, folder: str, lines: str, tmp_path: Path, to: str, changed: str
+) -> None:
+    """Its files decide, in any format, whatever their names."""
+    one, other = tmp_path / "one", tmp_path / "other"
+    convert(folder, one, to)  # type: ignore[arg-type]
+    if changed == "weights":
+        convert(write_model(tmp_path / "model", ("masked_lm",)), other, to)  # type: ignore[arg-type]
+    else:
+        shutil.copytree(one, other)
+        path = other / ("config.json" if to == "huggingface" else "bert_config.json")
+        path.write_text(path.read_text().replace('"gelu"', '"relu"'), encoding="utf-8")
+    out = tmp_path / "v.npy"
+    with pytest.raises(Killed):
+        embed_file(
+            embedder, open_texts(lines), out, str(one), at_once=5,
+            on_progress=kill_after(10),  # type: ignore[arg-type]
+        )  # fmt: skip
+    with pytest.raises(ConfigError, match="made with another model"):
+        embed_file(embedder, open_texts(lines), out, str(other), resume=True)
+    embed_file(embedder, open_texts(lines), out, str(one), resume=True)
+
+
+def test_scales_are_of_their_file(
+    embedder: Embedder, folder: str, lines: str, tmp_path: Path
+) -> None:
+    other = embedder.with_config(VectorConfig((0,)))
+    for maker, name in ((embedder, "q.npy"), (other, "q.jsonl")):
+        embed_file(maker, open_texts(lines), tmp_path / name, folder, dtype="int8")  # type: ignore[arg-type]
+    found = decode(*read_vectors(tmp_path / "q.npy"))
+    assert np.abs(found - embedder.embed(TEXTS)).max() < 0.02
+    assert scales_path(tmp_path / "q.jsonl").is_file()
+
+
+def test_old_vectors_never_lie_beside_new_scales(
+    embedder: Embedder, folder: str, lines: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, source = tmp_path / "q.npy", open_texts(lines)
+    embed_file(embedder, source, out, folder, dtype="int8")
+    before = out.read_bytes(), scales_path(out).read_bytes()
+    other, options = embedder.with_config(VectorConfig((0,))), {"dtype": "int8", "at_once": 5}
+    with pytest.raises(Killed):
+        embed_file(
+            other, open_texts(lines), out, folder, overwrite=True, **options,  # type: ignore[arg-type]
+            on_progress=kill_after(10),  # type: ignore[arg-type]
+        )  # fmt: skip
+    assert (out.read_bytes(), scales_path(out).read_bytes()) == before
+
+    def killed(path: Path) -> None:
+        if "scales" in path.name:
+            raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr("bertwright.inference.vector_files.sync_file", killed)
+        with pytest.raises(Killed):
+            embed_file(other, open_texts(lines), out, folder, resume=True, **options)  # type: ignore[arg-type]
+    assert not out.exists()
+    assert not scales_path(out).exists()
+    report = embed_file(other, open_texts(lines), out, folder, resume=True, **options)  # type: ignore[arg-type]
+    assert report.resumed == 23
+    found = decode(*read_vectors(out))[:5]  # what the ranges are of
+    assert np.abs(found - other.embed(TEXTS[:5])).max() < 0.02
+    embed_file(other, open_texts(lines), out, folder, overwrite=True)
+    assert {path.name for path in tmp_path.iterdir()} == {"in.txt", "q.npy"}
+
+
 def test_dtypes(embedder: Embedder, folder: str, lines: str, tmp_path: Path) -> None:
     right = embedder.embed(TEXTS)
     for dtype, bound in (("float16", 2e-3), ("int8", 0.02)):
@@ -223,10 +293,14 @@ def test_bad_rows(embedder: Embedder, folder: str, tmp_path: Path) -> None:
     source.write_text('{"text": "a"}\n{"text": null}\n{"text": "b"}\n', encoding="utf-8")
     with pytest.raises(DataError, match=r"in.jsonl, line 2: column text holds no text"):
         embed_file(embedder, open_texts(str(source)), tmp_path / "v.npy", folder, overwrite=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
     texts = open_texts(str(source), bad_rows="skip")
     embed_file(embedder, texts, tmp_path / "v.npy", folder, overwrite=True)
     assert len(np.load(tmp_path / "v.npy")) == 2
     assert "1 left out, no text (line 2)" in texts.log.summary()[0]
+    source.write_text('{"text": "a", "other": []}\n', encoding="utf-8")
+    with pytest.raises(DataError, match=r"column other holds no text but \[\]"):
+        list(open_texts(str(source), "text", "other").rows)
 
 
 @pytest.mark.parametrize("name", ["t.jsonl", "t.parquet"])
@@ -266,13 +340,6 @@ def test_whitening(embedder: Embedder, folder: str, lines: str, tmp_path: Path) 
     (tmp_path / "bad.npz").write_bytes(b"PK no")
     with pytest.raises(DataError, match="holds no whitening"):
         load_whitening(tmp_path / "bad.npz")
-
-
-def test_whitening_of_too_few() -> None:
-    moments = Moments(4)
-    moments.add(np.eye(4, dtype=np.float32)[:3])
-    with pytest.raises(DataError, match="3 texts vary in 2 directions; 3 were asked"):
-        moments.fit(3)
 
 
 def test_nearest_is_exact(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,14 @@ import torch
 
 from bertwright.atomic import verify_manifest
 from bertwright.checkpoint.checkpoint import load
+from bertwright.checkpoint.sentence_transformers import (
+    EmbeddingDefaults,
+    read_defaults,
+    write_defaults,
+)
 from bertwright.cli.app import run
 from bertwright.errors import ConfigError, DataError
+from bertwright.inference.embedder import Embedder
 from bertwright.inference.model import load as load_model
 from bertwright.recipes.extending import extend
 from bertwright.text.tokenizer import load_tokenizer
@@ -111,3 +117,14 @@ def test_nothing_to_add_and_bad_values(model: Path, tmp_path: Path) -> None:
     found = extend(model, few, tmp_path / "out", workers=1)
     assert found.held_out == 0
     assert [a.token for a in found.additions] == ["iterator"]
+
+
+def test_a_folder_of_sentence_transformers_stays_one(model: Path, tmp_path: Path) -> None:
+    defaults = EmbeddingDefaults("cls", True, 9)
+    write_defaults(model, defaults, 16)
+    out = extend(model, [str(write_corpus(tmp_path / "c"))], tmp_path / "out", add=6, workers=1)
+    assert read_defaults(out.folder) == defaults
+    verify_manifest(out.folder)
+    texts = ["it is so"]  # of old tokens alone
+    before, after = (Embedder.load(each).embed(texts) for each in (model, out.folder))
+    torch.testing.assert_close(torch.tensor(before), torch.tensor(after))

@@ -112,18 +112,38 @@ def embed(
 
     if [out, fit_whitening, plot].count(None) != 2:
         raise ConfigError("name one of --out FILE, --fit-whitening FILE and --plot FILE")
-    if color is not None and plot is None:
-        raise ConfigError("--color is of --plot FILE")
+    if tokens and pooling not in (None, "none"):
+        raise ConfigError(f"--tokens keeps every token's vector; leave out --pooling {pooling}")
+    if tokens:
+        pooling = "none"
+    for option, given, of, there in (
+        ("--color", color is not None, "--plot", plot),
+        ("--dimensions", dimensions is not None, "--fit-whitening", fit_whitening),
+        ("--tokens (--pooling none)", pooling == "none", "--out", out),
+        ("--dtype", dtype != "float32", "--out", out),
+        ("--resume", resume, "--out", out),
+    ):
+        if given and there is None:
+            raise ConfigError(f"{option} is of {of} FILE; leave it out here")
+    if whiten is not None and fit_whitening is not None:
+        raise ConfigError("--fit-whitening is of vectors as they are; leave out --whiten")
+    for option, path, suffix in (
+        ("--fit-whitening", fit_whitening, ".npz"),
+        ("--plot", plot, ".html"),
+    ):
+        if path is not None and path.suffix != suffix:
+            raise ConfigError(f"{option} is {path}; expected a name that ends in {suffix}")
     target = out or fit_whitening or plot
     assert target is not None
-    tokens = tokens or pooling == "none"
-    if fit_whitening is not None and fit_whitening.suffix != ".npz":
-        raise ConfigError(f"--fit-whitening is {fit_whitening}; expected a name that ends in .npz")
     if out is not None:
         from bertwright.recipes.embedding import check_suffix
 
-        check_suffix(out, tokens)
+        check_suffix(out, pooling == "none")
     refuse_existing(target, overwrite)
+    if dtype == "int8":
+        from bertwright.inference.vector_files import scales_path
+
+        refuse_existing(scales_path(target), overwrite or resume)
 
     from bertwright.inference.embedder import Embedder, default_config
     from bertwright.inference.texts import chunks, open_texts
@@ -135,7 +155,7 @@ def embed(
         pooling or ("first-last" if layers == ("first-last",) else known.pooling),
         known.normalize if normalize is None else normalize,
         known.truncate if truncate is None else truncate,
-        max_length or known.max_length,
+        known.max_length if max_length is None else max_length,
     )
     sample: list[str | tuple[str, str]] = []
     if (backend, precision) != ("torch", "float32"):
@@ -159,7 +179,7 @@ def embed(
         _fit(loaded, texts, fit_whitening, dimensions, json)
     else:
         assert out is not None
-        _write(loaded, texts, out, model, dtype, tokens, resume, overwrite, json)
+        _write(loaded, texts, out, model, dtype, pooling == "none", resume, overwrite, json)
 
 
 def _write(

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from bertwright.cli.bars import bar
 from bertwright.cli.options import Json, TextColumn
 from bertwright.cli.output import print_json, print_table, say
-from bertwright.errors import DataError
+from bertwright.errors import ConfigError, DataError
 
 
 def similar(
@@ -34,37 +34,28 @@ def similar(
 ) -> None:
     """Find the nearest texts by cosine, exactly."""
     if not queries:
-        raise DataError('no query; write one: bertwright similar ... "what to look for"')
-    import numpy as np
-
+        raise ConfigError('no query; write one: bertwright similar ... "what to look for"')
     from bertwright.inference.embedder import Embedder
     from bertwright.inference.similar import nearest
     from bertwright.inference.texts import open_texts
-    from bertwright.inference.vector_files import scales_path
+    from bertwright.inference.vector_files import read_vectors
 
-    opened = open_texts(corpus, text)
+    opened = open_texts(corpus, text, option="--corpus")
+    stored, scales = (None, None) if vectors is None else read_vectors(vectors)
     loaded = Embedder.load(model, precision=precision)
     for note in loaded.notes:
         say(note)
     rows = [str(each) for each, _ in opened.rows]
     if not rows:
         raise DataError(f"{corpus} has no text")
-    scales = None
-    if vectors is None:
+    if stored is None:
         with bar("Embedding", "tokens") as on_progress:
             stored = loaded.embed(rows, on_progress)
-    else:
-        try:
-            stored = np.load(vectors, mmap_mode="r", allow_pickle=False)
-        except (OSError, ValueError, EOFError) as error:
-            raise DataError(f"{vectors} is no .npy of vectors ({error})") from error
-        if len(stored) != len(rows):
-            raise DataError(
-                f"{vectors} has {len(stored):,} vectors and {corpus} {len(rows):,} texts: embed "
-                "the corpus again"
-            )
-        if stored.dtype == np.int8 and scales_path(vectors).is_file():
-            scales = np.load(scales_path(vectors), allow_pickle=False)
+    elif len(stored) != len(rows):
+        raise DataError(
+            f"{vectors} has {len(stored):,} vectors and {corpus} {len(rows):,} texts: embed the "
+            "corpus again"
+        )
     found, cosines = nearest(stored, loaded.embed(list(queries)), top, scales)
     results = [
         [

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Literal, get_args
 
 from bertwright.errors import ConfigError
@@ -40,6 +42,8 @@ class VectorConfig:
         check_pooling(self.pooling)
         if self.combine not in get_args(Combine):
             raise ConfigError(f"combine is {self.combine!r}; expected concat, sum or mean")
+        if not _are_numbers(self.layers):
+            raise ConfigError(f"layers is {self.layers!r}; expected whole numbers, as (-2,)")
         if not self.layers:
             raise ConfigError("layers is empty; name one or more, as -2")
         if self.max_length is not None and self.max_length < 3:
@@ -77,6 +81,12 @@ class VectorConfig:
         """Numbers of a vector, for a model of width `hidden` and `count` layers."""
         layers = len(self.numbers(count)) if self.joined == "concat" else 1
         return hidden * layers * (2 if self.pooling == "mean-max" else 1)
+
+
+def _are_numbers(layers: object) -> bool:
+    return isinstance(layers, Sequence) and all(
+        isinstance(layer, Integral) and not isinstance(layer, bool) for layer in layers
+    )
 
 
 def check_pooling(pooling: str) -> None:

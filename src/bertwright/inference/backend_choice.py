@@ -69,7 +69,12 @@ class Choice:
         self.judged = replace(config, pooling=pooling, truncate=True)
 
     def choose(self, backend: BackendName, precision: Precision) -> tuple[Backend, list[str]]:
-        """The backend asked for, verified; or the fastest."""
+        """The backend asked for, verified; or the fastest of those that are.
+
+        Raises:
+            ConfigError: an export for another runtime or precision than is asked for, or nothing
+                near enough to float32.
+        """
         exact = torch_backend(self.runner)
         if backend == "torch" and precision == "float32":
             return exact, []
@@ -83,8 +88,12 @@ class Choice:
             wanted = ["bfloat16", "int8"] if precision == "auto" else [precision]
             wanted = [name for name in wanted if name != "float32"]
             makers += [lambda name=name: self._torch(name, reference) for name in wanted]  # type: ignore[misc]
-        makers += [lambda folder=folder: self._exported(folder) for folder in self.exported]  # type: ignore[misc]
-        candidates = [exact] if backend in ("auto", "torch") else []
+        makers += [
+            lambda folder=folder: self._exported(folder, backend, precision)  # type: ignore[misc]
+            for folder in self.exported
+        ]
+        ours = backend in ("auto", "torch") and precision in ("auto", "float32")
+        candidates = [exact] if ours else []
         for make in makers:
             try:
                 found = make()
@@ -94,6 +103,8 @@ class Choice:
                 if backend not in ("auto", "torch"):
                     raise
                 self.notes.append(f"left out: {error}")
+        if not candidates:
+            raise ConfigError(f"nothing here gives {precision} vectors: {'; '.join(self.notes)}")
         return self._fastest(candidates), self.notes
 
     def _torch(self, precision: str, reference: Tensor) -> Backend:
@@ -114,8 +125,19 @@ class Choice:
                 )
         return backend
 
-    def _exported(self, folder: Path) -> Backend:
+    def _exported(self, folder: Path, backend: BackendName, precision: Precision) -> Backend:
         opened = open_exported(folder, torch.get_num_threads())
+        stored = "int8" if opened.int8 else "float32"
+        if backend not in ("auto", opened.runtime):
+            raise ConfigError(
+                f"{folder} was exported for {opened.runtime}, not {backend}: pass --backend "
+                f"{opened.runtime}, or another --exported"
+            )
+        if precision not in ("auto", stored):
+            raise ConfigError(
+                f"{folder} was exported in {stored}, not {precision}: pass --precision {stored}, "
+                "or another --exported"
+            )
         return ExportedBackend(opened, 4096, self.runner.config.num_hidden_layers)
 
     def _vectors(self, backend: Backend) -> Tensor:

@@ -1,7 +1,7 @@
 """Who computes the layers: torch in float32, bfloat16 or 8 bits, ONNX Runtime, OpenVINO.
 
 Every backend takes sequences of ids and gives the layers asked for, sequences end to end. What is
-not float32 by torch is held against it on a sample before it is used (`inference/choice.py`).
+not float32 by torch is held against it on a sample before it is used (`backend_choice.py`).
 
 Letters: n sequences, N tokens of a batch, H hidden.
 """

@@ -45,13 +45,15 @@ class Embedder(VectorMaker):
             backend: `torch`, `onnx` or `openvino`; `auto` measures.
             precision: `float32`, exact; `bfloat16`, 2 to 3 digits; `int8`, a cosine of 0.99 or more
                 with float32, else refused; `auto` measures.
-            exported: folders that `bertwright export` wrote of this model, without a head.
+            exported: folders that `bertwright export` wrote of this model, without a head, for
+                this backend and precision.
             whitening: a file of `bertwright embed --fit-whitening`.
             device: unset: the GPU if there is one, for torch.
             sample: texts to measure and verify on; unset: a few of our own.
 
         Raises:
-            ConfigError: no such layer, backend or precision, or vectors too far from float32's.
+            ConfigError: no such layer, backend or precision, an export for others, or vectors too
+                far from float32's.
             DataError, IntegrityError: see `checkpoint.load`.
         """
         for name, value, known in (
@@ -87,6 +89,10 @@ def _check_exports(path: str | Path, backend: BackendName, exported: Sequence[st
         raise ConfigError(
             f"--backend {backend} runs what bertwright export {backend} wrote; name the folder "
             "with --exported DIR, beside the checkpoint it is held against in --model"
+        )
+    if exported and backend == "torch":
+        raise ConfigError(
+            "--exported is run by another backend than torch; pass --backend onnx, openvino or auto"
         )
     if (Path(path) / EXPORT).is_file():
         raise ConfigError(

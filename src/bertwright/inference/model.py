@@ -223,8 +223,8 @@ def load(
         batch_tokens: tokens of a batch, about; unset: 4,096 on a CPU, 65,536 on a GPU.
 
     Raises:
-        ConfigError: no such precision, no GPU, or no tokenizer in the folder.
-        DataError, IntegrityError: see `checkpoint.load`.
+        ConfigError: no such precision, or no GPU.
+        DataError, IntegrityError: no tokenizer in the folder, and see `checkpoint.load`.
     """
     if precision not in ("float32", "bfloat16"):
         raise ConfigError(f"precision is {precision!r}; expected 'float32' or 'bfloat16'")
@@ -232,7 +232,13 @@ def load(
         raise ConfigError(f"device is {device}, and torch finds no GPU here; leave it out, or cpu")
     place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     found = checkpoint.load(path)
-    tokenizer = read_tokenizer(found.folder, found.config)
+    try:
+        tokenizer = read_tokenizer(found.folder, found.config)
+    except ConfigError as error:
+        raise DataError(
+            f"{found.folder} is a model without a tokenizer: put its tokenizer.json or vocab.txt "
+            "beside it"
+        ) from error
     learner = found.learner.to(place, getattr(torch, precision)).eval().requires_grad_(False)
     tokens = batch_tokens or (4096 if place.type == "cpu" else 65536)
     runner = Runner(learner, tokenizer, found.config, place, tokens, str(found.folder))

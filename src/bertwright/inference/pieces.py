@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bertwright.errors import DataError
 from bertwright.inference.runner import windows
-from bertwright.text.tokenizer import Encoding, Tokenizer
+from bertwright.text.tokenizer import Tokenizer
 
 Text = str | tuple[str, str]
 """A text or a pair."""
@@ -43,8 +43,10 @@ def make_pieces(
         paired: whether the model has a second segment.
 
     Raises:
-        DataError: neither text nor pair, a pair that is too long, a pair for a model without.
+        DataError: no list of texts, neither text nor pair, a pair that is too long, a pair for a
+            model without.
     """
+    texts = listed(texts)
     pieces = Pieces()
     plain = [number for number, text in enumerate(texts) if isinstance(text, str)]
     bare = dict(zip(plain, tokenizer.encode_bare_ids([str(texts[n]) for n in plain]), strict=True))
@@ -56,6 +58,29 @@ def make_pieces(
         else:
             _add_pair(pieces, tokenizer, number, text, longest, truncate, paired)
     return pieces
+
+
+def listed(texts: object) -> list[Text]:
+    """Texts as a list: one alone, a sequence, a column, a table or array of one column.
+
+    Raises:
+        DataError: nothing of texts, or several columns.
+    """
+    if isinstance(texts, str):
+        return [texts]
+    shape = getattr(texts, "shape", None)
+    if shape is not None and len(shape) != 1:
+        if len(shape) != 2 or shape[1] != 1:
+            raise DataError(
+                f"the texts have the shape {list(shape)}; expected one column, or for pairs a list "
+                "of two texts each"
+            )
+        texts = getattr(texts, "values", texts)[:, 0]  # type: ignore[index]
+    if isinstance(texts, (bytes, Mapping)) or not isinstance(texts, Iterable):
+        raise DataError(
+            f"the texts are of type {type(texts).__name__}; expected a list of texts and pairs"
+        )
+    return list(texts)
 
 
 def _add_text(
@@ -99,9 +124,8 @@ def _add_pair(
     if over > 0:
         pieces.cut += 1
         pieces.tokens_cut += over
-        half = (longest - 3) // 2
-        kept = min(len(a), max(half, longest - 3 - len(b)))
-        a, b = a[:kept], b[: longest - 3 - kept]
+        of_a, of_b = _shares(len(a), len(b), longest - 3)
+        a, b = a[:of_a], b[:of_b]
     pieces.ids.append([tokenizer.cls_id, *a, tokenizer.sep_id, *b, tokenizer.sep_id])
     assert pieces.types is not None
     pieces.types.append([0] * (len(a) + 2) + [1] * (len(b) + 1))
@@ -109,15 +133,27 @@ def _add_pair(
     pieces.starts.append(0)
 
 
+def _shares(a: int, b: int, room: int) -> tuple[int, int]:
+    """Tokens that are kept of a pair's texts: the longer one is cut first."""
+    of_a = min(a, max(room // 2, room - b))
+    return of_a, min(b, room - of_a)
+
+
 def token_places(
     tokenizer: Tokenizer, text: Text, kept: int
 ) -> tuple[list[str], list[tuple[int, int]]]:
-    """The first `kept` tokens of a text with [CLS], and [SEP] at the end; and their characters.
+    """The tokens of a piece of `kept` tokens, [CLS] and [SEP] too, and their characters.
 
-    For a pair all tokens are meant; the second text's characters count from its own start.
+    A text has lost its end, a pair that of the longer text, as `make_pieces` cuts them. The second
+    text's characters count from its own start.
     """
-    encoding: Encoding = tokenizer.encode(*([text] if isinstance(text, str) else text))
-    tokens, offsets = encoding.tokens, encoding.offsets
-    if kept < len(tokens):
-        tokens, offsets = [*tokens[: kept - 1], tokens[-1]], [*offsets[: kept - 1], (0, 0)]
+    parts = [tokenizer.encode(part) for part in ([text] if isinstance(text, str) else text)]
+    shares: tuple[int, ...] = (kept - 2,)
+    if len(parts) == 2:
+        a, b = (len(part.ids) - 2 for part in parts)
+        shares = _shares(a, b, kept - 3)
+    tokens, offsets = parts[0].tokens[:1], parts[0].offsets[:1]
+    for part, share in zip(parts, shares, strict=True):
+        tokens += [*part.tokens[1 : 1 + share], part.tokens[-1]]
+        offsets += [*part.offsets[1 : 1 + share], (0, 0)]
     return tokens, offsets

@@ -35,7 +35,7 @@ def nearest(
 
     Raises:
         ConfigError: `top` is below 1.
-        DataError: the corpus is of other vectors.
+        DataError: the corpus is of other vectors, or has numbers that are not finite.
     """
     if top < 1:
         raise ConfigError(f"top is {top}; expected 1 or more")
@@ -53,6 +53,9 @@ def nearest(
     best = np.zeros((len(queries), 0), np.float32)
     for start in range(0, len(corpus), BLOCK):
         block = decode(corpus[start : start + BLOCK], scales)[:, : queries.shape[1]]
+        if not np.isfinite(block).all():
+            row = start + int(np.isfinite(block).all(1).argmin()) + 1
+            raise DataError(f"row {row:,} of the corpus has numbers that are not finite")
         cosines = asked @ normalized(block).T  # [q, block]
         rows = np.broadcast_to(np.arange(start, start + len(block)), cosines.shape)
         best = np.concatenate([best, cosines], 1)

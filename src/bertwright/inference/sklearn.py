@@ -8,6 +8,7 @@ The model is loaded when it is first needed and is no parameter: clones and pick
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from bertwright.config.vectors import VectorConfig
+from bertwright.errors import DataError
 from bertwright.inference.backends import Precision
 from bertwright.inference.embedder import Embedder, default_config
 from bertwright.inference.pieces import Text
@@ -26,12 +28,14 @@ class BertVectors(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def __init__(
         self,
         model: str = "",
-        layers: Sequence[int] | None = None,
+        layers: int | Sequence[int] | None = None,
         combine: str = "concat",
         pooling: str | None = None,
         normalize: bool | None = None,
         truncate: bool | None = None,
         precision: Precision = "float32",
+        max_length: int | None = None,
+        whitening: str | Path | None = None,
     ) -> None:
         self.model = model
         self.layers = layers
@@ -40,6 +44,8 @@ class BertVectors(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.normalize = normalize
         self.truncate = truncate
         self.precision = precision
+        self.max_length = max_length
+        self.whitening = whitening
 
     def fit(self, texts: Sequence[Text], labels: Any = None) -> BertVectors:
         """Load the model; nothing of it is learned.
@@ -51,8 +57,14 @@ class BertVectors(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def transform(self, texts: Sequence[Text]) -> npt.NDArray[np.float32]:
-        """One vector a text or pair."""
-        return self._load().embed(list(texts))  # a column of pandas or numpy too
+        """One vector a text or pair: of a list, a column, or a table of one column.
+
+        Raises:
+            DataError: one text alone, several columns, or something that is no text.
+        """
+        if isinstance(texts, str):
+            raise DataError("the texts are one str; expected a list of texts and pairs")
+        return self._load().embed(texts)
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[Any]:
         """`bert0`, `bert1`, ..."""
@@ -72,15 +84,19 @@ class BertVectors(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         held = getattr(self, "_loaded", None)
         if held is None or held[0] != params:
             known = default_config(self.model)
+            layers = known.layers if self.layers is None else self.layers
             config = VectorConfig(
-                known.layers if self.layers is None else tuple(self.layers),
+                (layers,) if isinstance(layers, int) else tuple(layers),
                 self.combine,  # type: ignore[arg-type]
                 self.pooling or known.pooling,  # type: ignore[arg-type]
                 known.normalize if self.normalize is None else self.normalize,
                 known.truncate if self.truncate is None else self.truncate,
-                known.max_length,
+                known.max_length if self.max_length is None else self.max_length,
             )
-            held = params, Embedder.load(self.model, config, precision=self.precision)
+            embedder = Embedder.load(
+                self.model, config, precision=self.precision, whitening=self.whitening
+            )
+            held = params, embedder
             self._loaded = held
         found: Embedder = held[1]
         return found

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from bertwright.errors import DataError
 from bertwright.inference.pieces import Text
 from bertwright.tasks.bad_rows import BadRowLog, BadRows
-from bertwright.tasks.columns import TEXTS, find_asked, find_one
+from bertwright.tasks.columns import TEXTS, Columns, find_asked, find_one
 from bertwright.tasks.delimited import delimited_table, delimiter_of
 from bertwright.tasks.sources import name_of, open_source, suffix_of, without_surrogates
 from bertwright.tasks.tables import Table, json_lines, json_of, json_table, parquet_table
@@ -49,6 +49,7 @@ def open_texts(
     text2: str | None = None,
     beside: str | None = None,
     bad_rows: BadRows = "refuse",
+    option: str = "--input",
 ) -> Texts:
     """Open a file of texts, or `-`.
 
@@ -58,13 +59,14 @@ def open_texts(
         text2: column of the second text of pairs.
         beside: a column whose value is given with each text.
         bad_rows: whether a row without a text stops the reading, or is counted and left out.
+        option: what named the file, for messages.
 
     Raises:
         DataError: no such file or column; while reading: a row that cannot be read.
     """
     place = Path(path)
     if path != "-" and not place.is_file():
-        raise DataError(f"no file {path}; --input takes a file of texts, or -")
+        raise DataError(f"no file {path}; {option} takes a file of texts, or -")
     log = BadRowLog(name_of(place), bad_rows)
     asked = [name for name in (text, text2, beside) if name is not None]
     if suffix_of(place) in TABLES or (path == "-" and asked):
@@ -134,8 +136,9 @@ def _rows(table: Table, names: list[str], texts: int, found: Texts) -> Iterator[
     for line, values in table.rows(names):
         parts = [_string(value) for value in values[:texts]]
         if any(part is None for part in parts):
-            name = names[parts.index(None)]
-            log.bad(line, "no text", f"column {name} holds no text but {values[0]!r:.60}")
+            place = parts.index(None)
+            shown = f"column {names[place]} holds no text but {values[place]!r:.60}"
+            log.bad(line, "no text", shown)
             continue
         clean = [without_surrogates(part or "", log) for part in parts]
         found.empty += not any(part.strip() for part in clean)
@@ -152,7 +155,7 @@ def _table(path: Path, asked: list[str], log: BadRowLog) -> Table:
         return json_lines(source, log) if value is None else json_table(value, log)
     mark = delimiter_of(source) or ","
     return delimited_table(
-        source, mark, asked, [], log, kind="classification", label=False, pair=None
+        source, mark, asked, Columns(), log, kind="classification", label=False, pair=None
     )
 
 

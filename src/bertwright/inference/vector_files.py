@@ -5,7 +5,8 @@ reader maps the file. Parquet has its index at its end and cannot be added to: i
 stream of Arrow batches, each a row group when all are there. Beside the unfinished
 `.NAME.partial` lies `.NAME.journal`: under which settings, how many rows are safe on the disk, and
 a digest of the texts they are of. What was written after the last note is cut off and made again.
-The file appears by one rename.
+The file appears by one rename. The ranges of int8 wait in the journal and appear just before it;
+what they replace goes first, so that no vectors ever lie beside the ranges of others.
 
 | dtype | a number is |
 |---|---|
@@ -13,7 +14,7 @@ The file appears by one rename.
 | int8 | `round((x - low) / step) - 128`; `NAME.scales.npy` holds `[2, W]`: low and step |
 | binary | whether it is above 0, eight a byte, the first in the highest bit (`numpy.packbits`) |
 
-Letters: n texts, W numbers of a vector.
+NAME is the whole name: `v.npy.scales.npy`. Letters: n texts, W numbers of a vector.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
+from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -76,19 +78,61 @@ def decode(stored: npt.NDArray[Any], scales: Floats | None = None) -> Floats:
     Args:
         stored: rows.
         scales: of int8.
+
+    Raises:
+        DataError: numbers of no such form, or int8 without scales, or with those of others.
     """
     if stored.dtype == np.uint8:
         return np.asarray(np.unpackbits(stored, axis=1), np.float32) * 2 - 1
     if stored.dtype == np.int8:
         if scales is None:
             raise DataError("vectors of int8 need their scales: keep NAME.scales.npy beside them")
+        if scales.shape != (2, stored.shape[1]) or scales.dtype.kind != "f":
+            raise DataError(
+                f"the scales are {scales.dtype} {list(scales.shape)}; vectors of int8 here need "
+                f"float32 {[2, stored.shape[1]]}: they are of other vectors"
+            )
         return np.asarray((stored.astype(np.float32) + 128) * scales[1] + scales[0], np.float32)
+    if stored.dtype.kind != "f":
+        raise DataError(
+            f"the vectors are of type {stored.dtype}; expected float32, float16, int8, or uint8 "
+            "(binary)"
+        )
     return np.asarray(stored, np.float32)
 
 
 def scales_path(path: Path) -> Path:
     """Where the ranges of an int8 file are."""
-    return path.with_name(f"{path.stem}.scales.npy")
+    return path.with_name(f"{path.name}.scales.npy")
+
+
+def read_vectors(path: Path) -> tuple[npt.NDArray[Any], Floats | None]:
+    """Vectors `[n, W]` of a `.npy`, mapped, and their scales if they are int8.
+
+    Raises:
+        DataError: no such file, another one, or int8 without its scales.
+    """
+    stored = _read_array(path)
+    if stored.ndim != 2:
+        raise DataError(f"{path} has the shape {list(stored.shape)}; expected [n, W], a row a text")
+    has_scales = stored.dtype == np.int8 and scales_path(path).is_file()
+    scales = _read_array(scales_path(path)) if has_scales else None
+    try:
+        decode(stored[:0], scales)
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from error
+    return stored, scales
+
+
+def _read_array(path: Path) -> npt.NDArray[Any]:
+    try:
+        found = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError, BadZipFile) as error:
+        raise DataError(f"{path} is no .npy of vectors ({error})") from error
+    if not isinstance(found, np.ndarray):
+        found.close()
+        raise DataError(f"{path} is an .npz of several arrays; expected one array, a .npy")
+    return found
 
 
 class ResumableWriter:
@@ -120,9 +164,13 @@ class ResumableWriter:
         self.old_digest = ""
         self.schema: Any = None
         """Of Arrow batches."""
+        self.scales: Floats | None = None
+        """Of int8, to be set before its first rows are written."""
         path.parent.mkdir(parents=True, exist_ok=True)
         size = 0
-        if self.journal.is_file() and not overwrite:
+        if overwrite:
+            self.journal.unlink(missing_ok=True)
+        elif self.journal.is_file():
             size = self._read_journal(resume)
         self.file = self.partial.open("r+b" if size else "wb")
         self.file.truncate(size)
@@ -139,6 +187,8 @@ class ResumableWriter:
             old, size = dict(state["key"]), int(state["bytes"])
             self.rows, self.old_digest = int(state["rows"]), str(state["digest"])
             self.row_shape, self.dtype = state["row_shape"], str(state["dtype"])
+            if state["scales"] is not None:
+                self.scales = np.array(state["scales"], np.float32)
         except (ValueError, KeyError, TypeError) as error:
             raise IntegrityError(
                 f"{self.journal} is damaged ({error}); start anew with --overwrite"
@@ -201,6 +251,7 @@ class ResumableWriter:
             whole = self.path.with_name(f".{self.path.name}.whole")
             _to_parquet(self.partial, whole)
         sync_file(whole)
+        self._write_scales()
         whole.replace(self.path)
         self.journal.unlink(missing_ok=True)
         self.partial.unlink(missing_ok=True)
@@ -208,6 +259,21 @@ class ResumableWriter:
     def close(self) -> None:
         """Let go; what is noted stays for `resume`."""
         self.file.close()
+        if not self.rows:
+            self.partial.unlink(missing_ok=True)
+
+    def _write_scales(self) -> None:
+        """Put the scales of int8 in their place, and what the file replaces out of it."""
+        scales = scales_path(self.path)
+        if self.path.is_file() and (self.scales is not None or scales.is_file()):
+            self.path.unlink()
+            scales.unlink(missing_ok=True)
+        if self.scales is not None:
+            fresh = scales.with_name(f".{scales.name}.partial")
+            with fresh.open("wb") as file:
+                np.save(file, self.scales)
+            sync_file(fresh)
+            fresh.replace(scales)
 
     def _write_array(self, stored: npt.NDArray[Any]) -> None:
         if self.row_shape is None:
@@ -242,6 +308,7 @@ class ResumableWriter:
             "digest": self.digest.hexdigest(),
             "row_shape": self.row_shape,
             "dtype": self.dtype,
+            "scales": None if self.scales is None else self.scales.tolist(),
         }
         fresh = self.journal.with_name(f"{self.journal.name}.new")
         fresh.write_text(json.dumps(state), encoding="utf-8")

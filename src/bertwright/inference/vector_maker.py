@@ -20,7 +20,7 @@ from bertwright.config.bert import BertConfig
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError
 from bertwright.inference.backends import Backend
-from bertwright.inference.pieces import Pieces, Text, make_pieces, token_places
+from bertwright.inference.pieces import Pieces, Text, listed, make_pieces, token_places
 from bertwright.inference.whitening import Whitening
 from bertwright.nn.pooling import pool
 from bertwright.progress import OnProgress, silent
@@ -100,22 +100,22 @@ class VectorMaker:
         `tokens_cut`.
 
         Args:
-            texts: n texts and pairs; one text is taken as a list of one.
+            texts: n texts and pairs, or a table of one column; one text is taken as a list of one.
             on_progress: called with the tokens done.
 
         Returns:
             `[n, W]`.
 
         Raises:
-            DataError: something is no text, or a pair is too long.
+            DataError: something is no text, a table has more columns, or a pair is too long.
             ConfigError: pooling is `none`: use `embed_tokens`.
         """
         if self.config.pooling == "none":
             raise ConfigError(
                 "pooling none gives a vector a token, not a text; use --tokens (embed_tokens)"
             )
-        pieces = self._pieces([texts] if isinstance(texts, str) else texts)
-        count = 1 if isinstance(texts, str) else len(texts)
+        texts = listed(texts)
+        pieces, count = self._pieces(texts), len(texts)
         whole = len(pieces.ids) == count
         width = self._raw_width if whole else self._apart.width(*self._size)
         vectors = np.empty((len(pieces.ids), width), np.float32)
@@ -143,6 +143,7 @@ class VectorMaker:
         """
         if self.whitening is not None:
             raise ConfigError("whitening is fitted on vectors of texts; leave it out for tokens")
+        texts = listed(texts)
         pieces = self._pieces(texts)
         states: list[Floats] = [np.empty((0, 0), np.float32)] * len(pieces.ids)
         for rows, sequences, layers in self.backend.run(pieces.ids, pieces.types, self.layers):

@@ -14,16 +14,20 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
 
 from bertwright.atomic import disk_errors
-from bertwright.errors import DataError
+from bertwright.errors import ConfigError, DataError
 
 Floats = npt.NDArray[np.float32]
 _FLOOR = 1e-6
 """Directions whose variance is below this share of the largest are rounding errors."""
+_UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, BadZipFile)
+_NOISE = 1e-10
+"""A variance below this share of the mean square is float32's rounding."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,13 @@ class Moments:
         self.total += exact.sum(0)
         self.squares += exact.T @ exact
 
+    def check(self, dimensions: int | None) -> None:
+        """Raise ConfigError unless vectors can be whitened to so many dimensions."""
+        if dimensions is not None and not 1 <= dimensions <= self.width:
+            raise ConfigError(
+                f"dimensions is {dimensions}; expected 1 to {self.width}, the numbers of a vector"
+            )
+
     def fit(self, dimensions: int | None = None) -> Whitening:
         """The whitening of what was taken in.
 
@@ -84,15 +95,24 @@ class Moments:
             dimensions: k; unset: all that vary.
 
         Raises:
-            DataError: too few vectors for so many dimensions.
+            ConfigError: more dimensions than a vector has numbers, or none.
+            DataError: too few vectors for so many dimensions, vectors that are all the same, or not
+                finite.
         """
+        self.check(dimensions)
         if self.count < 2:
             raise DataError(f"whitening is fitted on many texts; there are {self.count}")
+        if not np.isfinite(self.squares).all():
+            raise DataError("some vectors hold numbers that are not finite: is the model damaged?")
         mean = self.total / self.count
         covariance = self.squares / self.count - np.outer(mean, mean)
         values, vectors = np.linalg.eigh(covariance)
         values, vectors = values[::-1], vectors[:, ::-1]
-        there = int((values > _FLOOR * max(float(values[0]), 1e-30)).sum())
+        if values[0] <= _NOISE * np.trace(self.squares) / self.count:
+            raise DataError(
+                f"the vectors of {self.count:,} texts are all the same: fit on texts that differ"
+            )
+        there = int((values > _FLOOR * values[0]).sum())
         there = min(there, self.count - 1)
         if dimensions is not None and dimensions > there:
             raise DataError(
@@ -112,12 +132,16 @@ def load_whitening(path: str | Path) -> Whitening:
     """
     try:
         with np.load(path, allow_pickle=False) as file:
-            found = Whitening(file["mean"], file["kernel"])
-        good = found.mean.ndim == 1 and found.kernel.shape[:1] == found.mean.shape
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError) as error:
+            arrays = file["mean"], file["kernel"]
+        if any(array.dtype.kind != "f" for array in arrays):
+            raise ValueError("other than real numbers")
+        mean, kernel = (np.asarray(array, np.float32) for array in arrays)
+    except _UNREADABLE as error:
         raise DataError(
             f"{path} holds no whitening ({error}); write one with bertwright embed --fit-whitening"
         ) from error
-    if not good or found.kernel.ndim != 2:
+    if mean.ndim != 1 or kernel.ndim != 2 or len(kernel) != len(mean) or not kernel.size:
         raise DataError(f"{path} holds no whitening: its shapes do not fit together")
-    return found
+    if not (np.isfinite(mean).all() and np.isfinite(kernel).all()):
+        raise DataError(f"{path} holds no whitening: some of its numbers are not finite")
+    return Whitening(mean, kernel)

@@ -12,9 +12,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from bertwright.atomic import disk_errors
+from bertwright.atomic import disk_errors, sha256_file
+from bertwright.checkpoint import sources, tensorflow
 from bertwright.checkpoint.checkpoint import find_checkpoint
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.pieces import Text
@@ -70,7 +69,7 @@ def embed_file(
         texts: from `open_texts`.
         out: `.npy`, `.jsonl` or `.parquet`.
         model: the path it was loaded from; going on asks for the same weights.
-        dtype: of the stored numbers.
+        dtype: of the stored numbers; int8 has its scales in a file beside, `scales_path(out)`.
         tokens: a vector a token, with offsets; `.jsonl` or `.parquet`.
         resume: go on with what a killed run left.
         overwrite: replace what is there, unfinished files too.
@@ -113,10 +112,12 @@ def fit_whitening(
     """The whitening of a file's vectors, and of how many texts it is.
 
     Raises:
-        DataError: too few texts for so many dimensions.
+        ConfigError: more dimensions than a vector has numbers, or none.
+        DataError: too few texts for so many dimensions, or texts that do not differ.
     """
     raw = maker.without_finish()
     moments = Moments(raw.width)
+    moments.check(dimensions)
     for chunk in chunks(texts.rows, AT_ONCE):
         moments.add(raw.embed([text for text, _ in chunk]))
         on_progress(moments.count, texts.total)
@@ -149,8 +150,7 @@ def _write_all(
         for chunk in chunks(islice(rows, writer.rows), AT_ONCE):
             writer.skip(chunk)
         writer.check_skipped()
-        if coder.dtype == "int8":
-            coder.scales = np.load(scales_path(writer.path), allow_pickle=False)
+        coder.scales = writer.scales
     left = None if texts.total is None else texts.total - report.resumed
     size = at_once or (TOKENS_AT_ONCE if tokens else AT_ONCE)
     for chunk in chunks(rows, size):
@@ -159,7 +159,7 @@ def _write_all(
         else:
             vectors = maker.embed(chunk)
             if coder.fit(vectors):
-                np.save(scales_path(writer.path), np.asarray(coder.scales))
+                writer.scales = coder.scales
             writer.write(coder(vectors), chunk)
         on_progress(writer.rows - report.resumed, left)
 
@@ -178,16 +178,14 @@ def _token_lines(maker: VectorMaker, texts: list[Text], coder: Coder) -> list[di
 
 def _key(maker: VectorMaker, model: str, dtype: str, tokens: bool) -> dict[str, Any]:
     """All that a row depends on but its text."""
-    folder = find_checkpoint(model)
-    weights = hashlib.sha256()
-    for place in sorted(folder.glob("*.safetensors")):
-        with place.open("rb") as file:
-            weights.update(hashlib.file_digest(file, "sha256").digest())
+    files = [f"{path.name} {sha256_file(path)}" for path in _model_files(model)]
     white = maker.whitening
-    whitening = None if white is None else hashlib.sha256(white.kernel.tobytes()).hexdigest()
+    whitening = None
+    if white is not None:
+        whitening = hashlib.sha256(white.mean.tobytes() + white.kernel.tobytes()).hexdigest()
     settings = asdict(maker.config) | {"layers": list(maker.layers)}
     return {
-        "model": weights.hexdigest(),
+        "model": hashlib.sha256("\n".join(files).encode()).hexdigest(),
         "tokenizer": maker.tokenizer.fingerprint,
         **settings,
         "backend": maker.backend.name,
@@ -195,3 +193,17 @@ def _key(maker: VectorMaker, model: str, dtype: str, tokens: bool) -> dict[str, 
         "dtype": dtype,
         "tokens": tokens,
     }
+
+
+def _model_files(model: str) -> list[Path]:
+    """The configuration of a model and all that holds its weights."""
+    place = find_checkpoint(model)
+    folder = sources.home(place)
+    if sources.format_of(place) == "huggingface":
+        weights = [path for path in folder.iterdir() if path.suffix in (".safetensors", ".bin")]
+    else:
+        prefix = tensorflow.find_prefix(place)
+        assert prefix is not None
+        starts = (f"{prefix.name}.index", f"{prefix.name}.data-")
+        weights = [path for path in prefix.parent.iterdir() if path.name.startswith(starts)]
+    return [folder / sources.config_name(place), *sorted(weights)]

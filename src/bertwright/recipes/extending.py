@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bertwright.atomic import atomic_folder, refuse_existing, write_manifest
+from bertwright.atomic import atomic_folder, refuse_folder, refuse_source, write_manifest
 from bertwright.checkpoint import checkpoint
 from bertwright.checkpoint.extension import Start, extend_learner
+from bertwright.checkpoint.sentence_transformers import read_defaults, write_defaults
 from bertwright.checkpoint.sources import read_tokenizer
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.values import to_dict
@@ -25,6 +26,7 @@ from bertwright.text.cleaning import repair_unicode
 from bertwright.text.corpus import read_blocks
 from bertwright.text.corpus_report import CorpusReport
 from bertwright.text.extension import Addition, HeldOut, Length, choose_additions, measure
+from bertwright.text.files import find_files
 from bertwright.text.word_counts import count_words
 
 EXTENSION = "extension.json"
@@ -78,8 +80,10 @@ def extend(
 ) -> Extension:
     """Write a checkpoint whose vocabulary has the words of a corpus too.
 
+    A folder of sentence-transformers stays one: its vectors are made the same way.
+
     Args:
-        model: a run, a checkpoint or a Hugging Face folder.
+        model: a run, a checkpoint, a Hugging Face or sentence-transformers folder.
         inputs: files, folders or globs of text.
         out: the folder to write.
         add: new entries, at most.
@@ -91,14 +95,17 @@ def extend(
         on_progress: called with the characters counted.
 
     Raises:
-        ConfigError: `add` or `min_count` below 1.
+        ConfigError: `add` or `min_count` below 1; `out` holds something, or what is read.
         DataError: no model, no documents, no words, or nothing to add.
     """
     for name, value in (("add", add), ("min_count", min_count)):
         if value < 1:
             raise ConfigError(f"{name} is {value}; expected 1 or more")
-    refuse_existing(out, overwrite)
+    for source in (model, *find_files(inputs)):
+        refuse_source(out, source)
+    refuse_folder(out, overwrite)
     loaded = checkpoint.load(model)
+    defaults = read_defaults(loaded.folder)
     tokenizer = read_tokenizer(loaded.folder, loaded.config)
     reading = reading or CorpusConfig()
     repair = _repair if reading.normalize_unicode else None
@@ -146,6 +153,8 @@ def extend(
         checkpoint.save(
             folder, learner, Path(beside), _card(found), {EXTENSION: text}, tasks=loaded.tasks
         )
+        if defaults is not None:
+            write_defaults(folder, defaults, loaded.config.hidden_size)
         write_manifest(folder)
     return found
 
