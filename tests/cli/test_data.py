@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
+from bertwright.atomic import write_manifest
 from bertwright.cli.app import run
 from bertwright.text.tokenizer import make_tokenizer
 
@@ -26,11 +28,11 @@ def corpus(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def build(corpus: Path, *more: str) -> int:
+def build(corpus: Path, *more: str, tokenizer: str = "tokenizer", out: str = "out") -> int:
     return run(
         [
             *("data", "build", str(corpus / "corpus.txt"), "--tokenizer"),
-            *(str(corpus / "tokenizer"), "--out", str(corpus / "out"), "--workers", "1", *more),
+            *(str(corpus / tokenizer), "--out", str(corpus / out), "--workers", "1", *more),
         ]
     )
 
@@ -75,3 +77,39 @@ def test_exit_codes_of_bad_input(corpus: Path, capsys: pytest.CaptureFixture[str
     (corpus / "corpus.txt").write_text("\n\n")
     assert build(corpus, "--overwrite") == 4
     assert (corpus / "out").is_dir()
+
+
+def test_what_is_read_is_not_replaced(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for out in ("", "tokenizer"):
+        assert build(corpus, "--overwrite", out=out) == 2
+        assert "choose another --out" in capsys.readouterr().err
+    assert (corpus / "corpus.txt").is_file()
+    assert (corpus / "tokenizer" / "vocab.txt").is_file()
+
+
+def test_no_corpus_is_usage(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--tokenizer", str(corpus / "tokenizer"), "--out", str(corpus / "out")]
+    assert run(["data", "build", *words]) == 2
+    assert "no corpus given; name files" in capsys.readouterr().err
+
+
+def test_a_tokenizer_by_its_run(corpus: Path) -> None:
+    checkpoint = corpus / "run" / "checkpoints" / "step-00000001"
+    shutil.copytree(corpus / "tokenizer", checkpoint)
+    (checkpoint / "config.json").write_text("{}")
+    write_manifest(checkpoint)
+    for name in ("run", "run/checkpoints/latest"):
+        assert build(corpus, "--overwrite", tokenizer=name) == 0
+        assert run(["tokenizer", "inspect", "a b", "--tokenizer", str(corpus / name)]) == 0
+
+
+def test_what_was_cut_is_said(
+    corpus: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bertwright.text.corpus.MAX_SENTENCE_CHARACTERS", 10)
+    (corpus / "corpus.txt").write_bytes(b"a b c a b c a b c\xff .\n" * 3)
+    assert build(corpus) == 0
+    said = capsys.readouterr().out
+    assert "cuts in sentences too long to be any" in said
+    assert "3 malformed byte sequences replaced" in said
+    assert f"malformed: {corpus / 'corpus.txt'}, byte" in said

@@ -56,6 +56,33 @@ def test_fill_without_a_blank(model: str, capsys: pytest.CaptureFixture[str]) ->
     assert output.out == ""
 
 
+def test_a_text_that_begins_with_a_dash(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for text in ("- [MASK]", "-5 [MASK]", "--a [MASK]"):
+        assert run(["fill", "--model", model, text]) == 2
+        assert f"begins with a dash, put --: -- '{text}'" in capsys.readouterr().err
+        assert run(["fill", "--model", model, "--", text]) == 0
+    assert run(["fill", "--model", model, "a [MASK]", "--topp", "3"]) == 2
+    assert "a dash" not in capsys.readouterr().err
+    assert run(["fill", "--model", model]) == 2
+    assert "missing TEXT (A text with [MASK]" in capsys.readouterr().err
+
+
+def test_a_model_that_diverged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_tokenizer(VOCABULARY).save(tmp_path)
+    config = BertConfig(16, 12, 2, 3, 20, max_position_embeddings=9)
+    learner = make_learner(config, ["masked_lm", "next_sentence"])
+    with torch.no_grad():
+        for parameter in learner.parameters():
+            parameter.fill_(1e30)
+    (tmp_path / "model").mkdir()
+    save(tmp_path / "model", learner, tmp_path, "")
+    for words in (["fill", "a [MASK]"], ["next-sentence", "a", "b"]):
+        assert run([*words, "--model", str(tmp_path / "model"), "--json"]) == 4
+        output = capsys.readouterr()
+        assert "gives probabilities that are not finite: its training diverged" in output.err
+        assert output.out == ""
+
+
 def test_no_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["fill", "--model", str(tmp_path / "none"), "a [MASK]"]) == 4
     assert "no folder" in capsys.readouterr().err

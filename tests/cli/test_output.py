@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
@@ -38,8 +39,11 @@ def test_text_outside_ascii_stays_readable(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_a_table_takes_brackets_as_words(capsys: pytest.CaptureFixture[str]) -> None:
-    output.print_table(["token", "share"], [["[MASK]", 0.25], ["[/red]", None]])
+    rows = [["[MASK]", 0.25], ["[/red]", None]]
+    output.print_table(["token", "[i]share"], rows, "[/b] [red]hot")
     out = capsys.readouterr().out
+    assert "[/b] [red]hot" in out
+    assert "[i]share" in out
     assert "[MASK]" in out
     assert "[/red]" in out
     assert "0.25" in out
@@ -56,3 +60,12 @@ def test_errors_and_remarks_leave_results_alone(capsys: pytest.CaptureFixture[st
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err == "reading\nbertwright: no [documents]\n"
+
+
+def test_json_where_the_output_cannot_hold_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for text, encoding in (("\ud800 Z\u00fcrich", "utf-8"), ("\u6771\u4eac", "latin-1")):
+        written = io.BytesIO()
+        monkeypatch.setattr("sys.stdout", io.TextIOWrapper(written, encoding, write_through=True))
+        output.print_json({"text": text})
+        assert written.getvalue().isascii()
+        assert json.loads(written.getvalue()) == {"text": text}

@@ -95,7 +95,38 @@ def test_the_saved_configuration_runs_again(
         (["--steps", "many"], "many"),
         ([], "expected one of --steps, --minutes, --epochs; none of them came"),
         (["--steps", "1", "--minutes", "1"], "--steps and --minutes came"),
-        (["--steps", "0"], "steps is 0; expected more than 0"),
+        (["--steps", "0"], "--steps is 0; expected more than 0"),
+        (["--minutes", "inf"], "--minutes is inf; expected more than 0, up to 3.4e+38"),
+        (["--epochs", "inf"], "--epochs is inf; expected more than 0"),
+        (["--steps", "1", "--seed", "-1"], "--seed is -1; expected 0 to 9223372036854775807"),
+        (["--steps", "1", "--seed", str(2**63)], "expected 0 to 9223372036854775807"),
+        (
+            ["--steps", "1", "--optimizer.learning-rate", "1e39"],
+            "--optimizer.learning-rate is 1e+39; expected 0 or more, up to 3.4e+38",
+        ),
+        (["--steps", "1", "--validation.share", "1"], "--validation.share is 1.0; expected"),
+        (["--steps", "1", "--masking.probability", "0"], "--masking.probability is 0.0; expected"),
+        (
+            ["--steps", "1", "--masking.mask-share", "1.5", "--masking.random-share=-0.5"],
+            "--masking.mask-share is 1.5; expected a share from 0 to 1",
+        ),
+        (
+            ["--steps", "1", "--masking.random-share", "0.3"],
+            "--masking.random-share is 0.3; expected 0.2 or less, as mask_share is 0.8",
+        ),
+        (
+            ["--steps", "1", "--architecture.hidden-dropout-prob", "2"],
+            "--architecture: hidden_dropout_prob is 2.0; expected 0 or more",
+        ),
+        (
+            ["--optimizer.lr", "1"],
+            "unknown key 'optimizer.lr'; valid keys: optimizer.matrices, optimizer.matrix_learn",
+        ),
+        (
+            ["--optimiser.lr", "1"],
+            "no section 'optimiser', did you mean 'optimizer'? valid keys: optimizer.matrices",
+        ),
+        (["--optimiser.learning-rat", "1"], "did you mean 'optimizer.learning_rate'?"),
         (["--steps", "1", "--model", "bert-huge"], "no model 'bert-huge'; there are bert-tiny"),
         (["--steps", "1", "--batch.micro-tokens", "16"], "one sequence may have 32 tokens"),
         (["--steps", "1", "--checkpoint.keep", "0"], "keep is 0; expected 1 or more"),
@@ -108,6 +139,30 @@ def test_usage_ends_with_2(
     assert pretrain(data, tmp_path / "run", *words) == 2
     assert said in " ".join(capsys.readouterr().err.split())
     assert not (tmp_path / "run").exists()
+
+
+def test_a_length_on_the_command_line_puts_those_of_the_file_aside(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "run.toml"
+    file.write_text("minutes = 30.0\n")
+    assert pretrain(data, tmp_path / "run", "--config", str(file), "--steps", "1") == 0
+    saved = values.read_toml(tmp_path / "run" / "config.toml")
+    assert (saved["steps"], saved["minutes"]) == (1, "none")
+    both = ("--config", str(file), "--steps", "1", "--epochs", "1")
+    assert pretrain(data, tmp_path / "other", *both) == 2
+    assert "--steps and --epochs came" in capsys.readouterr().err
+
+
+def test_keys_of_a_file_that_do_not_exist(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "run.toml").write_text("[optimiser]\nlr = 1\n")
+    assert pretrain(data, tmp_path / "run", "--config", str(tmp_path / "run.toml")) == 2
+    said = capsys.readouterr().err
+    assert "no section 'optimiser', did you mean 'optimizer'? valid keys: optimizer.mat" in said
+    assert "*" not in said
+    assert "batch" not in said
 
 
 def test_bad_data_ends_with_4_or_5(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -57,3 +59,36 @@ def test_bad_input_has_its_exit_code(corpus: str, tmp_path: Path, capsys: Any) -
     assert run(["tokenizer", "train", *out]) == 2
     assert run(["tokenizer", "inspect", "x", "--tokenizer", str(tmp_path / "none")]) == 2
     assert not (tmp_path / "t").exists()
+
+
+def test_what_is_read_is_not_replaced(corpus: str, tmp_path: Path, capsys: Any) -> None:
+    words = ["tokenizer", "train", corpus, "--out", str(tmp_path), "--overwrite"]
+    assert run(words) == 2
+    assert "choose another --out" in capsys.readouterr().err
+    assert Path(corpus).is_file()
+
+
+def test_malformed_bytes_are_reported(tmp_path: Path, capsys: Any) -> None:
+    (tmp_path / "bad.txt").write_bytes(TEXT.encode() + b"caf\xe9 noir.\n")
+    words = ["tokenizer", "train", str(tmp_path / "bad.txt"), "--vocab-size", "60"]
+    words += ["--workers", "1", "--out", str(tmp_path / "tokenizer"), "--overwrite"]
+    assert run(words) == 0
+    said = capsys.readouterr().out
+    assert "1 malformed byte sequences replaced" in said
+    assert f"malformed: {tmp_path / 'bad.txt'}, byte" in said
+    assert run([*words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["report"]["invalid_utf8"] == 1
+
+
+def test_a_full_disk(corpus: str, tmp_path: Path, capsys: Any, monkeypatch: Any) -> None:
+    write = Path.write_text
+
+    def full(path: Path, *words: Any, **more: Any) -> int:
+        if path.name == "tokenizer.json":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        return write(path, *words, **more)
+
+    monkeypatch.setattr(Path, "write_text", full)
+    words = ["--vocab-size", "60", "--workers", "1", "--out", str(tmp_path / "tokenizer")]
+    assert run(["tokenizer", "train", corpus, *words]) == 1
+    assert "is full" in capsys.readouterr().err

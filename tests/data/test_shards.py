@@ -100,3 +100,15 @@ def test_another_tokenizer_is_refused(make_shards: MakeShards) -> None:
     require_tokenizer(shards, "f" * 64, "the checkpoint x")
     with pytest.raises(DataError, match=r"another tokenizer.*checkpoint x.*build the data again"):
         require_tokenizer(shards, "0" * 64, "the checkpoint x")
+
+
+def test_an_id_that_no_token_has_is_named(make_shards: MakeShards) -> None:
+    folder = make_shards([[40, 40]]).folder
+    place = folder / "shard-00000.tokens"
+    data = bytearray(place.read_bytes())
+    data[20:22] = b"\xff\xff"
+    place.write_bytes(data)
+    shards = open_shards(folder)
+    with pytest.raises(IntegrityError, match="holds the id 65535; its tokenizer has"):
+        shards.tokens(0, 40)
+    assert len(shards.tokens(40, 80)) == 40

@@ -17,14 +17,26 @@ from safetensors.torch import load_file
 from bertwright.atomic import verify_manifest
 from bertwright.checkpoint import checkpoint
 from bertwright.checkpoint.checkpoint import list_checkpoints
+from bertwright.config import values
+from bertwright.config.pretrain import PretrainConfig
 from bertwright.data.shards import open_shards
-from bertwright.errors import BertwrightError, ConfigError, DataError
+from bertwright.errors import BertwrightError, ConfigError, DataError, IntegrityError
 from bertwright.objectives.objective import Learner
 from bertwright.recipes.pretraining import Batches
 from bertwright.train.distributed import Ranks
 from bertwright.train.loop import Trainer
+from bertwright.train.optim import Optimizers
 from bertwright.train.state import Place, Position
-from tests.recipes.sample import WORDS, build_data, config_of, newest, records, tensors, train
+from tests.recipes.sample import (
+    WORDS,
+    build_data,
+    config_of,
+    mapping_of,
+    newest,
+    records,
+    tensors,
+    train,
+)
 
 CPU = torch.device("cpu")
 
@@ -79,8 +91,12 @@ def test_a_run_that_exists(data: Path, tmp_path: Path) -> None:
 
 def test_overwrite_replaces_runs_only(data: Path, tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text("[mine]\n")
-    with pytest.raises(ConfigError, match=r"is no run .* --overwrite replaces runs only"):
-        train(config_of(data, tmp_path), overwrite=True)
+    for how in ({}, {"overwrite": True}, {"resume": True}):
+        if how == {"resume": True}:
+            (tmp_path / "config.toml").rename(tmp_path / "mine.toml")
+        with pytest.raises(ConfigError, match=r"is no run .* only runs are replaced: choose an"):
+            train(config_of(data, tmp_path), **how)
+    (tmp_path / "mine.toml").rename(tmp_path / "config.toml")
     assert (tmp_path / "config.toml").read_text() == "[mine]\n"
     (tmp_path / "empty").mkdir()
     train(config_of(data, tmp_path / "empty", steps=1))
@@ -140,9 +156,9 @@ def test_five_steps_in_a_row_end_the_run(
         train(config_of(data, run))
     assert error.value.exit_code == 1
     assert str(error.value) == (
-        "step 8: the loss is not finite, 5 steps in a row; the weights after step 3 are saved. "
-        "Begin a new run from them with --init and a lower --optimizer.learning-rate, or with "
-        "--precision fp32"
+        "step 8: the loss is not finite, 5 steps in a row; the last checkpoint that gave a finite "
+        f"loss is {newest(run)}: begin a new run from it with --init, and a lower "
+        "--optimizer.learning-rate, or --precision fp32"
     )
     verify_manifest(newest(run))
     good = load_file(tmp_path / "good" / "checkpoints" / "step-00000003" / "model.safetensors")
@@ -150,6 +166,109 @@ def test_five_steps_in_a_row_end_the_run(
     assert all(torch.equal(saved[name], good[name]) for name in good)
     for line in (run / "metrics.jsonl").read_text().splitlines():
         json.loads(line, parse_constant=pytest.fail)
+
+
+BLOWN_UP = {"learning_rate": 1e30, "matrix_learning_rate": 1e30, "clip_norm": 0.0}
+
+
+@pytest.mark.parametrize("steps", [4, 20])
+def test_a_run_that_diverges_fails_and_offers_no_ruins(
+    data: Path, tmp_path: Path, steps: int
+) -> None:
+    config = config_of(data, tmp_path / "run", steps=steps, optimizer=BLOWN_UP)
+    with pytest.raises(BertwrightError, match=r"not finite.*no checkpoint of it gave a finite"):
+        train(config)
+    assert list_checkpoints(tmp_path / "run") == []
+
+
+def test_a_run_that_diverges_names_its_last_good_checkpoint(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, step = tmp_path / "run", Optimizers.step
+
+    def blow_up(optimizers: Optimizers) -> None:
+        step(optimizers)
+        if (run / "checkpoints" / "step-00000004").exists():
+            with torch.no_grad():
+                for group in optimizers.parts[0].param_groups:
+                    for parameter in group["params"]:
+                        parameter.mul_(1e30)
+
+    monkeypatch.setattr(Optimizers, "step", blow_up)
+    config = config_of(data, run, steps=9, checkpoint={"every_steps": 2})
+    with pytest.raises(BertwrightError, match=r"loss is .*step-00000004: begin a new run from it"):
+        train(config)
+
+
+def test_a_run_that_ends_on_a_step_left_out_fails(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    poison(monkeypatch, [20])
+    with pytest.raises(BertwrightError, match=r"ended while steps were left out, the last 1; .*20"):
+        train(config_of(data, tmp_path / "run"))
+    verify_manifest(newest(tmp_path / "run"))
+
+
+def test_a_run_without_time_for_a_step_fails(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(BertwrightError, match=r"no step was taken: preparing took \d+\.\d s"):
+        train(config_of(data, tmp_path / "run", minutes=1e-6))
+
+
+def test_a_damaged_shard_ends_with_5(tmp_path: Path) -> None:
+    damaged = build_data(tmp_path)
+    tokens = next(damaged.glob("shard-*.tokens"))
+    tokens.write_bytes(b"\xff" * tokens.stat().st_size)
+    with pytest.raises(IntegrityError, match="holds the id 65535"):
+        train(config_of(damaged, tmp_path / "run"))
+
+
+@pytest.mark.parametrize("left", [["environment.json"], [".config.toml.partial-7"]])
+def test_what_a_kill_at_the_start_leaves_is_no_obstacle(
+    data: Path, tmp_path: Path, left: list[str]
+) -> None:
+    for how in ("resume", "overwrite"):
+        run = tmp_path / how
+        run.mkdir()
+        for name in left:
+            (run / name).touch()
+        with pytest.raises(ConfigError, match="exists already"):
+            train(config_of(data, run, steps=1))
+        train(config_of(data, run, steps=1), **{how: True})
+        assert {"config.toml", "environment.json"} <= {place.name for place in run.iterdir()}
+        assert not (run / ".config.toml.partial-7").exists()
+
+
+def test_a_full_disk_at_the_start_leaves_nothing(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(config: object) -> str:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(values, "to_toml", full)
+        with pytest.raises(BertwrightError, match="is full"):
+            train(config_of(data, tmp_path / "run", steps=1))
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_is_read_is_not_replaced(data: Path, tmp_path: Path, whole_run: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(whole_run, run)
+    shutil.copytree(data, run / "shards")
+    with pytest.raises(ConfigError, match=r"what is read.*choose another --out"):
+        train(config_of(run / "shards", run), overwrite=True)
+    with pytest.raises(ConfigError, match=r"what is read.*choose another --out"):
+        train(config_of(data, run, init=str(run)), overwrite=True)
+    verify_manifest(newest(run))
+
+
+def test_init_brings_the_shape(data: Path, tmp_path: Path, whole_run: Path) -> None:
+    mapping = mapping_of(data, tmp_path / "run", init=str(whole_run), steps=1)
+    del mapping["architecture"]
+    with pytest.raises(ConfigError, match=r"another shape than --model bert-tiny; leave it out"):
+        train(values.from_dict(PretrainConfig, mapping))
+    del mapping["model"]
+    train(values.from_dict(PretrainConfig, mapping))
 
 
 def poison(monkeypatch: pytest.MonkeyPatch, steps: object) -> None:

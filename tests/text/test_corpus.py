@@ -163,6 +163,7 @@ def test_bad_rows(tmp_path: Path) -> None:
         "a.jsonl": ('{"text": "a"}\n{"text": ', r"a\.jsonl, line 2 is no JSON"),
         "b.jsonl": ("[1]\n", r"line 1 is a JSON list; expected an object"),
         "c.jsonl": ('{"text": 5}\n', r"row 1: column 'text' holds int; expected a string"),
+        "g.jsonl": ('{"text": ' + "1" * 6000 + "}\n", r"line 1 is no JSON: .*integer"),
         "d.csv": ("id,text\n1,a\n2\n", r"line 3 has 1 fields; the header has 2"),
         "e.csv": ('text\n"never closed\n', r"e\.csv, line 2: unexpected end of data"),
         "f.parquet": ("PAR1 no more", r"no whole Parquet file"),

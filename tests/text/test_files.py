@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from bertwright.errors import DataError, MissingExtra
+from bertwright.errors import ConfigError, DataError, MissingExtra
 from bertwright.text.files import (
     find_files,
     format_of,
@@ -69,7 +69,7 @@ def test_what_cannot_be_found(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "pdfs").mkdir()
     (tmp_path / "pdfs" / "a.pdf").write_text("x")
-    with pytest.raises(DataError, match=r"no corpus was given"):
+    with pytest.raises(ConfigError, match=r"no corpus given; name files"):
         find_files([])
     with pytest.raises(DataError, match=r"no such file or folder: .*did you mean .*corpus\.txt\?"):
         find_files([str(tmp_path / "corpsu.txt")])

@@ -11,6 +11,8 @@ from bertwright.text.sentences import split_sentences
 # A bar marks where sentences are to be split.
 CASES = [
     "One ends here.| Two begins here.",
+    "It is approx. 5 km long, approx. Two.| Messrs. Dombey came, cf. illus. 7.| Ten chaps.| Good.",
+    "The Assoc. Press of Hwy. 5 and misc. Items, see eqn. 4.| Done.",
     "Mr. and Mrs. Smith met Dr. Jones.| They talked.",
     "The U.S. Army left the U.S. in May.| It was late.",
     "He lives in the U.S.| The city is small.",

@@ -367,3 +367,13 @@ def test_inspection_gives_reasons() -> None:
     assert words[6].unknown == "13 characters; a word has at most 12"
     json.dumps(inspect_text(tokenizer, text).as_dict())
     assert inspect_text(tokenizer, "").words == []
+
+
+def test_a_vocabulary_with_a_line_twice(tmp_path: Path) -> None:
+    vocab = [*SPECIAL_TOKENS.values(), "a", "b", "a", "c"]
+    (tmp_path / "vocab.txt").write_text("\n".join(vocab) + "\n")
+    tokenizer = load_tokenizer(tmp_path)
+    assert tokenizer.encode("a b c").ids[1:-1] == [7, 6, 8]
+    assert tokenizer.ids_without_token == [5]
+    assert tokenizer.tokens_of([5, 6, 7]) == ["[UNK]", "b", "a"]
+    assert make_tokenizer(VOCAB).ids_without_token == []

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from bertwright.cli.bars import bar
-from bertwright.cli.options import EVERY_KEY, ConfigFile, Json, Overwrite
+from bertwright.cli.options import (
+    EVERY_KEY,
+    ConfigFile,
+    Json,
+    Overwrite,
+    TokenizerFolder,
+    find_tokenizer,
+)
 from bertwright.cli.output import print_json, say
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.instances import InstanceConfig, MaskingConfig
@@ -19,7 +26,7 @@ def build(
     *inputs: Annotated[
         str, Parameter(help="Files, folders, globs, - for standard input, hf:NAME.")
     ],
-    tokenizer: Annotated[Path, Parameter(help="Folder of the tokenizer.")],
+    tokenizer: TokenizerFolder,
     out: Annotated[Path, Parameter(help="The folder to write.")],
     corpus: Annotated[CorpusConfig, EVERY_KEY] = CorpusConfig(),
     workers: Annotated[int, Parameter(help="Processes; 0: one for every core.")] = 0,
@@ -42,13 +49,14 @@ def build(
 
     from bertwright.data.build import build_shards
     from bertwright.data.encode import load_segmenter
+    from bertwright.text.corpus_report import CorpusReport
 
     start = time.monotonic()
     with bar("Building", "bytes") as on_progress:
         manifest = build_shards(
             list(inputs),
             out,
-            tokenizer,
+            find_tokenizer(tokenizer),
             corpus,
             workers=workers,
             segmented=segmented,
@@ -67,7 +75,9 @@ def build(
         f"{out}: {counts['documents']:,} documents, {counts['sentences']:,} sentences, "
         f"{counts['tokens']:,} tokens from {report['bytes'] / 1e6:,.1f} MB in {seconds:.1f} s"
     )
-    for line in _losses(counts, report):
+    if counts["documents_lost"]:
+        print(f"  {counts['documents_lost']:,} documents were empty after cleaning")
+    for line in CorpusReport(**report).remarks():
         print(f"  {line}")
     print(f"Look for faults: bertwright data check {out}")
 
@@ -98,20 +108,6 @@ def check(
             print(f"  {line}")
         print(f"{checkup.errors} errors, {checkup.warnings} warnings")
     return DataError.exit_code if checkup.errors else 0
-
-
-def _losses(counts: dict[str, int], report: dict[str, Any]) -> list[str]:
-    """What was left out or repaired, a line each; nothing where nothing was."""
-    named = {
-        "documents were empty after cleaning": counts["documents_lost"],
-        "exact duplicates left out": report["exact_duplicates"],
-        "near duplicates left out": report["near_duplicates"],
-        "documents left out as too short": report["short_documents"],
-        "lines left out as boilerplate": report["boilerplate_lines"],
-        "malformed byte sequences replaced": report["invalid_utf8"],
-        "lone surrogates replaced": report["lone_surrogates"],
-    }
-    return [f"{count:,} {what}" for what, count in named.items() if count]
 
 
 def _histogram(bins: dict[str, int]) -> list[str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from bertwright.cli.options import Json
+from bertwright.cli.options import NOT_FINITE, Json
 from bertwright.cli.output import print_json, print_table
+from bertwright.errors import DataError
 
 
 def fill(
@@ -21,6 +23,8 @@ def fill(
     from bertwright.inference.model import load
 
     blanks = load(model).fill(text, top)
+    if not all(math.isfinite(p) for blank in blanks for _, p in blank):
+        raise DataError(f"{model} {NOT_FINITE}")
     if json:
         listed = [[{"token": token, "probability": p} for token, p in blank] for blank in blanks]
         print_json({"text": text, "blanks": listed})

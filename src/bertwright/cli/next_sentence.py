@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from bertwright.cli.options import Json
+from bertwright.cli.options import NOT_FINITE, Json
 from bertwright.cli.output import print_fields, print_json, say
+from bertwright.errors import DataError
 
 
 def next_sentence(
@@ -23,6 +25,8 @@ def next_sentence(
 
     runner = load(model).runner
     judgement = judge(runner, first, second)
+    if not math.isfinite(judgement.probability):
+        raise DataError(f"{model} {NOT_FINITE}")
     if judgement.tokens_cut:
         say(f"{judgement.tokens_cut} tokens far from the joint were cut: the pair was too long")
     if json:

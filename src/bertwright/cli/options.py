@@ -29,6 +29,26 @@ Overwrite = Annotated[
 ]
 """`overwrite: Overwrite = False`."""
 
+TokenizerFolder = Annotated[
+    Path, Parameter(help="Folder of a tokenizer, a run, a checkpoint or a Hugging Face BERT.")
+]
+"""`tokenizer: TokenizerFolder`, to be read by way of `find_tokenizer`."""
+
+
+def find_tokenizer(path: Path) -> Path:
+    """The folder of the files of a tokenizer: the one given, or of a run, its newest checkpoint.
+
+    The errors are those of `checkpoint.find_checkpoint`.
+    """
+    is_run = path.name in ("checkpoints", "latest") or (path / "checkpoints").is_dir()
+    if not is_run or (path / "tokenizer.json").is_file() or (path / "vocab.txt").is_file():
+        return path
+    from bertwright.checkpoint.checkpoint import find_checkpoint
+    from bertwright.checkpoint.sources import home
+
+    return home(find_checkpoint(path))
+
+
 FineTuned = Annotated[str, Parameter(help="A run of finetune, or a folder of transformers.")]
 """`model: FineTuned`."""
 
@@ -60,3 +80,9 @@ Device = Annotated[
 
 EVERY_KEY = Parameter(name="*")
 """`config: Annotated[SomeConfig, EVERY_KEY]`: each key of the dataclass becomes an option."""
+
+NOT_FINITE = (
+    "gives probabilities that are not finite: its training diverged; use an earlier checkpoint, or "
+    "train it again with a lower learning rate"
+)
+"""What to say of a model whose answers are no numbers."""

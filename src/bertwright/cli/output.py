@@ -16,10 +16,16 @@ def print_json(value: Mapping[str, Any]) -> None:
     """Print one JSON object on one line of standard output; the only line a `--json` verb prints.
 
     JSON has no infinity and no NaN, so they become null. Arrays with `tolist` (numpy, torch) and
-    paths are taken as they are.
+    paths are taken as they are. Where standard output cannot hold the text, and of lone
+    surrogates, it is escaped.
     """
-    json.dump(plain(value), sys.stdout, ensure_ascii=False, allow_nan=False)
-    sys.stdout.write("\n")
+    value = plain(value)
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        text = json.dumps(value, allow_nan=False)
+    sys.stdout.write(text + "\n")
 
 
 def print_table(
@@ -32,12 +38,13 @@ def print_table(
     from rich.text import Text
 
     cells = [list(row) for row in rows]
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    # Text, not markup: "[MASK]" and "[/b]" are words, in a title too
+    shown = None if title is None else Text(title, "table.title")
+    table = Table(title=shown, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for index, column in enumerate(columns):
         numeric = bool(cells) and all(isinstance(row[index], (int, float)) for row in cells)
-        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
+        table.add_column(Text(column), justify="right" if numeric else "left", overflow="fold")
     for row in cells:
-        # Text, not markup: "[MASK]" and "[link]" in a cell are words
         table.add_row(*(Text(_cell(cell)) for cell in row))
     Console(file=sys.stdout).print(table)
 

@@ -36,7 +36,7 @@ def quickstart(
     do on held-out text beside the obvious baselines.
     """
     if not 0 < minutes < 1e5:
-        raise ConfigError(f"minutes is {minutes}; expected more than 0")
+        raise ConfigError(f"--minutes is {minutes}; expected more than 0 and less than 100,000")
     from bertwright.recipes import quickstart as steps
 
     places = steps.begin(out, overwrite)

@@ -1,7 +1,8 @@
 """How a command line, and the file that `--config` names, become the arguments of a verb.
 
 cyclopts reads and converts; here is what it leaves to us: a file judged as strictly as the command
-line, "none" as None, `--no-section.key`, and messages that name the nearest right word.
+line, "none" as None where it is no word of the option itself, `--no-section.key`, and messages that
+name the nearest right word.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from inspect import BoundArguments, getdoc, isfunction
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args, get_origin
 
 from cyclopts import (
     App,
@@ -18,11 +19,13 @@ from cyclopts import (
     CycloptsError,
     MissingArgumentError,
     UnknownCommandError,
+    UnknownOptionError,
     UnusedCliTokensError,
 )
 from cyclopts.config import Dict, Env
 
 from bertwright.config import values
+from bertwright.config.ranges import OutOfRange
 from bertwright.errors import ConfigError
 
 RECIPES = Path(__file__).parents[1] / "recipes"
@@ -30,6 +33,9 @@ RECIPES = Path(__file__).parents[1] / "recipes"
 
 FROM_ENVIRONMENT = {"serve": "BERTWRIGHT_"}
 """Verbs whose options the environment may give, with the prefix: `BERTWRIGHT_PORT=8081`."""
+
+LENGTHS = ("steps", "minutes", "epochs")
+"""Keys of which a run has one: given on the command line, it puts those of the file aside."""
 
 HYPHEN = "\0-"
 """Stands for the word "-", standard input, while cyclopts would take it for an option."""
@@ -57,13 +63,15 @@ def read(app: App, words: Sequence[str]) -> tuple[Callable[..., Any], BoundArgum
             raise ConfigError(message) from error
         if isinstance(error, CycloptsError):
             raise ConfigError(_mistake(error)) from error
+        if isinstance(error, OutOfRange):
+            raise ConfigError(f"{_option(app, words, error)} {error.range}") from error
         raise
     return verb, bound
 
 
 def complete(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
     """Put the values of the environment (of `serve`) and of `--config FILE.toml` below those of the
-    command line, in this order; read "none" as None.
+    command line, in this order; read "none" as None unless it is one of the option's own words.
 
     "-" becomes itself again. cyclopts calls this when the command line is read, before any value
     is made.
@@ -79,8 +87,15 @@ def complete(app: App, commands: tuple[str, ...], arguments: ArgumentCollection)
         _read_file(given.tokens[-1].value, app, commands, arguments)
     for argument in arguments:
         nothing = [token.value for token in argument.tokens if token.keyword] == ["none"]
-        if nothing and type(None) in get_args(argument.hint):
+        if nothing and _none_is_nothing(argument.hint):
             argument.tokens[0] = argument.tokens[0].evolve(value="", implicit_value=None)
+
+
+def _none_is_nothing(hint: Any) -> bool:
+    """Whether an option may be None and has no word "none" of its own."""
+    kinds = get_args(hint)
+    words = [word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]
+    return type(None) in kinds and "none" not in words
 
 
 def _read_file(
@@ -95,8 +110,10 @@ def _read_file(
     mapping = values.read_toml(path)
     for key, value in values.flatten(mapping).items():
         if key not in hints:
-            raise values.unknown_key(key, hints, path)
+            raise values.unknown_key(key, _keys(arguments), path)
         values.convert(hints[key], value, key, path)
+    if any(t.value != "none" for a in arguments if _key(a.name) in LENGTHS for t in a.tokens):
+        mapping = {key: value for key, value in mapping.items() if key not in LENGTHS}
     for command in reversed(commands):  # cyclopts' place of a command's keys in a file of many
         mapping = {command: mapping}
     Dict(mapping, source=path)(app, commands, arguments)
@@ -122,6 +139,20 @@ def _key(option: str) -> str:
     return option.lstrip("-").partition("=")[0].replace("-", "_")
 
 
+def _keys(arguments: ArgumentCollection) -> list[str]:
+    """What can be given: every key of the sections, and not the sections themselves."""
+    return [_key(a.name) for a in arguments if a.parse and not a.children]
+
+
+def _option(app: App, words: Sequence[str], error: OutOfRange) -> str:
+    """The option whose value is out of range: its section is where its class stands."""
+    section = ""
+    for argument in app.parse_commands(words)[1][-1].assemble_argument_collection():
+        if argument.hint is error.section and argument.name != "*":
+            section = argument.name.removeprefix("--") + "."
+    return f"--{section}{error.name.replace('_', '-')}"
+
+
 def _dotted_negative(word: str) -> str:
     """`--no-optimizer.decay` -> `--optimizer.no-decay`, the form that cyclopts knows."""
     return re.sub(r"^--no-((?:\w+\.)+)", r"--\1no-", word)
@@ -131,18 +162,26 @@ def _unknown_option(app: App, words: Sequence[str]) -> str | None:
     """Name the first option that does not exist and the nearest that does; None where all exist."""
     commands, apps, rest = app.parse_commands(words)
     arguments = apps[-1].assemble_argument_collection()
-    keys = [_key(argument.name) for argument in arguments if argument.parse]
+    keys = _keys(arguments)
     more = f"{_asked(commands)} --help lists what there is."
     for word in rest[: rest.index("--") if "--" in rest else None]:
         option = word.partition("=")[0]
         if not re.match(r"-[-A-Za-z]", option) or _exists(option, arguments):
             continue
         if "." in option:
-            return f"{values.unknown_key(_key(option), keys)} {more}"
+            message = str(values.unknown_key(_key(option), keys))
+            return f"{message}{'' if message.endswith('?') else '.'} {more}"
         guess = values.nearest(_key(option), keys)
         meant = f"; did you mean --{guess.replace('_', '-')}? " if guess else ". "
-        return f"unknown option {option}{meant}{more}"
+        return f"unknown option {option}{meant}{_dashed(word)}{more}"
     return None
+
+
+def _dashed(word: str) -> str:
+    """What to do with a text that was taken for an option; nothing where it is no text."""
+    if re.fullmatch(r"-{1,2}[A-Za-z][\w.-]*(=.*)?", word, re.DOTALL):
+        return ""
+    return f"Before a text that begins with a dash, put --: -- {word!r}. "
 
 
 def _exists(option: str, arguments: ArgumentCollection) -> bool:
@@ -169,10 +208,14 @@ def _mistake(error: CycloptsError) -> str:
     if isinstance(error, UnusedCliTokensError):
         unused = [word.lstrip("\0") for word in error.unused_tokens or ()]
         return f"unexpected {' '.join(map(repr, unused))}. {more}"
+    if isinstance(error, UnknownOptionError) and error.token is not None:
+        word = error.token.keyword or error.token.value
+        return f"unknown option {word}. {_dashed(word)}{more}"
     argument = error.argument
     if type(error) is MissingArgumentError and argument is not None and not error.keyword:
         about = f" ({argument.parameter.help})" if argument.parameter.help else ""
-        return f"missing {argument.name}{about}. {more}"
+        name = argument.name if argument.index is None else _key(argument.name).upper()
+        return f"missing {name}{about}. {more}"
     return str(error).strip().replace(HYPHEN, "-")
 
 

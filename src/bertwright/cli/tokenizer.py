@@ -8,7 +8,14 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from bertwright.cli.bars import bar
-from bertwright.cli.options import EVERY_KEY, ConfigFile, Json, Overwrite
+from bertwright.cli.options import (
+    EVERY_KEY,
+    ConfigFile,
+    Json,
+    Overwrite,
+    TokenizerFolder,
+    find_tokenizer,
+)
 from bertwright.cli.output import print_fields, print_json, print_table, say
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.tokenizer import TokenizerConfig
@@ -31,11 +38,12 @@ def train(
     load, and training.json with what was met on the way. The same corpus and options give the same
     bytes, with any number of workers.
     """
-    if not corpus:
-        raise ConfigError("no corpus given; name files, folders, globs, or - for standard input")
-    from bertwright.atomic import atomic_folder, refuse_existing
+    from bertwright.atomic import atomic_folder, refuse_folder, refuse_source
+    from bertwright.text.files import find_files
 
-    refuse_existing(out, overwrite)  # before the work, not after
+    for source in find_files(corpus):
+        refuse_source(out, source)
+    refuse_folder(out, overwrite)  # before the work, not after
     from bertwright.text.corpus_report import CorpusReport
     from bertwright.text.tokenizer_files import write_training
     from bertwright.text.vocabulary import count_corpus, learn_tokenizer
@@ -63,9 +71,11 @@ def train(
         )
     figures = {"folder": str(out), "fingerprint": tokenizer.fingerprint, **training.as_dict()}
     if json:
-        print_json(figures)
-    else:
-        print_fields(figures)
+        print_json({**figures, "report": report.as_dict()})
+        return
+    print_fields(figures)
+    for line in report.remarks():
+        print(line)
 
 
 def extend(
@@ -91,8 +101,6 @@ def extend(
     out, and its length in tokens told before and after. Then: data build --tokenizer DIR, and
     pretrain --init DIR.
     """
-    if not corpus:
-        raise ConfigError("no corpus given; name files, folders, globs, or - for standard input")
     from bertwright.recipes.extending import extend as extend_model
 
     with bar("Counting words", "characters") as on_progress:
@@ -127,7 +135,7 @@ def extend(
 
 def inspect(
     *texts: Annotated[str, Parameter(help="Texts to cut.")],
-    tokenizer: Annotated[Path, Parameter(help="Folder of a tokenizer or of a model.")],
+    tokenizer: TokenizerFolder,
     json: Json = False,
 ) -> None:
     """Show how a text is cut into tokens, and why.
@@ -140,7 +148,7 @@ def inspect(
     from bertwright.text.inspection import inspect_text
     from bertwright.text.tokenizer import load_tokenizer
 
-    loaded = load_tokenizer(tokenizer)
+    loaded = load_tokenizer(find_tokenizer(tokenizer))
     inspections = [inspect_text(loaded, text) for text in texts]
     if json:
         print_json({"texts": [inspection.as_dict() for inspection in inspections]})

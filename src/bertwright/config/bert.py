@@ -97,3 +97,6 @@ PRESETS = {
     "bert-large": _preset(24, 1024, 16),
 }
 """The published sizes by name."""
+
+SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
+"""What tells one preset from another."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from bertwright.errors import ConfigError
+from bertwright.config.ranges import at_least
 
 
 @dataclass(frozen=True)
@@ -32,5 +32,4 @@ class CorpusConfig:
     """Leave out documents shorter than this many characters."""
 
     def __post_init__(self) -> None:
-        if self.min_characters < 0:
-            raise ConfigError(f"min_characters is {self.min_characters}; expected 0 or more")
+        at_least(self, 0, "min_characters")

@@ -6,12 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from bertwright.errors import ConfigError
-
-
-def _check_share(name: str, value: float) -> None:
-    if not 0 <= value <= 1:
-        raise ConfigError(f"{name} is {value}; expected a share between 0 and 1")
+from bertwright.config.ranges import OutOfRange, above, at_least, share
 
 
 @dataclass(frozen=True)
@@ -28,10 +23,8 @@ class InstanceConfig:
     """Share of pairs whose B comes from another document (for `mlm+sop`: that are swapped)."""
 
     def __post_init__(self) -> None:
-        if self.sequence_length < 8:
-            raise ConfigError(f"sequence_length is {self.sequence_length}; expected 8 or more")
-        _check_share("short_probability", self.short_probability)
-        _check_share("random_next_probability", self.random_next_probability)
+        at_least(self, 8, "sequence_length")
+        share(self, "short_probability", "random_next_probability")
 
 
 @dataclass(frozen=True)
@@ -50,10 +43,12 @@ class MaskingConfig:
     """Of the tokens to predict, the share replaced by a random token; the rest stay."""
 
     def __post_init__(self) -> None:
-        _check_share("probability", self.probability)
-        _check_share("mask_share + random_share", self.mask_share + self.random_share)
-        if self.max_predictions is not None and self.max_predictions < 1:
-            raise ConfigError(f"max_predictions is {self.max_predictions}; expected 1 or more")
+        above(self, 0, "probability")
+        share(self, "probability", "mask_share", "random_share")
+        if self.mask_share + self.random_share > 1 + 1e-9:  # 0.7 + 0.3 as computers add
+            rest = f"{1 - self.mask_share:g} or less, as mask_share is {self.mask_share}"
+            raise OutOfRange(self, "random_share", rest)
+        at_least(self, 1, "max_predictions")
 
     def most_predictions(self, sequence_length: int) -> int:
         """Predictions of one sequence of at most `sequence_length` tokens."""

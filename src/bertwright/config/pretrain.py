@@ -7,21 +7,10 @@ from typing import Literal
 
 from bertwright.config.bert import PRESETS, BertConfig
 from bertwright.config.instances import InstanceConfig, MaskingConfig
+from bertwright.config.ranges import above, at_least, part, seed
 from bertwright.errors import ConfigError
 
-
-def _at_least(section: object, least: float, *names: str) -> None:
-    for name in names:
-        value = getattr(section, name)
-        if value is not None and not least <= value < float("inf"):
-            raise ConfigError(f"{name} is {value}; expected {least} or more, and finite")
-
-
-def _share(section: object, *names: str) -> None:
-    for name in names:
-        value = getattr(section, name)
-        if not 0 <= value < 1:
-            raise ConfigError(f"{name} is {value}; expected a share from 0 to less than 1")
+DEFAULT_MODEL = "bert-mini"
 
 
 @dataclass(frozen=True)
@@ -61,8 +50,8 @@ class LongPhaseConfig:
     """Tokens of its optimizer steps; unset: as before."""
 
     def __post_init__(self) -> None:
-        _share(self, "share")
-        _at_least(self, 8, "sequence_length", "batch_tokens")
+        part(self, "share")
+        at_least(self, 8, "sequence_length", "batch_tokens")
 
 
 @dataclass(frozen=True)
@@ -87,9 +76,9 @@ class OptimizerConfig:
     """Gradients are scaled down to this norm; 0: never."""
 
     def __post_init__(self) -> None:
-        _at_least(self, 0, "learning_rate", "matrix_learning_rate", "eps")
-        _at_least(self, 0, "weight_decay", "clip_norm")
-        _share(self, "beta1", "beta2")
+        at_least(self, 0, "learning_rate", "matrix_learning_rate", "eps")
+        at_least(self, 0, "weight_decay", "clip_norm")
+        part(self, "beta1", "beta2")
 
 
 @dataclass(frozen=True)
@@ -106,7 +95,7 @@ class StartConfig:
     """Root mean square of token and position vectors; published: 0.02."""
 
     def __post_init__(self) -> None:
-        _at_least(self, 1e-6, "embedding_std")
+        at_least(self, 1e-6, "embedding_std")
 
 
 @dataclass(frozen=True)
@@ -117,7 +106,7 @@ class ScheduleConfig:
     """Share of the run in which the learning rate rises."""
 
     def __post_init__(self) -> None:
-        _share(self, "warmup")
+        part(self, "warmup")
 
 
 @dataclass(frozen=True)
@@ -130,7 +119,7 @@ class BatchConfig:
     """Tokens of one forward and backward; unset: 4,096 on a CPU, 65,536 on a GPU."""
 
     def __post_init__(self) -> None:
-        _at_least(self, 1, "tokens", "micro_tokens")
+        at_least(self, 1, "tokens", "micro_tokens")
 
 
 @dataclass(frozen=True)
@@ -147,9 +136,9 @@ class ValidationConfig:
     """Steps between two validations, in place of minutes."""
 
     def __post_init__(self) -> None:
-        _share(self, "share")
-        _at_least(self, 1, "tokens", "every_steps")
-        _at_least(self, 0, "every_minutes")
+        part(self, "share")
+        at_least(self, 1, "tokens", "every_steps")
+        at_least(self, 0, "every_minutes")
 
 
 @dataclass(frozen=True)
@@ -164,8 +153,8 @@ class CheckpointConfig:
     """Checkpoints to keep, the newest."""
 
     def __post_init__(self) -> None:
-        _at_least(self, 1, "every_steps", "keep")
-        _at_least(self, 0, "every_minutes")
+        at_least(self, 1, "every_steps", "keep")
+        at_least(self, 0, "every_minutes")
 
 
 @dataclass(frozen=True)
@@ -180,8 +169,8 @@ class LogConfig:
     """Write TensorBoard events to `RUN/tensorboard` too (extra `tensorboard`)."""
 
     def __post_init__(self) -> None:
-        _at_least(self, 1, "every_steps")
-        _at_least(self, 0, "every_seconds")
+        at_least(self, 1, "every_steps")
+        at_least(self, 0, "every_seconds")
 
 
 @dataclass(frozen=True)
@@ -192,10 +181,11 @@ class PretrainConfig:
     """Folder that `bertwright data build` wrote."""
     out: str
     """Folder of the run."""
-    model: str = "bert-mini"
-    """bert-tiny, bert-mini, bert-small, bert-medium, bert-base or bert-large."""
+    model: str | None = None
+    """bert-tiny, bert-mini, bert-small, bert-medium, bert-base or bert-large; unset: bert-mini,
+    with `init` the shape of that checkpoint."""
     init: str | None = None
-    """Checkpoint to go on from in a new run (continued pre-training); its shape counts."""
+    """Checkpoint to go on from in a new run (continued pre-training); it brings the shape."""
     steps: int | None = None
     """Length of the run in optimizer steps."""
     minutes: float | None = None
@@ -238,9 +228,11 @@ class PretrainConfig:
         if len(given) != 1:
             came = " and ".join(f"--{name}" for name in given) or "none of them"
             raise ConfigError(f"expected one of --steps, --minutes, --epochs; {came} came")
-        if not getattr(self, given[0]) > 0:
-            raise ConfigError(f"{given[0]} is {getattr(self, given[0])}; expected more than 0")
-        if self.model not in PRESETS:
+        above(self, 0, *given)
+        seed(self)
+        if self.model is None and self.init is None:
+            object.__setattr__(self, "model", DEFAULT_MODEL)
+        if self.model is not None and self.model not in PRESETS:
             raise ConfigError(f"no model {self.model!r}; there are {', '.join(PRESETS)}")
         longest = self.longest_sequence
         room = self.architecture.max_position_embeddings or 512
@@ -265,4 +257,8 @@ class PretrainConfig:
         """The model's shape: the preset, what `architecture` changes, the vocabulary's size."""
         changes = {f.name: getattr(self.architecture, f.name) for f in fields(self.architecture)}
         given = {name: value for name, value in changes.items() if value is not None}
-        return replace(PRESETS[self.model], vocab_size=vocab_size, **given)
+        preset = PRESETS[self.model or DEFAULT_MODEL]
+        try:
+            return replace(preset, vocab_size=vocab_size, **given)
+        except ConfigError as error:
+            raise ConfigError(f"--architecture: {error}") from error

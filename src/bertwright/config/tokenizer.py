@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from bertwright.errors import ConfigError
+from bertwright.config.ranges import OutOfRange, at_least
 
 
 @dataclass(frozen=True)
@@ -39,22 +39,9 @@ class TokenizerConfig:
     """Processes that count words; 0: one a processor. The result does not depend on it."""
 
     def __post_init__(self) -> None:
-        _at_least("vocab_size", self.vocab_size, 6)
-        _at_least("max_word_characters", self.max_word_characters, 1)
-        _at_least("min_frequency", self.min_frequency, 1)
-        _at_least("max_words", self.max_words, 1000)
-        _at_least("workers", self.workers, 0)
-        if self.overshoot is not None:
-            _at_least("overshoot", self.overshoot, 1)
+        at_least(self, 6, "vocab_size")
+        at_least(self, 1, "max_word_characters", "min_frequency", "overshoot", "limit_alphabet")
+        at_least(self, 1000, "max_words")
+        at_least(self, 0, "workers")
         if not 0 < self.character_coverage <= 1:
-            raise ConfigError(
-                f"character_coverage is {self.character_coverage}; expected above 0 and up to 1"
-            )
-        if self.limit_alphabet is not None:
-            _at_least("limit_alphabet", self.limit_alphabet, 1)
-
-
-def _at_least(name: str, value: float, least: int) -> None:
-    """Raise ConfigError below `least`."""
-    if not value >= least:
-        raise ConfigError(f"{name} is {value}; expected {least} or more")
+            raise OutOfRange(self, "character_coverage", "above 0 and up to 1")

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from bertwright.config.ranges import OutOfRange
 from bertwright.errors import ConfigError
 
 Config = TypeVar("Config")
@@ -71,19 +72,32 @@ def keys_of(cls: type[Any], prefix: str = "") -> list[str]:
 def nearest(name: str, names: Iterable[str]) -> str | None:
     """The key that was most likely meant, or None where nothing is near.
 
-    First among the keys of the same section, then among all by their last parts: `learning_rate`
-    without its section finds `optimizer.learning_rate`.
+    First among the keys of the same section, or of the one whose name is nearest, then among all by
+    their last parts: `learning_rate` without its section finds `optimizer.learning_rate`.
     """
     names = list(names)
     section, _, last = name.rpartition(".")
-    beside = [key for key in names if key.rpartition(".")[0] == section]
+    beside = keys_in(_nearest_section(section, names) or section, names)
     for keys, cutoff in ((beside, 0.6), (names, 0.75)):
         last_parts = {key.rpartition(".")[2]: key for key in reversed(keys)}
         close = difflib.get_close_matches(last, last_parts, n=1, cutoff=cutoff)
         if close:
             return last_parts[close[0]]
+    if section:  # compared whole, all keys of a section would be near
+        return None
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.8)
     return close[0] if close else None
+
+
+def keys_in(section: str, names: Iterable[str]) -> list[str]:
+    """The keys that stand in a section; "": those in none."""
+    return [key for key in names if key.rpartition(".")[0] == section]
+
+
+def _nearest_section(section: str, names: Iterable[str]) -> str | None:
+    sections = {key.rpartition(".")[0] for key in names}
+    close = difflib.get_close_matches(section, sections, n=1, cutoff=0.6)
+    return section if section in sections else close[0] if close else None
 
 
 def unknown_key(name: str, names: Iterable[str], where: str = "") -> ConfigError:
@@ -94,8 +108,12 @@ def unknown_key(name: str, names: Iterable[str], where: str = "") -> ConfigError
     if guess is not None:
         return ConfigError(f"{message}; did you mean '{guess}'?")
     section = name.rpartition(".")[0]
-    there = [key for key in names if key.rpartition(".")[0] == section] or names
-    return ConfigError(f"{message}; valid keys: {', '.join(there)}")
+    meant = _nearest_section(section, names)
+    if meant is None:
+        there = sorted({key.partition(".")[0] for key in names if "." in key})
+        return ConfigError(f"{message}; no section '{section}', there are {', '.join(there)}")
+    message += f"; no section '{section}', did you mean '{meant}'?" if meant != section else ";"
+    return ConfigError(f"{message} valid keys: {', '.join(keys_in(meant, names))}")
 
 
 def read_toml(path: str | Path) -> dict[str, Any]:
@@ -224,7 +242,10 @@ def _section(cls: type[Any], mapping: Any, prefix: str, where: str) -> Any:
         if required and field.name not in given:
             place = f" in {where}" if where else ""
             raise ConfigError(f"missing key '{prefix}{field.name}'{place}: it has no default")
-    return cls(**given)
+    try:
+        return cls(**given)
+    except OutOfRange as error:
+        raise ConfigError(f"{prefix}{error.name} {error.range}") from error
 
 
 def convert(hint: Any, value: Any, key: str, where: str) -> Any:

@@ -16,7 +16,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from bertwright.atomic import disk_errors, refuse_existing, replace_folder, write_manifest
+from bertwright.atomic import (
+    disk_errors,
+    refuse_folder,
+    refuse_source,
+    replace_folder,
+    write_manifest,
+)
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.values import to_dict
 from bertwright.cores import usable_cores
@@ -59,20 +65,22 @@ def build_shards(
     of the files; `on_note` is told whether an earlier build goes on, or why it does not.
 
     Raises:
-        ConfigError: `out` holds something, or options contradict each other.
+        ConfigError: `out` holds something, or what is read; or options contradict each other.
         DataError: no documents; a file that cannot be read.
         BertwrightError: the disk is full, a worker died, or another build writes to `out`.
     """
     out = Path(out)
     corpus = corpus or CorpusConfig()
-    refuse_existing(out, overwrite)
+    files = find_files(inputs)
+    for source in (tokenizer_folder, *files):
+        refuse_source(out, source)
+    refuse_folder(out, overwrite)
     if segmented and segmenter is not None:
         raise ConfigError("--segmented and --segmenter exclude each other: name one")
     if workers < 0:
         raise ConfigError(f"workers is {workers}; expected 0 (one for every core) or more")
     settings = EncoderSettings(Path(tokenizer_folder), corpus, segmented, segmenter)
     tokenizer = load_tokenizer(settings.tokenizer_folder)
-    files = find_files(inputs)
     key = _key(files, settings, tokenizer, shard_tokens, block_characters)
     total = size_on_disk(files)
     report = CorpusReport()

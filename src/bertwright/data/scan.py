@@ -14,7 +14,6 @@ import numpy as np
 
 from bertwright.data.randomness import Int64s, UInt64s, make_key, mix
 from bertwright.data.shards import Shards
-from bertwright.errors import IntegrityError
 from bertwright.progress import OnProgress, silent
 
 CHUNK_TOKENS = 1 << 20
@@ -50,11 +49,6 @@ def scan_shards(shards: Shards, on_progress: OnProgress = silent) -> Scan:
     for first, last in _chunks(shards):
         bounds = shards.sentence_tokens[first : last + 1]
         ids = shards.tokens(int(bounds[0]), int(bounds[-1]))
-        if int(ids.max()) >= shards.vocab_size:
-            raise IntegrityError(
-                f"{shards.folder} holds the id {int(ids.max())}; its tokenizer has "
-                f"{shards.vocab_size}: the files were changed; build the data again"
-            )
         counts += np.bincount(ids, minlength=shards.vocab_size)
         lengths = np.diff(bounds)
         place = np.arange(len(ids)) - np.repeat(bounds[:-1] - bounds[0], lengths)

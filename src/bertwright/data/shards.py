@@ -93,10 +93,19 @@ class Shards:
         return self.word_starts_at(np.arange(start, stop))
 
     def tokens_at(self, places: Int64s) -> Int64s:
-        """The ids at `places` (any order, any shard), [len(places)]."""
+        """The ids at `places` (any order, any shard), [len(places)].
+
+        Raises:
+            IntegrityError: an id is not of the vocabulary: the files were changed.
+        """
         ids = np.empty(len(places), np.int64)
         for shard, rows, local in self._by_shard(places):
             ids[rows] = self._tokens[shard][local]
+        if len(ids) and (highest := int(ids.max())) >= self.vocab_size:
+            raise IntegrityError(
+                f"{self.folder} holds the id {highest}; its tokenizer has {self.vocab_size}: the "
+                "files were changed; run bertwright data check, then build the data again"
+            )
         return ids
 
     def word_starts_at(self, places: Int64s) -> Bools:

@@ -13,13 +13,14 @@ from pathlib import Path
 
 import torch
 
-from bertwright.atomic import MANIFEST, disk_errors, sha256_file
+from bertwright.atomic import MANIFEST, disk_errors, refuse_source, sha256_file
 from bertwright.checkpoint import checkpoint
 from bertwright.checkpoint.sources import read_config
+from bertwright.config.bert import SIZES
 from bertwright.config.pretrain import PretrainConfig
 from bertwright.data.loader import PretrainingData, TensorBatch, to_tensors
 from bertwright.data.shards import Shards, open_shards, require_tokenizer
-from bertwright.errors import ConfigError, DataError
+from bertwright.errors import BertwrightError, ConfigError, DataError
 from bertwright.models.bert import Bert, training_flops
 from bertwright.objectives.objective import Learner
 from bertwright.recipes import run_folder
@@ -61,6 +62,7 @@ def pretrain(
     Raises:
         ConfigError: the folder holds a run already, or one with another configuration.
         DataError: the shards cannot be trained from.
+        BertwrightError: losses are not finite, or the time was over before the first step.
         Interrupted: a signal came; the run is saved.
     """
     if overwrite and resume:
@@ -79,7 +81,10 @@ def pretrain(
             ranks.wait()
             beginning = run_folder.check_same(config, run, shards)
         elif ranks.is_first:
-            run_folder.refuse_other_folder(run, overwrite)
+            for source in filter(None, (config.data, config.init)):
+                refuse_source(run, source)
+            again = resume and run_folder.is_beginning(run)
+            run_folder.refuse_other_folder(run, overwrite or again)
         _train(config, run, shards, ranks, say, beginning)
     return run
 
@@ -131,6 +136,12 @@ def _continued(
                 f"architecture.{name} is {asked[name]}, but {folder} has {getattr(bert, name)}; "
                 "leave it out: --init brings the model's shape"
             )
+    shape = config.bert(bert.vocab_size)
+    if config.model and any(getattr(shape, name) != getattr(bert, name) for name in SIZES):
+        raise ConfigError(
+            f"{folder} has another shape than --model {config.model}; leave it out: --init brings "
+            "the model's shape"
+        )
     if config.longest_sequence > bert.max_position_embeddings:
         raise ConfigError(
             f"sequences of {config.longest_sequence} tokens do not fit {folder}, which has "
@@ -237,7 +248,7 @@ def _train(
     if ranks.is_first:
         log = Log(run, say, position.records, config.log.tensorboard, position.step)
         count = sum(p.numel() for p in encoder.parameters())
-        name = config.init or config.model
+        name = config.init or config.model or "BERT"
         say(f"{name}: {count:,} parameters, {precision} on {ranks.device.type}")
         if beginning is not None:
             _tell_beginning(run, beginning, position, say)
@@ -271,9 +282,30 @@ def _train(
     try:
         if not position.finished:
             trainer.run(position)
+    except BertwrightError as error:
+        if not trainer.diverged:
+            raise
+        raise BertwrightError(f"{error}; {_way_on(run, trainer.good)}") from error
     finally:
         if log is not None:
             log.close()
+    if trainer.skipped:
+        raise BertwrightError(
+            f"the run ended while steps were left out, the last {trainer.skipped}; "
+            f"{_way_on(run, trainer.good)}"
+        )
+
+
+def _way_on(run: Path, good: int) -> str:
+    """What to do when a run diverged: `good` is the last step after which a loss was finite."""
+    there = run_folder.last_good(run, good)
+    lower = "a lower --optimizer.learning-rate, or --precision fp32"
+    if there is None:
+        return f"no checkpoint of it gave a finite loss: begin anew with {lower}"
+    return (
+        f"the last checkpoint that gave a finite loss is {there}: begin a new run from it with "
+        f"--init, and {lower}"
+    )
 
 
 def _precision(

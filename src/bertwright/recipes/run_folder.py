@@ -7,6 +7,7 @@ RUN/ environment.json  config.toml  metrics.jsonl  checkpoints/step-00012000/  c
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -19,7 +20,14 @@ from typing import Any, NamedTuple
 import torch
 from safetensors import SafetensorError
 
-from bertwright.atomic import MANIFEST, atomic_folder, refuse_existing, sha256_file, write_manifest
+from bertwright.atomic import (
+    MANIFEST,
+    atomic_file,
+    atomic_folder,
+    refuse_existing,
+    sha256_file,
+    write_manifest,
+)
 from bertwright.checkpoint import checkpoint
 from bertwright.config import values
 from bertwright.config.pretrain import PretrainConfig
@@ -55,13 +63,21 @@ def is_begun(run: Path) -> bool:
 
 def refuse_other_folder(run: Path, overwrite: bool) -> None:
     """Raise ConfigError if `run` holds something that may not be replaced: only runs may."""
-    is_run = is_begun(run) and (run / ENVIRONMENT).is_file()
-    if overwrite and run.is_dir() and any(run.iterdir()) and not is_run:
+    names = {place.name for place in run.iterdir()} if run.is_dir() else set()
+    if names and not {CONFIG, ENVIRONMENT} <= names and not is_beginning(run):
         raise ConfigError(
-            f"{run} is no run ({CONFIG} and {ENVIRONMENT} are not both there); --overwrite "
-            "replaces runs only: choose another --out"
+            f"{run} holds something and is no run ({CONFIG} and {ENVIRONMENT} are not both there); "
+            "only runs are replaced: choose another --out"
         )
     refuse_existing(run, overwrite and run.is_dir())
+
+
+def is_beginning(run: Path) -> bool:
+    """Whether a folder holds nothing but what a killed `begin` may leave."""
+    return run.is_dir() and all(
+        re.fullmatch(rf"{ENVIRONMENT}|\.({ENVIRONMENT}|{CONFIG})\.partial-\d+", place.name)
+        for place in run.iterdir()
+    )
 
 
 def environment(ranks: Ranks, precision: Precision, peak: float) -> dict[str, Any]:
@@ -82,15 +98,28 @@ def environment(ranks: Ranks, precision: Precision, peak: float) -> dict[str, An
 
 
 def begin(run: Path, environment: dict[str, Any], config: Any) -> None:
-    """Make the run's folder; what was there has been allowed to go."""
+    """Make the run's folder, or nothing; what was there has been allowed to go."""
     run.mkdir(parents=True, exist_ok=True)
-    for place in run.iterdir():  # not the folder itself: it may be a mounted one
+    _empty(run)
+    try:
+        with atomic_file(run / ENVIRONMENT) as file:
+            file.write(json.dumps(environment, indent=1) + "\n")
+        with atomic_file(run / CONFIG) as file:
+            file.write(values.to_toml(config))
+    except BaseException:
+        _empty(run)
+        with contextlib.suppress(OSError):  # a mounted one, or the one we stand in
+            run.rmdir()
+        raise
+
+
+def _empty(run: Path) -> None:
+    """Remove what is in a folder, not the folder itself: it may be a mounted one."""
+    for place in run.iterdir():
         if place.is_dir() and not place.is_symlink():
             shutil.rmtree(place)
         else:
             place.unlink()
-    (run / ENVIRONMENT).write_text(json.dumps(environment, indent=1) + "\n", encoding="utf-8")
-    (run / CONFIG).write_text(values.to_toml(config), encoding="utf-8")
 
 
 def recover(run: Path) -> None:
@@ -175,10 +204,16 @@ def save(
     ranks.wait()
 
 
+def last_good(run: Path, step: int) -> Path | None:
+    """The newest checkpoint that stands at `step` or before it."""
+    good = [f for f in checkpoint.list_checkpoints(run) if int(f.name[len("step-") :]) <= step]
+    return good[-1] if good else None
+
+
 def _card(config: PretrainConfig, position: Position) -> str:
     """The model card of a checkpoint."""
     return (
-        f"# {config.model}, pre-trained with Bertwright\n\n"
+        f"# {config.model or 'BERT'}, pre-trained with Bertwright\n\n"
         f"Step {position.step:,}, {position.tokens:,} tokens, {position.seconds / 60:.1f} minutes; "
         f"objectives {config.instances.objectives}.\n\n"
         "```python\n"

@@ -53,7 +53,7 @@ class CorpusReport:
     unicode_repair: str = ""
     """What repaired the text: `nfc`, or `ftfy` with its version."""
     invalid_places: list[str] = field(default_factory=list)
-    """The first places of malformed bytes, as `FILE, near byte N`."""
+    """The first places of malformed bytes, as `FILE, byte N`."""
     boilerplate_examples: list[str] = field(default_factory=list)
     """The first lines left out as boilerplate."""
 
@@ -64,6 +64,21 @@ class CorpusReport:
             for each in fields(self)
             for value in [getattr(self, each.name)]
         }
+
+    def remarks(self) -> list[str]:
+        """What was left out, cut or repaired, a line each; nothing where nothing was."""
+        named = {
+            "exact duplicates left out": self.exact_duplicates,
+            "near duplicates left out": self.near_duplicates,
+            "documents left out as too short": self.short_documents,
+            "lines left out as boilerplate": self.boilerplate_lines,
+            "cuts in documents too large to hold": self.documents_cut,
+            "cuts in sentences too long to be any": self.sentences_cut,
+            "malformed byte sequences replaced": self.invalid_utf8,
+            "lone surrogates replaced": self.lone_surrogates,
+        }
+        lines = [f"{count:,} {what}" for what, count in named.items() if count]
+        return lines + [f"malformed: {place}" for place in self.invalid_places]
 
     def add(self, other: CorpusReport) -> None:
         """Take over the counts of another report, as of one that a worker filled."""

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from bertwright.errors import DataError, MissingExtra
+from bertwright.errors import ConfigError, DataError, MissingExtra
 
 TEXT_SUFFIXES = (".txt", ".text")
 ROW_SUFFIXES = (".jsonl", ".csv", ".tsv", ".parquet")
@@ -65,11 +65,14 @@ def find_files(inputs: Sequence[str]) -> list[Path]:
         read once.
 
     Raises:
-        DataError: nothing given, a file that is missing, of unknown format or unreadable, a glob or
-            folder without files.
+        ConfigError: nothing given.
+        DataError: a file that is missing, of unknown format or unreadable, a glob or folder without
+            files.
     """
     if not inputs:
-        raise DataError("no corpus was given: name files, folders, globs, '-' or hf:NAME")
+        raise ConfigError(
+            "no corpus given; name files, folders, globs, - for standard input, or hf:NAME"
+        )
     found: dict[Path, None] = {}
     for given in inputs:
         for path in _find(given):

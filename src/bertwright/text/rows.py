@@ -167,7 +167,7 @@ def _json_values(lines: Iterable[str], name: str, column: str) -> Iterator[objec
             continue
         try:
             row = json.loads(line)
-        except (json.JSONDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:  # ValueError alone: a number without end
             raise DataError(f"{name}, line {number:,} is no JSON: {error}") from error
         if not isinstance(row, dict):
             raise DataError(

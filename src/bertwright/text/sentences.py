@@ -72,15 +72,17 @@ _AMBIGUOUS = _words(
     d r n m est dept div univ assn ave av blvd rd bldg apt cie gmbh bd hrsg jh jhd str usw ff evtl
     ggf geb gest mio mrd tel ext max min avg incl excl resp abbr orig illus lit esp sq cu oz lb lbs
     kg km mi hrs yrs mins secs ind calif mass conn penn wash ariz colo fla tenn mich minn miss wis
-    ill okla neb nev tex pa va ky ga la md env éd ecc pag pág arch comp prov
+    ill okla neb nev tex pa va ky ga la md env éd ecc pag pág arch comp prov misc govt intl natl
+    assoc asst acad mgmt mfg hosp esq atty hwy pkwy appx suppl anon publ refs tsp tbsp ie eg wyo
+    kans nebr tues thurs
     """
 )
 _NUMBERED = _words(
     # Do not end a sentence before a number: No. 5, Vol. II, Jan. 3.
     """
     no nos num vol vols pp p pg fig figs art arts sec secs ch chap chaps op eq eqs pt pts bk ser
-    par para tab cat col ex lev deut sam cor gen matt rom jan feb mar apr jun jul aug sep sept oct
-    nov dec c ca b d fl r s n
+    par para sect sects eqn eqns tab cat col ex lev deut sam cor gen matt rom jan feb mar apr jun
+    jul aug sep sept oct nov dec c ca b d fl r s n
     """
 )
 _STARTERS = _words(
@@ -92,6 +94,10 @@ _STARTERS = _words(
     later now here is are was were do does did
     """
 )
+_LONG_ENDS = frozenset(
+    word[-5:] for word in _TITLES | _AMBIGUOUS | _NUMBERED if len(word) >= 5 and word.isalpha()
+)
+"""The last five letters of abbreviations that have as many: approx, illus."""
 _MONTHS_AFTER_ORDINAL = _words(
     """
     januar jänner februar märz april mai juni juli august september oktober november dezember
@@ -132,8 +138,9 @@ def _split_latin(line: str, sentences: list[str]) -> None:
     for match in pattern.finditer(line):
         stop, after = match.span()
         before = line[max(begin, stop - 5) : stop]
-        # Five lower-case letters are no abbreviation: the common case ends here.
+        # Five lower-case letters are hardly an abbreviation: the common case ends here.
         plain = line[stop] == "." and len(before) == 5 and before.islower() and before.isalpha()
+        plain = plain and before not in _LONG_ENDS
         following = line[after : after + 1]
         if following > "\x7f" and following.islower() and pattern is _LATIN:
             continue

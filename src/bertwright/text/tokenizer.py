@@ -18,6 +18,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,12 @@ class Tokenizer:
             chinese_characters=normalizer["handle_chinese_chars"],
             max_word_characters=self._description["model"]["max_input_chars_per_word"],
         )
+
+    @cached_property
+    def ids_without_token(self) -> list[int]:
+        """Ids below V that stand for nothing, as of a line that `vocab.txt` has twice: the last
+        one counts."""
+        return sorted(set(range(self.vocab_size)).difference(self._token_of))
 
     @property
     def is_continuation(self) -> npt.NDArray[np.bool_]:
@@ -194,8 +201,9 @@ class Tokenizer:
         return str(self._backend.decode(list(ids), skip_special_tokens=skip_special_tokens))
 
     def tokens_of(self, ids: Iterable[int]) -> list[str]:
-        """The token of every id."""
-        return [self._token_of[int(index)] for index in ids]
+        """The token of every id; [UNK] of one that has none."""
+        unknown = self._token_of[self.unk_id]
+        return [self._token_of.get(int(index), unknown) for index in ids]
 
     def normalized(self, text: str) -> str:
         """What the rules make of `text` before it is cut into words."""

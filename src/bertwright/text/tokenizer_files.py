@@ -81,7 +81,9 @@ def make_backend(vocab: Sequence[str] | Mapping[str, int], rules: CutRules) -> t
 def write_folder(folder: Path, backend: tokenizers.Tokenizer, config: Mapping[str, Any]) -> None:
     """Write the three files into `folder`, which is made where missing."""
     folder.mkdir(parents=True, exist_ok=True)
-    backend.save(str(folder / "tokenizer.json"))
+    # not backend.save: where the disk is full it raises a bare Exception, not an OSError
+    whole = backend.to_str(pretty=True)
+    (folder / "tokenizer.json").write_text(whole, encoding="utf-8", newline="\n")
     text = json.dumps(config, indent=2, ensure_ascii=False, sort_keys=True)
     (folder / "tokenizer_config.json").write_text(text + "\n", encoding="utf-8")
     vocab = backend.get_vocab(with_added_tokens=True)

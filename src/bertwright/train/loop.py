@@ -100,8 +100,13 @@ class Trainer:
         self.save = save
         self.begin_step = begin_step
         self.is_enough = is_enough
+        self.skipped = 0
+        """Steps in a row, up to now, that were left out."""
+        self.diverged = False
+        """Whether `run` ended because losses are not finite."""
+        self.good = -1
+        """The last step after which a loss was finite."""
         self._signal = 0
-        self._skipped = 0
         self._window = Window()
         self._saved_at = -1
 
@@ -110,8 +115,10 @@ class Trainer:
 
         Raises:
             Interrupted: a signal came; the run was saved.
-            BertwrightError: gradients are not finite, again and again; the weights are saved.
+            BertwrightError: gradients are not finite, again and again, or the held-out loss is not
+                (`diverged`); or the budget was used up before the first step.
         """
+        self.good = position.validated
         began = time.monotonic() - position.seconds
         validated = saved = position
         self._saved_at = position.step or -1
@@ -130,6 +137,7 @@ class Trainer:
                         "the same command with --resume goes on",
                     )
                 if self.budget.done(position.step, position.seconds) >= 1:
+                    _require_step(position)
                     break
                 before, position = position, self._step(position)
                 if position is before:
@@ -144,7 +152,7 @@ class Trainer:
                     validated = position
                     if self.is_enough():
                         break
-                if _due(self.config.checkpoint, position, saved):
+                if not self.skipped and _due(self.config.checkpoint, position, saved):
                     self._save(position)
                     saved = position
                 self._window.paused += time.monotonic() - paused
@@ -235,21 +243,24 @@ class Trainer:
         """
         own = 0.0 if all(map(math.isfinite, numbers)) else 1.0
         bad_losses = self.ranks.sum([own])[0]
-        if not bad_losses and math.isfinite(norm):
-            self._skipped = 0
-            return True
+        if not bad_losses:
+            self.good = position.step
+            if math.isfinite(norm):
+                self.skipped = 0
+                return True
         self.optimizers.zero_grad()
-        self._skipped += 1
+        self.skipped += 1
         number = position.step + 1
         what = "loss is not finite" if bad_losses else f"norm of the gradient is {norm}"
         self._say(f"step {number}: the {what}; the step is left out, the weights stay as they were")
-        if self._skipped >= MOST_SKIPPED:
-            self._save(position)
-            raise BertwrightError(
-                f"step {number}: the {what}, {self._skipped} steps in a row; the weights after "
-                f"step {number - self._skipped} are saved. Begin a new run from them with --init "
-                "and a lower --optimizer.learning-rate, or with --precision fp32"
-            )
+        if self.skipped >= MOST_SKIPPED:
+            unchanged_since = number - self.skipped
+            position = self._validate(position)
+            if self.good >= unchanged_since:  # else nobody should go on from these weights
+                self._save(position)
+                self.good = position.step
+            self.diverged = True
+            raise BertwrightError(f"step {number}: the {what}, {self.skipped} steps in a row")
         return False
 
     def _together(self, last: bool) -> contextlib.AbstractContextManager[None]:
@@ -293,7 +304,11 @@ class Trainer:
             self.log.write(record, done=done, left=left)
 
     def _validate(self, position: Position) -> Position:
-        """Ask the held-out documents, if there are any; the position, validated."""
+        """Ask the held-out documents, if there are any; the position, validated.
+
+        Raises:
+            BertwrightError: their loss is not finite.
+        """
         if self.evaluate is not None:
             self.learner.eval()
             metrics = self.evaluate()
@@ -307,6 +322,10 @@ class Trainer:
             }
             if self.log is not None:
                 self.log.write(record)
+            if not math.isfinite(metrics.get("loss", 0.0)):
+                self.diverged = True
+                raise BertwrightError(f"step {position.step}: the held-out loss is not finite")
+            self.good = position.step
         return replace(position, validated=position.step)
 
     def _say(self, text: str) -> None:
@@ -349,6 +368,14 @@ def mean_losses(
             for name, loss in learner(batch).items():
                 window.add(name, loss)
     return means(names, ranks.sum(window.numbers(names)))
+
+
+def _require_step(position: Position) -> None:
+    if position.step == 0:
+        raise BertwrightError(
+            f"no step was taken: preparing took {position.seconds:.1f} s, which is all the time "
+            "that the run was given; give it more, or a number of steps"
+        )
 
 
 def _due(config: ValidationConfig | CheckpointConfig, now: Position, last: Position) -> bool:

@@ -1,0 +1,60 @@
+"""Ranges of numbers in configurations, and errors that name the whole key."""
+
+from __future__ import annotations
+
+from bertwright.errors import ConfigError
+
+LARGEST = 3.4e38
+"""Weights, and what steps them, are float32: a larger number is infinite there."""
+LARGEST_SEED = 2**63 - 1
+
+
+class OutOfRange(ConfigError):
+    """A value outside its range. A section does not know where it stands; its reader does."""
+
+    def __init__(self, section: object, name: str, expected: str) -> None:
+        self.section = type(section)
+        self.name = name
+        self.range = f"is {getattr(section, name)}; expected {expected}"
+        super().__init__(f"{name} {self.range}")
+
+
+def at_least(section: object, least: float, *names: str) -> None:
+    """Raise OutOfRange where a field of `section` is below `least` or not finite; None is well."""
+    for name in names:
+        value = getattr(section, name)
+        if value is not None and not least <= value <= LARGEST:
+            raise OutOfRange(section, name, f"{least} or more{_end(value)}")
+
+
+def above(section: object, least: float, *names: str) -> None:
+    """Raise OutOfRange where a field is not above `least` or not finite; None is well."""
+    for name in names:
+        value = getattr(section, name)
+        if value is not None and not least < value <= LARGEST:
+            raise OutOfRange(section, name, f"more than {least}{_end(value)}")
+
+
+def share(section: object, *names: str) -> None:
+    """Raise OutOfRange where a field is not from 0 to 1."""
+    for name in names:
+        if not 0 <= getattr(section, name) <= 1:
+            raise OutOfRange(section, name, "a share from 0 to 1")
+
+
+def part(section: object, *names: str) -> None:
+    """Raise OutOfRange where a field is not from 0 to less than 1."""
+    for name in names:
+        if not 0 <= getattr(section, name) < 1:
+            raise OutOfRange(section, name, "a share from 0 to less than 1")
+
+
+def seed(section: object, name: str = "seed") -> None:
+    """Raise OutOfRange where a seed is not one that every generator takes."""
+    if not 0 <= getattr(section, name) <= LARGEST_SEED:
+        raise OutOfRange(section, name, f"0 to {LARGEST_SEED}")
+
+
+def _end(value: float) -> str:
+    """The upper end of a range, where it is what was not kept."""
+    return "" if value <= LARGEST else f", up to {LARGEST:g}"
