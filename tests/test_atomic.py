@@ -1,13 +1,22 @@
-"""A file appears whole or not at all."""
+"""A file or a folder appears whole or not at all, and takes the place of nothing foreign."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from bertwright.atomic import atomic_file
-from bertwright.errors import BertwrightError, ConfigError
+from bertwright.atomic import (
+    atomic_file,
+    atomic_folder,
+    refuse_source,
+    replace_folder,
+    verify_manifest,
+    write_manifest,
+)
+from bertwright.errors import BertwrightError, ConfigError, IntegrityError
 
 
 def test_a_file_takes_its_place_at_the_end(tmp_path: Path) -> None:
@@ -55,3 +64,131 @@ def test_a_full_disk(tmp_path: Path) -> None:
     with pytest.raises(BertwrightError, match="is full"):
         break_off(tmp_path / "a", OSError(28, "No space left on device"))
     assert list(tmp_path.iterdir()) == []
+
+
+def write(path: Path, text: str, overwrite: bool = False) -> None:
+    """A folder as most verbs write one."""
+    with atomic_folder(path, overwrite) as folder:
+        (folder / "a.txt").write_text(text)
+        write_manifest(folder)
+
+
+def tree(folder: Path) -> dict[str, str]:
+    return {str(p.relative_to(folder)): p.read_text() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_a_folder_of_ours_is_replaced(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    write(out, "old")  # an empty one is free
+    with pytest.raises(ConfigError, match="exists already; choose another --out, or pass"):
+        write(out, "new")
+    (tmp_path / "link").symlink_to(out)
+    for place in (out, tmp_path / "link"):
+        write(place, place.name, overwrite=True)
+        assert (out / "a.txt").read_text() == place.name
+    assert (tmp_path / "link").is_symlink()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["link", "out"]
+
+
+VOCABULARY = ["training.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt"]
+
+
+@pytest.mark.parametrize(
+    ("name", "names"), [("out", VOCABULARY), ("step-00000007", ["trainer.json", "weights"])]
+)
+def test_what_has_no_manifest_but_is_ours(tmp_path: Path, name: str, names: list[str]) -> None:
+    """A trained vocabulary, and a checkpoint of a run that lost its manifest."""
+    out = tmp_path / name
+    out.mkdir()
+    for name in names:
+        (out / name).write_text("")
+    write(out, "new", overwrite=True)
+    assert sorted(tree(out)) == ["MANIFEST.json", "a.txt"]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["thesis.txt"],
+        ["config.toml", "environment.json"],  # a run: only what begins runs replaces them
+        [*VOCABULARY, "thesis.txt"],
+        ["training.json", "thesis.txt"],
+        ["trainer.json", "thesis.txt"],
+        ["MANIFEST.json"],
+    ],
+)
+def test_what_is_not_ours_stays(tmp_path: Path, names: list[str]) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    for name in names:
+        (out / name).write_text("mine")
+    before = tree(tmp_path)
+    with pytest.raises(ConfigError, match=r"out holds .*which no manifest of Bertwright lists"):
+        write(out, "new", overwrite=True)
+    (tmp_path / "partial").mkdir()
+    with pytest.raises(ConfigError, match="which no manifest"):
+        replace_folder(tmp_path / "partial", out)
+    assert tree(tmp_path) == before
+
+
+def test_what_was_put_beside_ours_stays(tmp_path: Path) -> None:
+    write(tmp_path / "out", "old")
+    (tmp_path / "out" / "thesis.txt").write_text("mine")
+    with pytest.raises(ConfigError, match=r"holds thesis.txt, which no manifest"):
+        write(tmp_path / "out", "new", overwrite=True)
+    assert (tmp_path / "out" / "a.txt").read_text() == "old"
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_file_is_no_folder(tmp_path: Path, overwrite: bool) -> None:
+    (tmp_path / "t.txt").write_text("mine")
+    (tmp_path / "loop").symlink_to("loop")
+    for name in ("t.txt", "loop"):
+        with pytest.raises(ConfigError, match="is no folder, and one is to be written"):
+            write(tmp_path / name, "new", overwrite)
+    (tmp_path / "partial").mkdir()
+    with pytest.raises(ConfigError, match="is no folder"):
+        replace_folder(tmp_path / "partial", tmp_path / "t.txt")
+    assert tree(tmp_path) == {"t.txt": "mine"}
+
+
+@pytest.mark.parametrize("name", [".", "..", "/"])
+def test_where_the_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match="is the folder this command runs in, or holds it"):
+        write(Path(name), "new", overwrite=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_source_stays(tmp_path: Path) -> None:
+    (tmp_path / "run" / "model").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "run")
+    for out in (tmp_path / "run", tmp_path / "run" / "model", tmp_path / "link"):
+        with pytest.raises(ConfigError, match=r"is what is read, and .* would take its place"):
+            refuse_source(out, tmp_path / "run" / "model")
+    refuse_source(tmp_path / "run" / "model" / "new", tmp_path / "run" / "model")
+
+
+ENTRY = {"bytes": 1, "sha256": "0"}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        [], None, 3, {}, {"files": []}, {"files": None}, {"files": {"a": 3}}, {"files": {"a": {}}},
+        {"files": {"a": {"bytes": True, "sha256": ""}}}, {"files": {"a": {"bytes": 1}}},
+        {"files": {"../a": ENTRY}}, {"files": {"/a": ENTRY}}, {"files": {"": ENTRY}},
+    ],
+)  # fmt: skip
+def test_a_manifest_of_another_form(tmp_path: Path, content: Any) -> None:
+    (tmp_path / "MANIFEST.json").write_text(json.dumps(content))
+    with pytest.raises(IntegrityError, match=r"MANIFEST.json is damaged"):
+        verify_manifest(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff", b"[" * 100_000, b"9" * 9_999])
+def test_a_manifest_that_is_no_json(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "MANIFEST.json").write_bytes(content)
+    with pytest.raises(IntegrityError, match=r"MANIFEST.json is damaged"):
+        verify_manifest(tmp_path)

@@ -2,7 +2,8 @@
 
 A folder is written under a hidden name beside its place, flushed, and moved there by one rename,
 so a killed process or a full disk leaves what was there before. A `MANIFEST.json`, written last,
-holds the size and SHA-256 of every file.
+holds the size and SHA-256 of every file. It also tells a folder of ours from a user's: only the
+former is ever replaced.
 """
 
 from __future__ import annotations
@@ -14,12 +15,16 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, TextIO
 
 from bertwright.errors import BertwrightError, ConfigError, IntegrityError
 
 MANIFEST = "MANIFEST.json"
+
+# A damaged checkpoint of a run may have lost its manifest, a trained vocabulary never had one.
+_TRAINERS = {"trainer.json", "trainer.safetensors"}
+_VOCABULARY = {"training.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt"}
 
 
 def sha256_file(path: Path) -> str:
@@ -28,11 +33,52 @@ def sha256_file(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def refuse_existing(path: Path, overwrite: bool = False) -> None:
-    """Raise `ConfigError` if `path` holds something and may not be replaced."""
+def refuse_existing(path: Path, overwrite: bool = False, option: str = "--out") -> None:
+    """Raise `ConfigError` if `path`, given as `option`, holds something and may not be replaced."""
     occupied = path.is_file() or (path.is_dir() and any(path.iterdir()))
     if occupied and not overwrite:
-        raise ConfigError(f"{path} exists already; choose another --out, or pass --overwrite")
+        raise ConfigError(f"{path} exists already; choose another {option}, or pass --overwrite")
+
+
+def refuse_folder(path: Path, overwrite: bool = False, option: str = "--out") -> None:
+    """Raise `ConfigError` if no folder may take the place of `path`, given as `option`.
+
+    With `overwrite` it may be that of one that a manifest lists whole, of a trained vocabulary or
+    of a checkpoint of a run; never that of a file, or of one with something else in it.
+    """
+    real = Path(os.path.realpath(path))
+    if os.path.lexists(real) and not real.is_dir():
+        raise ConfigError(f"{path} is no folder, and one is to be written: choose another {option}")
+    if Path.cwd().is_relative_to(real):
+        raise ConfigError(
+            f"{path} is the folder this command runs in, or holds it; choose another {option}"
+        )
+    refuse_existing(path, overwrite, option)
+    other = _not_ours(real) if real.is_dir() else None
+    if other is not None:
+        raise ConfigError(
+            f"{path} holds {other}, which no manifest of Bertwright lists; --overwrite replaces "
+            f"only what Bertwright wrote: choose another {option}"
+        )
+
+
+def refuse_source(path: Path, source: str | Path, option: str = "--out") -> None:
+    """Raise `ConfigError` if to replace `path`, given as `option`, would remove what is read."""
+    if Path(os.path.realpath(source)).is_relative_to(os.path.realpath(path)):
+        raise ConfigError(
+            f"{source} is what is read, and {path} would take its place: choose another {option}"
+        )
+
+
+def _not_ours(folder: Path) -> str | None:
+    """The name of something in a folder that Bertwright is not known to have written."""
+    names = {place.name for place in folder.iterdir()}
+    if folder.name.startswith("step-") and names & _TRAINERS:
+        return None
+    own = set(_VOCABULARY) if names >= _VOCABULARY else set()
+    with contextlib.suppress(IntegrityError):
+        own |= {MANIFEST, *(PurePath(name).parts[0] for name in read_manifest(folder)["files"])}
+    return min(names - own, default=None)
 
 
 @contextlib.contextmanager
@@ -70,7 +116,13 @@ def sync_tree(folder: Path) -> None:
 
 
 def replace_folder(partial: Path, path: Path) -> None:
-    """Move a finished folder to its place; one that stood there goes once the new one stands."""
+    """Move a finished folder to its place; one that stood there goes once the new one stands.
+
+    Raises:
+        ConfigError: what stands there is not to be replaced (`refuse_folder`).
+    """
+    refuse_folder(path, overwrite=True)
+    path = Path(os.path.realpath(path))
     sync_tree(partial)
     if path.exists():
         old = path.with_name(f".{path.name}.old-{os.getpid()}")
@@ -87,10 +139,12 @@ def atomic_folder(path: Path, overwrite: bool = False) -> Iterator[Path]:
     """Yield a hidden sibling of `path` to write in; it takes its name when the block ends well.
 
     Raises:
-        ConfigError: `path` holds something and `overwrite` is false.
+        ConfigError: `path` holds something, and `overwrite` is false or it is not ours
+            (`refuse_folder`).
         BertwrightError: the disk is full, or the place is not writable.
     """
-    refuse_existing(path, overwrite)
+    refuse_folder(path, overwrite)
+    path = Path(os.path.realpath(path))
     partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
     with disk_errors(path):
         try:
@@ -106,11 +160,13 @@ def atomic_folder(path: Path, overwrite: bool = False) -> Iterator[Path]:
 def atomic_file(path: Path, overwrite: bool = False) -> Iterator[TextIO]:
     """Open a hidden sibling of `path` for text; it takes its name when the block ends well.
 
-    The errors are those of `atomic_folder`.
+    Raises:
+        ConfigError: `path` is a folder, or is there and `overwrite` is false.
+        BertwrightError: the disk is full, or the place is not writable.
     """
-    refuse_existing(path, overwrite)
     if path.is_dir():
         raise ConfigError(f"{path} is a folder; --out takes a file")
+    refuse_existing(path, overwrite)
     partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -138,21 +194,40 @@ def write_manifest(folder: Path, extra: Mapping[str, Any] | None = None) -> dict
     return manifest
 
 
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """`MANIFEST.json`, its "files" a mapping of names within `folder` to "bytes" and "sha256".
+
+    Raises:
+        IntegrityError: no manifest, or one of another form.
+    """
+    path = folder / MANIFEST
+    if not path.is_file():
+        raise IntegrityError(f"{folder} has no {MANIFEST}: it was not written to the end")
+    try:
+        manifest: Any = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise IntegrityError(f"{path} is damaged ({error})") from error
+    files = manifest.get("files") if isinstance(manifest, dict) else None
+    if not isinstance(files, dict) or not all(map(_is_entry, files, files.values())):
+        raise IntegrityError(f"{path} is damaged: it lists no files with their sizes and SHA-256")
+    return dict(manifest)
+
+
+def _is_entry(name: str, entry: Any) -> bool:
+    if not name or PurePath(name).is_absolute() or ".." in PurePath(name).parts:
+        return False
+    told = (entry.get("bytes"), entry.get("sha256")) if isinstance(entry, dict) else (None, None)
+    return type(told[0]) is int and isinstance(told[1], str)
+
+
 def verify_manifest(folder: Path) -> dict[str, Any]:
     """Read `MANIFEST.json` and check every file against it; return it.
 
     Raises:
         IntegrityError: no manifest, or a file is missing, cut or changed.
     """
-    path = folder / MANIFEST
-    if not path.is_file():
-        raise IntegrityError(f"{folder} has no {MANIFEST}: it was not written to the end")
-    try:
-        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        files = manifest["files"]
-    except (ValueError, KeyError) as error:
-        raise IntegrityError(f"{path} is damaged ({error})") from error
-    for name, expected in files.items():
+    manifest = read_manifest(folder)
+    for name, expected in manifest["files"].items():
         place = folder / name
         if not place.is_file():
             raise IntegrityError(f"{place} is missing; the manifest lists it")

@@ -154,6 +154,8 @@ def test_a_damaged_checkpoint_is_passed_over(run: Path) -> None:
     data = bytearray(weights.read_bytes())
     data[-3] ^= 1
     weights.write_bytes(data)
+    (run / "checkpoints" / "step-10000" / "MANIFEST.json").write_text('{"files": null}')
+    assert find_checkpoint(run / "checkpoints" / "latest").name == "step-09000"
     (run / "checkpoints" / "step-10000" / "MANIFEST.json").unlink()
     assert find_checkpoint(run / "checkpoints" / "latest").name == "step-09000"
     (run / "checkpoints" / "step-09000" / "config.json").unlink()
@@ -179,9 +181,10 @@ def test_a_checkpoint_without_the_trainers_files_loads(folder: Path) -> None:
 
 
 def test_a_damaged_manifest(folder: Path) -> None:
-    (folder / "MANIFEST.json").write_text('{"files": [1]}')
-    with pytest.raises(IntegrityError, match="does not fit its MANIFEST"):
-        load(folder)
+    for content in ('{"files": [1]}', '{"files": []}', "[]", "null", "{}"):
+        (folder / "MANIFEST.json").write_text(content)
+        with pytest.raises(IntegrityError, match=r"MANIFEST.json is damaged"):
+            load(folder)
 
 
 def test_nothing_to_find(tmp_path: Path) -> None:

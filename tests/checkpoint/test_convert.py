@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from collections import OrderedDict
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from bertwright.atomic import verify_manifest
+from bertwright.atomic import verify_manifest, write_manifest
 from bertwright.checkpoint import convert as file
 from bertwright.checkpoint.checkpoint import load, load_learner, make_learner, save
 from bertwright.checkpoint.convert import convert
@@ -157,10 +158,29 @@ def test_what_stands_there_is_not_replaced(folder: Path, tmp_path: Path) -> None
     (tmp_path / "out" / "mine.txt").write_text("mine")
     with pytest.raises(ConfigError, match="exists already"):
         convert(folder, tmp_path / "out")
-    convert(folder, tmp_path / "out", overwrite=True)
-    assert not (tmp_path / "out" / "mine.txt").exists()
+    with pytest.raises(ConfigError, match=r"holds mine.txt, .* choose another DST"):
+        convert(folder, tmp_path / "out", overwrite=True)
+    (tmp_path / "out" / "mine.txt").unlink()
+    convert(folder, tmp_path / "out")
+    convert(folder, tmp_path / "out", "tensorflow", overwrite=True)
+    assert not (tmp_path / "out" / "config.json").exists()
     with pytest.raises(ConfigError, match="to is 'caffe'; expected one of huggingface"):
         convert(folder, tmp_path / "x", "caffe")  # type: ignore[arg-type]
+
+
+def test_a_source_is_not_replaced(folder: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    step = run / "checkpoints" / "step-1"
+    step.parent.mkdir(parents=True)
+    folder.rename(step)
+    write_manifest(step)
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    for out in (run, step, tmp_path):
+        with pytest.raises(ConfigError, match=r"would take its place: choose another DST"):
+            convert(run, out, overwrite=True)
+    with pytest.raises(ConfigError, match=r"holds step-1, which no manifest"):
+        convert(run, step.parent, overwrite=True)
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
 
 
 def test_a_write_that_went_wrong_is_found(
@@ -235,6 +255,49 @@ def test_a_pickle_under_the_name_of_weights(pickled: Path, tmp_path: Path) -> No
     for work in (lambda: load(pickled), lambda: convert(pickled, tmp_path / "out")):
         with pytest.raises(DataError, match=r"model.safetensors is a pickle under another name"):
             work()
+    assert entries(tmp_path) == ["model", "tokenizer"]
+
+
+def packed(path: Path, change: str) -> None:
+    """The archive anew: deflated, with a flag or a way of packing it never has, or much to do."""
+    with zipfile.ZipFile(path) as archive:
+        members = {each.filename: archive.read(each) for each in archive.infolist()}
+    if change == "long":
+        members = {n: b"]" * (2 << 20) if n.endswith(".pkl") else v for n, v in members.items()}
+    if change == "many":
+        members |= {f"x/{n}.pkl": b"]" * (1 << 18) + b"." for n in range(9)}
+    kind = zipfile.ZIP_DEFLATED if change == "deflated" else zipfile.ZIP_STORED
+    with zipfile.ZipFile(path, "w", kind) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    data = bytearray(path.read_bytes())
+    for mark, flags, way in ((b"PK\3\4", 6, 8), (b"PK\1\2", 8, 10)):
+        place = data.find(mark)
+        while place >= 0:
+            if change == "encrypted":
+                data[place + flags] |= 1
+            if change == "unknown":
+                data[place + way] = 99
+            place = data.find(mark, place + 1)
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("deflated", "is compressed, as weights of PyTorch never are"),
+        ("unknown", "is compressed, as weights of PyTorch never are"),
+        ("encrypted", "is cut or damaged .*encrypted"),
+        ("long", "has 2097152 bytes of instructions; weights need fewer than 1048576"),
+        ("many", "bytes of instructions; weights need fewer"),
+    ],
+)
+def test_archives_that_pytorch_does_not_write(
+    pickled: Path, tmp_path: Path, change: str, message: str
+) -> None:
+    packed(pickled / "pytorch_model.bin", change)
+    with pytest.raises((DataError, IntegrityError), match=message):
+        convert(pickled, tmp_path / "out")
     assert entries(tmp_path) == ["model", "tokenizer"]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bertwright.atomic import verify_manifest
+from bertwright.atomic import verify_manifest, write_manifest
 from bertwright.checkpoint import export as exporting
 from bertwright.checkpoint import export_check
 from bertwright.checkpoint.checkpoint import load, save
@@ -70,6 +70,18 @@ def compare(model: Path, exported: Exported) -> float:
     pairs = [(a, b) for name in own for a, b in zip(own[name], theirs[name], strict=True)]
     assert all(a.shape == b.shape for a, b in pairs)
     return max(float(np.abs(a - b).max()) for a, b in pairs)
+
+
+def test_the_model_and_files_stay(tmp_path: Path) -> None:
+    pytest.importorskip("onnxscript")
+    model = write_model(tmp_path / "model")
+    write_manifest(model)
+    (tmp_path / "t.txt").write_text("mine")
+    for out, message in ((model, "is what is read"), (tmp_path / "t.txt", "is no folder")):
+        with pytest.raises(ConfigError, match=message):
+            export(model, out, "onnx", overwrite=True)
+    verify_manifest(model)
+    assert (tmp_path / "t.txt").read_text() == "mine"
 
 
 def test_int8_is_near_and_says_how_near(written: tuple[Path, Path, dict[str, Any]]) -> None:

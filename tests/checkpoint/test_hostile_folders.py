@@ -130,6 +130,51 @@ def test_the_cache_of_the_hub(folder: Path, tmp_path: Path) -> None:
     load(snapshot)
 
 
+def test_links_that_lead_nowhere(folder: Path) -> None:
+    (folder / "a").symlink_to("a")
+    with pytest.raises(IntegrityError, match="a is a link to itself; remove it"):
+        load(folder)
+    (folder / "a").unlink()
+    (folder / "a").symlink_to("b")
+    (folder / "b").symlink_to("a")
+    with pytest.raises(IntegrityError, match="is a link to itself"):
+        load(folder)
+
+
+def as_parts(folder: Path, root: Path) -> Path:
+    """A folder of sentence-transformers in the oldest form, the model in a folder of its own."""
+    (root / "1_Pooling").mkdir(parents=True)
+    inner = folder.rename(root / "0_Transformer")
+    (root / "1_Pooling" / "config.json").write_text('{"pooling_mode": "cls"}')
+    places = {"Transformer": "0_Transformer", "Pooling": "1_Pooling"}
+    parts = [{"type": f"x.{kind}", "path": place} for kind, place in places.items()]
+    (root / "modules.json").write_text(json.dumps(parts))
+    return inner
+
+
+@pytest.mark.parametrize("name", ["0_Transformer", "1_Pooling", "1_Pooling/config.json"])
+def test_links_out_of_the_folder_of_parts(folder: Path, tmp_path: Path, name: str) -> None:
+    root = tmp_path / "st"
+    inner = as_parts(folder, root)
+    load(root)
+    (root / name).rename(tmp_path / "outside")
+    (root / name).symlink_to(tmp_path / "outside")
+    for path in (root, inner):
+        with pytest.raises(IntegrityError, match=f"{name} is a link out of its folder"):
+            load(path)
+
+
+def test_parts_in_the_cache_of_the_hub(folder: Path, tmp_path: Path) -> None:
+    blobs = tmp_path / "models--a--b" / "blobs"
+    blobs.mkdir(parents=True)
+    snapshot = tmp_path / "models--a--b" / "snapshots" / "0123"
+    as_parts(folder, snapshot)
+    for number, path in enumerate([p for p in snapshot.rglob("*") if p.is_file()]):
+        path.rename(blobs / str(number))
+        path.symlink_to(os.path.relpath(blobs / str(number), path.parent))
+    load(snapshot)
+
+
 def test_no_file_but_a_pipe(folder: Path) -> None:
     """Reading it would wait for ever."""
     (folder / "config.json").unlink()

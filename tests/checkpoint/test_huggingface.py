@@ -107,6 +107,9 @@ def test_tanh_gelu_is_written_under_transformers_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
+        ("hidden_size", 10**400, r"'hidden_size' in .* is 10{56}\.\.\.; no BERT has that"),
+        ("layer_norm_eps", 10**400, r"'layer_norm_eps' in .* is 10{56}\.\.\.; no BERT has that"),
+        ("vocab_size", ["x" * 99], r"'vocab_size' in .* is \['x{55}\.\.\.; no BERT has that"),
         ("hidden_size", 10**12, "hidden_size is 1000000000000; expected a whole number"),
         ("hidden_size", -24, "hidden_size is -24"),
         ("hidden_size", 24.0, "hidden_size is 24.0"),

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from bertwright.checkpoint.checkpoint import find_checkpoint
 from bertwright.checkpoint.convert import convert
@@ -116,7 +118,15 @@ def test_lengths(sentences: Path) -> None:
     put(sentences / "tokenizer_config.json", {"model_max_length": 7})
     assert read_defaults(sentences) == EmbeddingDefaults(max_length=7)
     put(sizes, {"max_seq_length": "long"})
-    with pytest.raises(DataError, match=r"the longest text of .* is 'long'"):
+    for value in ("long", 2, 2.5, float("inf"), float("nan"), True, [9]):
+        put(sizes, {"max_seq_length": value})
+        with pytest.raises(DataError, match=r"'max_seq_length' in .*/sentence_bert_config.json is"):
+            read_defaults(sentences)
+    put(sizes, {})
+    put(sentences / "tokenizer_config.json", {"model_max_length": 1e30})
+    assert read_defaults(sentences) == EmbeddingDefaults(max_length=17)
+    put(sentences / "tokenizer_config.json", {"model_max_length": 7.5})
+    with pytest.raises(DataError, match=r"'model_max_length' in .*/tokenizer_config.json is 7.5"):
         read_defaults(sentences)
     put(sizes, {"do_lower_case": True})
     put(sentences / "tokenizer_config.json", {"do_lower_case": False})
@@ -147,6 +157,52 @@ def test_parts_that_are_not_read(
     put(sentences / "modules.json", modules)
     with pytest.raises(error, match=message):
         read_defaults(sentences)
+
+
+def test_positions_that_are_no_number(sentences: Path) -> None:
+    config = json.loads((sentences / "config.json").read_text())
+    put(sentences / "config.json", {**config, "max_position_embeddings": "abc"})
+    with pytest.raises(DataError, match=r"'max_position_embeddings' in .*/config.json is 'abc'"):
+        read_defaults(sentences)
+
+
+@pytest.mark.parametrize("content", [{"webpack": True}, [], [3], [{"type": "x", "path": "../y"}]])
+def test_a_file_of_that_name_that_is_of_something_else(folder: Path, content: Any) -> None:
+    put(folder.parent / "modules.json", content)
+    assert read_defaults(folder) is None
+    load(folder)
+
+
+def test_what_another_format_has_no_place_for(folder: Path, tmp_path: Path) -> None:
+    vectors = {"pooling": "cls", "normalize": True, "max_length": 9}
+    convert(folder, tmp_path / "st", "sentence-transformers", vectors=vectors)
+    note = "not carried over: how vectors are made (cls of at most 9 tokens, normalized); "
+    for to in ("huggingface", "tensorflow"):
+        done = convert(tmp_path / "st", tmp_path / to, to)  # type: ignore[arg-type]
+        assert note + "--to sentence-transformers keeps it" in done.notes
+    done = convert(tmp_path / "st", tmp_path / "again", "sentence-transformers")
+    assert not [line for line in done.notes if "vectors" in line]
+    assert read_defaults(tmp_path / "again") == EmbeddingDefaults("cls", True, 9)
+
+
+@pytest.mark.slow  # a process that imports torch
+@pytest.mark.parametrize("inner", [False, True])
+def test_defaults_beside_a_pickle(sentences: Path, tmp_path: Path, inner: bool) -> None:
+    put(sentences / "1_Pooling" / "config.json", {"pooling_mode": "cls"})
+    place = sentences
+    if inner:
+        place = sentences / "0_Transformer"
+        place.mkdir()
+        for path in [p for p in sentences.iterdir() if p.is_file() and p.name != "modules.json"]:
+            path.rename(place / path.name)
+        modules = json.loads((sentences / "modules.json").read_text())
+        modules[0]["path"] = "0_Transformer"
+        put(sentences / "modules.json", modules)
+    weights = place / "model.safetensors"
+    torch.save(load_file(weights), place / "pytorch_model.bin")
+    weights.unlink()
+    convert(sentences, tmp_path / "out", "sentence-transformers")
+    assert read_defaults(tmp_path / "out") == EmbeddingDefaults("cls", False, 17)
 
 
 def test_prompts(sentences: Path) -> None:

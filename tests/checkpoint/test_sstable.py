@@ -106,6 +106,31 @@ def test_blocks_whose_crc_is_right(block: bytes, message: str) -> None:
         read_table(table + footer, "x")
 
 
+def growing(count: int, most: int) -> bytes:
+    """A block whose keys have a byte more each, of which that byte alone is written."""
+    place, data = 0, bytearray()
+    for n in range(count):
+        shared = min(n, most)
+        fresh = struct.pack(">I", n) if shared == most else b"a"
+        data += varint(shared) + varint(len(fresh)) + b"\0" + fresh
+    return bytes(data) + struct.pack("<II", place, 1)
+
+
+@pytest.mark.parametrize(
+    ("block", "message"),
+    [
+        (growing(9_000, 9_000), "x has a name of 4097 bytes; expected 4096 at most"),
+        (growing(9_000, 4_000), "x has names of over 16777216 bytes"),
+    ],
+)
+def test_a_small_table_of_endless_names(block: bytes, message: str) -> None:
+    index = bytes([0, 1]) + varint(1 + len(varint(len(block)))) + b"z\0" + varint(len(block))
+    index += struct.pack("<II", 0, 1)
+    footer = b"".join(map(varint, (0, 8, len(block) + 5, len(index)))).ljust(40, b"\0") + MAGIC
+    with pytest.raises(IntegrityError, match=message):
+        read_table(with_trailer(block) + with_trailer(index) + footer, "x")
+
+
 @given(st.integers(0, 2**64 - 1))
 def test_varints(value: int) -> None:
     data = varint(value)

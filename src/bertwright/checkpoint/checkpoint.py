@@ -14,7 +14,6 @@ of the weights are held against it, then memory is taken.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -25,7 +24,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from bertwright.atomic import MANIFEST, sha256_file, verify_manifest
+from bertwright.atomic import MANIFEST, read_manifest, sha256_file, verify_manifest
 from bertwright.checkpoint import (
     head_files,
     heads,
@@ -352,18 +351,15 @@ def verify_what_is_read(folder: Path) -> None:
     """Hold the model's files against the manifest, if there is one.
 
     Raises:
-        IntegrityError: one of them was changed or is not there.
+        IntegrityError: one of them was changed or is not there, or the manifest is damaged.
     """
-    manifest = folder / MANIFEST
-    if not manifest.is_file():
+    if not (folder / MANIFEST).is_file():
         return
-    try:
-        files = dict(json.loads(manifest.read_text(encoding="utf-8"))["files"])
-        asked = {huggingface.CONFIG, huggingface.WEIGHTS, task_file.TASKS, head_files.HEADS}
-        asked |= {tensorflow.CONFIG}
-        read = asked & files.keys()
-        for name in sorted(read):
-            if sha256_file(folder / name) != files[name]["sha256"]:
-                raise IntegrityError(f"{folder / name} was changed after it was written")
-    except (ValueError, KeyError, TypeError, OSError) as error:
-        raise IntegrityError(f"{folder} does not fit its {MANIFEST} ({error})") from error
+    files = read_manifest(folder)["files"]
+    asked = {huggingface.CONFIG, huggingface.WEIGHTS, task_file.TASKS, head_files.HEADS}
+    asked |= {tensorflow.CONFIG}
+    for name in sorted(asked & files.keys()):
+        if not (folder / name).is_file():
+            raise IntegrityError(f"{folder} does not fit its {MANIFEST}: {name} is missing")
+        if sha256_file(folder / name) != files[name]["sha256"]:
+            raise IntegrityError(f"{folder / name} was changed after it was written")

@@ -23,7 +23,13 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor
 
-from bertwright.atomic import atomic_folder, disk_errors, refuse_existing, write_manifest
+from bertwright.atomic import (
+    atomic_folder,
+    disk_errors,
+    refuse_folder,
+    refuse_source,
+    write_manifest,
+)
 from bertwright.checkpoint import (
     checkpoint,
     head_files,
@@ -91,27 +97,30 @@ def convert(
             `pytorch_model.bin`, which is opened in a process of its own.
         out: the folder to write.
         to: the format.
-        overwrite: whether `out` may be replaced.
+        overwrite: whether `out` may be replaced, if Bertwright wrote it.
         activation: which GELU the source means; unset: what its configuration says.
         vectors: fields of `EmbeddingDefaults` to set, for sentence-transformers; the others are
             what the source says, or the mean over as many tokens as there are positions.
 
     Raises:
-        ConfigError: `out` is there, or the model has what the format has no place for.
+        ConfigError: `out` is there, is no folder of ours or holds the source; or the model has what
+            the format has no place for.
         DataError, IntegrityError: as `checkpoint.load`; nothing is written.
     """
     source, out = Path(source), Path(out)
     if to not in get_args(Format):
         raise ConfigError(f"to is {to!r}; expected one of {', '.join(get_args(Format))}")
-    refuse_existing(out, overwrite)
-    with _readable(source, out) as place:
+    refuse_source(out, source, "DST")
+    refuse_folder(out, overwrite, "DST")
+    with _readable(source, out) as (place, told):
+        refuse_source(out, place, "DST")
         kind = sources.format_of(place)
         folder = sources.home(place)
         config = sources.read_config(place)
         if activation is not None:
             config = replace(config, hidden_act=activation)
-        defaults = sentence_transformers.read_defaults(folder) or _plain(config)
-        defaults = replace(defaults, **(vectors or {}))
+        known = sentence_transformers.read_defaults(told)
+        defaults = replace(known or _plain(config), **(vectors or {}))
         if not 2 < defaults.max_length <= config.max_position_embeddings:
             raise ConfigError(
                 f"max_length is {defaults.max_length}; expected 3 to "
@@ -135,6 +144,12 @@ def convert(
         dropped = [part for part in report.parts if part not in (*written, *report.started)]
         if dropped:
             notes.append(f"not carried over: {', '.join(dropped)}")
+        if known is not None and to != "sentence-transformers":
+            notes.append(
+                f"not carried over: how vectors are made ({known.pooling} of at most "
+                f"{known.max_length} tokens{', normalized' * known.normalize}); "
+                "--to sentence-transformers keeps it"
+            )
         if activation is None and sources.is_gelu_unclear(place):
             notes.append(
                 "its gelu is taken for the error function, as published; if its training code "
@@ -151,8 +166,11 @@ def _plain(config: BertConfig) -> EmbeddingDefaults:
 
 
 @contextmanager
-def _readable(source: Path, out: Path) -> Iterator[Path]:
-    """The place of a source; weights that are a pickle are first made a folder of safetensors."""
+def _readable(source: Path, out: Path) -> Iterator[tuple[Path, Path]]:
+    """The place of a source, and the folder that tells how its vectors are made.
+
+    Weights that are a pickle are first made a folder of safetensors.
+    """
     if source.is_file() and source.name == pickled.NAME:
         source = source.parent
     elif source.is_file() and not source.name.endswith(".index") and pickled.is_pickle(source):
@@ -162,7 +180,8 @@ def _readable(source: Path, out: Path) -> Iterator[Path]:
         )
     folder = sentence_transformers.model_folder(source) if source.is_dir() else source
     if not folder.is_dir() or _has_weights(folder) or not pickled.pickles_of(folder):
-        yield checkpoint.find_checkpoint(source)
+        place = checkpoint.find_checkpoint(source)
+        yield place, sources.home(place)
         return
     sources.check_links(folder)
     huggingface.read_config(folder)  # what is no BERT is not opened
@@ -178,7 +197,7 @@ def _readable(source: Path, out: Path) -> Iterator[Path]:
                 if path.is_file() and path.suffix in (".json", ".txt", ".md"):
                     shutil.copyfile(path, place / path.name)
             try:
-                yield place
+                yield place, folder
             except BertwrightError as error:
                 message = str(error).replace(str(place), str(folder))
                 raise type(error)(message) from error

@@ -33,7 +33,7 @@ from typing import Any
 
 import torch
 
-from bertwright.atomic import atomic_folder, refuse_existing, write_manifest
+from bertwright.atomic import atomic_folder, refuse_folder, refuse_source, write_manifest
 from bertwright.checkpoint import checkpoint, huggingface, huggingface_heads, task_file
 from bertwright.checkpoint.export_check import SAMPLE, check_random, check_text
 from bertwright.checkpoint.exported import (
@@ -90,7 +90,7 @@ def export(
         int8: weights of 8 bits.
         sample: texts that int8 is judged on; unset: 32 sentences of our own.
         least: mean cosine, agreement or correlation on them below which int8 is an error.
-        overwrite: replace what stands in `out`.
+        overwrite: replace what stands in `out`, if Bertwright wrote it.
         on_step: told what is done next.
 
     Returns:
@@ -98,15 +98,17 @@ def export(
 
     Raises:
         MissingExtra: a package is not installed.
-        ConfigError: no such head or layer, or one that rectangles of tokens cannot have.
+        ConfigError: `out` is there, is no folder of ours or holds the source; no such head or
+            layer, or one that rectangles of tokens cannot have.
         DataError: no model, or texts that are none.
         BertwrightError: what was written differs from ours.
     """
     for package in _PACKAGES[runtime]:
         if importlib.util.find_spec(package) is None:
             raise MissingExtra("export", package, f"export to {runtime}")
-    refuse_existing(out, overwrite)
+    refuse_folder(out, overwrite)
     loaded = checkpoint.load(source)
+    refuse_source(out, loaded.folder)
     tokenizer = read_tokenizer(loaded.folder, loaded.config)
     learner = loaded.learner.eval().requires_grad_(False)
     head = _head(head, learner, loaded.tasks, str(loaded.folder))

@@ -136,6 +136,9 @@ def read_config(folder: Path, name: str = CONFIG) -> BertConfig:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise DataError(f"'{key}' in {path} is {short(value)}; expected a number")
     given["hidden_act"] = activation_of(given.get("hidden_act", "gelu"), path)
+    for key, value in given.items():
+        if short(value) != repr(value):
+            raise DataError(f"'{key}' in {path} is {short(value)}; no BERT has that")
     try:
         given |= {key: float(given[key]) for key in _REALS if key in given}
         return BertConfig(**given)

@@ -26,7 +26,8 @@ _SECONDS = 60
 _BYTES_A_SECOND = 50 << 20
 _ROOM = 1 << 30
 """Bytes for what reading needs beside the weights, which are there up to four times."""
-_LARGEST_PROGRAM = 64 << 20
+_LARGEST_PROGRAM = 1 << 20
+"""Bytes of instructions: a BERT Large has under 100 KB of them."""
 _NAMING = ("GLOBAL", "INST")
 _NEEDED = re.compile(
     r"torch\._utils _rebuild_(?:tensor(?:_v2)?|parameter)|collections OrderedDict"
@@ -66,26 +67,33 @@ def screen(path: Path) -> None:
     Files of PyTorch before 1.6 are no archives; `weights_only` judges them alone.
 
     Raises:
-        DataError: it names something else.
-        IntegrityError: it is cut.
+        DataError: it names something else, has far more instructions than weights need, or is
+            compressed, which PyTorch's never are.
+        IntegrityError: it is cut, damaged or encrypted.
     """
     with path.open("rb") as file:
         if not file.read(4).startswith(_ARCHIVE):
             return
     try:
         with zipfile.ZipFile(path) as archive:
-            for member in archive.infolist():
-                if not member.filename.endswith(".pkl"):
-                    continue
-                if member.file_size > _LARGEST_PROGRAM:
-                    raise DataError(f"{path} has {member.file_size} bytes of instructions")
+            members = archive.infolist()
+            if any(member.compress_type != zipfile.ZIP_STORED for member in members):
+                raise DataError(f"{path} is compressed, as weights of PyTorch never are")
+            programs = [member for member in members if member.filename.endswith(".pkl")]
+            size = sum(member.file_size for member in programs)
+            if size > _LARGEST_PROGRAM:
+                raise DataError(
+                    f"{path} has {size} bytes of instructions; weights need fewer than "
+                    f"{_LARGEST_PROGRAM}"
+                )
+            for member in programs:
                 for operation, argument, _ in pickletools.genops(archive.read(member)):
                     if operation.name in _NAMING and not _NEEDED.fullmatch(str(argument)):
                         raise DataError(
                             f"{path} calls '{str(argument)[:80].replace(' ', '.')}', which no "
                             "weights need: it is refused, and nothing of it was run"
                         )
-    except (zipfile.BadZipFile, ValueError, EOFError, OSError) as error:
+    except (zipfile.BadZipFile, ValueError, EOFError, OSError, RuntimeError) as error:
         if isinstance(error, DataError):
             raise
         raise IntegrityError(f"{path} is cut or damaged ({error})") from error

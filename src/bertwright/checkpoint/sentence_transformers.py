@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bertwright.checkpoint.huggingface import read_any_json, read_json, short
-from bertwright.errors import DataError, IntegrityError
+from bertwright.errors import BertwrightError, DataError, IntegrityError
 
 MODULES = "modules.json"
 _SIZES = "sentence_bert_config.json"
@@ -93,6 +93,15 @@ def model_folder(folder: Path) -> Path:
     return _parts(folder)[0][1]
 
 
+def folders_of(folder: Path) -> list[Path]:
+    """The folders that are read with one: of sentence-transformers the root and its parts."""
+    root = _root(folder)
+    if root is None:
+        return [folder]
+    parts = [place for _, place in _parts(root) if place.is_dir()]
+    return list(dict.fromkeys([root, *parts]))
+
+
 def write_defaults(folder: Path, defaults: EmbeddingDefaults, hidden_size: int) -> None:
     """Make a Hugging Face folder one of sentence-transformers."""
     places = [("Transformer", ""), ("Pooling", _POOLING)]
@@ -116,9 +125,12 @@ def _root(folder: Path) -> Path | None:
     if (folder / MODULES).is_file():
         return folder
     above = folder.absolute().parent
-    if (above / MODULES).is_file() and _parts(above)[0][1].name == folder.absolute().name:
-        return above
-    return None
+    if not (above / MODULES).is_file():
+        return None
+    try:
+        return above if _parts(above)[0][1].name == folder.absolute().name else None
+    except BertwrightError:  # a file of this name that is about something else
+        return None
 
 
 def _parts(root: Path) -> list[tuple[str, Path]]:
@@ -153,22 +165,34 @@ def _read_pooling(path: Path) -> Literal["mean", "max", "cls"]:
 
 def _read_max_length(transformer: Path) -> int:
     """`max_seq_length`, or the tokenizer's; never more than the model's positions."""
-    room = read_json(transformer / "config.json").get("max_position_embeddings", 512)
-    sizes = read_json(transformer / _SIZES) if (transformer / _SIZES).is_file() else {}
-    tokenizer: dict[str, Any] = {}
-    if (transformer / _TOKENIZER).is_file():
-        tokenizer = read_json(transformer / _TOKENIZER)
+    config = read_json(transformer / "config.json")
+    sizes, tokenizer = (
+        read_json(transformer / name) if (transformer / name).is_file() else {}
+        for name in (_SIZES, _TOKENIZER)
+    )
     if sizes.get("do_lower_case") and not tokenizer.get("do_lower_case", True):
         raise DataError(
             f"{transformer / _SIZES} wants texts in lower case before a tokenizer that tells "
             "cases apart; that is not read"
         )
-    length = sizes.get("max_seq_length")
+    room = _tokens(config, "max_position_embeddings", transformer / "config.json") or 512
+    length = _tokens(sizes, "max_seq_length", transformer / _SIZES)
     if length is None:
-        length = tokenizer.get("model_max_length", room)
-    if isinstance(length, bool) or not isinstance(length, (int, float)) or not length > 2:
-        raise DataError(f"the longest text of {transformer} is {short(length)}; expected tokens")
-    return int(min(length, room)) if isinstance(room, int) else int(length)
+        length = _tokens(tokenizer, "model_max_length", transformer / _TOKENIZER)
+    return room if length is None else min(length, room)
+
+
+def _tokens(content: dict[str, Any], key: str, path: Path) -> int | None:
+    """A number of tokens that a file tells; 1e30 is how tokenizers say that any will do."""
+    value = content.get(key)
+    if value is None:
+        return None
+    whole = type(value) is int or (isinstance(value, float) and value.is_integer())
+    if not whole or value < 3:
+        raise DataError(
+            f"'{key}' in {path} is {short(value)}; expected a whole number of tokens from 3 on"
+        )
+    return int(value)
 
 
 def _refuse_prompt(root: Path) -> None:

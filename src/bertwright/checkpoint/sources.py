@@ -11,6 +11,7 @@ checkpoint by its name without `.index`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -168,16 +169,22 @@ def check_links(folder: Path) -> None:
     A cache of the Hugging Face hub keeps `models--X/snapshots/R/FILE` as links to
     `models--X/blobs`; those are its own.
 
+    Parts of a folder of sentence-transformers are its own, too.
+
     Raises:
-        IntegrityError: such a link; says where it leads.
+        DataError: a `modules.json` that lists no parts.
+        IntegrityError: such a link, with where it leads, or one that leads to itself.
     """
-    real = folder.resolve()
+    folders = sentence_transformers.folders_of(folder)
+    real = folders[0].resolve()
     inside = [real]
     if real.parent.name == "snapshots":
         inside.append(real.parent.parent / "blobs")
-    for path in folder.iterdir():
+    for path in (path for each in folders for path in each.iterdir()):
         if path.is_symlink():
-            target = path.resolve()
+            target = Path(os.path.realpath(path))
+            if target.is_symlink():
+                raise IntegrityError(f"{path} is a link to itself; remove it")
             if not any(target.is_relative_to(place) for place in inside):
                 raise IntegrityError(
                     f"{path} is a link out of its folder, to {target}; copy what it leads to "

@@ -24,6 +24,10 @@ MAGIC = 0xDB4775248B80FB57
 _FOOTER = 48
 _RESTART_EVERY = 16
 _BLOCK = 1 << 16
+_LONGEST_KEY = 4 << 10
+_MOST_KEYS = 16 << 20
+"""Bytes of all keys: what they share is written once, so that a small file may tell of endless
+ones."""
 
 
 class Handle(NamedTuple):
@@ -41,7 +45,7 @@ def read_table(data: bytes, where: str) -> dict[bytes, bytes]:
         where: names the file in messages.
 
     Raises:
-        IntegrityError: no table, cut, damaged or compressed.
+        IntegrityError: no table, cut, damaged or compressed, or keys no checkpoint has so many of.
     """
     if len(data) < _FOOTER or data[-8:] != struct.pack("<Q", MAGIC):
         raise IntegrityError(
@@ -52,7 +56,7 @@ def read_table(data: bytes, where: str) -> dict[bytes, bytes]:
     index, _ = _handle(footer, place, where)
     found: dict[bytes, bytes] = {}
     last = None
-    end = 0
+    end = taken = 0
     for _, value in _entries(_block(data, index, where), where):
         handle, _ = _handle(value, 0, where)
         if handle.offset < end:
@@ -61,6 +65,11 @@ def read_table(data: bytes, where: str) -> dict[bytes, bytes]:
         for key, content in _entries(_block(data, handle, where), where):
             if last is not None and key <= last:
                 raise IntegrityError(f"{where} is damaged: its keys do not rise")
+            taken += len(key)
+            if taken > _MOST_KEYS:
+                raise IntegrityError(
+                    f"{where} has names of over {_MOST_KEYS} bytes; no checkpoint has so many"
+                )
             found[key] = content
             last = key
     return found
@@ -150,6 +159,10 @@ def _entries(block: bytes, where: str) -> Iterator[tuple[bytes, bytes]]:
         length, place = read_varint(block, place, where)
         if shared > len(key) or place + fresh + length > end:
             raise IntegrityError(f"{where} is damaged: an entry goes over its block")
+        if shared + fresh > _LONGEST_KEY:
+            raise IntegrityError(
+                f"{where} has a name of {shared + fresh} bytes; expected {_LONGEST_KEY} at most"
+            )
         key = key[:shared] + block[place : place + fresh]
         place += fresh
         yield key, block[place : place + length]
