@@ -46,9 +46,9 @@ def test_adamw_is_the_formula() -> None:
     for step in range(1, 8):
         optimizer.zero_grad()
         module(IDS).backward()
+        for p, ours in zip(expected.parameters(), module.parameters(), strict=True):
+            p.grad = None if ours.grad is None else ours.grad.double()
         optimizer.step()
-        expected.zero_grad()
-        expected(IDS).backward()
         with torch.no_grad():
             for name, p in expected.named_parameters():
                 if p.grad is None:
