@@ -12,7 +12,7 @@ import pytest
 
 from bertwright.atomic import verify_manifest, write_manifest
 from bertwright.checkpoint import export as exporting
-from bertwright.checkpoint import export_check
+from bertwright.checkpoint import export_check, exported, quantize
 from bertwright.checkpoint.checkpoint import load, save
 from bertwright.checkpoint.export import export
 from bertwright.checkpoint.export_check import ours
@@ -97,6 +97,22 @@ def test_int8_is_near_and_says_how_near(written: tuple[Path, Path, dict[str, Any
     assert exported.outputs == {"last_hidden_state": True, "pooler_output": False}
     assert 0 < compare(model, exported) < 0.5
     assert exported.run([]) == []
+
+
+def test_weights_whose_sums_would_be_cut_are_refused(
+    written: tuple[Path, Path, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, out, facts = written
+    assert facts["weight_bits"] == quantize.weight_bits()
+    wide = tmp_path / "wide"
+    shutil.copytree(out, wide)
+    (wide / "MANIFEST.json").unlink()
+    (wide / "export.json").write_text(json.dumps({**facts, "weight_bits": 8}))
+    monkeypatch.setattr(exported, "weight_bits", lambda: 7)
+    with pytest.raises(DataError, match="lacks VNNI"):
+        exported.open_unverified(wide)
+    monkeypatch.setattr(exported, "weight_bits", lambda: 8)
+    assert exported.open_unverified(wide).int8
 
 
 def test_the_folder_is_whole(written: tuple[Path, Path, dict[str, Any]], tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ products and embeddings in 8 bits, a scale a channel:
 
 | | weights | activations |
 |---|---|---|
-| ONNX Runtime | int8 a channel; embeddings int8 | quantized while it runs, a scale a product |
+| ONNX Runtime | int8 a channel; without VNNI 7 bits | quantized while it runs, a scale a product |
 | OpenVINO | int8 a channel, embeddings a row | as OpenVINO chooses: f32, or 8 bits in groups |
 
 Models of 2 GB and more have their weights in `model.onnx.data` beside the graph.
@@ -45,7 +45,7 @@ from bertwright.checkpoint.exported import (
     open_unverified,
 )
 from bertwright.checkpoint.padded import INPUTS, Padded
-from bertwright.checkpoint.quantize import quantize_for_onnx, weights_to_int8
+from bertwright.checkpoint.quantize import quantize_for_onnx, weight_bits, weights_to_int8
 from bertwright.checkpoint.sources import read_tokenizer
 from bertwright.config.bert import BertConfig
 from bertwright.config.task import TaskConfig
@@ -123,6 +123,7 @@ def export(
         "format": FORMAT,
         "runtime": runtime,
         "int8": int8,
+        "weight_bits": weight_bits() if int8 and runtime == "onnx" else None,
         "opset": OPSET,
         "head": head,
         "kind": task.kind if task is not None else None,

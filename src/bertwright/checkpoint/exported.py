@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from bertwright.atomic import verify_manifest
 from bertwright.checkpoint.huggingface import read_json
+from bertwright.checkpoint.quantize import weight_bits
 from bertwright.errors import DataError, IntegrityError, MissingExtra
 
 EXPORT = "export.json"
@@ -154,6 +155,7 @@ def open_unverified(
         head, kind = facts["head"], facts["kind"]
         layers, longest = tuple(facts["layers"]), int(facts["longest"])
         int8 = bool(facts["int8"])
+        bits = facts.get("weight_bits") or 8
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, DataError):
             raise
@@ -161,6 +163,11 @@ def open_unverified(
     require(runtime)
     if not path.is_file():
         raise IntegrityError(f"{folder} lacks {path.name}; its {EXPORT} tells of it")
+    if int8 and runtime == "onnx" and bits > weight_bits():
+        raise DataError(
+            f"{folder} has weights of 8 bits, whose sums this processor, which lacks VNNI, cuts: "
+            "vectors would be wrong. Export it again on this one"
+        )
     start = _start_onnx if runtime == "onnx" else _start_openvino
     session = start(path, list(outputs), threads, precision)
     return Exported(folder, runtime, int8, head, kind, outputs, layers, longest, session)

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor
 
+from bertwright.checkpoint.quantize import has_vnni
 from bertwright.errors import ConfigError
 from bertwright.inference.packed import PackedBert, PackedLayer, Product, has_onednn
 
@@ -130,15 +131,8 @@ def has_int8() -> bool:
         has_onednn()
         and hasattr(torch.ops.onednn, "qlinear_pointwise")
         and capability.startswith(("AVX512", "AMX"))
-        and _vnni()
+        and has_vnni()
     )
-
-
-def _vnni() -> bool:
-    check = getattr(torch.cpu, "_is_avx512_vnni_supported", None) or getattr(
-        torch.cpu, "_is_vnni_supported", None
-    )
-    return bool(check()) if check is not None else False
 
 
 def make_int8(packed: PackedBert, vectors: Callable[[], Tensor], reference: Tensor) -> list[str]:
