@@ -10,13 +10,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def pytest_configure() -> None:
-    """A shell that begins the suite in the background has it ignore Ctrl-C; tests send it."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Before anything is imported that starts threads."""
+    # a shell that begins the suite in the background has it ignore Ctrl-C; tests send it
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    if config.getoption("numprocesses", 0):  # processes of pytest-xdist: a core each
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
+    settings.register_profile("untimed", deadline=None)  # no test is judged by a time
+    settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="session")

@@ -104,7 +104,7 @@ def test_choices_of_an_example_lie_side_by_side() -> None:
     np.testing.assert_allclose(scores.reshape(-1).numpy(), np.array(flat), atol=2e-6)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(
     st.lists(st.integers(1, 12), min_size=1, max_size=4),
     st.integers(0, 5),

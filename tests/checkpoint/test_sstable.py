@@ -51,7 +51,7 @@ def test_what_leveldb_writes_for_an_empty_table() -> None:
     assert read_table(make_table({}), "x") == {}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.dictionaries(st.binary(max_size=12), st.binary(max_size=9), max_size=60))
 def test_both_ways(content: dict[bytes, bytes]) -> None:
     assert read_table(make_table(content), "x") == content

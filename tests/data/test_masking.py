@@ -100,7 +100,7 @@ def plain_whole_words(
     return sorted(taken)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     lengths=st.lists(st.integers(3, 70), min_size=1, max_size=6),
     seed=st.integers(0, 10_000),

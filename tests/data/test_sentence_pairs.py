@@ -125,7 +125,7 @@ def covered(shards: Shards, plan: Plan) -> np.ndarray:
     return np.cumsum(times)[:-1]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     lengths=st.lists(st.lists(st.integers(1, 30), min_size=1, max_size=12), min_size=2, max_size=8),
     seed=st.integers(0, 1000),

@@ -96,7 +96,7 @@ def test_layers_are_joined_added_and_averaged(embedder: Embedder) -> None:
     np.testing.assert_allclose(both(pooling="first-last"), (one + two) / 2, atol=1e-6)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     texts=st.lists(st.text("abcdefg ", max_size=30), min_size=1, max_size=9),
     pooling=st.sampled_from(["cls", "mean", "max", "mean-max", "weighted", "first-last"]),

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bertwright.data.batch import token_batches
@@ -274,7 +274,6 @@ def test_a_window_holds_its_place(length: int, room: int, data: st.DataObject) -
 
 
 @given(st.lists(st.integers(1, 20), max_size=30), st.integers(1, 40))
-@settings(deadline=None)
 def test_batches_hold_every_sequence_once(lengths: list[int], most: int) -> None:
     batches = list(token_batches(lengths, most))
     assert sorted(row for rows in batches for row in rows) == list(range(len(lengths)))

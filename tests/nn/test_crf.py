@@ -49,7 +49,7 @@ def examples(
 
 
 RAGGED = st.lists(st.integers(0, 4), min_size=1, max_size=5)
-SOME = settings(max_examples=25, deadline=None)
+SOME = settings(max_examples=25)
 
 
 @given(st.integers(1, 3), RAGGED, st.integers(0, 99))

@@ -54,7 +54,7 @@ def test_a_seed_gives_the_same_again() -> None:
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=3), st.sampled_from(["f4", "bf2"]))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_any_shape(shape: list[int], kind: str) -> None:
     dtype = torch.float32 if kind == "f4" else torch.bfloat16
     out = Dropout(0.2)(torch.ones(shape, dtype=dtype))

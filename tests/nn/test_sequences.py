@@ -15,7 +15,7 @@ LENGTHS = st.lists(st.integers(1, 12), min_size=1, max_size=9)
 
 
 @given(LENGTHS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_against_counting(lengths: list[int]) -> None:
     sequences = Sequences(lengths)
     positions = [place for length in lengths for place in range(length)]
@@ -31,7 +31,7 @@ def test_against_counting(lengths: list[int]) -> None:
 
 
 @given(LENGTHS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_groups_cover_every_token_once(lengths: list[int]) -> None:
     groups = Sequences(lengths).groups
     assert [length for g in groups for length in [g.length] * g.count] == lengths

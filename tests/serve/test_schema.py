@@ -17,7 +17,7 @@ def test_no_answer_is_a_failure(client: TestClient) -> None:
         operation = result.ok()
         strategy = operation.as_strategy()
 
-        @settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+        @settings(max_examples=10, suppress_health_check=list(HealthCheck))
         @given(case=strategy)
         def run(case: object) -> None:
             kind = case.method  # type: ignore[attr-defined]

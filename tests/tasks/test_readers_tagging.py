@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bertwright.errors import DataError
@@ -261,7 +261,6 @@ def test_columns_to_predict_are_known_by_their_tags_or_name(write):
         assert read.examples[0].text is None
 
 
-@settings(deadline=None)
 @given(st.text(alphabet=st.sampled_from("ab.'-$ \t\n中國🙂"), max_size=12))
 def test_the_words_of_a_text_are_its_characters_without_white_space(text):
     words = split_words(text)

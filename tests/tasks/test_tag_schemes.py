@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bertwright.tasks.tag_schemes import chunks, detect_scheme, letters_of, mend, split_tag
@@ -43,7 +43,6 @@ def tagged(words: list[str], scheme: str) -> list[str]:
     return tags
 
 
-@settings(deadline=None)  # never judged by the clock of a busy machine
 @given(ENTITIES, st.sampled_from(["iob1", "iob2", "iobes"]))
 def test_every_scheme_is_read_and_legal_tags_stay(words, scheme):
     tags = tagged(words, scheme)
@@ -52,7 +51,6 @@ def test_every_scheme_is_read_and_legal_tags_stay(words, scheme):
     assert mend(tags, "iob2") == tuple(tagged(words, "iob2"))
 
 
-@settings(deadline=None)  # never judged by the clock of a busy machine
 @given(
     st.lists(st.sampled_from(["O", *(f"{a}-{b}" for a in "BIES" for b in ("X", "Y"))]), max_size=8),
     st.sampled_from(["iob1", "iob2", "iobes"]),
@@ -63,7 +61,6 @@ def test_mended_tags_mark_the_same_entities(tags, scheme):
     assert mend(mended, scheme) == mended
 
 
-@settings(deadline=None)  # never judged by the clock of a busy machine
 @given(ENTITIES)
 def test_entities_are_those_of_seqeval(words):
     seqeval = pytest.importorskip("seqeval.metrics.sequence_labeling")

@@ -72,7 +72,7 @@ def test_extended_keeps_ids_and_rules() -> None:
         old.extended(["hg", "hg"])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.dictionaries(st.text("abcdefgh", min_size=1, max_size=8), st.integers(1, 50), max_size=30),
     st.integers(1, 12),

@@ -97,7 +97,7 @@ def random_lines(count: int, seed: int) -> list[str]:
 # --- the fast path ------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(st.lists(TEXTS, max_size=4))
 def test_corpus_ids_are_those_of_tokenizers(tokenizer: Tokenizer, texts: list[str]) -> None:
     backend = corpus_backend(tokenizer)
@@ -149,7 +149,6 @@ def differs_from_published(character: str) -> bool:
     return new or category in ("Co", "Cn") or character in "\u03a3" or ord(character) >= 0x10000
 
 
-@settings(deadline=None)
 @given(TEXTS.map(lambda t: "".join(c for c in t if not differs_from_published(c))))
 def test_pieces_are_those_of_the_published_rules(tokenizer: Tokenizer, text: str) -> None:
     rules = tokenizer.rules

@@ -110,7 +110,6 @@ def test_bound_never_hides_a_pair(n: int, x: int, y: int, rest: int) -> None:
         assert least_count(float(score), total) <= n + 1e-9
 
 
-@settings(deadline=None)
 @given(WORDS, st.sampled_from([LIKELIHOOD, FREQUENCY]))
 def test_counts_stay_exact_through_all_rounds(words: dict[str, int], rule: Criterion) -> None:
     merger = Merger(list(words), list(words.values()))
@@ -137,7 +136,7 @@ def test_counts_stay_exact_through_all_rounds(words: dict[str, int], rule: Crite
     assert kept == dict(pairs)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(WORDS, st.sampled_from(["likelihood", "frequency"]))
 def test_one_merge_a_round_is_the_textbook_loop(words: dict[str, int], criterion: str) -> None:
     rule = LIKELIHOOD if criterion == "likelihood" else FREQUENCY
