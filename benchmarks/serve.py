@@ -104,17 +104,21 @@ async def batches(url: str) -> dict[str, float]:
 
 
 def overload(args: argparse.Namespace) -> dict[str, Any]:
-    """Five times as many requests a second as are answered at most; then how soon all is well."""
+    """Five times as many requests a second as are answered at most; then how soon all is well.
+
+    The peak is measured before and after, as machines are not the same at all minutes.
+    """
     texts = make_texts(args.texts)
     with Server(args, "--queue-requests", "128") as server:
         idle = run(measure(server, texts, 1, min(3.0, args.seconds), args.name))
-        peak = run(measure(server, texts, 64, min(20.0, args.seconds), args.name))
+        peaks = [run(measure(server, texts, 64, min(20.0, args.seconds), args.name))]
         before = server.memory()
-        over, recovery = run(_overload(server, texts, args, peak, idle))
+        over, recovery = run(_overload(server, texts, args, peaks[0], idle))
         after = server.memory()
-    share = over["requests_per_second"] / peak["requests_per_second"]
+        peaks.append(run(measure(server, texts, 64, min(20.0, args.seconds), args.name)))
+    share = over["requests_per_second"] / statistics.fmean(p["requests_per_second"] for p in peaks)
     return {
-        "peak": peak,
+        "peaks": peaks,
         "overload": over,
         "goodput_share": share,
         "memory": [before, after],

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bertwright.errors import DataError
+from bertwright.errors import ConfigError, DataError
 from bertwright.report.html import bars, table, text
 from bertwright.report.run_page import read_run, render, write_report
 
@@ -221,3 +221,11 @@ def test_damaged_files(tmp_path: Path) -> None:
     (run / "metrics.jsonl").write_text("[1]\n")
     with pytest.raises(DataError, match="expected an object"):
         read_run(run)
+
+
+def test_a_place_that_is_no_file_is_named(tmp_path: Path) -> None:
+    write_run(tmp_path / "mine")
+    for out in (tmp_path / "mine", tmp_path / "absent" / "page.html"):
+        with pytest.raises(ConfigError, match=f"--out is {out}; expected a file"):
+            write_report(read_run(tmp_path / "mine"), out)
+    assert not list(tmp_path.glob("*.partial"))

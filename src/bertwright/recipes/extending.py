@@ -105,6 +105,7 @@ def extend(
         refuse_source(out, source)
     refuse_folder(out, overwrite)
     loaded = checkpoint.load(model)
+    refuse_source(out, loaded.folder)  # of a run, its newest checkpoint
     defaults = read_defaults(loaded.folder)
     tokenizer = read_tokenizer(loaded.folder, loaded.config)
     reading = reading or CorpusConfig()

@@ -281,7 +281,7 @@ def _train(
     )
     try:
         if not position.finished:
-            trainer.run(position)
+            position = trainer.run(position)
     except BertwrightError as error:
         if not trainer.diverged:
             raise
@@ -289,7 +289,7 @@ def _train(
     finally:
         if log is not None:
             log.close()
-    if trainer.skipped:
+    if trainer.skipped and trainer.good < position.step - 1:
         raise BertwrightError(
             f"the run ended while steps were left out, the last {trainer.skipped}; "
             f"{_way_on(run, trainer.good)}"

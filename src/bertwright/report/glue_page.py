@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from bertwright.atomic import disk_errors
 from bertwright.report.figures import count
 from bertwright.report.finetuned_data import mapping
-from bertwright.report.html import Markup, page, settings, table, text, tiles
+from bertwright.report.html import Markup, page, settings, table, text, tiles, write_page
 from bertwright.report.run_page import is_run, read_object, read_run, write_report
 from bertwright.tasks.results import baseline_title, number, show, spread, title
 
@@ -30,6 +29,7 @@ def write_glue_report(folder: Path, out: Path | None = None) -> tuple[Path, dict
 
     Raises:
         DataError: a file is damaged.
+        ConfigError: `out` cannot be the name of a file.
         BertwrightError: the disk is full or the place is not writable.
     """
     whole = read_object(folder / GLUE)
@@ -40,10 +40,7 @@ def write_glue_report(folder: Path, out: Path | None = None) -> tuple[Path, dict
         if is_run(folder / name)
     }
     name = folder.resolve().name
-    with disk_errors(out):
-        partial = out.with_name(f".{out.name}.partial")
-        partial.write_text(page(f"{name} · Bertwright", _parts(name, whole, pages)), "utf-8")
-        partial.replace(out)
+    write_page(out, page(f"{name} · Bertwright", _parts(name, whole, pages)))
     return out, whole
 
 

@@ -11,12 +11,31 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
+from pathlib import Path
+
+from bertwright.atomic import disk_errors
+from bertwright.errors import ConfigError
 
 
 def text(value: object) -> str:
     """Any value as text that is safe between tags and in attributes."""
     # What HTML cannot hold (controls, lone surrogates) is shown as the mark for the unreadable.
     return escape(re.sub("[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\ud800-\udfff]", "\ufffd", str(value)))
+
+
+def write_page(out: Path, page: str) -> None:
+    """Write a page whole or not at all.
+
+    Raises:
+        ConfigError: `out` cannot be the name of a file.
+        BertwrightError: the disk is full or the place is not writable.
+    """
+    if out.is_dir() or not out.parent.is_dir():
+        raise ConfigError(f"--out is {out}; expected a file in a folder that is there")
+    with disk_errors(out):
+        partial = out.with_name(f".{out.name}.partial")
+        partial.write_text(page, encoding="utf-8")
+        partial.replace(out)
 
 
 def page(title: str, parts: Iterable[str]) -> str:

@@ -15,14 +15,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from bertwright.atomic import disk_errors
 from bertwright.config import values
 from bertwright.errors import DataError
 from bertwright.report.examples import comparison, examples
 from bertwright.report.figures import clock, count, figure, short
 from bertwright.report.finetuned_data import mapping
 from bertwright.report.finetuned_page import sections
-from bertwright.report.html import Markup, page, settings, table, text, tiles
+from bertwright.report.html import Markup, page, settings, table, text, tiles, write_page
 from bertwright.report.labelled_curve import labelled_curve
 from bertwright.report.plots import Series, chart
 from bertwright.tasks.results import number
@@ -92,13 +91,11 @@ def write_report(run: Run, out: Path | None = None) -> Path:
     """Write the page (unset: `report.html` in the run's folder); its path.
 
     Raises:
+        ConfigError: `out` cannot be the name of a file.
         BertwrightError: the disk is full or the place is not writable.
     """
     out = out or run.folder / "report.html"
-    with disk_errors(out):
-        partial = out.with_name(f".{out.name}.partial")
-        partial.write_text(render(run), encoding="utf-8")
-        partial.replace(out)
+    write_page(out, render(run))
     return out
 
 
