@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from bertwright.atomic import verify_manifest
+from bertwright.atomic import verify_manifest, write_manifest
 from bertwright.checkpoint.checkpoint import load
 from bertwright.checkpoint.sentence_transformers import (
     EmbeddingDefaults,
@@ -117,6 +117,18 @@ def test_nothing_to_add_and_bad_values(model: Path, tmp_path: Path) -> None:
     found = extend(model, few, tmp_path / "out", workers=1)
     assert found.held_out == 0
     assert [a.token for a in found.additions] == ["iterator"]
+
+
+def test_what_is_read_is_never_replaced(model: Path, tmp_path: Path) -> None:
+    corpus = [str(write_corpus(tmp_path / "c"))]
+    step = tmp_path / "run" / "checkpoints" / "step-00000001"
+    step.parent.mkdir(parents=True)
+    model.rename(step)
+    write_manifest(step)
+    for out in (step, tmp_path / "run", tmp_path / "c"):
+        with pytest.raises(ConfigError, match="would take its place"):
+            extend(tmp_path / "run", corpus, out, overwrite=True, workers=1)
+    assert load(step).learner.encoder is not None
 
 
 def test_a_folder_of_sentence_transformers_stays_one(model: Path, tmp_path: Path) -> None:
