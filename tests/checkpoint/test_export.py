@@ -109,7 +109,7 @@ def test_weights_whose_sums_would_be_cut_are_refused(
     (wide / "MANIFEST.json").unlink()
     (wide / "export.json").write_text(json.dumps({**facts, "weight_bits": 8}))
     monkeypatch.setattr(exported, "weight_bits", lambda: 7)
-    with pytest.raises(DataError, match="lacks VNNI"):
+    with pytest.raises(DataError, match="without VNNI"):
         exported.open_unverified(wide)
     monkeypatch.setattr(exported, "weight_bits", lambda: 8)
     assert exported.open_unverified(wide).int8

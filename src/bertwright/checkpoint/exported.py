@@ -165,8 +165,8 @@ def open_unverified(
         raise IntegrityError(f"{folder} lacks {path.name}; its {EXPORT} tells of it")
     if int8 and runtime == "onnx" and bits > weight_bits():
         raise DataError(
-            f"{folder} has weights of 8 bits, whose sums this processor, which lacks VNNI, cuts: "
-            "vectors would be wrong. Export it again on this one"
+            f"{folder} has weights of 8 bits, whose sums a processor without VNNI, as this one "
+            "seems to be, cuts: vectors would be wrong. Export it again on this one"
         )
     start = _start_onnx if runtime == "onnx" else _start_openvino
     session = start(path, list(outputs), threads, precision)
