@@ -14,8 +14,6 @@ from urllib.parse import urlsplit
 import numpy as np
 
 NO = (429, 503)
-TICK = 0.005
-"""Seconds between arrivals at least; those due in them come together."""
 T = TypeVar("T")
 Ask = Callable[[int], Awaitable[Any]]
 """Asks the request of a number."""
@@ -162,8 +160,6 @@ class Seen:
         self.good: list[float] = []
         self.refused: list[float] = []
         self.others: dict[str, int] = {}
-        self.ended = 0.0
-        """When the last answer came."""
 
     async def ask(self, number: int) -> int:
         """The status of one request; 0 where there was no reply."""
@@ -173,14 +169,17 @@ class Seen:
             status = reply.status
         except OSError:
             status = 0
-        self.ended = time.monotonic()
+        self.count(status, time.monotonic() - start)
+        return status
+
+    def count(self, status: int, seconds: float) -> None:
+        """One more; status 0 where there was no reply."""
         if status == 200:
-            self.good.append(self.ended - start)
+            self.good.append(seconds)
         elif status in NO:
-            self.refused.append(self.ended - start)
+            self.refused.append(seconds)
         else:
             self.others[str(status)] = self.others.get(str(status), 0) + 1
-        return status
 
     def figures(self, seconds: float) -> dict[str, Any]:
         """Rates and latencies."""
@@ -198,21 +197,6 @@ def quantiles(name: str, seconds: list[float]) -> dict[str, float]:
     if not seconds:
         return {}
     return {f"{name}p{q}_ms": float(np.percentile(seconds, q)) * 1e3 for q in (50, 99)}
-
-
-async def arrivals(rate: float, seconds: float, ask: Ask) -> set[asyncio.Task[Any]]:
-    """Ask at a fixed rate, whether answers come or not; what is unanswered at the end."""
-    start, sent = time.monotonic(), 0
-    waiting: set[asyncio.Task[Any]] = set()
-    while (now := time.monotonic() - start) < seconds:
-        due = int(now * rate) + 1
-        for number in range(sent, due):
-            task = asyncio.ensure_future(ask(number))
-            waiting.add(task)
-            task.add_done_callback(waiting.discard)
-        sent = max(sent, due)
-        await asyncio.sleep(max(TICK, start + sent / rate - time.monotonic()))
-    return waiting
 
 
 async def callers(count: int, seconds: float, ask: Ask) -> None:

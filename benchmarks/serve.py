@@ -27,7 +27,8 @@ import time
 from typing import Any
 
 import numpy as np
-from http_load import Pool, Seen, arrivals, callers, quantiles, run
+from http_arrivals import Arrivals
+from http_load import Pool, Seen, callers, quantiles, run
 from serve_process import WORDS, Server, make_texts, raw
 
 
@@ -113,7 +114,7 @@ def overload(args: argparse.Namespace) -> dict[str, Any]:
         idle = run(measure(server, texts, 1, min(3.0, args.seconds), args.name))
         peaks = [run(measure(server, texts, 64, min(20.0, args.seconds), args.name))]
         before = server.memory()
-        over, recovery = run(_overload(server, texts, args, peaks[0], idle))
+        over, recovery = _overload(server, texts, args, peaks[0], idle)
         after = server.memory()
         peaks.append(run(measure(server, texts, 64, min(20.0, args.seconds), args.name)))
     share = over["requests_per_second"] / statistics.fmean(p["requests_per_second"] for p in peaks)
@@ -126,7 +127,7 @@ def overload(args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-async def _overload(
+def _overload(
     server: Server,
     texts: list[str],
     args: argparse.Namespace,
@@ -135,23 +136,30 @@ async def _overload(
 ) -> tuple[dict[str, Any], float]:
     """Figures of the flood, and seconds from its end to a request as fast as before it."""
     rate = 5 * peak["requests_per_second"]
-    async with Pool(server.url) as pool:
-        seen = Seen(pool, texts, args.name)
-        busy, start = server.busy(), time.monotonic()
-        waiting = await arrivals(rate, args.seconds, seen.ask)
-        end = time.monotonic()
-        spent = {name: value - busy[name] for name, value in server.busy().items()}
-        figures = {"rate": rate, **seen.figures(end - start), "server_seconds": spent}
-        while True:
-            asked = time.monotonic()
-            status = await seen.ask(0)
-            took = time.monotonic() - asked
-            if status == 200 and took <= 2e-3 * idle["p99_ms"]:
-                break
-            await asyncio.sleep(0.01)
-        recovery = time.monotonic() - end
-        await asyncio.gather(*waiting)
-        return figures, recovery
+    pool = Pool(server.url)
+    seen = Seen(pool, texts, args.name)
+    flood = Arrivals(pool.host, pool.port, seen.requests, seen.count)
+    busy, start, own = server.busy(), time.monotonic(), time.process_time()
+    flood.run(rate, args.seconds)
+    end = time.monotonic()
+    spent = {name: value - busy[name] for name, value in server.busy().items()}
+    spent["generator"] = time.process_time() - own
+    figures = {"rate": rate, **seen.figures(end - start), "core_seconds": spent}
+
+    async def until_well() -> float:
+        async with pool:
+            while True:
+                asked = time.monotonic()
+                status = await seen.ask(0)
+                now = time.monotonic()
+                if status == 200 and now - asked <= 2e-3 * idle["p99_ms"]:
+                    return now - end
+                await asyncio.sleep(0.01)
+
+    recovery = run(until_well())
+    flood.collect(float("inf"))
+    flood.close()
+    return figures, recovery
 
 
 def flood(args: argparse.Namespace) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 | what a caller does | what happens |
 |---|---|
+| asks a server that is full | 429 at once, at a third of the cost of the way through the door |
 | sends its headers too slowly, or nothing | the connection is closed |
 | sends more than 64 KB of headers | 431 |
 | does not take its reply | the connection is cut, and its memory freed |
@@ -11,13 +12,14 @@
 from __future__ import annotations
 
 import asyncio
+from functools import lru_cache
 from typing import Any
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from bertwright.config.serve import ServeConfig
-from bertwright.serve.door import refusal_body, refusal_headers
+from bertwright.serve.door import HEADERS, Door, raw_headers, refusal_body, refusal_headers
 from bertwright.serve.refusal import Refusal, bad
 
 HEAD = 65536
@@ -27,12 +29,17 @@ HEAD = 65536
 class Connection(HttpToolsProtocol):
     """uvicorn's protocol, with bounds."""
 
+    door: Door | None = None
     header_seconds: float
     reply_seconds: float
     in_head = False
+    heads = 0
+    """Heads that were read."""
     head = 0
     """Bytes of the head that is being read, but for those that came with the end of another."""
     received = 0
+    turned_away = False
+    """Whether the request whose body comes has its reply already."""
     slow_head: asyncio.TimerHandle | None = None
     slow_reader: asyncio.TimerHandle | None = None
 
@@ -51,9 +58,7 @@ class Connection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Bytes of heads and bodies."""
         self._unset_keepalive_if_required()
-        if self.slow_head is None and not self.is_at_work:
-            self.slow_head = self.loop.call_later(self.header_seconds, self.close_if_idle)
-        before, self.received, left = self.cycle, len(data), memoryview(data)
+        before, self.received, left = self.heads, len(data), memoryview(data)
         try:
             while left:
                 left = self.feed(left)
@@ -64,7 +69,10 @@ class Connection(HttpToolsProtocol):
         self.head += self.received
         if self.in_head and self.head > HEAD:
             self.refuse(too_large())
-        if self.slow_head is not None and self.cycle is not before:
+        if self.heads == before:
+            if self.slow_head is None and not self.is_at_work:
+                self.slow_head = self.loop.call_later(self.header_seconds, self.close_if_idle)
+        elif self.slow_head is not None:
             self.slow_head.cancel()
             self.slow_head = None
 
@@ -100,13 +108,35 @@ class Connection(HttpToolsProtocol):
             self.head = size
             raise ValueError(size)
         self.in_head = False
-        if not self.is_upgrade:
+        if self.is_upgrade:
+            return
+        self.heads += 1
+        self.turned_away = self.door is not None and self.door.is_full and self.turn_away(self.door)
+        if not self.turned_away:
             super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """A part of a body."""
+        if not self.turned_away:
+            super().on_body(body)
 
     def on_message_complete(self) -> None:
         """A body ends."""
-        if not self.is_upgrade:
+        if not (self.is_upgrade or self.turned_away):
             super().on_message_complete()
+
+    def turn_away(self, door: Door) -> bool:
+        """Say no before a task is made for the request, where the door would say no."""
+        if self.is_at_work:  # the replies to a caller come in the order of its requests
+            return False
+        method, path = self.parser.get_method(), httptools.parse_url(self.url).path
+        refusal = door.turn_away(method.decode(), path.decode(), self.headers)
+        if refusal is None:
+            return False
+        self.refuse(*refusal, close=not self.parser.should_keep_alive())
+        if not self.transport.is_closing():
+            self.on_response_complete()
+        return True
 
     def on_response_complete(self) -> None:
         """A reply was handed to the transport."""
@@ -141,20 +171,36 @@ class Connection(HttpToolsProtocol):
         if not self.is_at_work:
             self.transport.close()
 
-    def refuse(self, refusal: Refusal) -> None:
-        """Say no to what is not a request, and close."""
-        body = refusal_body(refusal, "")
-        headers = {**refusal_headers(refusal), "content-length": str(len(body))}
-        headers["connection"] = "close"
-        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-        self.transport.write(STATUS_LINE[refusal.status] + lines.encode() + b"\r\n" + body)
-        self.transport.close()
+    def refuse(self, refusal: Refusal, path: str = "", name: str = "", close: bool = True) -> None:
+        """Say no, of the request of that path and name; to what is no request, and close."""
+        facts = refusal.status, refusal.code, refusal.message, refusal.retry_after
+        head, body = reply_of(*facts, path[:4], close)
+        lines = [b"%s: %s\r\n" % pair for pair in self.server_state.default_headers]
+        if name:
+            lines.append(b"x-request-id: %s\r\n" % name.encode())
+        self.transport.write(head + b"".join(lines) + body)
+        if close:
+            self.transport.close()
 
 
-def bounded(config: ServeConfig) -> type[Connection]:
-    """The connections of a server."""
+@lru_cache(64)
+def reply_of(
+    status: int, code: str, message: str, retry_after: int | None, path: str, close: bool
+) -> tuple[bytes, bytes]:
+    """A no up to the headers that are its own, and what follows them."""
+    refusal = Refusal(status, code, message, retry_after)
+    body = refusal_body(refusal, path)
+    headers = [*HEADERS, *raw_headers(refusal_headers(refusal), body)]
+    headers += [(b"connection", b"close")] * close
+    lines = [b"%s: %s\r\n" % pair for pair in headers]
+    return STATUS_LINE[status] + b"".join(lines), b"\r\n" + body
+
+
+def bounded(config: ServeConfig, before: Door | None = None) -> type[Connection]:
+    """The connections of a server, before its door."""
 
     class Bounded(Connection):
+        door = before
         header_seconds = config.header_seconds
         reply_seconds = config.reply_seconds
 

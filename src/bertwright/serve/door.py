@@ -68,7 +68,7 @@ class Door:
         counted = scope["method"] == "POST"
         service = self.service
         try:
-            refusal = self._refusal(scope, path, counted)
+            refusal = self._refusal(path, scope["headers"], counted)
             service.active += counted
             try:
                 if refusal is not None:
@@ -102,18 +102,37 @@ class Door:
         await send_reply(200, body, {"content-type": "application/json", **headers}, send)
         return facts
 
-    def _refusal(self, scope: Scope, path: str, counted: bool) -> Refusal | None:
+    @property
+    def is_full(self) -> bool:
+        """Whether as many requests are at work as may be."""
+        return self.service.active >= self.service.config.queue_requests
+
+    def turn_away(
+        self, method: str, path: str, headers: list[tuple[bytes, bytes]]
+    ) -> tuple[Refusal, str, str] | None:
+        """Why a request gets no answer, its path and its name, for who says so in place of the
+        door; None where the door has to see it."""
+        refusal = self._refusal(path, headers, counted=True) if method == "POST" else None
+        if refusal is None:
+            return None
+        name = next(self._names)
+        self._tell(path, refusal.status, 0.0, name, {})
+        return refusal, path, name
+
+    def _refusal(
+        self, path: str, headers: list[tuple[bytes, bytes]], counted: bool
+    ) -> Refusal | None:
         service = self.service
         admin = path.startswith("/admin/")
         keys = service.admin_keys if admin else service.keys
         if keys is not None and path not in OPEN and not path.startswith("/playground/"):
-            given = [value for name, value in scope["headers"] if name == b"authorization"]
+            given = [value for name, value in headers if name == b"authorization"]
             if len(given) != 1 or not keys.allow(given[0]):
                 return Refusal(401, "unauthorized", "a key is needed: Authorization: Bearer KEY")
         if counted and not admin:
             if service.failing:
                 return unavailable("the server is failing", "failing")
-            if service.active >= service.config.queue_requests:
+            if self.is_full:
                 return busy("too many requests wait; try again")
         return None
 
@@ -156,7 +175,12 @@ async def send_refusal(refusal: Refusal, path: str, send: Send) -> None:
 
 async def send_reply(status: int, body: bytes, headers: dict[str, str], send: Send) -> None:
     """A whole reply."""
-    raw = [(key.encode(), value.encode()) for key, value in headers.items()]
-    raw.append((b"content-length", b"%d" % len(body)))
+    raw = raw_headers(headers, body)
     await send({"type": "http.response.start", "status": status, "headers": raw})
     await send({"type": "http.response.body", "body": body})
+
+
+def raw_headers(headers: Mapping[str, str], body: bytes) -> list[tuple[bytes, bytes]]:
+    """The headers of a reply as ASGI has them, with the length of its body."""
+    raw = [(key.encode(), value.encode()) for key, value in headers.items()]
+    return [*raw, (b"content-length", b"%d" % len(body))]
