@@ -1,6 +1,7 @@
 """`bertwright serve` under load, from this second process on loopback; prints one JSON object.
 
     python benchmarks/serve.py load --model MODEL --clients 1 8 64 --seconds 20
+    python benchmarks/serve.py full --model MODEL --seconds 120
     python benchmarks/serve.py overload --model MODEL --seconds 60
     python benchmarks/serve.py flood --model MODEL --seconds 30
     python benchmarks/serve.py equal --model MODEL --requests 100000
@@ -27,57 +28,76 @@ import time
 from typing import Any
 
 import numpy as np
-from http_arrivals import Arrivals
+from http_generator import Generator
 from http_load import Pool, Seen, callers, quantiles, run
-from serve_process import WORDS, Server, make_texts, raw
+from serve_process import WORDS, Raw, Server, make_texts
 
 
-async def measure(
+def measure(
     server: Server, texts: list[str], clients: int, seconds: float, model: str | None = None
 ) -> dict[str, Any]:
     """Single sentences by callers of whom each waits for its answer."""
-    async with Pool(server.url) as pool:
-        seen = Seen(pool, texts, model)
+    seen, generator = single_sentences(server.url, texts, model)
+    generator.callers(clients, min(2.0, seconds))  # warm
+    seen.clear()
+    before = server.busy()
+    took, after = generator.callers(clients, seconds), server.busy()
+    generator.close()
+    done = max(1, len(seen.good))
+    spent = {f"{n}_us_per_request": (after[n] - before[n]) / done * 1e6 for n in before}
+    return {"clients": clients, **seen.figures(took), **spent}
 
-        async def ask(number: int) -> None:
-            if await seen.ask(number) != 200:
-                await asyncio.sleep(0.05)
 
-        await callers(clients, min(2.0, seconds), ask)  # warm
-        seen.clear()
-        before, start = server.busy(), time.monotonic()
-        await callers(clients, seconds, ask)
-        took, after = time.monotonic() - start, server.busy()
-        done = max(1, len(seen.good))
-        spent = {f"{n}_us_per_request": (after[n] - before[n]) / done * 1e6 for n in before}
-        return {"clients": clients, **seen.figures(took), **spent}
+def single_sentences(url: str, texts: list[str], model: str | None) -> tuple[Seen, Generator]:
+    """Their requests, and what becomes of them."""
+    pool = Pool(url)
+    seen = Seen(pool, texts, model)
+    return seen, Generator(pool.host, pool.port, seen.requests, seen.count)
 
 
 def load(args: argparse.Namespace) -> dict[str, Any]:
-    """Single sentences by 1, 8 and 64 callers, and the raw model in a loop."""
+    """Single sentences by 1, 8 and 64 callers, and full batches."""
     texts = make_texts(args.texts)
     found: dict[str, Any] = {}
-    if args.model:
-        found["raw"] = raw(args, texts)
     with Server(args) as server:
         found["served"] = [
-            run(measure(server, texts, clients, args.seconds, args.name))
-            for clients in args.clients
+            measure(server, texts, clients, args.seconds, args.name) for clients in args.clients
         ]
-        found["full_batches"] = run(full_batches(server.url, texts, args))
+        rate = run(full_batches(server.url, texts, args.seconds, args.name))
+        found["full_batches"] = {"sentences_per_second": rate}
         found["batches"] = run(batches(server.url)) if server.process else {}
     return found
 
 
-async def full_batches(url: str, texts: list[str], args: argparse.Namespace) -> dict[str, Any]:
-    """Requests of 512 sentences, two callers."""
+def full(args: argparse.Namespace) -> dict[str, Any]:
+    """The raw model in a loop, full batches and 64 callers, in turns of 5 seconds: the speed of a
+    machine that others use as well changes within a minute, and the shares are of neighbours."""
+    texts = make_texts(args.texts)
+    rows: list[list[float]] = []
+    with Raw(args, texts) as raw, Server(args) as server:
+        run(full_batches(server.url, texts, 2.0, args.name))  # warm
+        for _ in range(max(1, round(args.seconds / 15))):
+            single = measure(server, texts, 64, 5.0, args.name)["requests_per_second"]
+            batched = run(full_batches(server.url, texts, 5.0, args.name))
+            rows.append([raw.rate(5.0), batched, single])
+    return {
+        "raw": statistics.fmean(row[0] for row in rows),
+        "full_batches": statistics.fmean(row[1] for row in rows),
+        "callers_64": statistics.fmean(row[2] for row in rows),
+        "full_over_raw": statistics.median(row[1] / row[0] for row in rows),
+        "callers_over_full": statistics.median(row[2] / row[1] for row in rows),
+    }
+
+
+async def full_batches(url: str, texts: list[str], seconds: float, model: str | None) -> float:
+    """Sentences a second in requests of 512, by two callers."""
     done = 0
-    more = {"model": args.name} if args.name else {}
-    parts = [[texts[(n * 512 + i) % len(texts)] for i in range(512)] for n in range(len(texts))]
+    more = {"model": model} if model else {}
+    parts = [[texts[(n * 512 + i) % len(texts)] for i in range(512)] for n in range(32)]
     async with Pool(url) as pool:
         known = [
             pool.request("/v1/embeddings", {"input": part, "encoding_format": "base64", **more})
-            for part in parts[:32]
+            for part in parts
         ]
 
         async def ask(number: int) -> None:
@@ -86,8 +106,8 @@ async def full_batches(url: str, texts: list[str], args: argparse.Namespace) -> 
             done += 512 * (reply.status == 200)  # not in one line: another may have added meanwhile
 
         start = time.monotonic()
-        await callers(2, args.seconds, ask)
-        return {"sentences_per_second": done / (time.monotonic() - start)}
+        await callers(2, seconds, ask)
+        return done / (time.monotonic() - start)
 
 
 async def batches(url: str) -> dict[str, float]:
@@ -111,12 +131,12 @@ def overload(args: argparse.Namespace) -> dict[str, Any]:
     """
     texts = make_texts(args.texts)
     with Server(args, "--queue-requests", "128") as server:
-        idle = run(measure(server, texts, 1, min(3.0, args.seconds), args.name))
-        peaks = [run(measure(server, texts, 64, min(20.0, args.seconds), args.name))]
+        idle = measure(server, texts, 1, min(3.0, args.seconds), args.name)
+        peaks = [measure(server, texts, 64, min(20.0, args.seconds), args.name)]
         before = server.memory()
         over, recovery = _overload(server, texts, args, peaks[0], idle)
         after = server.memory()
-        peaks.append(run(measure(server, texts, 64, min(20.0, args.seconds), args.name)))
+        peaks.append(measure(server, texts, 64, min(20.0, args.seconds), args.name))
     share = over["requests_per_second"] / statistics.fmean(p["requests_per_second"] for p in peaks)
     return {
         "peaks": peaks,
@@ -136,18 +156,16 @@ def _overload(
 ) -> tuple[dict[str, Any], float]:
     """Figures of the flood, and seconds from its end to a request as fast as before it."""
     rate = 5 * peak["requests_per_second"]
-    pool = Pool(server.url)
-    seen = Seen(pool, texts, args.name)
-    flood = Arrivals(pool.host, pool.port, seen.requests, seen.count)
+    seen, flood = single_sentences(server.url, texts, args.name)
     busy, start, own = server.busy(), time.monotonic(), time.process_time()
-    flood.run(rate, args.seconds)
+    flood.arrive(rate, args.seconds)
     end = time.monotonic()
     spent = {name: value - busy[name] for name, value in server.busy().items()}
     spent["generator"] = time.process_time() - own
     figures = {"rate": rate, **seen.figures(end - start), "core_seconds": spent}
 
     async def until_well() -> float:
-        async with pool:
+        async with seen.pool:
             while True:
                 asked = time.monotonic()
                 status = await seen.ask(0)
@@ -310,7 +328,7 @@ def slow(args: argparse.Namespace) -> dict[str, Any]:
     texts = make_texts(args.texts)
 
     async def with_slow_ones(server: Server) -> dict[str, Any]:
-        idle = await measure(server, texts, 1, 5.0)
+        idle = await asyncio.to_thread(measure, server, texts, 1, 5.0)
         port, lived = int(server.url.rpartition(":")[2]), []
 
         async def one(number: int) -> None:
@@ -326,7 +344,7 @@ def slow(args: argparse.Namespace) -> dict[str, Any]:
             writer.transport.abort()
 
         sockets = [asyncio.create_task(one(number)) for number in range(args.sockets)]
-        busy = await measure(server, texts, 1, 8.0)
+        busy = await asyncio.to_thread(measure, server, texts, 1, 8.0)
         await asyncio.gather(*sockets)
         return {
             "sockets": len(lived),
@@ -345,7 +363,7 @@ def start(args: argparse.Namespace) -> dict[str, Any]:
         return {"alive_seconds": server.alive, "ready_seconds": server.ready}
 
 
-WHAT = {f.__name__: f for f in (load, overload, flood, equal, swaps, soak, slow, start)}
+WHAT = {f.__name__: f for f in (load, full, overload, flood, equal, swaps, soak, slow, start)}
 
 
 def main() -> None:

@@ -13,7 +13,6 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 SENTENCE = "the old green quiet boat house letter saw walked river near and of a it was window"
 WORDS = SENTENCE.split()
@@ -87,20 +86,41 @@ class Server:
             self.process.wait(60)
 
 
-def raw(args: argparse.Namespace, texts: list[str]) -> dict[str, Any]:
+class Raw:
     """The model without a server, in a process of its own: `Embedder.embed` of 512 at once."""
-    program = (
+
+    PROGRAM = (
         "import json,sys,time; from bertwright.inference.embedder import Embedder;"
-        "model, precision, seconds = sys.argv[1:]; texts = json.load(sys.stdin);"
-        "maker = Embedder.load(model, precision=precision); maker.embed(texts[:256]);"
-        "start, busy, n = time.monotonic(), time.process_time(), 0\n"
-        "while time.monotonic() - start < float(seconds):\n"
-        "    maker.embed([texts[(n + i) % len(texts)] for i in range(512)]); n += 512\n"
-        "print(n / (time.monotonic() - start), 1e6 * (time.process_time() - busy) / n)"
+        "model, precision = sys.argv[1:]; texts = json.loads(sys.stdin.readline());"
+        "maker = Embedder.load(model, precision=precision); maker.embed(texts[:512]); n = 0\n"
+        "for line in sys.stdin:\n"
+        "    start, before = time.monotonic(), n\n"
+        "    while time.monotonic() - start < float(line):\n"
+        "        maker.embed([texts[(n + i) % len(texts)] for i in range(512)]); n += 512\n"
+        "    print((n - before) / (time.monotonic() - start), flush=True)"
     )
-    words = [sys.executable, "-c", program, args.model, args.precision, str(args.seconds)]
-    done = subprocess.run(words, input=json.dumps(texts), text=True, capture_output=True)
-    if done.returncode:
-        raise SystemExit(done.stderr)
-    rate, spent = map(float, done.stdout.split())
-    return {"sentences_per_second": rate, "all_us_per_sentence": spent}
+
+    def __init__(self, args: argparse.Namespace, texts: list[str]) -> None:
+        words = [sys.executable, "-c", self.PROGRAM, args.model, args.precision]
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True)
+        self.ask(json.dumps(texts))
+        self.rate(0.1)
+
+    def rate(self, seconds: float) -> float:
+        """Sentences a second, measured for so long."""
+        self.ask(str(seconds))
+        assert self.process.stdout is not None
+        return float(self.process.stdout.readline())
+
+    def ask(self, line: str) -> None:
+        """Tell the process."""
+        assert self.process.stdin is not None
+        print(line, file=self.process.stdin, flush=True)
+
+    def __enter__(self) -> Raw:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.process.kill()
+        self.process.wait()

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import copy
 import gzip
 import json
 import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pyarrow.parquet as parquet
 import pytest
 
+from bertwright.atomic import write_manifest
 from bertwright.checkpoint.convert import convert
+from bertwright.checkpoint.exported import Exported
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError
+from bertwright.inference.backends import Backend, ExportedBackend, Found, Ids
 from bertwright.inference.embedder import Embedder
 from bertwright.inference.similar import nearest
 from bertwright.inference.texts import open_texts
@@ -199,6 +206,41 @@ def test_going_on_with_another_model_is_refused(
     with pytest.raises(ConfigError, match="made with another model"):
         embed_file(embedder, open_texts(lines), out, str(other), resume=True)
     embed_file(embedder, open_texts(lines), out, str(one), resume=True)
+
+
+class Export(ExportedBackend):
+    """Computes as another backend does, in the name of an exported folder."""
+
+    def __init__(self, inner: Backend, folder: Path) -> None:
+        self.inner, self.name = inner, "onnx int8"
+        self.exported = cast(Exported, SimpleNamespace(folder=folder))
+
+    def run(self, ids: Ids, types: Ids | None, layers: tuple[int, ...]) -> Iterator[Found]:
+        return self.inner.run(ids, types, layers)
+
+
+def test_going_on_with_another_export_is_refused(
+    embedder: Embedder, folder: str, lines: str, tmp_path: Path
+) -> None:
+    makers = []
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "model.onnx").write_text(name)
+        write_manifest(tmp_path / name)
+        maker = copy.copy(embedder)
+        maker.backend = Export(embedder.backend, tmp_path / name)
+        makers.append(maker)
+    out = tmp_path / "v.npy"
+    with pytest.raises(Killed):
+        embed_file(
+            makers[0], open_texts(lines), out, folder, at_once=5,
+            on_progress=kill_after(10),  # type: ignore[arg-type]
+        )  # fmt: skip
+    with pytest.raises(ConfigError, match="made with another export"):
+        embed_file(makers[1], open_texts(lines), out, folder, resume=True)
+    with pytest.raises(ConfigError, match="made with another backend"):
+        embed_file(embedder, open_texts(lines), out, folder, resume=True)
+    assert embed_file(makers[0], open_texts(lines), out, folder, resume=True).resumed == 10
 
 
 def test_scales_are_of_their_file(

@@ -12,10 +12,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from bertwright.atomic import disk_errors, sha256_file
+from bertwright.atomic import MANIFEST, disk_errors, sha256_file
 from bertwright.checkpoint import sources, tensorflow
 from bertwright.checkpoint.checkpoint import find_checkpoint
 from bertwright.errors import ConfigError, DataError
+from bertwright.inference.backends import ExportedBackend
 from bertwright.inference.pieces import Text
 from bertwright.inference.texts import Texts, chunks
 from bertwright.inference.vector_files import (
@@ -189,10 +190,18 @@ def _key(maker: VectorMaker, model: str, dtype: str, tokens: bool) -> dict[str, 
         "tokenizer": maker.tokenizer.fingerprint,
         **settings,
         "backend": maker.backend.name,
+        "export": _export(maker),
         "whitening": whitening,
         "dtype": dtype,
         "tokens": tokens,
     }
+
+
+def _export(maker: VectorMaker) -> str | None:
+    """What tells the export that computes from others of the same model."""
+    if not isinstance(maker.backend, ExportedBackend):
+        return None
+    return sha256_file(maker.backend.exported.folder / MANIFEST)
 
 
 def _model_files(model: str) -> list[Path]:

@@ -1,4 +1,4 @@
-"""Requests that arrive at a fixed rate, whether answers come or not.
+"""Requests of callers who wait for their answers, or that arrive at a fixed rate whatever comes.
 
 Sockets and epoll without an event loop: the generator shares its processors with the server, and a
 task, a future and a timer a request would cost as much as the server's no.
@@ -14,6 +14,8 @@ from dataclasses import dataclass
 
 TICK = 0.005
 """Seconds between arrivals at least; those due in them come together."""
+PAUSE = 0.05
+"""Seconds before a caller who got no answer asks again; the others wait as well."""
 
 
 @dataclass(slots=True)
@@ -25,7 +27,7 @@ class Asked:
     buffer: bytes = b""
 
 
-class Arrivals:
+class Generator:
     """Connections to one server; one a request, and kept for others after its reply."""
 
     def __init__(
@@ -34,7 +36,8 @@ class Arrivals:
         """Nothing is asked yet.
 
         Args:
-            host, port: of the server.
+            host: of the server.
+            port: its port.
             requests: asked in turn.
             told: called with the status and seconds of each reply; 0 where the server hung up.
         """
@@ -43,14 +46,32 @@ class Arrivals:
         self.free: list[Asked] = []
         self.waiting: dict[int, Asked] = {}
         """By number of its descriptor."""
+        self.asked = 0
+        self.again = False
+        """Whether each answer is followed by a request, until `left`."""
+        self.left = 0.0
 
-    def run(self, rate: float, seconds: float) -> None:
+    def callers(self, count: int, seconds: float) -> float:
+        """So many callers for so long, each asking again as soon as it is answered.
+
+        Returns:
+            Seconds until the last was answered.
+        """
+        start = time.monotonic()
+        self.left, self.again = start + seconds, True
+        for _ in range(count):
+            self._ask()
+        self.collect(float("inf"))
+        self.again = False
+        return time.monotonic() - start
+
+    def arrive(self, rate: float, seconds: float) -> None:
         """Ask so many a second for so long; replies that are late may be collected after it."""
         start, sent = time.monotonic(), 0
         while (now := time.monotonic()) < start + seconds:
             due = int((now - start) * rate) + 1
-            for number in range(sent, due):
-                self._ask(self.requests[number % len(self.requests)])
+            for _ in range(sent, due):
+                self._ask()
             sent = max(sent, due)
             self.collect(max(now + TICK, start + sent / rate))
 
@@ -68,7 +89,9 @@ class Arrivals:
             each.socket.close()
         self.poll.close()
 
-    def _ask(self, request: bytes) -> None:
+    def _ask(self) -> None:
+        request = self.requests[self.asked % len(self.requests)]
+        self.asked += 1
         if self.free:
             asked = self.free.pop()
         else:
@@ -114,6 +137,10 @@ class Arrivals:
             self.free.append(asked)
         else:
             self._hang_up(asked)
+        if self.again and time.monotonic() < self.left:
+            if status != 200:
+                time.sleep(PAUSE)
+            self._ask()
 
     def _hang_up(self, asked: Asked) -> None:
         self.poll.unregister(asked.socket.fileno())
