@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from bertwright.recipes import pretraining
+from bertwright.recipes import finetuning, pretraining
 from tests.recipes.sample import build_data, config_of, train
+from tests.recipes.task_files import write_model
 
 
 @pytest.fixture(scope="session")
@@ -19,7 +20,14 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take the precision asked for, without timing products of matrices."""
     chosen = {"auto": "fp32", "fp32": "fp32", "bf16": "bf16"}
-    monkeypatch.setattr(pretraining, "choose_precision", lambda _, asked: (chosen[asked], 1e11))
+    for recipe in (pretraining, finetuning):
+        monkeypatch.setattr(recipe, "choose_precision", lambda _, asked: (chosen[asked], 1e11))
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny BERT to fine-tune."""
+    return write_model(tmp_path_factory.mktemp("model") / "model")
 
 
 @pytest.fixture(scope="session")

@@ -27,7 +27,7 @@ from bertwright.text.tokenizer import load_tokenizer
 from bertwright.train.distributed import Ranks
 from bertwright.train.log import read_records
 from bertwright.train.state import Place
-from tests.recipes.task_files import learn, write_files, write_model
+from tests.recipes.task_files import learn, write_files
 
 MAINS = {
     "classification": 0.9,
@@ -37,17 +37,6 @@ MAINS = {
     "span": 0.8,
     "multiple-choice": 0.8,
 }
-
-
-@pytest.fixture(autouse=True)
-def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take the precision asked for, without timing products of matrices."""
-    monkeypatch.setattr(finetuning, "choose_precision", lambda _, asked: (asked, 1e11))
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_model(tmp_path_factory.mktemp("model") / "model")
 
 
 @pytest.mark.parametrize("kind", MAINS)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bertwright.errors import BertwrightError, DataError
-from bertwright.recipes import finetuning, seed_run
+from bertwright.recipes import seed_run
 from bertwright.tasks.predictions import (
     ChoicePrediction,
     NumberPrediction,
@@ -20,20 +20,9 @@ from bertwright.tasks.predictions import (
     TextPrediction,
     is_finite,
 )
-from tests.recipes.task_files import learn, write_files, write_model
+from tests.recipes.task_files import learn, write_files
 
 NAN = math.nan
-
-
-@pytest.fixture(autouse=True)
-def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take the precision asked for, without timing products of matrices."""
-    monkeypatch.setattr(finetuning, "choose_precision", lambda _, asked: (asked, 1e11))
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_model(tmp_path_factory.mktemp("model") / "model")
 
 
 def test_a_seed_that_diverges_is_told_and_the_others_are_kept(

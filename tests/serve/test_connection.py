@@ -7,14 +7,16 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 
 import pytest
 import uvicorn
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from bertwright.config.serve import ServeConfig
 from bertwright.serve.connection import HEAD, bounded
+from bertwright.serve.door import Door
 
 LARGE = 30_000_000
 """Bytes of a reply; more than the system's buffers hold."""
@@ -37,18 +39,28 @@ async def app(scope: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body", "body": said})
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[uvicorn.Server]:
-    http = bounded(ServeConfig(header_seconds=5, reply_seconds=0.8))
-    config = uvicorn.Config(app, port=0, lifespan="off", ws="none", log_config=None, http=http)
-    made = uvicorn.Server(config)
+@contextmanager
+def served(app: ASGIApp, config: ServeConfig, door: Door | None = None) -> Iterator[uvicorn.Server]:
+    """A server in a thread of its own."""
+    http = bounded(config, door)
+    made = uvicorn.Server(
+        uvicorn.Config(app, port=0, lifespan="off", ws="none", log_config=None, http=http)
+    )
     thread = threading.Thread(target=made.run)
     thread.start()
     while not made.started:
         time.sleep(0.01)
-    yield made
-    made.should_exit = True
-    thread.join(20)
+    try:
+        yield made
+    finally:
+        made.should_exit = True
+        thread.join(20)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[uvicorn.Server]:
+    with served(app, ServeConfig(header_seconds=5, reply_seconds=0.8)) as made:
+        yield made
 
 
 def connect(server: uvicorn.Server) -> socket.socket:

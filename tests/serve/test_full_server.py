@@ -7,7 +7,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,10 +16,9 @@ import uvicorn
 from starlette.types import Receive, Scope, Send
 
 from bertwright.config.serve import ServeConfig
-from bertwright.serve.connection import bounded
 from bertwright.serve.door import Door
 from bertwright.serve.service import Service
-from tests.serve.test_connection import HOST, app, connect, replies
+from tests.serve.test_connection import HOST, app, connect, replies, served
 
 EMBED = b"POST /embed HTTP/1.1\r\n" + HOST
 KEY = b"Authorization: Bearer secret\r\n"
@@ -34,25 +33,13 @@ def service(tmp_path: Path) -> Service:
     return Service(ServeConfig(model=("m",), queue_requests=1, log_requests=False, api_keys=keys))
 
 
-@contextmanager
-def served(door: Door) -> Iterator[uvicorn.Server]:
-    http = bounded(door.service.config, door)
-    config = uvicorn.Config(door, port=0, lifespan="off", ws="none", log_config=None, http=http)
-    made = uvicorn.Server(config)
-    thread = threading.Thread(target=made.run)
-    thread.start()
-    while not made.started:
-        time.sleep(0.01)
-    try:
-        yield made
-    finally:
-        made.should_exit = True
-        thread.join(20)
+def behind(door: Door) -> AbstractContextManager[uvicorn.Server]:
+    return served(door, door.service.config, door)
 
 
 @pytest.fixture
 def server(service: Service) -> Iterator[uvicorn.Server]:
-    with served(Door(app, service, {}, frozenset({"/embed"}))) as made:
+    with behind(Door(app, service, {}, frozenset({"/embed"}))) as made:
         yield made
 
 
@@ -99,7 +86,7 @@ def test_the_no_is_the_same_as_of_the_door(service: Service) -> None:
     found = []
     for path in (b"/embed", b"/v1/embeddings"):
         for early in (True, False):
-            with served(door) as server, connect(server) as made:
+            with behind(door) as server, connect(server) as made:
                 if not early:
                     server.config.http_protocol_class.door = None  # type: ignore[attr-defined]
                 made.sendall(b"POST " + path + b" HTTP/1.1\r\n" + HOST + KEY + HELLO)
@@ -175,7 +162,7 @@ def test_replies_keep_their_order(service: Service) -> None:
             await asyncio.sleep(0.01)
         await app(scope, receive, send)
 
-    with served(Door(slow, service, {}, frozenset())) as server, connect(server) as found:
+    with behind(Door(slow, service, {}, frozenset())) as server, connect(server) as found:
         found.sendall(EMBED + KEY + HELLO)
         assert entered.wait(10)
         found.sendall(EMBED + KEY + HELLO.replace(b"hello", b"world"))
@@ -190,7 +177,7 @@ def test_replies_keep_their_order(service: Service) -> None:
 def test_who_is_refused_and_sends_no_body_is_hung_up_on(service: Service) -> None:
     service.config = replace(service.config, header_seconds=0.3)
     service.active = 1
-    with served(Door(app, service, {}, frozenset())) as server, connect(server) as found:
+    with behind(Door(app, service, {}, frozenset())) as server, connect(server) as found:
         found.sendall(EMBED + KEY + b"Content-Length: 100\r\n\r\nhello")
         found.sendall(b"hello")
         assert [status for status, _, _ in replies(found)] == [429]

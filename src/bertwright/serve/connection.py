@@ -26,7 +26,7 @@ HEAD = 65536
 """Bytes of the address and headers of a request."""
 
 
-class Connection(HttpToolsProtocol):
+class ServerConnection(HttpToolsProtocol):
     """uvicorn's protocol, with bounds."""
 
     door: Door | None = None
@@ -196,10 +196,10 @@ def reply_of(
     return STATUS_LINE[status] + b"".join(lines), b"\r\n" + body
 
 
-def bounded(config: ServeConfig, before: Door | None = None) -> type[Connection]:
+def bounded(config: ServeConfig, before: Door | None = None) -> type[ServerConnection]:
     """The connections of a server, before its door."""
 
-    class Bounded(Connection):
+    class Bounded(ServerConnection):
         door = before
         header_seconds = config.header_seconds
         reply_seconds = config.reply_seconds
