@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -112,8 +114,9 @@ def test_entries_that_cannot_be(tmp_path: Path, entries: dict[bytes, bytes], mes
 
 
 def test_slices_and_big_endian_machines(tmp_path: Path) -> None:
-    cut = {b"a": entry(DATA, shape=(4,), more=b"\x3a\x00")}
-    with pytest.raises(DataError, match="is cut into slices"):
+    first = b"\0a\0\1\1\2\x80\xe0'\xbe\x80\xc1\x80"  # no text, and before the whole
+    cut = {first: entry(DATA, shape=(4,)), b"a": entry(DATA, shape=(4,), more=b"\x3a\x00")}
+    with pytest.raises(DataError, match=r"'a' in .* is cut into slices"):
         read_entries(write(tmp_path, cut, DATA))
     with pytest.raises(DataError, match="big-endian"):
         read_entries(write(tmp_path, {}, DATA, b"\x08\x01\x10\x01"))
@@ -154,3 +157,35 @@ def test_a_changed_byte_and_a_file_cut_after_it_was_judged(tmp_path: Path) -> No
         found.file.write_bytes(changed)
         with pytest.raises(IntegrityError, match=r"'a' in .* was cut or changed .*CRC differs"):
             read_tensor("a", found)
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_what_tensorflow_itself_wrote(tmp_path: Path, shards: int) -> None:
+    """And that it reads ours; needs `pip install tensorflow-cpu`."""
+    tensorflow = pytest.importorskip("tensorflow")
+    one = tensorflow.compat.v1
+    chance = np.random.default_rng(0)
+    arrays: dict[str, Any] = {
+        f"bert/layer_{n}/kernel": chance.normal(size=(n + 1, 300)).astype(np.float32)
+        for n in range(40)
+    }
+    arrays |= {"step": np.int64(-(1 << 40)), "half": np.ones((2, 3), np.float16)}
+    arrays |= {"none": np.zeros((0, 4), np.float32)}
+    with tensorflow.Graph().as_default():
+        for number, (name, array) in enumerate(arrays.items()):
+            with tensorflow.device(f"/cpu:{number % shards}"):
+                one.get_variable(name, initializer=array, use_resource=False)
+        settings = one.ConfigProto(device_count={"CPU": shards})
+        with one.Session(config=settings) as session:
+            session.run(one.global_variables_initializer())
+            one.train.Saver(sharded=True).save(session, str(tmp_path / "m.ckpt"))
+    entries = read_entries(tmp_path / "m.ckpt")
+    assert len({entry.file for entry in entries.values()}) == shards
+    assert entries.keys() == arrays.keys()
+    for name, array in arrays.items():
+        assert np.array_equal(read_tensor(name, entries[name]).numpy(), array)
+    floats = {n: torch.from_numpy(a) for n, a in arrays.items() if n.startswith("bert")}
+    write_bundle(tmp_path / "ours.ckpt", floats)
+    reader = tensorflow.train.load_checkpoint(str(tmp_path / "ours.ckpt"))
+    assert reader.get_variable_to_shape_map().keys() == floats.keys()
+    assert all(np.array_equal(reader.get_tensor(n), a.numpy()) for n, a in floats.items())

@@ -40,6 +40,7 @@ _DTYPES: dict[int, torch.dtype] = {
     19: torch.float16,
 }
 _LITTLE_ENDIAN = 0
+_SLICE = b"\0"
 
 Field = int | bytes
 
@@ -79,6 +80,8 @@ def read_entries(prefix: Path) -> dict[str, Entry]:
     files = _data_files(prefix, _fields(table.pop(b""), str(index)))
     entries: dict[str, Entry] = {}
     for key, value in table.items():
+        if key.startswith(_SLICE):  # of a variable whose own entry tells of it
+            continue
         try:
             name = key.decode()
         except UnicodeDecodeError as error:
@@ -148,7 +151,10 @@ def _entry(name: str, value: bytes, files: list[Path], where: str) -> Entry:
     shard, offset, size = (_number(fields, number, where) for number in (3, 4, 5))
     crc = _number(fields, 6, where)
     if 7 in fields:
-        raise DataError(f"'{name}' in {where} is cut into slices; that is not read")
+        raise DataError(
+            f"'{name}' in {where} is cut into slices, as partitioned variables are; that is not "
+            "read: restore it in TensorFlow without a partitioner and save it again"
+        )
     if shard >= len(files):
         raise IntegrityError(f"'{name}' in {where} is in data file {shard} of {len(files)}")
     dtype = _DTYPES.get(kind)
