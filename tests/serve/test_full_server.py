@@ -7,7 +7,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -181,6 +181,22 @@ def test_who_is_refused_and_sends_no_body_is_hung_up_on(service: Service) -> Non
         found.sendall(EMBED + KEY + b"Content-Length: 100\r\n\r\nhello")
         found.sendall(b"hello")
         assert [status for status, _, _ in replies(found)] == [429]
+
+
+def test_who_asks_without_end_and_reads_nothing_is_cut(service: Service) -> None:
+    service.config = replace(service.config, reply_seconds=1)
+    service.active, kept = 1, [0]
+    many = (EMBED + KEY + HELLO) * 20_000
+    with behind(Door(app, service, {}, frozenset())) as server, connect(server) as found:
+        connections = server.server_state.connections
+        found.settimeout(0.2)
+        end = time.monotonic() + 20
+        while time.monotonic() < end and (connections or kept == [0]):
+            with suppress(OSError):
+                found.send(many)
+            kept += [each.transport.get_write_buffer_size() for each in list(connections)]  # type: ignore[union-attr]
+        assert not connections
+    assert 0 < max(kept) < 1 << 20
 
 
 def test_an_address_that_is_none(server: uvicorn.Server, service: Service) -> None:

@@ -127,7 +127,8 @@ class ServerConnection(HttpToolsProtocol):
 
     def turn_away(self, door: Door) -> bool:
         """Say no before a task is made for the request, where the door would say no."""
-        if self.is_at_work:  # the replies to a caller come in the order of its requests
+        # the replies to a caller come in the order of its requests, and wait for who does not read
+        if self.is_at_work or self.flow.write_paused:
             return False
         method, path = self.parser.get_method(), httptools.parse_url(self.url).path
         refusal = door.turn_away(method.decode(), path.decode(), self.headers)
