@@ -48,8 +48,8 @@ class Generator:
         """By number of its descriptor."""
         self.asked = 0
         self.again = False
-        """Whether each answer is followed by a request, until `left`."""
-        self.left = 0.0
+        """Whether each answer is followed by a request, up to the time `until`."""
+        self.until = 0.0
 
     def callers(self, count: int, seconds: float) -> float:
         """So many callers for so long, each asking again as soon as it is answered.
@@ -58,7 +58,7 @@ class Generator:
             Seconds until the last was answered.
         """
         start = time.monotonic()
-        self.left, self.again = start + seconds, True
+        self.until, self.again = start + seconds, True
         for _ in range(count):
             self._ask()
         self.collect(float("inf"))
@@ -137,7 +137,7 @@ class Generator:
             self.free.append(asked)
         else:
             self._hang_up(asked)
-        if self.again and time.monotonic() < self.left:
+        if self.again and time.monotonic() < self.until:
             if status != 200:
                 time.sleep(PAUSE)
             self._ask()
