@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bertwright.cores import bound_threads, cpu_quota, usable_cores
+from bertwright.cores import bound_threads, cpu_quota, usable_cores, wait_asleep
 
 
 def system(root: Path, files: dict[str, str]) -> Path:
@@ -65,3 +65,18 @@ def test_threads_are_bound_by_a_quota_alone_and_never_over_a_wish(
     monkeypatch.delenv("OMP_NUM_THREADS")
     bound_threads(bounded)
     assert os.environ.pop("OMP_NUM_THREADS") == "1"
+
+
+def test_threads_sleep_soon_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
+        monkeypatch.setenv(name, "")  # given back at the end
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("OMP_WAIT_POLICY", "active")
+    wait_asleep()
+    assert "GOMP_SPINCOUNT" not in os.environ
+    monkeypatch.delenv("OMP_WAIT_POLICY")
+    wait_asleep()
+    assert os.environ["GOMP_SPINCOUNT"] == "20000"
+    monkeypatch.setenv("GOMP_SPINCOUNT", "7")
+    wait_asleep()
+    assert os.environ["GOMP_SPINCOUNT"] == "7"

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from bertwright.cli.options import EVERY_KEY, ConfigFile
 from bertwright.config.serve import ServeConfig
+from bertwright.cores import wait_asleep
 from bertwright.errors import MissingExtra
 
 
@@ -21,6 +22,7 @@ def serve(
     above --config. SIGTERM answers what is at work and ends; SIGHUP loads the models anew.
     """
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # it would kill until the server listens to it
+    wait_asleep()
     config.models  # noqa: B018  (names and folders are judged before anything heavy is imported)
     for package in ("fastapi", "uvicorn", "httptools", "orjson", "prometheus_client"):
         try:
