@@ -384,6 +384,8 @@ def main() -> None:
     args = parser.parse_args()
     if not args.model and not args.url:
         parser.error("give --model FOLDER or --url URL")
+    if args.what == "full" and not args.model:
+        parser.error("full measures the raw model too: give --model FOLDER")
     print(json.dumps({"what": args.what, **vars(args), "found": WHAT[args.what](args)}))
 
 
