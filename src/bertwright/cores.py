@@ -40,7 +40,7 @@ def wait_asleep() -> None:
 
     By its default they wait awake for fifteen times as long. If the one they wait for was set aside
     for another process, they keep the core that it could have: a server beside two busy processes
-    answered 2.5 requests a second in place of 32, and alone as many either way (two cores of an
+    answered 2.5 requests a second in place of 31, and alone as many either way (two cores of an
     Intel Xeon). What is set outside stays.
     """
     if "OMP_WAIT_POLICY" not in os.environ:
