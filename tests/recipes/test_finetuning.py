@@ -19,7 +19,7 @@ from bertwright.errors import ConfigError, DataError, Interrupted
 from bertwright.recipes import finetuning
 from bertwright.recipes.epoch_batches import EpochBatches
 from bertwright.recipes.task_setup import TaskToLearn, hold_out
-from bertwright.tasks.examples import SpanExample, TextExample
+from bertwright.tasks.examples import SpanExample, TaggingExample, TextExample
 from bertwright.tasks.predict import predict
 from bertwright.tasks.readers import read_examples
 from bertwright.tasks.task_data import TaskData
@@ -363,6 +363,38 @@ def test_ranks_share_a_step_without_overlap(model: Path) -> None:
         seen.append({row for batch in batches for row in batch.rows})
     assert len(seen[0] | seen[1]) == 8
     assert not seen[0] & seen[1]
+
+
+def test_steps_count_sentences_where_documents_are_read(model: Path) -> None:
+    task = TaskConfig("tagging", labels=("O", "B"), max_length=40, stride=8, context="document")
+    sizes = [1 + number % 12 for number in range(30)]
+    examples = [
+        TaggingExample(("a", "b"), ("O", "B"), number)
+        for number, size in enumerate(sizes)
+        for _ in range(size)
+    ]
+    data = TaskData("task", task, load_tokenizer(model), examples)
+    assert len(data.instances) == 30
+    ranks = Ranks(0, 1, torch.device("cpu"))
+    source = EpochBatches([("task", task, data.instances, 1.0)], 8, 999, 1, ranks)
+    rows: list[int] = []
+    place = Place()
+    for _ in range(source.steps_in_epoch):
+        (batch,), place = source.step(place, 0.0)
+        documents = {examples[row].document for row in batch.rows}
+        assert len(batch.rows) <= 8 or len(documents) == 1
+        rows += batch.rows
+    assert sorted(rows) == list(range(len(examples)))
+    two = Ranks(1, 2, torch.device("cpu"))
+    for part in (data.instances[:2], data.instances):
+        source = EpochBatches([("task", task, part, 1.0)], 8, 999, 1, two)
+        place = Place()
+        for _ in range(source.steps_in_epoch):
+            batches, place = source.step(place, 0.0)
+            assert batches  # no rank is without work
+    source = EpochBatches([("task", task, data.instances[:1], 1.0)], 8, 999, 1, two)
+    with pytest.raises(DataError, match=r"task: 1 texts or documents .* for 2 processes"):
+        source.step(Place(), 0.0)
 
 
 def test_few_examples_are_seen_more_often() -> None:

@@ -75,9 +75,9 @@ def test_labels_of_other_texts() -> None:
 def test_tagging() -> None:
     task = TaskConfig(kind="tagging", labels=("O", "B"))
     instances = [
-        instance(0, 4, label=[0, 1], words=((0, 1), (0, 2))),
-        instance(1, 5, 6, label=[1, 0, 1], words=((0, 1), (1, 2), (1, 4))),
-        instance(2, 2, label=[], words=()),
+        instance(0, 4, label=[0, 1], words=((0, 1), (0, 2)), counts=(2,)),
+        instance(1, 5, 6, label=[1, 0, 1], words=((0, 1), (1, 2), (1, 4)), counts=(3,)),
+        instance(2, 2, label=[], words=(), counts=(0,)),
     ]
     batch = make_batch("head", task, instances, [0, 2, 1])
     assert batch.words is not None
@@ -86,6 +86,21 @@ def test_tagging() -> None:
     assert batch.labels.tolist() == [0, 1, 1, 0, 1]
     assert batch.counts == (2, 0, 3)
     assert batch.rows == (0, 2, 1)
+
+
+def test_sentences_of_one_window_are_examples_of_their_own() -> None:
+    task = TaskConfig(kind="tagging", labels=("O", "B"))
+    words = ((0, 1), (0, 3), (0, 4))
+    instances = [
+        instance(0, 6, label=[0, 1, 1], words=words, counts=(1, 2)),
+        instance(2, 5, label=[1], words=((0, 2),), counts=(1,)),
+    ]
+    batch = make_batch("head", task, instances, [1, 0])
+    assert (batch.rows, batch.counts) == ((2, 0, 1), (1, 1, 2))
+    assert batch.labels is not None
+    assert batch.words is not None
+    assert batch.labels.tolist() == [1, 0, 1, 1]
+    assert batch.input_ids[batch.words].tolist() == [2002, 1, 3, 4]
 
 
 def test_spans_are_judged_window_by_window() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import accumulate, islice
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -81,29 +83,50 @@ def test_a_long_sentence_is_read_in_windows() -> None:
     assert (lengths.windows, lengths.in_windows, lengths.cut) == (len(bounds), 1, 0)
 
 
-def read(max_length: int, *documents: str) -> list[str]:
-    """What the window of every sentence holds; a word is a letter, a sentence what blanks part."""
+def read(max_length: int, *documents: str) -> list[tuple[str, str]]:
+    """What every window judges and holds; a word is a letter, a sentence what blanks part."""
     examples = [
         TaggingExample(tuple(sentence), None, number)
         for number, document in enumerate(documents)
         for sentence in document.split()
     ]
-    instances, _ = make_tagging_instances(task(max_length, document=True), UNCASED, examples)
-    windows = ["".join(UNCASED.tokens_of(i.ids[0])[1:-1]) for i in instances]
-    for window, instance, example in zip(windows, instances, examples, strict=True):
-        assert "".join(window[place - 1] for _, place in instance.words) == "".join(example.words)
-    return windows
+    instances, lengths = make_tagging_instances(task(max_length, document=True), UNCASED, examples)
+    read = []
+    for instance in instances:
+        (ids,) = instance.ids
+        window = "".join(UNCASED.tokens_of(ids)[1:-1])
+        judged = iter(window[place - 1] for _, place in instance.words)
+        read.append((" ".join("".join(islice(judged, n)) for n in instance.counts), window))
+        assert read[-1][0].split()[0] == "".join(examples[instance.example].words)
+    assert " ".join(judged for judged, _ in read) == " ".join(documents)
+    assert (lengths.examples, lengths.windows) == (len(examples), len(instances))
+    return read
+
+
+def test_a_document_that_fits_is_one_window() -> None:
+    assert read(9, "ab cd efg", "x y") == [("ab cd efg", "abcdefg"), ("x y", "xy")]
+
+
+def test_sentences_share_a_window_that_leaves_a_quarter_to_each_side() -> None:
+    assert read(10, "ab cde fgh i klmno") == [
+        ("ab cde", "abcdefgh"),
+        ("fgh i", "defghikl"),
+        ("klmno", "ghiklmno"),
+    ]
 
 
 def test_the_document_fills_the_window_evenly() -> None:
-    assert read(9, "abcdefg hij klmnop")[1] == "fghijkl"
-    assert read(10, "abcdefg hij klmnop")[1] == "fghijklm"
+    assert read(9, "abcdefg hij klmnop")[1] == ("hij", "fghijkl")
+    assert read(10, "abcdefg hij klmnop")[1] == ("hij", "fghijklm")
 
 
-def test_what_one_side_lacks_the_other_gets() -> None:
-    windows = ["abcdefg", "abcdefg", "bcdefgh", "bcdefgh"]
-    assert read(9, "ab cd efg h") == windows
-    assert read(9, "ab cd efg h", "x y") == [*windows, "xy", "xy"]
+def test_a_sentence_longer_than_a_window_stands_alone() -> None:
+    examples = [TaggingExample(tuple(words), None, 0) for words in ("ab", "cdefghijklmn", "op")]
+    instances, lengths = make_tagging_instances(task(10, document=True), UNCASED, examples)
+    assert [(len(instance.ids), instance.counts) for instance in instances] == (
+        [(1, (2,)), (2, (12,)), (1, (2,))]
+    )
+    assert (lengths.windows, lengths.in_windows) == (4, 1)
 
 
 @given(
@@ -128,24 +151,30 @@ def test_every_word_has_one_place_and_its_first_piece_is_there(
     alone, alone_lengths = make_tagging_instances(task(max_length, stride), tokenizer, examples)
     chosen = task(max_length, stride, document)
     instances, lengths = make_tagging_instances(chosen, tokenizer, examples)
-    assert [instance.example for instance in instances] == list(range(len(examples)))
-    for instance, single, example in zip(instances, alone, examples, strict=True):
+    counts = [count for instance in instances for count in instance.counts]
+    assert counts == [len(example.words) for example in examples]
+    firsts = [0, *accumulate(len(instance.counts) for instance in instances)]
+    assert [instance.example for instance in instances] == firsts[:-1]
+    for instance, first, stop in zip(instances, firsts, firsts[1:], strict=False):
         assert all(len(ids) <= max_length for ids in instance.ids)
-        assert len(instance.words) == len(example.words)
-        assert instance.label == [len(word) % 3 for word in example.words]
-        for (window, place), (own_window, own_place), word in zip(
-            instance.words, single.words, example.words, strict=True
-        ):
-            pieces = first_pieces(tokenizer, word)
-            here = list(instance.ids[window])[place : place + len(pieces)]
-            # All of the word, but for what is behind the window's edge.
-            assert here[0] == pieces[0]
-            assert here == pieces[: len(here)] or here[-1] == tokenizer.sep_id
-            assert single.ids[own_window][own_place] == pieces[0]
-        if len(single.ids) == 1:
-            own = list(single.ids[0])[1:-1]
-            start = instance.words[0][1] if own else 1
-            assert list(instance.ids[0])[start : start + len(own)] == own
+        assert instance.label == [len(w) % 3 for e in examples[first:stop] for w in e.words]
+        words = iter(instance.words)
+        for example, single in zip(examples[first:stop], alone[first:stop], strict=True):
+            places = list(islice(words, len(example.words)))
+            for (window, place), (own_window, own_place), word in zip(
+                places, single.words, example.words, strict=True
+            ):
+                pieces = first_pieces(tokenizer, word)
+                here = list(instance.ids[window])[place : place + len(pieces)]
+                # All of the word, but for what is behind the window's edge.
+                assert here[0] == pieces[0]
+                assert here == pieces[: len(here)] or here[-1] == tokenizer.sep_id
+                assert single.ids[own_window][own_place] == pieces[0]
+            if len(single.ids) == 1:
+                own = list(single.ids[0])[1:-1]
+                window, start = places[0] if own else (0, 1)
+                assert list(instance.ids[window])[start : start + len(own)] == own
+        assert next(words, None) is None
     assert lengths.tokens == alone_lengths.tokens
 
 

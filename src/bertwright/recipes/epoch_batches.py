@@ -7,13 +7,14 @@ it is large, times its weight.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from bertwright.config.task import TaskConfig
 from bertwright.data.randomness import make_key, permutation
+from bertwright.errors import DataError
 from bertwright.objectives.labelled import LabelledBatch
 from bertwright.tasks.batches import make_batch, micro_batches
 from bertwright.tasks.instances import Instance
@@ -65,16 +66,31 @@ class EpochBatches:
             steps = []
             for number, (name, _, instances, weight) in enumerate(self._tasks):
                 for rows in self._passes(name, len(instances), weight, epoch):
-                    cuts = range(self._batch_size, len(rows), self._batch_size)
-                    parts = np.split(rows, cuts)
-                    if len(parts) > 1 and len(parts[-1]) < self._ranks.world_size:
-                        parts.pop()
-                    steps += [(number, part) for part in parts]
+                    steps += [(number, part) for part in self._parts(name, instances, rows)]
             if len(self._tasks) > 1:
                 mixed = permutation(make_key("tasks", self._seed, epoch), len(steps))
                 steps = [steps[place] for place in mixed]
             self._order = epoch, steps
         return self._order[1]
+
+    def _parts(
+        self, name: str, instances: Sequence[Instance], rows: np.ndarray
+    ) -> Iterator[np.ndarray]:
+        """A pass in steps of at most `batch_size` examples (or of an instance a rank)."""
+        least = self._ranks.world_size
+        start = held = 0
+        for place, row in enumerate(rows.tolist()):
+            held += len(instances[row].counts)
+            if held > self._batch_size and place - start >= least:
+                yield rows[start:place]
+                start, held = place, len(instances[row].counts)
+        if len(rows) - start >= least:
+            yield rows[start:]
+        elif start == 0:
+            raise DataError(
+                f"{name}: {len(rows)} texts or documents to learn from for {least} processes; "
+                f"expected one each at least: start fewer"
+            )
 
     def _passes(self, name: str, count: int, weight: float, epoch: int) -> list[np.ndarray]:
         """A task's instances in random order, `weight` times over."""

@@ -40,7 +40,7 @@ def make_batch(
         task: the head's task.
         instances: all instances.
         rows: numbers of some; they are the batch's `rows`, of a span task in the order of its
-            sequences.
+            sequences, of tagging with every sentence of an instance.
         device: where the tensors go.
         with_labels: whether labels are wanted, and known.
 
@@ -70,10 +70,11 @@ def make_batch(
         owners = (own + np.repeat(before, windows))[order]
     else:
         owners = owners[order]
-    if task.kind == "tagging":
-        counts = tuple(len(instance.words) for instance in chosen)
-        words = _places(chosen, windows, counts, batch.lengths, order)
     labels = _labels(task, chosen, rows) if with_labels else None
+    if task.kind == "tagging":
+        counts = tuple(chain.from_iterable(instance.counts for instance in chosen))
+        words = _places(chosen, windows, batch.lengths, order)
+        rows = [each.example + n for each in chosen for n in range(len(each.counts))]
 
     def put(array: npt.NDArray[Any]) -> Tensor:
         return torch.from_numpy(array).to(device, non_blocking=True)
@@ -107,14 +108,14 @@ def micro_batches(
 def _places(
     chosen: Sequence[Instance],
     windows: Sequence[int],
-    counts: Sequence[int],
     lengths: Int64s,
     order: Int64s,
 ) -> Int64s:
     """[W] Places in N of all words."""
     starts = np.empty_like(lengths)
     starts[order] = np.cumsum(lengths) - lengths  # of every window, counted through
-    first_window = np.repeat(np.cumsum(windows) - windows, counts)
+    words = [len(instance.words) for instance in chosen]
+    first_window = np.repeat(np.cumsum(windows) - windows, words)
     pairs = _flat(pair for instance in chosen for pair in instance.words).reshape(-1, 2)
     places: Int64s = starts[first_window + pairs[:, 0]] + pairs[:, 1]
     return places

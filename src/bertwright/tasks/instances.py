@@ -1,4 +1,4 @@
-"""Examples as ids: each with its windows, its label as numbers, and where its words are.
+"""Examples as ids: windows, labels as numbers, and where words are.
 
 A text that is longer than a window is read in several, which share `stride` tokens; nothing is cut
 without being counted. One file a kind of input makes the instances: `text_instances`,
@@ -18,10 +18,11 @@ MOST_STRETCHES = 60
 
 @dataclass(frozen=True)
 class Instance:
-    """One example ready for a model; of a span task, one window of an example."""
+    """One example ready for a model; of a span task, one window of an example; of sentences tagged
+    in their document, those that one window judges."""
 
     example: int
-    """Number of the example in its list."""
+    """Number of the (first) example in its list."""
     ids: tuple[Sequence[int], ...]
     """Its windows, each with [CLS] and [SEP]."""
     types: tuple[Sequence[int], ...]
@@ -35,6 +36,8 @@ class Instance:
     words: tuple[tuple[int, int], ...] = ()
     """Tagging: of every word, the window that judges it (the one with most context around it) and
     the place of its first piece there."""
+    counts: tuple[int, ...] = (0,)
+    """Tagging: words of each example; of other kinds there is one example."""
     offsets: Sequence[tuple[int, int] | None] = ()
     """Span: characters of the passage that each token of the window is from; None for others."""
     has_most_context: Sequence[bool] = ()

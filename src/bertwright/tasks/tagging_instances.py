@@ -6,17 +6,18 @@ that looks like a special token ("[SEP]") is cut like any other; so every word h
 A sentence longer than a window is read in several (`windows`), and a word is judged in the one
 where its first piece has most context.
 
-With `context = "document"` a window is filled up, half left and half right, with the tokens of the
-same document that stand around the sentence ("the maximal document context", Devlin et al. 2019;
-Luoma and Pyysalo, COLING 2020); what one side lacks the other gets. Only the sentence's own words
-are judged.
+With `context = "document"` a window holds as many whole sentences of a document as leave a quarter
+of it on each side to their context ("the maximal document context", Devlin et al. 2019; Luoma and
+Pyysalo, COLING 2020, fill windows with neighbours likewise), and judges the words of these; a
+document that fits is one window. What is free is filled up with the document's tokens, half left
+and half right; what one side lacks the other gets.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
-from itertools import groupby, pairwise
+from itertools import accumulate, chain, groupby, pairwise
 from typing import cast
 
 import numpy as np
@@ -39,7 +40,7 @@ def make_tagging_instances(
     examples: Sequence[Example],
     on_progress: OnProgress = silent,
 ) -> tuple[list[Instance], Lengths]:
-    """One instance a sentence.
+    """One instance a sentence, or of documents one for each run of sentences (`_runs`).
 
     Args:
         task: a tagging task.
@@ -56,38 +57,39 @@ def make_tagging_instances(
     room = task.max_length - 2
     instances: list[Instance] = []
     lengths = Lengths()
+    done = 0
     for document in _documents(task, chosen):
         # One document, end to end: where each word begins, and each sentence.
         counts = np.array([len(pieces[word]) for e in document for word in e.words], np.int64)
         ids = array("i", [id_ for e in document for word in e.words for id_ in pieces[word]])
         begins = [0, *np.cumsum(counts).tolist()]
-        word = 0
-        for example in document:
-            firsts = begins[word : word + len(example.words)]
-            start, stop = begins[word], begins[word + len(example.words)]
-            word += len(example.words)
-            spans = _windows(start, stop, len(ids), room, task.stride)
-            number = len(instances)
-            label = _numbers_of_tags(example, numbers, number)
+        ends = [0, *accumulate(len(example.words) for example in document)]  # words
+        bounds = [begins[word] for word in ends]
+        for first, last in _runs(bounds, room):
+            spans = _windows(bounds[first], bounds[last], len(ids), room, task.stride)
+            read = document[first:last]
+            tags = [_numbers_of_tags(e, numbers, done + n) for n, e in enumerate(read, first)]
             instances.append(
                 Instance(
-                    number,
+                    done + first,
                     tuple(
                         array("i", [tokenizer.cls_id, *ids[a:b], tokenizer.sep_id])
                         for a, b in spans
                     ),
                     tuple(array("b", bytes(b - a + 2)) for a, b in spans),
-                    label,
-                    words=_judged(spans, firsts),
+                    None if None in tags else list(chain.from_iterable(filter(None, tags))),
+                    words=_judged(spans, begins[ends[first] : ends[last]]),
+                    counts=tuple(len(example.words) for example in read),
                 )
             )
-            lengths.tokens.append(stop - start + 2)
             lengths.windows += len(spans)
             lengths.in_windows += len(spans) > 1
-            if not len(instances) % _TOLD_EVERY:
-                on_progress(len(instances), len(chosen))
-    on_progress(len(instances), len(chosen))
-    lengths.examples = len(instances)
+        lengths.tokens += [stop - start + 2 for start, stop in pairwise(bounds)]
+        done += len(document)
+        if done // _TOLD_EVERY > (done - len(document)) // _TOLD_EVERY:
+            on_progress(done, len(chosen))
+    on_progress(done, len(chosen))
+    lengths.examples = done
     return instances, lengths
 
 
@@ -111,8 +113,26 @@ def _documents(
     return (list(group) for _, group in groupby(examples, key=lambda example: example.document))
 
 
+def _runs(bounds: Sequence[int], room: int) -> Iterator[Span]:
+    """Sentences of a document that share windows: the first, and one after the last.
+
+    Args:
+        bounds: where each sentence begins in the document's tokens, and where the last ends.
+        room: tokens of a window.
+    """
+    length, margin = bounds[-1], room // 4
+    first = 0
+    for last in range(1, len(bounds)):
+        if last + 1 < len(bounds):
+            start, stop = bounds[first], bounds[last + 1]
+            if min(start, margin) + (stop - start) + min(length - stop, margin) <= room:
+                continue
+        yield first, last
+        first = last
+
+
 def _windows(start: int, stop: int, length: int, room: int, stride: int) -> list[Span]:
-    """Windows over the sentence at `start` to `stop` of a document of `length` tokens."""
+    """Windows over the sentences at `start` to `stop` of a document of `length` tokens."""
     if stop - start > room:
         return [(start + a, start + b) for a, b in cut(stop - start, room, stride)]
     free = room - (stop - start)
