@@ -92,7 +92,8 @@ def disk_errors(path: Path) -> Iterator[None]:
             free = shutil.disk_usage(place).free if place.exists() else 0
             raise BertwrightError(
                 f"the disk that holds {path} is full ({free / 1e6:.0f} MB free); "
-                "what was saved before is untouched: free some space and run the command again"
+                "what was saved before is untouched: free some space and run the command again, "
+                "with --resume where it takes that"
             ) from error
         if isinstance(error, PermissionError) or error.errno == errno.EROFS:
             raise BertwrightError(f"{path} cannot be written: {error.strerror}") from error
@@ -177,6 +178,37 @@ def atomic_file(path: Path, overwrite: bool = False) -> Iterator[TextIO]:
             partial.replace(path)
         finally:
             partial.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def held(folder: Path, what: str) -> Iterator[None]:
+    """Keep other processes out of a folder; the system lets go when this one ends, however it does.
+
+    Without effect where the system or its file system has no locks.
+
+    Args:
+        what: what is done there, as "training into".
+
+    Raises:
+        ConfigError: another process holds it.
+    """
+    try:
+        import fcntl
+    except ImportError:  # no POSIX
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if isinstance(error, BlockingIOError):
+                raise ConfigError(
+                    f"another process is {what} {folder}: let it end, or choose another --out"
+                ) from error
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def write_manifest(folder: Path, extra: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -153,6 +153,34 @@ def test_tokenizers(folder: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "x").exists()
 
 
+@pytest.mark.parametrize("left", ["vocab.txt", "tokenizer.json"])
+def test_transformers_cuts_words_as_a_silent_tokenizer_is_read_here(
+    folder: Path, tmp_path: Path, left: str
+) -> None:
+    capitals = [*VOCABULARY[:-1], "B"]
+    make_tokenizer(capitals, CutRules(lowercase=False)).save(folder)
+    for name in {"vocab.txt", "tokenizer.json", "tokenizer_config.json"} - {left}:
+        (folder / name).unlink()
+    (folder / "MANIFEST.json").unlink(missing_ok=True)
+    convert(folder, tmp_path / "hf")
+    told = json.loads((tmp_path / "hf" / "tokenizer_config.json").read_text())
+    assert told["do_lower_case"] is False
+    transformers = pytest.importorskip("transformers")
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "hf")
+    assert theirs("a B b")["input_ids"] == load_tokenizer(folder).encode("a B b").ids
+
+
+def test_a_silent_tokenizer_of_other_rules_stays_as_it_is(folder: Path, tmp_path: Path) -> None:
+    described = json.loads((folder / "tokenizer.json").read_text())
+    described["normalizer"] = {"type": "NFC"}
+    (folder / "tokenizer.json").write_text(json.dumps(described))
+    (folder / "tokenizer_config.json").unlink()
+    convert(folder, tmp_path / "hf")
+    transformers = pytest.importorskip("transformers")
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "hf")
+    assert theirs("a B b")["input_ids"] == load_tokenizer(folder).encode("a B b").ids
+
+
 def test_what_stands_there_is_not_replaced(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine.txt").write_text("mine")

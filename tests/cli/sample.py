@@ -23,7 +23,8 @@ class SampleOptimizer:
     decay: bool = True
     """Decay weights."""
     betas: tuple[float, float] = (0.9, 0.999)
-    """How fast the moments forget."""
+    """How fast the moments
+    forget."""
     name: str | None = "adamw"
     """Which one."""
     skip: tuple[int, ...] = ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -165,6 +166,8 @@ def test_a_wrong_file(
         ("train --learning-rate 3", "unknown option --learning-rate; did you mean --optimizer."),
         ("train --step 3", "unknown option --step; did you mean --steps?"),
         ("train --steps x", 'Invalid value for --steps: unable to convert "x" into int.'),
+        ("train --steps 1.5", "--steps is 1.5; expected a whole number"),
+        ("data build a --out b --workers .5", "--workers is .5; expected a whole number"),
         ("train --model bert-mino", 'Did you mean "bert-mini"?'),
         ("train --resume=maybe", 'unable to convert "maybe" into bool'),
         ("train --optimizer.learning-rate -1", "learning_rate is -1.0; expected more than 0"),
@@ -243,6 +246,7 @@ def test_help_explains_every_key(line: Callable[..., Outcome]) -> None:
     assert code == 0
     for text in ("--optimizer.learning-rate", "The highest learning rate.", "default: 0.001"):
         assert text in out
+    assert "How fast the moments forget. [default:" in re.sub(r"[\s│]+", " ", out)
     for text in ("Train a sample.", "A second paragraph about [MASK]."):
         assert text in out
 
@@ -255,6 +259,17 @@ def test_every_verb_is_there_and_explains_its_options(command: str) -> None:
     arguments = app.assemble_argument_collection(parse_docstring=True)
     unexplained = [a.name for a in arguments if a.show and a.parse and not a.parameter.help]
     assert unexplained == [], f"{command} says nothing of these options"
+
+
+def test_a_misspelt_variable_does_not_leave_the_door_open(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("BERTWRIGHT_PORT_80_TCP_ADDR", "10.0.0.1")  # as Kubernetes makes
+    monkeypatch.setenv("BERTWRIGHT_API_KEY", "keys.txt")
+    assert run(["serve", "--model", "x"]) == 2
+    said = re.sub(r"\s+", " ", capsys.readouterr().err)
+    assert "unknown variable BERTWRIGHT_API_KEY in the environment" in said
+    assert "did you mean BERTWRIGHT_API_KEYS?" in said
 
 
 def test_version_and_module_run(command_line: Callable[..., Any]) -> None:

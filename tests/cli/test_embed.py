@@ -88,6 +88,12 @@ def test_a_plot(model: str, table: str, tmp_path: Path, capsys: pytest.CaptureFi
         (["--out", "v.npy", "--color", "kind"], 2, "--color is of --plot"),
         (["--out", "v.npy", "--layers", "last"], 2, "expected numbers, or first-last alone"),
         (["--out", "v.npy", "--layers", "4"], 2, "no layer 4: this model has 0"),
+        (["--out", "v.npy", "--pooling", "first-last", "--layers", "2"], 2, "leave out --layers"),
+        (
+            ["--out", "v.npy", "--layers", "first-last", "--combine", "sum"],
+            2,
+            "first-last is a mean; leave out --combine sum",
+        ),
         (["--out", "v.npy", "--tokens"], 2, "write .jsonl or .parquet"),
         (["--out", "v.npy", "--text", "nothing"], 4, "no column 'nothing'"),
         (["--out", "v.npy", "--backend", "openvino"], 2, "--exported DIR"),

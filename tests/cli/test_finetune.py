@@ -205,6 +205,16 @@ def test_bad_rows_are_counted(tiny: Path, tmp_path: Path, capsys: Captured) -> N
     assert skipped == {"wrong number of fields": {"count": 1, "lines": [14]}}
 
 
+def test_what_to_do_next_holds_for_a_path_with_blanks(
+    tiny: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    (tmp_path / "train.tsv").write_text(HEAD + "\n".join(LINES) + "\n")
+    words = ["finetune", "classification", "--train", str(tmp_path / "train.tsv"), *QUICK]
+    out = tmp_path / "my run"
+    assert run([*words, "--model", str(tiny), "--out", str(out)]) == 0
+    assert f"bertwright report '{out}'" in capsys.readouterr().err.replace("\n", " ")
+
+
 def test_tags_that_break_their_scheme_are_mended_and_told(
     tiny: Path, tmp_path: Path, capsys: Captured
 ) -> None:

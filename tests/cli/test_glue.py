@@ -159,6 +159,8 @@ def test_it_goes_on_where_it_was_interrupted(
     assert glue(tiny, data, out, *words) == 0
     assert trained == ["CoLA", "RTE", "RTE"]
     assert "CoLA: finished before" in capsys.readouterr().err
+    assert run(["report", str(out)]) == 0  # its page is the run's own
+    assert glue(tiny, data, out, *words) == 0
     assert glue(tiny, data, out, *words, "--overwrite") == 0
     assert trained[3:] == ["CoLA", "RTE"]
 

@@ -79,7 +79,7 @@ def test_the_saved_configuration_runs_again(
     assert all(torch.equal(one[name], other[name]) for name in one)
     assert values.read_toml(config)["optimizer"]["learning_rate"] == 5e-4
     assert run(["pretrain", "--config", str(config)]) == 2
-    assert "exists already; choose another --out, or pass --overwrite" in capsys.readouterr().err
+    assert "holds a run already: --resume goes on with it, --overwrite" in capsys.readouterr().err
     assert run(["pretrain", "--config", str(config), "--overwrite"]) == 0
     assert run(["pretrain", "--config", str(config), "--resume"]) == 0
     assert "is finished already, at step 2; nothing to do" in capsys.readouterr().err

@@ -19,8 +19,9 @@ import pytest
 import torch
 
 from bertwright.cli.app import make_app, run
+from bertwright.errors import Interrupted
+from bertwright.recipes import pretraining, quickstart_curve
 from bertwright.recipes import quickstart as recipe
-from bertwright.recipes import quickstart_curve
 from bertwright.text import python_docs
 from bertwright.text.python_docs import Module
 
@@ -170,6 +171,20 @@ def test_minutes(minutes: str, tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert run(["quickstart", f"--minutes={minutes}", "--out", str(tmp_path / "q")]) == 2
     assert "expected more than 0" in capsys.readouterr().err
     assert not (tmp_path / "q").exists()
+
+
+def test_interrupted_while_pre_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stopped(*words: object) -> None:
+        raise Interrupted(signal.SIGTERM, "the same command with --resume goes on")
+
+    make_small(monkeypatch)
+    monkeypatch.setattr(pretraining, "pretrain", stopped)
+    out = tmp_path / "quickstart"
+    assert run(["quickstart", "--out", str(out)]) == 143
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"pretrain --config {out}/run/config.toml --resume; to begin anew," in said
 
 
 def test_ctrl_c_ends_cleanly(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -297,6 +297,28 @@ def test_chinese_words_come_from_a_callable(tmp_path: Path, tokenizer_folder: Pa
 def test_a_segmenter_must_not_change_the_text(tmp_path: Path, tokenizer_folder: Path) -> None:
     with pytest.raises(DataError, match=r"the segmenter changed the text: of .* it made"):
         build(tmp_path, tokenizer_folder, segmenter=lambda text: [text, "x"])
+
+
+def test_a_segmenter_may_give_any_iterable_of_words(tmp_path: Path, tokenizer_folder: Path) -> None:
+    (tmp_path / "corpus.txt").write_text("我们喜欢北京。\n", encoding="utf-8")
+    out = build(tmp_path, tokenizer_folder, segmenter=lambda text: iter(pairs_of_characters(text)))
+    assert word_lengths(out) == [2, 2, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("segmenter", "said"),
+    [
+        (lambda text: 1 / 0, "the segmenter failed on '我们。': ZeroDivisionError"),
+        (lambda text: None, "the segmenter failed on '我们。': TypeError"),
+        (lambda text: [(text, "n")], "of type tuple; expected words of type str"),
+    ],
+)
+def test_a_segmenter_that_gives_no_words(
+    tmp_path: Path, tokenizer_folder: Path, segmenter: Callable[[str], Any], said: str
+) -> None:
+    (tmp_path / "corpus.txt").write_text("我们。\n", encoding="utf-8")
+    with pytest.raises(DataError, match=said):
+        build(tmp_path, tokenizer_folder, segmenter=segmenter)
 
 
 def test_segmenters_by_name() -> None:

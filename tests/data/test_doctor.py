@@ -132,7 +132,27 @@ def test_too_few_predictions(tmp_path: Path, tokenizer_folder: Path) -> None:
     masking = MaskingConfig(max_predictions=5)
     _, found = examine(tmp_path, tokenizer_folder, healthy(), masking=masking)
     assert found["predicted"].level == "warning"
-    assert "--max-predictions" in found["predicted"].advice
+    assert "--masking.max-predictions" in found["predicted"].advice
+
+
+def test_an_example_of_chinese_has_no_blanks_between_characters(tmp_path: Path) -> None:
+    make_tokenizer([*SPECIAL, *"我们喜欢北京。的《》", "a", "b"]).save(tmp_path / "tokenizer")
+    documents = [["我们喜欢北京的《北京》。", "a b"]] * 12
+    _, found = examine(tmp_path, tmp_path / "tokenizer", documents)
+    assert "'我们喜欢北京的《北京》。'" in found["duplicate_sentences"].message
+
+
+def test_whole_words_of_chinese_want_a_segmentation(tmp_path: Path) -> None:
+    make_tokenizer([*SPECIAL, *"我们喜欢北京。"]).save(tmp_path / "tokenizer")
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("我们喜欢北京。\n北京喜欢我们。\n\n" * 20, encoding="utf-8")
+    for segmenter, level in ((None, "warning"), (lambda text: [text[:2], text[2:]], "ok")):
+        out = tmp_path / level
+        build_shards([str(corpus)], out, tmp_path / "tokenizer", workers=1, segmenter=segmenter)
+        whole = check(out, masking=MaskingConfig(whole_word=True))
+        (found,) = [finding for finding in whole.findings if finding.name == "word_tokens"]
+        assert (found.level, "--segmenter" in found.advice) == (level, level == "warning")
+    assert all(finding.name != "word_tokens" for finding in check(out).findings)
 
 
 def test_the_tokenizer_of_another_corpus(tmp_path: Path, tokenizer_folder: Path) -> None:

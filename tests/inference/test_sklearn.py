@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 from bertwright.config.vectors import VectorConfig
@@ -67,5 +68,15 @@ def test_parameters_are_those_of_embed(model_folder: Path, tmp_path: Path) -> No
     whitening.save(tmp_path / "w.npz")
     step.set_params(whitening=tmp_path / "w.npz")
     np.testing.assert_allclose(step.transform(["a b c d"])[:, 0], right.sum(1), atol=1e-5)
-    with pytest.raises(ConfigError, match="max_length is 0; expected 3"):
-        BertVectors(str(model_folder), max_length=0).fit(TEXTS)
+    for wrong in (0, "4"):
+        with pytest.raises(ConfigError, match=f"max_length is {wrong!r}; expected 3"):
+            BertVectors(str(model_folder), max_length=wrong).fit(TEXTS)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"layers is \(1.5,\); expected whole numbers"):
+        BertVectors(str(model_folder), layers=1.5).fit(TEXTS)  # type: ignore[arg-type]
+
+
+def test_numbers_of_numpy_may_be_searched(model_folder: Path) -> None:
+    pipe = make_pipeline(BertVectors(str(model_folder)), LogisticRegression())
+    grid = {"bertvectors__layers": np.arange(-2, 0), "bertvectors__max_length": np.array([4])}
+    search = GridSearchCV(pipe, grid, cv=2, error_score="raise").fit(TEXTS, LABELS)
+    assert search.best_params_["bertvectors__layers"] in (-2, -1)

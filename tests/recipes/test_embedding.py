@@ -52,6 +52,12 @@ def lines(tmp_path: Path) -> str:
     return str(path)
 
 
+def test_a_mark_of_byte_order_is_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "in.txt"
+    path.write_bytes("\ufeffHello\n\ufeffb\n".encode())
+    assert [text for text, _ in open_texts(str(path)).rows] == ["Hello", "\ufeffb"]
+
+
 def test_npy_is_in_order_and_maps(
     embedder: Embedder, folder: str, lines: str, tmp_path: Path
 ) -> None:
@@ -358,6 +364,36 @@ def test_tokens(embedder: Embedder, folder: str, lines: str, tmp_path: Path, nam
     assert found[3]["tokens"] == right.tokens
     assert [tuple(place) for place in found[3]["offsets"]] == right.offsets
     np.testing.assert_allclose(found[3]["vectors"], right.vectors, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_parquet_holds_tokens_in_their_dtype(
+    embedder: Embedder, folder: str, lines: str, tmp_path: Path, dtype: str
+) -> None:
+    out = tmp_path / "t.parquet"
+    embed_file(embedder, open_texts(lines), out, folder, tokens=True, dtype=dtype)  # type: ignore[arg-type]
+    numbers = parquet.read_schema(out).field("vectors").type.value_type.value_type
+    assert numbers.to_pandas_dtype() == np.dtype(dtype)
+
+
+@pytest.mark.parametrize("tokens", [False, True])
+def test_long_texts_make_parts_smaller(
+    embedder: Embedder,
+    folder: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tokens: bool,
+) -> None:
+    path = tmp_path / "in.txt"
+    path.write_text("a b\n" * 4 + "a b c d e\n" + "a b\n" * 3, encoding="utf-8")
+    for name in ("CHARACTERS_AT_ONCE", "TOKENS_CHARACTERS_AT_ONCE"):
+        monkeypatch.setattr(f"bertwright.recipes.embedding.{name}", 7)
+    done: list[int] = []
+    embed_file(
+        embedder, open_texts(str(path)), tmp_path / "v.jsonl", folder, tokens=tokens,
+        on_progress=lambda rows, total: done.append(rows),
+    )  # fmt: skip
+    assert done == [2, 4, 5, 7, 8]
 
 
 def test_suffixes_that_are_refused(embedder: Embedder, folder: str, lines: str) -> None:

@@ -16,7 +16,7 @@ from bertwright.checkpoint import checkpoint
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
 from bertwright.config.task import TaskConfig
 from bertwright.errors import ConfigError, DataError, Interrupted
-from bertwright.recipes import finetuning
+from bertwright.recipes import finetuning, run_folder
 from bertwright.recipes.epoch_batches import EpochBatches
 from bertwright.recipes.task_setup import TaskToLearn, hold_out
 from bertwright.tasks.examples import SpanExample, TaggingExample, TextExample
@@ -304,6 +304,15 @@ def test_one_label_only_is_nothing_to_learn(model: Path, tmp_path: Path) -> None
         learn(model, tmp_path / "run", "classification", train, dev)
 
 
+def test_a_folder_in_which_another_trains_is_left_alone(model: Path, tmp_path: Path) -> None:
+    train, dev = write_files(tmp_path, "classification")
+    with (
+        run_folder.alone(tmp_path / "run"),
+        pytest.raises(ConfigError, match="another process is training into"),
+    ):
+        learn(model, tmp_path / "run", "classification", train, dev)
+
+
 def test_an_interrupted_run_keeps_the_seeds_before_it(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -363,6 +372,21 @@ def test_ranks_share_a_step_without_overlap(model: Path) -> None:
         seen.append({row for batch in batches for row in batch.rows})
     assert len(seen[0] | seen[1]) == 8
     assert not seen[0] & seen[1]
+
+
+def test_what_is_left_for_too_few_ranks_is_not_lost(model: Path) -> None:
+    task = TaskConfig("classification", labels=("x", "y"), max_length=40, stride=8)
+    examples = [TextExample("a b c", label="x") for _ in range(17)]
+    data = TaskData("task", task, load_tokenizer(model), examples)
+    rows: list[int] = []
+    for rank in range(2):
+        ranks, place = Ranks(rank, 2, torch.device("cpu")), Place()
+        source = EpochBatches([("task", task, data.instances, 1.0)], 8, 999, 1, ranks)
+        assert source.steps_in_epoch == 2
+        for _ in range(2):
+            batches, place = source.step(place, 0.0)
+            rows += [row for batch in batches for row in batch.rows]
+    assert sorted(rows) == list(range(17))
 
 
 def test_steps_count_sentences_where_documents_are_read(model: Path) -> None:

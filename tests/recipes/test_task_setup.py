@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -101,3 +102,25 @@ def test_a_metric_that_dev_cannot_give_is_refused(model: Path, tmp_path: Path) -
         made(model, "span", train, dev, "has_answer_f1")
     dev.write_text(dev.read_text() + none)
     assert made(model, "span", train, dev, "has_answer_f1").files.metric == "has_answer_f1"
+
+
+@pytest.mark.parametrize(
+    ("kind", "setting", "message"),
+    [
+        ("regression", {"multi_label": True}, "multi_label is of classification"),
+        ("tagging", {"multi_label": True}, "multi_label is of classification"),
+        ("classification", {"context": "document"}, "context is of tagging"),
+        ("span", {"context": "document"}, "context is of tagging"),
+        ("regression", {"class_weights": "balanced"}, "has no classes"),
+        ("multiple-choice", {"class_weights": "balanced"}, "has no classes"),
+        ("tagging", {"class_weights": "balanced", "crf": True}, "leave out the class weights"),
+    ],
+)
+def test_settings_of_another_kind_are_refused(
+    model: Path, tmp_path: Path, kind: Kind, setting: dict[str, Any], message: str
+) -> None:
+    train, dev = write_files(tmp_path, kind)
+    asked = TaskToLearn("task", kind, TaskFilesConfig(str(train), str(dev), **setting))
+    config = FinetuneConfig(str(model), "o")
+    with pytest.raises(ConfigError, match=message):
+        set_up(asked, config, load_tokenizer(model), 40, lambda line: None)

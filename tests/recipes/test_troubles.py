@@ -78,7 +78,7 @@ def test_a_run_that_exists(data: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     config = config_of(data, run, steps=1)
     train(config)
-    with pytest.raises(ConfigError, match="run exists already; choose another --out, or pass --ov"):
+    with pytest.raises(ConfigError, match="holds a run already: --resume goes on with it, --ov"):
         train(config)
     (run / "notes.txt").write_text("of the old run")
     train(config_of(data, run, steps=2), overwrite=True)
@@ -363,6 +363,19 @@ def test_other_errors_of_the_disk_are_not_hidden(
 
     monkeypatch.setattr(checkpoint, "save", broken)
     with pytest.raises(SafetensorError, match="something else"):
+        train(config_of(data, tmp_path / "run", steps=1))
+
+
+def test_a_file_that_may_not_grow_is_named(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from safetensors import SafetensorError
+
+    def limited(*words: object) -> None:
+        raise SafetensorError("Error: I/O error: File too large (os error 27)")
+
+    monkeypatch.setattr(checkpoint, "save", limited)
+    with pytest.raises(OSError, match=r"File too large: .*step-00000001.partial"):
         train(config_of(data, tmp_path / "run", steps=1))
 
 

@@ -55,6 +55,15 @@ def test_a_chart_is_xml_with_its_lines() -> None:
         assert style in styles
 
 
+@pytest.mark.parametrize("form", ["{:.3g}", "{:.0%}"])
+def test_no_two_marks_of_an_axis_read_the_same(form: str) -> None:
+    line = Series("training", [1, 2, 3], [0.2301, 0.2303, 0.2305])
+    drawn = chart("Loss", [line], "steps", "{:.0f}".format, form.format)
+    axis = [node.text for node in ET.fromstring(drawn).iter("text") if node.get("x") == "51"]
+    assert len(axis) > 2
+    assert len(set(axis)) == len(axis)
+
+
 def test_points_that_are_no_numbers_are_left_out() -> None:
     drawn = draw(Series("training", [1, 2, 3], [1.0, math.nan, math.inf]))
     assert "nan" not in drawn

@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import json
 import os
+import pickle
 import socket
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from email.utils import formatdate
 from typing import Any
 
@@ -315,6 +317,28 @@ def test_a_fork_asks_on_its_own_connection(
         monkeypatch.setattr(os, "getpid", lambda: -1)
         client.embed("a")
     assert [seen.connection for seen in server.seen] == [1, 1, 2]
+
+
+@both
+def test_a_copy_has_the_settings_and_connections_of_its_own(
+    serving: Callable[..., Server], kind: type
+) -> None:
+    server = serving(says())
+
+    async def asked() -> None:
+        client = kind(server.url + "/below", key="secret", timeout=9, retries=1)
+        client.model = "m"
+        for each in (client, pickle.loads(pickle.dumps(client)), copy(client)):
+            for _ in range(2):
+                found = each.embed("a")
+                assert (await found if kind is AsyncClient else found) == {"is": "right"}
+            assert (each.timeout, each.retries) == (9, 1)
+        pickle.dumps(client)
+
+    asyncio.run(asked())
+    assert [seen.connection for seen in server.seen] == [1, 1, 2, 2, 3, 3]
+    assert len({(seen.line, seen.headers["authorization"], seen.body) for seen in server.seen}) == 1
+    pickle.dumps(kind("https://x"))
 
 
 def test_a_call_that_was_given_up_leaves_nothing(serving: Callable[..., Server]) -> None:

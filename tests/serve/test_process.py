@@ -27,6 +27,7 @@ from bertwright.errors import ConfigError
 from bertwright.inference.model import load
 from bertwright.serve.client import AsyncClient, Client, ServerError
 from bertwright.serve.process import Server
+from bertwright.serve.refusal import Refusal
 from bertwright.serve.service import Service
 
 RUN = ("-m", "bertwright")
@@ -35,6 +36,13 @@ import sys, time
 from bertwright.cli.app import run
 from bertwright.serve.engine import Engine
 Engine.run = lambda self, works: time.sleep(600)
+sys.exit(run(sys.argv[1:]))
+"""
+HANGING_LOAD = """
+import sys, time
+from bertwright.cli.app import run
+from bertwright.serve import service
+service.load_engine = lambda *given: time.sleep(600)
 sys.exit(run(sys.argv[1:]))
 """
 
@@ -199,7 +207,7 @@ def test_terminate_answers_what_is_at_work(full: Path, tmp_path: Path) -> None:
 
 def test_terminate_says_no_to_what_outlasts_the_time(full: Path, tmp_path: Path) -> None:
     words = ("--model", f"m={full}", "--drain-seconds", "1")
-    made = Process(tmp_path / "log", *words, program=("-c", HANGING.replace("600", "3")))
+    made = Process(tmp_path / "log", *words, program=("-c", HANGING))
     made.wait_for("ready")
     seen: list[tuple[int, str]] = []
 
@@ -218,15 +226,32 @@ def test_terminate_says_no_to_what_outlasts_the_time(full: Path, tmp_path: Path)
     assert [line["status"] for line in made.lines() if line["event"] == "request"] == [503]
 
 
+@pytest.mark.parametrize(("words", "code"), [((), 0), (("--load-timeout", "0.1"), 1)])
+def test_a_load_that_hangs_does_not_keep_the_process(
+    words: tuple[str, ...], code: int, full: Path, tmp_path: Path
+) -> None:
+    words = ("--model", f"m={full}", *words)
+    made = Process(tmp_path / "log", *words, program=("-c", HANGING_LOAD))
+    made.wait_for("listening")
+    if code == 0:
+        made.process.send_signal(signal.SIGTERM)
+    assert made.process.wait(20) == code
+    told = [line["error"] for line in made.lines() if line["event"] == "not loaded"]
+    assert [f"loading {full} took more than 0.1 seconds" in each for each in told] == [True] * code
+
+
 def test_hangup_waits_for_the_first_models_and_may_fail(caplog: pytest.LogCaptureFixture) -> None:
     asked: list[None] = []
 
     async def swap(name: None) -> None:
         asked.append(name)
-        raise FileNotFoundError(2, "No such file or directory")
+        raise Refusal(409, "not_swapped", "as the log says")
+
+    def read_keys() -> None:
+        raise ConfigError("no file")
 
     async def hang_up() -> None:
-        service = SimpleNamespace(batcher=None, swap=swap)
+        service = SimpleNamespace(batcher=None, swap=swap, read_keys=read_keys)
         server = Server(uvicorn.Config("none"), cast(Service, service))
         server._swap()
         await asyncio.sleep(0.02)
@@ -236,7 +261,8 @@ def test_hangup_waits_for_the_first_models_and_may_fail(caplog: pytest.LogCaptur
 
     asyncio.run(hang_up())
     assert asked == [None]
-    assert caplog.records[-1].__dict__["facts"] == {"error": "No such file or directory"}
+    (told,) = caplog.records
+    assert (told.message, vars(told)["facts"]) == ("the old keys stay", {"error": "no file"})
 
 
 def test_hangup_does_not_kill_before_the_server_listens_to_it() -> None:
@@ -255,10 +281,23 @@ def test_an_address_that_cannot_be_used() -> None:
 
     with socket.create_server(("127.0.0.1", 0)) as used:
         port = used.getsockname()[1]
-        for host, why in (("127.0.0.1", "Address already in use"), ("192.0.2.1", ".*address.*")):
+        for host, why in (
+            ("127.0.0.1", "Address already in use"),
+            ("192.0.2.1", ".*address.*"),
+            ("2001:db8::1", ".*"),
+        ):
             config = uvicorn.Config(app, host, port, lifespan="off", log_config=None)
-            with pytest.raises(ConfigError, match=f"listen on {host}:{port}: {why}; .* --port"):
+            told = re.escape(f"[{host}]" if ":" in host else host)
+            with pytest.raises(ConfigError, match=f"listen on {told}:{port}: {why}; .* --port"):
                 asyncio.run(Server(config, cast(Service, SimpleNamespace()))._serve())
+
+
+def test_the_addresses_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    places = ("127.0.0.1", 80), ("::1", 81, 0, 0)
+    listeners = [SimpleNamespace(getsockname=lambda place=place: place) for place in places]
+    with caplog.at_level("INFO", "bertwright.serve"):
+        Server._log_started_message(cast(Server, None), listeners)
+    assert vars(caplog.records[0])["facts"] == {"address": "127.0.0.1:80, [::1]:81"}
 
 
 def test_a_device_that_hangs_ends_the_process(full: Path, tmp_path: Path) -> None:
@@ -277,7 +316,7 @@ def test_settings_of_environment_file_and_command_line(full: Path, tmp_path: Pat
     (tmp_path / "serve.toml").write_text('max_items = 3\nmax_tokens = 7\nhost = "127.0.0.1"\n')
     made = Process(
         tmp_path / "log",
-        *("--config", str(tmp_path / "serve.toml"), "--max-characters", "50"),
+        *("--config", str(tmp_path / "serve.toml"), "--max-characters", "50", "--keep-alive", "1"),
         BERTWRIGHT_MODEL=f"named={full}",
         BERTWRIGHT_MAX_ITEMS="2",
         BERTWRIGHT_MAX_CHARACTERS="5",
@@ -292,6 +331,9 @@ def test_settings_of_environment_file_and_command_line(full: Path, tmp_path: Pat
     with pytest.raises(ServerError) as caught:
         client.embed("a b c d e f g h")
     assert caught.value.code == "too_many_tokens"
+    with socket.create_connection(("127.0.0.1", made.port), 4) as idle:
+        idle.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert all(iter(lambda: idle.recv(1000), b""))  # up to its end
     assert made.end() == 0
 
 

@@ -2,21 +2,47 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
 
+from bertwright.config.serve import ServeConfig
 from bertwright.errors import ConfigError
 from bertwright.serve.engine import Engine
 from bertwright.serve.keys import Keys
+from bertwright.serve.server import make_app
 from bertwright.serve.service import Service
 
 
 @pytest.mark.parametrize("path", ["/livez", "/readyz", "/metrics", "/v1/models", "/", "/docs"])
 def test_head(client: TestClient, path: str) -> None:
     assert client.head(path).status_code == client.get(path).status_code == 200
+
+
+def test_what_is_no_way_to_ask(client: TestClient) -> None:
+    reply = client.post("/embed/", json={"input": "a"}, follow_redirects=False)
+    assert reply.status_code == 404
+    for path, allowed in (("/livez", "GET, HEAD"), ("/embed", "POST")):
+        reply = client.delete(path)
+        assert (reply.status_code, reply.headers["allow"]) == (405, allowed)
+    packed = gzip.compress(b'{"input": "a"}')
+    reply = client.post("/embed", content=packed, headers={"Content-Encoding": "gzip"})
+    assert (reply.status_code, "not compressed" in reply.text) == (400, True)
+
+
+def test_models_that_are_being_loaded_are_not_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def start(self: Service) -> None:
+        pass
+
+    monkeypatch.setattr(Service, "start", start)
+    with TestClient(make_app(ServeConfig(model=("m",), log_requests=False))) as client:
+        for path in ("/v1/models", "/v1/models/m"):
+            reply = client.get(path)
+            assert (reply.status_code, reply.json()["error"]["code"]) == (503, "loading")
 
 
 def test_one_model(client: TestClient) -> None:
@@ -49,6 +75,19 @@ def test_keys(tmp_path: Path, written: bytes, sent: bytes) -> None:
         assert not keys.allow(wrong)
 
 
+def test_keys_are_read_anew(tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    file.write_bytes(b"old\r\n# no\r\n\r\n")
+    service = Service(ServeConfig(model=("m",), api_keys=str(file)))
+    for written, allowed in (("new\n", b"new"), ("# nothing\n", b"new"), ("last", b"last")):
+        file.write_text(written)
+        with suppress(ConfigError):
+            service.read_keys()
+        assert service.keys is not None
+        told = [key for key in (b"old", b"new", b"last") if service.keys.allow(b"Bearer " + key)]
+        assert told == [allowed]
+
+
 def test_keys_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "keys").write_bytes(b"\xff\xfe")
     with pytest.raises(ConfigError, match="cannot read the file of keys"):
@@ -66,11 +105,11 @@ def test_a_swap_that_fails_is_no_failure(
         reply = client.post("/admin/swap", json=body, headers={"Authorization": "Bearer boss"})
         return reply.status_code, reply.json()["error"]["message"]
 
-    assert swap("a" * 5000) == (409, "the old model stays: File name too long")
+    assert swap("a" * 5000) == (409, "full: the old model stays: File name too long")
 
     async def loaded(self: Service, name: str, folder: str) -> Engine:
         raise RuntimeError("secret")
 
     monkeypatch.setattr(Service, "_loaded", loaded)
-    assert swap("x") == (409, "the old model stays: RuntimeError")
+    assert swap("x") == (409, "full: the old model stays: RuntimeError")
     assert client.post("/embed", json={"input": "a"}).status_code == 200

@@ -7,6 +7,7 @@ import gc
 import random
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from bertwright.inference.int8 import has_int8
 from bertwright.inference.model import load
 from bertwright.serve import service as service_file
 from bertwright.serve.engine import Engine
+from bertwright.serve.refusal import Refusal
 from bertwright.serve.server import make_app
 from bertwright.serve.service import Service
 
@@ -124,6 +126,49 @@ def test_swap_by_route(served: Callable[..., TestClient], tmp_path: Path, bare: 
     assert client.post("/embed", json={"input": "a"}).json()["sha256"] == after
     for body in ({"folder": "x"}, {"model": "other"}, {"model": 1}):
         assert client.post("/admin/swap", json=body, headers=header).status_code in (400, 404)
+
+
+def test_one_that_cannot_be_loaded_keeps_no_other(full: Path, bare: Path, tmp_path: Path) -> None:
+    (tmp_path / "keys").write_text("boss")
+    header = {"Authorization": "Bearer boss"}
+
+    async def test(client: httpx.AsyncClient, service: Service) -> None:
+        service.folders["a"], before = "nothing-here", dict(service.engines)
+        reply = await client.post("/admin/swap", json={}, headers=header)
+        assert reply.status_code == 409
+        told = reply.json()["error"]["message"]
+        assert told.startswith("swapped: b; a: the old model stays: no folder nothing-here")
+        assert [service.engines[name] is before[name] for name in ("a", "b")] == [True, False]
+
+    models, keys = (f"a={full}", f"b={bare}"), str(tmp_path / "keys")
+    config = ServeConfig(model=models, device="cpu", log_requests=False, admin_keys=keys)
+    asyncio.run(asyncio.wait_for(with_server(config, test), 60))
+
+
+def test_a_load_that_hangs_keeps_no_other(full: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate, real = threading.Event(), service_file.load_engine
+
+    def hang(*given: Any) -> Engine:
+        assert gate.wait(60)
+        return real(*given)
+
+    async def test(client: httpx.AsyncClient, service: Service) -> None:
+        before, service.config = service.engines["m"], replace(service.config, load_timeout=0.05)
+        monkeypatch.setattr(service_file, "load_engine", hang)
+        for _ in range(2):
+            with pytest.raises(Refusal, match=r"m: the old model stays: loading .* took more than"):
+                await service.swap("m")
+        assert service.is_busy
+        assert (await client.post("/embed", json={"input": "a"})).status_code == 200
+        gate.set()
+        while service.is_busy:
+            await asyncio.sleep(0.01)
+        assert service.engines["m"] is before
+        service.config = replace(service.config, load_timeout=60.0)
+        assert await service.swap("m") == [service.engines["m"]]
+
+    config = ServeConfig(model=(f"m={full}",), device="cpu", log_requests=False)
+    asyncio.run(asyncio.wait_for(with_server(config, test), 60))
 
 
 def test_a_device_that_fails_ends_the_server(full: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,8 +13,8 @@ import pytest
 
 from bertwright.errors import ConfigError, DataError, MissingExtra
 from bertwright.tasks.columns import Columns
-from bertwright.tasks.examples import TextExample
-from bertwright.tasks.readers import labels_of, read_examples
+from bertwright.tasks.examples import TextExample, labels_of
+from bertwright.tasks.readers import read_examples
 
 PAIRS = [("a cat", "an animal", "yes"), ("a dog", "a fish", "no"), ("rain", "water", "yes")]
 
@@ -322,6 +322,35 @@ def test_an_unknown_label_names_line_and_nearest(write):
     ):
         read_examples(path, "classification", labels=["negative", "positive"])
     assert read_examples(path, "classification", labels=["postive", "positive"]).warnings == []
+
+
+@pytest.mark.parametrize(("written", "known"), [("TRUE", "true"), ("1.0", "1"), ("-0", "0")])
+def test_an_unknown_label_may_differ_in_case_or_notation_only(write, written, known):
+    with pytest.raises(DataError, match=f"label '{written}' is unseen.*did you mean '{known}'"):
+        read_examples(
+            write("a.csv", f"text,label\na,{written}\n"), "classification", labels=["no", known]
+        )
+
+
+def test_labels_that_differ_in_case_or_notation_only_are_told(write):
+    rows = "".join(f"a,{label}\n" for label in ["TRUE", "true", "1", "1.0", "no", "nod"] * 3)
+    read = read_examples(write("a.csv", f"text,label\n{rows}"), "classification")
+    assert [warning.partition(": ")[2].partition(";")[0] for warning in read.warnings] == [
+        "the labels 'TRUE', 'true' are learned as 2 classes",
+        "the labels '1', '1.0' are learned as 2 classes",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("choices", "label", "number"),
+    [(["x", "y"], "y", 1), (["10", "12"], "12", 1), (["x", "y"], "b", 1), (["3", "1"], "1", 1)],
+)
+def test_a_choice_may_be_named_by_a_letter_or_number_that_is_its_text(
+    write, choices, label, number
+):
+    row = json.dumps({"question": "a", "choices": choices, "label": label})
+    read = read_examples(write("a.jsonl", row), "multiple-choice")
+    assert read.examples[0].label == number
 
 
 def test_messages_show_no_more_than_sixty_characters(write):

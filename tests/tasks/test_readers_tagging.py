@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from bertwright.errors import DataError
 from bertwright.tasks.columns import Columns
-from bertwright.tasks.readers import labels_of, read_examples
+from bertwright.tasks.examples import labels_of
+from bertwright.tasks.readers import read_examples
 from bertwright.tasks.word_splitter import split_words
 
 CONLL = """\
@@ -272,4 +273,10 @@ def test_the_words_of_a_text_are_its_characters_without_white_space(text):
 def test_punctuation_within_a_word_stays_and_chinese_stands_alone():
     text = "(U.S.) don't ... 北京2008年!"
     words = ["(", "U.S", ".", ")", "don't", ".", ".", ".", "北", "京", "2008", "年", "!"]
+    assert [text[start:end] for start, end in split_words(text)] == words
+
+
+def test_marks_of_chinese_and_japanese_stand_alone():
+    text = "ここである。「ジョン・スミス」さん、हिन्दी।"
+    words = ["ここである", "。", "「", "ジョン・スミス", "」", "さん", "、", "हिन्दी", "।"]
     assert [text[start:end] for start, end in split_words(text)] == words

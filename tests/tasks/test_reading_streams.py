@@ -12,6 +12,7 @@ import pytest
 
 from bertwright.config.task import Kind
 from bertwright.errors import DataError
+from bertwright.tasks.columns import Columns
 from bertwright.tasks.readers import read_examples, stream_examples
 
 FILES: dict[str, tuple[Kind, str]] = {
@@ -70,3 +71,28 @@ def test_a_bad_row_is_told_when_it_is_reached(tmp_path: Path) -> None:
     assert [each.line for each in stream.examples] == [1, 3]
     assert stream.log.skipped["empty text"].lines == [2]
     assert len(stream.warnings()) == 1
+
+
+def test_one_column_under_the_name_of_training_is_no_input(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("Text\none\ntitle\n")
+
+    def texts(**columns: str) -> list[str]:
+        hint = Columns(**columns)
+        stream = stream_examples(tmp_path / "a.txt", "classification", pair=False, hint=hint)
+        return [each.text for each in stream.examples]  # type: ignore[union-attr]
+
+    assert texts(text="text", label="label") == ["one", "title"]
+    assert texts(text="sentence") == ["Text", "one", "title"]
+    assert texts() == ["Text", "one", "title"]
+
+
+def test_columns_without_known_tags_are_no_plain_text(tmp_path: Path) -> None:
+    def sentences(text: str) -> list[tuple[str, ...]]:
+        (tmp_path / "a.txt").write_text(text)
+        stream = stream_examples(tmp_path / "a.txt", "tagging", labels=["O", "B-PER"])
+        return [each.words for each in stream.examples]  # type: ignore[union-attr]
+
+    assert sentences("Ann NNP I-NP\nsaw VBD I-VP\n\n" * 5) == [("Ann", "saw")] * 5
+    names = "".join(f"First{n} Last{n}\n" for n in range(10))
+    assert sentences(f"{names}\n")[0] == ("First0", "Last0")
+    assert sentences("come in\nthen sit\n\nlog in\n")[0] == ("come", "in")

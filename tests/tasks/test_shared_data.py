@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bertwright.tasks.readers import labels_of, read_examples
+from bertwright.tasks.examples import labels_of
+from bertwright.tasks.readers import read_examples
 
 CLASSIFICATION = {
     "glue/CoLA/{}.tsv": ({"train": 8551, "dev": 1043}, 2),

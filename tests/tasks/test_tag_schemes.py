@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertwright.tasks.tag_schemes import chunks, detect_scheme, letters_of, mend, split_tag
+from bertwright.tasks.tag_schemes import (
+    chunks,
+    detect_scheme,
+    letters_of,
+    mend,
+    scheme_title,
+    split_tag,
+)
 
 ENTITIES = st.lists(st.sampled_from(["O", "PER", "LOC", "PER+", "LOC+"]), min_size=1, max_size=9)
 """A word each: outside, begins an entity, goes on with the one before if it is of this type."""
@@ -91,6 +98,14 @@ def test_entities_are_those_of_seqeval(words):
 )
 def test_schemes_are_told_by_their_tags(sentences, scheme):
     assert detect_scheme(sentences) == scheme
+
+
+def test_a_scheme_goes_by_its_letters():
+    assert scheme_title("iobes", ["B-X", "M-X", "E-X", "S-X"]) == "BMES"
+    assert scheme_title("iobes", ["B-X", "L-X", "U-X"]) == "BILOU"
+    assert scheme_title("iobes", ["B-X", "I-X", "E-X"]) == "IOBES"
+    assert scheme_title("iob2", ["B-M", "I-M"]) == "IOB2"
+    assert scheme_title("none", ["NOUN"]) == "a label a word"
 
 
 def test_other_letters_are_read_as_those_of_iobes_and_kept_when_mended():

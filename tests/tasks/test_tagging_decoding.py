@@ -50,6 +50,19 @@ TASK = TaskConfig("tagging", LABELS, scheme="iob2")
 PROBABILITIES = np.array([[0.1, 0.8, 0.1], [0.3, 0.1, 0.6], [0.9, 0.05, 0.05]], np.float32)
 
 
+def test_words_are_read_as_one_writes_them() -> None:
+    assert TaggingExample(("New", "York", "!")).read(0, 2) == "New York"
+    assert TaggingExample(("兰", "州", "1", "月")).read(0, 2) == "兰州"
+    assert TaggingExample(("中国", "人民")).read() == "中国 人民"
+    assert TaggingExample(("a", "b")).read() == "a b"
+    assert TaggingExample(("a", "b"), text="a-b", offsets=((0, 1), (2, 3))).read() == "a-b"
+    assert TaggingExample(()).read() == ""
+    (entity,) = decode_tagging(
+        TASK, TaggingExample(tuple("兰州x")), PROBABILITIES, np.array([1, 2, 0])
+    ).entities
+    assert (entity.start, entity.end, entity.text) == (0, 2, "兰州")
+
+
 def test_entities_of_a_text_are_exact_slices() -> None:
     text = "José-\u3000x"
     example = TaggingExample(("José", "-", "x"), text=text, offsets=((0, 4), (4, 5), (6, 7)))

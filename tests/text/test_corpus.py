@@ -20,6 +20,7 @@ from bertwright.errors import DataError, MissingExtra
 from bertwright.text import corpus, documents, rows
 from bertwright.text.corpus import CorpusReport, read_blocks, read_documents, split_document
 from bertwright.text.documents import read_text, split_documents
+from bertwright.text.files import find_files
 
 DEFAULT = CorpusConfig()
 TEXT = "A title\nOne is here. Two is there.\n\nB title\nThree “é” came.\n"
@@ -332,6 +333,7 @@ def test_a_datasets_folder(tmp_path: Path) -> None:
     train.save_to_disk(tmp_path / "one")
     datasets.DatasetDict({"train": train, "dev": train.select([3])}).save_to_disk(tmp_path / "two")
     assert read(tmp_path / "one")[0] == ROW_DOCUMENTS
+    assert [str(p) for p in find_files([f"hf:{tmp_path / 'one'}"])] == [str(tmp_path / "one")]
     assert read(tmp_path / "two")[0] == ROW_DOCUMENTS
     assert read(tmp_path / "two", replace(DEFAULT, split_name="dev"))[0] == [["End."]]
     with pytest.raises(DataError, match=r"has no split 'test'; it has train, dev"):

@@ -267,6 +267,9 @@ def test_reads_a_vocabulary_alone_and_tells_its_case(tmp_path: Path) -> None:
     small = [token for token in VOCAB if token.startswith("[") or token == token.lower()]
     (tmp_path / "vocab.txt").write_text("\r\n".join(small), encoding="utf-8")
     assert load_tokenizer(tmp_path).rules.lowercase is True
+    chinese = [*SPECIAL_TOKENS.values(), "<S>", "<T>", "中", "ar", "##ao"]  # as the published one
+    (tmp_path / "vocab.txt").write_text("\n".join(chinese), encoding="utf-8")
+    assert load_tokenizer(tmp_path).encode("Arao中").tokens[1:-1] == ["ar", "##ao", "中"]
     (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": false}')
     assert load_tokenizer(tmp_path).rules.lowercase is False
 
@@ -281,8 +284,28 @@ def test_foreign_tokenizers_work_without_the_fast_path() -> None:
     ids, lengths = tokenizer.encode_sentence_ids(["aaa", "", "a\ud800"])
     assert (ids.tolist(), lengths.tolist()) == ([5] * 4, [3, 0, 1])
     assert len(tokenizer.fingerprint) == 64
-    with pytest.raises(DataError, match="not a BERT WordPiece"):
+    with pytest.raises(DataError, match="is not a BERT WordPiece"):
         _ = tokenizer.rules
+
+
+def test_added_tokens_of_an_old_folder_count(tmp_path: Path) -> None:
+    size = len(VOCAB)
+    (tmp_path / "vocab.txt").write_text("\n".join(VOCAB) + "\n", encoding="utf-8")
+    (tmp_path / "added_tokens.json").write_text(json.dumps({"[X]": size + 1, "<e1>": size}))
+    (tmp_path / "special_tokens_map.json").write_text('{"additional_special_tokens": ["[X]"]}')
+    tokenizer = load_tokenizer(tmp_path)
+    assert (tokenizer.vocab_size, tokenizer.vocab["<e1>"]) == (size + 2, size)
+    assert tokenizer.encode("the<e1>[X]").ids[-3:-1] == [size, size + 1]
+    assert size + 1 in tokenizer.special_ids
+    assert size not in tokenizer.special_ids
+    with pytest.raises(DataError, match="has added words, as '<e1>'"):
+        _ = tokenizer.rules
+    (tmp_path / "added_tokens.json").write_text(json.dumps({"<e1>": size + 7}))
+    with pytest.raises(DataError, match=rf"'<e1>' the id {size + 7}; .*would be {size}"):
+        load_tokenizer(tmp_path)
+    (tmp_path / "added_tokens.json").write_text('{"<e1>": "x"}')
+    with pytest.raises(DataError, match="does not map tokens to ids"):
+        load_tokenizer(tmp_path)
 
 
 def test_folders_that_are_no_tokenizers(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,6 +29,7 @@ from bertwright.objectives.objective import Learner
 from bertwright.train.distributed import Ranks, join_ranks
 from bertwright.train.log import Log, read_records
 from bertwright.train.loop import MOST_SKIPPED, LoopConfig, Trainer, mean_losses
+from bertwright.train.loss_sums import Window
 from bertwright.train.optim import make_optimizers
 from bertwright.train.schedule import Budget, warmup_decay
 from bertwright.train.state import Place, Position
@@ -183,6 +185,14 @@ def test_rates_follow_the_schedule(tmp_path: Path) -> None:
     make_trainer(new_learner(), log=log, steps=4, **changes).run(Position())
     rates = [r["learning_rate"] for r in read_records(tmp_path / "metrics.jsonl")]
     assert rates == pytest.approx([0.5e-3, 1e-3, 1e-3, 0.5e-3])
+
+
+def test_what_is_left_counts_no_preparing(tmp_path: Path) -> None:
+    said: list[str] = []
+    trainer = make_trainer(new_learner(), log=Log(tmp_path, said.append))
+    trainer.run(Position(seconds=1000.0, window=Window(seconds=1000.0)))
+    assert len(said) == 4
+    assert all(re.search(r" · 0:0\d left$", line) for line in said)
 
 
 def test_places_follow_each_other(tmp_path: Path) -> None:

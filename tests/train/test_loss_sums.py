@@ -34,8 +34,10 @@ def test_sums_of_micro_batches() -> None:
     assert not sums.totals["masked_lm"].requires_grad
 
 
-def test_nothing_predicted_is_no_division_by_zero() -> None:
-    assert means(["masked_lm"], LossSums().numbers(["masked_lm"]))["masked_lm.loss"] == 0
+def test_what_had_nothing_to_judge_is_left_out() -> None:
+    assert means(["masked_lm"], LossSums().numbers(["masked_lm"])) == {"loss": 0.0}
+    found = means(["first", "second"], [0.0, 0.0, 0.0, 6.0, 1.0, 2.0])
+    assert found == {"loss": 3.0, "second.loss": 3.0, "second.accuracy": 0.5}
 
 
 def test_a_window_joins_steps_and_survives_json() -> None:

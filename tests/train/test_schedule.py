@@ -63,6 +63,13 @@ def test_what_is_left_of_steps(steps: int, step: int, seconds: float) -> None:
         assert left == pytest.approx(seconds / step * (steps - step))
 
 
+def test_preparing_and_other_sessions_are_no_stepping() -> None:
+    budget = Budget(steps=100)
+    assert budget.left(10, 35, since=(0, 30)) == 45
+    assert budget.left(60, 1010, since=(50, 1000)) == 40
+    assert budget.left(50, 1000, since=(50, 1000)) is None
+
+
 def test_what_is_left_of_seconds() -> None:
     budget = Budget(seconds=60)
     assert budget.done(5, 15) == 0.25

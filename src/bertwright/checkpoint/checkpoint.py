@@ -42,6 +42,13 @@ from bertwright.models.bert import Bert
 from bertwright.objectives.masked_lm import MaskedLM
 from bertwright.objectives.next_sentence import NextSentence
 from bertwright.objectives.objective import Learner, Objective
+from bertwright.text.tokenizer import Tokenizer
+from bertwright.text.tokenizer_files import (
+    SPECIAL_TOKENS,
+    huggingface_config,
+    read_folder,
+    write_folder,
+)
 
 CHECKPOINTS = "checkpoints"
 LATEST = "latest"
@@ -100,7 +107,7 @@ def save(
     placed = head_files.place(parameters, tasks, bool(objectives))
     tensors = names.to_hugging_face(placed.in_model, config.num_hidden_layers, placed.rows)
     if tokenizer_folder is not None:
-        _copy_tokenizer(tokenizer_folder, folder)
+        copy_tokenizer(tokenizer_folder, folder)
     known = [task for name, task in tasks.items() if name in placed.rows]
     more = huggingface_heads.config_keys(known[0]) if known else None
     huggingface.write_config(folder, config, objectives, pad_id(folder), more)
@@ -303,12 +310,30 @@ def _config_of(learner: nn.Module) -> BertConfig:
     return encoder.config
 
 
-def _copy_tokenizer(source: Path, folder: Path) -> None:
+def copy_tokenizer(source: Path, folder: Path) -> None:
+    """Copy a tokenizer's files, and write what they leave open.
+
+    transformers takes lower case where `tokenizer_config.json` is silent, whatever else tells.
+
+    Raises:
+        DataError: no tokenizer, or none of a BERT.
+    """
     present = [name for name in huggingface.TOKENIZER_FILES if (source / name).is_file()]
     if not {"tokenizer.json", "vocab.txt"} & set(present):
         raise DataError(f"{source} has neither tokenizer.json nor vocab.txt")
     for name in present:
         shutil.copyfile(source / name, folder / name)
+    path = folder / "tokenizer_config.json"
+    told = huggingface.read_json(path) if path.is_file() else {}
+    if "tokenizer.json" in present and "do_lower_case" in told:
+        return
+    backend, config = read_folder(folder)
+    try:
+        told = huggingface_config(Tokenizer(backend, config).rules)
+    except DataError:  # not BERT's: the plain class takes tokenizer.json as it is
+        told = {**SPECIAL_TOKENS, "tokenizer_class": "PreTrainedTokenizerFast"}
+    told.pop("model_max_length", None)
+    write_folder(folder, backend, told | config)
 
 
 def pad_id(folder: Path) -> int:

@@ -246,13 +246,10 @@ def _write_tokenizer(folder: Path, out: Path, config: BertConfig, to: Format) ->
     if not {"tokenizer.json", _VOCABULARY} & set(there):
         return ["no tokenizer in the source, so none beside the model"]
     tokenizer = sources.read_tokenizer(folder, config)
-    if to != "tensorflow" and {"tokenizer.json", "tokenizer_config.json"} <= set(there):
-        for name in there:
-            shutil.copyfile(folder / name, out / name)
+    if to != "tensorflow":
+        checkpoint.copy_tokenizer(folder, out)
         return []
     tokenizer.save(out)
-    if to != "tensorflow":
-        return []
     for path in out.iterdir():
         if path.name != _VOCABULARY:
             path.unlink()

@@ -140,7 +140,7 @@ def export(
         on_step("writing the graph")
         _write_onnx(padded, folder / ONNX, loaded.config)
         (folder / EXPORT).write_text(json.dumps(facts))
-        tokenizer.save(folder)
+        checkpoint.copy_tokenizer(loaded.folder, folder)
         _write_config(folder, loaded.config, head, task, tokenizer.pad_id)
         _finish_model(folder, runtime, False)
         on_step("comparing with ours on random lengths")

@@ -124,8 +124,9 @@ def read_config(folder: Path, name: str = CONFIG) -> BertConfig:
     for key, allowed in _HELD.items():
         value = content.get(key, allowed[0])
         if not any(value == a and type(value) is type(a) for a in allowed):
+            what = "another model than BERT" if key == "model_type" else "another kind of BERT"
             raise DataError(
-                f"'{key}' in {path} is {short(value)}; this BERT is only {allowed[0]!r}"
+                f"'{key}' in {path} is {short(value)}, {what}; only {allowed[0]!r} is read here"
             )
     missing = [key for key in _REQUIRED if key not in content]
     if missing:

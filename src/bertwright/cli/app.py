@@ -42,6 +42,7 @@ Exit codes: 0 ok, 1 failed run, 2 usage or configuration, 3 missing extra, 4 bad
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import threading
@@ -49,7 +50,7 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import Any
 
-from cyclopts import App, Parameter
+from cyclopts import App, Group, Parameter
 
 from bertwright.cli.output import complain
 from bertwright.cli.reading import complete, read
@@ -123,6 +124,7 @@ def make_app(verbs: dict[str, tuple[str, str]] = VERBS) -> App:
         version=lambda: f"bertwright {__version__}",
         version_flags=["--version"],
         help_format="plaintext",  # "[MASK]" and "*" are words here, not markup
+        group_parameters=Group("Parameters", help_formatter=_show_options),
         default_parameter=Parameter(negative_iterable=(), negative_none=()),
         config=complete,
         suppress_keyboard_interrupt=False,
@@ -135,6 +137,17 @@ def make_app(verbs: dict[str, tuple[str, str]] = VERBS) -> App:
             app.command(groups[group])
         (groups[group] if group else app).command(target, name=name, help=line, sort_key=place)
     return app
+
+
+def _show_options(console: Any, options: Any, panel: Any) -> None:
+    """The options of a verb; their texts have the lines of the console, not those of the source."""
+    from cyclopts.help import DefaultFormatter
+
+    for entry in panel.entries:
+        text = getattr(entry.description, "primary_renderable", None)
+        if text is not None:
+            text.plain = re.sub(r"\s*\n\s*", " ", text.plain)
+    DefaultFormatter()(console, options, panel)
 
 
 def run(tokens: Sequence[str], verbs: dict[str, tuple[str, str]] = VERBS) -> int:

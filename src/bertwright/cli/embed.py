@@ -51,7 +51,9 @@ def embed(
             allow_leading_hyphen=True,
         ),
     ] = (),
-    combine: Annotated[Combine, Parameter(help="What becomes of several layers.")] = "concat",
+    combine: Annotated[
+        Combine | None, Parameter(help="What becomes of several layers; unset: concat.")
+    ] = None,
     pooling: Annotated[
         Pooling | None,
         Parameter(
@@ -125,6 +127,11 @@ def embed(
     ):
         if given and there is None:
             raise ConfigError(f"{option} is of {of} FILE; leave it out here")
+    if layers == ("first-last",) or pooling == "first-last":
+        if layers not in ((), ("first-last",)):
+            raise ConfigError("--pooling first-last has its own layers; leave out --layers")
+        if combine not in (None, "mean"):
+            raise ConfigError(f"first-last is a mean; leave out --combine {combine}")
     if whiten is not None and fit_whitening is not None:
         raise ConfigError("--fit-whitening is of vectors as they are; leave out --whiten")
     for option, path, suffix in (
@@ -289,11 +296,12 @@ def _tell(texts: Texts) -> None:
 
 
 def _layers(
-    asked: tuple[str, ...], combine: Combine, known: VectorConfig
+    asked: tuple[str, ...], combine: Combine | None, known: VectorConfig
 ) -> tuple[tuple[int, ...], Combine]:
     """Layers and what becomes of them."""
     if asked == ("first-last",):
         return (1, -1), "mean"
+    combine = combine or "concat"
     if not asked:
         return known.layers, combine
     words = [word for each in asked for word in each.split(",")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
@@ -71,10 +72,11 @@ def finetune(
     for each in results.get("tasks", {name: results}).values():
         _show(each, said)
     some = " --task NAME" if len(asked) > 1 else ""
+    run = shlex.quote(config.out)
     say(f"{config.out} is ready. What to do next:")
-    say(f"  bertwright report {config.out}")
-    say(f"  bertwright evaluate --model {config.out}{some} --data FILE")
-    say(f"  bertwright predict --model {config.out}{some} --input FILE --out predictions.jsonl")
+    say(f"  bertwright report {run}")
+    say(f"  bertwright evaluate --model {run}{some} --data FILE")
+    say(f"  bertwright predict --model {run}{some} --input FILE --out predictions.jsonl")
 
 
 Asked = dict[str, tuple[Kind, TaskFilesConfig]]

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from bertwright.cli.bars import bar, clock
 from bertwright.cli.options import Json, Overwrite
 from bertwright.cli.output import print_json, print_table, say
-from bertwright.errors import ConfigError
+from bertwright.errors import ConfigError, Interrupted
 from bertwright.progress import OnProgress
 
 STEPS = 7
@@ -77,7 +77,15 @@ def quickstart(
     from bertwright.recipes.pretraining import pretrain
 
     config = steps.configuration(places, minutes)
-    pretrain(config, lambda line: say(f"     {line}"))
+    try:
+        pretrain(config, lambda line: say(f"     {line}"))
+    except Interrupted as stop:
+        raise Interrupted(
+            stop.signal_number,
+            f"interrupted while pre-training; what it learned is saved in {places.run}: to go on, "
+            f"bertwright pretrain --config {places.run}/config.toml --resume; to begin anew, "
+            "the same command with --overwrite",
+        ) from stop
     seconds["pretrain"] = time.monotonic() - begin
 
     with _step(6, "Asking the model about the modules that were held out", seconds) as step:

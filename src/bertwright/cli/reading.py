@@ -7,6 +7,8 @@ name the nearest right word.
 
 from __future__ import annotations
 
+import difflib
+import os
 import re
 from collections.abc import Callable, Sequence
 from inspect import BoundArguments, getdoc, isfunction
@@ -15,6 +17,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from cyclopts import (
     App,
+    Argument,
     ArgumentCollection,
     CycloptsError,
     MissingArgumentError,
@@ -81,14 +84,39 @@ def complete(app: App, commands: tuple[str, ...], arguments: ArgumentCollection)
             if token.value == HYPHEN:
                 argument.tokens[place] = token.evolve(value="-")
     for prefix in [FROM_ENVIRONMENT[verb] for verb in commands if verb in FROM_ENVIRONMENT]:
+        _refuse_misspelt(prefix, arguments)
         Env(prefix, command=False)(app, commands, arguments)
     given = arguments.get("--config", default=None)
     if given is not None and given.tokens:
         _read_file(given.tokens[-1].value, app, commands, arguments)
     for argument in arguments:
+        _refuse_fractions(argument)
         nothing = [token.value for token in argument.tokens if token.keyword] == ["none"]
         if nothing and _none_is_nothing(argument.hint):
             argument.tokens[0] = argument.tokens[0].evolve(value="", implicit_value=None)
+
+
+def _refuse_misspelt(prefix: str, arguments: ArgumentCollection) -> None:
+    """Raise ConfigError at a variable that is nearly one of ours, as BERTWRIGHT_API_KEY: without a
+    word the server would go without keys. Others may be there: Kubernetes makes some."""
+    known = [key.upper() for key in _keys(arguments)]
+    for name in sorted(os.environ):
+        own = name.removeprefix(prefix)
+        near = difflib.get_close_matches(own, known, n=1, cutoff=0.8) if own != name else []
+        if near and own not in known:
+            raise ConfigError(
+                f"unknown variable {name} in the environment; did you mean {prefix}{near[0]}?"
+            )
+
+
+def _refuse_fractions(argument: Argument) -> None:
+    """Raise ConfigError at 1.5 for a whole number, which cyclopts would round."""
+    kinds = {argument.hint, *get_args(argument.hint)}
+    if int not in kinds or kinds & {float, str}:
+        return
+    for token in argument.tokens:
+        if re.fullmatch(r"[-+]?\d*\.\d*[1-9]\d*", token.value):
+            raise ConfigError(f"{argument.name} is {token.value}; expected a whole number")
 
 
 def _none_is_nothing(hint: Any) -> bool:

@@ -182,8 +182,7 @@ class PretrainConfig:
     out: str
     """Folder of the run."""
     model: str | None = None
-    """bert-tiny, bert-mini, bert-small, bert-medium, bert-base or bert-large; unset: bert-mini,
-    with `init` the shape of that checkpoint."""
+    """bert-tiny, -mini, -small, -medium, -base, -large; unset: bert-mini, with `init` its shape."""
     init: str | None = None
     """Checkpoint to go on from in a new run (continued pre-training); it brings the shape."""
     steps: int | None = None

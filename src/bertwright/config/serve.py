@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from typing import Literal
 
 from bertwright.errors import ConfigError
+
+DEVICE = r"cpu|mps|cuda(:\d+)?"
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,9 @@ class ServeConfig:
     """Seconds in which a client must have sent its headers."""
     body_seconds: float = 10.0
     """Seconds in which a client must have sent its body."""
+    keep_alive: int = 5
+    """Seconds that a connection may stay without a request; where a proxy keeps connections, more
+    than it keeps them, else it may ask on one that is just being closed."""
     reply_seconds: float = 30.0
     """Seconds in which a client must have taken some more of its reply."""
     drain_seconds: float = 30.0
@@ -54,6 +60,9 @@ class ServeConfig:
     """Failed batches in a row after which the process ends with code 1."""
     batch_timeout: float = 120.0
     """Seconds after which a batch is taken to hang, and the process ends with code 1."""
+    load_timeout: float = 600.0
+    """Seconds after which loading a model is taken to hang: a swap of it fails; at the start the
+    process ends with code 1."""
     api_keys: str | None = None
     """File of keys, one a line; a request then needs one in `Authorization: Bearer KEY`."""
     admin_keys: str | None = None
@@ -66,16 +75,20 @@ class ServeConfig:
     def __post_init__(self) -> None:
         for name in ("batch_tokens", "queue_tokens", "queue_requests", "max_body_bytes"):
             _at_least(self, name, 1)
-        for name in ("max_characters", "max_items", "max_tokens", "failures"):
+        for name in ("max_characters", "max_items", "max_tokens", "failures", "keep_alive"):
             _at_least(self, name, 1)
         for name in ("header_seconds", "body_seconds", "reply_seconds"):
             _at_least(self, name, 0.01)
-        for name in ("deadline", "batch_timeout"):
+        for name in ("deadline", "batch_timeout", "load_timeout"):
             _at_least(self, name, 0.01)
         for name in ("drain_seconds", "drain_delay"):
             _at_least(self, name, 0)
         if not 0 <= self.port < 65536:
             raise ConfigError(f"port is {self.port}; expected 0 to 65535")
+        if not self.host.strip():  # the system takes it for all addresses
+            raise ConfigError("host is empty; expected an address, as 127.0.0.1 or 0.0.0.0")
+        if self.device is not None and not re.fullmatch(DEVICE, self.device):
+            raise ConfigError(f"device is {self.device!r}; expected cpu, cuda or cuda:NUMBER")
 
     @property
     def models(self) -> dict[str, str]:

@@ -94,6 +94,14 @@ class TaskConfig:
             )
         if self.max_answer_tokens < 1:
             raise ConfigError(f"max_answer_tokens is {self.max_answer_tokens}; expected 1 or more")
+        if self.multi_label and self.kind != "classification":
+            raise ConfigError(
+                f"a {self.kind} task has no set of labels a text: multi_label is of classification"
+            )
+        if self.context == "document" and self.kind != "tagging":
+            raise ConfigError(
+                f"a {self.kind} task has no sentences of a document: context is of tagging"
+            )
         if self.head.crf and self.kind != "tagging":
             raise ConfigError(
                 f"a {self.kind} task has no tags to judge together: crf is of tagging"

@@ -31,8 +31,7 @@ class TokenizerConfig:
     limit_alphabet: int | None = None
     """Characters kept at most, whatever the coverage; none: no limit."""
     overshoot: float | None = None
-    """Learn this many times the pieces asked for, then drop the least useful; none: 1.5 for
-    `wordpiece`, 1 (learn no more than needed) for `bpe`."""
+    """Learn so many times the pieces asked for, drop the least useful; none: 1.5, for `bpe` 1."""
     max_words: int = 2_000_000
     """Distinct words kept while counting; above it the rarest are dropped (bounds the memory)."""
     workers: int = 0

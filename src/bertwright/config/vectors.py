@@ -46,9 +46,11 @@ class VectorConfig:
             raise ConfigError(f"layers is {self.layers!r}; expected whole numbers, as (-2,)")
         if not self.layers:
             raise ConfigError("layers is empty; name one or more, as -2")
-        if self.max_length is not None and self.max_length < 3:
+        if self.max_length is not None and (
+            not _are_numbers((self.max_length,)) or self.max_length < 3
+        ):
             raise ConfigError(
-                f"max_length is {self.max_length}; expected 3 or more: [CLS], a token, [SEP]"
+                f"max_length is {self.max_length!r}; expected 3 or more: [CLS], a token, [SEP]"
             )
 
     def numbers(self, count: int) -> tuple[int, ...]:

@@ -18,6 +18,7 @@ from typing import Any
 
 from bertwright.atomic import (
     disk_errors,
+    held,
     refuse_folder,
     refuse_source,
     replace_folder,
@@ -27,7 +28,7 @@ from bertwright.config.corpus import CorpusConfig
 from bertwright.config.values import to_dict
 from bertwright.cores import usable_cores
 from bertwright.data.encode import COUNTS, EncoderSettings, Segmenter, block_encoder
-from bertwright.data.journal import Journal, OnNote, alone, find_journal
+from bertwright.data.journal import Journal, OnNote, find_journal
 from bertwright.data.shard_writer import ShardWriter
 from bertwright.data.shards import FORMAT
 from bertwright.errors import ConfigError, DataError
@@ -87,7 +88,7 @@ def build_shards(
     partial = out.with_name(f".{out.name}.building")
     with disk_errors(out):
         partial.mkdir(parents=True, exist_ok=True)
-        with alone(partial):
+        with held(partial, "building in"):
             journal = find_journal(partial, key, resume, on_note)
             blocks = read_blocks(inputs, corpus, report, block_characters)
             try:

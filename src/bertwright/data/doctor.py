@@ -7,6 +7,7 @@ of them, so that rates are measured where the model meets them, not read from th
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -28,6 +29,8 @@ Level = Literal["ok", "warning", "error"]
 
 PLANNED_TOKENS = 1 << 28
 SAMPLED_SEQUENCES = 4096
+
+_BESIDE_CJK = re.compile(" (?=[\u3001-\u9fff\uff01-\uff60])|(?<=[\u3001-\u9fff\uff01-\uff60]) ")
 
 # Counts of the corpus report that are worth a warning: what they count, what to do.
 _READING = (
@@ -246,7 +249,8 @@ def _check_tokens(
     if scan.most_repeated is not None and tokenizer is not None:
         first, last = shards.sentence_tokens[scan.most_repeated : scan.most_repeated + 2]
         text = tokenizer.decode(shards.tokens(int(first), int(min(last, first + 24))).tolist())
-        example = f"; most often ({scan.most_repeated_times:,} times): {text[:100]!r}"
+        text = _BESIDE_CJK.sub("", text)[:100]  # blanks that the tokenizer set
+        example = f"; most often ({scan.most_repeated_times:,} times): {text!r}"
     checkup.note(
         _grade(scan.repeated_share, 0.05, 0.5),
         "duplicate_sentences",
@@ -333,6 +337,8 @@ def _check_masks(
     masker = Masker(masking, vocabulary, instances.sequence_length)
     positions = np.arange(min(len(plan), SAMPLED_SEQUENCES))
     batch = assemble(shards, plan, positions, vocabulary, masker, make_key("masks", seed, 0))
+    if masking.whole_word:
+        _check_words(checkup, shards)
     shown = batch.input_ids[batch.masked_positions]
     predicted = len(shown) / batch.num_tokens
     few = batch.num_tokens < 20_000
@@ -342,7 +348,7 @@ def _check_masks(
         "predicted",
         round(predicted, 4),
         f"{predicted:.2%} of the tokens are predicted; {masking.probability:.0%} asked for",
-        "raise --max-predictions; with whole words: are words very long (a wrong segmentation)?",
+        "raise --masking.max-predictions; with whole words: are words wrongly segmented?",
     )
     if not len(shown):
         return
@@ -363,6 +369,19 @@ def _check_masks(
             f"{measured:.1%} of the predicted tokens are {name}; {wanted:.0%} asked for",
             "this is a fault of Bertwright or of a vocabulary of very few tokens: report it",
         )
+
+
+def _check_words(checkup: Checkup, shards: Shards) -> None:
+    starts = shards.word_starts(0, min(shards.num_tokens, 1 << 20))
+    pieces = len(starts) / max(1, int(starts.sum()))
+    checkup.note(
+        "warning" if pieces < 1.05 else "ok",
+        "word_tokens",
+        round(pieces, 3),
+        f"a word has {pieces:.2f} tokens on average; they are masked together",
+        "hardly a word has two: whole-word masking changes nothing. Chinese is written without "
+        "spaces: build with --segmented or --segmenter",
+    )
 
 
 def _some_documents(shards: Shards) -> Any:

@@ -14,7 +14,7 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -33,7 +33,7 @@ from bertwright.text.corpus import split_document
 from bertwright.text.corpus_report import CorpusReport
 from bertwright.text.tokenizer import load_tokenizer
 
-Segmenter = Callable[[str], Sequence[str]]
+Segmenter = Callable[[str], Iterable[str]]
 EncodeBlocks = Callable[[Iterator[list[str]]], Iterator[EncodedBlock]]
 
 COUNTS = (
@@ -109,13 +109,7 @@ class Encoder:
         self, sentences: list[str], segmenter: Segmenter
     ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
         """Encode word by word: ids [N], tokens of each sentence [S], word starts [N]."""
-        segments = [segmenter(sentence) for sentence in sentences]
-        for sentence, words in zip(sentences, segments, strict=True):
-            if "".join("".join(words).split()) != "".join(sentence.split()):
-                raise DataError(
-                    f"the segmenter changed the text: of {sentence[:80]!r} it made "
-                    f"{list(words)[:20]!r}; expected its words in order, nothing added or left out"
-                )
+        segments = [_segment(sentence, segmenter) for sentence in sentences]
         words = [word for segment in segments for word in segment]
         ids, word_lengths = self.tokenizer.encode_sentence_ids(words)
         ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(word_lengths)])
@@ -123,6 +117,29 @@ class Encoder:
         starts[ends[:-1][word_lengths > 0]] = True
         last_words = np.cumsum([0, *map(len, segments)])
         return ids, np.diff(ends[last_words]), starts
+
+
+def _segment(sentence: str, segmenter: Segmenter) -> list[str]:
+    """The words of a sentence; raises DataError for anything but these."""
+    try:
+        words = list(segmenter(sentence))
+    except Exception as error:  # it is the user's, and may raise anything
+        raise DataError(
+            f"the segmenter failed on {sentence[:80]!r}: {type(error).__name__}: {error}; expected "
+            "a function from a text to its words"
+        ) from error
+    strange = next((word for word in words if not isinstance(word, str)), None)
+    if strange is not None:
+        raise DataError(
+            f"of {sentence[:80]!r} the segmenter made {strange!r:.80}, of type "
+            f"{type(strange).__name__}; expected words of type str"
+        )
+    if "".join("".join(words).split()) != "".join(sentence.split()):
+        raise DataError(
+            f"the segmenter changed the text: of {sentence[:80]!r} it made {words[:20]!r}; "
+            "expected its words in order, nothing added or left out"
+        )
+    return words
 
 
 def load_segmenter(name: str) -> Segmenter:
@@ -137,7 +154,7 @@ def load_segmenter(name: str) -> Segmenter:
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigError(
             f"no segmenter {name!r} ({error}); expected MODULE:FUNCTION that Python can import, "
-            "as jieba:lcut"
+            "as jieba:lcut; a file of your own is found with its folder in PYTHONPATH"
         ) from error
     if not callable(function):
         raise ConfigError(f"{name!r} is no function; expected text -> list of words")

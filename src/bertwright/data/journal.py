@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,6 @@ from typing import Any
 from bertwright.atomic import sync_file
 from bertwright.config.values import differing_keys
 from bertwright.data.shard_writer import is_intact
-from bertwright.errors import BertwrightError
 from bertwright.text.corpus_report import CorpusReport
 
 JOURNAL = "journal.json"
@@ -111,28 +108,3 @@ def _remove_others(folder: Path, journal: Journal | None) -> None:
     for place in folder.iterdir():
         if journal is None or place.name not in kept:
             shutil.rmtree(place) if place.is_dir() else place.unlink()
-
-
-@contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """Hold the folder for this process; the system lets go when the process ends, however it does.
-
-    Raises:
-        BertwrightError: another build holds it.
-    """
-    try:
-        import fcntl
-    except ImportError:  # not a POSIX system: no lock, nothing else is lost
-        yield
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise BertwrightError(
-                f"another build is writing to {folder}; wait for it or choose another --out"
-            ) from error
-        yield
-    finally:
-        os.close(descriptor)

@@ -86,7 +86,7 @@ class BertVectors(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             known = default_config(self.model)
             layers = known.layers if self.layers is None else self.layers
             config = VectorConfig(
-                (layers,) if isinstance(layers, int) else tuple(layers),
+                (layers,) if np.ndim(layers) == 0 else tuple(layers),  # type: ignore[arg-type]
                 self.combine,  # type: ignore[arg-type]
                 self.pooling or known.pooling,  # type: ignore[arg-type]
                 known.normalize if self.normalize is None else self.normalize,

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -99,6 +100,8 @@ def _lines(path: Path, found: Texts) -> Iterator[tuple[Text, str]]:
     any_line = False
     with open_bytes(path) as file:
         for line in file:
+            if not any_line:
+                line = line.removeprefix(codecs.BOM_UTF8)
             any_line = True
             text = line.decode("utf-8", "replace")
             found.repaired += "\ufffd" in text and "\ufffd".encode() not in line

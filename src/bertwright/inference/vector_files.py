@@ -22,7 +22,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 from zipfile import BadZipFile
@@ -222,22 +222,25 @@ class ResumableWriter:
         if self.path.suffix == ".npy":
             self._write_array(stored)
         elif self.path.suffix == ".parquet":
-            arrow = _pyarrow()
-            numbers = arrow.array(np.ascontiguousarray(stored).reshape(-1))
-            vectors = arrow.FixedSizeListArray.from_arrays(numbers, stored.shape[1])
             plain = [text if isinstance(text, str) else list(text) for text in texts]
-            self._write_batch({"text": plain, "vector": vectors})
+            self._write_batch({"text": plain, "vector": _arrow_rows(stored)})
         else:
-            rows = zip(texts, stored, strict=True)
-            self._write_json({"text": text, "vector": row.tolist()} for text, row in rows)
+            for text, row in zip(texts, stored, strict=True):
+                line = {"text": text, "vector": row.tolist()}
+                self.file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
         self._note(len(stored), texts)
 
-    def write_lines(self, lines: Sequence[dict[str, Any]], texts: Sequence[Text]) -> None:
-        """Add objects with the same keys, one a text."""
+    def write_tokens(self, lines: Sequence[dict[str, Any]], texts: Sequence[Text]) -> None:
+        """Add objects with the same keys, one a text; the last is `vectors`, `[T, W]`."""
         if self.path.suffix == ".parquet":
-            self._write_batch({key: [line[key] for line in lines] for key in lines[0]})
+            columns: dict[str, Any] = {key: [line[key] for line in lines] for key in lines[0]}
+            ends = np.cumsum([0, *map(len, columns["vectors"])], dtype=np.int32)
+            rows = _arrow_rows(np.concatenate(columns["vectors"]))
+            columns["vectors"] = _pyarrow().ListArray.from_arrays(ends, rows)
+            self._write_batch(columns)
         else:
-            self._write_json(lines)
+            for line in lines:
+                self._write_json(line)
         self._note(len(lines), texts)
 
     def finish(self) -> None:
@@ -281,9 +284,14 @@ class ResumableWriter:
             self.file.write(npy_header(self.dtype, [0, *self.row_shape]))
         self.file.write(np.ascontiguousarray(stored).data)
 
-    def _write_json(self, lines: Iterable[dict[str, Any]]) -> None:
-        for line in lines:
-            self.file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
+    def _write_json(self, line: dict[str, Any]) -> None:
+        """A row of numbers at a time: Python's take eight times the room of the array's."""
+        rest = {key: value for key, value in line.items() if key != "vectors"}
+        start = json.dumps(rest, ensure_ascii=False)[:-1]
+        self.file.write(f'{start}, "vectors": ['.encode())
+        for number, row in enumerate(line["vectors"]):
+            self.file.write((", " * bool(number) + json.dumps(row.tolist())).encode())
+        self.file.write(b"]}\n")
 
     def _write_batch(self, columns: dict[str, Any]) -> None:
         arrow = _pyarrow()
@@ -317,6 +325,13 @@ class ResumableWriter:
     def _digest(self, texts: Sequence[Text]) -> None:
         # "a","b", : the same however the texts fall into calls
         self.digest.update(json.dumps(list(texts), separators=(",", ":")).encode()[1:-1] + b",")
+
+
+def _arrow_rows(stored: npt.NDArray[Any]) -> Any:
+    """`[n, W]` as n lists of one size."""
+    arrow = _pyarrow()
+    numbers = arrow.array(np.ascontiguousarray(stored).reshape(-1))
+    return arrow.FixedSizeListArray.from_arrays(numbers, stored.shape[1])
 
 
 def _to_parquet(stream: Path, path: Path) -> None:

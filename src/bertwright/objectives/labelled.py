@@ -36,8 +36,8 @@ class LabelledBatch:
     """Classification [E] int64, multi-label [E, C] float; regression [E] float; tagging [W] int64;
     span [B, 2] int64, places of the first and last token in the window; multiple choice [E]."""
     owners: Tensor | None = None
-    """[B] int64: the example of each window, 0 to E - 1; with multiple choice, the choice of it:
-    choices of all examples counted through."""
+    """[B] int64: the example of each window, 0 to E - 1 (tagging: its run of sentences); with
+    multiple choice, the choice of it: choices of all examples counted through."""
     words: Tensor | None = None
     """Tagging, [W] int64: place in N of every word's first piece, example by example."""
     counts: tuple[int, ...] = ()

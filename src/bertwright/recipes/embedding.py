@@ -1,12 +1,14 @@
 """A file of texts to a file of vectors, in constant memory: what `bertwright embed` runs.
 
-Texts are read `AT_ONCE` at a time, sorted by length among themselves, and written in the file's
-order; after each part the place is noted, so that a killed run goes on there.
+Texts are read in parts of at most `AT_ONCE`, sorted by length among themselves, and written in the
+file's order; after each part the place is noted, so that a killed run goes on there. Long texts
+make a part smaller, so that memory does not grow with them.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -18,7 +20,7 @@ from bertwright.checkpoint.checkpoint import find_checkpoint
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.backends import ExportedBackend
 from bertwright.inference.pieces import Text
-from bertwright.inference.texts import Texts, chunks
+from bertwright.inference.texts import Texts
 from bertwright.inference.vector_files import (
     SUFFIXES,
     Coder,
@@ -30,9 +32,9 @@ from bertwright.inference.vector_maker import VectorMaker
 from bertwright.inference.whitening import Moments, Whitening
 from bertwright.progress import OnProgress, silent
 
-AT_ONCE = 8192
-TOKENS_AT_ONCE = 256
-"""Texts at once when every token keeps its vector."""
+AT_ONCE, CHARACTERS_AT_ONCE = 8192, 1 << 23
+TOKENS_AT_ONCE, TOKENS_CHARACTERS_AT_ONCE = 256, 1 << 17
+"""The same when every token keeps its vector."""
 
 
 @dataclass
@@ -119,8 +121,8 @@ def fit_whitening(
     raw = maker.without_finish()
     moments = Moments(raw.width)
     moments.check(dimensions)
-    for chunk in chunks(texts.rows, AT_ONCE):
-        moments.add(raw.embed([text for text, _ in chunk]))
+    for part in _parts((text for text, _ in texts.rows), AT_ONCE, CHARACTERS_AT_ONCE):
+        moments.add(raw.embed(part))
         on_progress(moments.count, texts.total)
     return moments.fit(dimensions), moments.count
 
@@ -148,21 +150,38 @@ def _write_all(
     rows = (text for text, _ in texts.rows)
     if writer.rows:
         report.resumed = writer.rows
-        for chunk in chunks(islice(rows, writer.rows), AT_ONCE):
-            writer.skip(chunk)
+        for part in _parts(islice(rows, writer.rows), AT_ONCE, CHARACTERS_AT_ONCE):
+            writer.skip(part)
         writer.check_skipped()
         coder.scales = writer.scales
     left = None if texts.total is None else texts.total - report.resumed
-    size = at_once or (TOKENS_AT_ONCE if tokens else AT_ONCE)
-    for chunk in chunks(rows, size):
+    most, characters = (
+        (TOKENS_AT_ONCE, TOKENS_CHARACTERS_AT_ONCE) if tokens else (AT_ONCE, CHARACTERS_AT_ONCE)
+    )
+    for part in _parts(rows, at_once or most, characters):
         if tokens:
-            writer.write_lines(_token_lines(maker, chunk, coder), chunk)
+            writer.write_tokens(_token_lines(maker, part, coder), part)
         else:
-            vectors = maker.embed(chunk)
+            vectors = maker.embed(part)
             if coder.fit(vectors):
                 writer.scales = coder.scales
-            writer.write(coder(vectors), chunk)
+            writer.write(coder(vectors), part)
         on_progress(writer.rows - report.resumed, left)
+
+
+def _parts(texts: Iterator[Text], most: int, characters: int) -> Iterator[list[Text]]:
+    """Lists of at most so many texts and characters; a text that has more is alone."""
+    part: list[Text] = []
+    size = 0
+    for text in texts:
+        length = len(text) if isinstance(text, str) else sum(map(len, text))
+        if part and (len(part) == most or size + length > characters):
+            yield part
+            part, size = [], 0
+        part.append(text)
+        size += length
+    if part:
+        yield part
 
 
 def _token_lines(maker: VectorMaker, texts: list[Text], coder: Coder) -> list[dict[str, Any]]:
@@ -171,7 +190,7 @@ def _token_lines(maker: VectorMaker, texts: list[Text], coder: Coder) -> list[di
             "text": text if isinstance(text, str) else list(text),
             "tokens": found.tokens,
             "offsets": [list(place) for place in found.offsets],
-            "vectors": coder(found.vectors).tolist(),
+            "vectors": coder(found.vectors),
         }
         for text, found in zip(texts, maker.embed_tokens(texts), strict=True)
     ]

@@ -7,7 +7,7 @@ it is large, times its weight.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -75,22 +75,24 @@ class EpochBatches:
 
     def _parts(
         self, name: str, instances: Sequence[Instance], rows: np.ndarray
-    ) -> Iterator[np.ndarray]:
-        """A pass in steps of at most `batch_size` examples (or of an instance a rank)."""
+    ) -> list[np.ndarray]:
+        """A pass in steps of at most `batch_size` examples (or of an instance a rank); what is left
+        in the end for too few ranks joins the last."""
         least = self._ranks.world_size
-        start = held = 0
+        starts, held = [0], 0
         for place, row in enumerate(rows.tolist()):
             held += len(instances[row].counts)
-            if held > self._batch_size and place - start >= least:
-                yield rows[start:place]
-                start, held = place, len(instances[row].counts)
-        if len(rows) - start >= least:
-            yield rows[start:]
-        elif start == 0:
+            if held > self._batch_size and place - starts[-1] >= least:
+                starts.append(place)
+                held = len(instances[row].counts)
+        if len(rows) - starts[-1] < least:
+            starts.pop()
+        if not starts:
             raise DataError(
                 f"{name}: {len(rows)} texts or documents to learn from for {least} processes; "
                 f"expected one each at least: start fewer"
             )
+        return np.split(rows, starts[1:])
 
     def _passes(self, name: str, count: int, weight: float, epoch: int) -> list[np.ndarray]:
         """A task's instances in random order, `weight` times over."""

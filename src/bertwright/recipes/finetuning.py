@@ -7,6 +7,7 @@ folder by itself -> `results.json` (`recipes/task_results.py`).
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -64,13 +65,14 @@ def finetune(
     keep_freed_memory()
     keep_few_kernels()
     run = Path(config.out)
-    with join_ranks(config.device) as ranks, disk_errors(run):
+    with join_ranks(config.device) as ranks, disk_errors(run), contextlib.ExitStack() as stack:
         if ranks.world_size > 1 and (len(tasks) > 1 or config.transfer == "gradual"):
             raise ConfigError(
                 "several tasks, and gradual unfreezing, run in one process; start without torchrun"
             )
         speak = say if ranks.is_first else _nothing
         if ranks.is_first:
+            stack.enter_context(run_folder.alone(run))
             run_folder.refuse_other_folder(run, overwrite)
         folder = checkpoint.find_checkpoint(config.model)
         shape = read_config(folder)

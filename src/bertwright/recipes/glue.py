@@ -37,7 +37,8 @@ from bertwright.tasks.results import spread, title
 from bertwright.train.machine import choose_precision
 
 RESULTS, TABLE, SUBMISSION = "glue.json", "glue.md", "submission"
-_OURS = {RESULTS, TABLE, SUBMISSION, f"{SUBMISSION}.zip", *(task.name for task in TASKS)}
+_FILES = (RESULTS, TABLE, SUBMISSION, f"{SUBMISSION}.zip", "report.html")
+_OURS = {*_FILES, *(task.name for task in TASKS)}
 
 
 def glue(

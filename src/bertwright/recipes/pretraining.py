@@ -6,6 +6,7 @@ corpus -> ids (`data build`) -> batch (`data/loader.py`) -> encoder (`models/ber
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
@@ -72,8 +73,10 @@ def pretrain(
     keep_freed_memory()
     keep_few_kernels()
     run = Path(config.out)
-    with join_ranks(config.device) as ranks, disk_errors(run):
+    with join_ranks(config.device) as ranks, disk_errors(run), contextlib.ExitStack() as stack:
         shards = open_shards(config.data)
+        if ranks.is_first:
+            stack.enter_context(run_folder.alone(run))
         beginning = None
         if resume and run_folder.is_begun(run):
             if ranks.is_first:
@@ -84,7 +87,7 @@ def pretrain(
             for source in filter(None, (config.data, config.init)):
                 refuse_source(run, source)
             again = resume and run_folder.is_beginning(run)
-            run_folder.refuse_other_folder(run, overwrite or again)
+            run_folder.refuse_other_folder(run, overwrite or again, resumes=True)
         _train(config, run, shards, ranks, say, beginning)
     return run
 

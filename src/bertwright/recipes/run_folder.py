@@ -8,12 +8,12 @@ RUN/ environment.json  config.toml  metrics.jsonl  checkpoints/step-00012000/  c
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import os
 import platform
 import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +24,7 @@ from bertwright.atomic import (
     MANIFEST,
     atomic_file,
     atomic_folder,
+    held,
     refuse_existing,
     sha256_file,
     write_manifest,
@@ -61,13 +62,42 @@ def is_begun(run: Path) -> bool:
     return (run / CONFIG).is_file()
 
 
-def refuse_other_folder(run: Path, overwrite: bool) -> None:
-    """Raise ConfigError if `run` holds something that may not be replaced: only runs may."""
+@contextlib.contextmanager
+def alone(run: Path) -> Iterator[None]:
+    """Keep other processes from writing a run while the block runs; a kill ends that, too.
+
+    The folder is made; it goes again if it is empty in the end.
+
+    Raises:
+        ConfigError: another process trains there, or it is no folder.
+    """
+    try:
+        run.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise ConfigError(f"{run} cannot be a folder: choose another --out") from error
+    try:
+        with held(run, "training into"):
+            yield
+    finally:
+        with contextlib.suppress(OSError):  # not empty
+            run.rmdir()
+
+
+def refuse_other_folder(run: Path, overwrite: bool, resumes: bool = False) -> None:
+    """Raise ConfigError if `run` holds something that may not be replaced: only runs may.
+
+    `resumes`: the verb takes --resume, and a run that is there may go on.
+    """
     names = {place.name for place in run.iterdir()} if run.is_dir() else set()
     if names and not {CONFIG, ENVIRONMENT} <= names and not is_beginning(run):
         raise ConfigError(
             f"{run} holds something and is no run ({CONFIG} and {ENVIRONMENT} are not both there); "
             "only runs are replaced: choose another --out"
+        )
+    if resumes and {CONFIG, ENVIRONMENT} <= names and not overwrite:
+        raise ConfigError(
+            f"{run} holds a run already: --resume goes on with it, --overwrite replaces it; or "
+            "choose another --out"
         )
     refuse_existing(run, overwrite and run.is_dir())
 
@@ -192,9 +222,11 @@ def save(
             try:
                 checkpoint.save(partial, learner, shards.tokenizer_folder, card, files)
             except SafetensorError as error:
-                if not re.search(rf"(os error|code:) {errno.ENOSPC}\b", str(error)):
+                number = re.search(r"(?:os error|code:) (\d+)\b", str(error))
+                if number is None:
                     raise
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(partial)) from error
+                code = int(number[1])
+                raise OSError(code, os.strerror(code), str(partial)) from error
             write_manifest(partial, {"format": 1, "step": position.step})
         checkpoint.write_latest(run, folder.name)
         there = checkpoint.list_checkpoints(run)

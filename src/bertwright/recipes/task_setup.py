@@ -18,6 +18,7 @@ from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
 from bertwright.config.task import HeadConfig, Kind, TaskConfig
 from bertwright.data.randomness import make_key, permutation
 from bertwright.errors import ConfigError, DataError
+from bertwright.nn.task_head import check_weights
 from bertwright.tasks.bad_rows import listed
 from bertwright.tasks.columns import Columns
 from bertwright.tasks.evaluation import check_main
@@ -27,6 +28,7 @@ from bertwright.tasks.examples import (
     SpanExample,
     TaggingExample,
     TextExample,
+    labels_of,
 )
 from bertwright.tasks.readers import Read, read_examples
 from bertwright.tasks.task_data import TaskData
@@ -79,7 +81,7 @@ def set_up(
 
     Raises:
         DataError: a file cannot be read, or nothing can be learned from it.
-        ConfigError: a window is longer than the model's positions.
+        ConfigError: a window is longer than the model's positions; a setting is of another kind.
     """
     name, kind, files = asked.name, asked.kind, asked.files
     read = _read(files.train, kind, files)
@@ -102,6 +104,8 @@ def set_up(
         train, dev = list(read.examples), list(dev_read.examples)
         warnings = _overlap(train, dev, files)
     task = _task(kind, files, config, read, labels, train, most_tokens)
+    weights = _class_weights(task, train) if files.class_weights == "balanced" else None
+    check_weights(weights, task)
     if files.metric is not None:
         check_main(task, files.metric, dev)
     warnings += [*read.warnings, *(dev_read.warnings if files.dev else [])]
@@ -111,7 +115,7 @@ def set_up(
         files=files,
         train=TaskData(name, task, tokenizer, train),
         dev=TaskData(name, task, tokenizer, dev),
-        class_weights=_class_weights(task, train) if files.class_weights == "balanced" else None,
+        class_weights=weights,
         facts={
             "train": _facts(files.train, read, len(train)),
             "dev": _facts(files.dev or files.train, dev_read, len(dev)),
@@ -267,11 +271,8 @@ def _task(
 
 
 def _labels(kind: Kind, train: Sequence[Example], path: str) -> tuple[str, ...]:
-    """The labels of the training examples, in order; numbers as numbers."""
-    found = sorted(_counts(train), key=lambda label: (len(label) if label.isdigit() else 0, label))
-    if kind == "tagging" and "O" in found:  # a prediction of nothing is number 0
-        found.remove("O")
-        found.insert(0, "O")
+    """The labels of the training examples; a prediction of nothing, O, is number 0."""
+    found = labels_of(train)
     if kind in ("classification", "tagging") and len(found) < 2:
         raise DataError(
             f"{path} has one label only, {found[0]!r}: there is nothing to learn; "
@@ -279,7 +280,7 @@ def _labels(kind: Kind, train: Sequence[Example], path: str) -> tuple[str, ...]:
             if found
             else f"{path} has no labels; is --label the right column?"
         )
-    return tuple(found)
+    return found
 
 
 def _counts(examples: Sequence[Example]) -> Counter[str]:

@@ -192,11 +192,11 @@ class _Frame:
     ) -> str:
         """Lines across, and the numbers of both axes."""
         parts = []
-        for value in y_ticks:
+        for value, label in zip(y_ticks, _labels(y_ticks, y_format), strict=True):
             _, y = self.place(self.x[0], value)
             parts.append(
                 f'<path class="grid" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/><text class="axis" '
-                f'x="{LEFT - 7}" y="{y + 4:.1f}" text-anchor="end">{text(y_format(value))}</text>'
+                f'x="{LEFT - 7}" y="{y + 4:.1f}" text-anchor="end">{text(label)}</text>'
             )
         for value in x_ticks:
             if value <= self.x[1]:
@@ -227,6 +227,16 @@ def ticks(low: float, high: float, most: int = 6) -> list[float]:
     first = math.floor(low / step + 1e-9)
     last = math.ceil(high / step - 1e-9)
     return [float(f"{number * step:.12g}") for number in range(first, last + 1)]
+
+
+def _labels(values: Sequence[float], form: Format) -> list[str]:
+    """What stands beside ticks; more digits where with few of them two would read the same."""
+    labels = [form(value) for value in values]
+    if len(set(labels)) == len(labels):
+        return labels
+    if labels[0].endswith("%"):
+        return [f"{100 * value:.6g}%" for value in values]
+    return [f"{value:.6g}" for value in values]
 
 
 def _finite(series: Series) -> Series:

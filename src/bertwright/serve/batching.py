@@ -19,7 +19,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -117,8 +117,9 @@ class Batcher:
         self._task: asyncio.Task[None] | None = None
         self._failed_in_a_row = 0
         self._batch: list[Item] = []
+        self._running: Future[list[Any]] | None = None
         self.is_stuck = False
-        """Whether a batch did not end in time; its thread may never end."""
+        """Whether a batch did not end in time."""
 
     def start(self) -> None:
         """Begin to work; to be called in the event loop."""
@@ -133,12 +134,17 @@ class Batcher:
             assert item.call is not None
             item.call.fail(unavailable("the server is going down", "draining"))
         self.waiting.clear()
-        self._device.shutdown(wait=not self.is_stuck)
+        self._device.shutdown(wait=False)
 
     @property
     def is_working(self) -> bool:
         """Whether the loop that feeds the device is alive."""
         return self._task is not None and not self._task.done()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the device's thread has a batch; after `stop` it may have one for ever."""
+        return self._running is not None and not self._running.done()
 
     async def ask(
         self,
@@ -183,7 +189,6 @@ class Batcher:
         return results
 
     async def _work(self) -> None:
-        loop = asyncio.get_running_loop()
         while True:
             if not self.waiting:
                 self._wake.clear()
@@ -194,11 +199,13 @@ class Batcher:
                 continue
             start = time.monotonic()
             works = [item.work for item in batch]
-            running = loop.run_in_executor(self._device, self._halved, batch[0].lane, works)
-            if not (await asyncio.wait([running], timeout=self.batch_timeout))[0]:
+            self._running = self._device.submit(self._halved, batch[0].lane, works)
+            try:
+                async with asyncio.timeout(self.batch_timeout):
+                    results = await asyncio.wrap_future(self._running)
+            except TimeoutError:
                 self._give_up()
                 return
-            results = running.result()
             seconds = time.monotonic() - start
             self.watch.on_batch(len(batch), sum(item.tokens for item in batch), seconds)
             self._count(results)

@@ -20,6 +20,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Coroutine
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import Any, Generic, Self, TypeVar
 from urllib.parse import quote, urlsplit
 
@@ -96,8 +97,14 @@ class _Caller(ABC, Generic[One, Many]):
             if not (key.isprintable() and max(key, default="") <= "\xff"):
                 raise ConfigError("key has characters that no header can carry; expected a line")
             self._head.append(f"Authorization: Bearer {key}")
+        self._url, self._key = url, key
         self.model, self.timeout, self.retries = model, timeout, retries
         self._idle: list[Connection] = []
+
+    def __reduce__(self) -> tuple[Any, tuple[()]]:
+        """A copy, in another process too, has the settings, and connections of its own."""
+        settings: dict[str, Any] = {"timeout": self.timeout, "retries": self.retries}
+        return partial(type(self), self._url, key=self._key, model=self.model, **settings), ()
 
     @abstractmethod
     def ask(self, path: str, **body: Any) -> One:

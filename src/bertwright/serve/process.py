@@ -3,7 +3,7 @@
 | signal | what happens |
 |---|---|
 | SIGTERM, SIGINT | /readyz says no; requests at work are answered; the end, with code 0 |
-| SIGHUP | models are loaded anew from their folders and take their places; no request fails |
+| SIGHUP | keys are read anew, models loaded anew from their folders; no request fails |
 """
 
 from __future__ import annotations
@@ -25,11 +25,9 @@ import uvicorn
 from bertwright.config.serve import ServeConfig
 from bertwright.errors import ConfigError
 from bertwright.serve.connection import bounded
-from bertwright.serve.server import make_app, why_not_swapped
+from bertwright.serve.refusal import Refusal
+from bertwright.serve.server import make_app
 from bertwright.serve.service import Service
-
-KEEP_ALIVE = 5
-"""Seconds that a connection may stay without a request."""
 
 TURN = 0.001
 """Seconds after which a thread of Python lets another on. With Python's own, 0.005, the device had
@@ -57,19 +55,22 @@ def serve(config: ServeConfig) -> int:
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        timeout_keep_alive=KEEP_ALIVE,
+        timeout_keep_alive=config.keep_alive,
         timeout_graceful_shutdown=max(1, round(config.drain_seconds)),
         ws="none",
         http=bounded(config, app),
     )
     server = Server(made, service)
     server.run()
+    code = 1 if service.failing or service.error is not None or not server.started else 0
+    if service.is_busy:  # the end of the interpreter would wait for that thread, maybe for ever
+        if service.error is not None:
+            log.error("not loaded", extra={"facts": {"error": str(service.error)}})
+        logging.shutdown()
+        os._exit(code)
     if service.error is not None:
         raise service.error
-    if service.is_stuck:
-        logging.shutdown()
-        os._exit(1)  # the end of the interpreter would wait for the device's thread
-    return 1 if service.failing or not server.started else 0
+    return code
 
 
 class Server(uvicorn.Server):
@@ -97,8 +98,8 @@ class Server(uvicorn.Server):
             number = error.errno or 0  # below 0: of the look-up of the host's name
             why = os.strerror(number) if number > 0 else error.strerror or error
             raise ConfigError(
-                f"cannot listen on {host}:{port}: {why}; name an address of this machine with "
-                "--host and a free port with --port"
+                f"cannot listen on {_address(host, port)}: {why}; name an address of this machine "
+                "with --host and a free port with --port"
             ) from error
         sockets = [socket.fromfd(each.fileno(), each.family, each.type) for each in found.sockets]
         found.close()
@@ -135,15 +136,21 @@ class Server(uvicorn.Server):
 
     async def _swap_all(self) -> None:
         try:
-            while self.service.batcher is None:  # the models of the start are still being loaded
-                await asyncio.sleep(0.1)
+            self.service.read_keys()
+        except ConfigError as error:
+            log.error("the old keys stay", extra={"facts": {"error": str(error)}})
+        while self.service.batcher is None:  # the models of the start are still being loaded
+            await asyncio.sleep(0.1)
+        with contextlib.suppress(Refusal):  # which the log tells
             await self.service.swap(None)
-        except Exception as error:
-            log.error("not swapped", extra={"facts": {"error": why_not_swapped(error)}})
 
     def _log_started_message(self, listeners: Any) -> None:
-        address = [":".join(map(str, each.getsockname()[:2])) for each in listeners]
-        log.info("listening", extra={"facts": {"address": address[0]}})
+        addresses = [_address(*each.getsockname()[:2]) for each in listeners]
+        log.info("listening", extra={"facts": {"address": ", ".join(addresses)}})
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 class JsonLines(logging.Formatter):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import logging
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,7 +15,6 @@ from starlette.responses import HTMLResponse, Response
 from starlette.staticfiles import StaticFiles
 
 from bertwright.config.serve import ServeConfig
-from bertwright.errors import BertwrightError
 from bertwright.serve import head_routes, openai, relation_routes, shapes, vector_routes
 from bertwright.serve.door import OPEN, Door, refusal_body, refusal_headers
 from bertwright.serve.plans import Route, dump
@@ -53,8 +51,6 @@ POLICY = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' d
 """Of the page at /: nothing is loaded from elsewhere."""
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
-log = logging.getLogger("bertwright.serve")
-
 
 def make_app(config: ServeConfig, service: Service | None = None) -> Door:
     """The application over the models of a configuration, which load when it starts.
@@ -76,6 +72,7 @@ def make_app(config: ServeConfig, service: Service | None = None) -> Door:
         description="BERTs behind HTTP: vectors, and every head.",
         docs_url=None,  # FastAPI's own page would load scripts from elsewhere
         redoc_url=None,
+        redirect_slashes=False,  # it would lead to the address that a proxy asked for
         lifespan=lifespan,
     )
     for route in ROUTES:
@@ -143,28 +140,18 @@ def _swap(service: Service) -> Handler:
         args = SWAP.read(await read_body(request.receive, 65536, service.config.body_seconds))
         if args["folder"] is not None and args["model"] is None:
             raise bad("folder needs the name of a model")
-        if service.batcher is None:
-            raise unavailable("models are being loaded", "loading")
-        try:
-            made = await service.swap(args["model"], args["folder"])
-        except Refusal:
-            raise
-        except Exception as error:
-            why = why_not_swapped(error)
-            log.error("not swapped", extra={"facts": {"error": why}})
-            raise Refusal(409, "not_swapped", f"the old model stays: {why}") from error
+        refuse_while_loading(service)
+        made = await service.swap(args["model"], args["folder"])
         models = [{"model": engine.name, "sha256": engine.sha256} for engine in made]
         return _json({"swapped": models})
 
     return swap
 
 
-def why_not_swapped(error: Exception) -> str:
-    """Our own reasons are told, and the system's; of others the type."""
-    if isinstance(error, BertwrightError):
-        return str(error)
-    told = error.strerror if isinstance(error, OSError) else None
-    return told or type(error).__name__
+def refuse_while_loading(service: Service) -> None:
+    """Raise `Refusal` while the models of the start are not there."""
+    if service.batcher is None:
+        raise unavailable("models are being loaded", "loading")
 
 
 def _health(app: FastAPI, service: Service) -> None:
@@ -182,10 +169,12 @@ def _health(app: FastAPI, service: Service) -> None:
         return Response(service.metrics.text(), media_type="text/plain; version=0.0.4")
 
     async def list_models(request: Request) -> Response:
+        refuse_while_loading(service)
         engines = service.engines.values()
         return _json({"object": "list", "data": [openai.describe(engine) for engine in engines]})
 
     async def one_model(request: Request) -> Response:
+        refuse_while_loading(service)
         engine = service.engines.get(request.path_params["name"])
         if engine is None:
             raise Refusal(404, "model_not_found", "no such model")
@@ -210,6 +199,8 @@ def _errors(app: FastAPI) -> None:
         code, message = known.get(error.status_code, ("error", "this cannot be answered"))
         refusal = Refusal(error.status_code, code, message)
         headers = {**refusal_headers(refusal), **(error.headers or {})}
+        if headers.get("Allow") == "GET":
+            headers["Allow"] = "GET, HEAD"
         return Response(refusal_body(refusal, request.url.path), error.status_code, headers)
 
     app.add_exception_handler(Refusal, refused)

@@ -7,12 +7,13 @@ import gc
 import logging
 import time
 from collections.abc import Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, cast
 
 from starlette.types import Message, Receive, Scope
 
 from bertwright.config.serve import ServeConfig
+from bertwright.errors import BertwrightError
 from bertwright.serve.aside import Aside
 from bertwright.serve.batching import Batcher, Item
 from bertwright.serve.engine import Engine, load_engine
@@ -46,8 +47,9 @@ class Service:
         self.folders = config.models
         self.engines: dict[str, Engine] = {}
         self.metrics = Metrics()
-        self.keys = None if config.api_keys is None else Keys(config.api_keys)
-        self.admin_keys = None if config.admin_keys is None else Keys(config.admin_keys)
+        self.keys: Keys | None = None
+        self.admin_keys: Keys | None = None
+        self.read_keys()
         self.active = 0
         """Requests at work."""
         self.draining = False
@@ -61,17 +63,28 @@ class Service:
         self._pool = ThreadPoolExecutor(2, thread_name_prefix="tokenize")
         self._swapping = asyncio.Lock()
         self._loading: asyncio.Task[None] | None = None
+        self._loads: set[Future[Engine]] = set()
+        """Those that have not ended, whether or not somebody still waits for them."""
 
     @property
-    def is_stuck(self) -> bool:
-        """Whether the device's thread may never end."""
-        return self.batcher is not None and self.batcher.is_stuck
+    def is_busy(self) -> bool:
+        """Whether a thread loads a model or runs a batch, which may never end."""
+        return bool(self._loads) or (self.batcher is not None and self.batcher.is_busy)
 
     @property
     def is_ready(self) -> bool:
         """Whether requests are answered: models loaded, warm and checked, and no end in sight."""
         working = self.batcher is not None and self.batcher.is_working
         return bool(self.engines) and working and not (self.draining or self.failing)
+
+    def read_keys(self) -> None:
+        """Read the files of keys, also anew.
+
+        Raises:
+            ConfigError: one cannot be read; the keys stay as they were.
+        """
+        files = self.config.api_keys, self.config.admin_keys
+        self.keys, self.admin_keys = [None if file is None else Keys(file) for file in files]
 
     async def start(self) -> None:
         """Begin; models load while /livez answers already."""
@@ -117,15 +130,26 @@ class Service:
 
     async def _loaded(self, name: str, folder: str) -> Engine:
         """A model, loaded in a thread that ends: a thread that has run products keeps a team of
-        OpenMP's, and with two teams on the cores none waits awake (1.5 times the latency)."""
-        once = ThreadPoolExecutor(1, thread_name_prefix="load")
-        device, precision = self.config.device, self.config.precision
+        OpenMP's, and with two teams on the cores none waits awake (1.5 times the latency).
+
+        Raises:
+            BertwrightError: it cannot be loaded, or not in time; the thread then goes on.
+        """
+        config, once = self.config, ThreadPoolExecutor(1, thread_name_prefix="load")
+        loads = once.submit(load_engine, name, folder, config.device, config.precision)
+        once.shutdown(wait=False)
+        self._loads.add(loads)
+        loads.add_done_callback(self._loads.discard)
         try:
-            return await asyncio.get_running_loop().run_in_executor(
-                once, load_engine, name, folder, device, precision
-            )
-        finally:
-            once.shutdown(wait=False)
+            async with asyncio.timeout(config.load_timeout):
+                return await asyncio.wrap_future(loads)
+        except TimeoutError as error:
+            if loads.done():  # it is of the system
+                raise
+            took = f"took more than {config.load_timeout:g} seconds"
+            raise BertwrightError(
+                f"loading {folder} {took}; allow more with --load-timeout"
+            ) from error
 
     def _fail(self) -> None:
         """The device is at fault: say so and end."""
@@ -136,25 +160,34 @@ class Service:
     async def swap(self, name: str | None, folder: str | None = None) -> list[Engine]:
         """Load models anew and put them in the places of the old, which answer until then.
 
-        What was asked of an old one is still answered by it.
+        What was asked of an old one is still answered by it. One that cannot be loaded does not
+        keep others from it.
 
         Raises:
-            Refusal: no such model.
-            BertwrightError: the new one cannot be loaded; the old one stays.
+            Refusal: no such model; or some cannot be loaded, and their old ones stay.
         """
         async with self._swapping:
             if name is not None and name not in self.folders:
                 raise Refusal(404, "model_not_found", "no such model")
             names = [name] if name is not None else list(self.folders)
-            made = []
+            made, failed = [], []
             for each in names:
                 place = folder or self.folders[each]
-                engine = await self._loaded(each, place)
+                try:
+                    engine = await self._loaded(each, place)
+                except Exception as error:
+                    why = why_not_loaded(error)
+                    log.error("not swapped", extra={"facts": {"model": each, "error": why}})
+                    failed.append(f"{each}: the old model stays: {why}")
+                    continue
                 self.engines[each], self.folders[each] = engine, place
                 self.metrics.swaps.inc()
                 log.info("model swapped", extra={"facts": _facts(engine)})
                 made.append(engine)
             set_apart()
+            if failed:
+                done = [f"swapped: {', '.join(engine.name for engine in made)}"] if made else []
+                raise Refusal(409, "not_swapped", "; ".join([*done, *failed]))
             return made
 
     async def answer(
@@ -186,6 +219,14 @@ class Service:
 
     def _prepare(self, route: Route, body: bytes) -> Plan:
         return make_plan(route, self.engines, route.shape.read(body), self.config)
+
+
+def why_not_loaded(error: Exception) -> str:
+    """Our own reasons are told, and the system's; of others the type."""
+    if isinstance(error, BertwrightError):
+        return str(error)
+    told = error.strerror if isinstance(error, OSError) else None
+    return told or type(error).__name__
 
 
 def set_apart() -> None:

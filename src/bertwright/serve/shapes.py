@@ -61,7 +61,8 @@ class Shape:
         try:
             given = orjson.loads(body)
         except (orjson.JSONDecodeError, RecursionError) as error:
-            raise bad("the body is no JSON that can be read (UTF-8, no lone surrogates)") from error
+            expected = "UTF-8, not compressed, no lone surrogates"
+            raise bad(f"the body is no JSON that can be read ({expected})") from error
         if not isinstance(given, dict):
             raise bad("the body must be a JSON object")
         names = {alias: name for name, key in self.keys.items() for alias in (name, *key.aliases)}

@@ -154,7 +154,9 @@ def _label(value: Any, texts: tuple[str, ...], keys: list[str]) -> int:
     elif len(name) == 1 and name.isascii() and name.isalpha():
         number = ord(name.upper()) - ord("A")
     else:
-        number = texts.index(name) if name in texts else -1
+        number = -1
+    if not 0 <= number < len(texts) and name in texts:
+        number = texts.index(name)
     if not 0 <= number < len(texts):
         raise BadValue(
             "label is no choice",

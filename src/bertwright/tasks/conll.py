@@ -20,6 +20,8 @@ _BLANKS = re.compile(r"[ \t]+")
 _DOCUMENT = "-DOCSTART-"
 _WORD_NAMES = ("word", "words", "token", "tokens", "form", "text", "char")
 _TAG_NAMES = ("tag", "tags", "label", "labels", "ner", "ner_tags", "pos", "upos", "xpos", "chunk")
+_LEAST_LINES = 10
+"""Of equally many words, to be taken as columns."""
 SUFFIXES = (".conll", ".bio", ".iob", ".iob2", ".bmes", ".bioes", ".conll03")
 
 
@@ -197,13 +199,16 @@ def _sentence_a_line(source: Source, place: int | None, log: BadRowLog) -> Itera
 def is_conll(source: Source, labels: Sequence[str] | None) -> bool:
     """Whether a file without labels that must be there is words in columns, and no plain text.
 
-    So it is with a name as `.conll`, with `-DOCSTART-`, with one word a line and blank lines, or
-    where the last column holds known labels.
+    So it is with a name as `.conll`, with `-DOCSTART-`, with one word a line and blank lines, with
+    equally many on each of ten lines or more, blank lines, and a last column whose values come
+    again; or where the last column holds known labels.
     """
     lines = [line for line in source.head if line.strip(" \t")]
     if source.suffix in SUFFIXES or any(line.startswith(_DOCUMENT) for line in lines):
         return True
     rows = [_BLANKS.split(line.strip(" \t")) for line in lines]
-    if {len(row) for row in rows} == {1}:
-        return len(lines) < len(source.head)
+    columns = len({len(row) for row in rows}) == 1 and len(lines) < len(source.head)
+    recur = 2 * len({row[-1] for row in rows}) <= len(rows) >= _LEAST_LINES
+    if columns and (len(rows[0]) == 1 or recur):
+        return True
     return labels is not None and all(len(row) > 1 and row[-1] in labels for row in rows)

@@ -221,7 +221,7 @@ def _error(example: Example, shown: tuple[str, str], score: float) -> dict[str, 
     """One of the worst, for JSON."""
     text2: str | None = None
     if isinstance(example, TaggingExample):
-        text = example.text if example.text is not None else " ".join(example.words)
+        text = example.text if example.text is not None else example.read()
     elif isinstance(example, SpanExample):
         text, text2 = example.question, example.context
     elif isinstance(example, ChoiceExample):

@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+from bertwright.text.normalize import is_chinese
 
 Label = str | float | tuple[str, ...]
 """A class, a number (regression), or the classes that hold (multi-label)."""
@@ -37,6 +40,16 @@ class TaggingExample:
     id: str = ""
     line: int = 0
 
+    def read(self, start: int = 0, stop: int | None = None) -> str:
+        """Some words as one reads them: as the text has them where it is known, otherwise with
+        blanks between, but for Chinese that is given character by character."""
+        if self.text is not None and self.offsets is not None:
+            own = self.offsets[start:stop]
+            return self.text[own[0][0] : own[-1][1]] if own else ""
+        characters = all(len(word) == 1 for word in self.words)
+        blank = "" if characters and any(map(is_chinese, self.words)) else " "
+        return blank.join(self.words[start:stop])
+
 
 @dataclass(frozen=True)
 class SpanExample:
@@ -67,3 +80,16 @@ class ChoiceExample:
 
 
 Example = TextExample | TaggingExample | SpanExample | ChoiceExample
+
+
+def labels_of(examples: Iterable[Example]) -> tuple[str, ...]:
+    """The classes or tags of examples: whole numbers by size, others by spelling, O first."""
+    names: set[str] = set()
+    for each in examples:
+        if isinstance(each, TaggingExample):
+            names.update(each.tags or ())
+        elif isinstance(each, TextExample) and not isinstance(each.label, float | None):
+            names.update([each.label] if isinstance(each.label, str) else each.label)
+    if all(name.removeprefix("-").isdecimal() for name in names):
+        return tuple(sorted(names, key=lambda name: (int(name), name)))
+    return tuple(sorted(names, key=lambda name: (name != "O", name)))

@@ -249,5 +249,5 @@ def _one_answer(gold: Sequence[Any], said: Sequence[Any], name: Callable[[Any], 
 
 def _entities(example: TaggingExample, tags: Sequence[str]) -> str:
     """ "ORG European Union; LOC Brussels"."""
-    found = ((kind, example.words[start:end]) for start, end, kind in chunks(tags))
-    return "; ".join(" ".join((kind, *words)) for kind, words in found)
+    found = chunks(tags)
+    return "; ".join(f"{kind} {example.read(start, end)}" for start, end, kind in found)

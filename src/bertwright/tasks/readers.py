@@ -18,11 +18,11 @@ from bertwright.tasks import choices, conll, squad
 from bertwright.tasks.bad_rows import BadRowLog, BadRows, Skipped
 from bertwright.tasks.columns import Columns, find_texts, plain
 from bertwright.tasks.delimited import delimited_table, delimiter_of, has_header
-from bertwright.tasks.examples import Example, TaggingExample, TextExample
+from bertwright.tasks.examples import Example, TaggingExample, TextExample, labels_of
 from bertwright.tasks.sources import Source, name_of, open_source, suffix_of
 from bertwright.tasks.squad import Answers, WrongAnswers
 from bertwright.tasks.tables import Table, json_lines, json_of, json_table, parquet_table
-from bertwright.tasks.tag_schemes import detect_scheme, letters_of, mend
+from bertwright.tasks.tag_schemes import detect_scheme, letters_of, mend, scheme_title
 from bertwright.tasks.tagging_rows import (
     BadTags,
     check_known_tags,
@@ -219,19 +219,6 @@ def _replaced(source: Source | None) -> list[str]:
     ]
 
 
-def labels_of(examples: Iterable[Example]) -> tuple[str, ...]:
-    """The classes or tags of examples: whole numbers by size, others by spelling, O first."""
-    names: set[str] = set()
-    for each in examples:
-        if isinstance(each, TaggingExample):
-            names.update(each.tags or ())
-        elif isinstance(each, TextExample) and not isinstance(each.label, float | None):
-            names.update([each.label] if isinstance(each.label, str) else each.label)
-    if all(name.removeprefix("-").isdecimal() for name in names):
-        return tuple(sorted(names, key=lambda name: (int(name), name)))
-    return tuple(sorted(names, key=lambda name: (name != "O", name)))
-
-
 def _open_table(
     path: Path,
     source: Source | None,
@@ -251,6 +238,8 @@ def _open_table(
         value = json_of(source)
         return json_lines(source, log) if value is None else json_table(value, log)
     delimiter = delimiter_of(source)
+    if delimiter is None and not options.require_labels:
+        delimiter = "\t"  # one column under its name
     if delimiter is None:
         raise DataError(
             f"{source.name} has no columns; expected TSV, CSV, JSON lines, JSON or Parquet"
@@ -307,13 +296,20 @@ def _read_table(
 
 
 def _is_plain(source: Source, asked: Columns, options: ReadOptions) -> bool:
-    """Whether a file for prediction is one text, or one pair with a tab between, a line."""
+    """Whether a file for prediction is one text, or one pair with a tab between, a line.
+
+    The only column's name may begin it, if it was asked for or training's: of a word such as
+    "title" one cannot tell, and no input is to be lost.
+    """
     if options.require_labels or source.looks_like_json() or source.suffix == ".csv":
         return False
     if source.suffix == ".tsv":
         return False
     head = [line.split("\t") for line in source.head if line.strip()]
-    return not has_header(head, [*asked.names(), *options.hint.names()])
+    named = [*asked.names(), *options.hint.names()]
+    if len(head[0]) == 1:
+        return plain(head[0][0]) not in map(plain, named)
+    return not has_header(head, named)
 
 
 def _read_lines(source: Source, options: ReadOptions, log: BadRowLog) -> _Found:
@@ -388,7 +384,7 @@ def _read_tagging(
         given = options.as_scheme
         scheme = given if "none" in (given, scheme) else scheme
     examples = check_tags(examples, scheme, options.bad_tags, log, in_columns=in_columns)
-    format = f"{format}; {scheme.upper() if scheme != 'none' else 'a label a word'}"
+    format = f"{format}; {scheme_title(scheme, labels_of(examples))}"
     if given != scheme or options.as_scheme == "iobes":  # which goes by several letters
         letters = letters_of(options.labels or ())
         examples = [replace(e, tags=mend(e.tags or (), given, letters)) for e in examples]

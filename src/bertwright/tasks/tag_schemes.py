@@ -117,6 +117,14 @@ def mend(tags: Sequence[str], scheme: Scheme, letters: str = "IES") -> tuple[str
     return tuple(mended)
 
 
+def scheme_title(scheme: Scheme, tags: Iterable[str]) -> str:
+    """What a scheme is called with the letters of these tags: IOB2, IOBES, BMES, BILOU."""
+    if scheme == "none":
+        return "a label a word"
+    names = {"MES": "BMES", "ILU": "BILOU"} if scheme == "iobes" else {}
+    return names.get(letters_of(tags), scheme.upper())
+
+
 def letters_of(tags: Iterable[str]) -> str:
     """What a file in IOBES, BMES or BILOU writes inside, at the end and for an only word."""
     seen = {tag[:1] for tag in tags}

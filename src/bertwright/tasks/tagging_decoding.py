@@ -41,7 +41,7 @@ def decode_tagging(
 
     Returns:
         Tags and entities, in characters of the text where it and its offsets are known, otherwise
-        in words, joined by blanks.
+        in words (`TaggingExample.read`).
 
     Raises:
         ValueError: the shapes are not of W words and C labels.
@@ -57,9 +57,8 @@ def decode_tagging(
     found = []
     for label, start, stop in entities(tags, task.scheme):
         score = sum(scores[start:stop]) / (stop - start)
+        first, last = start, stop
         if example.text is not None and example.offsets is not None:
             first, last = example.offsets[start][0], example.offsets[stop - 1][1]
-            found.append(Entity(label, first, last, example.text[first:last], score))
-        else:
-            found.append(Entity(label, start, stop, " ".join(example.words[start:stop]), score))
+        found.append(Entity(label, first, last, example.read(start, stop), score))
     return TaggingPrediction(example.words, tags, tuple(scores), tuple(found), example.offsets)

@@ -68,12 +68,21 @@ def check_known(name: str, known: Sequence[str] | None, place: str) -> None:
     """
     if known is None or name in known:
         return
-    near = difflib.get_close_matches(name, known, n=1)
+    near = [each for each in known if _loosely(each) == _loosely(name)]
+    near = near or difflib.get_close_matches(name, known, n=1)
     meant = f"did you mean {shorten(near[0])}? " if near else ""
     raise DataError(
         f"{place}: the label {shorten(name)} is unseen in training; {meant}known are "
         f"{listed(known)}. Mend the label, or train with examples of it"
     )
+
+
+def _loosely(name: str) -> str:
+    """A label without regard to case, a number by its value: `TRUE` and `true`, `1.0` and `1`."""
+    try:
+        return str(float(name))
+    except ValueError:
+        return name.casefold()
 
 
 def _class_name(value: Any) -> str:
@@ -179,7 +188,8 @@ def text_lines(source: Source, pair: bool, log: BadRowLog) -> Iterator[TextExamp
 
 
 def check_labels(examples: Sequence[TextExample], log: BadRowLog, *, known: bool) -> None:
-    """Warn of labels that cannot be learned: one class only, or nearly one an example.
+    """Warn of labels that cannot be learned, one class only or nearly one an example, and of those
+    that differ in case or in how a number is written.
 
     Args:
         known: the labels are those of a model; then there may be one an example.
@@ -204,6 +214,15 @@ def check_labels(examples: Sequence[TextExample], log: BadRowLog, *, known: bool
             f"{log.name}: {len(counts):,} classes in {total:,} examples; is --label the right "
             "column?"
         )
+    spellings: dict[str, list[str]] = {}
+    for label in counts:
+        spellings.setdefault(_loosely(label), []).append(label)
+    for alike in spellings.values():
+        if len(alike) > 1:
+            log.warnings.append(
+                f"{log.name}: the labels {listed(alike)} are learned as {len(alike)} classes; if "
+                "they mean the same, spell them alike"
+            )
     warn_of_one_class(counts, total, log)
 
 

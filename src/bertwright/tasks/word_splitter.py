@@ -11,16 +11,19 @@ WordSplitter = Callable[[str], list[tuple[int, int]]]
 """From a text to the first character of each word and one after its last."""
 
 _SOLID = re.compile(r"\S+")
+_MARK = re.compile("[\u3001-\u303f\uff01-\uff65]")
+"""The blocks of the marks of Chinese and Japanese: 。、「」 and wide or narrow forms."""
 
 
 def split_words(text: str) -> list[tuple[int, int]]:
-    """Cut at white space; punctuation around a word and each Chinese character stand alone.
+    """Cut at white space; punctuation around a word, each Chinese character and each mark of
+    Chinese and Japanese stand alone.
 
-    Punctuation within a word stays: `U.S`, `e-mail`, `don't`.
+    Other punctuation within a word stays: `U.S`, `e-mail`, `don't`, `ジョン・スミス`.
     """
     words: list[tuple[int, int]] = []
     for solid in _SOLID.finditer(text):
-        for start, end in _at_chinese(text, *solid.span()):
+        for start, end in _apart(text, *solid.span()):
             first, last = start, end
             while first < last and is_punctuation(text[first]):
                 first += 1
@@ -33,11 +36,12 @@ def split_words(text: str) -> list[tuple[int, int]]:
     return words
 
 
-def _at_chinese(text: str, start: int, end: int) -> list[tuple[int, int]]:
+def _apart(text: str, start: int, end: int) -> list[tuple[int, int]]:
+    """Parts between characters that always stand alone, and these."""
     parts: list[tuple[int, int]] = []
     open_at = start
     for place in range(start, end):
-        if is_chinese(text[place]):
+        if is_chinese(text[place]) or (_MARK.match(text[place]) and is_punctuation(text[place])):
             if open_at < place:
                 parts.append((open_at, place))
             parts.append((place, place + 1))

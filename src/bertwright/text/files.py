@@ -81,11 +81,13 @@ def find_files(inputs: Sequence[str]) -> list[Path]:
 
 
 def _find(given: str) -> Iterable[Path]:
+    if is_dataset_folder(Path(given.removeprefix("hf:"))):
+        return [Path(given.removeprefix("hf:"))]
     path = Path(given)
     if given == "-" or given.startswith("hf:"):
         return [path]
     if path.is_dir():
-        return [path] if is_dataset_folder(path) else _in_folder(path)
+        return _in_folder(path)
     if path.exists():
         if not format_of(path):
             raise DataError(

@@ -1,4 +1,4 @@
-"""Where sentences end, in Latin scripts and in Chinese and Japanese.
+"""Where sentences end: in Latin scripts, Chinese, Japanese, Arabic and Indic ones.
 
 One compiled pattern finds the candidates (a stop, what closes behind it, white space); cheap checks
 then look at the word before and the word after. There is nothing to train: the lists of
@@ -15,20 +15,22 @@ from __future__ import annotations
 import re
 
 _CLOSERS = "\"'”’»)\\]›´"
+_STOPS = ".!?…؟۔।॥"  # of the scripts with spaces: Latin, Arabic, Urdu, Hindi
 _CJK_STOPS = "。！？｡"
 _CJK_CLOSERS = "」』”’）】〕〗\"'"
+_TITLE = 30  # characters of a Chinese title before and behind a mark in it, at most
 _NEVER_BEFORE = ",;:)&/%=+<>|"  # no sentence begins with one of these
 
 # A stop, up to 20 more stops and closing marks (`?!`, `..."`, `.)`), white space, and then nothing
 # that goes on.
 _LATIN = re.compile(
-    rf"[.!?…][.!?…{_CLOSERS}]{{0,20}}+(?:\[\d{{1,3}}\]){{0,5}}+\s++(?![a-z{_NEVER_BEFORE}])"
+    rf"[{_STOPS}][{_STOPS}{_CLOSERS}]{{0,20}}+(?:\[\d{{1,3}}\]){{0,5}}+\s++(?![a-z{_NEVER_BEFORE}])"
 )
 _LOWERCASE = re.compile(
-    rf"[.!?…][.!?…{_CLOSERS}]{{0,20}}+(?:\[\d{{1,3}}\]){{0,5}}+\s++(?![{_NEVER_BEFORE}])"
+    rf"[{_STOPS}][{_STOPS}{_CLOSERS}]{{0,20}}+(?:\[\d{{1,3}}\]){{0,5}}+\s++(?![{_NEVER_BEFORE}])"
 )
 _MIXED = re.compile(
-    rf"[.!?…{_CJK_STOPS}][.!?…{_CJK_STOPS}{_CLOSERS}{_CJK_CLOSERS}]{{0,20}}+"
+    rf"[{_STOPS}{_CJK_STOPS}][{_STOPS}{_CJK_STOPS}{_CLOSERS}{_CJK_CLOSERS}]{{0,20}}+"
     rf"(?:\[\d{{1,3}}\]){{0,5}}+\s*+"
 )
 _HAS_CJK = re.compile("[。！？｡\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
@@ -164,7 +166,9 @@ def _split_mixed(line: str, sentences: list[str]) -> None:
         tail = marks.rstrip()
         following = line[after]
         if _CJK_STOP.search(tail):
-            ends = _ends_cjk(line, tail, after, following)
+            ends = not _in_title(line, begin, stop, after) and _ends_cjk(
+                line, tail, after, following
+            )
         elif len(tail) < len(marks):
             goes_on = following in _NEVER_BEFORE or (following.islower() and not lowercase)
             ends = not goes_on and _ends(line, begin, stop, after)
@@ -191,6 +195,14 @@ def _ends_cjk(line: str, tail: str, after: int, following: str) -> bool:
             return False  # （真的！） stands inside its sentence
         return not _REPORTED_CJK.match(line, after)
     return True
+
+
+def _in_title(line: str, begin: int, stop: int, after: int) -> bool:
+    """Whether ！ or ？ at `stop` stands within the marks of a title:《再见！朋友！》."""
+    opened = line.rfind("《", max(begin, stop - _TITLE), stop)
+    if line[stop] not in "！？" or opened < 0 or line.find("》", opened, stop) >= 0:
+        return False
+    return line.find("》", after, after + _TITLE) >= 0
 
 
 def _ends(line: str, begin: int, stop: int, after: int) -> bool:

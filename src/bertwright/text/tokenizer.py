@@ -90,7 +90,9 @@ class Tokenizer:
     def rules(self) -> CutRules:
         """How words are made and cut. Raises DataError for a tokenizer that is not BERT's."""
         if self._memo is None:
-            raise DataError("this tokenizer is not a BERT WordPiece: it has no BERT rules to show")
+            plain = [t["content"] for t in self._description["added_tokens"] if not t["special"]]
+            what = f"has added words, as {plain[0]!r}" if plain else "is not a BERT WordPiece"
+            raise DataError(f"this tokenizer {what}: BERT's rules alone do not tell how it cuts")
         normalizer = self._description["normalizer"]
         return CutRules(
             lowercase=normalizer["lowercase"],

@@ -27,6 +27,8 @@ SPECIAL_TOKENS = {
 }
 """In the order of their ids, 0 to 4, in every vocabulary trained here."""
 
+_ADDED = "added_tokens.json"
+
 
 @dataclass(frozen=True)
 class CutRules:
@@ -131,7 +133,25 @@ def read_folder(folder: Path) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
             "`bertwright tokenizer train CORPUS --out DIR`"
         )
     vocab = read_vocab(folder / "vocab.txt")
-    return make_backend(vocab, _rules_of(config, vocab)), config
+    backend = make_backend(vocab, _rules_of(config, vocab))
+    if (folder / _ADDED).is_file():
+        _add_tokens(backend, folder / _ADDED, config.get("additional_special_tokens") or ())
+    return backend, config
+
+
+def _add_tokens(backend: tokenizers.Tokenizer, path: Path, special: Sequence[Any]) -> None:
+    """Add what an older transformers keeps beside `vocab.txt`: token -> id."""
+    added = _read_json(path)
+    if not all(type(number) is int for number in added.values()):
+        raise DataError(f"{path} does not map tokens to ids")
+    for token, number in sorted(added.items(), key=lambda entry: entry[1]):
+        is_special = token in special
+        backend.add_tokens([AddedToken(token, normalized=not is_special, special=is_special)])
+        if backend.token_to_id(token) != number:
+            raise DataError(
+                f"{path} gives {token!r} the id {number}; with vocab.txt it would be "
+                f"{backend.token_to_id(token)}: the two files are not of one tokenizer"
+            )
 
 
 def read_vocab(path: Path) -> dict[str, int]:
@@ -145,7 +165,8 @@ def read_vocab(path: Path) -> dict[str, int]:
 
 def _rules_of(config: Mapping[str, Any], vocab: Mapping[str, int]) -> CutRules:
     """The rules a folder states; where it does not, capitals in the vocabulary tell its case."""
-    cased = any(token != token.lower() for token in vocab if not token.startswith("["))
+    words = (token.removeprefix("##") for token in vocab)  # not [MASK], nor <S> of the Chinese one
+    cased = any(word.isalpha() and word != word.lower() for word in words)
     return CutRules(
         lowercase=bool(config.get("do_lower_case", not cased)),
         strip_accents=config.get("strip_accents"),

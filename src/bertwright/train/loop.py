@@ -109,6 +109,7 @@ class Trainer:
         self._signal = 0
         self._window = Window()
         self._saved_at = -1
+        self._since = (0, 0.0)
 
     def run(self, position: Position) -> Position:
         """Train from `position` until the budget is used up; the position reached.
@@ -122,6 +123,7 @@ class Trainer:
         began = time.monotonic() - position.seconds
         validated = saved = position
         self._saved_at = position.step or -1
+        self._since = (position.step, position.seconds)
         self._window = replace(position.window)
         if not self.ranks.is_first:  # the first rank goes on with the sums of all
             self._window = replace(self._window, sums=[], flops=0.0)
@@ -300,7 +302,7 @@ class Trainer:
         }
         if self.log is not None:
             done = self.budget.done(position.step, position.seconds)
-            left = self.budget.left(position.step, position.seconds)
+            left = self.budget.left(position.step, position.seconds, self._since)
             self.log.write(record, done=done, left=left)
 
     def _validate(self, position: Position) -> Position:

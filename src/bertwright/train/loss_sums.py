@@ -77,11 +77,13 @@ class Window:
 
 
 def means(names: Sequence[str], sums: Sequence[float]) -> dict[str, float]:
-    """Means by objective and their sum, of (total, correct, count) triples."""
+    """Means by objective and their sum, of (total, correct, count) triples; an objective that had
+    nothing to judge, as a task without a step, is left out."""
     record = {"loss": 0.0}
     for place, name in enumerate(names):
         total, correct, count = sums[3 * place : 3 * place + 3]
-        record[f"{name}.loss"] = total / max(1.0, count)
-        record[f"{name}.accuracy"] = correct / max(1.0, count)
-        record["loss"] += record[f"{name}.loss"]
+        if count:
+            record[f"{name}.loss"] = total / count
+            record[f"{name}.accuracy"] = correct / count
+            record["loss"] += record[f"{name}.loss"]
     return record

@@ -24,12 +24,17 @@ class Budget:
         assert self.seconds is not None
         return seconds / self.seconds
 
-    def left(self, step: int, seconds: float) -> float | None:
-        """Seconds that are left after `step` steps took `seconds`; None while nobody knows."""
+    def left(self, step: int, seconds: float, since: tuple[int, float] = (0, 0.0)) -> float | None:
+        """Seconds that are left after step `step`, which ended at `seconds`; None: nobody knows.
+
+        `since` is the step and the second from which the rate counts: preparing is no stepping,
+        and a run may go on on a faster machine.
+        """
         if self.seconds is not None:
             return max(0.0, self.seconds - seconds)
         assert self.steps is not None
-        return (self.steps - step) * seconds / step if step else None
+        done, taken = step - since[0], seconds - since[1]
+        return (self.steps - step) * taken / done if done else None
 
 
 def warmup_decay(done: float, warmup: float, width: float = 0.0) -> float:
