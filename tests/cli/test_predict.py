@@ -186,7 +186,7 @@ def test_what_it_refuses(
     assert predict(tiny, tmp_path / "in.txt", out) == 4
     assert "bertwright finetune KIND" in capsys.readouterr().err
     model = finetuned("classification")
-    assert predict(model, tmp_path / "none.txt", out) == 4
+    assert predict(tmp_path / "no-model", tmp_path / "none.txt", out) == 4  # before it is loaded
     assert "none.txt" in capsys.readouterr().err
     assert predict(model, tmp_path / "in.txt", out, "--task", "other") == 2
     assert "has no task 'other'" in capsys.readouterr().err

@@ -75,7 +75,9 @@ def evaluate(
     from bertwright.inference.model import load
     from bertwright.recipes.evaluating import evaluate_file
     from bertwright.tasks.columns import Columns
+    from bertwright.tasks.sources import refuse_missing
 
+    refuse_missing(data)
     loaded = load(model, device=None if device == "auto" else device)
     with bar("Predicting", "tokens") as on_progress:
         found = evaluate_file(

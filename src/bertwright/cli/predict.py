@@ -69,7 +69,9 @@ def predict(
     from bertwright.inference.model import load
     from bertwright.recipes.predicting import predict_file
     from bertwright.tasks.columns import Columns
+    from bertwright.tasks.sources import refuse_missing
 
+    refuse_missing(input)
     loaded = load(model, device=None if device == "auto" else device)
     loaded.task_name(task)
     target = nullcontext(sys.stdout) if out == "-" else atomic_file(Path(out), overwrite)

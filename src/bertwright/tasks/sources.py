@@ -76,6 +76,12 @@ def open_source(path: Path) -> Source:
     return Source(name_of(path), suffix_of(path), head, lines, report)
 
 
+def refuse_missing(path: str) -> None:
+    """Raise DataError for a file that is not there, before what takes long; not for `-`."""
+    if path != "-":
+        open_file(Path(path)).close()
+
+
 def open_file(path: Path) -> BinaryIO:
     """Open a file or standard input; a folder is told apart from what cannot be read."""
     if path.is_dir():
