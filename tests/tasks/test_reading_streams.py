@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Iterator
 from itertools import islice
@@ -14,6 +15,7 @@ from bertwright.config.task import Kind
 from bertwright.errors import DataError
 from bertwright.tasks.columns import Columns
 from bertwright.tasks.readers import read_examples, stream_examples
+from bertwright.tasks.sources import refuse_missing
 
 FILES: dict[str, tuple[Kind, str]] = {
     "a.txt": ("classification", "one\n\ntwo\n"),
@@ -96,3 +98,12 @@ def test_columns_without_known_tags_are_no_plain_text(tmp_path: Path) -> None:
     names = "".join(f"First{n} Last{n}\n" for n in range(10))
     assert sentences(f"{names}\n")[0] == ("First0", "Last0")
     assert sentences("come in\nthen sit\n\nlog in\n")[0] == ("come", "in")
+
+
+def test_a_pipe_is_not_opened_to_see_whether_it_is_there(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    refuse_missing(str(tmp_path / "pipe"))  # to open it would wait for a writer
+    refuse_missing("-")
+    for missing in (tmp_path, tmp_path / "none.txt"):
+        with pytest.raises(DataError, match=str(missing)):
+            refuse_missing(str(missing))

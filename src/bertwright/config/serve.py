@@ -9,7 +9,7 @@ from typing import Literal
 
 from bertwright.errors import ConfigError
 
-DEVICE = r"cpu|mps|cuda(:\d+)?"
+_DEVICE = r"cpu|mps|cuda(:\d+)?"
 
 
 @dataclass(frozen=True)
@@ -87,8 +87,8 @@ class ServeConfig:
             raise ConfigError(f"port is {self.port}; expected 0 to 65535")
         if not self.host.strip():  # the system takes it for all addresses
             raise ConfigError("host is empty; expected an address, as 127.0.0.1 or 0.0.0.0")
-        if self.device is not None and not re.fullmatch(DEVICE, self.device):
-            raise ConfigError(f"device is {self.device!r}; expected cpu, cuda or cuda:NUMBER")
+        if self.device is not None and not re.fullmatch(_DEVICE, self.device):
+            raise ConfigError(f"device is {self.device!r}; expected cpu, mps, cuda or cuda:NUMBER")
 
     @property
     def models(self) -> dict[str, str]:

@@ -77,9 +77,13 @@ def open_source(path: Path) -> Source:
 
 
 def refuse_missing(path: str) -> None:
-    """Raise DataError for a file that is not there, before what takes long; not for `-`."""
-    if path != "-":
-        open_file(Path(path)).close()
+    """Raise DataError for a file that is not there, before what takes long; not for `-`.
+
+    What is there is not opened: of a pipe it would be lost.
+    """
+    place = Path(path)
+    if path != "-" and (place.is_dir() or not place.exists()):
+        open_file(place).close()
 
 
 def open_file(path: Path) -> BinaryIO:
