@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from bertwright.atomic import verify_manifest
 from bertwright.cli.app import run
@@ -18,8 +20,10 @@ from bertwright.cli.reading import RECIPES
 from bertwright.config import values
 from bertwright.config.pretrain import PretrainConfig
 from bertwright.recipes import pretraining
+from bertwright.train.state import TENSORS
 from tests.recipes.sample import build_data, mapping_of, newest, records, tensors
 
+WEIGHTS = "model.safetensors"
 SMALL = [
     *("--architecture.hidden-size", "16", "--architecture.num-hidden-layers", "1"),
     *("--architecture.num-attention-heads", "2", "--architecture.intermediate-size", "24"),
@@ -277,9 +281,12 @@ def run_two(*words: str) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
 @pytest.mark.parametrize("objectives", ["mlm+nsp", "mlm"])
-def test_two_processes_train_as_one(data: Path, tmp_path: Path, objectives: str) -> None:
-    """The same steps, shared: the same weights, told and saved once."""
+def test_two_processes_train_as_one(
+    data: Path, tmp_path: Path, objectives: str, parallel: str
+) -> None:
+    """The same steps, shared: the same weights, told and saved once; gone on with bit for bit."""
     files = {}
     for name in ("one", "two"):
         mapping = mapping_of(
@@ -287,8 +294,10 @@ def test_two_processes_train_as_one(data: Path, tmp_path: Path, objectives: str)
             tmp_path / name,
             steps=10,
             architecture={"hidden_dropout_prob": 0.0},
+            parallel=parallel,
             instances={"objectives": objectives},
-            checkpoint={"every_steps": 4},
+            batch={"tokens": 280},  # in some steps one process has a micro-batch more
+            checkpoint={"every_steps": 4, "keep": 9},
             optimizer={"eps": 1e-4},  # the first steps of Adam are signs: rounding would show
         )
         files[name] = tmp_path / f"{name}.toml"
@@ -296,6 +305,7 @@ def test_two_processes_train_as_one(data: Path, tmp_path: Path, objectives: str)
     assert run(["pretrain", "--config", str(files["one"])]) == 0
     said = run_two("--config", str(files["two"]))
     assert said.count("step 3 ·") == said.count("is ready") == 1
+    assert said.count(f"parameters, fp32 on cpu, 2 processes ({parallel})") == 1
     one, two = tensors(tmp_path / "one"), tensors(tmp_path / "two")
     assert one.keys() == two.keys()
     for name, value in one.items():
@@ -309,6 +319,33 @@ def test_two_processes_train_as_one(data: Path, tmp_path: Path, objectives: str)
     assert json.loads((tmp_path / "two" / "environment.json").read_text())["world_size"] == 2
     said = run_two("--config", str(files["two"]), "--resume")
     assert said.count("is finished already") == 1
+    trained, moments = (load_file(newest(tmp_path / "two") / name) for name in (WEIGHTS, TENSORS))
+    shutil.rmtree(newest(tmp_path / "two"))
+    shutil.copytree(tmp_path / "two", tmp_path / "copy")
+    said = run_two("--config", str(files["two"]), "--resume")
+    assert said.count("going on after step 8") == 1
+    for name, expected in ((WEIGHTS, trained), (TENSORS, moments)):
+        found = load_file(newest(tmp_path / "two") / name)
+        assert found.keys() == expected.keys()
+        assert all(torch.equal(found[key], value) for key, value in expected.items())
+    elsewhere = ["--out", str(tmp_path / "copy"), "--parallel", "ddp", "--resume"]
+    assert run(["pretrain", "--config", str(files["two"]), *elsewhere]) == 0
+    for name, value in tensors(tmp_path / "copy").items():
+        torch.testing.assert_close(value, one[name], rtol=0, atol=1e-5, msg=name)
+
+
+@pytest.mark.slow
+def test_shards_with_muon(data: Path, tmp_path: Path) -> None:
+    """Orthogonal steps of whole matrices, of which each process has some rows."""
+    runs = []
+    for parallel in ("ddp", "fsdp"):
+        over = {"steps": 6, "parallel": parallel, "optimizer": {"matrices": "muon"}}
+        file = tmp_path / f"{parallel}.toml"
+        file.write_text(values.to_toml(mapping_of(data, tmp_path / parallel, **over)))
+        run_two("--config", str(file))
+        runs.append(tensors(tmp_path / parallel))
+    for name, value in runs[0].items():  # its products are bfloat16
+        torch.testing.assert_close(runs[1][name], value, rtol=0, atol=3e-3, msg=name)
 
 
 @pytest.mark.slow

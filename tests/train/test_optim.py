@@ -10,6 +10,8 @@ import torch
 from torch import nn
 
 from bertwright.config.pretrain import OptimizerConfig
+from bertwright.train.machine import Precision
+from bertwright.train.muon import COEFFICIENTS, ITERATIONS, orthogonal
 from bertwright.train.optim import clip_gradients, make_optimizers
 
 
@@ -111,6 +113,43 @@ def test_muon_takes_hidden_matrices() -> None:
     assert [g["lr"] for part in (adamw, muon) for g in part.param_groups] == [0.005, 0.005, 0.01]
     optimizers.set_rates(1.0)
     assert [g["lr"] for part in (adamw, muon) for g in part.param_groups] == [0.01, 0.01, 0.02]
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp32"])
+def test_muon_is_pytorchs(precision: Precision) -> None:
+    """In bfloat16, to the rounding of its last place; in float32, near it."""
+    torch.manual_seed(2)
+    ours = nn.ModuleList(nn.Linear(n, m) for m, n in ((48, 16), (17, 33), (24, 24)))
+    theirs = copy.deepcopy(ours)
+    config = OptimizerConfig("muon", matrix_learning_rate=0.02, weight_decay=0.1)
+    (_, muon) = make_optimizers(ours, config, precision).parts
+    matrices = [linear.weight for linear in theirs]
+    expected = torch.optim.Muon(matrices, lr=0.02, weight_decay=0.1, adjust_lr_fn="match_rms_adamw")
+    for _ in range(4):
+        for linear, matrix in zip(ours, matrices, strict=True):
+            linear.weight.grad = torch.randn_like(matrix)
+            matrix.grad = linear.weight.grad.clone()
+        before = [matrix.detach().clone() for matrix in matrices]
+        muon.step()
+        expected.step()
+        for linear, matrix, old in zip(ours, matrices, before, strict=True):
+            state = muon.state[linear.weight]["momentum_buffer"]
+            assert torch.equal(state, expected.state[matrix]["momentum_buffer"])
+            apart = (linear.weight - matrix).norm() / (matrix - old).norm()
+            assert apart < (1e-6 if precision == "bf16" else 0.05)
+            linear.weight.data.copy_(matrix.data)
+
+
+@pytest.mark.parametrize("shape", [(12, 30), (30, 12), (17, 17)])
+def test_a_polynomial_of_singular_values(shape: tuple[int, int]) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(shape)
+    left, values, right = torch.linalg.svd(x.double(), full_matrices=False)
+    values = values / values.norm()
+    for _ in range(ITERATIONS):
+        values = sum(k * values**n for k, n in zip(COEFFICIENTS, (1, 3, 5), strict=True))
+    expected = left @ torch.diag(values) @ right
+    torch.testing.assert_close(orthogonal(x, torch.float32).double(), expected, rtol=0, atol=1e-5)
 
 
 def test_muon_steps_along_an_orthogonal_matrix() -> None:

@@ -11,10 +11,12 @@ from torch import nn
 
 from bertwright.config.pretrain import OptimizerConfig
 from bertwright.errors import IntegrityError
+from bertwright.train.distributed import Ranks
 from bertwright.train.loss_sums import Window
 from bertwright.train.optim import Optimizers, make_optimizers
 from bertwright.train.state import STATE, TENSORS, Place, Position, encode_state, load_state
 
+ALONE = Ranks(0, 1, torch.device("cpu"))
 POSITION = Position(
     step=7,
     tokens=1792,
@@ -48,7 +50,7 @@ def saved(tmp_path: Path, matrices: str) -> Path:
     module, optimizer = make(matrices=matrices)
     step(module, optimizer)
     step(module, optimizer)
-    for name, content in encode_state(POSITION, module, optimizer).items():
+    for name, content in encode_state(POSITION, module, optimizer, ALONE).items():
         (tmp_path / name).write_bytes(content)
     return tmp_path
 
@@ -72,7 +74,7 @@ def test_there_and_back(saved: Path, matrices: str) -> None:
 
 def test_before_the_first_step(tmp_path: Path) -> None:
     module, optimizer = make()
-    for name, content in encode_state(Position(), module, optimizer).items():
+    for name, content in encode_state(Position(), module, optimizer, ALONE).items():
         (tmp_path / name).write_bytes(content)
     assert load_state(tmp_path, module, optimizer) == Position()
     assert not any(optimizer.state_of(p) for p in module.parameters())
@@ -118,7 +120,7 @@ def test_muon_goes_on_bit_for_bit(tmp_path: Path) -> None:
 
     whole, optimizers = make_muon()
     learn(whole, optimizers, 1)
-    for name, content in encode_state(POSITION, whole, optimizers).items():
+    for name, content in encode_state(POSITION, whole, optimizers, ALONE).items():
         (tmp_path / name).write_bytes(content)
     again, resumed = make_muon()
     again.load_state_dict(whole.state_dict())

@@ -199,6 +199,8 @@ class PretrainConfig:
     """Compile the feed-forward parts with torch.compile (needs a C++ compiler; pays on a GPU)."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to train; auto takes the GPU if there is one."""
+    parallel: Literal["ddp", "fsdp"] = "ddp"
+    """Of torchrun's processes: ddp, each holds all weights; fsdp, its shard of them (FSDP2)."""
     start: StartConfig = field(default_factory=StartConfig)
     """What first weights know."""
     architecture: ArchitectureConfig = field(default_factory=ArchitectureConfig)

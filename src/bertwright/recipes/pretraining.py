@@ -73,7 +73,11 @@ def pretrain(
     keep_freed_memory()
     keep_few_kernels()
     run = Path(config.out)
-    with join_ranks(config.device) as ranks, disk_errors(run), contextlib.ExitStack() as stack:
+    with (
+        join_ranks(config.device, config.parallel) as ranks,
+        disk_errors(run),
+        contextlib.ExitStack() as stack,
+    ):
         shards = open_shards(config.data)
         if ranks.is_first:
             stack.enter_context(run_folder.alone(run))
@@ -230,8 +234,9 @@ def _train(
     else:
         learner = checkpoint.load_learner(beginning.folder, _objectives(config))
         learner = _ready(config, learner).to(ranks.device)
-    optimizers = make_optimizers(learner, config.optimizer)
+    ranks.shard(learner, _encoder(learner).layers)
     precision, peak = _precision(config, ranks, beginning)
+    optimizers = make_optimizers(learner, config.optimizer, precision)
     batches = Batches(config, shards, ranks)
     steps = config.steps
     if config.epochs is not None:
@@ -252,7 +257,10 @@ def _train(
         log = Log(run, say, position.records, config.log.tensorboard, position.step)
         count = sum(p.numel() for p in encoder.parameters())
         name = config.init or config.model or "BERT"
-        say(f"{name}: {count:,} parameters, {precision} on {ranks.device.type}")
+        on = ranks.device.type
+        if ranks.world_size > 1:
+            on += f", {ranks.world_size} processes ({ranks.parallel})"
+        say(f"{name}: {count:,} parameters, {precision} on {on}")
         if beginning is not None:
             _tell_beginning(run, beginning, position, say)
 
@@ -355,7 +363,13 @@ def _validation(
         prefetch=False,
     )
     tokens = min(config.validation.tokens, data.tokens_in_epoch(0))
-    while not len(data.positions(0, 0, tokens)):
+    least = ranks.world_size if ranks.is_sharded else 1
+    if len(data.plan(0)) < least:
+        raise ConfigError(
+            f"the held-out documents hold {len(data.plan(0))} sequences; with --parallel fsdp each "
+            f"of {least} processes needs one: raise --validation.share"
+        )
+    while len(data.positions(0, 0, tokens)) < least:
         tokens *= 2  # fewer than one sequence were asked for
     micro = max(4096, config.instances.sequence_length)
 

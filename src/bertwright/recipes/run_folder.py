@@ -43,7 +43,7 @@ from bertwright.version import __version__
 
 CONFIG, ENVIRONMENT = "config.toml", "environment.json"
 # What may change between the sessions of one run: how it is told and kept, not what it is.
-_FREE_KEYS = ("log.", "checkpoint.")
+_FREE_KEYS = ("log.", "checkpoint.", "parallel")
 
 
 class Beginning(NamedTuple):
@@ -212,15 +212,16 @@ def save(
     position: Position,
     ranks: Ranks,
 ) -> None:
-    """Write a checkpoint, let `latest` name it, and drop the oldest."""
+    """Write a checkpoint, let `latest` name it, and drop the oldest; every rank calls this."""
+    weights = ranks.gather(learner.state_dict())
+    files = encode_state(position, learner, optimizers, ranks)
     if ranks.is_first:
         folder = run / checkpoint.CHECKPOINTS / f"step-{position.step:08d}"
         folder.parent.mkdir(parents=True, exist_ok=True)
         with atomic_folder(folder, overwrite=True) as partial:
-            files = encode_state(position, learner, optimizers)
             card = _card(config, position)
             try:
-                checkpoint.save(partial, learner, shards.tokenizer_folder, card, files)
+                checkpoint.save(partial, learner, shards.tokenizer_folder, card, files, weights)
             except SafetensorError as error:
                 number = re.search(r"(?:os error|code:) (\d+)\b", str(error))
                 if number is None:

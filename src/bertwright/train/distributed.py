@@ -1,23 +1,27 @@
 """One process or many: what the loop asks of its neighbours.
 
-Many processes are started by `torchrun`; PyTorch's DistributedDataParallel (Li et al. 2020) sums
-their gradients. Nothing here is our own engine.
+Many processes are started by `torchrun`. With PyTorch's DistributedDataParallel (Li et al. 2020)
+each holds all weights and gradients are averaged; with its FSDP2 (`fully_shard`; Zhao et al. 2023)
+each keeps its share of weights, gradients and moments, and a layer's weights are gathered for the
+time they are used. Nothing here is our own engine.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, Literal, cast
 
 import torch
 import torch.distributed as dist
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from bertwright.errors import ConfigError
+
+Parallel = Literal["ddp", "fsdp"]
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,13 @@ class Ranks:
     rank: int
     world_size: int
     device: torch.device
+    parallel: Parallel = "ddp"
+    """Whether each holds all weights, or its shard of them."""
+
+    @property
+    def is_sharded(self) -> bool:
+        """Whether no rank holds all weights."""
+        return self.parallel == "fsdp" and self.world_size > 1
 
     @property
     def is_first(self) -> bool:
@@ -50,16 +61,88 @@ class Ranks:
         if self.world_size > 1:
             dist.barrier()
 
+    def shard(self, learner: nn.Module, layers: Iterable[nn.Module]) -> None:
+        """Leave this rank its shard of the weights, in place, if they are to be sharded.
+
+        To be called before optimizers are made: parameters become others. `layers` are gathered
+        one after the other, all else for the whole of a pass.
+        """
+        if not self.is_sharded:
+            return
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import fully_shard
+
+        mesh = init_device_mesh(self.device.type, (self.world_size,))
+        for layer in layers:
+            fully_shard(layer, mesh=mesh)
+        fully_shard(learner, mesh=mesh)
+
     def wrap(self, learner: nn.Module) -> nn.Module:
         """The learner whose gradients are averaged over the ranks."""
-        if self.world_size == 1:
+        if self.world_size == 1 or self.is_sharded:
             return learner
         devices = [self.device.index] if self.device.type == "cuda" else None
         return DistributedDataParallel(learner, device_ids=devices)
 
+    def together(self, wrapped: nn.Module, last: bool) -> contextlib.AbstractContextManager[None]:
+        """Ranks add up their gradients with the last micro-batch of a step only; shards with each,
+        as whole gradients would not leave room."""
+        if last or self.world_size == 1 or self.is_sharded:
+            return contextlib.nullcontext()
+        no_sync: contextlib.AbstractContextManager[None] = cast(Any, wrapped).no_sync()
+        return no_sync
+
+    def evened(self, batches: Iterable[Any]) -> list[tuple[Any, bool]]:
+        """Batches to run, one or more, and whether they count.
+
+        Layers that are sharded are gathered from all ranks, so none can run alone: who has fewer
+        batches than another runs its last again, for nothing.
+        """
+        own = [(batch, True) for batch in batches]
+        if not self.is_sharded:
+            return own
+        most = torch.tensor(len(own), device=self.device)
+        dist.all_reduce(most, dist.ReduceOp.MAX)
+        return own + [(own[-1][0], False)] * (int(most) - len(own))
+
+    def gather(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Whole tensors in the first rank's main memory, and none elsewhere; every rank asks."""
+        found = {}
+        for name, tensor in tensors.items():
+            if self.is_first or self.is_sharded:
+                value = whole(tensor.detach()).cpu().contiguous()
+                if self.is_first:
+                    found[name] = value
+        return found
+
+
+def whole(x: Tensor) -> Tensor:
+    """A tensor of which this rank may hold a shard; then every rank has to ask."""
+    gathered: Tensor = x.full_tensor() if hasattr(x, "full_tensor") else x
+    return gathered
+
+
+def laid_like(value: Tensor, parameter: Tensor) -> Tensor:
+    """A copy of a whole tensor where a parameter is, or of this rank's shard of it; a number is
+    every rank's."""
+    copy = value.to(parameter.device, copy=True)
+    if not hasattr(parameter, "placements") or not value.ndim:
+        return copy
+    from torch.distributed.tensor import distribute_tensor
+
+    place = cast(Any, parameter)
+    return distribute_tensor(copy, place.device_mesh, place.placements, src_data_rank=None)
+
+
+def reshard(learner: nn.Module) -> None:
+    """Give up weights that a pass without a backward left gathered."""
+    for module in learner.modules():
+        if hasattr(module, "reshard"):
+            cast(Any, module).reshard()
+
 
 @contextlib.contextmanager
-def join_ranks(device: str = "auto") -> Iterator[Ranks]:
+def join_ranks(device: str = "auto", parallel: Parallel = "ddp") -> Iterator[Ranks]:
     """Join the processes that torchrun started; alone if there are none.
 
     Raises:
@@ -74,11 +157,11 @@ def join_ranks(device: str = "auto") -> Iterator[Ranks]:
         torch.cuda.set_device(place)
     world_size = int(os.environ.get("WORLD_SIZE", 1))
     if world_size == 1:
-        yield Ranks(0, 1, place)
+        yield Ranks(0, 1, place, parallel)
         return
     dist.init_process_group("nccl" if on_gpu else "gloo")
     try:
-        yield Ranks(dist.get_rank(), world_size, place)
+        yield Ranks(dist.get_rank(), world_size, place, parallel)
         dist.barrier()  # a process that leaves while another talks to it takes it along
     finally:
         dist.destroy_process_group()

@@ -15,9 +15,9 @@ import contextlib
 import math
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import torch
 
@@ -28,7 +28,7 @@ from bertwright.config.pretrain import (
 )
 from bertwright.errors import BertwrightError, Interrupted
 from bertwright.objectives.objective import Learner
-from bertwright.train.distributed import Ranks
+from bertwright.train.distributed import Ranks, reshard
 from bertwright.train.log import Log
 from bertwright.train.loss_sums import LossSums, Window, means
 from bertwright.train.machine import Precision, memory_gb
@@ -202,18 +202,22 @@ class Trainer:
         rate = self.begin_step(done, width)
         self.optimizers.zero_grad()
         sums = LossSums()
-        for place, batch in enumerate(batches):
-            last = place == len(batches) - 1
+        run = self.ranks.evened(batches)
+        for place, (batch, counts_here) in enumerate(run):
+            last = place == len(run) - 1
             torch.manual_seed(self._seed(position.step, place))
-            with self._together(last):
+            with self.ranks.together(self.wrapped, last):
                 with self._autocast():
                     losses = self.wrapped(batch)
+                weight = self.ranks.world_size * counts_here
                 parts = [
-                    losses[name].total * (self.ranks.world_size / max(1.0, count))
+                    losses[name].total * (weight / max(1.0, count))
                     for name, count in zip(names, counts, strict=True)
                     if name in losses
                 ]
                 torch.stack(parts).sum().backward()  # type: ignore[no-untyped-call]
+            if not counts_here:
+                continue
             for name, loss in losses.items():
                 sums.add(name, loss)
             sums.flops += self.flops(batch)
@@ -264,13 +268,6 @@ class Trainer:
             self.diverged = True
             raise BertwrightError(f"step {number}: the {what}, {self.skipped} steps in a row")
         return False
-
-    def _together(self, last: bool) -> contextlib.AbstractContextManager[None]:
-        """Ranks add up their gradients with the last micro-batch only."""
-        if last or self.ranks.world_size == 1:
-            return contextlib.nullcontext()
-        no_sync: contextlib.AbstractContextManager[None] = cast(Any, self.wrapped).no_sync()
-        return no_sync
 
     def _autocast(self) -> torch.autocast:
         enabled = self.config.precision == "bf16"
@@ -360,15 +357,18 @@ class Trainer:
 
 
 def mean_losses(
-    learner: Learner, batches: Iterator[Any], precision: Precision, ranks: Ranks
+    learner: Learner, batches: Iterable[Any], precision: Precision, ranks: Ranks
 ) -> dict[str, float]:
     """Loss and accuracy by objective over batches, without learning; the same on all ranks."""
     window, names = LossSums(), list(learner.objectives)
     enabled = precision == "bf16"
     with torch.no_grad(), torch.autocast(ranks.device.type, torch.bfloat16, enabled=enabled):
-        for batch in batches:
-            for name, loss in learner(batch).items():
-                window.add(name, loss)
+        for batch, counts_here in ranks.evened(batches):
+            losses = learner(batch)
+            if counts_here:
+                for name, loss in losses.items():
+                    window.add(name, loss)
+    reshard(learner)
     return means(names, ranks.sum(window.numbers(names)))
 
 

@@ -1,9 +1,7 @@
 """AdamW, or Muon for the matrices; and clipping by the global norm.
 
-AdamW (Kingma & Ba 2015; Loshchilov & Hutter 2019) with bias correction is what BERT is known with.
-Muon (Jordan et al. 2024) steps a hidden matrix along the nearest orthogonal one of its momentum, so
-that no direction of it is left behind; embeddings, norms and biases stay with AdamW. Both are
-PyTorch's own.
+AdamW (Kingma & Ba 2015; Loshchilov & Hutter 2019) with bias correction, PyTorch's own, is what BERT
+is known with. With Muon (`train/muon.py`) embeddings, norms and biases stay with AdamW.
 """
 
 from __future__ import annotations
@@ -15,6 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from bertwright.config.pretrain import OptimizerConfig
+from bertwright.train.distributed import whole
+from bertwright.train.machine import Precision
+from bertwright.train.muon import Muon
 
 
 class Optimizers:
@@ -58,10 +59,12 @@ class Optimizers:
                     part.state[parameter] = state
 
 
-def make_optimizers(module: nn.Module, config: OptimizerConfig) -> Optimizers:
+def make_optimizers(
+    module: nn.Module, config: OptimizerConfig, precision: Precision = "fp32"
+) -> Optimizers:
     """The optimizers of a module's parameters; matrices and embeddings decay, the rest do not.
 
-    Parameters that do not require gradients are left out.
+    Parameters that do not require gradients are left out. Muon's products are in `precision`.
     """
     by_muon = _hidden_matrices(module) if config.matrices == "muon" else []
     taken = {id(parameter) for parameter in by_muon}
@@ -79,13 +82,8 @@ def make_optimizers(module: nn.Module, config: OptimizerConfig) -> Optimizers:
     )
     if not by_muon:
         return Optimizers(adamw)
-    # Steps are scaled to the root mean square of AdamW's (Liu et al. 2025), so rates compare.
-    muon = torch.optim.Muon(
-        by_muon,
-        lr=config.matrix_learning_rate,
-        weight_decay=config.weight_decay,
-        adjust_lr_fn="match_rms_adamw",
-    )
+    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+    muon = Muon(by_muon, config.matrix_learning_rate, config.weight_decay, dtype)
     return Optimizers(adamw, muon)
 
 
@@ -105,7 +103,7 @@ def clip_gradients(parameters: Iterable[nn.Parameter], most: float) -> float:
     Gradients that are not finite are left as they are: the norm tells.
     """
     gradients: list[Tensor] = [p.grad for p in parameters if p.grad is not None]
-    norm = float(torch.nn.utils.get_total_norm(gradients))
+    norm = float(whole(torch.nn.utils.get_total_norm(gradients)))
     if most and most < norm < float("inf"):
         torch._foreach_mul_(gradients, most / norm)
     return norm

@@ -17,6 +17,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from bertwright.errors import IntegrityError
+from bertwright.train.distributed import Ranks, laid_like
 from bertwright.train.loss_sums import Window
 from bertwright.train.optim import Optimizers
 
@@ -56,18 +57,18 @@ class Position:
 
 
 def encode_state(
-    position: Position, learner: nn.Module, optimizers: Optimizers
+    position: Position, learner: nn.Module, optimizers: Optimizers, ranks: Ranks
 ) -> dict[str, bytes]:
-    """The trainer's files of a checkpoint, by name."""
+    """The trainer's files of a checkpoint, by name; every rank asks, the first one needs them."""
     tensors: dict[str, Tensor] = {}
     moments: dict[str, list[str]] = {}
     for name, parameter in learner.named_parameters():
         state = optimizers.state_of(parameter)
         moments[name] = list(state)
-        for moment, value in state.items():
-            tensors[f"{name}.{moment}"] = value.detach().cpu().contiguous()
+        tensors |= {f"{name}.{moment}": value for moment, value in state.items()}
     content = {"format": 1, "position": asdict(position), "moments": moments}
-    return {STATE: json.dumps(content, indent=1).encode() + b"\n", TENSORS: save(tensors)}
+    files = {STATE: json.dumps(content, indent=1).encode() + b"\n"}
+    return files | {TENSORS: save(ranks.gather(tensors))}
 
 
 def load_state(folder: Path, learner: nn.Module, optimizers: Optimizers) -> Position:
@@ -103,7 +104,7 @@ def load_state(folder: Path, learner: nn.Module, optimizers: Optimizers) -> Posi
                 raise IntegrityError(f"{folder / TENSORS} does not hold {name}.{moment} whole")
             # A copy: what is read lies in the file's memory at any address, and sums over memory
             # that is aligned otherwise are rounded otherwise.
-            state[moment] = value.to(parameter.device, copy=True)
+            state[moment] = laid_like(value, parameter)
         if state:
             optimizers.set_state(parameter, state)
     return position

@@ -1,0 +1,69 @@
+"""Muon (Jordan et al. 2024): a matrix steps along the nearest orthogonal one of its momentum, so
+that no direction of it is left behind.
+
+`torch.optim.Muon` is the same, with products in bfloat16 whatever the machine. A processor that
+has none takes four times as long for them as in float32 (measured on two cores of a Xeon with
+AVX-512: a third of bert-mini's step), so here they are in the precision of the run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+from bertwright.train.distributed import laid_like, whole
+
+ITERATIONS = 5
+COEFFICIENTS = 3.4445, -4.7750, 2.0315
+"""Of the polynomial that is applied to the singular values (Jordan et al. 2024)."""
+
+
+class Muon(torch.optim.Optimizer):
+    """Momentum of Nesterov's kind, made orthogonal; decay is decoupled.
+
+    Steps are scaled to the root mean square of AdamW's (Liu et al. 2025), so rates compare.
+    """
+
+    def __init__(
+        self,
+        parameters: Iterable[nn.Parameter],
+        lr: float,
+        weight_decay: float,
+        dtype: torch.dtype,
+        momentum: float = 0.95,
+    ) -> None:
+        super().__init__(parameters, {"lr": lr, "weight_decay": weight_decay, "momentum": momentum})
+        self.dtype = dtype
+
+    @torch.no_grad()
+    def step(self) -> None:  # type: ignore[override]
+        """Change the matrices that have a gradient."""
+        for group in self.param_groups:
+            for matrix in group["params"]:
+                if matrix.grad is None:
+                    continue
+                state, keep = self.state[matrix], group["momentum"]
+                if not state:
+                    state["momentum_buffer"] = torch.zeros_like(matrix.grad)
+                momentum = state["momentum_buffer"].lerp_(matrix.grad, 1 - keep)
+                ahead = whole(matrix.grad.lerp(momentum, keep))
+                size = 0.2 * math.sqrt(max(matrix.shape))
+                update = orthogonal(ahead, self.dtype).to(matrix.dtype)
+                matrix.mul_(1 - group["lr"] * group["weight_decay"])
+                matrix.add_(laid_like(update, matrix), alpha=-group["lr"] * size)
+
+
+def orthogonal(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """About the nearest matrix to x `[m, n]` whose singular values are 1 (they come out between
+    0.7 and 1.2): Newton-Schulz iterations, products in `dtype`."""
+    a, b, c = COEFFICIENTS
+    is_high = x.shape[0] > x.shape[1]
+    x = (x.T if is_high else x).to(dtype)
+    x = x / x.norm().clamp(min=1e-7)
+    for _ in range(ITERATIONS):
+        gram = x @ x.T
+        x = torch.addmm(x, torch.addmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    return x.T if is_high else x

@@ -1,0 +1,72 @@
+"""What ranks ask of each other, asked by two processes of torchrun."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from bertwright.train.distributed import Ranks, laid_like, reshard, whole
+
+PROGRAM = """
+import torch
+from torch import nn
+from bertwright.train.distributed import join_ranks, laid_like, reshard, whole
+
+with join_ranks("cpu", "fsdp") as ranks:
+    torch.manual_seed(0)
+    learner = nn.Sequential(nn.Embedding(7, 4), nn.Linear(4, 6), nn.Linear(6, 3))
+    before = {name: value.clone() for name, value in learner.state_dict().items()}
+    ranks.shard(learner, [learner[1]])
+    own = [p.to_local().numel() for p in learner.parameters()]
+    assert own == ([16, 12, 3, 12, 2] if ranks.is_first else [12, 12, 3, 6, 1]), own
+
+    batches = ["a"] if ranks.is_first else ["b", "c", "d"]
+    run = ranks.evened(batches)
+    expected = [("a", True), ("a", False), ("a", False)]
+    assert run == (expected if ranks.is_first else [(b, True) for b in batches]), run
+
+    with torch.no_grad():
+        learner(torch.arange(7))
+    assert not hasattr(learner[0].weight, "to_local")  # gathered
+    reshard(learner)
+    assert learner[0].weight.to_local().shape == (4 if ranks.is_first else 3, 4)
+    found = ranks.gather(learner.state_dict())
+    assert found.keys() == (before.keys() if ranks.is_first else set())
+    assert all(torch.equal(found[name], before[name]) for name in found)
+    laid = laid_like(before["0.weight"], learner[0].weight)
+    assert torch.equal(laid.to_local(), learner[0].weight.to_local())
+    assert torch.equal(whole(laid), before["0.weight"])
+    assert laid_like(torch.tensor(3.0), learner[0].weight) == 3.0
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_with_a_shard_each(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(program)]
+    environment = {"PATH": "", "PYTHONPATH": ".", "OMP_NUM_THREADS": "1"}
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, *command], cwd=root, env=environment, timeout=200, capture_output=True
+    )
+    assert done.returncode == 0, done.stderr.decode()
+
+
+def test_one_process_has_all() -> None:
+    ranks = Ranks(0, 1, torch.device("cpu"), "fsdp")
+    learner = torch.nn.Linear(3, 2)
+    ranks.shard(learner, [])
+    assert not ranks.is_sharded
+    assert ranks.wrap(learner) is learner
+    assert ranks.evened(iter("ab")) == [("a", True), ("b", True)]
+    assert ranks.gather({"w": learner.weight})["w"].data_ptr() == learner.weight.data_ptr()
+    assert whole(learner.weight) is learner.weight
+    copy = laid_like(learner.weight.detach(), learner.weight)
+    assert torch.equal(copy, learner.weight)
+    assert copy.data_ptr() != learner.weight.data_ptr()
+    reshard(learner)
