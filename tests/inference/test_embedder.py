@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from bertwright.checkpoint.exported import Exported
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference import backend_choice
+from bertwright.inference.backends import Precision
 from bertwright.inference.embedder import Embedder
 from bertwright.inference.int8 import Int8Product, Seen, has_int8
 from bertwright.inference.model import Model, load
@@ -218,6 +221,16 @@ def test_int8_is_near_or_refused(model_folder: Path, embedder: Embedder) -> None
 
 
 @pytest.mark.skipif(not has_int8(), reason="needs a processor with 8-bit products")
+def test_a_copy_in_int8_is_the_same() -> None:
+    chance = torch.Generator().manual_seed(0)
+    weight = torch.randn(32, 64, generator=chance).bfloat16()
+    product = Product(weight, torch.randn(32, generator=chance).bfloat16())
+    low = Int8Product(product, -torch.ones(64), torch.ones(64))
+    x = torch.rand(8, 64, generator=chance).bfloat16()
+    assert torch.equal(pickle.loads(pickle.dumps(low))(x), low(x))
+
+
+@pytest.mark.skipif(not has_int8(), reason="needs a processor with 8-bit products")
 def test_int8_takes_what_gelu_gives() -> None:
     """Numbers near zero, and a few columns that are far larger."""
     chance = torch.Generator().manual_seed(0)
@@ -229,8 +242,18 @@ def test_int8_takes_what_gelu_gives() -> None:
     seen = Seen(64)
     seen.add(x)
     right = product(x).float()
-    error = (Int8Product(product, seen)(x).float() - right).square().sum() / right.square().sum()
+    error = (
+        Int8Product(product, seen.low, seen.high)(x).float() - right
+    ).square().sum() / right.square().sum()
     assert error < 1.4e-4
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_copies_give_the_same(model_folder: Path, precision: Precision) -> None:
+    embedder = Embedder.load(model_folder, CONFIG, precision=precision, device="cpu")
+    for copied in (copy.deepcopy(embedder), pickle.loads(pickle.dumps(embedder))):
+        np.testing.assert_array_equal(copied.embed(TEXTS), embedder.embed(TEXTS))
+        assert copied.notes == embedder.notes
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -232,8 +232,42 @@ def test_encode_gives_every_token_of_a_long_text_its_row(model: Model) -> None:
 def test_encode_refuses_what_it_cannot(model: Model) -> None:
     with pytest.raises(DataError, match="pair 1 has 29 tokens; this BERT has positions for 12"):
         model.encode(["a", (" ".join(LONG), "")])
-    with pytest.raises(DataError, match="cannot encode int; expected a text or two texts"):
-        model.encode([3])  # type: ignore[list-item]
+    for wrong in (3, ("a", None), ("a", 2), ("a", "b", "c")):
+        with pytest.raises(DataError, match=r"text 0 is of type .*; expected str, or two of them"):
+            model.encode([wrong])  # type: ignore[list-item]
+    for table in (None, 3, b"a", {"a": 1}):
+        with pytest.raises(DataError, match=r"the texts are of type .*; expected a list"):
+            model.encode(table)  # type: ignore[arg-type]
+
+
+def test_encode_takes_texts_as_embed_does(model: Model) -> None:
+    for texts in ("a b", (text for text in ["a b"]), np.array([["a b"]])):
+        assert [each.tokens for each in model.encode(texts)] == [["[CLS]", "a", "b", "[SEP]"]]
+
+
+def test_a_model_of_one_segment_encodes_no_pairs(tmp_path: Path) -> None:
+    model = load(write_model(tmp_path / "m", (), replace(CONFIG, type_vocab_size=1)))
+    assert model.encode(["a"])[0].layers.shape == (4, 3, 24)
+    with pytest.raises(DataError, match="reads no pairs: it has one segment"):
+        model.encode([("a", "b")])
+
+
+def test_one_text_is_asked_for(model: Model) -> None:
+    for wrong in (None, ["a [MASK]"], b"[MASK]"):
+        with pytest.raises(DataError, match=r"the text is of type .*; expected one str"):
+            model.fill(wrong)  # type: ignore[arg-type]
+        with pytest.raises(DataError, match=r"the text is of type .*; expected one str"):
+            model.next_sentence("a", wrong)  # type: ignore[arg-type]
+    for top in (2.0, "3", True, None):
+        with pytest.raises(ConfigError, match=f"top is {top!r}; expected 1 or more"):
+            model.fill("a [MASK]", top)  # type: ignore[arg-type]
+
+
+def test_one_layer_needs_no_list(model: Model) -> None:
+    np.testing.assert_array_equal(model.embed(["a b"], -1), model.embed(["a b"], [-1]))
+    for wrong in (None, "-1", 1.5):
+        with pytest.raises(ConfigError, match=r"layers is \(.*,\); expected whole numbers"):
+            model.embed(["a"], wrong)  # type: ignore[arg-type]
 
 
 def test_bfloat16_is_near(model_folder: Path, model: Model) -> None:
@@ -250,6 +284,13 @@ def test_bfloat16_is_near(model_folder: Path, model: Model) -> None:
 def test_load_says_what_it_needs(model_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="precision is 'int8'; expected 'float32' or 'bfloat16'"):
         load(model_folder, precision="int8")  # type: ignore[arg-type]
+    for device in ("gpu", "CPU", "meta", "", 1.5):
+        with pytest.raises(ConfigError, match=f"device is {device!r}, and torch has none such"):
+            load(model_folder, device=device)  # type: ignore[arg-type]
+    for tokens in (0, -3, 1.5, "10"):
+        with pytest.raises(ConfigError, match=f"batch_tokens is {tokens!r}; expected 1 or more"):
+            load(model_folder, batch_tokens=tokens)  # type: ignore[arg-type]
+    assert load(model_folder, torch.device("cpu")).runner.device.type == "cpu"
     folder = write_model(tmp_path / "m", (), replace(CONFIG, vocab_size=20))
     with pytest.raises(IntegrityError, match=r"has 37 tokens; its model has 20"):
         load(folder)

@@ -88,6 +88,7 @@ def test_ways_to_say_the_same(model: Model) -> None:
     ("name", "wrong"),
     [
         *[("mood", wrong) for wrong in (7, "", " ", ("a", "b", "c"), ("a", ""), {"words": "a"})],
+        *[(name, {"a", "b"}) for name in ("mood", "names", "answer")],  # of no order
         *[("names", wrong) for wrong in ("", [], ["a", ""], [1], 7)],
         *[("answer", wrong) for wrong in ("ab", ("a", ""), ("a",), {"question": "a"}, 7)],
         *[("next", wrong) for wrong in ("ab", ("a", "bc"), ("a", ["b"]), ("a", ["b", ""]))],
@@ -100,10 +101,16 @@ def test_wrong_inputs_are_named(model: Model, name: str, wrong: Any) -> None:
         model.predict([right, wrong], name)
 
 
-@pytest.mark.parametrize("wrong", ["one text", {"text": "a"}])
+@pytest.mark.parametrize("wrong", ["one text", {"text": "a"}, b"a", None, 3])
 def test_one_input_is_no_list(model: Model, wrong: Any) -> None:
     with pytest.raises(DataError, match="put it in a list"):
         model.predict(wrong, "mood")
+
+
+def test_a_table_is_no_list_of_its_columns(model: Model) -> None:
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(DataError, match="a DataFrame, a table: give one column, or its rows"):
+        model.predict(pandas.DataFrame({"text": ["a", "b"]}), "mood")
 
 
 def test_which_task(model: Model, model_folder: Path) -> None:

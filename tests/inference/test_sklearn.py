@@ -40,6 +40,14 @@ def test_a_changed_parameter_counts(model_folder: Path) -> None:
     assert step.n_features_out_ == 24
     step.set_params(layers=(0, 1))
     assert step.transform(TEXTS).shape == (12, 48)
+    for layers in (np.array([0, 1]), np.array([1, 2, 3])):
+        step.set_params(layers=layers)
+        assert step.transform(TEXTS).shape == (12, 24 * len(layers))
+    layers[:] = 2
+    right = BertVectors(model_folder, layers=[2] * 3).transform(TEXTS)
+    np.testing.assert_array_equal(step.transform(TEXTS), right)
+    with pytest.raises(ConfigError, match="pooling is ''"):
+        step.set_params(pooling="").transform(TEXTS)
 
 
 def test_a_column_is_texts(model_folder: Path) -> None:

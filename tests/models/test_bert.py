@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch import Tensor
@@ -119,3 +122,26 @@ def test_bfloat16_is_near(bert: Bert) -> None:
     with torch.autocast("cpu", torch.bfloat16):
         low = encode(bert, LENGTHS).last
     assert torch.nn.functional.cosine_similarity(exact, low.float()).min() > 0.99
+
+
+def test_layers_that_there_are_not(bert: Bert) -> None:
+    for top in (-1, 4):
+        with pytest.raises(ValueError, match=f"top is {top}; this BERT has layers 0 to 3"):
+            encode(bert, LENGTHS, top=top)
+
+
+def test_vectors_start_as_narrow_as_published() -> None:
+    embeddings = Bert(CONFIG).embeddings
+    for part in (embeddings.token, embeddings.position, embeddings.segment):
+        assert part.weight.requires_grad
+        assert 0 < part.weight.abs().max() <= 0.04
+
+
+def test_a_plan_of_a_bert_needs_no_compiler() -> None:
+    """`nn.Embedding` on the meta device imports torch._dynamo, which takes longer than loading."""
+    code = (
+        "import sys, torch; from bertwright.models.bert import Bert, BertConfig\n"
+        "with torch.device('meta'): Bert(BertConfig())\n"
+        "assert 'torch._dynamo' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -137,3 +137,9 @@ def test_no_gradient_keeps_nothing() -> None:
     with torch.no_grad():
         out = attend(make_qkv(LENGTHS), HEADS, Sequences(LENGTHS))
     assert out.grad_fn is None
+
+
+def test_second_derivatives() -> None:
+    sequences = Sequences([3, 3, 2])  # one block of unequal lengths
+    qkv = torch.randn(8, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    assert torch.autograd.gradgradcheck(lambda x: attend(x, 2, sequences), (qkv.requires_grad_(),))

@@ -27,3 +27,9 @@ def test_a_seed_gives_the_same_again() -> None:
     initialize(first, 0.02, torch.Generator().manual_seed(8))
     initialize(second, 0.02, torch.Generator().manual_seed(8))
     assert torch.equal(first.weight, second.weight)
+
+
+def test_no_deviation_is_zeros() -> None:
+    linear = nn.Linear(5, 3)
+    initialize(linear, 0.0, torch.Generator().manual_seed(0))
+    assert not linear.weight.any()

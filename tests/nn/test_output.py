@@ -77,3 +77,25 @@ def test_bfloat16_is_near() -> None:
     assert abs(loss.total / expected - 1) < 0.02
     assert weight.grad is not None
     assert weight.grad.dtype == torch.float32
+
+
+def test_the_loss_of_a_bfloat16_model_is_summed_in_float32() -> None:
+    x, weight, bias, labels = inputs(torch.bfloat16)
+    loss = vocabulary_loss(x, weight, bias, labels)
+    loss.total.backward()
+    logits = F.linear(x, weight, bias).float()
+    assert loss.total.dtype == torch.float32
+    torch.testing.assert_close(loss.total, F.cross_entropy(logits, labels, reduction="sum"))
+    assert bias.grad is not None
+    assert bias.grad.dtype == torch.bfloat16
+
+
+def test_second_derivatives() -> None:
+    x, weight, bias, labels = inputs(torch.float64)
+    assert torch.autograd.gradgradcheck(
+        lambda *parts: vocabulary_loss(*parts, labels).total, (x, weight, bias)
+    )
+    x.requires_grad_(False)
+    assert torch.autograd.gradgradcheck(
+        lambda *parts: vocabulary_loss(x, *parts, labels).total, (weight, bias)
+    )

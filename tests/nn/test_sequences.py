@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -47,3 +48,8 @@ def test_groups_cover_every_token_once(lengths: list[int]) -> None:
 def test_wrong_lengths(lengths: list[int]) -> None:
     with pytest.raises(ValueError, match="expected one or more, each 1 or more"):
         Sequences(lengths)
+
+
+def test_lengths_may_be_an_array() -> None:
+    for lengths in (np.array([3, 1]), torch.tensor([3, 1]), (3, 1)):
+        assert Sequences(lengths).lengths == [3, 1]

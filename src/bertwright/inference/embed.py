@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,7 @@ from bertwright.config.vectors import Combine, Pooling, VectorConfig
 from bertwright.inference.backends import PlainBackend
 from bertwright.inference.pieces import Text
 from bertwright.inference.runner import Runner
-from bertwright.inference.vector_maker import VectorMaker
+from bertwright.inference.vector_maker import VectorMaker, layer_tuple
 from bertwright.progress import OnProgress, silent
 
 Floats = npt.NDArray[np.float32]
@@ -19,8 +19,8 @@ Floats = npt.NDArray[np.float32]
 
 def embed(
     runner: Runner,
-    texts: Sequence[Text],
-    layers: Sequence[int] = (-2,),
+    texts: Iterable[Text],
+    layers: int | Sequence[int] = (-2,),
     pooling: Pooling = "mean",
     normalize: bool = False,
     on_progress: OnProgress = silent,
@@ -31,19 +31,19 @@ def embed(
     Args:
         runner: a model.
         texts: n texts and pairs.
-        layers: 0 is the embeddings, 1 to L the layers, negative from the top.
+        layers: one or several: 0 is the embeddings, 1 to L the layers, negative from the top.
         pooling: how the tokens become one vector.
         normalize: scale every vector to length 1.
         on_progress: called with the tokens done.
         combine: what becomes of several layers.
 
     Returns:
-        `[n, W]`, float32.
+        `[n, W]`, float32: W is H, twice as much for `mean-max`, so often as layers are joined.
 
     Raises:
         ConfigError: no such layer or pooling.
         DataError: something is no text, or a pair is too long.
     """
-    config = VectorConfig(tuple(layers), combine, pooling, normalize)
+    config = VectorConfig(layer_tuple(layers), combine, pooling, normalize)
     backend = PlainBackend(runner.encoder, runner.batch_tokens)
     return VectorMaker(backend, runner.tokenizer, runner.config, config).embed(texts, on_progress)

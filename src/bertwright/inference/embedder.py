@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
+import torch
+
 from bertwright.checkpoint.exported import EXPORT
 from bertwright.checkpoint.sentence_transformers import read_defaults
 from bertwright.config.vectors import VectorConfig
@@ -33,7 +35,7 @@ class Embedder(VectorMaker):
         precision: Precision = "float32",
         exported: Sequence[str | Path] = (),
         whitening: str | Path | None = None,
-        device: str | None = None,
+        device: str | torch.device | None = None,
         sample: Sequence[Text] = (),
     ) -> Embedder:
         """Load a model to make vectors with.

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from bertwright.errors import ConfigError, DataError
-from bertwright.inference.runner import Runner, window_around
+from bertwright.inference.pieces import only_text
+from bertwright.inference.runner import Runner, is_count, window_around
 from bertwright.objectives.masked_lm import MaskedLM
 from bertwright.text.tokenizer import Tokenizer
 
@@ -47,7 +48,7 @@ def find_blanks(runner: Runner, text: str) -> Blanks:
     """The blanks of a text, and the window of each; see `fill` for the errors."""
     runner.require("masked_lm", "filling blanks")
     tokenizer = runner.tokenizer
-    ids = tokenizer.encode(text).ids[1:-1]
+    ids = tokenizer.encode(only_text(text)).ids[1:-1]
     blanks = [place for place, token in enumerate(ids) if token == tokenizer.mask_id]
     if not blanks:
         (mask,) = tokenizer.tokens_of([tokenizer.mask_id])
@@ -86,11 +87,11 @@ def fill(runner: Runner, text: str, top: int = 5) -> list[Blank]:
         One list a blank, in the text's order.
 
     Raises:
-        DataError: no [MASK] in the text, or no masked LM head in the checkpoint.
-        ConfigError: `top` is below 1.
+        DataError: no text, no [MASK] in it, or no masked LM head in the checkpoint.
+        ConfigError: `top` is no whole number from 1.
     """
-    if top < 1:
-        raise ConfigError(f"top is {top}; expected 1 or more")
+    if not is_count(top):
+        raise ConfigError(f"top is {top!r}; expected 1 or more")
     blanks = find_blanks(runner, text)
     numbers: dict[int, list[int]] = {}
     for number, (window, _) in enumerate(blanks.places):

@@ -14,7 +14,7 @@ the names of the example's fields (`text`, `text2`, `words`, `question`, `contex
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import fields
 from typing import Any
 
@@ -39,22 +39,27 @@ _EXPECTED = {
 }
 
 
-def make_examples(task: TaskConfig, inputs: Sequence[Any]) -> list[Example]:
+def make_examples(task: TaskConfig, inputs: Iterable[Any]) -> list[Example]:
     """One example an input.
 
     Raises:
         DataError: an input that this kind of task does not take, or an empty text; names its
             number, from 1.
     """
-    if isinstance(inputs, (str, Mapping)):
+    if isinstance(inputs, (str, bytes, Mapping)) or not isinstance(inputs, Iterable):
         raise DataError(
             f"predict takes a list of inputs, each {_EXPECTED[task.kind]}; "
             f"this is one {type(inputs).__name__}: put it in a list"
         )
+    if hasattr(inputs, "columns"):
+        raise DataError(
+            f"predict takes a list of inputs, each {_EXPECTED[task.kind]}; this is a "
+            f"{type(inputs).__name__}, a table: give one column, or its rows as a list"
+        )
     found: list[Example] = []
     for number, given in enumerate(inputs, 1):
         try:
-            example = _MAKERS[task.kind](given)
+            example = None if isinstance(given, Set) else _MAKERS[task.kind](given)
         except (TypeError, ValueError):
             example = None
         if example is None:

@@ -13,6 +13,7 @@ vectors are near enough to float32's.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -70,11 +71,13 @@ class _Watched(Product):
 class Int8Product(Product):
     """`x W^T + b` of 8-bit integers, sums in 32 bits, the result bfloat16."""
 
-    def __init__(self, product: Product, seen: Seen) -> None:
+    def __init__(self, product: Product, low: Tensor, high: Tensor) -> None:
+        """Inputs are expected between `low` and `high`, `[in]` each."""
         self.weight, self.bias = product.weight, product.bias
+        self.low, self.high = low, high
         weight, bias = product.weight.float(), product.bias.float()
-        middle = (seen.high + seen.low) / 2
-        reach = ((seen.high - seen.low) / 2).clamp_min(1e-6)
+        middle = (high + low) / 2
+        reach = ((high - low) / 2).clamp_min(1e-6)
         largest = weight.abs().amax(0).clamp_min(1e-6)
         columns = reach**MOVED / largest ** (1 - MOVED)  # c
         self.step = ROOM * float((reach / columns).max()) / 127  # s
@@ -87,6 +90,9 @@ class Int8Product(Product):
         self.offset = bias + rounded @ (middle / columns) * self.scales
         self.inverse = 1 / (self.step * columns)
         self.shift = -middle * self.inverse
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (Product(self.weight, self.bias), self.low, self.high)
 
     def _with(self, x: Tensor, after: str, how: str) -> Tensor:
         u = self.quantize(x).view(torch.uint8).bitwise_xor_(128)
@@ -162,9 +168,12 @@ def make_int8(packed: PackedBert, vectors: Callable[[], Tensor], reference: Tens
     # what lies above the layers asked for was given nothing and stays as it is
     places = [place for place in places if watched[place].seen.rows]
     _put({place: product for place, product in plain.items() if place not in places})
-    integers = {place: Int8Product(plain[place], watched[place].seen) for place in places}
+    seen = {place: watched[place].seen for place in places}
+    integers = {
+        place: Int8Product(plain[place], each.low, each.high) for place, each in seen.items()
+    }
     noise = {
-        place: _noise(plain[place], integers[place], torch.cat(watched[place].seen.rows))
+        place: _noise(plain[place], integers[place], torch.cat(seen[place].rows))
         for place in places
     }
     by_noise = sorted(places, key=lambda place: -noise[place])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -21,7 +21,8 @@ from bertwright.config.vectors import Combine, Pooling
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference import embed, fill, next_sentence
 from bertwright.inference.inputs import make_examples
-from bertwright.inference.runner import Runner, windows
+from bertwright.inference.pieces import Text, listed, parts_of
+from bertwright.inference.runner import Runner, is_count, windows
 from bertwright.progress import OnProgress, silent
 from bertwright.tasks.predict import predict
 from bertwright.tasks.predictions import Prediction
@@ -29,8 +30,6 @@ from bertwright.tasks.task_data import TaskData
 from bertwright.text.tokenizer import Encoding, Tokenizer
 
 Precision = Literal["float32", "bfloat16"]
-Text = str | tuple[str, str]
-"""A text or a pair."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,8 @@ class EncodedText:
     layers: npt.NDArray[np.float32]
     """`[L + 1, T, H]`, embeddings first."""
     pooled: npt.NDArray[np.float32]
-    """`[H]`, the pooler's vector of the text; of the first window where there are several."""
+    """`[H]`, the pooler's vector of the text; of the first window where there are several. Without
+    meaning where nothing taught the pooler: it starts at random in a masked LM alone."""
 
 
 class Model:
@@ -78,21 +78,26 @@ class Model:
         """The heads it has: `masked_lm`, `next_sentence`, and the names of its tasks."""
         return tuple(self.runner.learner.objectives)
 
-    def encode(self, inputs: Sequence[Text]) -> list[EncodedText]:
+    def encode(self, inputs: Iterable[Text]) -> list[EncodedText]:
         """Every layer's vector of every token of texts and pairs.
 
         A text longer than the model's positions is read in windows and put together again, so that
         each of its tokens has its row.
 
         Raises:
-            DataError: a pair is too long; only single texts are read in windows.
+            DataError: something is no text, a pair is too long (only single texts are read in
+                windows), or the model reads no pairs.
         """
-        encodings = [self._encoding(item) for item in inputs]
+        texts = [parts_of(number, item) for number, item in enumerate(listed(inputs))]
+        paired = self.config.type_vocab_size > 1
+        if not paired and any(len(parts) == 2 for parts in texts):
+            raise DataError(f"{self.runner.name} reads no pairs: it has one segment")
+        encodings = [self.tokenizer.encode(*parts) for parts in texts]
         pieces, types, owners = [], [], []
-        for number, (item, encoding) in enumerate(zip(inputs, encodings, strict=True)):
+        for number, (parts, encoding) in enumerate(zip(texts, encodings, strict=True)):
             length = len(encoding.ids)
             most = self.config.max_position_embeddings
-            if length > most and not isinstance(item, str):
+            if length > most and len(parts) == 2:
                 raise DataError(
                     f"pair {number} has {length} tokens; this BERT has positions for {most}: "
                     "cut it, or encode its texts one by one"
@@ -125,16 +130,14 @@ class Model:
 
     def embed(
         self,
-        texts: Sequence[Text],
-        layers: Sequence[int] = (-2,),
+        texts: Iterable[Text],
+        layers: int | Sequence[int] = (-2,),
         pooling: Pooling = "mean",
         normalize: bool = False,
         on_progress: OnProgress = silent,
         combine: Combine = "concat",
     ) -> npt.NDArray[np.float32]:
-        """One vector a text, `[n, H]` float32; see `inference.embed.embed`."""
-        if isinstance(texts, str):
-            texts = [texts]
+        """One vector a text or pair, `[n, W]` float32; see `inference.embed.embed`."""
         return embed.embed(self.runner, texts, layers, pooling, normalize, on_progress, combine)
 
     def fill(self, text: str, top: int = 5) -> list[fill.Blank]:
@@ -154,7 +157,7 @@ class Model:
 
     def predict(
         self,
-        inputs: Sequence[Any],
+        inputs: Iterable[Any],
         task: str | None = None,
         on_progress: OnProgress = silent,
     ) -> list[Prediction]:
@@ -200,17 +203,10 @@ class Model:
             )
         return asked
 
-    def _encoding(self, item: Text) -> Encoding:
-        if isinstance(item, str):
-            return self.tokenizer.encode(item)
-        if isinstance(item, (tuple, list)) and len(item) == 2:
-            return self.tokenizer.encode(*item)
-        raise DataError(f"cannot encode {type(item).__name__}; expected a text or two texts")
-
 
 def load(
     path: str | Path,
-    device: str | None = None,
+    device: str | torch.device | None = None,
     precision: Precision = "float32",
     batch_tokens: int | None = None,
 ) -> Model:
@@ -223,14 +219,14 @@ def load(
         batch_tokens: tokens of a batch, about; unset: 4,096 on a CPU, 65,536 on a GPU.
 
     Raises:
-        ConfigError: no such precision, or no GPU.
+        ConfigError: no such precision or device, or a batch of no tokens.
         DataError, IntegrityError: no tokenizer in the folder, and see `checkpoint.load`.
     """
     if precision not in ("float32", "bfloat16"):
         raise ConfigError(f"precision is {precision!r}; expected 'float32' or 'bfloat16'")
-    if device is not None and device.startswith("cuda") and not torch.cuda.is_available():
-        raise ConfigError(f"device is {device}, and torch finds no GPU here; leave it out, or cpu")
-    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    if batch_tokens is not None and not is_count(batch_tokens):
+        raise ConfigError(f"batch_tokens is {batch_tokens!r}; expected 1 or more")
+    place = _place(device)
     found = checkpoint.load(path)
     try:
         tokenizer = read_tokenizer(found.folder, found.config)
@@ -243,6 +239,20 @@ def load(
     tokens = batch_tokens or (4096 if place.type == "cpu" else 65536)
     runner = Runner(learner, tokenizer, found.config, place, tokens, str(found.folder))
     return Model(runner, found.report, found.tasks)
+
+
+def _place(asked: str | torch.device | None) -> torch.device:
+    there = "cuda" if torch.cuda.is_available() else "cpu"
+    if str(asked).startswith("cuda") and there == "cpu":
+        raise ConfigError(f"device is {asked}, and torch finds no GPU here; leave it out, or cpu")
+    try:
+        place = torch.device(there if asked is None else asked)
+        torch.zeros(1, device=place).item()
+    except (RuntimeError, AssertionError, TypeError) as error:
+        raise ConfigError(
+            f"device is {asked!r}, and torch has none such here ({error}); expected {there}"
+        ) from error
+    return place
 
 
 def _put_together(

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from bertwright.errors import DataError
+from bertwright.inference.pieces import only_text
 from bertwright.inference.runner import Runner
 from bertwright.objectives.next_sentence import NextSentence
 
@@ -37,7 +38,7 @@ def make_pair(runner: Runner, first: str, second: str) -> Pair:
     if runner.config.type_vocab_size < 2 or room < 2:
         raise DataError(f"{runner.name} reads no pairs: it has one segment or too few positions")
     tokenizer = runner.tokenizer
-    a, b = (tokenizer.encode(text).ids[1:-1] for text in (first, second))
+    a, b = (tokenizer.encode(only_text(text)).ids[1:-1] for text in (first, second))
     kept_a, kept_b = shares(len(a), len(b), room)
     cut = len(a) + len(b) - kept_a - kept_b
     a, b = a[len(a) - kept_a :], b[:kept_b]
@@ -61,7 +62,7 @@ def next_sentence(runner: Runner, first: str, second: str) -> Judgement:
     the beginning of B, half of the room each or more where the other needs less.
 
     Raises:
-        DataError: no next-sentence head, or a model that cannot read pairs.
+        DataError: no next-sentence head, a model that cannot read pairs, or something is no text.
     """
     pair = make_pair(runner, first, second)
     ((_, encoded),) = runner.run([pair.ids], [pair.types])

@@ -16,6 +16,8 @@ Letters: N tokens, H hidden, A heads, D = H / A, T a sequence's length, b sequen
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -49,6 +51,10 @@ class Product:
         self.laid_out: Tensor | None = None
         if has_onednn() and weight.device.type == "cpu":
             self.laid_out = torch.ops.mkldnn._reorder_linear_weight(self.weight, ROWS)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy, in another process too, lays its weights out itself."""
+        return type(self), (self.weight, self.bias)
 
     def __call__(self, x: Tensor) -> Tensor:
         """x `[N, in]` -> `[N, out]`"""
@@ -183,4 +189,4 @@ def make_blocks(sequences: Sequences, heads: int) -> list[Group]:
 def _norm(norm: nn.LayerNorm, dtype: torch.dtype) -> Callable[[Tensor], Tensor]:
     weight, bias = norm.weight.detach().to(dtype), norm.bias.detach().to(dtype)
     shape, eps = list(norm.normalized_shape), norm.eps
-    return lambda x: F.layer_norm(x, shape, weight, bias, eps)
+    return partial(F.layer_norm, normalized_shape=shape, weight=weight, bias=bias, eps=eps)

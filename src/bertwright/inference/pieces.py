@@ -83,6 +83,29 @@ def listed(texts: object) -> list[Text]:
     return list(texts)
 
 
+def parts_of(number: int, text: object) -> list[str]:
+    """A text alone, or the two of a pair.
+
+    Raises:
+        DataError: it is neither; names its number.
+    """
+    if isinstance(text, str):
+        return [text]
+    parts = list(text) if isinstance(text, (tuple, list)) else []
+    if len(parts) != 2 or not all(isinstance(part, str) for part in parts):
+        raise DataError(
+            f"text {number} is of type {type(text).__name__}; expected str, or two of them"
+        )
+    return parts
+
+
+def only_text(text: object) -> str:
+    """The text that it is; DataError if it is none."""
+    if not isinstance(text, str):
+        raise DataError(f"the text is of type {type(text).__name__}; expected one str")
+    return text
+
+
 def _add_text(
     pieces: Pieces, tokenizer: Tokenizer, number: int, ids: list[int], room: int, truncate: bool
 ) -> None:
@@ -107,19 +130,15 @@ def _add_pair(
     truncate: bool,
     paired: bool,
 ) -> None:
-    texts = list(pair) if isinstance(pair, (tuple, list)) else []
-    if len(texts) != 2 or not all(isinstance(text, str) for text in texts):
-        raise DataError(
-            f"text {number} is of type {type(pair).__name__}; expected str, or two of them"
-        )
     if not paired or longest < 5:
         raise DataError("this model reads no pairs: it has one segment or too few positions")
-    a, b = (encoding.ids[1:-1] for encoding in map(tokenizer.encode, texts))
+    a, b = (encoding.ids[1:-1] for encoding in map(tokenizer.encode, parts_of(number, pair)))
     over = len(a) + len(b) + 3 - longest
     if over > 0 and not truncate:
         raise DataError(
             f"pair {number} has {over + longest} tokens; this model reads {longest} at once: cut "
-            "long pairs with --truncate (truncate=True), or embed their texts one by one"
+            "long pairs with --truncate (VectorConfig(truncate=True) of an Embedder), or embed "
+            "their texts one by one"
         )
     if over > 0:
         pieces.cut += 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from numbers import Integral
 
 import torch
 from torch import Tensor
@@ -98,6 +99,11 @@ class Runner:
 
     def _put(self, array: object) -> Tensor:
         return torch.as_tensor(array, device=self.device)
+
+
+def is_count(value: object) -> bool:
+    """Whether a user's number is a whole one from 1."""
+    return not isinstance(value, bool) and isinstance(value, Integral) and int(value) > 0
 
 
 def windows(length: int, room: int) -> list[tuple[int, int]]:

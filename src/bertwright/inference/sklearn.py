@@ -7,7 +7,7 @@ The model is loaded when it is first needed and is no parameter: clones and pick
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,12 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from bertwright.config.vectors import VectorConfig
+from bertwright.config.vectors import Combine, Pooling, VectorConfig
 from bertwright.errors import DataError
 from bertwright.inference.backends import Precision
 from bertwright.inference.embedder import Embedder, default_config
 from bertwright.inference.pieces import Text
+from bertwright.inference.vector_maker import layer_tuple
 
 
 class BertVectors(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -27,10 +28,10 @@ class BertVectors(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        model: str = "",
+        model: str | Path = "",
         layers: int | Sequence[int] | None = None,
-        combine: str = "concat",
-        pooling: str | None = None,
+        combine: Combine = "concat",
+        pooling: Pooling | None = None,
         normalize: bool | None = None,
         truncate: bool | None = None,
         precision: Precision = "float32",
@@ -47,7 +48,7 @@ class BertVectors(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.max_length = max_length
         self.whitening = whitening
 
-    def fit(self, texts: Sequence[Text], labels: Any = None) -> BertVectors:
+    def fit(self, texts: Iterable[Text], labels: Any = None) -> BertVectors:
         """Load the model; nothing of it is learned.
 
         Raises:
@@ -56,7 +57,7 @@ class BertVectors(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.n_features_out_ = self._load().width
         return self
 
-    def transform(self, texts: Sequence[Text]) -> npt.NDArray[np.float32]:
+    def transform(self, texts: Iterable[Text]) -> npt.NDArray[np.float32]:
         """One vector a text or pair: of a list, a column, or a table of one column.
 
         Raises:
@@ -80,19 +81,18 @@ class BertVectors(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return state
 
     def _load(self) -> Embedder:
-        params = self.get_params()
+        known = default_config(self.model)
+        config = VectorConfig(
+            known.layers if self.layers is None else layer_tuple(self.layers),
+            self.combine,
+            known.pooling if self.pooling is None else self.pooling,
+            known.normalize if self.normalize is None else self.normalize,
+            known.truncate if self.truncate is None else self.truncate,
+            known.max_length if self.max_length is None else self.max_length,
+        )
+        params = self.model, config, self.precision, self.whitening
         held = getattr(self, "_loaded", None)
         if held is None or held[0] != params:
-            known = default_config(self.model)
-            layers = known.layers if self.layers is None else self.layers
-            config = VectorConfig(
-                (layers,) if np.ndim(layers) == 0 else tuple(layers),  # type: ignore[arg-type]
-                self.combine,  # type: ignore[arg-type]
-                self.pooling or known.pooling,  # type: ignore[arg-type]
-                known.normalize if self.normalize is None else self.normalize,
-                known.truncate if self.truncate is None else self.truncate,
-                known.max_length if self.max_length is None else self.max_length,
-            )
             embedder = Embedder.load(
                 self.model, config, precision=self.precision, whitening=self.whitening
             )

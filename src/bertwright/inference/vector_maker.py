@@ -8,7 +8,7 @@ Letters: n texts, W numbers of a vector, T tokens of a text, H hidden.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -91,7 +91,7 @@ class VectorMaker:
         """W"""
         return self._raw_width if self.whitening is None else self.whitening.width
 
-    def embed(self, texts: Sequence[Text], on_progress: OnProgress = silent) -> Floats:
+    def embed(self, texts: Iterable[Text], on_progress: OnProgress = silent) -> Floats:
         """One vector a text, in order.
 
         A text longer than the model reads at once is read in windows, evenly filled: `mean` and
@@ -112,7 +112,8 @@ class VectorMaker:
         """
         if self.config.pooling == "none":
             raise ConfigError(
-                "pooling none gives a vector a token, not a text; use --tokens (embed_tokens)"
+                "pooling none gives a vector a token, not a text; use --tokens (embed_tokens of an "
+                "Embedder)"
             )
         texts = listed(texts)
         pieces, count = self._pieces(texts), len(texts)
@@ -134,7 +135,7 @@ class VectorMaker:
             vectors = self._combine(list(merged.chunk(len(self.layers), 1))).numpy()
         return self._finish(vectors)
 
-    def embed_tokens(self, texts: Sequence[Text]) -> list[TokenVectors]:
+    def embed_tokens(self, texts: Iterable[Text]) -> list[TokenVectors]:
         """Every token's vector, windows put together again; [CLS] of the first, [SEP] of the last.
 
         Raises:
@@ -211,6 +212,12 @@ class VectorMaker:
     def without_finish(self) -> VectorMaker:
         """The same vectors, neither whitened nor scaled: what whitening is fitted on."""
         return self.with_config(replace(self.config, normalize=False))
+
+
+def layer_tuple(layers: int | Sequence[int]) -> tuple[int, ...]:
+    """One layer or several, as `VectorConfig` has them; it judges what they are."""
+    several = isinstance(layers, Iterable) and not isinstance(layers, str)
+    return tuple(layers) if several else (layers,)  # type: ignore[arg-type, return-value]
 
 
 def normalized(vectors: Floats) -> Floats:

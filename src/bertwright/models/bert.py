@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from bertwright.config.bert import BertConfig
 from bertwright.models.encoder import Encoded
 from bertwright.nn.dropout import Dropout
+from bertwright.nn.init import cut_normal
 from bertwright.nn.sequences import Sequences
 from bertwright.nn.transformer import TransformerLayer
 
@@ -27,9 +28,9 @@ class Embeddings(nn.Module):
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
-        self.token = nn.Embedding(config.vocab_size, config.hidden_size)
-        self.position = nn.Embedding(config.max_position_embeddings, config.hidden_size)
-        self.segment = nn.Embedding(config.type_vocab_size, config.hidden_size)
+        self.token = _vectors(config, config.vocab_size)
+        self.position = _vectors(config, config.max_position_embeddings)
+        self.segment = _vectors(config, config.type_vocab_size)
         self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.dropout = Dropout(config.hidden_dropout_prob)
 
@@ -41,6 +42,14 @@ class Embeddings(nn.Module):
             x = x.to(torch.get_autocast_dtype(x.device.type))
         dropped: Tensor = self.dropout(x)
         return dropped
+
+
+def _vectors(config: BertConfig, count: int) -> nn.Embedding:
+    """Started as published: where `nn.Embedding` draws its own it spreads them 50 times as wide,
+    and on the meta device loads torch's compiler, which takes longer than a model."""
+    start = cut_normal(torch.empty(count, config.hidden_size), config.initializer_range)
+    made: nn.Embedding = nn.Embedding.from_pretrained(start, freeze=False)  # type: ignore[no-untyped-call]
+    return made
 
 
 class Pooler(nn.Module):
@@ -103,8 +112,10 @@ class Bert(nn.Module):
             `last [N, H]`, `layers` of `[N, H]` each, `pooled [B, H]` if all layers ran.
 
         Raises:
-            ValueError: a sequence is longer than the position embeddings.
+            ValueError: a sequence is longer than the position embeddings, or no such `top`.
         """
+        if top is not None and not 0 <= top <= len(self.layers):
+            raise ValueError(f"top is {top}; this BERT has layers 0 to {len(self.layers)}")
         if sequences.longest > self.config.max_position_embeddings:
             raise ValueError(
                 f"a sequence has {sequences.longest} tokens; this BERT has positions for "

@@ -166,25 +166,31 @@ def _block(group: Group, lengths: list[int], heads: int, device: torch.device) -
     return Block(group, source.to(device), target.to(device), bias.to(device))
 
 
+def _attend_by_block(qkv: Tensor, heads: int, blocks: list[Block]) -> tuple[Tensor, list[Tensor]]:
+    """qkv `[N, 3 H]` -> `[N, H]`, and the probabilities of each block."""
+    context = qkv.new_empty(qkv.shape[0], qkv.shape[1] // 3)
+    kept = []
+    for block in blocks:
+        q, k, v = _split(block.spread(qkv[block.tokens]), heads, block.group)
+        q = q * q.shape[-1] ** -0.5
+        if block.bias is None:
+            scores = torch.bmm(q, k.transpose(1, 2))  # [b A, T, T]
+        else:
+            scores = torch.baddbmm(block.bias.to(q.dtype), q, k.transpose(1, 2))
+        p = scores.softmax(-1)
+        rows = _join(torch.bmm(p, v), heads, block.group)
+        context[block.tokens] = block.gather(rows)
+        kept.append(p)
+    return context, kept
+
+
 class BlockAttention(torch.autograd.Function):
     """Attention block by block, with its gradient written out."""
 
     @staticmethod
     def forward(ctx: Any, qkv: Tensor, heads: int, blocks: list[Block]) -> Tensor:
         """qkv `[N, 3 H]` -> `[N, H]`"""
-        context = qkv.new_empty(qkv.shape[0], qkv.shape[1] // 3)
-        kept = []
-        for block in blocks:
-            q, k, v = _split(block.spread(qkv[block.tokens]), heads, block.group)
-            q = q * q.shape[-1] ** -0.5
-            if block.bias is None:
-                scores = torch.bmm(q, k.transpose(1, 2))  # [b A, T, T]
-            else:
-                scores = torch.baddbmm(block.bias.to(q.dtype), q, k.transpose(1, 2))
-            p = scores.softmax(-1)
-            rows = _join(torch.bmm(p, v), heads, block.group)
-            context[block.tokens] = block.gather(rows)
-            kept.append(p)
+        context, kept = _attend_by_block(qkv, heads, blocks)
         if ctx.needs_input_grad[0]:
             ctx.heads, ctx.blocks = heads, blocks
             ctx.save_for_backward(qkv, *kept)
@@ -195,6 +201,9 @@ class BlockAttention(torch.autograd.Function):
         """gradient `[N, H]` -> gradient of qkv `[N, 3 H]`"""
         qkv, *kept = ctx.saved_tensors
         heads = ctx.heads
+        if torch.is_grad_enabled():  # it is differentiated itself: probabilities must have a graph
+            context, _ = _attend_by_block(qkv, heads, ctx.blocks)
+            return *torch.autograd.grad(context, qkv, gradient, create_graph=True), None, None
         d_qkv = torch.empty_like(qkv)
         for block, p in zip(ctx.blocks, kept, strict=True):
             group = block.group

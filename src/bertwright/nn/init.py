@@ -35,11 +35,18 @@ def initialize(module: nn.Module, std: float, generator: torch.Generator) -> Non
     """
     for part in module.modules():
         if isinstance(part, nn.Linear | nn.Embedding):
-            nn.init.trunc_normal_(part.weight, 0.0, std, -2 * std, 2 * std, generator=generator)
+            cut_normal(part.weight, std, generator)
         if isinstance(part, nn.LayerNorm):
             nn.init.ones_(part.weight)
         if isinstance(part, nn.Linear | nn.LayerNorm) and part.bias is not None:
             nn.init.zeros_(part.bias)
+
+
+def cut_normal(x: Tensor, std: float, generator: torch.Generator | None = None) -> Tensor:
+    """Fill `x` of any shape from a normal distribution cut at two deviations; in place."""
+    if std == 0:
+        return nn.init.zeros_(x)
+    return nn.init.trunc_normal_(x, 0.0, std, -2 * std, 2 * std, generator=generator)
 
 
 @torch.no_grad()

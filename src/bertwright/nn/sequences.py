@@ -6,7 +6,7 @@ layers and norms see `[N, H]` rows; only attention and pooling ask `Sequences` w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, groupby
@@ -36,7 +36,8 @@ class Sequences:
         device: where the index tensors live.
     """
 
-    def __init__(self, lengths: list[int], device: torch.device | str = "cpu") -> None:
+    def __init__(self, lengths: Iterable[int], device: torch.device | str = "cpu") -> None:
+        lengths = [int(length) for length in lengths]
         if not lengths or min(lengths) < 1:
             raise ValueError(f"lengths are {lengths}; expected one or more, each 1 or more")
         self.lengths = lengths

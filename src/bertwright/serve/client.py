@@ -79,14 +79,14 @@ class _Caller(ABC, Generic[One, Many]):
         try:
             parts = urlsplit(url)
             host, port = (parts.hostname or "").encode("idna").decode(), parts.port
-        except ValueError as error:
+        except (ValueError, AttributeError) as error:  # the latter where it is no text
             raise ConfigError(f"url is {url!r}; expected http://HOST:PORT: {error}") from error
         if parts.scheme not in ("http", "https") or not host:
             raise ConfigError(f"url is {url!r}; expected http://HOST:PORT")
-        if not 0 < timeout < float("inf"):
-            raise ConfigError(f"timeout is {timeout}; expected seconds above 0")
-        if retries < 0:
-            raise ConfigError(f"retries is {retries}; expected 0 or more")
+        if not isinstance(timeout, (int, float)) or not 0 < timeout < float("inf"):
+            raise ConfigError(f"timeout is {timeout!r}; expected seconds above 0")
+        if not isinstance(retries, int) or retries < 0:
+            raise ConfigError(f"retries is {retries!r}; expected a whole number, 0 or more")
         tls = ssl.create_default_context() if parts.scheme == "https" else None
         self._address = Address(host, port or (443 if tls else 80), tls)
         self._path = parts.path.rstrip("/")
@@ -94,7 +94,7 @@ class _Caller(ABC, Generic[One, Many]):
         self._head = [f"Host: {named}" if port is None else f"Host: {named}:{port}"]
         self._head += ["Accept-Encoding: identity", "Content-Type: application/json"]
         if key is not None:
-            if not (key.isprintable() and max(key, default="") <= "\xff"):
+            if not (isinstance(key, str) and key.isprintable() and max(key, default="") <= "\xff"):
                 raise ConfigError("key has characters that no header can carry; expected a line")
             self._head.append(f"Authorization: Bearer {key}")
         self._url, self._key = url, key
