@@ -48,8 +48,8 @@ def test_a_page_of_every_kind_is_one_file(kind: str, tmp_path: Path) -> None:
         assert shown in page or (kind == "topics" and shown == "Nothing was")
     for absent in ("None", ">nan", "nan%", "/srv/someone"):
         assert absent not in page, absent
-    svg = [attrs["aria-label"] for tag, attrs in tags if tag == "svg"]
-    assert "Training loss" in svg
+    svg = [attrs["aria-label"] for _, attrs in tags if "aria-label" in attrs]
+    assert any(told.startswith("Training loss: ") for told in svg)
     assert svg[0].startswith("Dev ")
 
 
@@ -65,7 +65,7 @@ def test_the_sections_of_classification(tmp_path: Path) -> None:
         "positive taken for negative: 5 of 357, 1.4%",
         "Expected calibration error <b>0.053</b>, over 800 answers",
         "It claims more than it keeps",
-        "at 99.3% · line 214",
+        "given 99.3% · line 214",
         "12 (1.5%)",
         "optimizer.learning_rate",
         "train.tsv",
@@ -249,11 +249,33 @@ def test_several_tasks_stand_one_after_the_other(tmp_path: Path) -> None:
     assert "<h2>Tasks over one encoder</h2>" in page
     for shown in ("sentiment", "names"):
         assert f'<h1 class="task">{shown}</h1>' in page
-    labels = [attrs["aria-label"] for tag, attrs in tags if tag == "svg"]
-    assert labels.count("Training loss") == 2
-    assert {"Dev accuracy", "Dev F1"} < set(labels)
+    labels = [attrs["aria-label"] for _, attrs in tags if "aria-label" in attrs]
+    names = [str(label).partition(":")[0] for label in labels]
+    assert names.count("Training loss") == 2
+    assert {"Dev accuracy", "Dev F1"} < set(names)
     assert page.count("Is the BERT worth it?") == 2
     assert "None" not in page
+
+
+def test_the_table_has_the_kept_model_beside_its_interval(tmp_path: Path) -> None:
+    found = classification()
+    found["summary"]["accuracy"]["max"] = 0.999  # of a seed that was not kept
+    found["intervals"]["accuracy"] = [1.0, 1.0]
+    page = page_of(tmp_path / "r", found)
+    assert "the kept model</th>" in page
+    assert "99.9%" not in page
+    assert "An interval of no width" in page
+    assert "no width" not in page_of(tmp_path / "s", classification())
+
+
+@pytest.mark.parametrize(
+    ("form", "unit"),
+    [("SQuAD JSON, version 2.0", "question"), ("TSV with the columns a, b", "line")],
+)
+def test_an_error_is_found_by_what_its_file_counts(tmp_path: Path, form: str, unit: str) -> None:
+    found = classification()
+    found["data"]["dev"]["format"] = form
+    assert f"given 99.3% · {unit} 214" in page_of(tmp_path / "r", found)
 
 
 def test_rows_that_were_skipped_are_counted(tmp_path: Path) -> None:
@@ -286,7 +308,7 @@ def test_what_evaluate_finds_is_shown(tmp_path: Path) -> None:
     (run / "results.json").write_text(json.dumps(found))
     page = render(read_run(run))
     parse(page)
-    for shown in ("no taken for yes", "Expected calibration error", "Text &lt;", "at 80.0%"):
+    for shown in ("no taken for yes", "Expected calibration error", "Text &lt;", "given 80.0%"):
         assert shown in page, shown
     assert page.count('class="heat"') == 1
 

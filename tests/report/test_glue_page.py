@@ -19,7 +19,7 @@ def write_glue(folder: Path) -> Path:
     task: dict[str, Any] = {"metrics": {"f1": value, "accuracy": value}, "score": value}
     task |= {"seeds": 3, "train": 3668, "dev": 408, "baselines": {"majority": {"f1": 0.81}}}
     task |= {"more": {"accuracy, dev_mismatched.tsv": 0.61}, "warnings": [f"<b>{HOSTILE}"]}
-    whole = {"model": HOSTILE, "average": 0.7, "average_without_wnli": None, "settings": {}}
+    whole = {"model": HOSTILE, "average": 0.7, "average_without_wnli": 0.7, "settings": {}}
     write_finetuned(folder / "MRPC", classification())
     (folder / "glue.json").write_text(json.dumps(whole | {"tasks": {"MRPC": task, "RTE": task}}))
     return folder
@@ -38,11 +38,17 @@ def test_a_table_of_tasks_with_their_pages(
         assert shown in page
     assert not {tag for tag, _ in tags} & {"script", "img"}
     assert "Is the BERT worth it?" in (folder / "MRPC" / "report.html").read_text(encoding="utf-8")
+    assert "without WNLI" not in page  # there is none
+    whole = json.loads((folder / "glue.json").read_text())
+    whole["tasks"]["WNLI"] = whole["tasks"]["RTE"]
+    (folder / "glue.json").write_text(json.dumps(whole))
     out = tmp_path / "page.html"
     assert run(["report", str(folder), "--out", str(out), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["report"], told["average"]) == (str(out), 0.7)
-    assert 'href="glue/MRPC/report.html"' in out.read_text(encoding="utf-8")
+    page = out.read_text(encoding="utf-8")
+    assert 'href="glue/MRPC/report.html"' in page
+    assert "average over 2 tasks, without WNLI" in page
 
 
 def test_an_unfinished_one_names_its_tasks(

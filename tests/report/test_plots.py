@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertwright.report.plots import Series, chart, ticks
+from bertwright.report.plots import Series, chart, histogram, reliability, ticks, wilson
 
 NUMBERS = st.floats(min_value=-1e9, max_value=1e9, allow_nan=False, allow_subnormal=False)
 
@@ -48,9 +48,9 @@ def test_a_chart_is_xml_with_its_lines() -> None:
         Series("baseline", [], [4.5], "baseline"),
     )
     root = ET.fromstring(drawn)
-    assert len(root.findall("circle")) == 2
+    assert len(list(root.iter("circle"))) == 2
     assert "held out: 3.90 at 3" in drawn
-    styles = [path.get("class") for path in root.findall("path")]
+    styles = [path.get("class") for path in root.iter("path")]
     for style in ("line train", "line dev", "line baseline"):
         assert style in styles
 
@@ -59,7 +59,7 @@ def test_a_chart_is_xml_with_its_lines() -> None:
 def test_no_two_marks_of_an_axis_read_the_same(form: str) -> None:
     line = Series("training", [1, 2, 3], [0.2301, 0.2303, 0.2305])
     drawn = chart("Loss", [line], "steps", "{:.0f}".format, form.format)
-    axis = [node.text for node in ET.fromstring(drawn).iter("text") if node.get("x") == "51"]
+    axis = marks(drawn)
     assert len(axis) > 2
     assert len(set(axis)) == len(axis)
 
@@ -82,16 +82,52 @@ def test_names_are_escaped() -> None:
 def test_every_point_is_inside(points: list[tuple[float, float]]) -> None:
     xs = sorted(abs(x) for x, _ in points)
     drawn = draw(Series("a", xs, [y for _, y in points], "dev"))
-    for circle in ET.fromstring(drawn).findall("circle"):
+    for circle in ET.fromstring(drawn).iter("circle"):
         assert 0 <= float(circle.get("cx", "")) <= 520
-        assert 0 <= float(circle.get("cy", "")) <= 270
+        assert 0 <= float(circle.get("cy", "")) <= 262
+
+
+def marks(drawn: str) -> list[str | None]:
+    """What stands beside the axis that goes upwards."""
+    return [node.text for node in ET.fromstring(drawn).iter("text") if node.get("x") == "51"]
+
+
+def test_marks_of_an_axis_have_as_many_decimals() -> None:
+    def drawn(high: float, form: str) -> list[str | None]:
+        line = Series("training", [1, 2], [0.0, high])
+        return marks(chart("Loss", [line], "steps", "{:.0f}".format, form.format))
+
+    assert drawn(1.0, "{:.3g}") == ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]
+    assert drawn(1.2e-4, "{:.2g}") == ["0", "5e-5", "1e-4", "1.5e-4"]
+    assert drawn(10.0, "{:.3g}") == ["0", "2", "4", "6", "8", "10"]
+
+
+def test_a_chart_says_in_words_what_it_shows() -> None:
+    drawn = draw(
+        Series("training", [1, 2, 3], [5.0, 4.0, 3.5]),
+        Series("baseline", [], [4.5], "baseline"),
+    )
+    told = next(n for n in ET.fromstring(drawn) if n.tag == "svg").get("aria-label")
+    assert told == "Loss: training from 5.00 to 3.50; baseline 4.50"
+    drawn = histogram("Tokens", [0, 3, 1], 4, 2, "tokens", 12.0, ("window, 3", 3.0))
+    told = next(n for n in ET.fromstring(drawn) if n.tag == "svg").get("aria-label")
+    assert told == "Tokens: 6 examples; most, 3, have 4 to 7 tokens"
+
+
+def test_a_reliability_diagram_says_how_sure_each_bin_is() -> None:
+    assert wilson(0.0, 7) == pytest.approx((0.0, 0.3543), abs=1e-4)
+    assert wilson(0.9, 100) == pytest.approx((0.8256, 0.9448), abs=1e-4)
+    drawn = reliability("Right", [(0.37, 0.0, 7), (0.95, 0.9, 100)])
+    assert "7 answers: 37.0% given, 0.0% right (0% to 35%)" in drawn
+    assert sum(p.get("class") == "line train" for p in ET.fromstring(drawn).iter("path")) == 3
 
 
 def test_a_long_line_is_thinned_and_keeps_its_end() -> None:
     xs = list(range(20_001))
     drawn = draw(Series("held out", xs, [float(x % 7) for x in xs], "dev"))
     assert len(drawn) < 15_000
-    path = next(p for p in ET.fromstring(drawn).findall("path") if p.get("class") == "line dev")
+    paths = [p for p in ET.fromstring(drawn).iter("path") if p.get("class") == "line dev"]
+    path = paths[-1]  # behind that of the legend
     points = path.get("d", "")[1:].split("L")
     assert len(points) == 500
     assert points[-1].startswith("506.0 ")

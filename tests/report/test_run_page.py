@@ -118,7 +118,7 @@ def test_a_page_is_one_file_without_scripts_or_network(tmp_path: Path) -> None:
     assert "@import" not in page
     assert "url(" not in page
     assert "<h1>news</h1>" in page
-    assert page.count("<svg") == 2 * 7  # each chart over tokens and over time
+    assert page.count('<svg class="chart"') == 2 * 7  # each chart over tokens and over time
     assert "8.0%" in page
     assert "prefers-color-scheme:dark" in page
     assert [p.name for p in run.iterdir() if p.name.startswith(".")] == []
@@ -229,3 +229,30 @@ def test_a_place_that_is_no_file_is_named(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match=f"--out is {out}; expected a file"):
             write_report(read_run(tmp_path / "mine"), out)
     assert not list(tmp_path.glob("*.partial"))
+
+
+def test_one_objective_has_one_loss_chart(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "news")
+    assert "Loss, all objectives" in render(read_run(run))
+    lines = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    alone = [
+        {key: value for key, value in json.loads(line).items() if "next_sentence" not in key}
+        for line in lines
+    ]
+    (run / "metrics.jsonl").write_text("".join(json.dumps(each) + "\n" for each in alone))
+    page = render(read_run(run))
+    assert "Loss, all objectives" not in page
+    assert "Masked LM loss" in page
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told", "unit"),
+    [(7.25, "7.2 s", "seconds"), (1801, "30 min 01 s", "minutes"), (9000, "2 h 30 min", "hours")],
+)
+def test_time_has_its_unit(tmp_path: Path, seconds: float, told: str, unit: str) -> None:
+    run = write_run(tmp_path / "news", environment={"threads": 1})
+    record = {"step": 1, "tokens": 10, "split": "train", "loss": 2.0, "masked_lm.loss": 2.0}
+    (run / "metrics.jsonl").write_text(json.dumps(record | {"seconds": seconds}) + "\n")
+    page = render(read_run(run))
+    for shown in (f"<b>{told}</b><span>for 1 step</span>", f">{unit}</text>", "1 thread<"):
+        assert shown in page, shown

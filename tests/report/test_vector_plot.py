@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -25,11 +27,26 @@ def test_the_page_colours_and_escapes() -> None:
     points = np.arange(24, dtype=np.float32).reshape(12, 2)
     values = [f"k{n}" for n in range(11)] + ["k0"]
     page = vector_page("in<b>", points, ["<script>"] * 12, values, "kind", [("12", "texts")])
-    assert page.count("<circle") == 12
+    assert page.count("<title>") == 1 + 12
     assert "<script>" not in page
     assert "in<b>" not in page
-    assert "k0 (2)" in page
-    assert "others (2)" in page
+    assert "<bdi>k0</bdi> (2)" in page
+    assert "<bdi>others</bdi> (2)" in page
+    shapes = {re.sub(r"^M\S+ [\d.]+", "", d) for d in re.findall('<path d="([^"]*)"', page)}
+    assert len(shapes) == 2 * 3  # of dots, and larger ones in the legend
+    assert 'viewBox="0 0 720 720"' in page
+
+
+def test_the_page_is_as_high_as_its_dots() -> None:
+    points = np.array([[0, 0], [10, 0], [5, 5]], np.float32)
+    page = vector_page("texts", points, ["a"] * 3, ["רע"] * 3, None)
+    assert 'viewBox="0 0 720 376"' in page
+
+
+def test_a_dot_says_its_text_and_column() -> None:
+    points = np.arange(24, dtype=np.float32).reshape(12, 2)
+    values = [f"k{n}" for n in range(12)]
+    page = vector_page("texts", points, ["one"] * 12, values, "kind")
     assert "(kind: k3)" in page
 
 

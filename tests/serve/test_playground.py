@@ -99,6 +99,8 @@ def test_errors_are_shown_as_text(tab: Page, server: ThreadingHTTPServer) -> Non
     assert problem == "Not done (422). the text has <b>700</b> tokens; at most 512"
     tab.open(address(server, "#word?word=river&texts=a river%0Anone here"))
     assert tab.text("[role=alert]") == "Not done. Sentence 2 does not have the word."
+    tab.open(address(server, "#fill?text=no blank"))
+    assert tab.text("[role=alert]") == "Not done. Write [MASK] where a word is missing."
     tab.open(address(server, "#compare?texts=alone"))
     assert "there are 1; expected 2 to 24" in tab.text("[role=alert]")
 

@@ -112,7 +112,8 @@ def test_what_it_says() -> None:
 def test_other_kinds_say_other_things() -> None:
     assert "3 lost 790 tokens" in card(topics())
     assert "any number of the labels" in card(multi_label())
-    assert "always gives one of its labels" not in card(multi_label())
+    assert "always gives one of them" in card(topics())
+    assert "always gives one of them" not in card(multi_label())
     text = card(span())
     for said in (
         "or says that it has none",
@@ -158,6 +159,48 @@ def test_several_tasks() -> None:
     assert text.index("## sentiment\n") < text.index("### Results") < text.index("## names\n")
     assert text.count("## How to load") == 1
     assert "no name for several task heads" in text
+
+
+def test_only_settings_that_did_something_are_shown() -> None:
+    found = classification()
+    found["transfer"] = "finetune"
+    found["settings"] = {"pooling": "mean", "network": "linear", "crf": False, "epochs": 3.0}
+    text = card(found)
+    assert "| epochs | 3 |" in text
+    assert not re.search(r"\| (pooling|network|crf) \|", text)
+    text = card(found | {"transfer": "features"})
+    assert "| pooling | mean |" in text
+
+
+def test_only_what_dev_chose_is_said() -> None:
+    found = classification()
+    assert "also chose the epoch and the seed, so" in card(found)
+    found["seeds"] = [seed for seed in found["seeds"] if seed["seed"] == found["best_seed"]]
+    assert "also chose the epoch, so" in card(found)
+    assert "also chose" not in card(found | {"settings": {"keep": "last"}})
+
+
+def test_a_task_without_a_name_has_that_of_the_run() -> None:
+    found = classification() | {"name": "task", "settings": {"out": "/srv/someone/runs/news"}}
+    text = card(found)
+    assert "\n# news\n" in text
+    assert front_of(text)["model-index"][0]["name"] == "news"
+
+
+def test_how_to_predict_is_of_the_kind() -> None:
+    for kind, shown in (
+        ("classification", 'predict(["A text."])[0]'),
+        ("tagging", 'predict(["A sentence of words."])[0]'),
+        ("span", 'predict([("What is asked?", "A passage'),
+        ("multiple_choice", 'predict([("A text.", ["one way'),
+    ):
+        text = card(KINDS[kind]())
+        assert shown in text
+        for code in re.findall("```python\n(.*?)```", text, re.DOTALL):
+            compile(code, "card", "exec")
+    text = card(multi_task())
+    assert """predict(["A text."], task='sentiment')[0]""" in text
+    assert "--task sentiment --input" in text
 
 
 def test_a_start_from_random_weights_is_said() -> None:

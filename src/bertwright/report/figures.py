@@ -32,7 +32,9 @@ def short(value: float) -> str:
 
 
 def clock(seconds: float) -> str:
-    """`4:30` or `1:04:30`"""
+    """`55 s`, `4 min 30 s` or `1 h 04 min`"""
+    if round(seconds) < 60:
+        return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
     minutes, second = divmod(round(seconds), 60)
     hours, minute = divmod(minutes, 60)
-    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
+    return f"{hours} h {minute:02} min" if hours else f"{minute} min {second:02} s"

@@ -64,8 +64,7 @@ def _histograms(found: Mapping[str, Mapping[str, Any]], window: float | None) ->
     if window is not None and window <= 2 * end:
         end = max(end, 1.05 * window)
     figures = "".join(
-        "<figure>"
-        + histogram(
+        histogram(
             f"Tokens of an example, {split}",
             [int(each) for each in shown[split]["counts"]],
             int(shown[split]["width"]),
@@ -75,7 +74,6 @@ def _histograms(found: Mapping[str, Mapping[str, Any]], window: float | None) ->
             None if window is None else (f"window, {count(window)}", window),
             "dev" if split == "dev" else "train",
         )
-        + "</figure>"
         for split in ends
     )
     return f'<div class="charts">{figures}</div>'

@@ -78,7 +78,10 @@ def _task(
     yield judged.per_class(results.get("per_class") or [])
     yield judged.calibration(results.get("calibration"))
     yield numbers(pairs)
-    yield judged.worst(results.get("worst") or [], str(task.get("kind", "")))
+    of_dev = mapping(mapping(results.get("data")).get("dev"))
+    yield judged.worst(
+        results.get("worst") or [], str(task.get("kind", "")), str(of_dev.get("format") or "")
+    )
     yield lengths_section(mapping(results.get("lengths")), task)
     yield tuned_section(mapping(results.get("tuned")))
     yield data_section(mapping(results.get("data")))
@@ -110,7 +113,7 @@ def _subtitle(results: Results, environment: Mapping[str, Any]) -> str:
     random = mapping(results.get("settings")).get("random_start")
     facts = [
         _kind(results),
-        results.get("name"),
+        results.get("name") if results.get("name") != "task" else None,
         results.get("model"),
         "started from random weights" if random else None,
         "all weights trained" if transfer == "finetune" else transfer and f"transfer: {transfer}",
@@ -144,7 +147,10 @@ def _headline(results: Results) -> Iterator[tuple[str, str]]:
         yield count(sizes[0]), f"examples to train on; {count(sizes[1])} of dev"
     seconds = [s for s in (number(seed.get("seconds")) for seed in seeds) if s is not None]
     if seconds:
-        yield clock(sum(seconds) / len(seconds)), "minutes a seed"
+        yield (
+            clock(sum(seconds) / len(seconds)),
+            "for a seed" + (", on average" if len(seconds) > 1 else ""),
+        )
 
 
 def _worth(results: Results) -> str:
@@ -176,20 +182,29 @@ def _summary(results: Results) -> str:
     """Every metric: mean ± sd, best, interval, baselines."""
     summary = mapping(results.get("summary"))
     others = mapping(results.get("baselines"))
-    several = len(results.get("seeds") or []) > 1
+    seeds = results.get("seeds") or []
+    several = len(seeds) > 1
     columns = ["metric", "mean ± sd" if several else "value"]
-    columns += ["max"] if several else []
-    columns += ["95% interval of the kept"] if results.get("intervals") else []
+    columns += ["the kept model"] if several else []
+    columns += [f"95% interval{' of the kept' * several}"] if results.get("intervals") else []
     columns += [baseline_title(str(name)) for name in others]
+    kept: Mapping[str, Any] = next(
+        (seed for seed in seeds if seed.get("seed") == results.get("best_seed")), {}
+    )
     rows = []
-    for metric, found in summary.items():
+    for metric in summary:
         row = [title(str(metric)), show_summary(results, metric)]
-        row += [show(metric, mapping(found).get("max"))] if several else []
+        row += [show(metric, mapping(kept.get("metrics")).get(metric))] if several else []
         row += [show_interval(results, metric)] if results.get("intervals") else []
         row += [show(metric, mapping(values).get(metric)) for values in others.values()]
         rows.append(row)
     made = table(columns, rows, range(1, len(columns)))
-    return f"<h2>All metrics, on dev</h2>{made}" if rows else ""
+    flat = any((low := interval(results, m)) and low[0] == low[1] for m in summary)
+    note = (
+        "<p class='soft'>An interval of no width says that the examples were judged alike, "
+        "not that the figure is certain.</p>"
+    )
+    return f"<h2>All metrics, on dev</h2>{made}{note * flat}" if rows else ""
 
 
 def _seeds(results: Results) -> str:
@@ -214,11 +229,17 @@ def _seeds(results: Results) -> str:
                 *(show(m, mapping(seed.get("metrics")).get(m)) for m in metrics),
                 _of(seed.get("best_epoch"), seed.get("epochs")),
                 clock(number(seed.get("seconds")) or 0.0),
-                figure(seed.get("examples_per_second")),
+                _rate(seed.get("examples_per_second")),
             ]
         )
-    columns = ["seed", "", *map(title, metrics), "best epoch", "minutes", "examples/s"]
+    columns = ["seed", "", *map(title, metrics), "best epoch", "time", "examples/s"]
     return f"<h2>Seeds</h2>{table(columns, rows, (0, *range(2, len(columns))))}"
+
+
+def _rate(value: object) -> str:
+    """Few digits: it varies from minute to minute."""
+    found = number(value)
+    return f"{found:.2g}" if found is not None and found < 10 else count(value)
 
 
 def _of(best: object, epochs: object) -> str:

@@ -48,7 +48,7 @@ def _parts(name: str, whole: Mapping[str, Any], pages: Mapping[str, str]) -> Ite
     tasks = {str(task): mapping(found) for task, found in mapping(whole.get("tasks")).items()}
     yield f"<h1>{text(name)}</h1>"
     yield f'<p class="soft">GLUE, dev sets · {text(whole.get("model", ""))}</p>'
-    yield tiles(_headline(whole, len(tasks)), wide=True)
+    yield tiles(_headline(whole, tasks), wide=True)
     yield f"<h2>Tasks</h2>{_table(tasks, pages)}"
     warnings = [f"{task}: {w}" for task, found in tasks.items() for w in found.get("warnings", [])]
     lines = "".join(f"<li>{text(warning)}</li>" for warning in warnings)
@@ -56,11 +56,14 @@ def _parts(name: str, whole: Mapping[str, Any], pages: Mapping[str, str]) -> Ite
     yield settings("Settings", mapping(whole.get("settings")))
 
 
-def _headline(whole: Mapping[str, Any], tasks: int) -> Iterator[tuple[str, str]]:
-    for key, without in (("average", ""), ("average_without_wnli", ", without WNLI")):
+def _headline(whole: Mapping[str, Any], tasks: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    figures = [("average", len(tasks), "")]
+    if "WNLI" in tasks:
+        figures += [("average_without_wnli", len(tasks) - 1, ", without WNLI")]
+    for key, several, without in figures:
         average = number(whole.get(key))
         if average is not None:
-            yield f"{100 * average:.1f}", f"average over {tasks} tasks{without}; of dev, not test"
+            yield f"{100 * average:.1f}", f"average over {several} tasks{without}; of dev, not test"
 
 
 def _table(tasks: Mapping[str, Mapping[str, Any]], pages: Mapping[str, str]) -> str:

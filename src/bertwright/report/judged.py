@@ -55,7 +55,7 @@ def _matrix(labels: Sequence[str], counts: Sequence[Sequence[int]]) -> str:
             right = "right" if column == place else "wrong"
             said = f"{label} taken for {labels[column]}: {count:,} of {whole:,}, {share:.1%}"
             cells.append(
-                f'<td class="{right}{" deep" if share > 0.55 else ""}{"" if count else " none"}" '
+                f'<td class="{right}{"" if count else " none"}" '
                 f'style="--share:{100 * share:.0f}%" title="{text(said)}">{count:,}</td>'
             )
         rows.append(
@@ -155,17 +155,19 @@ def calibration(found: Mapping[str, Any] | None) -> str:
     drawn = reliability("Probability given, and share that was right", bins)
     return (
         f'<h2>Is its probability to be believed?</h2><p>{sentence}</p><div class="charts one">'
-        f"<figure>{drawn}</figure></div>"
+        f"{drawn}</div>"
     )
 
 
-def worst(errors: Sequence[Mapping[str, Any]], kind: str) -> str:
-    """The errors the model was surest of, with their texts."""
-    shown = [_error(error, kind) for error in errors]
+def worst(errors: Sequence[Mapping[str, Any]], kind: str, form: str = "") -> str:
+    """The errors the model was surest of, with their texts; `form` is that of the dev file."""
+    units = (("SQuAD", "question"), ("Parquet", "row"), ("JSON with", "row"))
+    unit = next((unit for begin, unit in units if form.startswith(begin)), "line")
+    shown = [_error(error, kind, unit) for error in errors]
     return f"<h2>The worst errors</h2>{cards(shown)}" if shown else ""
 
 
-def _error(error: Mapping[str, Any], kind: str) -> str:
+def _error(error: Mapping[str, Any], kind: str, unit: str) -> str:
     """One error: its texts, what is true, what was said, where it stands."""
     parts = [_text(error[key]) for key in ("text", "text2") if error.get(key) not in (None, "")]
     said = _isolated(_plain(error.get("predicted"), kind))
@@ -177,9 +179,9 @@ def _error(error: Mapping[str, Any], kind: str) -> str:
     facts = []
     score = number(error.get("score"))
     if score is not None:
-        facts.append(f"off by {score:.3g}" if kind == "regression" else f"at {score:.1%}")
+        facts.append(f"off by {score:.3g}" if kind == "regression" else f"given {score:.1%}")
     if error.get("line"):
-        facts.append(f"line {text(error['line'])}")
+        facts.append(f"{unit} {text(error['line'])}")
     return "".join(parts) + (f'<p class="soft">{" · ".join(facts)}</p>' if facts else "")
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bertwright.report.html import Markup, table, text
-from bertwright.report.plots import Series, chart
+from bertwright.report.plots import Series, chart, key
 
 METHODS = {
     "pretrained": ("pre-trained, fine-tuned", "tuned"),
@@ -37,7 +37,7 @@ def labelled_curve(found: Mapping[str, Any]) -> str:
     sizes = [int(size) for size in found["sizes"]]
     methods = found["methods"]
     drawn = _chart(sizes, methods) if len(sizes) > 1 else ""
-    figure = f'<div class="charts one"><figure>{drawn}</figure></div>' if drawn else ""
+    figure = f'<div class="charts one">{drawn}</div>' if drawn else ""
     return (
         f"{title}<p>{text(task_sentence(found))}</p><p>{text(best_sentence(found))}</p>"
         f"{figure}{_table(sizes, methods)}<p class='soft'>{text(_how(found))}</p>"
@@ -101,8 +101,7 @@ def _table(sizes: Sequence[int], methods: Sequence[Mapping[str, Any]]) -> str:
     rows = []
     for method in methods:
         style = METHODS.get(method["name"], ("", "train"))[1]
-        key = f'<svg class="key" viewBox="0 0 24 14"><path class="line {style}" d="M0 7h24"/></svg>'
-        row: list[object] = [Markup(f"{key} {text(method_title(method['name']))}")]
+        row: list[object] = [Markup(f"{key(style)} {text(method_title(method['name']))}")]
         for place in range(len(sizes)):
             value = float(method["accuracy"][place])
             low, high = method["intervals"][place]

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean, pstdev
 from typing import Any
 
-from bertwright.report.figures import figure
 from bertwright.report.plots import scatter
 from bertwright.tasks.results import number
 
@@ -38,13 +37,10 @@ def numbers(pairs: Sequence[Pair]) -> str:
     where = "too high" if off > 0 else "too low"
     sentence = (
         "On the line a prediction is right. "
-        f"On average predictions lie {figure(abs(off))} {where}; their standard deviation is "
-        f"{figure(pstdev(said))}, in truth {figure(pstdev(gold))}."
+        f"On average predictions lie {abs(off):.3g} {where}; their standard deviation is "
+        f"{pstdev(said):.3g}, in truth {pstdev(gold):.3g}."
     )
     if step > 1:
         sentence += f" {len(shown):,} of {len(pairs):,} examples are drawn."
     drawn = scatter("Predicted numbers, dev", shown, "in truth", "predicted", "{:.4g}".format)
-    return (
-        f'<h2>Predicted and true</h2><p>{sentence}</p><div class="charts one">'
-        f"<figure>{drawn}</figure></div>"
-    )
+    return f'<h2>Predicted and true</h2><p>{sentence}</p><div class="charts one">{drawn}</div>'

@@ -2,12 +2,14 @@
 
 Classes in the SVG (`train`, `dev`, `baseline`, `axis`, `grid`) get their colours from `page.css`,
 so that a chart is dark where the page is. Every mark has a `<title>`, which browsers show on
-hovering.
+hovering. A chart is a `<figure>`: its title and legend are HTML, which wraps where there is little
+room, and what it shows is said in words to those who do not see it.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -15,8 +17,8 @@ from itertools import pairwise
 from bertwright.report.figures import short
 from bertwright.report.html import text
 
-WIDTH, HEIGHT = 520, 270
-LEFT, RIGHT, TOP, BOTTOM = 58, 14, 34, 42
+WIDTH, HEIGHT = 520, 262
+LEFT, RIGHT, TOP, BOTTOM = 58, 14, 24, 42
 MARKED = ("dev", "tuned", "frozen", "random", "words")
 """Styles whose points have marks."""
 MOST_MARKS = 60
@@ -51,7 +53,7 @@ def chart(
     y_format: Format,
     from_zero: bool = False,
 ) -> str:
-    """One chart as an `<svg>` element; points that are not finite are left out."""
+    """One chart as a `<figure>`; points that are not finite are left out."""
     drawn = [_thin(_finite(each)) for each in series]
     drawn = [each for each in drawn if each.ys]
     xs = [x for each in drawn if each.style != "baseline" for x in each.xs]
@@ -65,30 +67,43 @@ def chart(
     frame = _Frame((x_low, x_high), (y_low, y_high))
     return frame.drawn(
         title,
+        "; ".join(_told(each, y_format) for each in drawn),
         frame.axes(x_ticks, y_ticks, x_name, x_format, y_format),
         *(_line(each, frame, x_format, y_format) for each in drawn),
-        _legend(drawn),
+        legend=_legend(drawn),
     )
 
 
 def reliability(title: str, bins: Sequence[tuple[float, float, int]]) -> str:
     """Bins as (probability given, share that was right, examples), beside the diagonal where both
-    are the same; the larger a mark, the more examples."""
+    are the same; the larger a mark, the more examples; upright, 95% intervals (Wilson 1927)."""
     frame, quarters = _Frame((0.0, 1.0), (0.0, 1.0)), (0.0, 0.25, 0.5, 0.75, 1.0)
+    percent = "{:.0%}".format
     parts = [
-        frame.axes(quarters, quarters, "probability given", "{:.0%}".format, "{:.0%}".format),
+        frame.axes(quarters, quarters, "probability given", percent, percent, "share right"),
         frame.diagonal(),
     ]
-    points = [
-        (*frame.place(given, right), given, right, count) for given, right, count in sorted(bins)
-    ]
-    line = "L".join(f"{x:.1f} {y:.1f}" for x, y, *_ in points)
-    parts.append(f'<path class="line train" d="M{line}"/>' if points else "")
+    told = []
     most = max((count for _, _, count in bins), default=1)
-    for x, y, given, right, count in points:
-        said = f"{count:,} answers: {given:.1%} given, {right:.1%} right"
-        parts.append(_mark("dev", x, y, said, 2.5 + 6 * math.sqrt(count / most)))
-    return frame.drawn(title, *parts)
+    for given, right, count in sorted(bins):
+        low, high = wilson(right, count)
+        (x, y), (_, bottom), (_, top) = (frame.place(given, each) for each in (right, low, high))
+        told.append(
+            f"{count:,} answers: {given:.1%} given, {right:.1%} right ({low:.0%} to {high:.0%})"
+        )
+        parts.append(f'<path class="line train" d="M{x:.1f} {bottom:.1f}V{top:.1f}"/>')
+        parts.append(_mark("dev", x, y, told[-1], 2.5 + 6 * math.sqrt(count / most)))
+    legend = [("right as often as it says", "baseline"), ("95% interval", "train")]
+    return frame.drawn(title, "; ".join(told), *parts, legend=legend)
+
+
+def wilson(share: float, count: int) -> tuple[float, float]:
+    """The 95% interval of a share of `count`, by Wilson's score."""
+    z = 1.96
+    middle = share + z * z / (2 * count)
+    half = z * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
+    whole = 1 + z * z / count
+    return max(0.0, (middle - half) / whole), min(1.0, (middle + half) / whole)
 
 
 def scatter(
@@ -102,13 +117,14 @@ def scatter(
     frame = _Frame(ends, ends, WIDTH - LEFT - RIGHT + TOP + BOTTOM)
     return frame.drawn(
         title,
-        frame.axes(marks, marks, x_name, form, form),
+        f"{len(points):,} dots, {x_name} across, {y_name} upwards",
+        frame.axes(marks, marks, x_name, form, form, y_name),
         frame.diagonal(),
         *(
             _mark("dot", *frame.place(x, y), f"{x_name} {form(x)}, {y_name} {form(y)}", 3.5)
             for x, y in points
         ),
-        f'<text class="axis" x="3" y="{TOP - 3}">{text(y_name)}</text>',
+        legend=[("both the same", "baseline")],
     )
 
 
@@ -122,7 +138,7 @@ def histogram(
     mark: tuple[str, float] | None = None,
     style: str = "train",
 ) -> str:
-    """How many whole numbers lie in each of equal stretches.
+    """How many examples' whole numbers lie in each of equal stretches.
 
     Args:
         counts: those of each stretch, the first from 0.
@@ -136,7 +152,7 @@ def histogram(
     end = x_high * 1.06 if beyond else x_high
     frame = _Frame((0.0, end), (0.0, high[-1]))
     across = [value for value in ticks(0.0, x_high) if value <= x_high]
-    parts = [frame.axes(across, high, x_name, short, short)]
+    parts = [frame.axes(across, high, x_name, short, short, "examples")]
     stretches: list[tuple[float, float, int, str]] = []
     for place, count in enumerate(counts):
         low, last = place * width, (place + 1) * width - 1
@@ -154,7 +170,9 @@ def histogram(
     if beyond:
         x, y = frame.place(end, beyond)
         parts.append(f'<text class="axis" x="{x}" y="{y - 4:.1f}" text-anchor="end">longer</text>')
-    return frame.drawn(title, *parts, _upright(mark, frame, x_high))
+    _, _, most, said = max(stretches, key=lambda stretch: stretch[2])
+    told = f"{sum(counts) + beyond:,} examples; most, {most:,}, have {said} {x_name}"
+    return frame.drawn(title, told, *parts, _upright(mark, frame, x_high))
 
 
 @dataclass(frozen=True)
@@ -173,13 +191,15 @@ class _Frame:
             self.height - TOP - BOTTOM
         )
 
-    def drawn(self, title: str, *parts: str) -> str:
-        """The whole `<svg>` element."""
-        name = text(title)
+    def drawn(
+        self, title: str, told: str, *parts: str, legend: Sequence[tuple[str, str]] = ()
+    ) -> str:
+        """The whole figure; `told` says what it shows, `legend` has names and styles of lines."""
+        keys = "".join(f"<span>{key(style)} {text(name)}</span>" for name, style in legend)
         return (
+            f"<figure><figcaption><b>{text(title)}</b>{keys}</figcaption>"
             f'<svg class="chart" viewBox="0 0 {WIDTH} {self.height}" role="img" '
-            f'aria-label="{name}"><text class="title" x="{LEFT}" y="18">{name}</text>'
-            f"{''.join(parts)}</svg>"
+            f'aria-label="{text(f"{title}: {told}")}">{"".join(parts)}</svg></figure>'
         )
 
     def axes(
@@ -189,9 +209,10 @@ class _Frame:
         x_name: str,
         x_format: Format,
         y_format: Format,
+        y_name: str = "",
     ) -> str:
-        """Lines across, and the numbers of both axes."""
-        parts = []
+        """Lines across, the numbers of both axes, and their names (the title may be that of y)."""
+        parts = [f'<text class="axis" x="{LEFT}" y="{TOP - 10}">{text(y_name)}</text>']
         for value, label in zip(y_ticks, _labels(y_ticks, y_format), strict=True):
             _, y = self.place(self.x[0], value)
             parts.append(
@@ -202,7 +223,7 @@ class _Frame:
             if value <= self.x[1]:
                 x, _ = self.place(value, self.y[0])
                 parts.append(
-                    f'<text class="axis" x="{x:.1f}" y="{self.height - BOTTOM + 17}" '
+                    f'<text class="axis" x="{x:.1f}" y="{self.height - BOTTOM + 18}" '
                     f'text-anchor="middle">{text(x_format(value))}</text>'
                 )
         parts.append(
@@ -230,13 +251,30 @@ def ticks(low: float, high: float, most: int = 6) -> list[float]:
 
 
 def _labels(values: Sequence[float], form: Format) -> list[str]:
-    """What stands beside ticks; more digits where with few of them two would read the same."""
+    """What stands beside ticks: as many decimals for each, and more digits where with few of them
+    two would read the same."""
     labels = [form(value) for value in values]
-    if len(set(labels)) == len(labels):
-        return labels
-    if labels[0].endswith("%"):
-        return [f"{100 * value:.6g}%" for value in values]
-    return [f"{value:.6g}" for value in values]
+    if len(set(labels)) < len(labels):
+        percent = labels[0].endswith("%")
+        labels = [f"{100 * v:.6g}%" if percent else f"{v:.6g}" for v in values]
+    if any("e-" in label for label in labels):
+        labels = [_power(value) for value in values]
+    decimals = max(len(re.sub(r"^[^.]*\.?|\D*$", "", label)) for label in labels)
+    if decimals and not any(re.search("[a-zA-Z]", label) for label in labels):
+        labels = [_with_decimals(label, decimals) for label in labels]
+    return labels
+
+
+def _power(value: float) -> str:
+    """`8e-5`"""
+    mantissa, exponent = f"{value:.6e}".split("e")
+    return f"{float(mantissa):g}e{int(exponent)}" if value else "0"
+
+
+def _with_decimals(label: str, decimals: int) -> str:
+    """`7%` as `7.0%`"""
+    found = label.rstrip("%")
+    return f"{float(found):.{decimals}f}{label[len(found) :]}"
 
 
 def _finite(series: Series) -> Series:
@@ -295,22 +333,25 @@ def _upright(mark: tuple[str, float] | None, frame: _Frame, x_high: float) -> st
     x, low = frame.place(min(value, x_high), frame.y[0])
     side = "end" if x > WIDTH / 2 else "start"
     shown = name if inside else f"{name} \N{RIGHTWARDS ARROW}"
-    label = f'<text class="axis" x="{x + (-6 if side == "end" else 6):.1f}" y="{TOP + 10}" '
-    line = f'<path class="line window" d="M{x:.1f} {low:.1f}V{TOP}"/>' if inside else ""
+    x_label = x if side == "end" else max(x, LEFT + 64)  # beside the name of y
+    label = f'<text class="axis" x="{x_label:.1f}" y="{TOP - 10}" '
+    line = f'<path class="line window" d="M{x:.1f} {low:.1f}V{TOP - 6}"/>' if inside else ""
     return f'{line}{label}text-anchor="{side}">{text(shown)}</text>'
 
 
-def _legend(series: Sequence[Series]) -> str:
-    """Names with their strokes, to the right of the title."""
-    parts = []
-    right = float(WIDTH - RIGHT)
+def key(style: str) -> str:
+    """The stroke of a style, to stand beside its name."""
+    line = f'<path class="line {text(style)}" d="M0 7h24"/>'
+    return f'<svg class="key" viewBox="0 0 24 14" aria-hidden="true">{line}</svg>'
+
+
+def _legend(series: Sequence[Series]) -> list[tuple[str, str]]:
+    """Names and styles, each once."""
     shown = {each.name if each.legend is None else each.legend: each.style for each in series}
-    for name, style in reversed(shown.items()):
-        if not name:
-            continue
-        right -= 6.4 * len(name)
-        parts.append(f'<text class="axis" x="{right:.0f}" y="18">{text(name)}</text>')
-        style = text(style)
-        parts.append(f'<path class="line {style}" d="M{right - 22:.0f} 14h16"/>')
-        right -= 36
-    return "".join(parts)
+    return [(name, style) for name, style in shown.items() if name]
+
+
+def _told(series: Series, y_format: Format) -> str:
+    """A line in words: where it begins and ends."""
+    first, last = (y_format(series.ys[end]) for end in (0, -1))
+    return f"{series.name} {last}" if first == last else f"{series.name} from {first} to {last}"

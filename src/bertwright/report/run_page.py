@@ -143,7 +143,9 @@ def _subtitle(run: Run) -> str:
 def _threads(environment: Mapping[str, Any]) -> str | None:
     threads = environment.get("threads")
     return (
-        f"{threads} threads, {environment.get('precision', '')}".rstrip(", ") if threads else None
+        f"{threads} thread{'s' * (threads != 1)}, {environment.get('precision', '')}".rstrip(", ")
+        if threads
+        else None
     )
 
 
@@ -164,7 +166,10 @@ def _headline(run: Run) -> Iterator[tuple[str, str]]:
         yield f"{loss:.3f}", f"masked LM loss {where}, nats a token"
     end = run.records[-1]
     yield count(end.get("tokens")), "tokens trained on"
-    yield clock(number(end.get("seconds")) or 0.0), f"minutes, {count(end.get('step'))} steps"
+    yield (
+        clock(number(end.get("seconds")) or 0.0),
+        f"for {count(end.get('step'))} step{'s' * (end.get('step') != 1)}",
+    )
     rates = [r for r in (number(each.get("tokens_per_second")) for each in train) if r is not None]
     if rates:
         yield count(sorted(rates)[len(rates) // 2]), "tokens a second, median"
@@ -187,24 +192,26 @@ _CHARTS = (
 def _curves(run: Run) -> str:
     """Every chart twice, over tokens and over time; two buttons choose."""
     figures = []
-    for kind, x_key, x_name in (
-        ("tokens", "tokens", "tokens"),
-        ("time", "seconds", "minutes:seconds"),
+    objectives = {key for record in run.records for key in record if key.endswith(".loss")}
+    unit, size = _unit_of_time(number(run.records[-1].get("seconds")) or 0.0)
+    for kind, x_key, x_name, x_unit in (
+        ("tokens", "tokens", "tokens", 1.0),
+        ("time", "seconds", unit, size),
     ):
         for key, title, form, from_zero in _CHARTS:
+            if key == "loss" and len(objectives) == 1:
+                continue  # the same as that objective's
             lines = [
-                Series(shown, *_points(run.split(split), x_key, key), style=split)
+                Series(shown, *_points(run.split(split), x_key, key, x_unit), style=split)
                 for split, shown in (("train", "training"), ("dev", "held out"))
             ]
             level = number(run.examples.get("baselines", {}).get(key))
             if level is not None and any(line.ys for line in lines):
                 lines.append(Series("baseline", [], [level], "baseline"))
             y_format = short if not form else form.format
-            drawn = chart(
-                title, lines, x_name, short if kind == "tokens" else clock, y_format, from_zero
-            )
+            drawn = chart(title, lines, x_name, short, y_format, from_zero)
             if drawn:
-                figures.append(f'<figure class="{kind}">{drawn}</figure>')
+                figures.append(f'<div class="{kind}">{drawn}</div>')
     return (
         "<h2>Curves</h2>"
         '<input type="radio" name="across" id="by-tokens" checked>'
@@ -214,10 +221,20 @@ def _curves(run: Run) -> str:
     )
 
 
-def _points(records: list[dict[str, Any]], x_key: str, key: str) -> tuple[list[float], list[float]]:
+def _unit_of_time(seconds: float) -> tuple[str, float]:
+    """What a run of that length is measured in, and its seconds: its axis has round numbers."""
+    for name, size in (("hours", 3600.0), ("minutes", 60.0)):
+        if seconds >= 2 * size:
+            return name, size
+    return "seconds", 1.0
+
+
+def _points(
+    records: list[dict[str, Any]], x_key: str, key: str, x_unit: float
+) -> tuple[list[float], list[float]]:
     """What was measured of one key."""
     pairs = [(number(r.get(x_key)), number(r.get(key))) for r in records]
-    kept = [(x, y) for x, y in pairs if x is not None and y is not None]
+    kept = [(x / x_unit, y) for x, y in pairs if x is not None and y is not None]
     return [x for x, _ in kept], [y for _, y in kept]
 
 

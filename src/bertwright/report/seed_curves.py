@@ -26,9 +26,7 @@ Line = tuple[list[float], list[float]]
 
 def curves(results: Results, records: Sequence[Record], prefix: str = "") -> str:
     """The main metric and the losses, if they were measured; `prefix` begins a task's keys."""
-    figures = "".join(
-        f"<figure>{drawn}</figure>" for drawn in _charts(results, records, prefix) if drawn
-    )
+    figures = "".join(_charts(results, records, prefix))
     if not figures:
         return ""
     return f'<h2>Curves over seeds</h2><div class="charts">{figures}</div>'
@@ -53,7 +51,7 @@ def _charts(results: Results, records: Sequence[Record], prefix: str) -> Iterato
     levels = []
     if best_other:  # one level: a second far below would leave the seeds no height
         name, level = best_other
-        levels = [Series(baseline_title(name), [], [level], "baseline", "baseline")]
+        levels = [Series(baseline_title(name), [], [level], "baseline")]
     x_key = "epoch" if dev and all(number(r.get("epoch")) is not None for r in dev) else "step"
     for split, key, name, where in (
         (dev, prefix + main, f"Dev {title(main).removesuffix(' correlation')}", x_key),
@@ -76,7 +74,7 @@ def _charts(results: Results, records: Sequence[Record], prefix: str) -> Iterato
     best = results.get("best_seed")
     rate = _lines([r for r in train if r.get("seed") in (best, None)], "step", "learning_rate")
     if rate:
-        line = Series("learning rate", *next(iter(rate.values())))
+        line = Series("learning rate", *next(iter(rate.values())), legend="")
         yield chart("Learning rate", [line], "steps", short, "{:.2g}".format, from_zero=True)
 
 

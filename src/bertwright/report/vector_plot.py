@@ -21,6 +21,12 @@ COLORS = (
     "#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951", "#ff8ab7", "#a463f2", "#97bbf5",
     "#9c6b4e", "#9498a0",
 )  # fmt: skip
+SHAPES = (
+    "m-{r} 0a{r} {r} 0 1 0 {d} 0a{r} {r} 0 1 0-{d} 0",
+    "m-{r}-{r}h{d}v{d}h-{d}z",
+    "m0-{d}l{d} {d}l-{d} {d}l-{d}-{d}z",
+)
+"""A disc, a square, a diamond: neighbouring colours differ in shape too."""
 SIZE, EDGE = 720, 16
 SHOWN = 120
 """Characters of a text that a dot tells."""
@@ -91,24 +97,38 @@ def vector_page(
     """
     title = f"Texts of {name}"
     common = [value for value, _ in Counter(values).most_common(len(COLORS) - 1)]
-    color = {value: COLORS[place] for place, value in enumerate(common)}
-    rest = COLORS[-1]
+    style = {value: place for place, value in enumerate(common)}
+    rest = len(COLORS) - 1
     low, high = points.min(0), points.max(0)
     scale = (SIZE - 2 * EDGE) / max(float((high - low).max()), 1e-9)
     places = EDGE + (points - low) * scale
-    radius = 4 if len(points) < 1000 else 2.5
+    width, height = 2 * EDGE + (high - low) * scale
+    size = 4 if len(points) < 1000 else 2.5
     dots = [
-        f'<circle cx="{x:.1f}" cy="{SIZE - y:.1f}" r="{radius}" '
-        f'fill="{color.get(value, rest)}" fill-opacity="0.75"><title>'
-        f"{text(_told(each, value, column))}</title></circle>"
+        _mark(style.get(value, rest), x, height - y, size, _told(each, value, column))
         for (x, y), each, value in zip(places, texts, values, strict=True)
     ]
     svg = (
-        f'<div class="card"><svg viewBox="0 0 {SIZE} {SIZE}" role="img" '
+        f'<div class="card"><svg class="dots" viewBox="0 0 {width:.0f} {height:.0f}" role="img" '
         f'aria-label="{text(title)}">{"".join(dots)}</svg></div>'
     )
     return page(
-        title, [f"<h1>{text(title)}</h1>", tiles(facts), _legend(color, values, column), svg]
+        title, [f"<h1>{text(title)}</h1>", tiles(facts), _legend(style, values, column), svg]
+    )
+
+
+def _mark(style: int, x: float, y: float, size: float, said: str = "") -> str:
+    """A mark of a value's colour and shape."""
+    shape = SHAPES[style % len(SHAPES)]
+    if shape == SHAPES[-1]:
+        shape = shape.format(d=1.3 * size)
+    else:
+        radius = size if shape == SHAPES[0] else 0.88 * size
+        shape = shape.format(r=radius, d=2 * radius)
+    title = f"<title>{text(said)}</title>" if said else ""
+    return (
+        f'<path d="M{x:.1f} {y:.1f}{shape}" fill="{COLORS[style]}" fill-opacity="0.75">'
+        f"{title}</path>"
     )
 
 
@@ -117,16 +137,16 @@ def _told(each: str, value: str, column: str | None) -> str:
     return shown if column is None else f"{shown} ({column}: {value})"
 
 
-def _legend(color: dict[str, str], values: Sequence[str], column: str | None) -> str:
+def _legend(style: dict[str, int], values: Sequence[str], column: str | None) -> str:
     if column is None:
         return ""
     counts = Counter(values)
-    rows = [(value, mark, counts[value]) for value, mark in color.items()]
+    rows = [(value, mark, counts[value]) for value, mark in style.items()]
     others = len(values) - sum(count for _, _, count in rows)
-    rows += [("others", COLORS[-1], others)] if others else []
+    rows += [("others", len(COLORS) - 1, others)] if others else []
     marks = "".join(
-        f'<span style="margin-right:1.2em;white-space:nowrap"><b style="color:{mark}">&#9679;</b> '
-        f"{text(value)} ({count:,})</span>"
+        f'<li><svg class="key" viewBox="0 0 14 14" aria-hidden="true">{_mark(mark, 7, 7, 5)}</svg>'
+        f"<bdi>{text(value)}</bdi> ({count:,})</li>"
         for value, mark, count in rows
     )
-    return f"<p>{text(column)}: {marks}</p>"
+    return f'<h2><bdi>{text(column)}</bdi></h2><ul class="legend">{marks}</ul>'

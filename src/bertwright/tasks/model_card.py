@@ -11,7 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
-from bertwright.tasks.model_card_front import base_model, file_name, front_matter, kept_seed
+from bertwright.tasks.model_card_front import (
+    base_model,
+    file_name,
+    front_matter,
+    kept_seed,
+    model_name,
+)
 from bertwright.tasks.model_card_loading import how_to_load
 from bertwright.tasks.results import (
     Results,
@@ -38,7 +44,7 @@ def card(results: Results, environment: Mapping[str, Any] | None = None) -> str:
     tasks = list((results.get("tasks") or {}).values())
     parts = [front_matter(results, tasks or [results])]
     if not tasks:
-        parts += [f"# {_plain(results.get('name') or 'A fine-tuned BERT')}"]
+        parts += [f"# {_plain(model_name(results) or 'A fine-tuned BERT')}"]
         parts += [*_sections(results, environment or {}), how_to_load(results.get("task") or {})]
     else:
         parts += [f"# {len(tasks)} tasks over one BERT"]
@@ -48,7 +54,7 @@ def card(results: Results, environment: Mapping[str, Any] | None = None) -> str:
                 part.replace("## ", "### ", 1) for part in _sections(found, environment or {})
             ]
             parts += [f"## {name}", *sections]
-        parts += [how_to_load(None)]
+        parts += [how_to_load(tasks[0].get("task") or {}, str(tasks[0].get("name")))]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -61,7 +67,7 @@ def _sections(results: Results, environment: Mapping[str, Any]) -> list[str]:
         _data(results),
         _labels(task),
         _lengths(results, task),
-        _settings(results),
+        _settings(results, task),
         _limits(results, task),
     ]
 
@@ -169,14 +175,32 @@ def _lengths(results: Results, task: Mapping[str, Any]) -> str:
     return f"## Lengths and windows\n\n{' '.join(said)}" if said else ""
 
 
-def _settings(results: Results) -> str:
-    """Settings that are not unset, as they were."""
+def _settings(results: Results, task: Mapping[str, Any]) -> str:
+    """Settings that are not unset and did something, as they were."""
+    kind, features = task.get("kind"), results.get("transfer") == "features"
+    of_texts = kind not in ("tagging", "span")
+    did = {
+        "layers": features,
+        "network": features,
+        "network_size": (task.get("head") or {}).get("network") == "bilstm",
+        "pooling": features and of_texts,
+        "merge": of_texts,
+        "multi_label": kind == "classification",
+        "class_weights": kind == "classification",
+        "context": kind == "tagging",
+        "crf": kind == "tagging",
+        "bad_tags": kind == "tagging",
+        "max_answer_tokens": kind == "span",
+        "wrong_answers": kind == "span",
+    }
     flat = dict(_flatten(results.get("settings") or {}))
     paths = ("data", "train", "dev", "test", "out", "model", "file", "path")
     rows = [
         [name, value]
         for name, value in flat.items()
-        if value is not None and not any(part in paths for part in re.split(r"[._]", name))
+        if value is not None
+        and did.get(name, True)
+        and not any(part in paths for part in re.split(r"[._]", name))
     ]
     rows += [[name, value] for name, value in (results.get("tuned") or {}).items()]
     if not rows:
@@ -191,9 +215,15 @@ def _limits(results: Results, task: Mapping[str, Any]) -> str:
     said = [
         f"Measured on {dev} examples of one dev set; texts of another kind or language were not "
         "measured.",
-        "The dev set also chose the epoch and the seed, so numbers on new data tend to be lower.",
     ]
     seeds = results.get("seeds") or []
+    chosen = ["epoch"] if (results.get("settings") or {}).get("keep") != "last" else []
+    chosen += ["seed"] if len(seeds) > 1 else []
+    if chosen:
+        said.append(
+            f"The dev set also chose the {' and the '.join(chosen)}, so numbers on new data tend "
+            "to be lower."
+        )
     fallen = sum(bool(seed.get("degenerate")) for seed in seeds)
     if fallen:
         said.append(
@@ -208,9 +238,8 @@ def _limits(results: Results, task: Mapping[str, Any]) -> str:
     if results.get("tuned"):
         said.append("The null threshold was tuned on the same dev set.")
     if task.get("labels"):
-        said.append(
-            "It knows no other labels than those above and always gives one of its answers."
-        )
+        always = "" if task.get("multi_label") else " and always gives one of them"
+        said.append(f"It knows no other labels than those above{always}.")
     said += [_plain(_without_folders(str(each), results)) for each in results.get("warnings") or ()]
     return "## Limits\n\n" + "\n".join(f"- {each}" for each in said)
 

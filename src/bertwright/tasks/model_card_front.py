@@ -53,7 +53,7 @@ def front_matter(results: Results, tasks: Sequence[Results]) -> str:
     names = dict.fromkeys(_HUB_METRICS.get(metric, metric) for each in measured for metric in each)
     if names:
         lines += ["metrics:", *(f"- {quoted(metric)}" for metric in names)]
-        lines += ["model-index:", f"- name: {quoted(results.get('name') or 'model')}", "  results:"]
+        lines += ["model-index:", f"- name: {quoted(model_name(results) or 'model')}", "  results:"]
     for each, pipeline, values in zip(tasks, pipelines, measured, strict=True):
         if not values:
             continue
@@ -85,6 +85,14 @@ def base_model(results: Results) -> str | None:
         return str(results["base_model"])
     model = str(results.get("model") or "")
     return model if _PUBLISHED.fullmatch(model) else None
+
+
+def model_name(results: Results) -> str:
+    """The name that was given to the task, else that of the run's folder; empty: unknown."""
+    name = str(results.get("name") or "")
+    if name not in ("", "task"):
+        return name
+    return PurePath(str((results.get("settings") or {}).get("out") or "")).name or name
 
 
 def kept_seed(results: Results) -> Mapping[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,14 +15,24 @@ _CLASSES = {
 }
 
 
-def how_to_load(task: Mapping[str, Any] | None) -> str:
-    """The section of the card; None: of several tasks."""
-    command = f"bertwright predict --model FOLDER{'' if task is not None else ' --task NAME'}"
+_INPUTS = {
+    "tagging": '"A sentence of words."',
+    "span": '("What is asked?", "A passage that may hold the answer.")',
+    "multiple-choice": '("A text.", ["one way to go on", "another way"])',
+}
+
+
+def how_to_load(task: Mapping[str, Any], name: str | None = None) -> str:
+    """The section of the card; `name` is that of the task where it is the first of several."""
+    pair = '("One text.", "The other.")' if task.get("text2_column") else '"A text."'
+    given = f"[{_INPUTS.get(str(task.get('kind')), pair)}]" + (f", task={name!r}" if name else "")
+    command = "bertwright predict --model FOLDER" + (f" --task {shlex.quote(name)}" if name else "")
     return (
         "## How to load\n\n`FOLDER` is the folder of this file.\n\n"
         f"```sh\n{command} --input FILE --out predictions.jsonl\n```\n\n"
-        '```python\nimport bertwright\n\nmodel = bertwright.load("FOLDER")\n```\n\n'
-        f"{_transformers(task) if task is not None else _encoder('several task heads')}"
+        '```python\nimport bertwright\n\nmodel = bertwright.load("FOLDER")\n'
+        f"print(model.predict({given})[0])\n```\n\n"
+        f"{_encoder('several task heads') if name else _transformers(task)}"
     )
 
 

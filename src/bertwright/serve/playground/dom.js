@@ -46,7 +46,7 @@ export function bars(rows, name) {
       h(
         "li",
         { class: good ? "right" : null },
-        h("span", { dir: "auto" }, label),
+        h("bdi", {}, label),
         h("b", {}, shown ?? percent(share)),
         h("i", { "aria-hidden": "true" }, h("i", { "--share": `${100 * Math.max(0, share)}%` })),
       ),

@@ -23,6 +23,7 @@ const blanks = {
     { name: "top", label: "Tokens a blank", kind: "count", value: 5, least: 1, most: 50 },
   ],
   async run({ text, top, ...rest }) {
+    if (!text.includes(MASK)) throw new Error(`Write ${MASK} where a word is missing.`);
     const { answer, receipt } = await post("fill-mask", { ...rest, input: text, top_k: top });
     const [found] = answer.results;
     let at = 0;
@@ -123,7 +124,7 @@ const classes = {
     }
     const sorted = [...found].sort((a, b) => b.score - a.score);
     return { receipt, parts: [
-      h("p", { class: "said", dir: "auto" }, sorted[0]?.label ?? "No label."),
+      h("p", { class: "said" }, h("bdi", {}, sorted[0]?.label ?? "No label.")),
       bars(sorted.map((c, i) => ({ label: c.label, share: c.score, good: i === 0 })), "Classes"),
     ] };
   },
