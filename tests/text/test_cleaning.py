@@ -20,12 +20,14 @@ def test_repair_without_ftfy(monkeypatch: pytest.MonkeyPatch) -> None:
         repair_unicode("Cafe\u0301 \ufeffA\u00adB\u200bC\x07\x00\tD\nE\x85F") == "Café ABC\tD\nE\nF"
     )
     assert repair_unicode("plain") == "plain"
+    assert repair_unicode("A\x0bB\x0cC") == "A\nB\nC"
 
 
 def test_repair_with_ftfy() -> None:
     pytest.importorskip("ftfy")
     assert cleaning.repair_name().startswith("ftfy ")
     assert repair_unicode("It doesnâ€™t â€“ Ã©tÃ©") == "It doesn’t – été"
+    assert repair_unicode("é\x0bB\x0cC\u2028D\u2029E") == "é\nB\nC\nD\nE"
     assert repair_unicode("“ﬁne” ＡＢ &amp;") == "“ﬁne” ＡＢ &amp;"
 
 

@@ -166,6 +166,9 @@ def test_bad_rows(tmp_path: Path) -> None:
         "c.jsonl": ('{"text": 5}\n', r"row 1: column 'text' holds int; expected a string"),
         "g.jsonl": ('{"text": ' + "1" * 6000 + "}\n", r"line 1 is no JSON: .*integer"),
         "d.csv": ("id,text\n1,a\n2\n", r"line 3 has 1 fields; the header has 2"),
+        "f.csv": ("id,text\n1,Hello, world\n", r"line 2 has 3 fields; the header has 2"),
+        "g.csv": ("text,text\na,b\n", r"2 columns 'text'; expected one"),
+        "h.csv": ("id;text\n1;a\n", r"set apart by commas, not by semicolons"),
         "e.csv": ('text\n"never closed\n', r"e\.csv, line 2: unexpected end of data"),
         "f.parquet": ("PAR1 no more", r"no whole Parquet file"),
     }

@@ -6,6 +6,7 @@ import bz2
 import gzip
 import io
 import lzma
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -113,6 +114,59 @@ def test_cut_and_corrupt_files(tmp_path: Path, suffix: str) -> None:
             stream.read()
 
 
+@pytest.mark.parametrize("suffix", PACK)
+def test_a_damaged_second_stream_is_no_end(tmp_path: Path, suffix: str) -> None:
+    packed = PACK[suffix](TEXT)
+    path = tmp_path / ("a.txt" + suffix)
+    for tail in [b"garbage", packed[:6] + bytes(255 - byte for byte in packed[6:])]:
+        path.write_bytes(packed + tail)
+        with open_bytes(path) as stream, pytest.raises(DataError, match=r"cut or corrupt"):
+            stream.read()
+
+
+def test_padding_and_frames_to_skip(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    one, two = lzma.compress(b"one "), lzma.compress(b"two")
+    path.write_bytes(one + bytes(8) + two + bytes(20_000))
+    with open_bytes(path) as stream:
+        assert stream.read() == b"one two"
+    path.write_bytes(b"\x50\x2a\x4d\x18\x04\0\0\0abcd" + _zstd(b"text"))
+    with open_bytes(path) as stream:
+        assert stream.read() == b"text"
+
+
+def test_links_are_followed_and_a_file_is_read_once(tmp_path: Path) -> None:
+    for name in ["corpus/a.txt", "corpus/notes.md", "elsewhere/b.txt"]:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x")
+    corpus = tmp_path / "corpus"
+    (corpus / "c.txt").symlink_to("a.txt")
+    (corpus / "linked").symlink_to("../elsewhere")
+    (corpus / "round").symlink_to("../corpus")
+    passed_over: list[Path] = []
+    again = str(corpus / ".." / "corpus" / "a.txt")
+    found = find_files([str(corpus), again], passed_over)
+    assert found == [corpus / "a.txt", corpus / "linked" / "b.txt"]
+    assert passed_over == [corpus / "notes.md"]
+
+
+def test_a_folder_that_cannot_be_entered_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "closed").mkdir()
+    (tmp_path / "a.txt").write_text("x")
+    scandir = os.scandir
+
+    def refuse(path: str) -> object:
+        if path.endswith("closed"):
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(DataError, match=r"closed cannot be read: Permission denied"):
+        find_files([str(tmp_path)])
+
+
 def test_no_compression_inside(tmp_path: Path) -> None:
     path = tmp_path / "a.txt.gz"
     path.write_bytes(b"plain text")
@@ -129,6 +183,9 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(sys, "stdin", Input)
     assert open_bytes(Path("-")).read() == TEXT
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(DataError, match="standard input is closed"):
+        open_bytes(Path("-"))
 
 
 def test_missing_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

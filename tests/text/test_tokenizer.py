@@ -263,7 +263,11 @@ def test_a_hundred_thousand_real_lines(shared: Path, tmp_path: Path) -> None:
 
 def test_reads_a_vocabulary_alone_and_tells_its_case(tmp_path: Path) -> None:
     (tmp_path / "vocab.txt").write_text("\n".join(VOCAB) + "\n", encoding="utf-8")
-    assert load_tokenizer(tmp_path).rules.lowercase is False
+    cased = load_tokenizer(tmp_path)
+    assert cased.rules.lowercase is False
+    cased.save(tmp_path / "saved")  # transformers takes silence for an uncased vocabulary
+    written = json.loads((tmp_path / "saved" / "tokenizer_config.json").read_text())
+    assert written["do_lower_case"] is False
     small = [token for token in VOCAB if token.startswith("[") or token == token.lower()]
     (tmp_path / "vocab.txt").write_text("\r\n".join(small), encoding="utf-8")
     assert load_tokenizer(tmp_path).rules.lowercase is True

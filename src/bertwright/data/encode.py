@@ -10,16 +10,10 @@ from __future__ import annotations
 
 import importlib
 import multiprocessing
-import os
-import signal
-import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing.connection import wait
 from pathlib import Path
 
 import numpy as np
@@ -28,13 +22,16 @@ import numpy.typing as npt
 from bertwright.config.corpus import CorpusConfig
 from bertwright.data.shard_writer import EncodedBlock
 from bertwright.data.shards import token_dtype
-from bertwright.errors import BertwrightError, ConfigError, DataError
+from bertwright.errors import ConfigError, DataError
 from bertwright.text.corpus import split_document
 from bertwright.text.corpus_report import CorpusReport
 from bertwright.text.tokenizer import load_tokenizer
+from bertwright.text.workers import in_order, start_worker
 
 Segmenter = Callable[[str], Iterable[str]]
 EncodeBlocks = Callable[[Iterator[list[str]]], Iterator[EncodedBlock]]
+
+_GOES_ON = ", it goes on behind the last finished shard"
 
 COUNTS = (
     "documents_read",
@@ -179,46 +176,19 @@ def block_encoder(settings: EncoderSettings, workers: int) -> Iterator[EncodeBlo
         (settings,),
     )
     try:
-        yield lambda blocks: _encode_in_order(pool, blocks, 2 * workers + 1)
+        yield lambda blocks: in_order(pool, _encode, blocks, 2 * workers + 1, _GOES_ON)
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _encode_in_order(
-    pool: ProcessPoolExecutor, blocks: Iterator[list[str]], under_way: int
-) -> Iterator[EncodedBlock]:
-    waiting: deque[Future[EncodedBlock]] = deque()
-    try:
-        for block in blocks:
-            waiting.append(pool.submit(_encode, block))
-            if len(waiting) >= under_way:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    except BrokenProcessPool as error:
-        raise BertwrightError(
-            "a worker died, most likely for want of memory; run the command again with fewer "
-            "--workers, it goes on behind the last finished shard"
-        ) from error
 
 
 _encoder: Encoder | None = None
 
 
 def _start_worker(settings: EncoderSettings) -> None:
-    """Make the encoder of a worker process, and let it die with its parent, however that dies."""
+    """Make the encoder of a worker process."""
     global _encoder
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    threading.Thread(target=_die_with_parent, daemon=True).start()
+    start_worker()
     _encoder = Encoder(settings)
-
-
-def _die_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        wait([parent.sentinel])
-        os._exit(1)
 
 
 def _encode(block: list[str]) -> EncodedBlock:

@@ -34,9 +34,9 @@ _INVISIBLE = dict.fromkeys(
         0xFFFF,
     ]
 )
-_INVISIBLE[0x85] = "\n"
+_INVISIBLE |= dict.fromkeys([0x0B, 0x0C, 0x85, 0x2028, 0x2029], "\n")  # they end lines
 _HAS_INVISIBLE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u200b\u2060\ufeff\ufdd0-\ufdef\ufffe\uffff]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u200b\u2028\u2029\u2060\ufeff\ufdd0-\ufdef\ufffe\uffff]"
 )
 _LOOKS = re.compile(
     r"""(?ix)
@@ -88,6 +88,7 @@ def repair_unicode(text: str) -> str:
     Line breaks and tabs stay; ASCII without control characters comes back as it is.
     """
     if not text.isascii():
+        text = text.replace("\x0b", "\n")  # ftfy would join what it parts
         found = _ftfy()
         if found:
             text = found[0].fix_text(text, found[1])

@@ -17,6 +17,7 @@ from pathlib import Path
 from bertwright.config.corpus import CorpusConfig
 from bertwright.errors import DataError
 from bertwright.text.cleaning import RepeatedLines, repair_name, repair_unicode
+from bertwright.text.corpus_report import EXAMPLES
 from bertwright.text.corpus_report import CorpusReport as CorpusReport
 from bertwright.text.documents import read_text, split_documents
 from bertwright.text.duplicates import ExactDuplicates, NearDuplicates
@@ -83,7 +84,11 @@ def read_blocks(
     Raises:
         DataError, MissingExtra: as `read_documents`.
     """
-    paths = find_files(inputs)
+    passed_over: list[Path] = []
+    paths = find_files(inputs, passed_over)
+    report.files_passed_over += len(passed_over)
+    for path in passed_over[:EXAMPLES]:
+        report.note(report.passed_over_examples, str(path))
     keep = _Filter(config, report)
     block: list[str] = []
     size = 0

@@ -16,6 +16,8 @@ class CorpusReport:
     """Files (or `datasets` splits) opened."""
     empty_files: int = 0
     """Files without one character but white space."""
+    files_passed_over: int = 0
+    """Files of folders left out because their extension is unknown."""
     bytes: int = 0
     """Bytes read, after decompression; of Parquet and `datasets`, bytes of the text as UTF-8."""
     position: int = 0
@@ -52,6 +54,8 @@ class CorpusReport:
     """Documents left out because a nearly equal one came before."""
     unicode_repair: str = ""
     """What repaired the text: `nfc`, or `ftfy` with its version."""
+    passed_over_examples: list[str] = field(default_factory=list)
+    """The first of the files passed over."""
     invalid_places: list[str] = field(default_factory=list)
     """The first places of malformed bytes, as `FILE, byte N`."""
     boilerplate_examples: list[str] = field(default_factory=list)
@@ -68,6 +72,7 @@ class CorpusReport:
     def remarks(self) -> list[str]:
         """What was left out, cut or repaired, a line each; nothing where nothing was."""
         named = {
+            "files passed over, of an extension that is no text's": self.files_passed_over,
             "exact duplicates left out": self.exact_duplicates,
             "near duplicates left out": self.near_duplicates,
             "documents left out as too short": self.short_documents,
@@ -78,6 +83,7 @@ class CorpusReport:
             "lone surrogates replaced": self.lone_surrogates,
         }
         lines = [f"{count:,} {what}" for what, count in named.items() if count]
+        lines += [f"passed over: {path}" for path in self.passed_over_examples]
         return lines + [f"malformed: {place}" for place in self.invalid_places]
 
     def add(self, other: CorpusReport) -> None:

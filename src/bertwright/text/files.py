@@ -17,8 +17,9 @@ import os
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from bertwright.errors import ConfigError, DataError, MissingExtra
 
@@ -28,6 +29,7 @@ COMPRESSED_SUFFIXES = (".gz", ".xz", ".bz2", ".zst")
 BLOCK_BYTES = 1 << 20
 
 _MAGIC = {b"\x1f\x8b": ".gz", b"\xfd7zXZ\0": ".xz", b"BZh": ".bz2", b"\x28\xb5\x2f\xfd": ".zst"}
+_MAGIC |= {bytes([byte]) + b"\x2a\x4d\x18": ".zst" for byte in range(0x50, 0x60)}  # frames to skip
 _DATASET_MARKS = ("dataset_dict.json", "state.json")  # what datasets.save_to_disk leaves
 
 
@@ -52,17 +54,18 @@ def is_dataset_folder(path: Path) -> bool:
     return any((path / mark).is_file() for mark in _DATASET_MARKS)
 
 
-def find_files(inputs: Sequence[str]) -> list[Path]:
+def find_files(inputs: Sequence[str], passed_over: list[Path] | None = None) -> list[Path]:
     """What there is to read, in a fixed order.
 
     Args:
-        inputs: files, folders (searched to the bottom, files in sorted order, hidden ones left
-            out), globs (`**` too),
+        inputs: files, folders (searched to the bottom, through links too, files in sorted order,
+            hidden ones left out), globs (`**` too),
             `-` for standard input, `hf:NAME[@CONFIG][:SPLIT]`, folders of `datasets.save_to_disk`.
+        passed_over: gets the files of folders whose extension is unknown.
 
     Returns:
-        Paths; `-`, `hf:...` and `datasets` folders stand for themselves. A path that comes twice is
-        read once.
+        Paths; `-`, `hf:...` and `datasets` folders stand for themselves. A file that comes twice,
+        by another path or by a link, is read once.
 
     Raises:
         ConfigError: nothing given.
@@ -73,21 +76,22 @@ def find_files(inputs: Sequence[str]) -> list[Path]:
         raise ConfigError(
             "no corpus given; name files, folders, globs, - for standard input, or hf:NAME"
         )
-    found: dict[Path, None] = {}
+    others: list[Path] = [] if passed_over is None else passed_over
+    found: dict[str, Path] = {}
     for given in inputs:
-        for path in _find(given):
-            found.setdefault(path)
-    return list(found)
+        for path in _find(given, others):
+            found.setdefault(os.path.realpath(path), path)
+    return list(found.values())
 
 
-def _find(given: str) -> Iterable[Path]:
+def _find(given: str, passed_over: list[Path]) -> Iterable[Path]:
     if is_dataset_folder(Path(given.removeprefix("hf:"))):
         return [Path(given.removeprefix("hf:"))]
     path = Path(given)
     if given == "-" or given.startswith("hf:"):
         return [path]
     if path.is_dir():
-        return _in_folder(path)
+        return _in_folder(path, passed_over)
     if path.exists():
         if not format_of(path):
             raise DataError(
@@ -107,22 +111,33 @@ def _find(given: str) -> Iterable[Path]:
     raise DataError(f"no such file or folder: {given}{_nearest(path)}")
 
 
-def _in_folder(folder: Path) -> list[Path]:
-    files, others = [], set()
-    for where, names, leaves in os.walk(folder):
+def _in_folder(folder: Path, passed_over: list[Path]) -> list[Path]:
+    files: list[Path] = []
+    others: list[Path] = []
+    entered: set[str] = set()
+    for where, names, leaves in os.walk(folder, onerror=_refuse_unreadable, followlinks=True):
+        here = os.path.realpath(where)
+        if here in entered:  # a link led back
+            names.clear()
+            continue
+        entered.add(here)
         names[:] = sorted(name for name in names if not name.startswith("."))
         for leaf in leaves:
-            if leaf.startswith("."):
-                continue
-            path = Path(where, leaf)
-            if format_of(path):
-                files.append(path)
-            else:
-                others.add(path.suffix or "no extension")
+            if not leaf.startswith("."):
+                path = Path(where, leaf)
+                (files if format_of(path) else others).append(path)
     if not files:
-        seen = f"; it has {', '.join(sorted(others)[:8])}" if others else "; it is empty"
-        raise DataError(f"no file with a known extension ({_known()}) in {folder}{seen}")
+        seen = sorted({path.suffix or "no extension" for path in others})[:8]
+        has = f"it has {', '.join(seen)}" if seen else "it is empty"
+        raise DataError(f"no file with a known extension ({_known()}) in {folder}; {has}")
+    passed_over.extend(sorted(others))
     return sorted(files)
+
+
+def _refuse_unreadable(error: OSError) -> None:
+    raise DataError(
+        f"{error.filename} cannot be read: {error.strerror}; make it readable, or leave it out"
+    ) from error
 
 
 def _known() -> str:
@@ -153,7 +168,9 @@ def size_on_disk(paths: Iterable[Path]) -> int | None:
 class _Checked(io.RawIOBase):
     """A stream whose decompressor's many errors become one `DataError`."""
 
-    def __init__(self, read: Callable[[int], bytes], close: Callable[[], None], name: str) -> None:
+    def __init__(
+        self, read: Callable[[int], bytes | memoryview], close: Callable[[], None], name: str
+    ) -> None:
         super().__init__()
         self._read = read
         self._close = close
@@ -182,25 +199,22 @@ class _Checked(io.RawIOBase):
         super().close()
 
 
-class _Zstandard:
-    """Reads zstandard frames one after another and notices a missing end, which `stream_reader`
-    does not.
+class _Frames:
+    """Reads compressed frames one after another; what is neither a frame nor padding is an error.
+
+    The readers of the standard library take a damaged frame for the end of the file, and
+    zstandard's takes a missing end for one.
     """
 
-    def __init__(self, file: BinaryIO) -> None:
-        try:
-            import zstandard
-        except ImportError as error:
-            raise MissingExtra("zst", "zstandard", "reading .zst files") from error
-        self._error: type[Exception] = zstandard.ZstdError
-        # 2**31: the window of `zstd --long=31`, the largest there is.
-        self._new = zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj
+    def __init__(self, file: BinaryIO, kind: str) -> None:
+        self._new, self._error = _decompressor(kind)
         self._file = file
         self._frame = self._new()
         self._begun = False
-        self._ready = b""
+        self._ready = memoryview(b"")
+        self._padding = b"\0" if kind == ".xz" else b""  # zeros may stand between its frames
 
-    def read(self, size: int) -> bytes:
+    def read(self, size: int) -> bytes | memoryview:
         while not self._ready:
             # Small bites: 16 KiB of the best compressed text is some 100 MB, 1 MiB of it would be 6
             # GB.
@@ -211,14 +225,32 @@ class _Zstandard:
                     raise EOFError("the last frame has no end")
                 return b""
             if self._frame.eof:
-                self._frame = self._new()
+                self._frame, self._begun = self._new(), False
+            if not self._begun:
+                data = data.lstrip(self._padding) if self._padding else data
+                if not data:
+                    continue
             self._begun = True
             try:
-                self._ready = self._frame.decompress(data)
+                self._ready = memoryview(self._frame.decompress(data))
             except self._error as error:
                 raise OSError(str(error)) from error
         out, self._ready = self._ready[:size], self._ready[size:]
         return out
+
+
+def _decompressor(kind: str) -> tuple[Callable[[], Any], type[Exception]]:
+    """What makes a decompressor of one frame, and the error that it raises."""
+    if kind == ".xz":
+        return partial(lzma.LZMADecompressor, lzma.FORMAT_XZ), lzma.LZMAError
+    if kind == ".bz2":
+        return bz2.BZ2Decompressor, OSError
+    try:
+        import zstandard
+    except ImportError as error:
+        raise MissingExtra("zst", "zstandard", "reading .zst files") from error
+    # 2**31: the window of `zstd --long=31`, the largest there is.
+    return zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj, zstandard.ZstdError
 
 
 def open_bytes(path: Path) -> BinaryIO:
@@ -238,6 +270,8 @@ def open_with_position(path: Path) -> tuple[BinaryIO, Callable[[], int]]:
     read.
     """
     name = "standard input" if str(path) == "-" else str(path)
+    if str(path) == "-" and sys.stdin is None:
+        raise DataError("standard input is closed; send it text (COMMAND | bertwright ...)")
     try:
         file = sys.stdin.buffer if str(path) == "-" else path.open("rb")
         head = cast(io.BufferedReader, file).peek(6)[:6]
@@ -255,14 +289,7 @@ def open_with_position(path: Path) -> tuple[BinaryIO, Callable[[], int]]:
     position = file.tell if file.seekable() else (lambda: 0)
     if not kind:
         return cast(BinaryIO, file), position
-    inner: gzip.GzipFile | lzma.LZMAFile | bz2.BZ2File | _Zstandard
-    if kind == ".gz":
-        inner = gzip.GzipFile(fileobj=file)
-    elif kind == ".xz":
-        inner = lzma.LZMAFile(file)  # noqa: SIM115 - closed by the reader of it
-    elif kind == ".bz2":
-        inner = bz2.BZ2File(file)
-    else:
-        inner = _Zstandard(cast(BinaryIO, file))
+    plain = cast(BinaryIO, file)
+    inner = gzip.GzipFile(fileobj=plain) if kind == ".gz" else _Frames(plain, kind)
     checked = _Checked(inner.read, file.close, name)
     return io.BufferedReader(checked, BLOCK_BYTES), position

@@ -19,7 +19,6 @@ import json
 import multiprocessing
 import os
 import re
-import signal
 import sys
 import sysconfig
 from collections import Counter
@@ -33,6 +32,7 @@ from bertwright.cores import usable_cores
 from bertwright.errors import DataError
 from bertwright.progress import OnProgress, silent
 from bertwright.text.docstrings import find_docstrings, prose
+from bertwright.text.workers import start_worker
 
 MOST_CHARACTERS = 40_000_000
 LARGEST_SOURCE = 4_000_000  # bytes; what is larger is a table
@@ -243,16 +243,11 @@ def _read_all(modules: list[Module], workers: int) -> Iterator[Paragraphs]:
         yield from map(read_module, paths)
         return
     context = multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
-    with ProcessPoolExecutor(workers, context, _leave_signals_to_parent) as pool:
+    with ProcessPoolExecutor(workers, context, start_worker) as pool:
         try:
             yield from pool.map(read_module, paths, chunksize=32)
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _leave_signals_to_parent() -> None:
-    """Ctrl-C reaches the whole group; the parent alone answers."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _unseen(paragraphs: Paragraphs, seen: set[str], report: DocsReport) -> list[str]:

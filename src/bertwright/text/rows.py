@@ -190,12 +190,22 @@ def _table_values(lines: Iterable[str], kind: str, name: str, column: str) -> It
         header = next(reader, None)
         if header is None:
             return
+        if kind == ".csv" and len(header) == 1 and ";" in header[0]:
+            raise DataError(
+                f"{name} begins with {header[0]!r:.200}; expected names set apart by commas, not "
+                "by semicolons. Write it with commas, or with tabs as .tsv"
+            )
         _check_column(column, header, name)
+        if header.count(column) > 1:
+            raise DataError(
+                f"{name} has {header.count(column)} columns {column!r}; expected one. Rename the "
+                "others"
+            )
         place = header.index(column)
         for row in reader:
             if not row:
                 continue
-            if len(row) <= place:
+            if len(row) != len(header):  # cut text, most likely
                 raise DataError(
                     f"{name}, line {reader.line_num:,} has {len(row)} fields; the header has "
                     f"{len(header)}. Mend the line, or quote separators in its text"

@@ -1,4 +1,4 @@
-"""Where sentences end: in Latin scripts, Chinese, Japanese, Arabic and Indic ones.
+"""Where sentences end: in Latin, Cyrillic and Greek scripts, Chinese, Japanese, Arabic, Indic ones.
 
 One compiled pattern finds the candidates (a stop, what closes behind it, white space); cheap checks
 then look at the word before and the word after. There is nothing to train: the lists of
@@ -15,7 +15,12 @@ from __future__ import annotations
 import re
 
 _CLOSERS = "\"'”’»)\\]›´"
-_STOPS = ".!?…؟۔।॥"  # of the scripts with spaces: Latin, Arabic, Urdu, Hindi
+# Of the scripts with spaces: Latin, Arabic, Urdu, Hindi, Armenian, Ethiopic, Burmese, Khmer.
+_STOPS = ".!?…؟۔।॥։።፧။។"
+# “‘«‹ close in German and Danish; French sets » apart.
+_TAIL = (
+    rf"[{_STOPS}{_CLOSERS}“‘«‹]{{0,20}}+(?:[ \u00a0\u202f]»(?=\s|$))?+(?:\[\d{{1,3}}\]){{0,5}}+\s++"
+)
 _CJK_STOPS = "。！？｡"
 _CJK_CLOSERS = "」』”’）】〕〗\"'"
 _TITLE = 30  # characters of a Chinese title before and behind a mark in it, at most
@@ -23,12 +28,10 @@ _NEVER_BEFORE = ",;:)&/%=+<>|"  # no sentence begins with one of these
 
 # A stop, up to 20 more stops and closing marks (`?!`, `..."`, `.)`), white space, and then nothing
 # that goes on.
-_LATIN = re.compile(
-    rf"[{_STOPS}][{_STOPS}{_CLOSERS}]{{0,20}}+(?:\[\d{{1,3}}\]){{0,5}}+\s++(?![a-z{_NEVER_BEFORE}])"
-)
-_LOWERCASE = re.compile(
-    rf"[{_STOPS}][{_STOPS}{_CLOSERS}]{{0,20}}+(?:\[\d{{1,3}}\]){{0,5}}+\s++(?![{_NEVER_BEFORE}])"
-)
+_LATIN = re.compile(rf"[{_STOPS}]{_TAIL}(?![a-z{_NEVER_BEFORE}])")
+_LOWERCASE = re.compile(rf"[{_STOPS}]{_TAIL}(?![{_NEVER_BEFORE}])")
+_GREEK_LETTER = re.compile("[\u0370-\u03ff\u1f00-\u1fff]")
+_GREEK = re.compile(rf"[{_STOPS};\u037e]{_TAIL}(?![a-z{_NEVER_BEFORE}])")
 _MIXED = re.compile(
     rf"[{_STOPS}{_CJK_STOPS}][{_STOPS}{_CJK_STOPS}{_CLOSERS}{_CJK_CLOSERS}]{{0,20}}+"
     rf"(?:\[\d{{1,3}}\]){{0,5}}+\s*+"
@@ -51,6 +54,8 @@ _REPORTED_CJK = re.compile(
     r"|[^，,。！？：、\s“「（《]{0,5}?(?:说|說|问道|問道|答道|喊道|叫道|笑道|说道|說道|喊|叫|问|問)"
 )
 _NEXT_WORD = re.compile(r"[\"'“‘«(\[¿¡„‚`—–-]{0,4}+([^\W\d_][\w’']{0,30}+)(?!\.)")
+_DASH = re.compile(r"[—–-]\s{0,2}(?=\w)")
+_WORD = re.compile(r"[^\W\d_]{1,30}")
 _NUMBER_NEXT = re.compile(r"[(\[#]?(?:\d|[IVXLC]{1,6}\b)")
 _DOTTED = re.compile(r"(?:[^\W\d_]{1,2}\.){1,6}[^\W\d_]{1,4}")  # U.S, e.g, z.B, Ph.D
 
@@ -65,6 +70,7 @@ _TITLES = _words(
     mr mrs ms messrs dr drs prof gen col capt cpt cmdr lt sgt maj rev fr hon gov sen rep pres supt
     insp adm brig cpl pvt mme mmes mlle mgr sra srta dra sig dott frl mt vs v cf viz i.e e.g z.b
     d.h u.a s.o vgl bzw sog p.ej nr núm
+    med fa dhr mevr ing mgr ul tzn ee tp gs ts pgs ths ул проф акад доц डॉ प्रो
     """
 )
 _AMBIGUOUS = _words(
@@ -76,7 +82,7 @@ _AMBIGUOUS = _words(
     kg km mi hrs yrs mins secs ind calif mass conn penn wash ariz colo fla tenn mich minn miss wis
     ill okla neb nev tex pa va ky ga la md env éd ecc pag pág arch comp prov misc govt intl natl
     assoc asst acad mgmt mfg hosp esq atty hwy pkwy appx suppl anon publ refs tsp tbsp ie eg wyo
-    kans nebr tues thurs
+    kans nebr tues thurs гг вв им др пр руб коп тыс млн млрд
     """
 )
 _NUMBERED = _words(
@@ -84,7 +90,7 @@ _NUMBERED = _words(
     """
     no nos num vol vols pp p pg fig figs art arts sec secs ch chap chaps op eq eqs pt pts bk ser
     par para sect sects eqn eqns tab cat col ex lev deut sam cor gen matt rom jan feb mar apr jun
-    jul aug sep sept oct nov dec c ca b d fl r s n
+    jul aug sep sept oct nov dec c ca b d fl r s n abb kap ziff kl рис табл стр гл ст
     """
 )
 _STARTERS = _words(
@@ -94,8 +100,11 @@ _STARTERS = _words(
     many most all both each one what who why how where which no not so then thus to with by from
     during under until upon also another other an despite today meanwhile moreover furthermore
     later now here is are was were do does did
+    он она они оно это этот эта эти в на но и а я мы вы как когда после если так там то что для при
+    по с во из у за его её их однако также затем потом все всё
     """
 )
+_BEFORE_ORDINAL = _words("der die das dem den des im vom zum zur beim")
 _LONG_ENDS = frozenset(
     word[-5:] for word in _TITLES | _AMBIGUOUS | _NUMBERED if len(word) >= 5 and word.isalpha()
 )
@@ -137,15 +146,20 @@ def _split_latin(line: str, sentences: list[str]) -> None:
     begin = 0
     # A text without one capital (chat, corpora in lower case) cannot show where a sentence begins.
     pattern = _LOWERCASE if line.islower() else _LATIN
+    if pattern is _LATIN and not line.isascii() and _GREEK_LETTER.search(line):
+        pattern = _GREEK
     for match in pattern.finditer(line):
         stop, after = match.span()
         before = line[max(begin, stop - 5) : stop]
         # Five lower-case letters are hardly an abbreviation: the common case ends here.
         plain = line[stop] == "." and len(before) == 5 and before.islower() and before.isalpha()
         plain = plain and before not in _LONG_ENDS
-        following = line[after : after + 1]
-        if following > "\x7f" and following.islower() and pattern is _LATIN:
-            continue
+        if pattern is not _LOWERCASE and after < len(line):
+            dash = _DASH.match(line, after)  # "— Où ? — demanda-t-il"
+            if line[dash.end() if dash else after].islower():
+                continue
+            if line[stop] in ";\u037e" and not _GREEK_LETTER.match(line, stop - 1):
+                continue
         if not plain and not _ends(line, begin, stop, after):
             continue
         sentences.append(line[begin:after].rstrip())
@@ -246,7 +260,9 @@ def _ends_number(line: str, begin: int, stop: int, after: int, number: str) -> b
     """Whether "12." ends a sentence: not as the mark of a list item, not as a German ordinal."""
     if len(number) <= 3 and line[begin:stop].strip("([ ") == number:
         return False
-    if len(number) <= 2:
-        following = _NEXT_WORD.match(line, after)
-        return following is None or following.group(1).lower() not in _MONTHS_AFTER_ORDINAL
+    if len(number) <= 2 and (following := _WORD.match(line, after)):
+        if following.group().lower() in _MONTHS_AFTER_ORDINAL:
+            return False
+        before = line[max(begin, stop - 12) : stop].lower().split()[:-1]
+        return not before or before[-1] not in _BEFORE_ORDINAL or _begins(line, after)
     return True

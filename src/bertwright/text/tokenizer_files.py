@@ -110,7 +110,7 @@ def huggingface_config(rules: CutRules) -> dict[str, Any]:
 
 
 def read_folder(folder: Path) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
-    """The backend and the `tokenizer_config.json` (empty where there is none) of a folder.
+    """The backend and the `tokenizer_config.json` of a folder, made where `vocab.txt` stands alone.
 
     Raises:
         ConfigError: no such folder, or no tokenizer in it.
@@ -133,10 +133,12 @@ def read_folder(folder: Path) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
             "`bertwright tokenizer train CORPUS --out DIR`"
         )
     vocab = read_vocab(folder / "vocab.txt")
-    backend = make_backend(vocab, _rules_of(config, vocab))
+    rules = _rules_of(config, vocab)
+    backend = make_backend(vocab, rules)
     if (folder / _ADDED).is_file():
         _add_tokens(backend, folder / _ADDED, config.get("additional_special_tokens") or ())
-    return backend, config
+    # transformers takes a folder that does not state its rules for an uncased one
+    return backend, {**huggingface_config(rules), **config}
 
 
 def _add_tokens(backend: tokenizers.Tokenizer, path: Path, special: Sequence[Any]) -> None:

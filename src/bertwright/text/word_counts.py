@@ -12,9 +12,9 @@ A word is what the tokenizer sees at run time: the characters between the cuts o
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 
@@ -24,6 +24,7 @@ from bertwright.cores import usable_cores
 from bertwright.progress import OnProgress, silent
 from bertwright.text.chunks import cut_chunks, cut_parts, drop_surrogates, is_plain
 from bertwright.text.tokenizer_files import CutRules
+from bertwright.text.workers import in_order, start_worker
 
 Prepare = Callable[[str], Iterable[str]]
 """A raw document -> the pieces of it that are counted; picklable."""
@@ -85,11 +86,14 @@ def count_words(
 
     `workers` 0 means all processors; `limit` bounds the distinct words kept; `on_progress` is
     told the characters read.
+
+    Raises:
+        BertwrightError: a worker died.
     """
     begin = time.monotonic()
     total = WordCounts()
     work = partial(count_block, rules=rules, prepare=prepare)
-    for counted in _in_order(work, blocks, workers or usable_cores()):
+    for counted in _counted(work, blocks, workers or usable_cores()):
         total.add(counted)
         total.prune(limit)
         on_progress(total.characters, None)
@@ -128,21 +132,18 @@ def count_block(
     return result
 
 
-def _in_order(
+def _counted(
     work: Callable[[list[str]], WordCounts], blocks: Iterable[list[str]], workers: int
 ) -> Iterator[WordCounts]:
     """The results of `work` in the order of `blocks`, with at most two blocks a worker waiting."""
     if workers == 1:
         yield from map(work, blocks)
         return
-    waiting: deque[Future[WordCounts]] = deque()
-    with ProcessPoolExecutor(workers) as pool:
-        for block in blocks:
-            waiting.append(pool.submit(work, block))
-            if len(waiting) >= 2 * workers:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+    pool = ProcessPoolExecutor(workers, initializer=start_worker)
+    try:
+        yield from in_order(pool, work, blocks, 2 * workers)
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
 
 
 @lru_cache(maxsize=1)
