@@ -28,7 +28,7 @@ import tokenizers
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.instances import InstanceConfig, MaskingConfig
 from bertwright.data.loader import PretrainingData
-from bertwright.data.shards import open_shards
+from bertwright.data.shards import Shards, open_shards
 from bertwright.text.corpus import read_documents
 from bertwright.text.corpus_report import CorpusReport
 from bertwright.text.files import find_files, open_bytes
@@ -104,18 +104,21 @@ def yardstick(text: Path, tokenizer: str) -> float:
     return text.stat().st_size / 1e6 / (time.perf_counter() - start)
 
 
+def _data(shards: Shards, instances: InstanceConfig, masking: MaskingConfig) -> PretrainingData:
+    return PretrainingData(shards, instances, masking, validation_share=0.0, prefetch=False)
+
+
 def training(folder: Path) -> dict[str, Any]:
     """Seconds to plan an epoch, milliseconds for a batch of 4,096 tokens."""
     figures: dict[str, Any] = {}
     shards = open_shards(folder)
     for objectives in ("mlm+nsp", "mlm"):
-        data = PretrainingData(shards, InstanceConfig(objectives=objectives), prefetch=False)
+        data = _data(shards, InstanceConfig(objectives=objectives), MaskingConfig())
         start = time.perf_counter()
         figures[f"instances {objectives}"] = len(data.plan(0))
         figures[f"plan_seconds {objectives}"] = round(time.perf_counter() - start, 3)
     for whole_word in (False, True):
-        masking = MaskingConfig(whole_word=whole_word)
-        data = PretrainingData(shards, masking=masking, prefetch=False)
+        data = _data(shards, InstanceConfig(), MaskingConfig(whole_word=whole_word))
         data.plan(0)
         times = []
         for step in range(min(200, data.steps_in_epoch(0, 4096))):

@@ -60,8 +60,8 @@ def systems(args: argparse.Namespace, texts: list[str]) -> dict[str, Callable[[]
     from bertwright.inference.embedder import Embedder
 
     peers = {
-        "peer float32": SentenceTransformer(args.model, device="cpu"),
-        "peer bfloat16": SentenceTransformer(
+        "peer fp32": SentenceTransformer(args.model, device="cpu"),
+        "peer bf16": SentenceTransformer(
             args.model, device="cpu", model_kwargs={"dtype": torch.bfloat16}
         ),
     }
@@ -73,7 +73,7 @@ def systems(args: argparse.Namespace, texts: list[str]) -> dict[str, Callable[[]
         name: lambda peer=peer: peer.encode(texts, show_progress_bar=False)
         for name, peer in peers.items()
     }
-    for precision in ("float32", "bfloat16", "int8"):
+    for precision in ("fp32", "bf16", "int8"):
         try:
             ours = Embedder.load(args.model, precision=precision, sample=texts[:128])
         except BertwrightError as error:
@@ -98,7 +98,7 @@ def rate(args: argparse.Namespace) -> None:
             start = time.perf_counter()
             vectors[name] = np.asarray(call(), np.float32)
             best[name] = max(best.get(name, 0.0), len(texts) / (time.perf_counter() - start))
-    exact = vectors["peer float32"]
+    exact = vectors["peer fp32"]
     for name, each in vectors.items():
         cosines = (each * exact).sum(1)
         cosines /= np.linalg.norm(each, axis=1) * np.linalg.norm(exact, axis=1)
@@ -110,8 +110,8 @@ def rate(args: argparse.Namespace) -> None:
             "mean_cosine": float(cosines.mean()),
         }
         print(json.dumps(facts))
-    default = best["peer float32"]
-    others = [v for k, v in best.items() if k.startswith("peer") and k != "peer float32"]
+    default = best["peer fp32"]
+    others = [v for k, v in best.items() if k.startswith("peer") and k != "peer fp32"]
     for name in [name for name in best if name.startswith("ours")]:
         over = {"over_default": best[name] / default, "over_best": best[name] / max(others)}
         print(json.dumps({"system": name, **{k: round(v, 2) for k, v in over.items()}}))
@@ -130,7 +130,7 @@ def million(args: argparse.Namespace) -> None:
             a, b = chance.choice(nouns), chance.choice(nouns)
             file.write(f"The {a} {chance.choice(verbs)} a {b} number {n}.\n")
     words = [sys.executable, "-m", "bertwright", "embed", "--model", args.model]
-    words += ["--input", str(source), "--out", str(out), "--precision", "bfloat16", "--json"]
+    words += ["--input", str(source), "--out", str(out), "--precision", "bf16", "--json"]
     start = time.perf_counter()
     if args.kill:
         process = subprocess.Popen([*words, "--overwrite"])

@@ -374,7 +374,7 @@ def main() -> None:
     parser.add_argument("--other", help="another folder, for swaps")
     parser.add_argument("--url", help="of a server that runs already")
     parser.add_argument("--name", help="its model's name")
-    parser.add_argument("--precision", default="float32")
+    parser.add_argument("--precision", default="fp32")
     parser.add_argument("--texts", help="file of sentences, one a line")
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 64])
     parser.add_argument("--seconds", type=float, default=20.0)

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from bertwright.checkpoint.checkpoint import load_learner
+from bertwright.checkpoint.checkpoint import load
 from bertwright.config.instances import InstanceConfig, MaskingConfig
 from bertwright.config.pretrain import LogConfig, PretrainConfig
 from bertwright.data.build import build_shards
@@ -35,17 +35,17 @@ MASKING = MaskingConfig(whole_word=True)
 def bits_per_character(run: Path, held_out: Path) -> dict[str, float]:
     """Ask a run about the masked words of held-out shards."""
     shards = open_shards(held_out)
-    data = PretrainingData(shards, INSTANCES, MASKING, prefetch=False)
+    data = PretrainingData(shards, INSTANCES, MASKING, validation_share=0.0, prefetch=False)
     tokenizer = load_tokenizer(shards.tokenizer_folder)
     tokens = tokenizer.tokens_of(range(tokenizer.vocab_size))
     widths = np.array([len(token.removeprefix("##")) for token in tokens])
     widths[sorted(tokenizer.special_ids)] = 1  # [UNK] hides one word; there are hardly any
-    learner = load_learner(run).eval()
+    learner = load(run).learner.eval()
     nats, characters, right, count = 0.0, 0, 0, 0
     asked = min(WORDS_ASKED, data.tokens_in_epoch(0))
     for batch in data.step(0, 0, asked, 4096):
         with torch.inference_mode():
-            loss = learner(to_tensors(batch))["masked_lm"]
+            loss = learner(to_tensors(batch, "cpu"))["masked_lm"]
         nats += float(loss.total)
         right += int(loss.correct)
         count += loss.count

@@ -251,6 +251,19 @@ def test_help_explains_every_key(line: Callable[..., Outcome]) -> None:
         assert text in out
 
 
+def test_an_empty_list_is_no_default(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["glue", "--help"]) == 0
+    out = capsys.readouterr().out
+    assert "--tasks" in out
+    assert "()" not in out
+
+
+@pytest.mark.parametrize("verb", ["data check x", "finetune classification"])
+def test_a_recipe_is_of_pretrain(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*verb.split(), "--config", "small-budget"]) == 2
+    assert "--config is small-budget, a recipe of pretrain; bertwright" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", VERBS)
 def test_every_verb_is_there_and_explains_its_options(command: str) -> None:
     app = make_app()

@@ -60,10 +60,3 @@ def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_describe(done: int, total: int | None, seconds: float, unit: str, text: str) -> None:
     assert bars.describe(done, total, seconds, unit) == text
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(7, "0:07"), (59.6, "1:00"), (750, "12:30"), (11100, "3:05:00")]
-)
-def test_clock(seconds: float, text: str) -> None:
-    assert bars.clock(seconds) == text

@@ -46,7 +46,8 @@ def test_build_and_check(corpus: Path, capsys: pytest.CaptureFixture[str]) -> No
     said = capsys.readouterr().out
     assert "warning  size: 10,000 tokens are little" in said
     assert "-> expect over-fitting" in said
-    assert "0 errors" in said
+    assert "0 errors, 1 warning\n" in said or "0 errors, 2 warnings\n" in said
+    assert f"bertwright pretrain --data {corpus / 'out'} --minutes" in said
 
 
 def test_json_is_one_object(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -63,6 +64,7 @@ def test_errors_end_with_4(corpus: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert run(["data", "check", str(corpus / "out")]) == 4
     said = capsys.readouterr().out
     assert "error    one_sentence_documents" in said
+    assert "bertwright pretrain" not in said
     assert run(["data", "check", str(corpus / "out"), "--objectives", "mlm"]) == 0
 
 

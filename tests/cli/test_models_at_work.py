@@ -113,7 +113,7 @@ def test_embed(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert run(words) == 0
     output = capsys.readouterr()
     assert "4 vectors of 12 numbers" in output.out
-    assert "1 lines are empty" in output.err
+    assert "empty: 1 line," in output.err
     np.testing.assert_allclose(np.load(out), load(model).embed(texts), atol=1e-6)
     assert [path.name for path in out.parent.iterdir()] == ["v.npy"]
     assert run(words) == 2

@@ -12,6 +12,10 @@ import pytest
 from bertwright.cli import output
 
 
+def test_one_has_no_plural() -> None:
+    assert [output.counted(n, "text") for n in (0, 1, 2000)] == ["0 texts", "1 text", "2,000 texts"]
+
+
 def test_json_is_one_object_whatever_is_in_it(capsys: pytest.CaptureFixture[str]) -> None:
     output.print_json(
         {

@@ -30,6 +30,16 @@ def test_json_and_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert not (folder / "report.html").exists()
 
 
+def test_the_page_of_a_quickstart_is_at_its_top(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_run(tmp_path / "quick" / "run")
+    assert run(["report", str(tmp_path / "quick")]) == 0
+    assert capsys.readouterr().out == f"{tmp_path / 'quick' / 'report.html'}\n"
+    assert (tmp_path / "quick" / "report.html").is_file()
+    assert not (tmp_path / "quick" / "run" / "report.html").exists()
+
+
 def test_no_run_is_bad_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["report", str(tmp_path)]) == 4
     assert "has no metrics.jsonl" in capsys.readouterr().err

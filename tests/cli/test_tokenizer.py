@@ -35,6 +35,9 @@ def test_train_then_inspect(corpus: str, tmp_path: Path, capsys: Any) -> None:
     assert run(words) == 2
     assert "exists already" in capsys.readouterr().err
     assert run([*words[:-1], "2", "--overwrite"]) == 0
+    assert (
+        f"Next: bertwright data build {corpus} --tokenizer {out} --out" in capsys.readouterr().err
+    )
     assert (Path(out) / "training.json").read_bytes() == before
 
     capsys.readouterr()

@@ -205,7 +205,7 @@ def test_one_text_is_no_list_of_letters(embedder: Embedder) -> None:
 
 
 def test_bfloat16_is_near_and_says_how(model_folder: Path, embedder: Embedder) -> None:
-    low = Embedder.load(model_folder, CONFIG, precision="bfloat16", sample=TEXTS, device="cpu")
+    low = Embedder.load(model_folder, CONFIG, precision="bf16", sample=TEXTS, device="cpu")
     assert "least cosine" in low.notes[-1]
     a, b = low.embed(TEXTS), embedder.embed(TEXTS)
     cosines = (a * b).sum(1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
@@ -248,7 +248,7 @@ def test_int8_takes_what_gelu_gives() -> None:
     assert error < 1.4e-4
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_copies_give_the_same(model_folder: Path, precision: Precision) -> None:
     embedder = Embedder.load(model_folder, CONFIG, precision=precision, device="cpu")
     for copied in (copy.deepcopy(embedder), pickle.loads(pickle.dumps(embedder))):
@@ -280,15 +280,15 @@ def test_vectors_that_differ_are_refused(
 ) -> None:
     monkeypatch.setattr(backend_choice, "LEAST_COSINE", 1.1)
     with pytest.raises(ConfigError, match="gives other vectors than float32"):
-        Embedder.load(model_folder, CONFIG, precision="bfloat16", device="cpu")
+        Embedder.load(model_folder, CONFIG, precision="bf16", device="cpu")
     chosen = Embedder.load(model_folder, CONFIG, precision="auto", device="cpu")
-    assert chosen.backend.name == "torch float32"
-    assert any(note.startswith("left out: torch bfloat16") for note in chosen.notes)
+    assert chosen.backend.name == "torch fp32"
+    assert any(note.startswith("left out: torch bf16") for note in chosen.notes)
 
 
 def test_auto_says_what_it_measured(model_folder: Path) -> None:
     chosen = Embedder.load(model_folder, CONFIG, backend="auto", precision="auto", device="cpu")
-    assert chosen.notes[-1].startswith(f"chosen: {chosen.backend.name} (torch float32 ")
+    assert chosen.notes[-1].startswith(f"chosen: {chosen.backend.name} (torch fp32 ")
 
 
 @pytest.mark.parametrize(
@@ -297,7 +297,7 @@ def test_auto_says_what_it_measured(model_folder: Path) -> None:
         ({"backend": "onnx"}, "name the folder with --exported DIR"),
         ({"exported": ["nowhere"]}, "another backend than torch"),
         ({"backend": "tpu"}, "expected auto, torch, onnx, openvino"),
-        ({"precision": "int4"}, "expected auto, float32, bfloat16, int8"),
+        ({"precision": "int4"}, "expected auto, fp32, bf16, int8"),
         ({"config": VectorConfig((9,))}, "no layer 9: this model has 0"),
     ],
 )
@@ -354,9 +354,9 @@ def exports(model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("backend", "precision", "exported", "message"),
     [
-        ("onnx", "float32", "onnx-int8", "was exported in int8, not float32: pass --precision"),
-        ("onnx", "int8", "onnx-float32", "was exported in float32, not int8"),
-        ("openvino", "float32", "onnx-float32", "was exported for onnx, not openvino"),
+        ("onnx", "fp32", "onnx-int8", "was exported in int8, not fp32: pass --precision"),
+        ("onnx", "int8", "onnx-float32", "was exported in fp32, not int8"),
+        ("openvino", "fp32", "onnx-float32", "was exported for onnx, not openvino"),
     ],
 )
 def test_an_export_of_another_kind_is_refused(
@@ -372,10 +372,10 @@ def test_an_export_of_another_kind_is_refused(
 def test_exports_that_fit_are_chosen_from(model_folder: Path, embedder: Embedder) -> None:
     both = ["onnx-float32", "onnx-int8"]
     found = Embedder.load(model_folder, CONFIG, backend="onnx", exported=both[:1])
-    assert found.backend.name == "onnx float32"
+    assert found.backend.name == "onnx fp32"
     np.testing.assert_allclose(found.embed(TEXTS), embedder.embed(TEXTS), atol=1e-5)
     found = Embedder.load(model_folder, CONFIG, backend="auto", exported=both, device="cpu")
-    assert found.backend.name in ("onnx float32", "torch float32")
+    assert found.backend.name in ("onnx fp32", "torch fp32")
     assert any("left out: onnx-int8 was exported in int8" in note for note in found.notes)
     assert not any("onnx int8" in note for note in found.notes)
 
@@ -384,5 +384,5 @@ def test_a_precision_asked_for_is_not_replaced(
     model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backend_choice, "LEAST_COSINE", 1.1)
-    with pytest.raises(ConfigError, match="nothing here gives bfloat16 vectors: "):
-        Embedder.load(model_folder, CONFIG, backend="auto", precision="bfloat16", device="cpu")
+    with pytest.raises(ConfigError, match="nothing here gives bf16 vectors: "):
+        Embedder.load(model_folder, CONFIG, backend="auto", precision="bf16", device="cpu")

@@ -17,6 +17,7 @@ from bertwright.data.batch import token_batches
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.inference import next_sentence
 from bertwright.inference.model import Model, load
+from bertwright.inference.pieces import shares
 from bertwright.inference.runner import window_around, windows
 
 from .conftest import CONFIG, write_model
@@ -36,7 +37,6 @@ def theirs(model_folder: Path) -> Any:
 def test_what_it_tells(model: Model) -> None:
     assert model.config == CONFIG
     assert model.heads == ("masked_lm", "next_sentence")
-    assert model.report is not None
     assert model.report.missing == ()
     assert not any(p.requires_grad for p in model.runner.learner.parameters())
     assert not model.runner.learner.training
@@ -108,7 +108,7 @@ def test_next_sentence_of_a_long_pair_keeps_the_joint(model: Model) -> None:
 
 @given(st.integers(0, 50), st.integers(0, 50), st.integers(2, 40))
 def test_shares_of_a_pair(a: int, b: int, room: int) -> None:
-    kept_a, kept_b = next_sentence.shares(a, b, room)
+    kept_a, kept_b = shares(a, b, room)
     assert 0 <= kept_a <= a
     assert 0 <= kept_b <= b
     assert kept_a + kept_b == min(a + b, room)
@@ -271,7 +271,7 @@ def test_one_layer_needs_no_list(model: Model) -> None:
 
 
 def test_bfloat16_is_near(model_folder: Path, model: Model) -> None:
-    low = load(model_folder, precision="bfloat16")
+    low = load(model_folder, precision="bf16")
     exact, near = model.embed(TEXTS, normalize=True), low.embed(TEXTS, normalize=True)
     assert near.dtype == np.float32
     assert (exact * near).sum(1).min() > 0.999
@@ -282,7 +282,7 @@ def test_bfloat16_is_near(model_folder: Path, model: Model) -> None:
 
 
 def test_load_says_what_it_needs(model_folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="precision is 'int8'; expected 'float32' or 'bfloat16'"):
+    with pytest.raises(ConfigError, match="precision is 'int8'; expected 'fp32' or 'bf16'"):
         load(model_folder, precision="int8")  # type: ignore[arg-type]
     for device in ("gpu", "CPU", "meta", "", 1.5):
         with pytest.raises(ConfigError, match=f"device is {device!r}, and torch has none such"):

@@ -140,13 +140,16 @@ def make_app(verbs: dict[str, tuple[str, str]] = VERBS) -> App:
 
 
 def _show_options(console: Any, options: Any, panel: Any) -> None:
-    """The options of a verb; their texts have the lines of the console, not those of the source."""
+    """The options of a verb; their texts have the lines of the console, not those of the source,
+    and a list without a word is no default to show."""
     from cyclopts.help import DefaultFormatter
 
     for entry in panel.entries:
         text = getattr(entry.description, "primary_renderable", None)
         if text is not None:
             text.plain = re.sub(r"\s*\n\s*", " ", text.plain)
+        if entry.default == "()":
+            entry.default = None
     DefaultFormatter()(console, options, panel)
 
 

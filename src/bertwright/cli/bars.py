@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from bertwright.cli.output import say
-from bertwright.progress import OnProgress
+from bertwright.progress import OnProgress, clock
 
 SECONDS_BETWEEN_LINES = 30.0
 
@@ -82,15 +82,6 @@ def describe(done: int, total: int | None, seconds: float, unit: str = "") -> st
         if total:
             parts.append(f"{clock(max(total - done, 0) / rate)} left")
     return ", ".join(parts)
-
-
-def clock(seconds: float) -> str:
-    """Seconds as `0:07`, `12:30` or `3:05:00`."""
-    whole = round(seconds)
-    hours, minutes = whole // 3600, whole // 60 % 60
-    if hours:
-        return f"{hours}:{minutes:02}:{whole % 60:02}"
-    return f"{minutes}:{whole % 60:02}"
 
 
 def _amount(number: int, unit: str, in_megabytes: bool = False) -> str:

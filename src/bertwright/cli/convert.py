@@ -69,7 +69,6 @@ def convert(
             "parts": ", ".join(done.parts),
             "parameters": done.parameters,
             "read": f"{len(done.matched)} tensors",
-            "new": f"{len(done.new)} tensors",
             "not in the source": ", ".join(done.missing) or "nothing",
             "unused": ", ".join(done.unused) or "nothing",
             **({"left by training": ", ".join(done.left)} if done.left else {}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +17,7 @@ from bertwright.cli.options import (
     TokenizerFolder,
     find_tokenizer,
 )
-from bertwright.cli.output import print_json, say
+from bertwright.cli.output import counted, print_json, say
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.instances import InstanceConfig, MaskingConfig
 from bertwright.errors import DataError
@@ -72,14 +73,15 @@ def build(
         print_json({"out": out, "seconds": round(seconds, 3), "counts": counts, "report": report})
         return
     print(
-        f"{out}: {counts['documents']:,} documents, {counts['sentences']:,} sentences, "
-        f"{counts['tokens']:,} tokens from {report['bytes'] / 1e6:,.1f} MB in {seconds:.1f} s"
+        f"{out}: {counted(counts['documents'], 'document')}, "
+        f"{counted(counts['sentences'], 'sentence')}, {counted(counts['tokens'], 'token')} "
+        f"from {report['bytes'] / 1e6:,.1f} MB in {seconds:.1f} s"
     )
     if counts["documents_lost"]:
-        print(f"  {counts['documents_lost']:,} documents were empty after cleaning")
+        print(f"  empty after cleaning: {counted(counts['documents_lost'], 'document')}")
     for line in CorpusReport(**report).remarks():
         print(f"  {line}")
-    print(f"Look for faults: bertwright data check {out}")
+    print(f"Look for faults: bertwright data check {shlex.quote(str(out))}")
 
 
 def check(
@@ -106,7 +108,10 @@ def check(
         print("lengths of sequences, in tokens:")
         for line in _histogram(checkup.statistics.get("length_histogram", {})):
             print(f"  {line}")
-        print(f"{checkup.errors} errors, {checkup.warnings} warnings")
+        print(f"{counted(checkup.errors, 'error')}, {counted(checkup.warnings, 'warning')}")
+        if not checkup.errors:
+            where = shlex.quote(str(folder))
+            print(f"Train: bertwright pretrain --data {where} --minutes 30 --out runs/NAME")
     return DataError.exit_code if checkup.errors else 0
 
 

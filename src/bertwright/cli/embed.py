@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from bertwright.cli.bars import bar
 from bertwright.cli.options import Json, Overwrite, TextColumn
-from bertwright.cli.output import print_json, say
+from bertwright.cli.output import counted, print_json, say
 from bertwright.config.vectors import Combine, Pooling, VectorConfig
 from bertwright.errors import ConfigError
 
@@ -90,9 +90,9 @@ def embed(
         Parameter(help="What computes; auto takes the fastest whose vectors are right."),
     ] = "torch",
     precision: Annotated[
-        Literal["auto", "float32", "bfloat16", "int8"],
+        Literal["auto", "fp32", "bf16", "int8"],
         Parameter(help="float32 is exact; the others are held against it on a sample first."),
-    ] = "float32",
+    ] = "fp32",
     exported: Annotated[
         tuple[str, ...], Parameter(help="Folder of bertwright export, for onnx and openvino.")
     ] = (),
@@ -165,7 +165,7 @@ def embed(
         known.max_length if max_length is None else max_length,
     )
     sample: list[str | tuple[str, str]] = []
-    if (backend, precision) != ("torch", "float32"):
+    if (backend, precision) != ("torch", "fp32"):
         first = next(chunks(texts.rows, 128), [])
         texts.rows = chain(first, texts.rows)
         sample = [each for each, _ in first]
@@ -218,8 +218,8 @@ def _write(
         say(f"{found.resumed:,} were there already")
     if found.cut:
         say(
-            f"{found.cut:,} texts were cut to {loaded.longest} tokens, "
-            f"{found.tokens_cut:,} left out"
+            f"cut to {loaded.longest} tokens: {counted(found.cut, 'text')}, "
+            f"{counted(found.tokens_cut, 'token')} left out"
         )
     if found.clipped:
         say(f"{found.clipped:,} numbers lie beyond the range of the first texts and were clipped")
@@ -242,8 +242,9 @@ def _write(
         }
         print_json(facts)
         return
-    what = "texts, their tokens'" if tokens else "vectors of"
-    print(f"{out}: {found.rows:,} {what} {found.width:,} numbers")
+    rows = counted(found.rows, "text" if tokens else "vector")
+    each = ", a token's vector of" if tokens else " of"
+    print(f"{out}: {rows}{each} {counted(found.width, 'number')}")
 
 
 def _fit(loaded: Embedder, texts: Texts, path: Path, dimensions: int | None, json: bool) -> None:
@@ -256,7 +257,8 @@ def _fit(loaded: Embedder, texts: Texts, path: Path, dimensions: int | None, jso
     if json:
         print_json({"out": path, "texts": count, "dimensions": whitening.width})
     else:
-        print(f"{path}: whitening of {whitening.width:,} dimensions, fitted on {count:,} texts")
+        width = counted(whitening.width, "dimension")
+        print(f"{path}: whitening of {width}, fitted on {counted(count, 'text')}")
 
 
 def _plot(
@@ -282,7 +284,7 @@ def _plot(
     if json:
         print_json({"out": path, "texts": len(rows), "projection": projection})
     else:
-        print(f"{path}: {len(rows):,} texts")
+        print(f"{path}: {counted(len(rows), 'text')}")
 
 
 def _tell(texts: Texts) -> None:
@@ -290,9 +292,9 @@ def _tell(texts: Texts) -> None:
     for warning in [*texts.warnings(), *texts.log.summary()]:
         say(warning)
     if texts.empty:
-        say(f"{texts.empty:,} lines are empty; their vectors are those of [CLS] [SEP]")
+        say(f"empty: {counted(texts.empty, 'line')}, with the vector of [CLS] [SEP]")
     if texts.repaired:
-        say(f"{texts.repaired:,} lines were not valid UTF-8; their bad bytes became U+FFFD")
+        say(f"not valid UTF-8: {counted(texts.repaired, 'line')}; bad bytes became U+FFFD")
 
 
 def _layers(

@@ -20,7 +20,7 @@ from bertwright.cli.options import (
     TaskName,
     TextColumn,
 )
-from bertwright.cli.output import plain, print_json, print_table, say
+from bertwright.cli.output import counted, plain, print_json, print_table, say
 
 
 def evaluate(
@@ -110,7 +110,7 @@ def evaluate(
             [title(name), show(name, value), *([show_interval(found, name)] if intervals else [])]
             for name, value in found["metrics"].items()
         ],
-        f"{found['task']}: {found['examples']:,} examples of {found['data']['file']}",
+        f"{found['task']}: {counted(found['examples'], 'example')} of {found['data']['file']}",
     )
     if found["per_class"]:
         print_table(

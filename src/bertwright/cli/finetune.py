@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from bertwright.cli.bars import bar
 from bertwright.cli.options import EVERY_KEY, ConfigFile, Json, Overwrite
-from bertwright.cli.output import print_json, print_table, say
+from bertwright.cli.output import counted, print_json, print_table, say
 from bertwright.config import values
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
 from bertwright.config.task import Kind
@@ -157,10 +157,10 @@ def _show(results: Mapping[str, Any], said: set[str]) -> None:
     print_table(
         ["metric", *spread, "95 % interval", *others],
         rows,
-        f"{results['name']}: {dev['examples']:,} examples of {dev['file']}{over}",
+        f"{results['name']}: {counted(dev['examples'], 'example')} of {dev['file']}{over}",
     )
     if baselines(results, results["main"]):
-        say(verdict(results).sentence)
+        say(f"Is the BERT worth it? {verdict(results).sentence}")
     for warning in results["warnings"]:
         if f"warning: {warning}" not in said:
             say(f"warning: {warning}")

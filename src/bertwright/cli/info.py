@@ -6,9 +6,8 @@ import importlib.metadata
 import os
 import platform
 import re
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
@@ -16,9 +15,6 @@ from bertwright.cli.options import Json
 from bertwright.cli.output import print_fields, print_json
 from bertwright.cores import usable_cores
 from bertwright.version import __version__
-
-if TYPE_CHECKING:
-    import torch
 
 
 def info(
@@ -121,30 +117,15 @@ def installed_extras() -> dict[str, list[str]]:
     return extras
 
 
-def measure_matmul(size: int = 2048, seconds: float = 1.5) -> dict[str, float]:
-    """GFLOP/s of `size` x `size` matrix products, best of many, in fp32 and in bf16."""
+def measure_matmul() -> dict[str, float]:
+    """GFLOP/s of large matrix products, best of many, in fp32 and in bf16."""
     import torch
 
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    measured: dict[str, float] = {}
-    for name, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16)):
-        matrix = torch.ones(size, size, dtype=dtype, device=device)
-        measured[name] = float(f"{2 * size**3 / _best_time(matrix, seconds) / 1e9:.4g}")
-    return measured
+    from bertwright.train.machine import Precision, matmul_rate
 
-
-def _best_time(matrix: torch.Tensor, seconds: float) -> float:
-    """The shortest time that `matrix @ matrix` took within about `seconds`."""
-    import time
-
-    import torch
-
-    best = sys.float_info.max
-    end = time.perf_counter() + seconds
-    while best == sys.float_info.max or time.perf_counter() < end:
-        start = time.perf_counter()
-        torch.mm(matrix, matrix)
-        if matrix.is_cuda:
-            torch.cuda.synchronize()
-        best = min(best, time.perf_counter() - start)
-    return best
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    precisions: tuple[Precision, ...] = ("fp32", "bf16")
+    return {
+        precision: float(f"{matmul_rate(device, precision, seconds=1.5) / 1e9:.4g}")
+        for precision in precisions
+    }

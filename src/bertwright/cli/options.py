@@ -11,7 +11,8 @@ ConfigFile = Annotated[
     Path | None,
     Parameter(
         name="--config",
-        help="TOML file with the keys below, or a recipe's name; the command line goes over it.",
+        help="TOML file of these keys, or (of pretrain) a recipe's name; the command line goes "
+        "over it.",
     ),
 ]
 """`config_file: ConfigFile = None`: `cli.app` has read it before the verb is called."""

@@ -56,6 +56,11 @@ def print_fields(fields: Mapping[str, object]) -> None:
         sys.stdout.write(f"{name:<{width}}  {_cell(value)}\n")
 
 
+def counted(number: int, what: str) -> str:
+    """`1 text`, `2,000 texts`"""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def say(message: str) -> None:
     """One line about what goes on, on standard error, where it disturbs no result."""
     print(message, file=sys.stderr, flush=True)

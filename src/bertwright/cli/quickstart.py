@@ -10,9 +10,9 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from bertwright.cli.bars import bar, clock
+from bertwright.cli.bars import bar
 from bertwright.cli.options import Json, Overwrite
-from bertwright.cli.output import print_json, print_table, say
+from bertwright.cli.output import counted, print_json, print_table, say
 from bertwright.errors import ConfigError, Interrupted
 from bertwright.progress import OnProgress
 
@@ -67,12 +67,12 @@ def quickstart(
         checkup = steps.examine(places, step.on_progress)
         troubles = [f for f in checkup.findings if f.level != "ok"]
         step.tell(
-            f"{len(checkup.findings)} findings: {checkup.errors} errors, "
-            f"{checkup.warnings} warnings",
+            f"{counted(len(checkup.findings), 'finding')}: {counted(checkup.errors, 'error')}, "
+            f"{counted(checkup.warnings, 'warning')}",
             *(f"{f.level}: {f.message}; {f.advice}" for f in troubles),
         )
 
-    say(f"\n5/{STEPS}  Pre-training {steps.MODEL} for {clock(60 * minutes)} minutes")
+    say(f"\n5/{STEPS}  Pre-training {steps.MODEL} for {minutes:g} min")
     begin = time.monotonic()
     from bertwright.recipes.pretraining import pretrain
 

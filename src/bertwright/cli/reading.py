@@ -134,7 +134,7 @@ def _read_file(
     A TOML text is no number here, and a key that no option has is an error.
     """
     hints = {_key(a.name): a.hint for a in arguments if a.parse and a.name != "--config"}
-    path = _recipe(path)
+    path = _recipe(path, commands)
     mapping = values.read_toml(path)
     for key, value in values.flatten(mapping).items():
         if key not in hints:
@@ -147,11 +147,16 @@ def _read_file(
     Dict(mapping, source=path)(app, commands, arguments)
 
 
-def _recipe(name: str) -> str:
+def _recipe(name: str, commands: Sequence[str]) -> str:
     """The file of a recipe that comes with Bertwright, where a bare name means no file here."""
     if Path(name).exists() or Path(name).name != name or Path(name).suffix:
         return name
     recipes = {path.stem: path for path in RECIPES.glob("*.toml")}
+    if tuple(commands) != ("pretrain",):
+        found = "a recipe of pretrain" if name in recipes else "no file"
+        raise ConfigError(
+            f"--config is {name}, {found}; {_asked(commands)} takes a TOML file of its options"
+        )
     if name not in recipes:
         guess = values.nearest(name, recipes)
         meant = f"did you mean {guess}? " if guess else ""

@@ -48,7 +48,7 @@ def report(
     if check_data and not found.checkup:
         with bar("Reading the data", "bytes") as on_progress:
             found = with_checkup(found, on_progress)
-    path = write_report(found, out)
+    path = write_report(found, out or run / "report.html")  # of a quickstart: at its top
     if json:
         if found.results:
             main = found.results.get("main")

@@ -28,8 +28,8 @@ def similar(
     text: TextColumn = None,
     top: Annotated[int, Parameter(help="How many texts a query.")] = 10,
     precision: Annotated[
-        Literal["auto", "float32", "bfloat16", "int8"], Parameter(help="As of embed.")
-    ] = "float32",
+        Literal["auto", "fp32", "bf16", "int8"], Parameter(help="As of embed.")
+    ] = "fp32",
     json: Json = False,
 ) -> None:
     """Find the nearest texts by cosine, exactly."""

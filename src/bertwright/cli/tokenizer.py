@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -16,7 +18,7 @@ from bertwright.cli.options import (
     TokenizerFolder,
     find_tokenizer,
 )
-from bertwright.cli.output import print_fields, print_json, print_table, say
+from bertwright.cli.output import counted, print_fields, print_json, print_table, say
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.tokenizer import TokenizerConfig
 from bertwright.config.values import to_dict
@@ -76,6 +78,8 @@ def train(
     print_fields(figures)
     for line in report.remarks():
         print(line)
+    same = "" if reading == CorpusConfig() else " (and the same options of the corpus)"
+    say(f"Next: bertwright data build {_with_tokenizer(corpus, out)}{same}")
 
 
 def extend(
@@ -131,6 +135,17 @@ def extend(
     print_fields({**figures, "first": " ".join(figures["first"])})
     rows = [(name.replace("_", " "), before[name], after[name]) for name in before]
     print_table(("held-out text", "before", "after"), rows)
+    say("The new entries have seen no text yet. Next:")
+    say(f"  bertwright data build {_with_tokenizer(corpus, out)}")
+    say(
+        f"  bertwright pretrain --init {shlex.quote(str(out))} --data shards --minutes 10 "
+        "--out runs/NAME"
+    )
+
+
+def _with_tokenizer(corpus: Sequence[str], out: Path) -> str:
+    """What `data build` is to be told."""
+    return f"{shlex.join(corpus)} --tokenizer {shlex.quote(str(out))} --out shards"
 
 
 def inspect(
@@ -165,7 +180,8 @@ def inspect(
             )
             for word in inspection.words
         ]
-        title = f"{len(inspection.words)} words, {len(inspection.ids)} tokens: "
+        title = f"{counted(len(inspection.words), 'word')}, "
+        title += f"{counted(len(inspection.ids), 'token')}: "
         print_table(
             ("word", "normalized", "pieces", "ids", "characters", "why"),
             rows,

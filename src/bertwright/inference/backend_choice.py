@@ -53,7 +53,7 @@ def torch_backend(runner: Runner) -> Backend:
     if runner.device.type != "cpu":
         return PlainBackend(runner.encoder, runner.batch_tokens)
     packed = PackedBert(runner.encoder, torch.float32)
-    return PackedBackend(packed, CPU_BATCH, "torch float32")
+    return PackedBackend(packed, CPU_BATCH, "torch fp32")
 
 
 class Choice:
@@ -76,7 +76,7 @@ class Choice:
                 near enough to float32.
         """
         exact = torch_backend(self.runner)
-        if backend == "torch" and precision == "float32":
+        if backend == "torch" and precision == "fp32":
             return exact, []
         reference = self._vectors(exact)
         if backend == "torch" and precision != "auto":
@@ -85,14 +85,14 @@ class Choice:
             return found, self.notes
         makers: list[Callable[[], Backend]] = []
         if backend in ("auto", "torch"):
-            wanted = ["bfloat16", "int8"] if precision == "auto" else [precision]
-            wanted = [name for name in wanted if name != "float32"]
+            wanted = ["bf16", "int8"] if precision == "auto" else [precision]
+            wanted = [name for name in wanted if name != "fp32"]
             makers += [lambda name=name: self._torch(name, reference) for name in wanted]  # type: ignore[misc]
         makers += [
             lambda folder=folder: self._exported(folder, backend, precision)  # type: ignore[misc]
             for folder in self.exported
         ]
-        ours = backend in ("auto", "torch") and precision in ("auto", "float32")
+        ours = backend in ("auto", "torch") and precision in ("auto", "fp32")
         candidates = [exact] if ours else []
         for make in makers:
             try:
@@ -111,9 +111,9 @@ class Choice:
         runner = self.runner
         if runner.device.type != "cpu":
             if precision == "int8":
-                raise ConfigError("8-bit products are for the CPU; use --precision bfloat16")
-            low = models.load(runner.name, str(runner.device), "bfloat16").runner
-            return PlainBackend(low.encoder, low.batch_tokens, "torch bfloat16")
+                raise ConfigError("8-bit products are for the CPU; use --precision bf16")
+            low = models.load(runner.name, str(runner.device), "bf16").runner
+            return PlainBackend(low.encoder, low.batch_tokens, "torch bf16")
         packed = PackedBert(runner.encoder, torch.bfloat16)
         backend = PackedBackend(packed, CPU_BATCH, f"torch {precision}")
         if precision == "int8":
@@ -127,7 +127,7 @@ class Choice:
 
     def _exported(self, folder: Path, backend: BackendName, precision: Precision) -> Backend:
         opened = open_exported(folder, torch.get_num_threads())
-        stored = "int8" if opened.int8 else "float32"
+        stored = "int8" if opened.int8 else "fp32"
         if backend not in ("auto", opened.runtime):
             raise ConfigError(
                 f"{folder} was exported for {opened.runtime}, not {backend}: pass --backend "

@@ -25,7 +25,7 @@ from bertwright.models.bert import Bert
 from bertwright.nn.sequences import Sequences
 
 BackendName = Literal["auto", "torch", "onnx", "openvino"]
-Precision = Literal["auto", "float32", "bfloat16", "int8"]
+Precision = Literal["auto", "fp32", "bf16", "int8"]
 Ids = Sequence[Sequence[int]]
 Found = tuple[list[int], Sequences, list[Tensor]]
 """Which sequences a batch holds, where they begin, and a `[N, H]` for each layer asked for."""
@@ -35,7 +35,7 @@ class Backend(Protocol):
     """Computes layers."""
 
     name: str
-    """For people: `torch bfloat16`."""
+    """For people: `torch bf16`."""
 
     def run(self, ids: Ids, types: Ids | None, layers: tuple[int, ...]) -> Iterator[Found]:
         """Batches of some of the n sequences, in any order, each sequence once."""
@@ -45,7 +45,7 @@ class Backend(Protocol):
 class PlainBackend:
     """A `Bert` as it is, on its device."""
 
-    def __init__(self, bert: Bert, batch_tokens: int, name: str = "torch float32") -> None:
+    def __init__(self, bert: Bert, batch_tokens: int, name: str = "torch fp32") -> None:
         self.bert, self.batch_tokens, self.name = bert, batch_tokens, name
         self.device = bert.embeddings.token.weight.device
 
@@ -91,7 +91,7 @@ class ExportedBackend:
 
     def __init__(self, exported: Exported, batch_tokens: int, top: int) -> None:
         self.exported, self.batch_tokens, self.top = exported, batch_tokens, top
-        self.name = f"{exported.runtime} {'int8' if exported.int8 else 'float32'}"
+        self.name = f"{exported.runtime} {'int8' if exported.int8 else 'fp32'}"
         if exported.head is not None:
             raise ConfigError(
                 f"{exported.folder} was exported with the head {exported.head}; vectors need an "

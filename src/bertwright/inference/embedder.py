@@ -32,7 +32,7 @@ class Embedder(VectorMaker):
         config: VectorConfig | None = None,
         *,
         backend: BackendName = "torch",
-        precision: Precision = "float32",
+        precision: Precision = "fp32",
         exported: Sequence[str | Path] = (),
         whitening: str | Path | None = None,
         device: str | torch.device | None = None,
@@ -45,7 +45,7 @@ class Embedder(VectorMaker):
             config: which vectors; unset: the folder's own way if sentence-transformers wrote it,
                 else the mean of the layer below the last.
             backend: `torch`, `onnx` or `openvino`; `auto` measures.
-            precision: `float32`, exact; `bfloat16`, 2 to 3 digits; `int8`, a cosine of 0.99 or more
+            precision: `fp32`, exact; `bf16`, 2 to 3 digits; `int8`, a cosine of 0.99 or more
                 with float32, else refused; `auto` measures.
             exported: folders that `bertwright export` wrote of this model, without a head, for
                 this backend and precision.
@@ -72,7 +72,7 @@ class Embedder(VectorMaker):
         choice = Choice(runner, config, [Path(each) for each in exported], sample)
         found, notes = choice.choose(backend, precision)
         embedder = Embedder(found, runner.tokenizer, runner.config, config, white)
-        embedder.name, embedder.notes = runner.name, notes
+        embedder.notes = notes
         return embedder
 
 

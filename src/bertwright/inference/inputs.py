@@ -28,7 +28,6 @@ from bertwright.tasks.examples import (
     TextExample,
 )
 from bertwright.tasks.tagging_rows import text_example
-from bertwright.tasks.word_splitter import split_words
 
 _EXPECTED = {
     "classification": "a text, or two texts",
@@ -88,7 +87,7 @@ def _tagging(given: Any) -> TaggingExample | None:
         text, words = _named(given, TaggingExample, ("text", "words"))
         given = text if words is None else words
     if isinstance(given, str):
-        return text_example(given, 0, split_words) if _is_text(given) else None
+        return text_example(given, 0) if _is_text(given) else None
     words = tuple(given)
     return TaggingExample(words) if words and all(map(_is_text, words)) else None
 

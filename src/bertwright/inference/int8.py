@@ -158,7 +158,7 @@ def make_int8(packed: PackedBert, vectors: Callable[[], Tensor], reference: Tens
     if not has_int8():
         raise ConfigError(
             "this processor has no 8-bit products that torch can use (AVX-512 VNNI); "
-            "use --precision bfloat16 or float32"
+            "use --precision bf16 or fp32"
         )
     places = [(layer, name) for layer in packed.layers for name in _PRODUCTS]
     plain = {place: getattr(*place) for place in places}
@@ -185,7 +185,7 @@ def make_int8(packed: PackedBert, vectors: Callable[[], Tensor], reference: Tens
             raise ConfigError(
                 f"8-bit integers are too coarse for this model: of a sample of {len(reference)} "
                 f"texts the vectors' least cosine with float32's is {cosine:.4f}, below "
-                f"{LEAST_COSINE}; use --precision bfloat16"
+                f"{LEAST_COSINE}; use --precision bf16"
             )
         more = by_noise[len(kept) : len(kept) + max(1, len(places) // 12)]
         _put({place: plain[place] for place in more})

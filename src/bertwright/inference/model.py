@@ -17,19 +17,21 @@ from bertwright.checkpoint.names import Report
 from bertwright.checkpoint.sources import read_tokenizer
 from bertwright.config.bert import BertConfig
 from bertwright.config.task import TaskConfig
-from bertwright.config.vectors import Combine, Pooling
+from bertwright.config.vectors import Combine, Pooling, VectorConfig
 from bertwright.errors import ConfigError, DataError
-from bertwright.inference import embed, fill, next_sentence
+from bertwright.inference import fill, next_sentence
+from bertwright.inference.backends import PlainBackend
 from bertwright.inference.inputs import make_examples
 from bertwright.inference.pieces import Text, listed, parts_of
 from bertwright.inference.runner import Runner, is_count, windows
+from bertwright.inference.vector_maker import VectorMaker, layer_tuple
 from bertwright.progress import OnProgress, silent
 from bertwright.tasks.predict import predict
 from bertwright.tasks.predictions import Prediction
 from bertwright.tasks.task_data import TaskData
 from bertwright.text.tokenizer import Encoding, Tokenizer
 
-Precision = Literal["float32", "bfloat16"]
+Precision = Literal["fp32", "bf16"]
 
 
 @dataclass(frozen=True)
@@ -51,16 +53,11 @@ class EncodedText:
 class Model:
     """A BERT with its tokenizer and the heads its checkpoint has, ready to be asked."""
 
-    def __init__(
-        self,
-        runner: Runner,
-        report: Report | None = None,
-        tasks: Mapping[str, TaskConfig] | None = None,
-    ) -> None:
+    def __init__(self, runner: Runner, report: Report, tasks: Mapping[str, TaskConfig]) -> None:
         self.runner = runner
         self.report = report
         """Which tensors of the folder were read, missing and unused."""
-        self.tasks = dict(tasks or {})
+        self.tasks = dict(tasks)
         """What its task heads are for, by name: kind, labels, windows, threshold."""
 
     @property
@@ -137,8 +134,26 @@ class Model:
         on_progress: OnProgress = silent,
         combine: Combine = "concat",
     ) -> npt.NDArray[np.float32]:
-        """One vector a text or pair, `[n, W]` float32; see `inference.embed.embed`."""
-        return embed.embed(self.runner, texts, layers, pooling, normalize, on_progress, combine)
+        """One vector a text or pair, by the model as it is loaded.
+
+        Args:
+            texts: n texts and pairs.
+            layers: one or several: 0 is the embeddings, 1 to L the layers, negative from the top.
+            pooling: how the tokens become one vector.
+            normalize: scale every vector to length 1.
+            on_progress: called with the tokens done.
+            combine: what becomes of several layers.
+
+        Returns:
+            `[n, W]`, float32: W is H, twice as much for `mean-max`, so often as layers are joined.
+
+        Raises:
+            ConfigError: no such layer or pooling.
+            DataError: something is no text, or a pair is too long.
+        """
+        config = VectorConfig(layer_tuple(layers), combine, pooling, normalize)
+        backend = PlainBackend(self.runner.encoder, self.runner.batch_tokens)
+        return VectorMaker(backend, self.tokenizer, self.config, config).embed(texts, on_progress)
 
     def fill(self, text: str, top: int = 5) -> list[fill.Blank]:
         """The likeliest tokens and their probabilities, one list a [MASK]; see `inference.fill`."""
@@ -207,7 +222,7 @@ class Model:
 def load(
     path: str | Path,
     device: str | torch.device | None = None,
-    precision: Precision = "float32",
+    precision: Precision = "fp32",
     batch_tokens: int | None = None,
 ) -> Model:
     """Load a model.
@@ -215,15 +230,15 @@ def load(
     Args:
         path: a run, a checkpoint or a Hugging Face BERT folder.
         device: where it works; unset: the GPU if there is one.
-        precision: `float32`, exact; `bfloat16`, faster where the processor has it, 2 to 3 digits.
+        precision: `fp32`, exact; `bf16`, faster where the processor has it, 2 to 3 digits.
         batch_tokens: tokens of a batch, about; unset: 4,096 on a CPU, 65,536 on a GPU.
 
     Raises:
         ConfigError: no such precision or device, or a batch of no tokens.
         DataError, IntegrityError: no tokenizer in the folder, and see `checkpoint.load`.
     """
-    if precision not in ("float32", "bfloat16"):
-        raise ConfigError(f"precision is {precision!r}; expected 'float32' or 'bfloat16'")
+    if precision not in ("fp32", "bf16"):
+        raise ConfigError(f"precision is {precision!r}; expected 'fp32' or 'bf16'")
     if batch_tokens is not None and not is_count(batch_tokens):
         raise ConfigError(f"batch_tokens is {batch_tokens!r}; expected 1 or more")
     place = _place(device)
@@ -235,7 +250,8 @@ def load(
             f"{found.folder} is a model without a tokenizer: put its tokenizer.json or vocab.txt "
             "beside it"
         ) from error
-    learner = found.learner.to(place, getattr(torch, precision)).eval().requires_grad_(False)
+    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+    learner = found.learner.to(place, dtype).eval().requires_grad_(False)
     tokens = batch_tokens or (4096 if place.type == "cpu" else 65536)
     runner = Runner(learner, tokenizer, found.config, place, tokens, str(found.folder))
     return Model(runner, found.report, found.tasks)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from bertwright.errors import DataError
-from bertwright.inference.pieces import only_text
+from bertwright.inference.pieces import only_text, shares
 from bertwright.inference.runner import Runner
 from bertwright.objectives.next_sentence import NextSentence
 
@@ -68,9 +68,3 @@ def next_sentence(runner: Runner, first: str, second: str) -> Judgement:
     ((_, encoded),) = runner.run([pair.ids], [pair.types])
     assert encoded.pooled is not None
     return Judgement(judge_pairs(runner, encoded.pooled)[0], pair.tokens_cut)
-
-
-def shares(a: int, b: int, room: int) -> tuple[int, int]:
-    """How many of `a` and `b` to keep in `room`: half each, more where the other is short."""
-    kept_a = min(a, max(room // 2, room - b))
-    return kept_a, min(b, room - kept_a)

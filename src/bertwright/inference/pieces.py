@@ -143,7 +143,7 @@ def _add_pair(
     if over > 0:
         pieces.cut += 1
         pieces.tokens_cut += over
-        of_a, of_b = _shares(len(a), len(b), longest - 3)
+        of_a, of_b = shares(len(a), len(b), longest - 3)
         a, b = a[:of_a], b[:of_b]
     pieces.ids.append([tokenizer.cls_id, *a, tokenizer.sep_id, *b, tokenizer.sep_id])
     assert pieces.types is not None
@@ -152,8 +152,8 @@ def _add_pair(
     pieces.starts.append(0)
 
 
-def _shares(a: int, b: int, room: int) -> tuple[int, int]:
-    """Tokens that are kept of a pair's texts: the longer one is cut first."""
+def shares(a: int, b: int, room: int) -> tuple[int, int]:
+    """How many of `a` and `b` to keep in `room`: half each, more where the other is short."""
     of_a = min(a, max(room // 2, room - b))
     return of_a, min(b, room - of_a)
 
@@ -167,12 +167,12 @@ def token_places(
     text's characters count from its own start.
     """
     parts = [tokenizer.encode(part) for part in ([text] if isinstance(text, str) else text)]
-    shares: tuple[int, ...] = (kept - 2,)
+    kept_of: tuple[int, ...] = (kept - 2,)
     if len(parts) == 2:
         a, b = (len(part.ids) - 2 for part in parts)
-        shares = _shares(a, b, kept - 3)
+        kept_of = shares(a, b, kept - 3)
     tokens, offsets = parts[0].tokens[:1], parts[0].offsets[:1]
-    for part, share in zip(parts, shares, strict=True):
+    for part, share in zip(parts, kept_of, strict=True):
         tokens += [*part.tokens[1 : 1 + share], part.tokens[-1]]
         offsets += [*part.offsets[1 : 1 + share], (0, 0)]
     return tokens, offsets

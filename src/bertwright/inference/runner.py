@@ -12,16 +12,14 @@ from itertools import pairwise
 from numbers import Integral
 
 import torch
-from torch import Tensor
 
 from bertwright.config.bert import BertConfig
-from bertwright.data.batch import collate, token_batches
+from bertwright.data.batch import token_batches
 from bertwright.errors import DataError
+from bertwright.inference.backends import lay_out
 from bertwright.models.bert import Bert
 from bertwright.models.encoder import Encoded
-from bertwright.nn.sequences import Sequences
 from bertwright.objectives.objective import Learner
-from bertwright.progress import OnProgress, silent
 from bertwright.text.tokenizer import Tokenizer
 
 
@@ -65,7 +63,6 @@ class Runner:
         types: Sequence[Sequence[int]] | None = None,
         top: int | None = None,
         keep_layers: bool = False,
-        on_progress: OnProgress = silent,
     ) -> Iterator[tuple[list[int], Encoded]]:
         """Encode sequences of ids, each with its [CLS] and [SEP].
 
@@ -74,31 +71,15 @@ class Runner:
             types: their segments; unset: all 0.
             top: the highest layer needed, 0 the embeddings; unset: all, and the pooler.
             keep_layers: give every layer.
-            on_progress: called with the tokens done.
 
         Yields:
             The indices of a batch's sequences in `ids`, and what the encoder made of them.
         """
-        done, total = 0, sum(map(len, ids))
         for rows in token_batches([len(sequence) for sequence in ids], self.batch_tokens):
-            batch = collate(
-                [ids[row] for row in rows], None if types is None else [types[row] for row in rows]
-            )
-            sequences = Sequences(batch.lengths.tolist(), self.device)
+            places, flat, kinds, sequences = lay_out(rows, ids, types, self.device)
             with torch.inference_mode():
-                encoded = self.encoder(
-                    self._put(batch.input_ids),
-                    self._put(batch.token_type_ids),
-                    sequences,
-                    top=top,
-                    keep_layers=keep_layers,
-                )
-            yield [rows[place] for place in batch.positions], encoded
-            done += batch.num_tokens
-            on_progress(done, total)
-
-    def _put(self, array: object) -> Tensor:
-        return torch.as_tensor(array, device=self.device)
+                encoded = self.encoder(flat, kinds, sequences, top=top, keep_layers=keep_layers)
+            yield places, encoded
 
 
 def is_count(value: object) -> bool:

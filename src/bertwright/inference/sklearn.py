@@ -34,7 +34,7 @@ class BertVectors(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         pooling: Pooling | None = None,
         normalize: bool | None = None,
         truncate: bool | None = None,
-        precision: Precision = "float32",
+        precision: Precision = "fp32",
         max_length: int | None = None,
         whitening: str | Path | None = None,
     ) -> None:

@@ -64,7 +64,6 @@ class VectorMaker:
         self.notes: list[str] = []
         """What was chosen or left out when it was loaded, in words."""
         self.cut = self.tokens_cut = 0
-        self.name = ""
         if whitening is not None and whitening.mean.shape[0] != self._raw_width:
             raise ConfigError(
                 f"the whitening is of vectors of {whitening.mean.shape[0]:,} numbers; these have "
@@ -167,9 +166,7 @@ class VectorMaker:
 
     def with_config(self, config: VectorConfig) -> VectorMaker:
         """The same model, other vectors."""
-        other = VectorMaker(self.backend, self.tokenizer, self.model, config)
-        other.name = self.name
-        return other
+        return VectorMaker(self.backend, self.tokenizer, self.model, config)
 
     def _pieces(self, texts: Sequence[Text]) -> Pieces:
         paired = self.model.type_vocab_size > 1
