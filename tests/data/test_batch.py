@@ -79,4 +79,4 @@ def test_collate_sorts_and_says_how() -> None:
 
 def test_collate_of_nothing() -> None:
     batch = collate([])
-    assert batch.num_sequences == batch.num_tokens == 0
+    assert len(batch.lengths) == batch.num_tokens == 0

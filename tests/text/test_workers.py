@@ -23,13 +23,16 @@ count_words(itertools.repeat(["a b c"]), CutRules(), workers=2)
 """
 
 
-def _die(document: str) -> tuple[str]:
-    os._exit(9)
+class Deadly(str):
+    """A document that ends the worker it is sent to."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return os._exit, (9,)
 
 
 def test_a_worker_that_dies_is_told() -> None:
     with pytest.raises(BertwrightError, match=r"a worker died.*fewer --workers$"):
-        count_words([["a"]] * 9, CutRules(), workers=2, prepare=_die)
+        count_words([[Deadly()]] * 9, CutRules(), workers=2)
 
 
 def _alive(pid: int) -> bool:

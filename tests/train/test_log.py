@@ -6,11 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as some
 
 from bertwright.errors import MissingExtra
-from bertwright.train.log import Log, clock, describe, read_records, require_board
+from bertwright.train.log import Log, describe, read_records, require_board
 
 RECORD = {
     "step": 1200,
@@ -52,13 +50,6 @@ def test_the_line_of_a_validation() -> None:
 
 def test_more_than_done_is_all() -> None:
     assert " · 100% · " in describe(RECORD, done=1.004)
-
-
-@given(some.integers(0, 10**6))
-def test_clock(seconds: int) -> None:
-    parts = [int(part) for part in clock(seconds).split(":")]
-    hours = parts[0] if len(parts) == 3 else 0
-    assert (hours * 60 + parts[-2]) * 60 + parts[-1] == seconds
 
 
 def test_records_are_lines(tmp_path: Path) -> None:

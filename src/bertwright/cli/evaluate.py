@@ -20,7 +20,8 @@ from bertwright.cli.options import (
     TaskName,
     TextColumn,
 )
-from bertwright.cli.output import counted, plain, print_json, print_table, say
+from bertwright.cli.output import counted, print_json, print_table, say
+from bertwright.config.values import plain
 
 
 def evaluate(

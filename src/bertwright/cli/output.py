@@ -6,10 +6,11 @@ rich draws colours only on a terminal, and none where NO_COLOR is set.
 from __future__ import annotations
 
 import json
-import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+from bertwright.config.values import plain
 
 
 def print_json(value: Mapping[str, Any]) -> None:
@@ -85,19 +86,4 @@ def _cell(value: object) -> str:
         return f"{value:,}"
     if isinstance(value, float):
         return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
-    return str(value)
-
-
-def plain(value: Any) -> Any:
-    """A value in the forms that JSON has; infinity and NaN become null."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [plain(item) for item in value]
-    if hasattr(value, "tolist"):
-        return plain(value.tolist())
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
     return str(value)

@@ -41,11 +41,6 @@ class Batch:
     """[B]: where each sequence stands in the epoch (in the input, for `collate`)."""
 
     @property
-    def num_sequences(self) -> int:
-        """B."""
-        return len(self.lengths)
-
-    @property
     def num_tokens(self) -> int:
         """N."""
         return len(self.input_ids)

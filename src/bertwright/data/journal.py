@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bertwright.atomic import sync_file
+from bertwright.atomic import sync_file, verify_files
 from bertwright.config.values import differing_keys
-from bertwright.data.shard_writer import is_intact
+from bertwright.errors import IntegrityError
 from bertwright.text.corpus_report import CorpusReport
 
 JOURNAL = "journal.json"
@@ -95,7 +95,9 @@ def _read(folder: Path, key: dict[str, Any]) -> tuple[Journal | None, str]:
     if key["inputs"] is None:
         return None, "standard input and hf: cannot be read again from the beginning"
     for shard in journal.shards:
-        if not is_intact(folder, shard):
+        try:
+            verify_files(folder, shard["files"])
+        except IntegrityError:
             return None, f"{shard['name']} of the unfinished build is damaged"
     return journal, ""
 

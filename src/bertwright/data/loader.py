@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 
@@ -21,6 +21,7 @@ import numpy as np
 import torch
 
 from bertwright.config.instances import InstanceConfig, MaskingConfig
+from bertwright.config.pretrain import PretrainConfig
 from bertwright.data.batch import Batch, assemble, vocabulary_of
 from bertwright.data.masking import Masker
 from bertwright.data.randomness import Int64s, make_key
@@ -39,12 +40,12 @@ class PretrainingData:
     def __init__(
         self,
         shards: Shards,
-        instances: InstanceConfig | None = None,
-        masking: MaskingConfig | None = None,
+        instances: InstanceConfig,
+        masking: MaskingConfig,
         *,
+        validation_share: float,
         seed: int = 0,
         split: Split = "train",
-        validation_share: float = 0.0,
         rank: int = 0,
         world_size: int = 1,
         prefetch: bool = True,
@@ -58,8 +59,8 @@ class PretrainingData:
         if not 0 <= rank < world_size:
             raise ConfigError(f"rank is {rank}; expected 0 to {world_size - 1}")
         self.shards = shards
-        self.instances = instances or InstanceConfig()
-        self.masking = masking or MaskingConfig()
+        self.instances = instances
+        self.masking = masking
         self.seed = seed
         self.split = split
         self.rank = rank
@@ -153,6 +154,22 @@ class PretrainingData:
         ]
 
 
+def evaluation_data(
+    shards: Shards, config: PretrainConfig, split: Split, rank: int = 0, world_size: int = 1
+) -> PretrainingData:
+    """What a run is judged on: one epoch, masked as the paper masks, the same whatever its seed."""
+    return PretrainingData(
+        shards,
+        config.instances,
+        replace(config.masking, probability=0.15),
+        validation_share=config.validation.share,
+        split=split,
+        rank=rank,
+        world_size=world_size,
+        prefetch=False,
+    )
+
+
 def _cut(positions: Int64s, lengths: Int64s, micro_tokens: int, spare: int) -> list[Int64s]:
     """Cut, in order, into equal pieces of about `micro_tokens`.
 
@@ -180,7 +197,7 @@ class TensorBatch:
     positions: Int64s
 
 
-def to_tensors(batch: Batch, device: torch.device | str = "cpu") -> TensorBatch:
+def to_tensors(batch: Batch, device: torch.device | str) -> TensorBatch:
     """A batch as tensors; on CUDA they are copied without waiting (from pinned memory)."""
     device = torch.device(device)
 

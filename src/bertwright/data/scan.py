@@ -28,10 +28,8 @@ class Scan:
 
     id_counts: Int64s
     """[V]: how often each id occurs."""
-    sentences_compared: int
-    """Sentences of `SHORTEST` tokens or more that were compared."""
     repeated_share: float
-    """Of these, the share that came before."""
+    """Of the sentences of `SHORTEST` tokens or more, the share that came before."""
     most_repeated: int | None
     """The sentence that occurs most often, if any occurs twice."""
     most_repeated_times: int
@@ -61,7 +59,6 @@ def scan_shards(shards: Shards, on_progress: OnProgress = silent) -> Scan:
     found = len(repeats.times) > 0 and int(repeats.times[most]) > 1
     return Scan(
         id_counts=counts,
-        sentences_compared=repeats.total,
         repeated_share=repeats.share,
         most_repeated=int(repeats.sentences[most]) if found else None,
         most_repeated_times=int(repeats.times[most]) if found else 0,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bertwright.atomic import sha256_file, sync_file
+from bertwright.atomic import sync_file
 from bertwright.data.shards import SUFFIXES
 from bertwright.errors import DataError
 from bertwright.text.corpus_report import CorpusReport
@@ -126,13 +126,3 @@ class _OpenShard:
     def _write(self, suffix: str, data: bytes) -> None:
         self._files[suffix].write(data)
         self._hashes[suffix].update(data)
-
-
-def is_intact(folder: Path, shard: dict[str, Any]) -> bool:
-    """Are the files of a finished shard what they were when it ended."""
-    return all(
-        (folder / name).is_file()
-        and (folder / name).stat().st_size == expected["bytes"]
-        and sha256_file(folder / name) == expected["sha256"]
-        for name, expected in shard["files"].items()
-    )

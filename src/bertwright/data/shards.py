@@ -16,7 +16,6 @@ are held in memory. Letters: D documents, S sentences, N tokens.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -24,7 +23,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from bertwright.atomic import MANIFEST, verify_manifest
+from bertwright import atomic
 from bertwright.errors import DataError, IntegrityError
 
 FORMAT = "bertwright-shards-1"
@@ -146,10 +145,7 @@ def open_shards(folder: Path | str, verify: Literal["size", "sha256"] = "size") 
     """
     folder = Path(folder)
     manifest = read_manifest(folder)
-    if verify == "sha256":
-        verify_manifest(folder)
-    else:
-        _verify_sizes(folder, manifest)
+    atomic.verify_files(folder, manifest["files"], deep=verify == "sha256")
     if not manifest["shards"]:
         raise DataError(f"{folder} holds no documents; build it again from a corpus with text")
     dtype = token_dtype(int(manifest["tokenizer"]["vocab_size"]))
@@ -195,38 +191,21 @@ def require_tokenizer(shards: Shards, fingerprint: str, owner: str) -> None:
 
 def read_manifest(folder: Path) -> dict[str, Any]:
     """Read the manifest of a built corpus; see `open_shards` for the errors."""
-    path = folder / MANIFEST
+    path = folder / atomic.MANIFEST
     if not path.is_file():
         raise DataError(
-            f"{folder} is no built corpus (it has no {MANIFEST}); make one with: "
+            f"{folder} is no built corpus (it has no {path.name}); make one with: "
             "bertwright data build CORPUS --tokenizer DIR --out DIR"
         )
-    try:
-        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        known = manifest.get("format") == FORMAT
-    except (ValueError, AttributeError) as error:
-        raise IntegrityError(f"{path} is damaged ({error}); build the data again") from error
-    if not known:
+    manifest = atomic.read_manifest(folder)
+    if manifest.get("format") != FORMAT:
         raise DataError(
             f"{path} says format {manifest.get('format')!r}; expected {FORMAT!r}, a folder "
             "written by: bertwright data build"
         )
-    if not {"tokenizer", "shards", "files", "counts"} <= manifest.keys():
+    if not {"tokenizer", "shards", "counts"} <= manifest.keys():
         raise IntegrityError(f"{path} lacks entries; build the data again")
     return manifest
-
-
-def _verify_sizes(folder: Path, manifest: dict[str, Any]) -> None:
-    for name, expected in manifest["files"].items():
-        place = folder / name
-        if not place.is_file():
-            raise IntegrityError(f"{place} is missing; copy it again or build the data again")
-        size = place.stat().st_size
-        if size != expected["bytes"]:
-            raise IntegrityError(
-                f"{place} has {size} bytes where {expected['bytes']} were written: it was cut or "
-                "changed; copy it again or build the data again"
-            )
 
 
 def _verify_bounds(

@@ -76,7 +76,7 @@ class Packing:
     """`[sizes[0]]`: the owners that have rows, most rows first."""
 
 
-def pack(counts: Sequence[int], device: torch.device | str = "cpu") -> Packing:
+def pack(counts: Sequence[int], device: torch.device | str) -> Packing:
     """The packing of owners with so many rows each; a count may be 0."""
     rows = torch.tensor(counts, dtype=torch.long)
     by_length = rows.argsort(descending=True, stable=True)

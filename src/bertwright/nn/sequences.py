@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
+from bertwright.nn.ragged import owners_of
+
 Made = TypeVar("Made")
 
 
@@ -97,5 +99,4 @@ class Sequences:
     @cached_property
     def index(self) -> Tensor:
         """Which sequence each token is of, `[N]`."""
-        lengths = torch.tensor(self.lengths)
-        return torch.arange(self.count).repeat_interleave(lengths).to(self.device)
+        return owners_of(self.lengths, self.device)

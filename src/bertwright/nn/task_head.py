@@ -11,8 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bertwright.config.task import HeadConfig, TaskConfig
-from bertwright.errors import ConfigError
+from bertwright.config.task import HeadConfig
 from bertwright.nn.layer_mix import LayerMix
 from bertwright.nn.pooling import pool
 from bertwright.nn.recurrent import BiLstm
@@ -77,21 +76,3 @@ class Scorer(nn.Linear):
         """`[..., F]` -> `[..., C]` float32"""
         with torch.autocast(input.device.type, enabled=False):
             return F.linear(input.float(), self.weight.float(), self.bias.float())
-
-
-def check_weights(weights: Tensor | None, task: TaskConfig) -> None:
-    """Raise ConfigError unless class weights fit the labels of a task."""
-    if weights is None:
-        return
-    if not task.labels:
-        raise ConfigError(f"a {task.kind} task has no classes: leave class weights out")
-    if task.head.crf:
-        raise ConfigError(
-            "a crf judges the tags of a sentence together, so a tag has no weight of its own: "
-            "leave out the class weights or the crf"
-        )
-    if weights.shape != (len(task.labels),):
-        raise ConfigError(
-            f"class weights have the shape {list(weights.shape)}; "
-            f"expected one for each of {len(task.labels)} labels"
-        )

@@ -22,7 +22,6 @@ from bertwright.config.corpus import CorpusConfig
 from bertwright.config.values import to_dict
 from bertwright.errors import ConfigError, DataError
 from bertwright.progress import OnProgress, silent
-from bertwright.text.cleaning import repair_unicode
 from bertwright.text.corpus import read_blocks
 from bertwright.text.corpus_report import CorpusReport
 from bertwright.text.extension import Addition, HeldOut, Length, choose_additions, measure
@@ -109,13 +108,12 @@ def extend(
     defaults = read_defaults(loaded.folder)
     tokenizer = read_tokenizer(loaded.folder, loaded.config)
     reading = reading or CorpusConfig()
-    repair = _repair if reading.normalize_unicode else None
     report, kept_back = CorpusReport(), HeldOut()
     counted = count_words(
         kept_back.pass_on(read_blocks(inputs, reading, report)),
         tokenizer.rules,
         workers=workers,
-        prepare=repair,
+        repair=reading.normalize_unicode,
         on_progress=on_progress,
     )
     additions = choose_additions(counted.counts, tokenizer, add, min_count)
@@ -171,8 +169,3 @@ def _card(found: Extension) -> str:
         f"Tokens a word on held-out text: {before.tokens_per_word} before, "
         f"{after.tokens_per_word} after.\n"
     )
-
-
-def _repair(text: str) -> tuple[str]:
-    """One document, repaired."""
-    return (repair_unicode(text),)

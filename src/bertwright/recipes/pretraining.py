@@ -19,7 +19,7 @@ from bertwright.checkpoint import checkpoint
 from bertwright.checkpoint.sources import read_config
 from bertwright.config.bert import SIZES
 from bertwright.config.pretrain import PretrainConfig
-from bertwright.data.loader import PretrainingData, TensorBatch, to_tensors
+from bertwright.data.loader import PretrainingData, TensorBatch, evaluation_data, to_tensors
 from bertwright.data.shards import Shards, open_shards, require_tokenizer
 from bertwright.errors import BertwrightError, ConfigError, DataError
 from bertwright.models.bert import Bert, training_flops
@@ -154,7 +154,7 @@ def _continued(
             f"sequences of {config.longest_sequence} tokens do not fit {folder}, which has "
             f"positions for {bert.max_position_embeddings}; lower --instances.sequence-length"
         )
-    return checkpoint.load_learner(folder, objectives, chance, replace(bert, **changed))
+    return checkpoint.load(folder, objectives, chance, replace(bert, **changed)).learner
 
 
 class Batches:
@@ -232,7 +232,7 @@ def _train(
     if beginning is None:
         learner = make_learner(config, shards).to(ranks.device)
     else:
-        learner = checkpoint.load_learner(beginning.folder, _objectives(config))
+        learner = checkpoint.load(beginning.folder, _objectives(config)).learner
         learner = _ready(config, learner).to(ranks.device)
     ranks.shard(learner, _encoder(learner).layers)
     precision, peak = _precision(config, ranks, beginning)
@@ -351,17 +351,7 @@ def _validation(
     """Asks the held-out documents: always the same instances with the same masks."""
     if not config.validation.share:
         return None
-    data = PretrainingData(
-        shards,
-        config.instances,
-        replace(config.masking, probability=0.15),
-        seed=0,
-        split="dev",
-        validation_share=config.validation.share,
-        rank=ranks.rank,
-        world_size=ranks.world_size,
-        prefetch=False,
-    )
+    data = evaluation_data(shards, config, "dev", ranks.rank, ranks.world_size)
     tokens = min(config.validation.tokens, data.tokens_in_epoch(0))
     least = ranks.world_size if ranks.is_sharded else 1
     if len(data.plan(0)) < least:

@@ -24,7 +24,7 @@ from sklearn.preprocessing import normalize
 
 from bertwright.config.pretrain import PretrainConfig
 from bertwright.data.batch import Batch
-from bertwright.data.loader import PretrainingData, to_tensors
+from bertwright.data.loader import evaluation_data, to_tensors
 from bertwright.data.randomness import Int64s
 from bertwright.data.shards import Shards, open_shards
 from bertwright.data.split import Split, split_documents
@@ -181,16 +181,8 @@ def _other(similarity: Floats) -> Int64s:
 
 
 def _batches(shards: Shards, config: PretrainConfig, split: Split, tokens: int) -> list[Batch]:
-    """The first sequences of a split, masked as the paper masks, always the same."""
-    data = PretrainingData(
-        shards,
-        config.instances,
-        replace(config.masking, probability=0.15),
-        seed=0,
-        split=split,
-        validation_share=config.validation.share,
-        prefetch=False,
-    )
+    """The first sequences of a split, always the same."""
+    data = evaluation_data(shards, config, split)
     tokens = min(tokens, data.tokens_in_epoch(0))
     return data.step(0, 0, tokens, max(4096, config.instances.sequence_length))
 

@@ -123,12 +123,9 @@ def data_section(found: Mapping[str, Any]) -> str:
 
 
 def _skipped(found: object) -> str:
-    """How many rows: of a number, of a list of them, or of a number for each reason."""
-    if isinstance(found, Mapping) and "count" in found:
-        return count(found["count"])
-    if isinstance(found, Mapping):
-        return ", ".join(f"{reason}: {_skipped(each)}" for reason, each in found.items()) or "0"
-    return count(len(found) if isinstance(found, (list, tuple)) else found or 0)
+    """How many rows, for each reason."""
+    rows = {reason: mapping(each).get("count") for reason, each in mapping(found).items()}
+    return ", ".join(f"{reason}: {count(each)}" for reason, each in rows.items()) or "0"
 
 
 def mapping(found: object) -> Mapping[str, Any]:

@@ -11,9 +11,7 @@ from bertwright.report.figures import count
 from bertwright.report.finetuned_data import mapping
 from bertwright.report.html import Markup, page, settings, table, text, tiles, write_page
 from bertwright.report.run_page import is_run, read_object, read_run, write_report
-from bertwright.tasks.results import baseline_title, number, show, spread, title
-
-GLUE = "glue.json"
+from bertwright.tasks.results import GLUE, baseline_title, number, show, spread, title
 
 
 def is_glue(folder: Path) -> bool:

@@ -24,11 +24,10 @@ from bertwright.report.finetuned_page import sections
 from bertwright.report.html import Markup, page, settings, table, text, tiles, write_page
 from bertwright.report.labelled_curve import labelled_curve
 from bertwright.report.plots import Series, chart
-from bertwright.tasks.results import number
+from bertwright.tasks.results import PREDICTIONS, RESULTS, number
+from bertwright.train.log import read_records
 
 METRICS = "metrics.jsonl"
-RESULTS = "results.json"
-PREDICTIONS = "dev-predictions.jsonl"
 LEARNING_CURVE = "learning_curve.json"
 
 
@@ -68,7 +67,7 @@ def read_run(folder: Path | str) -> Run:
     if not is_run(folder):
         raise _no_run(folder)
     config = values.read_toml(folder / "config.toml") if (folder / "config.toml").is_file() else {}
-    records = _read_records(path) if path.is_file() else []
+    records = read_records(path) if path.is_file() else []
     if not (folder / RESULTS).is_file() and not any(
         number(record.get("loss")) is not None for record in records
     ):
@@ -83,7 +82,7 @@ def read_run(folder: Path | str) -> Run:
     run = Run(folder, records, config, *(read_object(folder / name) for name in names))
     path = folder / PREDICTIONS
     if path.is_file() and _predicts_numbers(run.results):
-        return replace(run, predictions=_read_records(path))
+        return replace(run, predictions=read_records(path))
     return run
 
 
@@ -302,25 +301,6 @@ def _no_run(folder: Path) -> DataError:
 def is_run(folder: Path) -> bool:
     """Whether a folder holds what a run measured."""
     return (folder / METRICS).is_file() or (folder / RESULTS).is_file()
-
-
-def _read_records(path: Path) -> list[dict[str, Any]]:
-    """One object a line; a last line that a kill cut is left out."""
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
-    records: list[dict[str, Any]] = []
-    for place, line in enumerate(lines, 1):
-        if not line.strip() or (place == len(lines) and not line.endswith("\n")):
-            continue
-        try:
-            record = json.loads(line)
-        except ValueError as error:
-            raise DataError(
-                f"{path}, line {place} is damaged ({error}); remove that line"
-            ) from error
-        if not isinstance(record, dict):
-            raise DataError(f"{path}, line {place} is {line.strip()[:40]!r}; expected an object")
-        records.append(record)
-    return records
 
 
 def read_object(path: Path) -> dict[str, Any]:

@@ -35,9 +35,7 @@ _INVISIBLE = dict.fromkeys(
     ]
 )
 _INVISIBLE |= dict.fromkeys([0x0B, 0x0C, 0x85, 0x2028, 0x2029], "\n")  # they end lines
-_HAS_INVISIBLE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u200b\u2028\u2029\u2060\ufeff\ufdd0-\ufdef\ufffe\uffff]"
-)
+_HAS_INVISIBLE = re.compile(f"[{''.join(map(chr, _INVISIBLE))}]")
 _LOOKS = re.compile(
     r"""(?ix)
     ^\W* (?:

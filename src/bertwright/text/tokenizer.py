@@ -1,9 +1,8 @@
 """Text -> ids and back: WordPiece as BERT runs it, over the `tokenizers` library.
 
-Source: google-research/bert `tokenization.py`. A text is cleaned, cut into words (see
-`text.normalize` for the rules), and each word into pieces: always the longest entry of the
-vocabulary that starts the rest of the word, pieces after the first marked with "##"; a word that
-cannot be cut so, or is too long, is one [UNK].
+Source: google-research/bert `tokenization.py`. A text is cleaned, cut into words, and each
+word into pieces: always the longest entry of the vocabulary that starts the rest of the word,
+pieces after the first marked with "##"; a word that cannot be cut so, or is too long, is one [UNK].
 
 Two ways lead in. `encode` is for texts that a model reads: [CLS] and [SEP] are added, offsets are
 kept, and special tokens written in the text ("[MASK]") are what they say. `encode_sentence_ids` is

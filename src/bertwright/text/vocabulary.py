@@ -7,7 +7,7 @@ any PYTHONHASHSEED: blocks are counted in order, and every tie is broken by spel
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -17,7 +17,6 @@ from bertwright.errors import ConfigError, DataError
 from bertwright.progress import OnProgress, silent
 from bertwright.text.alphabet import Alphabet, choose_alphabet
 from bertwright.text.bpe import FREQUENCY
-from bertwright.text.cleaning import repair_unicode
 from bertwright.text.corpus import CorpusReport, read_blocks
 from bertwright.text.files import find_files, size_on_disk
 from bertwright.text.merges import Merger
@@ -75,18 +74,17 @@ def train_tokenizer(
     config: TokenizerConfig,
     report: CorpusReport | None = None,
     on_read: OnProgress = silent,
-    on_learn: OnProgress = silent,
 ) -> tuple[Tokenizer, Training]:
     """Train a tokenizer on files, folders or globs (see `text.files.find_files`).
 
-    `report` is filled while reading; `on_read` is told bytes on disk, `on_learn` pieces.
+    `report` is filled while reading; `on_read` is told bytes on disk.
 
     Raises:
         ConfigError: the vocabulary is smaller than the alphabet.
         DataError: the corpus has no documents or no words.
     """
     counted = count_corpus(inputs, corpus, config, report, on_read)
-    return learn_tokenizer(counted, config, on_learn)
+    return learn_tokenizer(counted, config)
 
 
 def count_corpus(
@@ -108,7 +106,7 @@ def count_corpus(
         rules_of(config),
         workers=config.workers,
         limit=config.max_words,
-        prepare=_repair if corpus.normalize_unicode else None,
+        repair=corpus.normalize_unicode,
         on_progress=tell,
     )
 
@@ -227,8 +225,3 @@ def _too_small(alphabet: Alphabet, config: TokenizerConfig) -> str:
         f"{needed} or more, or keep fewer characters with --limit-alphabet or "
         "--character-coverage"
     )
-
-
-def _repair(text: str) -> Iterable[str]:
-    """One document, repaired."""
-    return (repair_unicode(text),)

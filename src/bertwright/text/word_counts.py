@@ -23,11 +23,9 @@ from tokenizers import normalizers, pre_tokenizers
 from bertwright.cores import usable_cores
 from bertwright.progress import OnProgress, silent
 from bertwright.text.chunks import cut_chunks, cut_parts, drop_surrogates, is_plain
+from bertwright.text.cleaning import repair_unicode
 from bertwright.text.tokenizer_files import CutRules
 from bertwright.text.workers import in_order, start_worker
-
-Prepare = Callable[[str], Iterable[str]]
-"""A raw document -> the pieces of it that are counted; picklable."""
 
 
 @dataclass
@@ -43,7 +41,6 @@ class WordCounts:
     """Occurrences of words above `max_word_characters`, which are `[UNK]` at run time."""
     pruned_words: int = 0
     """Distinct words dropped to bound the table; one may have come back and been dropped again."""
-    pruned_occurrences: int = 0
     seconds: float = 0.0
     """Wall-clock time of `count_words`."""
 
@@ -70,7 +67,6 @@ class WordCounts:
         tied = sorted(word for word, count in table.items() if count == last)
         kept.update((word, last) for word in tied[: room - len(kept)])
         self.pruned_words += len(table) - len(kept)
-        self.pruned_occurrences += sum(table.values()) - sum(kept.values())
         self.counts = kept
 
 
@@ -79,20 +75,21 @@ def count_words(
     rules: CutRules,
     workers: int = 0,
     limit: int = 2_000_000,
-    prepare: Prepare | None = None,
+    repair: bool = False,
     on_progress: OnProgress = silent,
 ) -> WordCounts:
     """Count the words of blocks of documents.
 
-    `workers` 0 means all processors; `limit` bounds the distinct words kept; `on_progress` is
-    told the characters read.
+    `workers` 0 means all processors; `limit` bounds the distinct words kept; `repair` mends
+    the Unicode of each document first (`repair_unicode`); `on_progress` is told the characters
+    read.
 
     Raises:
         BertwrightError: a worker died.
     """
     begin = time.monotonic()
     total = WordCounts()
-    work = partial(count_block, rules=rules, prepare=prepare)
+    work = partial(count_block, rules=rules, repair=repair)
     for counted in _counted(work, blocks, workers or usable_cores()):
         total.add(counted)
         total.prune(limit)
@@ -101,15 +98,12 @@ def count_words(
     return total
 
 
-def count_block(
-    documents: list[str], rules: CutRules, prepare: Prepare | None = None
-) -> WordCounts:
+def count_block(documents: list[str], rules: CutRules, repair: bool = False) -> WordCounts:
     """Count the words of one block; the work of a worker."""
     chunks: Counter[str] = Counter()
     result = WordCounts(documents=len(documents), characters=sum(map(len, documents)))
     for document in documents:
-        for text in (document,) if prepare is None else prepare(document):
-            chunks.update(cut_chunks(text))
+        chunks.update(cut_chunks(repair_unicode(document) if repair else document))
     parts: dict[str, int] = {}
     for chunk, count in chunks.items():
         if is_plain(chunk):

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bertwright.errors import MissingExtra
+from bertwright.errors import DataError, MissingExtra
+from bertwright.progress import clock
 
 Number = float | int
 _NAMES = {"masked_lm": "masked LM", "next_sentence": "next sentence"}
@@ -96,17 +97,27 @@ def describe(
     return " · ".join(parts)
 
 
-def clock(seconds: float) -> str:
-    """`1:02:03`, or `2:03` under an hour."""
-    whole = math.ceil(seconds)
-    minutes, second = divmod(whole, 60)
-    hours, minute = divmod(minutes, 60)
-    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
-
-
 def read_records(path: Path) -> list[dict[str, Any]]:
-    """The records of a `metrics.jsonl`; a last line that was cut by a kill is left out."""
-    return [json.loads(line) for line in _whole_lines(path)]
+    """The objects of a `metrics.jsonl`, one a line; a last line that a kill cut is left out.
+
+    Raises:
+        DataError: a line is damaged.
+    """
+    records: list[dict[str, Any]] = []
+    for place, line in enumerate(_whole_lines(path), 1):
+        text = line.decode("utf-8", "replace").strip()
+        if not text:
+            continue
+        try:
+            record = json.loads(text)
+        except ValueError as error:
+            raise DataError(
+                f"{path}, line {place} is damaged ({error}); remove that line"
+            ) from error
+        if not isinstance(record, dict):
+            raise DataError(f"{path}, line {place} is {text[:40]!r}; expected an object")
+        records.append(record)
+    return records
 
 
 def require_board() -> None:
