@@ -13,7 +13,6 @@ from bertwright.checkpoint.checkpoint import (
     find_checkpoint,
     list_checkpoints,
     load,
-    load_learner,
     make_learner,
     newest_verified,
     save,
@@ -41,7 +40,7 @@ def test_bit_for_bit(folder: Path, learner: Learner) -> None:
 
 
 def test_what_is_loaded_can_learn(folder: Path) -> None:
-    learner = load_learner(folder)
+    learner = load(folder).learner
     assert all(p.requires_grad and not p.is_meta for p in learner.parameters())
     tied = learner.objectives["masked_lm"]._tied[0]
     assert tied is learner.encoder.embeddings.token
@@ -52,7 +51,7 @@ def test_extra_files_and_a_state_of_elsewhere(tmp_path: Path, learner: Learner) 
     save(tmp_path, learner, None, "", {"a.json": "{}", "b.bin": b"\x00\xff"}, state)
     assert (tmp_path / "a.json").read_text() == "{}"
     assert (tmp_path / "b.bin").read_bytes() == b"\x00\xff"
-    assert load_learner(tmp_path).encoder.embeddings.token.weight.abs().max() == 0
+    assert load(tmp_path).learner.encoder.embeddings.token.weight.abs().max() == 0
 
 
 def test_the_pad_is_where_the_vocabulary_has_it(tmp_path: Path, learner: Learner) -> None:
@@ -74,23 +73,23 @@ def test_only_a_bert_is_saved(tmp_path: Path) -> None:
 
 
 def test_one_head_of_two(folder: Path) -> None:
-    assert list(load_learner(folder, ["next_sentence"]).objectives) == ["next_sentence"]
-    assert list(load_learner(folder, []).objectives) == []
+    assert list(load(folder, ["next_sentence"]).learner.objectives) == ["next_sentence"]
+    assert list(load(folder, []).learner.objectives) == []
 
 
 def test_a_head_that_is_not_there(tmp_path: Path) -> None:
     save(tmp_path, new_learner(("masked_lm",)), None, "")
     with pytest.raises(DataError, match=r"has no next_sentence head \(it has: encoder, pooler, m"):
-        load_learner(tmp_path, ["masked_lm", "next_sentence"])
+        load(tmp_path, ["masked_lm", "next_sentence"])
 
 
 def test_a_head_that_is_not_there_starts_by_the_generator(tmp_path: Path) -> None:
     trained = new_learner(("masked_lm",))
     save(tmp_path, trained, None, "")
     wanted = ["masked_lm", "next_sentence"]
-    one = load_learner(tmp_path, wanted, torch.Generator().manual_seed(1))
-    same = load_learner(tmp_path, wanted, torch.Generator().manual_seed(1))
-    other = load_learner(tmp_path, wanted, torch.Generator().manual_seed(2))
+    one = load(tmp_path, wanted, torch.Generator().manual_seed(1)).learner
+    same = load(tmp_path, wanted, torch.Generator().manual_seed(1)).learner
+    other = load(tmp_path, wanted, torch.Generator().manual_seed(2)).learner
     name = "objectives.next_sentence.classifier.weight"
     assert torch.equal(one.state_dict()[name], same.state_dict()[name])
     assert not torch.equal(one.state_dict()[name], other.state_dict()[name])
@@ -101,7 +100,7 @@ def test_a_head_that_is_not_there_starts_by_the_generator(tmp_path: Path) -> Non
 
 def test_a_norm_that_starts_is_one(tmp_path: Path) -> None:
     save(tmp_path, new_learner(()), None, "")
-    learner = load_learner(tmp_path, ["masked_lm"], torch.Generator().manual_seed(1))
+    learner = load(tmp_path, ["masked_lm"], torch.Generator().manual_seed(1)).learner
     assert (learner.objectives["masked_lm"].norm.weight == 1).all()
 
 
@@ -109,10 +108,10 @@ def test_another_dropout(folder: Path) -> None:
     from dataclasses import replace
 
     config = replace(CONFIG, hidden_dropout_prob=0.0)
-    learner = load_learner(folder, config=config)
+    learner = load(folder, config=config).learner
     assert learner.encoder.layers[0].dropout.share == 0
     with pytest.raises(IntegrityError, match="has the shape"):
-        load_learner(folder, config=replace(CONFIG, max_position_embeddings=99))
+        load(folder, config=replace(CONFIG, max_position_embeddings=99))
 
 
 def test_no_such_objective() -> None:

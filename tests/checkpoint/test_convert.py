@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 
 from bertwright.atomic import verify_manifest, write_manifest
 from bertwright.checkpoint import convert as file
-from bertwright.checkpoint.checkpoint import load, load_learner, make_learner, save
+from bertwright.checkpoint.checkpoint import load, make_learner, save
 from bertwright.checkpoint.convert import convert
 from bertwright.config.task import TaskConfig
 from bertwright.errors import ConfigError, DataError, IntegrityError
@@ -23,7 +23,7 @@ from .conftest import CONFIG, VOCABULARY, new_learner
 
 
 def same(a: Path, b: Path) -> bool:
-    first, second = (load_learner(folder).state_dict() for folder in (a, b))
+    first, second = (load(folder).learner.state_dict() for folder in (a, b))
     return first.keys() == second.keys() and all(torch.equal(first[n], second[n]) for n in first)
 
 
@@ -36,7 +36,7 @@ def test_there_and_back(folder: Path, tmp_path: Path) -> None:
     assert (done.source_format, done.to) == ("huggingface", "tensorflow")
     assert done.parts == ("encoder", "pooler", "masked_lm", "next_sentence")
     assert done.shapes["bert/encoder/layer_0/intermediate/dense/kernel"] == (24, 40)
-    assert done.new == done.missing == done.unused == done.left == ()
+    assert done.missing == done.unused == done.left == ()
     assert entries(tmp_path / "tf") == [
         "MANIFEST.json",
         "README.md",
@@ -70,7 +70,7 @@ def test_transformers_reads_what_came_from_tensorflow(folder: Path, tmp_path: Pa
     assert not told["missing_keys"]
     assert not told["unexpected_keys"]
     theirs = model.state_dict()["bert.encoder.layer.1.output.dense.weight"]
-    ours = load_learner(folder).encoder.layers[1].feed_forward.output.weight
+    ours = load(folder).learner.encoder.layers[1].feed_forward.output.weight
     assert torch.equal(theirs, ours)
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "hf")
     assert tokenizer("A b?")["input_ids"] == load_tokenizer(folder).encode("A b?").ids

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from bertwright.atomic import write_manifest
-from bertwright.checkpoint.checkpoint import load, load_learner, make_learner, save
+from bertwright.checkpoint.checkpoint import load, make_learner, save
 from bertwright.checkpoint.heads import same_head, start_head
 from bertwright.config.task import HeadConfig, TaskConfig
 from bertwright.errors import ConfigError, DataError, IntegrityError
@@ -165,9 +165,9 @@ def test_several_tasks_and_the_heads_of_pretraining(tmp_path: Path) -> None:
 def test_only_what_is_asked_for(tmp_path: Path) -> None:
     tasks = {name: TASKS[name] for name in ("classes", "tags")}
     saved(tmp_path, tasks, ("masked_lm",))
-    assert list(load_learner(tmp_path).objectives) == ["masked_lm", "classes", "tags"]
-    assert list(load_learner(tmp_path, []).objectives) == []
-    assert list(load_learner(tmp_path, ["masked_lm"]).objectives) == ["masked_lm"]
+    assert list(load(tmp_path).learner.objectives) == ["masked_lm", "classes", "tags"]
+    assert list(load(tmp_path, []).learner.objectives) == []
+    assert list(load(tmp_path, ["masked_lm"]).learner.objectives) == ["masked_lm"]
     one = load(tmp_path, tasks={"tags": TASKS["tags"]})
     assert list(one.learner.objectives) == ["tags"]
     assert one.tasks == {"tags": TASKS["tags"]}
@@ -270,14 +270,14 @@ def test_another_dropout_with_a_task(tmp_path: Path) -> None:
     saved(tmp_path, {"classes": TEXT})
     config = replace(CONFIG, hidden_dropout_prob=0.0)
     task = replace(TEXT, head=HeadConfig(dropout=0.5))
-    learner = load_learner(tmp_path, config=config, tasks={"classes": task})
+    learner = load(tmp_path, config=config, tasks={"classes": task}).learner
     assert learner.encoder.layers[0].dropout.share == 0
     assert learner.objectives["classes"].dropout.share == 0.5
 
 
 def test_what_is_loaded_can_learn(tmp_path: Path) -> None:
     saved(tmp_path, {"lstm": ODD["lstm"]})
-    learner = load_learner(tmp_path)
+    learner = load(tmp_path).learner
     asked = replace(batch("lstm", "tagging"), labels=torch.tensor([0, 1, 2, 0, 1]))
     learner(asked)["lstm"].total.backward()
     for parameter in learner.objectives["lstm"].parameters():
@@ -288,7 +288,7 @@ def test_a_state_of_elsewhere(tmp_path: Path) -> None:
     learner = tasks_learner({"crf": ODD["crf"]})
     state = {name: torch.zeros_like(value) for name, value in learner.state_dict().items()}
     save(tmp_path, learner, None, "", state=state, tasks={"crf": ODD["crf"]})
-    assert all((v == 0).all() for v in load_learner(tmp_path).objectives.state_dict().values())
+    assert all((v == 0).all() for v in load(tmp_path).learner.objectives.state_dict().values())
     del state["objectives.crf.crf.end"]
     with pytest.raises(IntegrityError, match=r"lacks 'objectives.crf.crf.end'"):
         save(tmp_path, learner, None, "", state=state, tasks={"crf": ODD["crf"]})
@@ -414,10 +414,10 @@ def test_the_manifest_covers_what_is_read(tmp_path: Path) -> None:
     (tmp_path / "task.json").write_text(text)
     tensors = load_file(tmp_path / "heads.safetensors")
     save_file({name: value + 1 for name, value in tensors.items()}, tmp_path / "heads.safetensors")
-    with pytest.raises(IntegrityError, match=r"heads.safetensors was changed after it was"):
+    with pytest.raises(IntegrityError, match=r"heads.safetensors has .* it was cut or changed"):
         load(tmp_path)
     (tmp_path / "heads.safetensors").unlink()
-    with pytest.raises(IntegrityError, match=r"does not fit its MANIFEST.json"):
+    with pytest.raises(IntegrityError, match=r"heads.safetensors is missing; copy it again"):
         load(tmp_path)
 
 

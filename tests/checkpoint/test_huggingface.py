@@ -11,7 +11,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from bertwright.checkpoint import huggingface
-from bertwright.checkpoint.checkpoint import load, load_learner, save
+from bertwright.checkpoint.checkpoint import load, save
+from bertwright.checkpoint.sources import read_config
 from bertwright.config.bert import BertConfig
 from bertwright.errors import DataError, IntegrityError
 from bertwright.nn.sequences import Sequences
@@ -79,7 +80,7 @@ def test_architectures(tmp_path: Path, objectives: tuple[str, ...], architecture
     written = json.loads((tmp_path / "config.json").read_text())
     assert written["architectures"] == [architecture]
     assert written["model_type"] == "bert"
-    loaded = load_learner(tmp_path)
+    loaded = load(tmp_path).learner
     assert tuple(loaded.objectives) == objectives
     for name, value in loaded.state_dict().items():
         assert torch.equal(value, learner.state_dict()[name])
@@ -95,13 +96,13 @@ def test_architectures(tmp_path: Path, objectives: tuple[str, ...], architecture
 )
 def test_activations(folder: Path, theirs: str, ours: str) -> None:
     change(folder, hidden_act=theirs)
-    assert huggingface.read_config(folder).hidden_act == ours
+    assert read_config(folder).hidden_act == ours
 
 
 def test_tanh_gelu_is_written_under_transformers_name(tmp_path: Path) -> None:
     huggingface.write_config(tmp_path, BertConfig(hidden_act="gelu_tanh"), frozenset())
     assert json.loads((tmp_path / "config.json").read_text())["hidden_act"] == "gelu_new"
-    assert huggingface.read_config(tmp_path) == BertConfig(hidden_act="gelu_tanh")
+    assert read_config(tmp_path) == BertConfig(hidden_act="gelu_tanh")
 
 
 @pytest.mark.parametrize(
@@ -260,7 +261,7 @@ def test_shards(sharded: Path, learner: Learner) -> None:
     first = "model-00001-of-00002.safetensors"
     buffer = {"bert.embeddings.position_ids": torch.arange(17)[None]}
     for _ in range(2):
-        loaded = load_learner(sharded)
+        loaded = load(sharded).learner
         for name, value in loaded.state_dict().items():
             assert torch.equal(value, learner.state_dict()[name])
         save_file({**load_file(sharded / first), **buffer}, sharded / first)

@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from bertwright.checkpoint import names
-from bertwright.checkpoint.checkpoint import load, load_learner
+from bertwright.checkpoint.checkpoint import load
 from bertwright.errors import DataError, IntegrityError
 from bertwright.objectives.objective import Learner
 
@@ -27,7 +27,7 @@ def rewrite(folder: Path, tensors: dict[str, Tensor]) -> None:
 
 
 def assert_same(folder: Path, learner: Learner) -> None:
-    loaded = load_learner(folder)
+    loaded = load(folder).learner
     expected = learner.state_dict()
     assert set(loaded.state_dict()) == set(expected)
     for name, value in loaded.state_dict().items():
@@ -175,6 +175,6 @@ def test_other_precisions_become_float32(
     folder: Path, tensors: dict[str, Tensor], dtype: torch.dtype
 ) -> None:
     rewrite(folder, {name: tensor.to(dtype) for name, tensor in tensors.items()})
-    weight = load_learner(folder).encoder.embeddings.token.weight
+    weight = load(folder).learner.encoder.embeddings.token.weight
     assert weight.dtype == torch.float32
     assert torch.equal(weight, tensors[WORDS].to(dtype).float())

@@ -98,7 +98,8 @@ def test_choices_of_an_example_lie_side_by_side() -> None:
     learner, head, config = learner_of("choice")
     padded = Padded(learner, head, config).eval()
     feed = pad([[3, 4], [5, 6, 7], [8], [9, 10, 11], [3], [4, 5]])
-    flat = stand_in(padded, head, config).run([[3, 4], [5, 6, 7], [8], [9, 10, 11], [3], [4, 5]])
+    exported = stand_in(padded, head, config)
+    flat = exported.run_all([[3, 4], [5, 6, 7], [8], [9, 10, 11], [3], [4, 5]])["logits"]
     with torch.no_grad():
         (scores,) = padded(*(torch.from_numpy(feed[n]).reshape(2, 3, 3) for n in INPUTS))
     np.testing.assert_allclose(scores.reshape(-1).numpy(), np.array(flat), atol=2e-6)

@@ -105,7 +105,7 @@ def test_a_name_that_cannot_be_used_is_not_written(tmp_path: Path) -> None:
         ("head", [], "'head' in task classes must be a section with keys"),
         ("head", {"layer": "mix"}, "unknown key 'head.layer' in task classes; did you mean"),
         ("head", {"layers": "all"}, "'head.layers' in task classes must be one of"),
-        ("head", {"dropout": float("nan")}, "dropout is nan; expected 0 to less than 1"),
+        ("head", {"dropout": float("nan")}, "head.dropout is nan; expected a share"),
         ("head", {"dropout": 1}, "dropout is 1.0"),
         ("head", {"network_size": 0}, "network_size is 0"),
         ("head", {"network": "bilstm", "network_size": 10**12}, "network_size is 1000000000000"),

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from bertwright.checkpoint import names, sources, tensorflow
-from bertwright.checkpoint.checkpoint import find_checkpoint, load, load_learner
+from bertwright.checkpoint.checkpoint import find_checkpoint, load
 from bertwright.checkpoint.tensor_bundle import write_bundle
 from bertwright.errors import DataError, IntegrityError
 from bertwright.inference.model import load as load_model
@@ -113,7 +113,7 @@ def test_it_computes_what_its_formulas_say(folder: Path, published: dict[str, Te
 
 
 def test_what_we_write_reads_back(tmp_path: Path, folder: Path) -> None:
-    learner = load_learner(folder)
+    learner = load(folder).learner
     tensors = names.to_hugging_face(dict(learner.state_dict()), L)
     (tmp_path / "again").mkdir()
     tensorflow.write(tmp_path / "again", tensors)

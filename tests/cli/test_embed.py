@@ -77,7 +77,7 @@ def test_a_plot(model: str, table: str, tmp_path: Path, capsys: pytest.CaptureFi
     words = ["embed", "--model", model, "--input", table, "--plot", str(page), "--color", "kind"]
     assert run(words) == 0
     assert "4 texts" in capsys.readouterr().out
-    assert "x (2)" in page.read_text(encoding="utf-8")
+    assert "<bdi>x</bdi> (2)" in page.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

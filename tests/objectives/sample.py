@@ -114,7 +114,9 @@ def make_head(kind: str, weights: Tensor | None = None, merge: str = "mean", **h
         merge=merge,  # type: ignore[arg-type]
         head=HeadConfig(**{"dropout": 0.0, "network_size": 5, **head}),
     )
-    made: Head = HEADS.get(kind, Classifier)(HIDDEN, LAYERS, task, weights)
+    made: Head = HEADS.get(kind, Classifier)(HIDDEN, LAYERS, task)
+    if weights is not None:
+        made.class_weights = weights
     chance = torch.Generator().manual_seed(4)
     for parameter in made.parameters():
         parameter.data.normal_(0.0, 0.4, generator=chance)

@@ -8,7 +8,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from bertwright.errors import ConfigError
 from bertwright.objectives.tagger import Tagger
 
 from .sample import ALL, make_batch, make_head, random_encoded
@@ -69,11 +68,6 @@ def test_crf_judges_examples_as_wholes() -> None:
     assert loss.correct == right
     torch.testing.assert_close(head.probabilities(scores, batch).sum(1), torch.ones(10))
     assert not torch.equal(head.decode(scores, batch), scores.argmax(1))
-
-
-def test_crf_has_no_class_weights() -> None:
-    with pytest.raises(ConfigError, match="leave out the class weights or the crf"):
-        make(crf=True, weights=torch.ones(4))
 
 
 def test_lstm_reads_the_words_of_an_example() -> None:

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from bertwright.checkpoint.checkpoint import load_learner
+from bertwright.checkpoint.checkpoint import load
 from bertwright.nn.sequences import Sequences
 from bertwright.objectives.objective import Learner
 
@@ -74,7 +74,7 @@ def make_pair(tmp_path: Path) -> Callable[..., tuple[Any, Learner]]:
             for parameter in theirs.parameters():
                 parameter.data.add_(torch.randn_like(parameter) * 0.15)
         theirs.save_pretrained(tmp_path / "theirs")
-        return theirs, load_learner(tmp_path / "theirs")
+        return theirs, load(tmp_path / "theirs").learner
 
     return make
 

@@ -214,6 +214,22 @@ def test_going_on_with_another_model_is_refused(
     embed_file(embedder, open_texts(lines), out, str(one), resume=True)
 
 
+def test_what_is_not_read_is_no_other_model(
+    embedder: Embedder, folder: str, lines: str, tmp_path: Path
+) -> None:
+    model, out = tmp_path / "model", tmp_path / "v.npy"
+    shutil.copytree(folder, model)
+    with pytest.raises(Killed):
+        embed_file(
+            embedder, open_texts(lines), out, str(model), at_once=5,
+            on_progress=kill_after(10),  # type: ignore[arg-type]
+        )  # fmt: skip
+    for name in ("training_args.bin", "trainer.safetensors"):
+        (model / name).write_bytes(b"of a trainer")
+    report = embed_file(embedder, open_texts(lines), out, str(model), resume=True)
+    assert report.resumed == 10
+
+
 class Export(ExportedBackend):
     """Computes as another backend does, in the name of an exported folder."""
 

@@ -137,7 +137,7 @@ def test_several_seeds_are_told_and_the_best_is_kept(model: Path, tmp_path: Path
     records = read_records(out / "metrics.jsonl")
     assert {record["seed"] for record in records} == {1, 2, 3}
     assert len([r for r in records if r["split"] == "dev"]) == 6
-    assert any("seed 2 of 1 to 3" in line for line in said)
+    assert any("seed 2 (1 to 3)" in line for line in said)
 
 
 def test_the_same_seed_gives_the_same_run(model: Path, tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_a_seed_that_says_the_same_of_everything_is_named(model: Path, tmp_path:
     train.write_text("\n".join([*rows[1::2], rows[0]]) + "\n")  # nearly all have one label
     results, _ = learn(model, tmp_path / "run", "classification", train, dev, epochs=2.0)
     assert results["seeds"][0]["degenerate"]
-    assert any("1 of 1 seeds are degenerate (seeds 1)" in line for line in results["warnings"])
+    assert any("1 of 1 seed (1) degenerate" in line for line in results["warnings"])
 
 
 def test_several_tasks_share_an_encoder(model: Path, tmp_path: Path) -> None:

@@ -12,10 +12,10 @@ import torch
 from safetensors.torch import load_file
 
 from bertwright.atomic import verify_manifest
-from bertwright.checkpoint.checkpoint import list_checkpoints, load_learner
+from bertwright.checkpoint.checkpoint import list_checkpoints, load
 from bertwright.config import values
 from bertwright.config.pretrain import PretrainConfig
-from bertwright.data.loader import PretrainingData, to_tensors
+from bertwright.data.loader import evaluation_data, to_tensors
 from bertwright.data.shards import open_shards
 from bertwright.recipes import pretraining
 from bertwright.recipes.pretraining import Batches, make_learner
@@ -110,7 +110,7 @@ def test_masked_lm_alone_leaves_the_pooler_as_it_began(data: Path, tmp_path: Pat
     before = make_learner(config, open_shards(data))
     assert not before.encoder.pooler.dense.weight.requires_grad
     train(config)
-    after = load_learner(newest(tmp_path / "run"))
+    after = load(newest(tmp_path / "run")).learner
     for name, value in before.state_dict().items():
         pooler, moved = "pooler" in name, not torch.equal(value, after.state_dict()[name])
         assert moved != pooler, name
@@ -229,9 +229,9 @@ def test_transformers_loads_a_checkpoint(data: Path, whole_run: Path) -> None:
     folder = newest(whole_run)
     theirs = transformers.AutoModelForPreTraining.from_pretrained(folder).eval()
     assert type(theirs).__name__ == "BertForPreTraining"
-    ours = load_learner(folder).eval()
-    loader = PretrainingData(open_shards(data), config_of(data, folder).instances, prefetch=False)
-    batch = to_tensors(loader.step(0, 0, 200, 256)[0])
+    ours = load(folder).learner.eval()
+    loader = evaluation_data(open_shards(data), config_of(data, folder), "train")
+    batch = to_tensors(loader.step(0, 0, 200, 256)[0], "cpu")
     with torch.no_grad():
         encoded = ours.encoder(batch.input_ids, batch.token_type_ids, batch.sequences)
         words = ours.objectives["masked_lm"].logits(encoded.last)

@@ -41,7 +41,7 @@ def test_a_seed_that_diverges_is_told_and_the_others_are_kept(
     assert [seed["seed"] for seed in results["seeds"]] == [1, 3]
     assert results["diverged"] == [2]
     assert any("diverged: lower --learning-rate (seed 2" in line for line in said)
-    assert any("1 of 3 seeds diverged (seeds 2)" in line for line in results["warnings"])
+    assert any("1 of 3 seeds (2) diverged" in line for line in results["warnings"])
     assert json.loads((out / "results.json").read_text())["diverged"] == [2]
 
 

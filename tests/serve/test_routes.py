@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from fastapi.testclient import TestClient
 
 from bertwright.atomic import sha256_file
 from bertwright.inference.model import Model, load
+from bertwright.serve.engine import weights_digest
 
 TEXTS = ["a b c", "the d.", "e"]
 ABOUT = {"model", "sha256", "layers", "pooling", "normalized", "tokens_used", "truncated"}
@@ -58,6 +60,18 @@ def test_every_reply_names_its_weights(client: TestClient, full: Path, bare: Pat
         )
         assert len(reply["sha256"]) == 64
     assert ask(client, "/tokenize", input="a")["sha256"] != reply["sha256"]
+
+
+def test_what_is_not_read_changes_no_digest(full: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(full, folder)
+    digest = weights_digest(folder)
+    for name in ("pytorch_model.bin", "trainer.safetensors"):
+        (folder / name).write_bytes(b"of a trainer")
+    assert weights_digest(folder) == digest
+    with (folder / "heads.safetensors").open("ab") as file:
+        file.write(b"more")
+    assert weights_digest(folder) != digest
 
 
 def test_pairs_and_windows(client: TestClient, model: Model) -> None:

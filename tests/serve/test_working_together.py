@@ -250,7 +250,7 @@ def test_who_has_left_is_known_without_waiting() -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("precision", ["bfloat16", "int8"])
+@pytest.mark.parametrize("precision", ["bf16", "int8"])
 @pytest.mark.parametrize("layer", [-2, -1])
 def test_fewer_bits_are_near(served: Callable[..., TestClient], precision: str, layer: int) -> None:
     if precision == "int8" and not has_int8():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bertwright.config.task import TaskConfig
 from bertwright.objectives.labelled import LabelledBatch
-from bertwright.tasks.batches import make_batch, micro_batches, token_batches
+from bertwright.tasks.batches import instance_batches, make_batch, micro_batches
 from bertwright.tasks.instances import Instance
 
 
@@ -148,7 +148,7 @@ def test_labels_are_only_read_where_they_are_wanted() -> None:
 )
 def test_batches_hold_every_instance_once(sizes: list[list[int]], most: int) -> None:
     instances = [instance(number, *own) for number, own in enumerate(sizes)]
-    batches = list(token_batches(instances, most))
+    batches = list(instance_batches(instances, most))
     assert sorted(row for rows in batches for row in rows) == list(range(len(instances)))
     assert all(len(b) == 1 or sum(instances[r].num_tokens for r in b) <= most for b in batches)
     tokens = [instances[row].num_tokens for rows in batches for row in rows]

@@ -14,7 +14,7 @@ import pytest
 from bertwright.errors import ConfigError, DataError, MissingExtra
 from bertwright.tasks.columns import Columns
 from bertwright.tasks.examples import TextExample, labels_of
-from bertwright.tasks.readers import read_examples
+from bertwright.tasks.readers import ReadOptions, read_examples
 
 PAIRS = [("a cat", "an animal", "yes"), ("a dog", "a fish", "no"), ("rain", "water", "yes")]
 
@@ -111,7 +111,7 @@ def test_compressed_files_are_read(write, suffix, pack):
 def test_standard_input_is_read(monkeypatch):
     stream = io.BufferedReader(io.BytesIO(b'{"sentence": "a"}\n{"sentence": "b"}\n'))
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=stream))
-    read = read_examples("-", "classification", require_labels=False)
+    read = read_examples("-", "classification", options=ReadOptions(require_labels=False))
     assert read.examples == [TextExample("a", line=1), TextExample("b", line=2)]
 
 
@@ -207,9 +207,13 @@ def test_asked_columns_win_and_may_differ_in_case(write):
         ("c", "a", "x")
     ]
     hint = Columns("sentence2", None, "kind")
-    assert rows(read_examples(path, "classification", hint=hint)) == [("b", None, "y")]
+    assert rows(read_examples(path, "classification", options=ReadOptions(hint=hint))) == [
+        ("b", None, "y")
+    ]
     away = Columns("body", None, "sort")
-    assert rows(read_examples(path, "classification", hint=away)) == [("a", "b", "x")]
+    assert rows(read_examples(path, "classification", options=ReadOptions(hint=away))) == [
+        ("a", "b", "x")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -249,7 +253,9 @@ def test_a_column_asked_for_twice_is_refused():
 
 def test_bad_rows_are_left_out_by_option(write):
     content = "text\tlabel\na\tx\nb\n\t\n" + "c\ty\td\n" * 6 + "e\ty\n"
-    read = read_examples(write("a.tsv", content), "classification", bad_rows="skip")
+    read = read_examples(
+        write("a.tsv", content), "classification", options=ReadOptions(bad_rows="skip")
+    )
     assert rows(read) == [("a", None, "x"), ("e", None, "y")]
     assert read.skipped["wrong number of fields"].count == 7
     assert read.skipped["wrong number of fields"].lines == [3, 5, 6, 7, 8]
@@ -277,7 +283,9 @@ def test_bad_json_lines_are_refused_with_their_line(write, line, message):
     content = '{"text": "good", "label": "x"}\n' + line + "\n"
     with pytest.raises(DataError, match=message):
         read_examples(write("a.jsonl", content), "classification")
-    read = read_examples(write("a.jsonl", content), "classification", bad_rows="skip")
+    read = read_examples(
+        write("a.jsonl", content), "classification", options=ReadOptions(bad_rows="skip")
+    )
     assert rows(read) == [("good", None, "x")]
 
 
@@ -320,15 +328,22 @@ def test_an_unknown_label_names_line_and_nearest(write):
     with pytest.raises(
         DataError, match=r"line 3: the label 'postive' is unseen.*did you mean 'positive'"
     ):
-        read_examples(path, "classification", labels=["negative", "positive"])
-    assert read_examples(path, "classification", labels=["postive", "positive"]).warnings == []
+        read_examples(path, "classification", options=ReadOptions(labels=["negative", "positive"]))
+    assert (
+        read_examples(
+            path, "classification", options=ReadOptions(labels=["postive", "positive"])
+        ).warnings
+        == []
+    )
 
 
 @pytest.mark.parametrize(("written", "known"), [("TRUE", "true"), ("1.0", "1"), ("-0", "0")])
 def test_an_unknown_label_may_differ_in_case_or_notation_only(write, written, known):
     with pytest.raises(DataError, match=f"label '{written}' is unseen.*did you mean '{known}'"):
         read_examples(
-            write("a.csv", f"text,label\na,{written}\n"), "classification", labels=["no", known]
+            write("a.csv", f"text,label\na,{written}\n"),
+            "classification",
+            options=ReadOptions(labels=["no", known]),
         )
 
 
@@ -356,7 +371,11 @@ def test_a_choice_may_be_named_by_a_letter_or_number_that_is_its_text(
 def test_messages_show_no_more_than_sixty_characters(write):
     secret = "secret " * 100
     with pytest.raises(DataError) as error:
-        read_examples(write("a.tsv", f"text\tlabel\na\t{secret}\n"), "classification", labels=["x"])
+        read_examples(
+            write("a.tsv", f"text\tlabel\na\t{secret}\n"),
+            "classification",
+            options=ReadOptions(labels=["x"]),
+        )
     assert str(error.value).count("secret") < 9
 
 
@@ -372,18 +391,19 @@ def test_labels_of_many_kinds(write):
 
 def test_several_labels_at_once(write):
     content = '{"text": "a", "labels": ["x", "y", "x"]}\n{"text": "b", "labels": []}\n'
-    read = read_examples(write("a.jsonl", content), "classification", multi_label=True)
+    read = read_examples(
+        write("a.jsonl", content), "classification", options=ReadOptions(multi_label=True)
+    )
     assert [each.label for each in read.examples] == [("x", "y"), ()]
-    path = write("a.tsv", "text\tlabels\na\tx | y\nb\t\nc\ty\n")
-    read = read_examples(path, "classification", multi_label=True, label_separator="|")
+    path = write("a.tsv", "text\tlabels\na\tx , y\nb\t\nc\ty\n")
+    read = read_examples(path, "classification", options=ReadOptions(multi_label=True))
     assert [each.label for each in read.examples] == [("x", "y"), (), ("y",)]
     assert labels_of(read.examples) == ("x", "y")
     with pytest.raises(DataError, match="label 'z' is unseen"):
         read_examples(
             write("b.tsv", "text\tlabels\na\tx,z\n"),
             "classification",
-            multi_label=True,
-            labels=["x"],
+            options=ReadOptions(multi_label=True, labels=["x"]),
         )
 
 
@@ -407,12 +427,14 @@ def test_labels_that_teach_nothing_are_told(write):
 
 def test_plain_lines_and_pairs_to_predict(write):
     path = write("a.txt", "one\n\ntwo\twords\n")
-    read = read_examples(path, "classification", require_labels=False)
+    read = read_examples(path, "classification", options=ReadOptions(require_labels=False))
     assert read.examples == [TextExample("one", line=1), TextExample("two\twords", line=3)]
     with pytest.raises(DataError, match=r"line 1: expected two texts with one tab between them"):
-        read_examples(path, "classification", require_labels=False, pair=True)
+        read_examples(path, "classification", options=ReadOptions(require_labels=False, pair=True))
     read = read_examples(
-        path, "regression", require_labels=False, hint=Columns("x", "y"), bad_rows="skip"
+        path,
+        "regression",
+        options=ReadOptions(require_labels=False, hint=Columns("x", "y"), bad_rows="skip"),
     )
     assert read.examples == [TextExample("two", "words", line=3)]
     assert read.skipped["no pair of texts"].lines == [1]
@@ -421,12 +443,16 @@ def test_plain_lines_and_pairs_to_predict(write):
 def test_columns_of_the_training_file_are_found_again(write):
     path = write("a.tsv", "good\t1\nbad\t0\n")
     for columns, hint in ((Columns(), Columns("1")), (Columns("1"), Columns())):
-        read = read_examples(path, "classification", columns, hint=hint, require_labels=False)
+        read = read_examples(
+            path, "classification", columns, ReadOptions(hint=hint, require_labels=False)
+        )
         assert rows(read) == [("good", None, None), ("bad", None, None)]
     path = write("b.tsv", "txt\tkind\ngood\t1\nbad\t0\n")
     for label in (False, True):
         read = read_examples(
-            path, "classification", hint=Columns("txt", None, "kind"), require_labels=label
+            path,
+            "classification",
+            options=ReadOptions(hint=Columns("txt", None, "kind"), require_labels=label),
         )
         assert [each.text for each in read.examples] == ["good", "bad"]
         assert read.columns == Columns("txt", None, "kind" if label else None)
@@ -434,9 +460,13 @@ def test_columns_of_the_training_file_are_found_again(write):
 
 def test_labels_are_not_read_where_none_is_needed(write):
     path = write("a.tsv", "id\tsentence1\tsentence2\tlabel\n9\ta\tb\tanything\n")
-    read = read_examples(path, "classification", require_labels=False, labels=["x"])
+    read = read_examples(
+        path, "classification", options=ReadOptions(require_labels=False, labels=["x"])
+    )
     assert read.examples == [TextExample("a", "b", None, "9", 2)]
     with pytest.raises(DataError, match="second text"):
         read_examples(
-            write("b.tsv", "text\na\n"), "classification", require_labels=False, pair=True
+            write("b.tsv", "text\na\n"),
+            "classification",
+            options=ReadOptions(require_labels=False, pair=True),
         )

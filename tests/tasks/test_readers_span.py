@@ -9,7 +9,7 @@ import pytest
 from bertwright.errors import DataError
 from bertwright.tasks.columns import Columns
 from bertwright.tasks.examples import ChoiceExample, SpanExample
-from bertwright.tasks.readers import read_examples
+from bertwright.tasks.readers import ReadOptions, read_examples
 
 CONTEXT = "北京 is big. Paris is old 🙂 and Rome too."
 SQUAD = {
@@ -78,17 +78,17 @@ def test_squad_answers_are_slices_of_the_passage(write):
 
 def test_wrong_answers_are_kept_to_evaluate_or_refused(write):
     path = write("a.json", json.dumps(SQUAD, indent=1))
-    read = read_examples(path, "span", wrong_answers="keep")
+    read = read_examples(path, "span", options=ReadOptions(wrong_answers="keep"))
     assert [len(each.answers) for each in read.examples] == [1, 0, 2, 1]
     assert "kept as they are" in read.warnings[0]
     with pytest.raises(
         DataError, match=r"question 3 \(c\): the answer 'Rome' is not at character 31"
     ):
-        read_examples(path, "span", wrong_answers="refuse")
+        read_examples(path, "span", options=ReadOptions(wrong_answers="refuse"))
 
 
 def test_squad_without_answers_to_predict(write):
-    read = read_examples(write("a.json", SQUAD), "span", require_labels=False)
+    read = read_examples(write("a.json", SQUAD), "span", options=ReadOptions(require_labels=False))
     assert [each.answers for each in read.examples] == [None] * 4
     assert read.warnings == []
 
@@ -121,7 +121,9 @@ def test_flat_tables(write):
     assert [each.answers for each in read.examples] == [(("c", 5),), ()]
     asked = Columns("q", "p")
     content = '{"q": "who", "p": "me", "context": "x"}'
-    read = read_examples(write("a.jsonl", content), "span", asked, require_labels=False)
+    read = read_examples(
+        write("a.jsonl", content), "span", asked, ReadOptions(require_labels=False)
+    )
     assert read.examples == [SpanExample("who", "me", line=1)]
 
 
@@ -163,7 +165,9 @@ def test_swag(write):
         ChoiceExample("He runs, fast.", ("stops.", "eats.", "sits, too.", "flies."), "He", 2, "", 2)
     ]
     assert read.columns == Columns("sent1", "sent2", "label")
-    read = read_examples(write("a.csv", SWAG), "multiple-choice", require_labels=False)
+    read = read_examples(
+        write("a.csv", SWAG), "multiple-choice", options=ReadOptions(require_labels=False)
+    )
     assert read.examples[0].label is None
 
 

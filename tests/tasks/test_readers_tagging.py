@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from bertwright.errors import DataError
 from bertwright.tasks.columns import Columns
 from bertwright.tasks.examples import labels_of
-from bertwright.tasks.readers import read_examples
+from bertwright.tasks.readers import ReadOptions, read_examples
 from bertwright.tasks.word_splitter import split_words
 
 CONLL = """\
@@ -63,19 +63,29 @@ def test_columns_with_documents_and_iob1(write, mark, end):
 
 def test_tags_of_another_column_and_of_iob2(write):
     path = write("a.txt", CONLL)
-    assert rows(read_examples(path, "tagging", tag_column=2))[0] == ("EU rejects", "NNP VBZ")
-    assert read_examples(path, "tagging", tag_column=2).scheme == "none"
-    assert rows(read_examples(path, "tagging", tag_column=-2))[2] == ("Peter", "I-NP")
+    assert rows(read_examples(path, "tagging", options=ReadOptions(tag_column=2)))[0] == (
+        "EU rejects",
+        "NNP VBZ",
+    )
+    assert read_examples(path, "tagging", options=ReadOptions(tag_column=2)).scheme == "none"
+    assert rows(read_examples(path, "tagging", options=ReadOptions(tag_column=-2)))[2] == (
+        "Peter",
+        "I-NP",
+    )
     read = read_examples(
-        path, "tagging", iob1_as_iob2=True, labels=["O", "B-ORG", "B-MISC", "B-PER"]
+        path,
+        "tagging",
+        options=ReadOptions(iob1_as_iob2=True, labels=["O", "B-ORG", "B-MISC", "B-PER"]),
     )
     assert rows(read)[1] == ("German UK", "B-MISC B-MISC")
     assert read.scheme == "iob2"
     for wrong in (1, 5, -4, "ner"):
         with pytest.raises(DataError, match=r"column"):
-            read_examples(path, "tagging", tag_column=wrong)
+            read_examples(path, "tagging", options=ReadOptions(tag_column=wrong))
     named = write("b.tsv", "token\tpos\tner\na\tDT\tO\nb\tNN\tB-X\n")
-    assert rows(read_examples(named, "tagging", tag_column="pos")) == [("a b", "DT NN")]
+    assert rows(read_examples(named, "tagging", options=ReadOptions(tag_column="pos"))) == [
+        ("a b", "DT NN")
+    ]
     assert rows(read_examples(named, "tagging")) == [("a b", "O B-X")]
 
 
@@ -105,7 +115,7 @@ def test_ragged_lines_are_refused_or_their_sentence_is_left_out(write):
         DataError, match=r"line 5: 2 columns where the first line has 3.*--bad-rows"
     ):
         read_examples(write("a.txt", content), "tagging")
-    read = read_examples(write("a.txt", content), "tagging", bad_rows="skip")
+    read = read_examples(write("a.txt", content), "tagging", options=ReadOptions(bad_rows="skip"))
     assert rows(read) == [("a b", "O O"), ("f", "B-Y")]
     assert read.skipped["sentence with a ragged line"].lines == [5]
     with pytest.raises(DataError, match=r"line 2: an empty word or tag"):
@@ -125,15 +135,15 @@ def test_tags_that_break_the_scheme_are_mended_and_counted_or_refused(write):
     with pytest.raises(
         DataError, match=r"line 5: the tag 'I-X' breaks the scheme iob2 after 'O'; expect"
     ):  # fmt: skip
-        read_examples(path, "tagging", bad_tags="refuse")
-    with pytest.raises(DataError, match=r"line 1: the tag 'NN' is none of the scheme iob2"):
-        read_examples(write("b.txt", "a NN\nb O\n"), "tagging", scheme="iob2")
+        read_examples(path, "tagging", options=ReadOptions(bad_tags="refuse"))
 
 
 def test_an_unknown_tag_names_its_sentence_and_the_nearest(write):
     with pytest.raises(DataError, match=r"line 3: the label 'B-PRE' is unseen.*'B-PER'"):
         read_examples(
-            write("a.txt", "a O\n\nb B-PRE\n"), "tagging", labels=["O", "B-PER"], scheme="iob2"
+            write("a.txt", "a O\n\nb B-PRE\n"),
+            "tagging",
+            options=ReadOptions(labels=["O", "B-PER"]),
         )
 
 
@@ -159,9 +169,13 @@ def test_entities_among_other_labels_are_warned_of(write):
 def test_an_unknown_tag_has_its_own_line(write):
     known = ["O", "B-PER"]
     with pytest.raises(DataError, match=r"line 4: the label 'B-PRE' is unseen"):
-        read_examples(write("a.txt", "a O\n\nb O\nc B-PRE\n"), "tagging", labels=known)
+        read_examples(
+            write("a.txt", "a O\n\nb O\nc B-PRE\n"), "tagging", options=ReadOptions(labels=known)
+        )
     with pytest.raises(DataError, match=r"line 2: the label 'B-PRE' is unseen"):
-        read_examples(write("b.txt", "a O\nb B-PRE\n"), "tagging", labels=known)
+        read_examples(
+            write("b.txt", "a O\nb B-PRE\n"), "tagging", options=ReadOptions(labels=known)
+        )
 
 
 @pytest.mark.parametrize(
@@ -176,25 +190,39 @@ def test_an_unknown_tag_has_its_own_line(write):
 def test_tags_are_given_in_the_scheme_of_training(write, labels, scheme, tags):
     for own in ("B-X I-X O B-X", "I-X I-X O I-X", "B-X E-X O S-X", "B-X L-X O U-X"):
         lines = "".join(f"w {tag}\n" for tag in own.split())
-        read = read_examples(write("a.txt", lines), "tagging", labels=labels, as_scheme=scheme)
+        read = read_examples(
+            write("a.txt", lines), "tagging", options=ReadOptions(labels=labels, as_scheme=scheme)
+        )
         assert rows(read) == [("w w w w", tags)]
         assert read.scheme == scheme
     with pytest.raises(DataError, match=f"line 1: the tag 'NN' is none of the scheme {scheme}"):
-        read_examples(write("a.txt", "a NN\nb VB\n"), "tagging", labels=labels, as_scheme=scheme)
+        read_examples(
+            write("a.txt", "a NN\nb VB\n"),
+            "tagging",
+            options=ReadOptions(labels=labels, as_scheme=scheme),
+        )
     with pytest.raises(DataError, match="line 1: the label 'B-X' is unseen"):
-        read_examples(write("a.txt", "a B-X\n"), "tagging", labels=["NN"], as_scheme="none")
+        read_examples(
+            write("a.txt", "a B-X\n"),
+            "tagging",
+            options=ReadOptions(labels=["NN"], as_scheme="none"),
+        )
 
 
 def test_the_column_of_training_is_a_hint(write):
     path = write("a.txt", CONLL)
-    read = read_examples(path, "tagging", hint=Columns(label="2"))
+    read = read_examples(path, "tagging", options=ReadOptions(hint=Columns(label="2")))
     assert rows(read)[0] == ("EU rejects", "NNP VBZ")
     for away in ("9", "ner"):
-        assert rows(read_examples(path, "tagging", hint=Columns(label=away)))[2] == (
+        assert rows(read_examples(path, "tagging", options=ReadOptions(hint=Columns(label=away))))[
+            2
+        ] == (
             "Peter",
             "I-PER",
         )
-    assert read_examples(path, "tagging", tag_column="2").columns == Columns(label="2")
+    assert read_examples(path, "tagging", options=ReadOptions(tag_column="2")).columns == Columns(
+        label="2"
+    )
 
 
 def test_one_tag_only_is_told(write):
@@ -215,7 +243,10 @@ def test_lists_in_json_lines(write, words, tags):
     assert rows(read) == [("a b", "B-X O"), ("c", "O")]
     assert [(each.document, each.line) for each in read.examples] == [(0, 1), (1, 2)]
     assert read.columns == Columns(words, None, tags)
-    assert rows(read_examples(path, "tagging", require_labels=False)) == [("a b", ""), ("c", "")]
+    assert rows(read_examples(path, "tagging", options=ReadOptions(require_labels=False))) == [
+        ("a b", ""),
+        ("c", ""),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -240,7 +271,9 @@ def test_texts_to_predict_are_cut_into_words_with_their_characters(write):
         ("a.txt", f"{text}\n\nnext one here\n"),
         ("b.jsonl", json.dumps({"text": text, "document": 1}) + '\n{"text": "next one here"}'),
     ):
-        read = read_examples(write(name, content), "tagging", require_labels=False, labels=["O"])
+        read = read_examples(
+            write(name, content), "tagging", options=ReadOptions(require_labels=False, labels=["O"])
+        )
         first, second = read.examples
         assert first.words == ("John", "lives", "in", "Berlin", ".")
         assert first.text == text
@@ -257,7 +290,9 @@ def test_columns_to_predict_are_known_by_their_tags_or_name(write):
         ("c.conll", "a 1 2\nb 1 2\n\nc 1 2\n"),
         ("d.txt", "-DOCSTART-\n\na x\nb x\n\nc x\n"),
     ):
-        read = read_examples(write(name, content), "tagging", require_labels=False, labels=known)
+        read = read_examples(
+            write(name, content), "tagging", options=ReadOptions(require_labels=False, labels=known)
+        )
         assert rows(read) == [("a b", ""), ("c", "")], name
         assert read.examples[0].text is None
 

@@ -14,7 +14,7 @@ import pytest
 from bertwright.config.task import Kind
 from bertwright.errors import DataError
 from bertwright.tasks.columns import Columns
-from bertwright.tasks.readers import read_examples, stream_examples
+from bertwright.tasks.readers import ReadOptions, read_examples, stream_examples
 from bertwright.tasks.sources import refuse_missing
 
 FILES: dict[str, tuple[Kind, str]] = {
@@ -32,7 +32,7 @@ FILES: dict[str, tuple[Kind, str]] = {
 def test_a_stream_is_the_file(tmp_path: Path, name: str) -> None:
     kind, text = FILES[name]
     (tmp_path / name).write_text(text)
-    read = read_examples(tmp_path / name, kind, require_labels=False)
+    read = read_examples(tmp_path / name, kind, options=ReadOptions(require_labels=False))
     stream = stream_examples(tmp_path / name, kind)
     assert list(stream.examples) == list(read.examples)
     assert len(read.examples) == 2
@@ -69,7 +69,9 @@ def test_a_bad_row_is_told_when_it_is_reached(tmp_path: Path) -> None:
     next(examples)
     with pytest.raises(DataError, match=r"a\.jsonl, line 2: .* is empty"):
         next(examples)
-    stream = stream_examples(tmp_path / "a.jsonl", "classification", bad_rows="skip")
+    stream = stream_examples(
+        tmp_path / "a.jsonl", "classification", options=ReadOptions(bad_rows="skip")
+    )
     assert [each.line for each in stream.examples] == [1, 3]
     assert stream.log.skipped["empty text"].lines == [2]
     assert len(stream.warnings()) == 1
@@ -80,7 +82,9 @@ def test_one_column_under_the_name_of_training_is_no_input(tmp_path: Path) -> No
 
     def texts(**columns: str) -> list[str]:
         hint = Columns(**columns)
-        stream = stream_examples(tmp_path / "a.txt", "classification", pair=False, hint=hint)
+        stream = stream_examples(
+            tmp_path / "a.txt", "classification", options=ReadOptions(pair=False, hint=hint)
+        )
         return [each.text for each in stream.examples]  # type: ignore[union-attr]
 
     assert texts(text="text", label="label") == ["one", "title"]
@@ -91,7 +95,9 @@ def test_one_column_under_the_name_of_training_is_no_input(tmp_path: Path) -> No
 def test_columns_without_known_tags_are_no_plain_text(tmp_path: Path) -> None:
     def sentences(text: str) -> list[tuple[str, ...]]:
         (tmp_path / "a.txt").write_text(text)
-        stream = stream_examples(tmp_path / "a.txt", "tagging", labels=["O", "B-PER"])
+        stream = stream_examples(
+            tmp_path / "a.txt", "tagging", options=ReadOptions(labels=["O", "B-PER"])
+        )
         return [each.words for each in stream.examples]  # type: ignore[union-attr]
 
     assert sentences("Ann NNP I-NP\nsaw VBD I-VP\n\n" * 5) == [("Ann", "saw")] * 5

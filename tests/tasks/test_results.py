@@ -76,7 +76,6 @@ def test_the_verdict(found: dict[str, Any], answer: str, words: str) -> None:
     [
         ("accuracy", 0.9123, "91.2%"),
         ("f1", 1, "100.0%"),
-        ("f1", 88.51, "88.5"),  # in percent already
         ("matthews", 0.5634, "0.563"),
         ("pearson", -0.1, "-0.100"),
         ("mean_squared_error", 1234.5, "1,234.5"),
@@ -91,7 +90,6 @@ def test_show(metric: str, value: object, shown: str) -> None:
 
 def test_spread() -> None:
     assert spread("accuracy", 0.912, 0.0041) == "91.2% ± 0.4"
-    assert spread("f1", 88.5, 0.41) == "88.5 ± 0.4"
     assert spread("matthews", 0.56, 0.012) == "0.560 ± 0.012"
     assert spread("accuracy", 0.912, None) == "91.2%"
     assert spread("accuracy", None, 0.1) == "-"

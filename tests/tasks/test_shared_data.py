@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bertwright.tasks.examples import labels_of
-from bertwright.tasks.readers import read_examples
+from bertwright.tasks.readers import ReadOptions, read_examples
 
 CLASSIFICATION = {
     "glue/CoLA/{}.tsv": ({"train": 8551, "dev": 1043}, 2),
@@ -54,7 +54,9 @@ def test_classification(data, name):
     sizes, classes = CLASSIFICATION[name]
     known = None
     for split, size in sizes.items():
-        read = read_examples(data / name.format(split), "classification", labels=known)
+        read = read_examples(
+            data / name.format(split), "classification", options=ReadOptions(labels=known)
+        )
         known = known or labels_of(read.examples)
         assert len(read.examples) == size
         assert len(known) == classes
@@ -83,7 +85,9 @@ def test_span(data, name):
     found = 0
     for split, size in sizes.items():
         read = read_examples(
-            data / name.format(split), "span", bad_rows="skip", wrong_answers="keep"
+            data / name.format(split),
+            "span",
+            options=ReadOptions(bad_rows="skip", wrong_answers="keep"),
         )
         empty = sum(each.count for each in read.skipped.values())
         assert len(read.examples) + empty == size

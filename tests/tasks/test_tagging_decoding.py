@@ -10,8 +10,17 @@ from hypothesis import strategies as st
 from bertwright.config.task import Scheme, TaskConfig
 from bertwright.tasks.examples import TaggingExample
 from bertwright.tasks.predictions import Entity
-from bertwright.tasks.tagging_decoding import decode_tagging, entities
+from bertwright.tasks.tagging_decoding import decode_tagging
 from bertwright.tasks.tagging_metrics import EntityCounts
+
+
+def entities(tags: list[str], scheme: Scheme) -> list[tuple[str, int, int]]:
+    """Those of a sentence of which a model says these tags."""
+    labels = tuple(dict.fromkeys([*tags, "O"]))
+    numbers = np.array([labels.index(tag) for tag in tags], np.int64)
+    task, example = TaskConfig("tagging", labels, scheme=scheme), TaggingExample(("w",) * len(tags))
+    found = decode_tagging(task, example, np.eye(len(labels))[numbers], numbers).entities
+    return [(entity.label, entity.start, entity.end) for entity in found]
 
 
 @pytest.mark.parametrize(

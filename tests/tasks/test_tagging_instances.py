@@ -16,7 +16,7 @@ from bertwright.tasks.tagging_instances import (
 )
 from bertwright.tasks.windows import cut, most_context
 from bertwright.text.tokenizer import Tokenizer
-from tests.tasks.mixed_scripts import CASED, TOKENIZERS, UNCASED, WORDS
+from tests.tasks.mixed_scripts import TOKENIZERS, UNCASED, WORDS
 
 LABELS = ("O", "B-PER", "I-PER")
 
@@ -176,10 +176,3 @@ def test_every_word_has_one_place_and_its_first_piece_is_there(
                 assert list(instance.ids[window])[start : start + len(own)] == own
         assert next(words, None) is None
     assert lengths.tokens == alone_lengths.tokens
-
-
-def test_progress_ends_at_the_last_example() -> None:
-    done: list[tuple[int, int | None]] = []
-    examples = [TaggingExample(("cat",))] * 3
-    make_tagging_instances(task(), CASED, examples, lambda *progress: done.append(progress))
-    assert done[-1] == (3, 3)

@@ -16,20 +16,18 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from bertwright.atomic import MANIFEST, read_manifest, sha256_file, verify_manifest
+from bertwright.atomic import MANIFEST, read_manifest, verify_files, verify_manifest
 from bertwright.checkpoint import (
     head_files,
     heads,
     huggingface,
-    huggingface_heads,
     names,
     sources,
     task_file,
@@ -42,13 +40,6 @@ from bertwright.models.bert import Bert
 from bertwright.objectives.masked_lm import MaskedLM
 from bertwright.objectives.next_sentence import NextSentence
 from bertwright.objectives.objective import Learner, Objective
-from bertwright.text.tokenizer import Tokenizer
-from bertwright.text.tokenizer_files import (
-    SPECIAL_TOKENS,
-    huggingface_config,
-    read_folder,
-    write_folder,
-)
 
 CHECKPOINTS = "checkpoints"
 LATEST = "latest"
@@ -69,6 +60,22 @@ class Loaded(NamedTuple):
     folder: Path
     tasks: dict[str, TaskConfig]
     """What its task heads are for, by their names in the learner."""
+
+
+class Plan(NamedTuple):
+    """What `load` makes, judged by headers: no weights are read yet."""
+
+    learner: Learner
+    """On the meta device."""
+    report: names.Report
+    tasks: dict[str, TaskConfig]
+    new: list[str]
+    """Its tasks whose heads start anew."""
+    rows: list[names.Row]
+    """Of its parameters that the folder has."""
+    headers: sources.Headers
+    repeats: list[tuple[str, str]]
+    """Pairs of tensors in the folder that must be equal."""
 
 
 def save(
@@ -104,22 +111,30 @@ def save(
     objectives = frozenset(name for name in learner.objectives if name in _OBJECTIVES)
     made = {name: head for name, head in learner.objectives.items() if name not in objectives}
     heads.check_heads(made, config, tasks)
-    placed = head_files.place(parameters, tasks, bool(objectives))
-    tensors = names.to_hugging_face(placed.in_model, config.num_hidden_layers, placed.rows)
+    placed = head_files.place(parameters, config, tasks, bool(objectives))
     if tokenizer_folder is not None:
-        copy_tokenizer(tokenizer_folder, folder)
-    known = [task for name, task in tasks.items() if name in placed.rows]
-    more = huggingface_heads.config_keys(known[0]) if known else None
-    huggingface.write_config(folder, config, objectives, pad_id(folder), more)
-    huggingface.write_weights(folder, tensors)
-    if tasks:
-        task_file.write_tasks(folder, tasks)
-    if placed.beside:
-        huggingface.write_weights(folder, placed.beside, head_files.HEADS)
+        huggingface.copy_tokenizer(tokenizer_folder, folder)
+    write_model(folder, config, placed, objectives, tasks)
     (folder / CARD).write_text(card, encoding="utf-8")
     for name, content in (extra_files or {}).items():
         data = content.encode() if isinstance(content, str) else content
         (folder / name).write_bytes(data)
+
+
+def write_model(
+    folder: Path,
+    config: BertConfig,
+    placed: head_files.Placed,
+    objectives: frozenset[str],
+    tasks: Mapping[str, TaskConfig],
+) -> None:
+    """Write configuration, weights and tasks beside the tokenizer that is there."""
+    huggingface.write_config(folder, config, objectives, huggingface.pad_id(folder), placed.keys)
+    huggingface.write_weights(folder, placed.in_model)
+    if tasks:
+        task_file.write_tasks(folder, tasks)
+    if placed.beside:
+        huggingface.write_weights(folder, placed.beside, head_files.HEADS)
 
 
 def load(
@@ -155,42 +170,18 @@ def load(
     verify_what_is_read(folder)
     if config is None:
         config = sources.read_config(place)
-    headers, left = sources.read_headers(place, config.num_hidden_layers)
-    there = head_files.find_heads(place, config, headers)
-    found = names.match(headers, config.num_hidden_layers, str(folder), there.in_model)
-    wanted = _wanted(objectives, tasks, found.report)
-    tasks = dict(tasks) if tasks is not None else there.tasks if objectives is None else {}
-    new = [
-        name
-        for name, task in tasks.items()
-        if name not in there.tasks or not heads.same_head(there.tasks[name], task)
-    ]
-    absent = [name for name in wanted if name in _OBJECTIVES and name not in found.report.parts]
-    report = head_files.report(found.report, there, tasks, absent + new)
-    if (absent or new) and generator is None:
-        raise DataError(
-            f"{folder} has no {' and no '.join(absent + new)} head (it has: "
-            f"{', '.join(report.parts)}); use a checkpoint that was trained with it"
-        )
-    with torch.device("meta"):
-        learner = make_learner(config, wanted, tasks)
-    expected = {name: tuple(value.shape) for name, value in learner.state_dict().items()}
-    fresh = tuple(f"objectives.{name}." for name in new)
-    rows = [
-        row
-        for row in found.rows + there.beside
-        if row.ours in expected and not row.ours.startswith(fresh)
-    ]
-    report = sources.in_its_own_words(report, headers, left)
-    headers |= there.headers
-    head_files.check_shapes(rows, expected, headers, folder)
-    _check_repeats(found.repeats, headers)
+    learner, report, tasks, new, rows, headers, repeats = plan(
+        place, config, objectives, tasks, generator is not None
+    )
+    _check_repeats(repeats, headers)
     chance = generator or torch.Generator().manual_seed(0)
     state: dict[str, Tensor] = {}
     for row in rows:
         state[row.ours] = names.stack(row, sources.read_tensors(headers, list(row.theirs)))
-    for name in [name for name in expected if name not in state and not name.startswith(fresh)]:
-        state[name] = _fresh(name, expected[name], config.initializer_range, chance)
+    fresh = _prefixes(new)
+    for name, value in learner.state_dict().items():
+        if name not in state and not name.startswith(fresh):
+            state[name] = _fresh(name, value.shape, config.initializer_range, chance)
     for name, task in tasks.items():
         # Whole modules, not only parameters: what a module keeps for itself must not stay on meta.
         start = chance if name in new else torch.Generator().manual_seed(0)
@@ -202,15 +193,50 @@ def load(
     return Loaded(learner, config, report, folder, tasks)
 
 
-def load_learner(
-    path: str | Path,
+def plan(
+    place: Path,
+    config: BertConfig,
     objectives: Collection[str] | None = None,
-    generator: torch.Generator | None = None,
-    config: BertConfig | None = None,
     tasks: Mapping[str, TaskConfig] | None = None,
-) -> Learner:
-    """The learner of `load`."""
-    return load(path, objectives, generator, config, tasks).learner
+    may_start: bool = False,
+) -> Plan:
+    """Hold a folder's headers against its configuration and what is asked for; see `load`.
+
+    `may_start` allows heads that are not in the folder.
+    """
+    folder = sources.home(place)
+    headers, left = sources.read_headers(place, config.num_hidden_layers)
+    there = head_files.find_heads(place, config, headers)
+    found = names.match(headers, config.num_hidden_layers, str(folder), there.in_model)
+    parts = found.report.parts
+    wanted = objectives
+    if wanted is None:
+        wanted = [name for name in _OBJECTIVES if tasks is None and name in parts]
+    tasks = dict(tasks) if tasks is not None else there.tasks if objectives is None else {}
+    new = [
+        name
+        for name, task in tasks.items()
+        if name not in there.tasks or not heads.same_head(there.tasks[name], task)
+    ]
+    absent = [name for name in wanted if name in _OBJECTIVES and name not in parts]
+    report = head_files.report(found.report, there, tasks, absent + new)
+    if (absent or new) and not may_start:
+        raise DataError(
+            f"{folder} has no {' and no '.join(absent + new)} head (it has: "
+            f"{', '.join(report.parts)}); use a checkpoint that was trained with it"
+        )
+    with torch.device("meta"):
+        learner = make_learner(config, wanted, tasks)
+    shapes = {name: tuple(value.shape) for name, value in learner.state_dict().items()}
+    rows = [
+        row
+        for row in found.rows + there.beside
+        if row.ours in shapes and not row.ours.startswith(_prefixes(new))
+    ]
+    report = sources.in_its_own_words(report, headers, left)
+    headers |= there.headers
+    head_files.check_shapes(rows, shapes, headers, folder)
+    return Plan(learner, report, tasks, new, rows, headers, found.repeats)
 
 
 def make_learner(
@@ -310,49 +336,8 @@ def _config_of(learner: nn.Module) -> BertConfig:
     return encoder.config
 
 
-def copy_tokenizer(source: Path, folder: Path) -> None:
-    """Copy a tokenizer's files, and write what they leave open.
-
-    transformers takes lower case where `tokenizer_config.json` is silent, whatever else tells.
-
-    Raises:
-        DataError: no tokenizer, or none of a BERT.
-    """
-    present = [name for name in huggingface.TOKENIZER_FILES if (source / name).is_file()]
-    if not {"tokenizer.json", "vocab.txt"} & set(present):
-        raise DataError(f"{source} has neither tokenizer.json nor vocab.txt")
-    for name in present:
-        shutil.copyfile(source / name, folder / name)
-    path = folder / "tokenizer_config.json"
-    told = huggingface.read_json(path) if path.is_file() else {}
-    if "tokenizer.json" in present and "do_lower_case" in told:
-        return
-    backend, config = read_folder(folder)
-    try:
-        told = huggingface_config(Tokenizer(backend, config).rules)
-    except DataError:  # not BERT's: the plain class takes tokenizer.json as it is
-        told = {**SPECIAL_TOKENS, "tokenizer_class": "PreTrainedTokenizerFast"}
-    told.pop("model_max_length", None)
-    write_folder(folder, backend, told | config)
-
-
-def pad_id(folder: Path) -> int:
-    """Where [PAD] stands in the vocabulary of a folder; 0 if it has none, as in the published."""
-    if (folder / "vocab.txt").is_file():
-        lines = (folder / "vocab.txt").read_text(encoding="utf-8").split("\n")
-        return lines.index("[PAD]") if "[PAD]" in lines else 0
-    return 0
-
-
-def _wanted(
-    objectives: Collection[str] | None,
-    tasks: Mapping[str, TaskConfig] | None,
-    report: names.Report,
-) -> list[str]:
-    """Pre-training heads to make."""
-    if objectives is not None:
-        return list(objectives)
-    return [name for name in _OBJECTIVES if name in report.parts] if tasks is None else []
+def _prefixes(tasks: Iterable[str]) -> tuple[str, ...]:
+    return tuple(f"objectives.{name}." for name in tasks)
 
 
 def _check_repeats(repeats: list[tuple[str, str]], headers: sources.Headers) -> None:
@@ -383,8 +368,4 @@ def verify_what_is_read(folder: Path) -> None:
     files = read_manifest(folder)["files"]
     asked = {huggingface.CONFIG, huggingface.WEIGHTS, task_file.TASKS, head_files.HEADS}
     asked |= {tensorflow.CONFIG}
-    for name in sorted(asked & files.keys()):
-        if not (folder / name).is_file():
-            raise IntegrityError(f"{folder} does not fit its {MANIFEST}: {name} is missing")
-        if sha256_file(folder / name) != files[name]["sha256"]:
-            raise IntegrityError(f"{folder / name} was changed after it was written")
+    verify_files(folder, {name: files[name] for name in sorted(asked & files.keys())})

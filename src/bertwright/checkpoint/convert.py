@@ -65,8 +65,6 @@ class Conversion:
     parameters: int
     matched: tuple[str, ...]
     """Tensors of the source that were read, by their names there."""
-    new: tuple[str, ...]
-    """Tensors that were written without any in the source: none, ever."""
     missing: tuple[str, ...]
     """Tensors a BERT may have that the source has not; left out."""
     unused: tuple[str, ...]
@@ -157,7 +155,7 @@ def convert(
             )
     return Conversion(
         str(source), kind, str(out), to, written, sum(v.numel() for v in given.values()),
-        report.matched, (), report.missing, report.unused, report.left, shapes, tuple(notes),
+        report.matched, report.missing, report.unused, report.left, shapes, tuple(notes),
     )  # fmt: skip
 
 
@@ -184,7 +182,7 @@ def _readable(source: Path, out: Path) -> Iterator[tuple[Path, Path]]:
         yield place, sources.home(place)
         return
     sources.check_links(folder)
-    huggingface.read_config(folder)  # what is no BERT is not opened
+    sources.read_config(folder)  # what is no BERT is not opened
     with disk_errors(out):
         out.absolute().parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(
@@ -214,27 +212,19 @@ def _write_model(
     """Configuration, weights and tasks; the shapes of what was written."""
     config, tasks = loaded.config, loaded.tasks
     objectives = frozenset(name for name in loaded.learner.objectives if name not in tasks)
-    placed = head_files.place(given, tasks, bool(objectives))
-    tensors = names.to_hugging_face(placed.in_model, config.num_hidden_layers, placed.rows)
-    known = [task for name, task in tasks.items() if name in placed.rows]
-    more = huggingface_heads.config_keys(known[0]) if known else {}
-    if tasks:
-        task_file.write_tasks(folder, tasks)
+    placed = head_files.place(given, config, tasks, bool(objectives))
     if to != "tensorflow":
-        huggingface.write_config(folder, config, objectives, checkpoint.pad_id(folder), more)
-        huggingface.write_weights(folder, tensors)
-        if placed.beside:
-            huggingface.write_weights(folder, placed.beside, head_files.HEADS)
-        written = tensors | placed.beside
+        checkpoint.write_model(folder, config, placed, objectives, tasks)
+        written = placed.in_model | placed.beside
         return {name: tuple(value.shape) for name, value in written.items()}
     for task in tasks.values():
         tensorflow.check_task_head(None if placed.beside else huggingface_heads.architecture(task))
-    tensorflow.write(folder, tensors)
+    if tasks:
+        task_file.write_tasks(folder, tasks)
+    tensorflow.write(folder, placed.in_model)
     # google-research/bert knows one "gelu", and takes keys it does not know as they come
-    keys = {tensorflow.ACTIVATION: config.hidden_act, "hidden_act": "gelu"}
-    huggingface.write_config(
-        folder, config, objectives, checkpoint.pad_id(folder), {**more, **keys}
-    )
+    keys = {**placed.keys, tensorflow.ACTIVATION: config.hidden_act, "hidden_act": "gelu"}
+    huggingface.write_config(folder, config, objectives, huggingface.pad_id(folder), keys)
     (folder / huggingface.CONFIG).rename(folder / tensorflow.CONFIG)
     found, _ = tensorflow.read_places(folder / tensorflow.PREFIX, config.num_hidden_layers)
     return {place.name: place.entry.shape for place in found.values()}
@@ -247,7 +237,7 @@ def _write_tokenizer(folder: Path, out: Path, config: BertConfig, to: Format) ->
         return ["no tokenizer in the source, so none beside the model"]
     tokenizer = sources.read_tokenizer(folder, config)
     if to != "tensorflow":
-        checkpoint.copy_tokenizer(folder, out)
+        huggingface.copy_tokenizer(folder, out)
         return []
     tokenizer.save(out)
     for path in out.iterdir():

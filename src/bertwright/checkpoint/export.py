@@ -49,6 +49,7 @@ from bertwright.checkpoint.quantize import quantize_for_onnx, weight_bits, weigh
 from bertwright.checkpoint.sources import read_tokenizer
 from bertwright.config.bert import BertConfig
 from bertwright.config.task import TaskConfig
+from bertwright.config.vectors import VectorConfig
 from bertwright.errors import BertwrightError, ConfigError, DataError, MissingExtra
 from bertwright.objectives.objective import Learner
 
@@ -140,7 +141,7 @@ def export(
         on_step("writing the graph")
         _write_onnx(padded, folder / ONNX, loaded.config)
         (folder / EXPORT).write_text(json.dumps(facts))
-        checkpoint.copy_tokenizer(loaded.folder, folder)
+        huggingface.copy_tokenizer(loaded.folder, folder)
         _write_config(folder, loaded.config, head, task, tokenizer.pad_id)
         _finish_model(folder, runtime, False)
         on_step("comparing with ours on random lengths")
@@ -190,16 +191,12 @@ def _head(
 
 def _numbers(layers: Sequence[int], config: BertConfig) -> tuple[int, ...]:
     """Layers counted from 0, the embeddings."""
-    count = config.num_hidden_layers
-    for layer in layers:
-        if not -count - 1 <= layer <= count:
-            raise ConfigError(
-                f"no layer {layer}; this BERT has 0 to {count}, or -1 to {-count - 1}"
-            )
-    numbers = [layer % (count + 1) for layer in layers]
-    if len(set(numbers)) != len(numbers):
+    if not layers:
+        return ()
+    numbers = VectorConfig(tuple(layers)).numbers(config.num_hidden_layers)
+    if len(set(numbers)) < len(numbers):
         raise ConfigError(f"layers {', '.join(map(str, layers))} name one layer twice")
-    return tuple(numbers)
+    return numbers
 
 
 def _write_onnx(padded: Padded, path: Path, config: BertConfig) -> None:

@@ -29,7 +29,6 @@ OPENVINO = "openvino_model.xml"
 FORMAT = 1
 
 Runtime = Literal["onnx", "openvino"]
-Precision = Literal["f32", "bf16"]
 Arrays = list[npt.NDArray[np.float32]]
 Session = Callable[[Mapping[str, npt.NDArray[np.int64]]], list[npt.NDArray[Any]]]
 """Inputs by name -> one array an output, in the order of `Exported.outputs`."""
@@ -57,20 +56,6 @@ class Exported:
     longest: int
     """Tokens of a sequence, at most."""
     session: Session
-
-    def run(
-        self,
-        ids: Sequence[Sequence[int]],
-        types: Sequence[Sequence[int]] | None = None,
-        output: str | None = None,
-        batch_tokens: int = 4096,
-    ) -> Arrays:
-        """One output of `run_all`: the named one, or the first."""
-        if output is not None and output not in self.outputs:
-            raise DataError(
-                f"{self.folder} has no output {output!r}; it has {', '.join(self.outputs)}"
-            )
-        return self.run_all(ids, types, batch_tokens)[output or next(iter(self.outputs))]
 
     def run_all(
         self,
@@ -113,16 +98,12 @@ class Exported:
         return found
 
 
-def open_exported(
-    folder: str | Path, threads: int | None = None, precision: Precision = "f32"
-) -> Exported:
+def open_exported(folder: str | Path, threads: int | None = None) -> Exported:
     """Open what `bertwright export` wrote.
 
     Args:
         folder: of the export.
         threads: of the runtime; unset: as the runtime likes.
-        precision: what OpenVINO computes in; bf16 is faster where the processor has it, and keeps
-            2 to 3 digits. ONNX Runtime takes f32 alone.
 
     Raises:
         DataError: no export, or one of another version.
@@ -136,12 +117,10 @@ def open_exported(
             "bertwright export onnx|openvino --model CKPT --out DIR"
         )
     verify_manifest(folder)
-    return open_unverified(folder, threads, precision)
+    return open_unverified(folder, threads)
 
 
-def open_unverified(
-    folder: Path, threads: int | None = None, precision: Precision = "f32"
-) -> Exported:
+def open_unverified(folder: Path, threads: int | None = None) -> Exported:
     """`open_exported` of a folder that has no manifest yet."""
     facts = read_json(folder / EXPORT)
     try:
@@ -169,7 +148,7 @@ def open_unverified(
             "seems to be, cuts: vectors would be wrong. Export it again on this one"
         )
     start = _start_onnx if runtime == "onnx" else _start_openvino
-    session = start(path, list(outputs), threads, precision)
+    session = start(path, list(outputs), threads)
     return Exported(folder, runtime, int8, head, kind, outputs, layers, longest, session)
 
 
@@ -207,11 +186,7 @@ def _rectangles(lengths: list[int], batch_tokens: int) -> Iterator[list[int]]:
         start += count
 
 
-def _start_onnx(
-    path: Path, outputs: list[str], threads: int | None, precision: Precision
-) -> Session:
-    if precision != "f32":
-        raise DataError(f"{path} is for ONNX Runtime, which computes it in f32, not {precision}")
+def _start_onnx(path: Path, outputs: list[str], threads: int | None) -> Session:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -227,13 +202,11 @@ def _start_onnx(
     return run
 
 
-def _start_openvino(
-    path: Path, outputs: list[str], threads: int | None, precision: Precision
-) -> Session:
+def _start_openvino(path: Path, outputs: list[str], threads: int | None) -> Session:
     import openvino
 
     # On a processor with bf16 OpenVINO computes in it unless told otherwise.
-    settings: dict[str, Any] = {"INFERENCE_PRECISION_HINT": precision}
+    settings: dict[str, Any] = {"INFERENCE_PRECISION_HINT": "f32"}
     if threads is not None:
         settings["INFERENCE_NUM_THREADS"] = threads
     model = openvino.Core().compile_model(str(path), "CPU", settings)

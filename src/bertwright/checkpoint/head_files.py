@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
@@ -31,11 +31,11 @@ class Placed(NamedTuple):
     """A learner's parameters, by the file they go to."""
 
     in_model: dict[str, Tensor]
-    """For the model's weights, by our names."""
+    """For the model's weights, by Hugging Face's names, on the CPU."""
     beside: dict[str, Tensor]
-    """For `heads.safetensors`, on the CPU."""
-    rows: dict[str, list[names.Row]]
-    """Rows of heads in the model's weights, by task."""
+    """For `heads.safetensors`, by our names, on the CPU."""
+    keys: dict[str, Any]
+    """For `config.json`: what it says of a head in the model's weights."""
 
 
 class Found(NamedTuple):
@@ -51,14 +51,21 @@ class Found(NamedTuple):
 
 
 def place(
-    parameters: Mapping[str, Tensor], tasks: Mapping[str, TaskConfig], pretrained: bool
+    parameters: Mapping[str, Tensor],
+    config: BertConfig,
+    tasks: Mapping[str, TaskConfig],
+    pretrained: bool,
 ) -> Placed:
     """Which file each parameter goes to.
 
     Args:
         parameters: of a learner, by our names.
+        config: of its BERT.
         tasks: of its task heads.
         pretrained: whether it has pre-training heads too.
+
+    Raises:
+        IntegrityError: a parameter has no place in the files, or is not there.
     """
     rows = rows_in_model(tasks, pretrained)
     held = {row.ours for part in rows.values() for row in part}
@@ -71,14 +78,16 @@ def place(
     in_model = {name: value for name, value in parameters.items() if name not in beside}
     if any(not huggingface_heads.has_pooler(tasks[name]) for name in rows):
         in_model = {n: v for n, v in in_model.items() if not n.startswith("encoder.pooler.")}
-    return Placed(in_model, beside, rows)
+    tensors = names.to_hugging_face(in_model, config.num_hidden_layers, rows)
+    keys = [huggingface_heads.config_keys(tasks[name]) for name in rows]
+    return Placed(tensors, beside, keys[0] if keys else {})
 
 
-def find_heads(folder: Path, config: BertConfig, headers: Headers) -> Found:
-    """The heads of a folder, before any is read.
+def find_heads(place: Path, config: BertConfig, headers: Headers) -> Found:
+    """The heads of a place, before any is read.
 
     Args:
-        folder: of a checkpoint, or one that transformers saved.
+        place: of a model.
         config: of its BERT.
         headers: of its weights.
 
@@ -86,14 +95,14 @@ def find_heads(folder: Path, config: BertConfig, headers: Headers) -> Found:
         DataError: `task.json`, or what `config.json` says of a task, cannot be used.
         IntegrityError: tensors of heads that are missing, left over or of another shape.
     """
-    content = sources.read_content(folder)
-    its_config = sources.config_name(folder)
-    folder = sources.home(folder)
+    config_file = sources.config_file(place)
+    content = huggingface.read_json(config_file)
+    folder, its_config = config_file.parent, config_file.name
     tasks = read_tasks(folder, config.max_position_embeddings)
     source = TASKS
     if tasks is None:
         source = its_config
-        derived = huggingface_heads.derived_task(content, config, str(folder / its_config))
+        derived = huggingface_heads.derived_task(content, config, str(config_file))
         tasks = {} if derived is None else {derived.kind: derived}
     try:
         expected = shapes(config, tasks)
@@ -108,7 +117,7 @@ def find_heads(folder: Path, config: BertConfig, headers: Headers) -> Found:
         told, wanted = content.get("architectures"), huggingface_heads.architecture(tasks[name])
         if told != [wanted]:
             raise IntegrityError(
-                f"'architectures' in {folder / its_config} is {huggingface.short(told)}; "
+                f"'architectures' in {config_file} is {huggingface.short(told)}; "
                 f"its {source} asks for {wanted}"
             )
     _complain(folder, "lacks", [n for n in sorted(there) if n not in headers], source, in_model)

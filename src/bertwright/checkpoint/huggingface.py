@@ -10,6 +10,7 @@ the one place that does, in a process of its own, for `bertwright convert`.
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -25,6 +26,13 @@ from bertwright.checkpoint.pickled import is_pickle
 from bertwright.config.bert import BertConfig
 from bertwright.config.values import to_dict
 from bertwright.errors import ConfigError, DataError, IntegrityError
+from bertwright.text.tokenizer import Tokenizer
+from bertwright.text.tokenizer_files import (
+    SPECIAL_TOKENS,
+    huggingface_config,
+    read_folder,
+    write_folder,
+)
 from bertwright.version import __version__
 
 CONFIG = "config.json"
@@ -113,14 +121,16 @@ def write_config(
     (folder / CONFIG).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
-def read_config(folder: Path, name: str = CONFIG) -> BertConfig:
-    """Read the `config.json` of a BERT, or a file of another name in its terms.
+def config_of(content: Mapping[str, Any], path: Path) -> BertConfig:
+    """The BERT that a `config.json` tells of, or a file of another name in its terms.
+
+    Args:
+        content: of the file.
+        path: names the file in messages.
 
     Raises:
-        DataError: no such file, not JSON, not a BERT as ours, or a size out of bounds.
+        DataError: not a BERT as ours, or a size out of bounds.
     """
-    path = folder / name
-    content = read_json(path)
     for key, allowed in _HELD.items():
         value = content.get(key, allowed[0])
         if not any(value == a and type(value) is type(a) for a in allowed):
@@ -158,6 +168,40 @@ def activation_of(name: Any, path: Path) -> Literal["gelu", "gelu_tanh"]:
             f"'hidden_act' in {path} is {short(name)}; expected one of {', '.join(_ACTIVATIONS)}"
         )
     return _ACTIVATIONS[name]
+
+
+def copy_tokenizer(source: Path, folder: Path) -> None:
+    """Copy a tokenizer's files, and write what they leave open.
+
+    transformers takes lower case where `tokenizer_config.json` is silent, whatever else tells.
+
+    Raises:
+        DataError: no tokenizer, or none of a BERT.
+    """
+    present = [name for name in TOKENIZER_FILES if (source / name).is_file()]
+    if not {"tokenizer.json", "vocab.txt"} & set(present):
+        raise DataError(f"{source} has neither tokenizer.json nor vocab.txt")
+    for name in present:
+        shutil.copyfile(source / name, folder / name)
+    path = folder / "tokenizer_config.json"
+    told = read_json(path) if path.is_file() else {}
+    if "tokenizer.json" in present and "do_lower_case" in told:
+        return
+    backend, config = read_folder(folder)
+    try:
+        told = huggingface_config(Tokenizer(backend, config).rules)
+    except DataError:  # not BERT's: the plain class takes tokenizer.json as it is
+        told = {**SPECIAL_TOKENS, "tokenizer_class": "PreTrainedTokenizerFast"}
+    told.pop("model_max_length", None)
+    write_folder(folder, backend, told | config)
+
+
+def pad_id(folder: Path) -> int:
+    """Where [PAD] stands in the vocabulary of a folder; 0 if it has none, as in the published."""
+    if (folder / "vocab.txt").is_file():
+        lines = (folder / "vocab.txt").read_text(encoding="utf-8").split("\n")
+        return lines.index("[PAD]") if "[PAD]" in lines else 0
+    return 0
 
 
 def write_weights(folder: Path, tensors: Mapping[str, Tensor], name: str = WEIGHTS) -> None:

@@ -5,17 +5,13 @@ A folder that `load` would refuse is looked at all the same; the reason stands i
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from bertwright.atomic import MANIFEST, verify_manifest
 from bertwright.checkpoint import (
     checkpoint,
-    head_files,
     huggingface,
     names,
     pickled,
@@ -117,22 +113,14 @@ def _pickles(folder: Path) -> list[str]:
 
 def _look_at_weights(found: Inspection, place: Path, config: BertConfig) -> None:
     """Parts and tasks, held against the configuration as `load` does."""
-    headers, found.left = sources.read_headers(place, config.num_hidden_layers)
-    there = head_files.find_heads(place, config, headers)
-    match = names.match(headers, config.num_hidden_layers, found.folder, there.in_model)
-    report = head_files.report(match.report, there, there.tasks, [])
-    objectives = [name for name in report.parts if name in ("masked_lm", "next_sentence")]
-    with torch.device("meta"):
-        learner = checkpoint.make_learner(config, objectives, there.tasks)
-    expected = {name: tuple(value.shape) for name, value in learner.state_dict().items()}
-    rows = [row for row in match.rows + there.beside if row.ours in expected]
-    head_files.check_shapes(rows, expected, {**headers, **there.headers}, place)
-    for row in rows:
+    plan = checkpoint.plan(place, config)
+    parameters = plan.learner.state_dict()
+    for row in plan.rows:
         part = found.parts.setdefault(names.part_of(row.ours), {"tensors": 0, "parameters": 0})
         part["tensors"] += len(row.theirs)
-        part["parameters"] += math.prod(expected[row.ours])
+        part["parameters"] += parameters[row.ours].numel()
     found.parameters = sum(part["parameters"] for part in found.parts.values())
-    found.unused = sources.in_its_own_words(report, headers, found.left).unused
+    found.unused, found.left = plan.report.unused, plan.report.left
     found.tasks = {
         name: {
             "kind": task.kind,
@@ -140,15 +128,15 @@ def _look_at_weights(found: Inspection, place: Path, config: BertConfig) -> None
             "max_length": task.max_length,
             "network": task.head.network,
         }
-        for name, task in there.tasks.items()
+        for name, task in plan.tasks.items()
     }
     if sources.is_gelu_unclear(place):
         found.odd.append("its gelu may be the error function (so it is read) or the tanh form")
-    if "pooler" not in report.parts:
+    if "pooler" not in plan.report.parts:
         found.odd.append("no pooler: what needs one starts it anew")
     if found.unused:
         found.odd.append(f"tensors that are not used: {names.quote(found.unused)}")
-    if match.repeats:
+    if plan.repeats:
         found.odd.append("the decoder is written out again, although it is tied")
 
 

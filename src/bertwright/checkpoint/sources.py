@@ -62,18 +62,32 @@ def format_of(place: Path) -> str:
     return "tensorflow" if tensorflow.find_prefix(place) is not None else "huggingface"
 
 
-def config_name(place: Path) -> str:
-    """The name of the file of the configuration."""
+def config_file(place: Path) -> Path:
+    """The file of the configuration."""
     folder = home(place)
     if format_of(place) == "huggingface":
-        return huggingface.CONFIG
-    both = (tensorflow.CONFIG, huggingface.CONFIG)
-    return next((name for name in both if (folder / name).is_file()), tensorflow.CONFIG)
+        return folder / huggingface.CONFIG
+    both = (folder / tensorflow.CONFIG, folder / huggingface.CONFIG)
+    return next((path for path in both if path.is_file()), both[0])
+
+
+def weight_files(place: Path) -> list[Path]:
+    """The files that the weights are read from, but for heads in a file of their own.
+
+    Raises:
+        DataError, IntegrityError: as `read_headers`.
+    """
+    if format_of(place) == "huggingface":
+        return sorted({header.file for header in huggingface.read_headers(place).values()})
+    prefix = tensorflow.find_prefix(place)
+    assert prefix is not None
+    starts = (f"{prefix.name}.index", f"{prefix.name}.data-")
+    return sorted(path for path in prefix.parent.iterdir() if path.name.startswith(starts))
 
 
 def read_content(place: Path) -> dict[str, Any]:
     """What the file of the configuration says."""
-    return huggingface.read_json(home(place) / config_name(place))
+    return huggingface.read_json(config_file(place))
 
 
 def read_config(place: Path) -> BertConfig:
@@ -82,13 +96,12 @@ def read_config(place: Path) -> BertConfig:
     Raises:
         DataError: no configuration, or one of no BERT of ours.
     """
-    name = config_name(place)
-    path = home(place) / name
-    config = huggingface.read_config(path.parent, name)
-    if name == tensorflow.CONFIG:
-        activation = read_content(place).get(tensorflow.ACTIVATION)
-        if activation is not None:
-            return replace(config, hidden_act=huggingface.activation_of(activation, path))
+    path = config_file(place)
+    content = huggingface.read_json(path)
+    config = huggingface.config_of(content, path)
+    if path.name == tensorflow.CONFIG and content.get(tensorflow.ACTIVATION) is not None:
+        activation = huggingface.activation_of(content[tensorflow.ACTIVATION], path)
+        return replace(config, hidden_act=activation)
     return config
 
 
@@ -110,9 +123,10 @@ def read_tokenizer(folder: Path, config: BertConfig) -> Tokenizer:
 
 def is_gelu_unclear(place: Path) -> bool:
     """Whether the configuration does not tell which of two GELUs it means (`tensorflow.py`)."""
-    if config_name(place) != tensorflow.CONFIG:
+    path = config_file(place)
+    if path.name != tensorflow.CONFIG:
         return False
-    content = read_content(place)
+    content = huggingface.read_json(path)
     return tensorflow.ACTIVATION not in content and content.get("hidden_act", "gelu") == "gelu"
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from bertwright.config.ranges import OutOfRange, part
 from bertwright.errors import ConfigError
 
 
@@ -44,15 +45,11 @@ class BertConfig:
         for name, most in _LIMITS.items():
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= most:
-                raise ConfigError(f"{name} is {value!r}; expected a whole number from 1 to {most}")
-        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
-            value = getattr(self, name)
-            if not 0 <= value < 1:
-                raise ConfigError(f"{name} is {value!r}; expected 0 or more and less than 1")
+                raise OutOfRange(self, name, f"a whole number from 1 to {most}")
+        part(self, "hidden_dropout_prob", "attention_probs_dropout_prob")
         for name in ("initializer_range", "layer_norm_eps"):
-            value = getattr(self, name)
-            if not 0 <= value <= 1:
-                raise ConfigError(f"{name} is {value!r}; expected a number from 0 to 1")
+            if not 0 <= getattr(self, name) <= 1:
+                raise OutOfRange(self, name, "a number from 0 to 1")
         if self.hidden_size % self.num_attention_heads:
             raise ConfigError(
                 f"hidden_size {self.hidden_size} is not a multiple of "

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from bertwright.config.ranges import above, at_least, part, seed
 from bertwright.config.task import Layers
 from bertwright.errors import ConfigError
 
@@ -23,7 +24,7 @@ class TaskFilesConfig:
     text: str | None = None
     """Column of the text; unset: found by its name."""
     text2: str | None = None
-    """Column of the second text of a pair; unset: found by its name. none of them: one text."""
+    """Column of the second text of a pair; unset: found by its name, if there is one."""
     label: str | None = None
     """Column of the label, by name (CoNLL columns: by number from 1, -1 the last); unset: found."""
     multi_label: bool = False
@@ -56,8 +57,7 @@ class TaskFilesConfig:
     """With several tasks: how often this one is visited, beside its size."""
 
     def __post_init__(self) -> None:
-        if not 0 < self.weight < float("inf"):
-            raise ConfigError(f"weight is {self.weight}; expected more than 0, and finite")
+        above(self, 0, "weight")
 
 
 @dataclass(frozen=True)
@@ -124,21 +124,11 @@ class FinetuneConfig:
     """Tokens of one forward and backward; unset: 8,192 on a CPU, 65,536 on a GPU."""
 
     def __post_init__(self) -> None:
-        for name in ("seeds", "batch_size"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} is {getattr(self, name)}; expected 1 or more")
-        positive = ("epochs", "learning_rate", "layer_decay", "patience", "micro_tokens")
-        for name in (*positive, "evaluations_per_epoch"):
-            value = getattr(self, name)
-            if value is not None and not 0 < value < float("inf"):
-                raise ConfigError(f"{name} is {value}; expected more than 0, and finite")
-        for name in ("warmup", "dropout", "attention_dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                value = getattr(self, name)
-                raise ConfigError(f"{name} is {value}; expected 0 to less than 1")
-        for name in ("weight_decay", "clip_norm"):
-            if not 0 <= getattr(self, name) < float("inf"):
-                raise ConfigError(f"{name} is {getattr(self, name)}; expected 0 or more")
+        at_least(self, 1, "seeds", "batch_size", "network_size", "patience", "micro_tokens")
+        above(self, 0, "epochs", "learning_rate", "layer_decay", "evaluations_per_epoch")
+        part(self, "warmup", "dropout", "attention_dropout")
+        at_least(self, 0, "weight_decay", "clip_norm")
+        seed(self)
         if not re.fullmatch(r"finetune|features|gradual|top-[1-9]\d*", self.transfer):
             raise ConfigError(f"no transfer {self.transfer!r}; expected {TRANSFERS}")
         if self.transfer != "features" and (self.layers or self.network != "linear"):

@@ -6,7 +6,7 @@ from bertwright.errors import ConfigError
 
 LARGEST = 3.4e38
 """Weights, and what steps them, are float32: a larger number is infinite there."""
-LARGEST_SEED = 2**63 - 1
+LARGEST_SEED = 2**32 - 1
 
 
 class OutOfRange(ConfigError):
@@ -15,7 +15,7 @@ class OutOfRange(ConfigError):
     def __init__(self, section: object, name: str, expected: str) -> None:
         self.section = type(section)
         self.name = name
-        self.range = f"is {getattr(section, name)}; expected {expected}"
+        self.range = f"is {getattr(section, name)!r}; expected {expected}"
         super().__init__(f"{name} {self.range}")
 
 

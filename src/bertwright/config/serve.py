@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from bertwright.config.ranges import OutOfRange, at_least
 from bertwright.errors import ConfigError
 
 _DEVICE = r"cpu|mps|cuda(:\d+)?"
@@ -24,8 +25,8 @@ class ServeConfig:
     """Port to listen on; 0 takes a free one and the log tells which."""
     device: str | None = None
     """Where models work; unset: the GPU if there is one."""
-    precision: Literal["auto", "float32", "bfloat16", "int8"] = "float32"
-    """float32 is exact; the others are held against it when a model is loaded."""
+    precision: Literal["auto", "fp32", "bf16", "int8"] = "fp32"
+    """fp32 is exact; the others are held against it when a model is loaded."""
     batch_tokens: int | None = None
     """Tokens of a batch, about; unset: 1,024 on a CPU, 32,768 on a GPU."""
     queue_tokens: int = 262144
@@ -73,18 +74,13 @@ class ServeConfig:
     """Serve the page for trying things out at /."""
 
     def __post_init__(self) -> None:
-        for name in ("batch_tokens", "queue_tokens", "queue_requests", "max_body_bytes"):
-            _at_least(self, name, 1)
-        for name in ("max_characters", "max_items", "max_tokens", "failures", "keep_alive"):
-            _at_least(self, name, 1)
-        for name in ("header_seconds", "body_seconds", "reply_seconds"):
-            _at_least(self, name, 0.01)
-        for name in ("deadline", "batch_timeout", "load_timeout"):
-            _at_least(self, name, 0.01)
-        for name in ("drain_seconds", "drain_delay"):
-            _at_least(self, name, 0)
+        at_least(self, 1, "batch_tokens", "queue_tokens", "queue_requests", "max_body_bytes")
+        at_least(self, 1, "max_characters", "max_items", "max_tokens", "failures", "keep_alive")
+        at_least(self, 0.01, "header_seconds", "body_seconds", "reply_seconds")
+        at_least(self, 0.01, "deadline", "batch_timeout", "load_timeout")
+        at_least(self, 0, "drain_seconds", "drain_delay")
         if not 0 <= self.port < 65536:
-            raise ConfigError(f"port is {self.port}; expected 0 to 65535")
+            raise OutOfRange(self, "port", "0 to 65535")
         if not self.host.strip():  # the system takes it for all addresses
             raise ConfigError("host is empty; expected an address, as 127.0.0.1 or 0.0.0.0")
         if self.device is not None and not re.fullmatch(_DEVICE, self.device):
@@ -110,9 +106,3 @@ class ServeConfig:
         if not found:
             raise ConfigError("there is no model to serve; name one with --model FOLDER")
         return found
-
-
-def _at_least(config: ServeConfig, name: str, least: float) -> None:
-    value = getattr(config, name)
-    if value is not None and not least <= value < float("inf"):
-        raise ConfigError(f"{name} is {value}; expected {least} or more, and finite")

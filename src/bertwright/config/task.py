@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
+from bertwright.config.ranges import OutOfRange, at_least, part
 from bertwright.errors import ConfigError
 
 Kind = Literal["classification", "regression", "tagging", "span", "multiple-choice"]
@@ -38,10 +39,8 @@ class HeadConfig:
     """Dropout before the scores."""
 
     def __post_init__(self) -> None:
-        if self.network_size < 1:
-            raise ConfigError(f"network_size is {self.network_size}; expected 1 or more")
-        if not 0 <= self.dropout < 1:
-            raise ConfigError(f"dropout is {self.dropout}; expected 0 to less than 1")
+        at_least(self, 1, "network_size")
+        part(self, "dropout")
 
 
 @dataclass(frozen=True)
@@ -86,14 +85,10 @@ class TaskConfig:
             raise ConfigError(f"a {self.kind} task needs labels; there are none")
         if len(set(self.labels)) != len(self.labels):
             raise ConfigError("labels are not all different")
-        if self.max_length < 8:
-            raise ConfigError(f"max_length is {self.max_length}; expected 8 or more")
+        at_least(self, 8, "max_length")
         if not 0 <= self.stride <= self.max_length // 2:
-            raise ConfigError(
-                f"stride is {self.stride}; expected 0 to half of max_length ({self.max_length})"
-            )
-        if self.max_answer_tokens < 1:
-            raise ConfigError(f"max_answer_tokens is {self.max_answer_tokens}; expected 1 or more")
+            raise OutOfRange(self, "stride", f"0 to half of max_length ({self.max_length})")
+        at_least(self, 1, "max_answer_tokens")
         if self.multi_label and self.kind != "classification":
             raise ConfigError(
                 f"a {self.kind} task has no set of labels a text: multi_label is of classification"

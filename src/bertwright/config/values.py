@@ -38,6 +38,19 @@ def to_dict(value: Any) -> Any:
     return value
 
 
+def plain(value: Any) -> Any:
+    """Any value in the forms that JSON has; infinity and NaN become None."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [plain(item) for item in value]
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, (bool, int, str)) else str(value)
+
+
 def from_dict(cls: type[Config], mapping: Mapping[str, Any], where: str = "") -> Config:
     """Make a `cls` of `mapping`; keys left out keep their defaults.
 
@@ -46,15 +59,6 @@ def from_dict(cls: type[Config], mapping: Mapping[str, Any], where: str = "") ->
     """
     made: Config = _section(cls, mapping, "", where)
     return made
-
-
-def check(cls: type[Any], mapping: Mapping[str, Any], where: str = "") -> None:
-    """Raise ConfigError where `mapping` has a key or a type that `cls` has not; make nothing.
-
-    For a file that the command line completes: keys without a default may be missing, and what
-    depends on several fields is judged when both are together.
-    """
-    _fields(cls, mapping, "", where)
 
 
 def keys_of(cls: type[Any], prefix: str = "") -> list[str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import Literal, get_args
 
+from bertwright.config.ranges import OutOfRange
 from bertwright.errors import ConfigError
 
 Pooling = Literal["cls", "mean", "max", "mean-max", "weighted", "first-last", "none"]
@@ -49,9 +50,7 @@ class VectorConfig:
         if self.max_length is not None and (
             not _are_numbers((self.max_length,)) or self.max_length < 3
         ):
-            raise ConfigError(
-                f"max_length is {self.max_length!r}; expected 3 or more: [CLS], a token, [SEP]"
-            )
+            raise OutOfRange(self, "max_length", "3 or more: [CLS], a token, [SEP]")
 
     def numbers(self, count: int) -> tuple[int, ...]:
         """The layers counted from the embeddings, for a model of `count` layers.

@@ -50,9 +50,10 @@ class _VocabularyLoss(torch.autograd.Function):
         ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, labels: Tensor
     ) -> tuple[Tensor, Tensor]:
         logits = F.linear(x, weight, bias.to(x.dtype))  # [K, V], turned into its own gradient
-        total = torch.zeros((), dtype=bias.dtype, device=x.device)
+        exact = torch.promote_types(bias.dtype, torch.float32)
+        total = torch.zeros((), dtype=exact, device=x.device)
         correct = torch.zeros((), dtype=torch.int64, device=x.device)
-        d_bias = torch.zeros_like(bias)
+        d_bias = torch.zeros_like(bias, dtype=exact)
         rows = max(1, (BLOCK_CUDA if x.is_cuda else BLOCK) // weight.shape[0])
         for start in range(0, len(labels), rows):
             block, gold = logits[start : start + rows], labels[start : start + rows, None]
@@ -66,13 +67,19 @@ class _VocabularyLoss(torch.autograd.Function):
             probabilities = odds.div_(odds_sum)
             block.copy_(probabilities.scatter_add_(1, gold, -torch.ones_like(gold_logit)))
             d_bias += probabilities.sum(0)
-        ctx.save_for_backward(x, weight, logits, d_bias)
+        ctx.save_for_backward(x, weight, bias, labels, logits, d_bias)
         ctx.mark_non_differentiable(correct)
         return total, correct
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
-        x, weight, d_logits, d_bias = ctx.saved_tensors
+    def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight, bias, labels, d_logits, d_bias = ctx.saved_tensors
+        if torch.is_grad_enabled():  # it is differentiated itself: the logits must have a graph
+            logits = F.linear(x, weight, bias.to(x.dtype)).to(d_bias.dtype)
+            total = F.cross_entropy(logits, labels, reduction="sum")
+            inputs = [part for part in (x, weight, bias) if part.requires_grad]
+            found = iter(torch.autograd.grad(total, inputs, gradient, create_graph=True))
+            return *(next(found) if p.requires_grad else None for p in (x, weight, bias)), None
         d_x = (d_logits @ weight) * gradient.to(weight.dtype)
         d_weight = d_logits.t() @ (x * gradient.to(x.dtype))
-        return d_x, d_weight, d_bias * gradient, None
+        return d_x, d_weight, (d_bias * gradient).to(bias.dtype), None

@@ -26,7 +26,6 @@ from torch import Tensor
 from bertwright.config.task import TaskConfig
 from bertwright.models.encoder import Encoded
 from bertwright.nn.ragged import merge
-from bertwright.nn.task_head import check_weights
 from bertwright.objectives.labelled import LabelledBatch, TextHead
 from bertwright.objectives.objective import Loss
 
@@ -34,24 +33,21 @@ from bertwright.objectives.objective import Loss
 class Classifier(TextHead):
     """What is this text? Classes, labels, or a number."""
 
-    def __init__(
-        self, hidden: int, layers: int, task: TaskConfig, class_weights: Tensor | None = None
-    ) -> None:
+    def __init__(self, hidden: int, layers: int, task: TaskConfig) -> None:
         """Build the head.
 
         Args:
             hidden: H, width of the encoder.
             layers: L, its layers.
             task: of kind `classification` or `regression`.
-            class_weights: `[C]`, of mean 1 over the training examples.
 
         Raises:
-            ConfigError: layers the encoder has not, or weights that do not fit the labels.
+            ConfigError: layers the encoder has not.
         """
         super().__init__(hidden, layers, task, task.num_scores)
-        check_weights(class_weights, task)
-        self.register_buffer("class_weights", class_weights, persistent=False)
         self.class_weights: Tensor | None
+        self.register_buffer("class_weights", None, persistent=False)
+        """`[C]`, of mean 1 over the training examples; unset: all are 1."""
         self._judge = _squared_error if task.kind == "regression" else _one_class
         if task.multi_label:
             self._judge = _any_labels

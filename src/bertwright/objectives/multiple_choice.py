@@ -16,7 +16,6 @@ from torch import Tensor
 from bertwright.config.task import TaskConfig
 from bertwright.models.encoder import Encoded
 from bertwright.nn.ragged import log_softmax, merge, owners_of
-from bertwright.nn.task_head import check_weights
 from bertwright.objectives.labelled import LabelledBatch, TextHead
 from bertwright.objectives.objective import Loss
 
@@ -24,21 +23,17 @@ from bertwright.objectives.objective import Loss
 class MultipleChoice(TextHead):
     """Which choice is right?"""
 
-    def __init__(
-        self, hidden: int, layers: int, task: TaskConfig, class_weights: Tensor | None = None
-    ) -> None:
+    def __init__(self, hidden: int, layers: int, task: TaskConfig) -> None:
         """Build the head.
 
         Args:
             hidden: H, width of the encoder.
             layers: L, its layers.
             task: of kind `multiple-choice`.
-            class_weights: there are no classes: must be unset.
 
         Raises:
-            ConfigError: layers the encoder has not, or class weights.
+            ConfigError: layers the encoder has not.
         """
-        check_weights(class_weights, task)
         super().__init__(hidden, layers, task, 1)
 
     def count(self, batch: LabelledBatch) -> int:  # type: ignore[override]

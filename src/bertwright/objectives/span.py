@@ -15,7 +15,7 @@ from torch import Tensor
 from bertwright.config.task import TaskConfig
 from bertwright.models.encoder import Encoded
 from bertwright.nn.ragged import log_softmax, merge
-from bertwright.nn.task_head import Scorer, check_weights, make_parts
+from bertwright.nn.task_head import Scorer, make_parts
 from bertwright.objectives.labelled import Head, LabelledBatch
 from bertwright.objectives.objective import Loss
 
@@ -23,22 +23,18 @@ from bertwright.objectives.objective import Loss
 class Span(Head):
     """Which tokens are the answer?"""
 
-    def __init__(
-        self, hidden: int, layers: int, task: TaskConfig, class_weights: Tensor | None = None
-    ) -> None:
+    def __init__(self, hidden: int, layers: int, task: TaskConfig) -> None:
         """Build the head; its `dropout` is not used.
 
         Args:
             hidden: H, width of the encoder.
             layers: L, its layers.
             task: of kind `span`.
-            class_weights: there are no classes: must be unset.
 
         Raises:
-            ConfigError: layers the encoder has not, or class weights.
+            ConfigError: layers the encoder has not.
         """
         super().__init__()
-        check_weights(class_weights, task)
         self.mix, self.network, width, self.layers = make_parts(task.head, hidden, layers)
         self.qa_outputs = Scorer(width, 2)
 

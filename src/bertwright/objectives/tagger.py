@@ -19,7 +19,7 @@ from bertwright.config.task import TaskConfig
 from bertwright.models.encoder import Encoded
 from bertwright.nn.crf import Crf
 from bertwright.nn.dropout import Dropout
-from bertwright.nn.task_head import Scorer, check_weights, make_parts
+from bertwright.nn.task_head import Scorer, make_parts
 from bertwright.objectives.labelled import Head, LabelledBatch
 from bertwright.objectives.objective import Loss
 
@@ -27,29 +27,25 @@ from bertwright.objectives.objective import Loss
 class Tagger(Head):
     """Which tag has each word?"""
 
-    def __init__(
-        self, hidden: int, layers: int, task: TaskConfig, class_weights: Tensor | None = None
-    ) -> None:
+    def __init__(self, hidden: int, layers: int, task: TaskConfig) -> None:
         """Build the head.
 
         Args:
             hidden: H, width of the encoder.
             layers: L, its layers.
             task: of kind `tagging`.
-            class_weights: `[C]`, of mean 1 over the training words.
 
         Raises:
-            ConfigError: layers the encoder has not, weights that do not fit the labels, or weights
-                together with a CRF.
+            ConfigError: layers the encoder has not.
         """
         super().__init__()
         self.mix, self.network, width, self.layers = make_parts(task.head, hidden, layers)
         self.dropout = Dropout(task.head.dropout)
         self.classifier = Scorer(width, task.num_scores)
         self.crf = Crf(task.num_scores) if task.head.crf else None
-        check_weights(class_weights, task)
-        self.register_buffer("class_weights", class_weights, persistent=False)
         self.class_weights: Tensor | None
+        self.register_buffer("class_weights", None, persistent=False)
+        """`[C]`, of mean 1 over the training words; unset: all are 1. A CRF takes none."""
 
     def count(self, batch: LabelledBatch) -> int:  # type: ignore[override]
         """W, the words."""

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from bertwright.atomic import MANIFEST, disk_errors, sha256_file
-from bertwright.checkpoint import sources, tensorflow
 from bertwright.checkpoint.checkpoint import find_checkpoint
+from bertwright.checkpoint.sources import config_file, weight_files
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.backends import ExportedBackend
 from bertwright.inference.pieces import Text
@@ -198,7 +198,9 @@ def _token_lines(maker: VectorMaker, texts: list[Text], coder: Coder) -> list[di
 
 def _key(maker: VectorMaker, model: str, dtype: str, tokens: bool) -> dict[str, Any]:
     """All that a row depends on but its text."""
-    files = [f"{path.name} {sha256_file(path)}" for path in _model_files(model)]
+    place = find_checkpoint(model)
+    paths = [config_file(place), *weight_files(place)]
+    files = [f"{path.name} {sha256_file(path)}" for path in paths]
     white = maker.whitening
     whitening = None
     if white is not None:
@@ -221,17 +223,3 @@ def _export(maker: VectorMaker) -> str | None:
     if not isinstance(maker.backend, ExportedBackend):
         return None
     return sha256_file(maker.backend.exported.folder / MANIFEST)
-
-
-def _model_files(model: str) -> list[Path]:
-    """The configuration of a model and all that holds its weights."""
-    place = find_checkpoint(model)
-    folder = sources.home(place)
-    if sources.format_of(place) == "huggingface":
-        weights = [path for path in folder.iterdir() if path.suffix in (".safetensors", ".bin")]
-    else:
-        prefix = tensorflow.find_prefix(place)
-        assert prefix is not None
-        starts = (f"{prefix.name}.index", f"{prefix.name}.data-")
-        weights = [path for path in prefix.parent.iterdir() if path.name.startswith(starts)]
-    return [folder / sources.config_name(place), *sorted(weights)]

@@ -17,7 +17,7 @@ from bertwright.tasks.bad_rows import BadRows
 from bertwright.tasks.columns import Columns
 from bertwright.tasks.evaluation import evaluate
 from bertwright.tasks.predict import predict
-from bertwright.tasks.readers import Read, read_examples
+from bertwright.tasks.readers import Read, ReadOptions, read_examples
 from bertwright.tasks.tagging_rows import BadTags
 from bertwright.tasks.task_data import TaskData
 from bertwright.train.machine import choose_precision
@@ -96,10 +96,7 @@ def read_labelled(
             where they are refused.
     """
     tagging = task.kind == "tagging"
-    return read_examples(
-        path,
-        task.kind,
-        Columns(columns.text, columns.text2, None if tagging else columns.label),
+    options = ReadOptions(
         labels=task.labels or None,
         multi_label=task.multi_label,
         pair=is_pair(task),
@@ -110,6 +107,8 @@ def read_labelled(
         bad_rows=bad_rows,
         wrong_answers="keep",
     )
+    asked = Columns(columns.text, columns.text2, None if tagging else columns.label)
+    return read_examples(path, task.kind, asked, options)
 
 
 def is_pair(task: TaskConfig) -> bool | None:

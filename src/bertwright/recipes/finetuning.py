@@ -70,7 +70,7 @@ def finetune(
             raise ConfigError(
                 "several tasks, and gradual unfreezing, run in one process; start without torchrun"
             )
-        speak = say if ranks.is_first else _nothing
+        speak = say if ranks.is_first else silent
         if ranks.is_first:
             stack.enter_context(run_folder.alone(run))
             run_folder.refuse_other_folder(run, overwrite)
@@ -160,8 +160,7 @@ def new_learner(
         initialize(learner.encoder, shape.initializer_range, chance)
     for setup in setups:
         if setup.class_weights is not None:
-            head = learner.objectives[setup.task_name]
-            head.register_buffer("class_weights", setup.class_weights, persistent=False)
+            learner.objectives[setup.task_name].class_weights = setup.class_weights
         if setup.task.kind == "regression" and setup.task_name in loaded.report.started:
             _start_at_mean(learner, setup)
     return learner
@@ -229,21 +228,10 @@ class _Work:
         if self.machine.ranks.is_first:
             if self.config.seeds > 1:
                 last = self.config.seed + self.config.seeds - 1
-                self.say(f"seed {seed} of {self.config.seed} to {last}")
+                self.say(f"seed {seed} ({self.config.seed} to {last})")
             log = Log(self.run, self.say, keep=-1, labels={"seed": seed})
-        assert self.config.epochs is not None
-        assert self.config.learning_rate is not None
         try:
-            return train_seed(
-                self.config,
-                setups,
-                learner,
-                seed,
-                self.config.epochs,
-                self.config.learning_rate,
-                self.machine,
-                log,
-            )
+            return train_seed(self.config, setups, learner, seed, self.machine, log)
         finally:
             if log is not None:
                 log.close()
@@ -269,7 +257,3 @@ def _baselines(
         for name, evaluation in found[setup.task_name].items():
             say(f"baseline {name}: {evaluation.main} {evaluation.metrics[evaluation.main]:.4f}")
     return found
-
-
-def _nothing(line: str) -> None:
-    """Say nothing: one rank speaks."""

@@ -15,7 +15,7 @@ from bertwright.objectives.objective import Learner
 from bertwright.progress import OnProgress, silent
 from bertwright.recipes.seed_run import Machine
 from bertwright.recipes.task_setup import TaskSetup
-from bertwright.tasks.batches import make_batch, token_batches
+from bertwright.tasks.batches import instance_batches, make_batch
 from bertwright.tasks.task_data import TaskData
 from bertwright.transfer.features import FeatureTable
 
@@ -60,7 +60,7 @@ def tabulate(
     done = 0
     for setup, numbered in zip(setups, ready, strict=True):
         for texts, rows in ((setup.train, numbered.train), (setup.dev, numbered.dev)):
-            for batch in token_batches(texts.instances, machine.micro_tokens):
+            for batch in instance_batches(texts.instances, machine.micro_tokens):
                 done += _encode(learner, setup, texts, rows, batch, table, machine)
                 on_progress(done, total)
     return table, ready

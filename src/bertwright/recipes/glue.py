@@ -33,11 +33,11 @@ from bertwright.recipes.glue_submission import write_submission, zip_submission
 from bertwright.recipes.glue_tasks import SUBMITTED, TASKS, Found, find_tasks
 from bertwright.recipes.run_folder import CONFIG
 from bertwright.recipes.task_setup import TaskToLearn
-from bertwright.tasks.results import spread, title
+from bertwright.tasks.results import GLUE, RESULTS, spread, title
 from bertwright.train.machine import choose_precision
 
-RESULTS, TABLE, SUBMISSION = "glue.json", "glue.md", "submission"
-_FILES = (RESULTS, TABLE, SUBMISSION, f"{SUBMISSION}.zip", "report.html")
+TABLE, SUBMISSION = "glue.md", "submission"
+_FILES = (GLUE, TABLE, SUBMISSION, f"{SUBMISSION}.zip", "report.html")
 _OURS = {*_FILES, *(task.name for task in TASKS)}
 
 
@@ -193,9 +193,9 @@ def _finished(found: Found, config: FinetuneConfig, overwrite: bool) -> dict[str
             f"{folder} was trained with another {', '.join(changed)}; choose another --out, or "
             "pass --overwrite to train every task anew"
         )
-    if not (folder / task_results.RESULTS).is_file():
+    if not (folder / RESULTS).is_file():
         return None
-    text = (folder / task_results.RESULTS).read_text(encoding="utf-8")
+    text = (folder / RESULTS).read_text(encoding="utf-8")
     results: dict[str, Any] = json.loads(text)
     trained = len(results["seeds"]) + len(results.get("diverged", []))
     return results if trained == config.seeds else None
@@ -273,6 +273,6 @@ def _write(run: Path, whole: Mapping[str, Any]) -> None:
     with atomic_file(run / TABLE, overwrite=True) as file:
         model = Path(str(whole["model"])).name
         file.write("\n".join([f"# GLUE, {model}", "", *lines, "", averages(whole)]) + "\n")
-    with atomic_file(run / RESULTS, overwrite=True) as file:
+    with atomic_file(run / GLUE, overwrite=True) as file:
         json.dump(whole, file, ensure_ascii=False, indent=1)
         file.write("\n")

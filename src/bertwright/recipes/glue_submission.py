@@ -14,7 +14,7 @@ from bertwright.tasks.columns import Columns
 from bertwright.tasks.examples import TextExample
 from bertwright.tasks.predict import predict_stream
 from bertwright.tasks.predictions import NumberPrediction, Prediction, TextPrediction
-from bertwright.tasks.readers import stream_examples
+from bertwright.tasks.readers import ReadOptions, stream_examples
 
 
 def write_submission(
@@ -39,12 +39,11 @@ def write_submission(
             f"{', '.join(task.labels)}: its server would not know them"
         )
     for submitted, path in tests:
-        stream = stream_examples(
-            path,
-            learned.kind,
+        options = ReadOptions(
             pair=learned.text2_column is not None,
             hint=Columns(learned.text_column, learned.text2_column),
         )
+        stream = stream_examples(path, learned.kind, options=options)
         runner = model.runner
         predicted = predict_stream(
             runner.learner,

@@ -7,12 +7,12 @@ A line has `line` (where the input stands in its file, from 1), `id` if it has o
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from bertwright.config.task import TaskConfig
+from bertwright.config.values import plain
 from bertwright.errors import DataError
 from bertwright.inference.model import Model
 from bertwright.progress import OnProgress, silent
@@ -23,7 +23,7 @@ from bertwright.tasks.examples import Example
 from bertwright.tasks.instances import Lengths
 from bertwright.tasks.predict import predict_stream
 from bertwright.tasks.predictions import Prediction
-from bertwright.tasks.readers import Stream, stream_examples
+from bertwright.tasks.readers import ReadOptions, Stream, stream_examples
 from bertwright.train.machine import choose_precision
 
 AT_ONCE = 1024
@@ -121,26 +121,15 @@ def as_line(example: Example, prediction: Prediction) -> dict[str, Any]:
     line: dict[str, Any] = {"line": example.line}
     if example.id:
         line["id"] = example.id
-    found: dict[str, Any] = _plain(line | prediction.as_dict())
+    found: dict[str, Any] = plain(line | prediction.as_dict())
     return found
 
 
 def _stream(path: str, task: TaskConfig, columns: Columns, bad_rows: BadRows) -> Stream:
-    return stream_examples(
-        path,
-        task.kind,
-        columns,
+    options = ReadOptions(
         labels=task.labels or None,
         pair=is_pair(task),
         hint=Columns(task.text_column, task.text2_column),
         bad_rows=bad_rows,
     )
-
-
-def _plain(value: Any) -> Any:
-    """A value as JSON has it, which knows neither infinity nor NaN."""
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return stream_examples(path, task.kind, columns, options)

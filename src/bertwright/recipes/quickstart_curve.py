@@ -34,6 +34,7 @@ from bertwright.recipes.quickstart_task import (
     TooFewPackages,
     write_task,
 )
+from bertwright.recipes.run_folder import ENVIRONMENT
 from bertwright.recipes.task_setup import TaskToLearn
 from bertwright.tasks.baselines import baseline_predictions
 from bertwright.tasks.evaluation import evaluate
@@ -121,7 +122,7 @@ def _learn(
     """Every method on every size."""
     sizes = [count for count, _ in files.train]
     epochs = [epochs_for(count) for count in sizes]
-    environment = json.loads((places.run / "environment.json").read_text(encoding="utf-8"))
+    environment = json.loads((places.run / ENVIRONMENT).read_text(encoding="utf-8"))
     tuned = FinetuneConfig(
         model=str(places.run),
         out=str(scratch),
@@ -152,7 +153,7 @@ def _learn(
         ):
             if last and name == "pretrained":
                 config = replace(config, out=str(places.finetuned))
-            results = finetune([task], config, _nothing, overwrite=True)
+            results = finetune([task], config, silent, overwrite=True)
             _add(
                 methods[name],
                 results["summary"]["accuracy"]["mean"],
@@ -197,7 +198,3 @@ def _keep(places: Places, found: LearningCurve) -> LearningCurve:
     path = places.run / "learning_curve.json"
     path.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return found
-
-
-def _nothing(line: str) -> None:
-    """Say nothing: one bar speaks for all runs."""

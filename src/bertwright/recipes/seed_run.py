@@ -85,26 +85,25 @@ def train_seed(
     setups: Sequence[TaskSetup],
     learner: Learner,
     seed: int,
-    epochs: float,
-    rate: float,
     machine: Machine,
     log: Log | None,
 ) -> SeedRun:
     """Train a learner and keep its best weights, or its last, as `config.keep` says.
 
     Args:
-        config: the run.
+        config: the run, with its epochs and its learning rate.
         setups: its tasks; of frozen features, their instances are rows of the learner's table.
         learner: a BERT, or a table of features, under a head for each task.
         seed: of order and dropout.
-        epochs: passes over the data.
-        rate: the highest learning rate.
         machine: where.
         log: told every step's line; None on every rank but the first.
 
     Raises:
         Diverged: the gradients, step after step, or what is said of dev are not finite.
     """
+    epochs, rate = config.epochs, config.learning_rate
+    assert epochs is not None
+    assert rate is not None
     learner = learner.to(machine.ranks.device)
     source = EpochBatches(
         [(s.task_name, s.task, s.train.instances, s.files.weight) for s in setups],

@@ -10,7 +10,6 @@ RUN/ config.toml  environment.json  metrics.jsonl  results.json  dev-predictions
 from __future__ import annotations
 
 import json
-import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -23,13 +22,14 @@ from bertwright.config import values
 from bertwright.config.finetune import FinetuneConfig
 from bertwright.config.task import TaskConfig
 from bertwright.objectives.objective import Learner
+from bertwright.recipes.run_folder import ENVIRONMENT
 from bertwright.recipes.seed_run import SeedRun
 from bertwright.recipes.task_setup import TaskSetup, TaskToLearn
 from bertwright.tasks.evaluation import Evaluation, evaluate
 from bertwright.tasks.examples import Example, SpanExample, TaggingExample
 from bertwright.tasks.model_card import card
+from bertwright.tasks.results import PREDICTIONS, RESULTS
 
-RESULTS, PREDICTIONS = "results.json", "dev-predictions.jsonl"
 TASKS = "tasks.toml"
 
 
@@ -97,7 +97,7 @@ def save(
     best: SeedRun,
 ) -> Path:
     """Write the figures, the predictions and the best model; its folder."""
-    text = json.dumps(_plain(results), indent=1, ensure_ascii=False)
+    text = json.dumps(values.plain(results), indent=1, ensure_ascii=False)
     (run / RESULTS).write_text(text + "\n", encoding="utf-8")
     with (run / PREDICTIONS).open("w", encoding="utf-8") as file:
         for setup in setups:
@@ -105,8 +105,8 @@ def save(
             for example, prediction in zip(setup.dev.examples, predictions, strict=True):
                 line = {"task": setup.task_name, "line": example.line, "gold": _gold(example)}
                 line |= prediction.as_dict()
-                file.write(json.dumps(_plain(line), ensure_ascii=False) + "\n")
-    environment = json.loads((run / "environment.json").read_text(encoding="utf-8"))
+                file.write(json.dumps(values.plain(line), ensure_ascii=False) + "\n")
+    environment = json.loads((run / ENVIRONMENT).read_text(encoding="utf-8"))
     folder = run / checkpoint.CHECKPOINTS / f"step-{best.step:08d}"
     folder.parent.mkdir(parents=True, exist_ok=True)
     with atomic_folder(folder, overwrite=True) as partial:
@@ -150,14 +150,13 @@ def _of_task(
     warnings = [*setup.warnings, *whole.pop("warnings")]
     if failed:
         warnings.append(
-            f"{len(failed)} of {len(runs)} seeds are degenerate (seeds "
-            f"{', '.join(map(str, failed))}): they give every example the same answer; try more "
-            "epochs, a lower --learning-rate, more --seeds or a longer --warmup"
+            f"{_seeds(failed, len(runs))} degenerate, with the same answer for every example; try "
+            "more epochs, a lower --learning-rate, more --seeds or a longer --warmup"
         )
     if diverged:
         warnings.append(
-            f"{len(diverged)} of {len(runs) + len(diverged)} seeds diverged (seeds "
-            f"{', '.join(map(str, diverged))}) and are in no figure: lower --learning-rate"
+            f"{_seeds(diverged, len(runs) + len(diverged))} diverged and in no figure: lower "
+            "--learning-rate"
         )
     whole |= {"tuned": {"null_threshold": task.null_threshold} if task.unanswerable else {}}
     return {
@@ -173,6 +172,12 @@ def _of_task(
         **whole,
         "warnings": list(dict.fromkeys(warnings)),
     }
+
+
+def _seeds(some: Sequence[int], total: int) -> str:
+    """`2 of 3 seeds (1, 3)`"""
+    plural = "" if total == 1 else "s"
+    return f"{len(some)} of {total} seed{plural} ({', '.join(map(str, some))})"
 
 
 def _summary(runs: Sequence[SeedRun], name: str) -> dict[str, dict[str, float]]:
@@ -197,14 +202,3 @@ def _gold(example: Example) -> Any:
     if isinstance(example, SpanExample):
         return [text for text, _ in example.answers or ()]
     return example.label
-
-
-def _plain(value: Any) -> Any:
-    """A value as JSON has it, which knows neither infinity nor NaN."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if hasattr(value, "tolist"):
-        return _plain(value.tolist())
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -18,7 +18,6 @@ from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
 from bertwright.config.task import HeadConfig, Kind, TaskConfig
 from bertwright.data.randomness import make_key, permutation
 from bertwright.errors import ConfigError, DataError
-from bertwright.nn.task_head import check_weights
 from bertwright.tasks.bad_rows import listed
 from bertwright.tasks.columns import Columns
 from bertwright.tasks.evaluation import check_main
@@ -30,7 +29,7 @@ from bertwright.tasks.examples import (
     TextExample,
     labels_of,
 )
-from bertwright.tasks.readers import Read, read_examples
+from bertwright.tasks.readers import Read, ReadOptions, read_examples
 from bertwright.tasks.task_data import TaskData
 from bertwright.text.tokenizer import Tokenizer
 
@@ -105,7 +104,6 @@ def set_up(
         warnings = _overlap(train, dev, files)
     task = _task(kind, files, config, read, labels, train, most_tokens)
     weights = _class_weights(task, train) if files.class_weights == "balanced" else None
-    check_weights(weights, task)
     if files.metric is not None:
         check_main(task, files.metric, dev)
     warnings += [*read.warnings, *(dev_read.warnings if files.dev else [])]
@@ -188,10 +186,7 @@ def _read(
     """Read a labelled file; dev `like` train with its `labels`, and with answers that are not where
     they should be: their texts count all the same."""
     tagging, wrong = kind == "tagging", files.wrong_answers
-    return read_examples(
-        path,
-        kind,
-        Columns(files.text, files.text2, None if tagging else files.label),
+    options = ReadOptions(
         labels=labels or None,
         multi_label=files.multi_label,
         tag_column=files.label if tagging else None,
@@ -202,6 +197,8 @@ def _read(
         bad_rows=files.bad_rows,
         wrong_answers="keep" if like is not None and wrong == "skip" else wrong,
     )
+    columns = Columns(files.text, files.text2, None if tagging else files.label)
+    return read_examples(path, kind, columns, options)
 
 
 def _tell(path: str, read: Read, say: Callable[[str], None]) -> None:
@@ -294,7 +291,18 @@ def _counts(examples: Sequence[Example]) -> Counter[str]:
 
 
 def _class_weights(task: TaskConfig, train: Sequence[Example]) -> Tensor:
-    """[C]: the inverse of each label's frequency, with a mean of 1 over the training file."""
+    """[C]: the inverse of each label's frequency, with a mean of 1 over the training file.
+
+    Raises:
+        ConfigError: the task has no classes, or tags that are judged together.
+    """
+    if not task.labels:
+        raise ConfigError(f"a {task.kind} task has no classes: leave class weights out")
+    if task.head.crf:
+        raise ConfigError(
+            "a crf judges the tags of a sentence together, so a tag has no weight of its own: "
+            "leave out the class weights or the crf"
+        )
     counts = _counts(train)
     total = sum(counts.values())
     return torch.tensor(

@@ -22,8 +22,9 @@ from torch import Tensor
 
 from bertwright.atomic import sha256_file
 from bertwright.checkpoint.checkpoint import find_checkpoint
+from bertwright.checkpoint.head_files import HEADS
 from bertwright.checkpoint.huggingface import read_json
-from bertwright.checkpoint.sources import home, read_content
+from bertwright.checkpoint.sources import home, read_content, weight_files
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import BertwrightError
 from bertwright.inference.backends import Backend, PackedBackend, PlainBackend, Precision
@@ -111,7 +112,7 @@ class Engine:
         self.sha256 = weights_digest(self.runner.name)  # what was read, wherever `latest` is now
         self.loaded = int(time.time())
         self.backend: Backend = PlainBackend(self.runner.encoder, WHOLE)
-        self.precision = "float32"
+        self.precision = "fp32"
 
     def reads_pairs(self, name: str) -> bool | None:
         """Whether a task of texts learned from pairs; None where its folder does not say."""
@@ -166,7 +167,7 @@ class Engine:
         alone = torch.cat([self._means(self.backend, [each]) for each in ids])
         if not torch.isfinite(expected).all():
             raise BertwrightError(f"{self.folder} gives vectors that are no numbers: not served")
-        exact = self.precision == "float32"
+        exact = self.precision == "fp32"
         for found, what in ((together, "in a batch"), (alone, "alone")):
             if exact:
                 wrong = float((found - expected).abs().max() / expected.abs().max())
@@ -189,7 +190,7 @@ class Engine:
 
 
 def load_engine(
-    name: str, folder: str, device: str | None = None, precision: Precision = "float32"
+    name: str, folder: str, device: str | None = None, precision: Precision = "fp32"
 ) -> Engine:
     """Load a model to be served, warm it up and check its numbers.
 
@@ -202,8 +203,8 @@ def load_engine(
     engine = Engine(name, folder, model, default)
     if model.runner.device.type == "cpu":
         packed = PackedBert(model.runner.encoder, torch.float32)
-        engine.backend = PackedBackend(packed, WHOLE, "torch float32")
-    if precision != "float32":
+        engine.backend = PackedBackend(packed, WHOLE, "torch fp32")
+    if precision != "fp32":
         # judged up to the top, as every layer is served
         layers = (*engine.default.layers, -1)
         judged = replace(engine.default, layers=layers, combine="concat")
@@ -211,7 +212,7 @@ def load_engine(
         if isinstance(chosen, (PackedBackend, PlainBackend)):
             chosen.batch_tokens = WHOLE
         engine.backend = chosen
-        engine.precision = "float32" if chosen.name.endswith("float32") else precision
+        engine.precision = "fp32" if chosen.name.endswith("fp32") else precision
     engine.self_check()
     return engine
 
@@ -233,12 +234,8 @@ def is_cross_encoder(model: Model) -> bool:
 def weights_digest(folder: str | Path) -> str:
     """SHA-256 of a model's weights: of its one file, else of the names and digests of several."""
     place = find_checkpoint(folder)
-    place = place if place.is_dir() else place.parent
-    files = sorted(
-        path
-        for path in place.iterdir()
-        if path.suffix == ".safetensors" or path.name == "pytorch_model.bin" or ".ckpt" in path.name
-    )
+    heads = home(place) / HEADS
+    files = sorted([*weight_files(place), *([heads] if heads.is_file() else [])])
     if len(files) == 1:
         return sha256_file(files[0])
     lines = [f"{sha256_file(path)}  {path.name}\n" for path in files]

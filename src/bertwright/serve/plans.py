@@ -13,6 +13,7 @@ from bertwright.config.serve import ServeConfig
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.pieces import Text, make_pieces
+from bertwright.inference.vector_maker import normalized
 from bertwright.serve.engine import Engine, Reader, Work
 from bertwright.serve.refusal import Refusal, bad
 from bertwright.serve.shapes import Args, Shape
@@ -229,7 +230,7 @@ def vector_config(engine: Engine, args: Args) -> VectorConfig:
         Refusal: a layer is named twice.
     """
     default = engine.default
-    refuse_twice(args.get("layers") or (), engine.top)
+    refuse_twice(engine, args.get("layers") or ())
     found = VectorConfig(
         args.get("layers") or default.layers,
         args.get("combine") or default.combine,
@@ -240,9 +241,9 @@ def vector_config(engine: Engine, args: Args) -> VectorConfig:
     return found
 
 
-def refuse_twice(layers: Sequence[int], top: int) -> None:
+def refuse_twice(engine: Engine, layers: Sequence[int]) -> None:
     """Raise `Refusal` if a layer is named twice: its numbers would be sent twice."""
-    if len({layer % (top + 1) for layer in layers}) < len(layers):
+    if len({layer % (engine.top + 1) for layer in layers}) < len(layers):
         raise bad("layers names one twice (negative numbers count from the top)", "same_layer")
 
 
@@ -254,10 +255,7 @@ def works_of(reader: Reader, cuts: Cuts) -> list[Work]:
 
 def cosines(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """`[n, W]` and `[m, W]` -> `[n, m]`."""
-    tiny = np.finfo(np.float32).tiny
-    a = a / np.maximum(np.linalg.norm(a, axis=1, keepdims=True), tiny)
-    b = b / np.maximum(np.linalg.norm(b, axis=1, keepdims=True), tiny)
-    found: np.ndarray[Any, Any] = np.clip(a @ b.T, -1, 1)
+    found: np.ndarray[Any, Any] = np.clip(normalized(a) @ normalized(b).T, -1, 1)
     return found
 
 

@@ -84,7 +84,7 @@ def _attention(engine: Engine, args: Args, config: ServeConfig) -> Plan:
     numbers = args["layers"] or tuple(range(1, engine.top + 1))
     if not all(1 <= number <= engine.top for number in numbers):
         raise bad(f"layers must be from 1 to {engine.top}", "no_layer")
-    refuse_twice(numbers, engine.top)
+    refuse_twice(engine, numbers)
     (ids,) = cuts.ids[0]
     types = (cuts.types[0] or [[0] * len(ids)])[0]
     encoding = engine.tokenizer.encode(*([text] if isinstance(text, str) else text))

@@ -16,8 +16,7 @@ import torch
 from torch import Tensor
 
 from bertwright.config.task import TaskConfig
-from bertwright.data.batch import collate
-from bertwright.data.batch import token_batches as batches_of_lengths
+from bertwright.data.batch import collate, token_batches
 from bertwright.nn.sequences import Sequences
 from bertwright.objectives.labelled import LabelledBatch
 from bertwright.tasks.instances import Instance
@@ -92,9 +91,9 @@ def make_batch(
     )
 
 
-def token_batches(instances: Sequence[Instance], most_tokens: int) -> Iterator[list[int]]:
+def instance_batches(instances: Sequence[Instance], most_tokens: int) -> Iterator[list[int]]:
     """Numbers of instances, longest first, in batches of at most so many tokens (or of one)."""
-    return batches_of_lengths([instance.num_tokens for instance in instances], most_tokens)
+    return token_batches([instance.num_tokens for instance in instances], most_tokens)
 
 
 def micro_batches(
@@ -102,7 +101,7 @@ def micro_batches(
 ) -> list[list[int]]:
     """The rows of a batch in parts of at most so many tokens (or of one), longest first."""
     lengths = [instances[row].num_tokens for row in rows]
-    return [[rows[n] for n in part] for part in batches_of_lengths(lengths, most_tokens)]
+    return [[rows[n] for n in part] for part in token_batches(lengths, most_tokens)]
 
 
 def _places(

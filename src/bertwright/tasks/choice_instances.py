@@ -14,7 +14,6 @@ from typing import cast
 
 from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError
-from bertwright.progress import OnProgress, silent
 from bertwright.tasks.examples import ChoiceExample, Example
 from bertwright.tasks.instances import Instance, Lengths
 from bertwright.tasks.text_instances import check_text, length_of, place, read_in_windows
@@ -24,10 +23,7 @@ _AT_ONCE = 1024  # examples
 
 
 def make_choice_instances(
-    task: TaskConfig,
-    tokenizer: Tokenizer,
-    examples: Sequence[Example],
-    on_progress: OnProgress = silent,
+    task: TaskConfig, tokenizer: Tokenizer, examples: Sequence[Example]
 ) -> tuple[list[Instance], Lengths]:
     """One instance an example, with the windows of all its choices.
 
@@ -37,7 +33,6 @@ def make_choice_instances(
         task: multiple choice.
         tokenizer: the model's.
         examples: `ChoiceExample`s.
-        on_progress: called with the examples done.
 
     Raises:
         DataError: an empty text or choice, fewer than two choices, or a label that is the number
@@ -66,7 +61,6 @@ def make_choice_instances(
             lengths.tokens.append(max(length_of(first, second) for second in own))
             lengths.windows += len(ids)
             lengths.in_windows += len(ids) > len(own)
-        on_progress(len(instances), len(chosen))
     lengths.examples = len(instances)
     return instances, lengths
 

@@ -19,10 +19,10 @@ from typing import Any
 
 from bertwright.errors import DataError
 from bertwright.tasks.bad_rows import BadRowLog, listed, shorten
-from bertwright.tasks.columns import IDS, Columns, Groups, find_asked, find_one, plain
+from bertwright.tasks.columns import Columns, Groups, find_asked, find_id, find_one, plain
 from bertwright.tasks.examples import ChoiceExample
 from bertwright.tasks.tables import Table
-from bertwright.tasks.text_rows import BadValue, read_text
+from bertwright.tasks.text_rows import BadValue, read_name, read_text
 
 FIRST: Groups = (
     ("sent1", "ctx_a", "context", "article", "passage", "premise", "text"),
@@ -91,8 +91,7 @@ def choice_examples(
 ) -> Iterator[ChoiceExample]:
     """The examples of a table; a bad row goes to `log`."""
     used = [*columns.names(), *choices]
-    free = [name for name in table.columns if name not in used]
-    identifier = next((name for known in IDS for name in free if plain(name) == known), None)
+    identifier = find_id(table.columns, used)
     names = [*used, *([identifier] if identifier else [])]
     for line, values in table.rows(names):
         row = dict(zip(names, values, strict=True))
@@ -107,8 +106,8 @@ def choice_examples(
         except BadValue as error:
             log.bad(line, error.reason, str(error))
             continue
-        key = row[identifier] if identifier else None
-        yield ChoiceExample(text, texts, text2, label, "" if key is None else str(key), line)
+        name = read_name(row[identifier] if identifier else None)
+        yield ChoiceExample(text, texts, text2, label, name, line)
 
 
 def _texts(

@@ -115,6 +115,12 @@ def find_one(groups: Groups, columns: Sequence[str], file: str, option: str) -> 
     return None
 
 
+def find_id(columns: Sequence[str], used: Sequence[str]) -> str | None:
+    """The column that names the rows; None if there is none but those that are `used`."""
+    free = [name for name in columns if name not in used]
+    return next((name for known in IDS for name in free if plain(name) == known), None)
+
+
 def find_pair(columns: Sequence[str], file: str) -> tuple[str, str] | None:
     """Two columns that are a known pair; None if there is none.
 

@@ -7,10 +7,11 @@ settings, results, labels, limits, and how to load it. Files are named without t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
+from bertwright.config import values
 from bertwright.tasks.model_card_front import (
     base_model,
     file_name,
@@ -193,7 +194,7 @@ def _settings(results: Results, task: Mapping[str, Any]) -> str:
         "max_answer_tokens": kind == "span",
         "wrong_answers": kind == "span",
     }
-    flat = dict(_flatten(results.get("settings") or {}))
+    flat = values.flatten(results.get("settings") or {})
     paths = ("data", "train", "dev", "test", "out", "model", "file", "path")
     rows = [
         [name, value]
@@ -298,11 +299,3 @@ def _model_name(results: Results) -> str:
     if path.parent.name == "checkpoints" and path.parent.parent.name:
         return f"{path.parent.parent.name}, {path.name}"
     return (path.parent.name if path.name == "model" else path.name) or model
-
-
-def _flatten(found: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in found.items():
-        if isinstance(value, Mapping):
-            yield from _flatten(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value

@@ -26,7 +26,7 @@ from bertwright.objectives.labelled import Head, LabelledBatch
 from bertwright.objectives.objective import Examples, Learner
 from bertwright.objectives.tagger import Tagger
 from bertwright.progress import OnProgress, silent
-from bertwright.tasks.batches import make_batch, token_batches
+from bertwright.tasks.batches import instance_batches, make_batch
 from bertwright.tasks.examples import Example, SpanExample, TaggingExample
 from bertwright.tasks.instances import Instance, Lengths
 from bertwright.tasks.predictions import (
@@ -169,7 +169,7 @@ def _scored(
     """Batches with their scores."""
     head = cast(Head, learner.objectives[data.name])
     done = 0
-    for rows in token_batches(data.instances, batch_tokens):
+    for rows in instance_batches(data.instances, batch_tokens):
         batch = make_batch(data.name, data.task, data.instances, rows, device, with_labels=False)
         with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
             encoded = learner.encode(cast(Examples, batch), [head])

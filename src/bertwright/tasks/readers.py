@@ -32,7 +32,6 @@ from bertwright.tasks.tagging_rows import (
     tagging_examples,
 )
 from bertwright.tasks.text_rows import LabelRules, check_labels, text_examples, text_lines
-from bertwright.tasks.word_splitter import WordSplitter, split_words
 
 
 @dataclass
@@ -79,42 +78,38 @@ class _Found(NamedTuple):
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How `read_examples` reads; the names are those of its arguments."""
+    """How a file is read."""
 
     require_labels: bool = True
-    labels: tuple[str, ...] | None = None
+    """Without, labels are not read, and plain text is taken a line an example."""
+    labels: Sequence[str] | None = None
+    """The known ones; another one is refused."""
     multi_label: bool = False
-    label_separator: str = ","
+    """A label is any number of classes: a list, or a text with commas."""
     pair: bool | None = None
+    """Whether there are two texts; None: find out."""
     hint: Columns = field(default_factory=Columns)
+    """Columns of the training file, taken where they are there and nothing is asked for."""
     tag_column: int | str | None = None
-    scheme: Scheme | None = None
+    """The column of tags, by number from 1 (-1 the last) or by name."""
     iob1_as_iob2: bool = False
+    """Give tags in IOB1 as IOB2, the same entities."""
     as_scheme: Scheme | None = None
+    """That of training, in which tags of another one are given, the same entities."""
     bad_tags: BadTags = "mend"
+    """Whether sequences that break the scheme are mended or refused."""
+    bad_rows: BadRows = "refuse"
+    """Whether rows that cannot be read stop the reading or are left out."""
     wrong_answers: WrongAnswers = "skip"
-    splitter: WordSplitter = split_words
+    """What becomes of answers that are not at their `answer_start`: `skip` them (to train), `keep`
+    them (to evaluate: their texts still count), or `refuse` them."""
 
 
 def read_examples(
     path: Path | str,
     kind: Kind,
     columns: Columns = Columns(),  # noqa: B008 - frozen
-    *,
-    require_labels: bool = True,
-    labels: Sequence[str] | None = None,
-    multi_label: bool = False,
-    label_separator: str = ",",
-    pair: bool | None = None,
-    hint: Columns = Columns(),  # noqa: B008 - frozen
-    tag_column: int | str | None = None,
-    scheme: Scheme | None = None,
-    iob1_as_iob2: bool = False,
-    as_scheme: Scheme | None = None,
-    bad_tags: BadTags = "mend",
-    bad_rows: BadRows = "refuse",
-    wrong_answers: WrongAnswers = "skip",
-    splitter: WordSplitter = split_words,
+    options: ReadOptions = ReadOptions(),
 ) -> Read:
     """Read one file of examples; `-` is standard input.
 
@@ -123,41 +118,13 @@ def read_examples(
             Parquet from standard input too, and all in .gz, .xz, .bz2 and .zst.
         kind: of the task; says what the columns mean.
         columns: those that the user asks for.
-        require_labels: without, labels are not read, and plain text is taken a line an example.
-        labels: the known ones; another one is refused.
-        multi_label: a label is any number of classes: a list, or a text with `label_separator`.
-        pair: whether there are two texts; None: find out.
-        hint: columns of the training file, taken where they are there and nothing is asked for.
-        tag_column: the column of tags, by number from 1 (-1 the last) or by name.
-        scheme: of the tags; None: find out.
-        iob1_as_iob2: give tags in IOB1 as IOB2, the same entities.
-        as_scheme: that of training, in which tags of another one are given, the same entities.
-        bad_tags: whether sequences that break the scheme are mended or refused.
-        bad_rows: whether rows that cannot be read stop the reading or are left out.
-        wrong_answers: what becomes of answers that are not at their `answer_start`: `skip` them
-            (to train), `keep` them (to evaluate: their texts still count), or `refuse` them.
-        splitter: cuts a text into words, where a tagger is given texts.
+        options: all else.
 
     Raises:
         DataError: a missing or doubled column, an unknown label, a bad row; names file and line.
         MissingExtra: the format needs a package that is not installed.
     """
-    options = ReadOptions(
-        require_labels=require_labels,
-        labels=tuple(labels) if labels is not None else None,
-        multi_label=multi_label,
-        label_separator=label_separator,
-        pair=pair,
-        hint=hint,
-        tag_column=tag_column,
-        scheme=scheme,
-        iob1_as_iob2=iob1_as_iob2,
-        as_scheme=as_scheme,
-        bad_tags=bad_tags,
-        wrong_answers=wrong_answers,
-        splitter=splitter,
-    )
-    found, log, source = _open(Path(path), kind, columns, options, bad_rows)
+    found, log, source = _open(Path(path), kind, columns, options)
     examples = list(found.examples)
     if not examples:
         raise DataError(f"{log.name} has no example. {' '.join(log.summary())}".strip())
@@ -169,12 +136,7 @@ def stream_examples(
     path: Path | str,
     kind: Kind,
     columns: Columns = Columns(),  # noqa: B008 - frozen
-    *,
-    labels: Sequence[str] | None = None,
-    pair: bool | None = None,
-    hint: Columns = Columns(),  # noqa: B008 - frozen
-    bad_rows: BadRows = "refuse",
-    splitter: WordSplitter = split_words,
+    options: ReadOptions = ReadOptions(),
 ) -> Stream:
     """Read one file without labels, of any size; `-` is standard input.
 
@@ -182,23 +144,17 @@ def stream_examples(
     of all others no more than what is asked for. The arguments are those of `read_examples`; its
     errors come here, or when the bad row is reached. A file without examples is no error.
     """
-    options = ReadOptions(
-        require_labels=False,
-        labels=tuple(labels) if labels is not None else None,
-        pair=pair,
-        hint=hint,
-        splitter=splitter,
-    )
-    found, log, source = _open(Path(path), kind, columns, options, bad_rows)
+    unlabelled = replace(options, require_labels=False)
+    found, log, source = _open(Path(path), kind, columns, unlabelled)
     return Stream(iter(found.examples), found.columns, found.format, log, source)
 
 
 def _open(
-    path: Path, kind: Kind, columns: Columns, options: ReadOptions, bad_rows: BadRows
+    path: Path, kind: Kind, columns: Columns, options: ReadOptions
 ) -> tuple[_Found, BadRowLog, Source | None]:
     if kind not in KINDS:
         raise ConfigError(f"kind is {kind!r}; expected one of {', '.join(KINDS)}")
-    log = BadRowLog(name_of(path), bad_rows)
+    log = BadRowLog(name_of(path), options.bad_rows)
     source = None if suffix_of(path) == ".parquet" else open_source(path)
     if kind == "tagging":
         found = _read_tagging(path, source, columns, options, log)
@@ -287,7 +243,7 @@ def _read_table(
         found = Columns(**table.guessed)
     else:
         found = find_texts(table.columns, asked, kind, table.name, pair=options.pair, label=label)
-    rules = LabelRules(kind, options.labels, options.multi_label, options.label_separator)
+    rules = LabelRules(kind, options.labels, options.multi_label)
     texts: Iterable[TextExample] = text_examples(table, found, rules, log)
     if label:
         texts = list(texts)
@@ -363,10 +319,10 @@ def _read_tagging(
         name = None if str(wanted).removeprefix("-").isdecimal() else wanted
         asked = _with_hint(asked, options.hint, table.columns)
         found = tagging_columns(table, asked, None if name is None else str(name), label=label)
-        examples = tagging_examples(table, found, options.splitter, log)
+        examples = tagging_examples(table, found, log)
         format = _in_words(table, found.names())
     elif not label and not conll.is_conll(source, options.labels):
-        examples = line_examples(source, options.splitter)
+        examples = line_examples(source)
         format = "plain text, a sentence a line, cut into words"
     else:
         layout, place = conll.layout_of(source), None
@@ -378,7 +334,7 @@ def _read_tagging(
     if not label:
         return _Found(examples, found, format)
     examples = list(examples)
-    scheme = options.scheme or detect_scheme(each.tags or () for each in examples)
+    scheme = detect_scheme(each.tags or () for each in examples)
     given = "iob2" if scheme == "iob1" and options.iob1_as_iob2 else scheme
     if options.as_scheme is not None:
         given = options.as_scheme

@@ -1,7 +1,6 @@
 """What `results.json` of a fine-tuned run says, in words: for the page of the run and for the card.
 
-Metrics are shares (0 to 1, shown in percent), correlations or errors, known by their names. A share
-above 1 was given in percent already, as the official scripts of SQuAD and CoNLL do.
+Metrics are shares (0 to 1, shown in percent), correlations or errors, known by their names.
 """
 
 from __future__ import annotations
@@ -9,6 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
+
+RESULTS, PREDICTIONS, GLUE = "results.json", "dev-predictions.jsonl", "glue.json"
+"""Files that fine-tuning leaves in its folder; the last over all tasks of GLUE."""
 
 Results = Mapping[str, Any]
 """`results.json`, read."""
@@ -22,20 +24,17 @@ _TITLES = {
     "pearson": "Pearson correlation",
     "spearman": "Spearman correlation",
     "exact_match": "exact match",
-    "exact": "exact match",
-    "em": "exact match",
     "pearson_spearman": "Pearson-Spearman mean",
 }
 _BASELINES = {
     "majority": "the most frequent answer",
     "mean": "the mean of the training set",
     "tfidf": "TF-IDF + logistic regression",
-    "tf-idf": "TF-IDF + logistic regression",
     "tfidf_ridge": "TF-IDF + ridge regression",
     "overlap": "the most words in common",
     "word_shape": "word shapes + logistic regression",
 }
-_CORRELATIONS = ("matthews", "pearson", "spearman", "corr")
+_CORRELATIONS = ("matthews", "pearson", "spearman")
 _LESS_IS_MORE = ("loss", "error")
 _NO_SHARES = (*_LESS_IS_MORE, "threshold", "count")
 
@@ -70,7 +69,7 @@ def show(metric: str, value: object) -> str:
     if isinstance(value, int) and not is_share(metric):
         return f"{value:,}"
     if is_share(metric):
-        return f"{found:.1%}" if found <= 1 else f"{found:.1f}"
+        return f"{found:.1%}"
     return f"{found:.3f}" if abs(found) < 100 else f"{found:,.1f}"
 
 
@@ -144,8 +143,7 @@ def verdict(results: Results) -> Verdict:
     name, other = max(others.items(), key=lambda item: sign * item[1])
     best = f"{show(metric, other)} of {baseline_title(name)}"
     gain = sign * (mean - other)
-    points = is_share(metric) and mean <= 1 and other <= 1
-    size = f"{abs(100 * gain):.1f} points" if points else f"{abs(gain):.3g}"
+    size = f"{abs(100 * gain):.1f} points" if is_share(metric) else f"{abs(gain):.3g}"
     beside = f"{show(metric, mean)} {title(metric)} against {best}"
     learned = [seed for seed in seeds if not seed.get("degenerate")]
     if gain <= 0 and len(learned) < len(seeds):

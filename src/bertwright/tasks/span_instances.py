@@ -23,7 +23,6 @@ import numpy as np
 import numpy.typing as npt
 
 from bertwright.config.task import TaskConfig
-from bertwright.progress import OnProgress, silent
 from bertwright.tasks.examples import Example, SpanExample
 from bertwright.tasks.instances import Instance, Lengths
 from bertwright.tasks.text_instances import check_text
@@ -32,8 +31,6 @@ from bertwright.text.tokenizer import Tokenizer
 
 LONGEST_QUESTION = 64
 """Tokens of a question that are read (`max_query_length` of `run_squad.py`)."""
-
-_TOLD_EVERY = 1000  # examples
 
 
 @dataclass(frozen=True)
@@ -47,10 +44,7 @@ class _Passage:
 
 
 def make_span_instances(
-    task: TaskConfig,
-    tokenizer: Tokenizer,
-    examples: Sequence[Example],
-    on_progress: OnProgress = silent,
+    task: TaskConfig, tokenizer: Tokenizer, examples: Sequence[Example]
 ) -> tuple[list[Instance], Lengths]:
     """One instance a window; those of an example stand together, in the passage's order.
 
@@ -58,7 +52,6 @@ def make_span_instances(
         task: a span task.
         tokenizer: the model's.
         examples: `SpanExample`s; the first answer of each is the label, if it is where it says.
-        on_progress: called with the examples done.
 
     Raises:
         DataError: an empty question or passage, with the line.
@@ -99,9 +92,6 @@ def make_span_instances(
         lengths.in_windows += len(spans) > 1
         lengths.cut += len(whole) > longest
         lengths.tokens_cut += max(0, len(whole) - longest)
-        if not (number + 1) % _TOLD_EVERY:
-            on_progress(number + 1, len(chosen))
-    on_progress(len(chosen), len(chosen))
     lengths.examples = len(chosen)
     return instances, lengths
 

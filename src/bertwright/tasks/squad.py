@@ -17,7 +17,7 @@ from bertwright.tasks.columns import Columns, Groups, find_asked, find_one
 from bertwright.tasks.examples import SpanExample
 from bertwright.tasks.sources import without_surrogates
 from bertwright.tasks.tables import Table
-from bertwright.tasks.text_rows import BadValue, read_text
+from bertwright.tasks.text_rows import BadValue, read_name, read_text
 
 WrongAnswers = Literal["skip", "refuse", "keep"]
 QUESTIONS: Groups = (("question",), ("query", "text"))
@@ -186,7 +186,7 @@ def _example(
     except BadValue as error:
         log.bad(line, error.reason, str(error))
         return
-    name, title = ("" if row.get(key) is None else str(row[key]) for key in ("id", "title"))
+    name, title = (read_name(row.get(key)) for key in ("id", "title"))
     example = judge.judge(SpanExample(question, context, answers, name, title, line))
     if example is not None:
         yield example

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from bertwright.config.task import Scheme, TaskConfig
+from bertwright.config.task import TaskConfig
 from bertwright.tasks.examples import TaggingExample
 from bertwright.tasks.predictions import Entity, TaggingPrediction
 from bertwright.tasks.tag_schemes import chunks
-
-
-def entities(tags: Sequence[str], scheme: Scheme) -> list[tuple[str, int, int]]:
-    """The entities that the tags of a sentence mark: label, first word, one after the last.
-
-    Tags that break the scheme, as a model's may, are read as conlleval reads them
-    (`tag_schemes`). Tags without a scheme mark none.
-    """
-    if scheme == "none":
-        return []
-    return [(label, start, stop) for start, stop, label in chunks(tags)]
 
 
 def decode_tagging(
@@ -41,7 +29,8 @@ def decode_tagging(
 
     Returns:
         Tags and entities, in characters of the text where it and its offsets are known, otherwise
-        in words (`TaggingExample.read`).
+        in words (`TaggingExample.read`). Tags that break the scheme are read as conlleval reads
+        them; those without a scheme mark no entities.
 
     Raises:
         ValueError: the shapes are not of W words and C labels.
@@ -55,7 +44,7 @@ def decode_tagging(
     tags = tuple(task.labels[number] for number in labels)
     scores = probabilities[np.arange(len(tags)), labels].tolist()
     found = []
-    for label, start, stop in entities(tags, task.scheme):
+    for start, stop, label in chunks(tags) if task.scheme != "none" else ():
         score = sum(scores[start:stop]) / (stop - start)
         first, last = start, stop
         if example.text is not None and example.offsets is not None:

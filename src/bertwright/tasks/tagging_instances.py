@@ -24,21 +24,15 @@ import numpy as np
 
 from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError
-from bertwright.progress import OnProgress, silent
 from bertwright.tasks.examples import Example, TaggingExample
 from bertwright.tasks.instances import Instance, Lengths
 from bertwright.tasks.text_instances import label_number, place
 from bertwright.tasks.windows import Span, cut, most_context
 from bertwright.text.tokenizer import Tokenizer
 
-_TOLD_EVERY = 1000  # examples
-
 
 def make_tagging_instances(
-    task: TaskConfig,
-    tokenizer: Tokenizer,
-    examples: Sequence[Example],
-    on_progress: OnProgress = silent,
+    task: TaskConfig, tokenizer: Tokenizer, examples: Sequence[Example]
 ) -> tuple[list[Instance], Lengths]:
     """One instance a sentence, or of documents one for each run of sentences (`_runs`).
 
@@ -46,7 +40,6 @@ def make_tagging_instances(
         task: a tagging task.
         tokenizer: the model's.
         examples: `TaggingExample`s; those of one document stand together, in its order.
-        on_progress: called with the examples done.
 
     Raises:
         DataError: a tag that the task has not, or not one tag a word; with the line.
@@ -86,9 +79,6 @@ def make_tagging_instances(
             lengths.in_windows += len(spans) > 1
         lengths.tokens += [stop - start + 2 for start, stop in pairwise(bounds)]
         done += len(document)
-        if done // _TOLD_EVERY > (done - len(document)) // _TOLD_EVERY:
-            on_progress(done, len(chosen))
-    on_progress(done, len(chosen))
     lengths.examples = done
     return instances, lengths
 

@@ -16,7 +16,7 @@ from bertwright.tasks.sources import Source, without_surrogates
 from bertwright.tasks.tables import Table
 from bertwright.tasks.tag_schemes import letters_of, mend, split_tag, stray_tags
 from bertwright.tasks.text_rows import BadValue, check_known, read_text, warn_of_one_class
-from bertwright.tasks.word_splitter import WordSplitter
+from bertwright.tasks.word_splitter import split_words
 
 BadTags = Literal["mend", "refuse"]
 WORDS: Groups = (("tokens", "words"), ("token", "word", "characters"))
@@ -59,9 +59,7 @@ def tagging_columns(
     return Columns(words, None, tags)
 
 
-def tagging_examples(
-    table: Table, columns: Columns, splitter: WordSplitter, log: BadRowLog
-) -> Iterator[TaggingExample]:
+def tagging_examples(table: Table, columns: Columns, log: BadRowLog) -> Iterator[TaggingExample]:
     """The sentences of a table; rows of one `document` are each other's context."""
     document = find_one(DOCUMENTS, table.columns, table.name, "--text")
     names = [*columns.names(), *([document] if document else [])]
@@ -73,7 +71,7 @@ def tagging_examples(
             value = row[columns.text or ""]
             if isinstance(value, str) and columns.label is None:
                 text = read_text(value, columns.text or "", log)
-                yield replace(text_example(text, line, splitter), document=number)
+                yield replace(text_example(text, line), document=number)
                 continue
             words = _strings(value, columns.text or "", log)
             tags = None
@@ -106,14 +104,14 @@ def _strings(value: Any, column: str, log: BadRowLog) -> tuple[str, ...]:
     return tuple(without_surrogates(str(each), log) for each in value)
 
 
-def text_example(text: str, line: int, splitter: WordSplitter) -> TaggingExample:
+def text_example(text: str, line: int) -> TaggingExample:
     """A text cut into words."""
-    offsets = tuple(splitter(text))
+    offsets = tuple(split_words(text))
     words = tuple(text[start:end] for start, end in offsets)
     return TaggingExample(words, None, text=text, offsets=offsets, line=line)
 
 
-def line_examples(source: Source, splitter: WordSplitter) -> Iterator[TaggingExample]:
+def line_examples(source: Source) -> Iterator[TaggingExample]:
     """Plain text: a sentence a line; a blank line begins a new document."""
     document = 0
     any_before = False
@@ -123,7 +121,7 @@ def line_examples(source: Source, splitter: WordSplitter) -> Iterator[TaggingExa
             any_before = False
             continue
         any_before = True
-        yield replace(text_example(line, number, splitter), document=document)
+        yield replace(text_example(line, number), document=document)
 
 
 def check_tags(

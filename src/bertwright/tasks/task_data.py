@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import cached_property
 
 from bertwright.config.task import TaskConfig
-from bertwright.progress import OnProgress, silent
 from bertwright.tasks.choice_instances import make_choice_instances
 from bertwright.tasks.examples import Example
 from bertwright.tasks.instances import Instance, Lengths
@@ -17,9 +16,7 @@ from bertwright.tasks.tagging_instances import make_tagging_instances
 from bertwright.tasks.text_instances import make_text_instances
 from bertwright.text.tokenizer import Tokenizer
 
-MakeInstances = Callable[
-    [TaskConfig, Tokenizer, Sequence[Example], OnProgress], tuple[list[Instance], Lengths]
-]
+MakeInstances = Callable[[TaskConfig, Tokenizer, Sequence[Example]], tuple[list[Instance], Lengths]]
 
 _MAKERS: dict[str, MakeInstances] = {
     "classification": make_text_instances,
@@ -30,46 +27,27 @@ _MAKERS: dict[str, MakeInstances] = {
 }
 
 
-def make_instances(
-    task: TaskConfig,
-    tokenizer: Tokenizer,
-    examples: Sequence[Example],
-    on_progress: OnProgress = silent,
-) -> tuple[list[Instance], Lengths]:
-    """The instances of examples, in their order, and what became of long ones.
-
-    Args:
-        task: what is asked; its kind tells which class `examples` are of.
-        tokenizer: the model's.
-        examples: all of one data set: sentences to be tagged are each other's context.
-        on_progress: called with the examples done.
-
-    Raises:
-        DataError: an example that the task cannot use, with its line.
-    """
-    return _MAKERS[task.kind](task, tokenizer, examples, on_progress)
-
-
 class TaskData:
     """Examples of one task with their instances; not to be changed."""
 
     def __init__(
-        self,
-        name: str,
-        task: TaskConfig,
-        tokenizer: Tokenizer,
-        examples: Sequence[Example],
-        on_progress: OnProgress = silent,
+        self, name: str, task: TaskConfig, tokenizer: Tokenizer, examples: Sequence[Example]
     ) -> None:
-        """Make the instances; see `make_instances`.
+        """Make the instances, in the order of the examples.
 
         Args:
             name: the head it is for, by the name it has in the learner.
+            task: what is asked; its kind tells which class `examples` are of.
+            tokenizer: the model's.
+            examples: all of one data set: sentences to be tagged are each other's context.
+
+        Raises:
+            DataError: an example that the task cannot use, with its line.
         """
         self.name = name
         self.task = task
         self.examples = examples
-        self.instances, self.lengths = make_instances(task, tokenizer, examples, on_progress)
+        self.instances, self.lengths = _MAKERS[task.kind](task, tokenizer, examples)
 
     @cached_property
     def num_tokens(self) -> int:

@@ -20,7 +20,6 @@ from typing import Any, cast
 
 from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError
-from bertwright.progress import OnProgress, silent
 from bertwright.tasks.examples import Example, TextExample
 from bertwright.tasks.instances import Instance, Lengths
 from bertwright.tasks.windows import cut, cut_pair
@@ -33,10 +32,7 @@ _AT_ONCE = 4096  # examples; the ids of all at once as Python numbers would be t
 
 
 def make_text_instances(
-    task: TaskConfig,
-    tokenizer: Tokenizer,
-    examples: Sequence[Example],
-    on_progress: OnProgress = silent,
+    task: TaskConfig, tokenizer: Tokenizer, examples: Sequence[Example]
 ) -> tuple[list[Instance], Lengths]:
     """One instance a text or pair.
 
@@ -44,7 +40,6 @@ def make_text_instances(
         task: classification or regression.
         tokenizer: the model's.
         examples: `TextExample`s.
-        on_progress: called with the examples done.
 
     Raises:
         DataError: an empty text, or a label that the task has not; with the line.
@@ -71,7 +66,6 @@ def make_text_instances(
             lengths.tokens.append(length_of(first, second))
             lengths.windows += len(ids)
             lengths.in_windows += len(ids) > 1
-        on_progress(len(instances), len(chosen))
     lengths.examples = len(instances)
     return instances, lengths
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from bertwright.errors import DataError
 from bertwright.tasks.bad_rows import BadRowLog, listed, shorten
-from bertwright.tasks.columns import IDS, Columns, plain
+from bertwright.tasks.columns import Columns, find_id, plain
 from bertwright.tasks.examples import Label, TextExample
 from bertwright.tasks.sources import Source, without_surrogates
 from bertwright.tasks.tables import Table
@@ -34,9 +34,8 @@ class LabelRules:
     """How a label is read."""
 
     kind: str
-    known: tuple[str, ...] | None = None
+    known: Sequence[str] | None = None
     multi_label: bool = False
-    separator: str = ","
 
     def read(self, value: Any, place: str) -> Label:
         """The label of one row.
@@ -49,7 +48,7 @@ class LabelRules:
             return _number(value)
         if self.multi_label:
             if isinstance(value, str):
-                value = [part for part in value.split(self.separator) if part.strip()]
+                value = [part for part in value.split(",") if part.strip()]
             if not isinstance(value, list | tuple):
                 value = [] if value is None else [value]
             names = tuple(dict.fromkeys(_class_name(each) for each in value))
@@ -136,6 +135,11 @@ def read_text(value: Any, column: str, log: BadRowLog) -> str:
     return value if value.isascii() else without_surrogates(value, log)
 
 
+def read_name(value: Any) -> str:
+    """What a row is called; empty where it has no name."""
+    return "" if value is None else str(value)
+
+
 def text_examples(
     table: Table, columns: Columns, rules: LabelRules, log: BadRowLog
 ) -> Iterator[TextExample]:
@@ -148,8 +152,7 @@ def text_examples(
         DataError: a bad row where `log` refuses them, an unknown label.
     """
     used = columns.names()
-    free = [name for name in table.columns if name not in used]
-    id_column = next((name for known in IDS for name in free if plain(name) == known), None)
+    id_column = find_id(table.columns, used)
     names = [*used, *([id_column] if id_column else [])]
     gold = columns.label is not None and plain(columns.label) == "gold_label"
     for line, values in table.rows(names):
@@ -166,8 +169,8 @@ def text_examples(
         except BadValue as error:
             log.bad(line, error.reason, str(error))
             continue
-        name = row[id_column] if id_column else None
-        yield TextExample(text, text2, label, "" if name is None else str(name), line)
+        name = read_name(row[id_column] if id_column else None)
+        yield TextExample(text, text2, label, name, line)
 
 
 def text_lines(source: Source, pair: bool, log: BadRowLog) -> Iterator[TextExample]:

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 from bertwright.text.normalize import is_chinese, is_punctuation
-
-WordSplitter = Callable[[str], list[tuple[int, int]]]
-"""From a text to the first character of each word and one after its last."""
 
 _SOLID = re.compile(r"\S+")
 _MARK = re.compile("[\u3001-\u303f\uff01-\uff65]")
@@ -16,10 +12,11 @@ _MARK = re.compile("[\u3001-\u303f\uff01-\uff65]")
 
 
 def split_words(text: str) -> list[tuple[int, int]]:
-    """Cut at white space; punctuation around a word, each Chinese character and each mark of
-    Chinese and Japanese stand alone.
+    """The first character of each word and one after its last.
 
-    Other punctuation within a word stays: `U.S`, `e-mail`, `don't`, `ジョン・スミス`.
+    Cut at white space; punctuation around a word, each Chinese character and each mark of Chinese
+    and Japanese stand alone. Other punctuation within a word stays: `U.S`, `e-mail`, `don't`,
+    `ジョン・スミス`.
     """
     words: list[tuple[int, int]] = []
     for solid in _SOLID.finditer(text):
