@@ -57,7 +57,8 @@ def test_a_run(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     lines = said.err.splitlines()
     assert lines[0] == "bert-tiny: 4,712 parameters, fp32 on cpu"
     assert lines[1].startswith("step 1 · 33% · masked LM 4.")
-    assert lines[-1] == f"{out} is ready: bertwright report {out}"
+    assert lines[-2] == f"{out} is ready: bertwright report {out}"
+    assert lines[-1].endswith(f'bertwright fill --model {out} "A text with a [MASK]."')
     assert [r["step"] for r in records(out) if r["split"] == "train"] == [1, 2, 3]
 
 

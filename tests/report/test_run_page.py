@@ -44,6 +44,15 @@ def write_run(folder: Path, records: list[dict[str, Any]] | None = None, **files
     return folder
 
 
+@pytest.mark.parametrize(("share", "is_said"), [(0.25, True), (0.15, False)])
+def test_text_that_is_masked_more_is_harder(tmp_path: Path, share: float, is_said: bool) -> None:
+    run = write_run(tmp_path)
+    (run / "config.toml").write_text(f"[masking]\nprobability = {share}\n", encoding="utf-8")
+    found = render(read_run(run))
+    assert ("Of held-out text 15% of the tokens are masked" in found) == is_said
+    assert ("of training text 25%" in found) == is_said
+
+
 def examples(word: str = "mean") -> dict[str, Any]:
     return {
         "baselines": {"masked_lm.accuracy": 0.05},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -31,4 +32,6 @@ def pretrain(
 
     folder = run_pretraining(config, say, overwrite=overwrite, resume=resume)
     if os.environ.get("RANK", "0") == "0":  # of the processes of torchrun, one speaks
-        say(f"{folder} is ready: bertwright report {folder}")
+        run = shlex.quote(str(folder))
+        say(f"{folder} is ready: bertwright report {run}")
+        say(f'fill in blanks with it: bertwright fill --model {run} "A text with a [MASK]."')

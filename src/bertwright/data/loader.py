@@ -161,7 +161,7 @@ def evaluation_data(
     return PretrainingData(
         shards,
         config.instances,
-        replace(config.masking, probability=0.15),
+        replace(config.masking, probability=MaskingConfig.probability),
         validation_share=config.validation.share,
         split=split,
         rank=rank,

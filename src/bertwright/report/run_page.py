@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bertwright.config import values
+from bertwright.config.instances import MaskingConfig
 from bertwright.errors import DataError
 from bertwright.report.examples import comparison, examples
 from bertwright.report.figures import clock, count, figure, short
@@ -216,7 +217,19 @@ def _curves(run: Run) -> str:
         '<input type="radio" name="across" id="by-tokens" checked>'
         '<label for="by-tokens">over tokens</label>'
         '<input type="radio" name="across" id="by-time"><label for="by-time">over time</label>'
-        f'<div class="charts">{"".join(figures)}</div>'
+        f'<div class="charts">{"".join(figures)}</div>{_about_masks(run)}'
+    )
+
+
+def _about_masks(run: Run) -> str:
+    """Why held-out text may be the easier one."""
+    masking = run.config.get("masking")
+    share = number(masking.get("probability")) if isinstance(masking, Mapping) else None
+    if share is None or share <= MaskingConfig.probability or not run.split("dev"):
+        return ""
+    return (
+        f'<p class="soft">Of held-out text {MaskingConfig.probability:.0%} of the tokens are '
+        f"masked, as in the BERT paper, of training text {share:.0%}: a harder text.</p>"
     )
 
 
