@@ -157,12 +157,12 @@ def test_whole_words_of_chinese_want_a_segmentation(tmp_path: Path) -> None:
 
 def test_the_tokenizer_of_another_corpus(tmp_path: Path, tokenizer_folder: Path) -> None:
     from bertwright.atomic import write_manifest
-    from bertwright.data.shards import read_manifest
+    from bertwright.data.shards import read_shards_manifest
 
     examine(tmp_path, tokenizer_folder, healthy(12))
     out = tmp_path / "out"
     make_tokenizer([*SPECIAL, *reversed(WORDS)]).save(out / "tokenizer")
-    write_manifest(out, read_manifest(out))
+    write_manifest(out, read_shards_manifest(out))
     found = {finding.name: finding for finding in check(out).findings}
     assert found["tokenizer"].level == "error"
     assert "build the data again" in found["tokenizer"].advice

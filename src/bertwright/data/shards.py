@@ -23,7 +23,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from bertwright import atomic
+from bertwright.atomic import MANIFEST, read_manifest, verify_files
 from bertwright.errors import DataError, IntegrityError
 
 FORMAT = "bertwright-shards-1"
@@ -144,8 +144,8 @@ def open_shards(folder: Path | str, verify: Literal["size", "sha256"] = "size") 
         IntegrityError: a file is missing, cut, changed, or contradicts the others.
     """
     folder = Path(folder)
-    manifest = read_manifest(folder)
-    atomic.verify_files(folder, manifest["files"], deep=verify == "sha256")
+    manifest = read_shards_manifest(folder)
+    verify_files(folder, manifest["files"], deep=verify == "sha256")
     if not manifest["shards"]:
         raise DataError(f"{folder} holds no documents; build it again from a corpus with text")
     dtype = token_dtype(int(manifest["tokenizer"]["vocab_size"]))
@@ -189,15 +189,15 @@ def require_tokenizer(shards: Shards, fingerprint: str, owner: str) -> None:
         )
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
+def read_shards_manifest(folder: Path) -> dict[str, Any]:
     """Read the manifest of a built corpus; see `open_shards` for the errors."""
-    path = folder / atomic.MANIFEST
+    path = folder / MANIFEST
     if not path.is_file():
         raise DataError(
             f"{folder} is no built corpus (it has no {path.name}); make one with: "
             "bertwright data build CORPUS --tokenizer DIR --out DIR"
         )
-    manifest = atomic.read_manifest(folder)
+    manifest = read_manifest(folder)
     if manifest.get("format") != FORMAT:
         raise DataError(
             f"{path} says format {manifest.get('format')!r}; expected {FORMAT!r}, a folder "

@@ -8,7 +8,7 @@ from pathlib import Path
 from bertwright.config import values
 from bertwright.config.instances import InstanceConfig, MaskingConfig
 from bertwright.data.doctor import Finding, check
-from bertwright.data.shards import read_manifest
+from bertwright.data.shards import read_shards_manifest
 from bertwright.errors import BertwrightError
 from bertwright.progress import OnProgress, silent
 from bertwright.report.run_page import Run
@@ -29,7 +29,7 @@ def with_checkup(run: Run, on_progress: OnProgress = silent) -> Run:
     if not folder.is_dir():
         return run
     try:
-        tokens = int(read_manifest(folder)["counts"]["tokens"])
+        tokens = int(read_shards_manifest(folder)["counts"]["tokens"])
         if tokens > MOST_TOKENS:
             found = Finding(
                 "ok",
