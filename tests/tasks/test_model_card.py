@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from bertwright.tasks.model_card import card
 from bertwright.tasks.model_card_front import quoted
-from bertwright.tasks.model_card_loading import is_plain
 from tests.report.finetuned_runs import (
     KINDS,
     classification,
@@ -142,9 +141,17 @@ def test_transformers_loads_a_head_of_ours_without_it(change: dict[str, Any], wo
     found["task"]["head"] = {**found["task"]["head"], "crf": False}
     assert "AutoModelForTokenClassification" in card(found)
     found["task"]["head"].update(change)
-    assert not is_plain(found["task"]["head"])
     assert words in card(found)
     assert "AutoModelFor" not in card(found)
+
+
+def test_transformers_has_the_name_that_the_checkpoint_gives() -> None:
+    found = tagging()
+    found["task"]["head"] = {**found["task"]["head"], "crf": False, "layers": "last"}
+    assert "AutoModelForTokenClassification" in card(found)
+    found = classification()
+    found["task"] = {**found["task"], "labels": ["only"], "multi_label": False}
+    assert "no name for this task head (one class)" in card(found)
 
 
 def test_several_tasks() -> None:

@@ -46,7 +46,8 @@ def card(results: Results, environment: Mapping[str, Any] | None = None) -> str:
     parts = [front_matter(results, tasks or [results])]
     if not tasks:
         parts += [f"# {_plain(model_name(results) or 'A fine-tuned BERT')}"]
-        parts += [*_sections(results, environment or {}), how_to_load(results.get("task") or {})]
+        parts += _sections(results, environment or {})
+        parts += [how_to_load(results["task"])] if results.get("task") else []
     else:
         parts += [f"# {len(tasks)} tasks over one BERT"]
         for place, found in enumerate(tasks, 1):
@@ -187,7 +188,7 @@ def _settings(results: Results, task: Mapping[str, Any]) -> str:
         "pooling": features and of_texts,
         "merge": of_texts,
         "multi_label": kind == "classification",
-        "class_weights": kind == "classification",
+        "class_weights": kind in ("classification", "tagging"),
         "context": kind == "tagging",
         "crf": kind == "tagging",
         "bad_tags": kind == "tagging",

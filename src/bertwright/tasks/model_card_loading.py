@@ -6,14 +6,9 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-_CLASSES = {
-    "classification": "SequenceClassification",
-    "regression": "SequenceClassification",
-    "tagging": "TokenClassification",
-    "span": "QuestionAnswering",
-    "multiple-choice": "MultipleChoice",
-}
-
+from bertwright.checkpoint.huggingface_heads import architecture
+from bertwright.config import values
+from bertwright.config.task import TaskConfig
 
 _INPUTS = {
     "tagging": '"A sentence of words."',
@@ -36,17 +31,12 @@ def how_to_load(task: Mapping[str, Any], name: str | None = None) -> str:
     )
 
 
-def is_plain(head: Mapping[str, Any]) -> bool:
-    """Whether transformers has a name for the head."""
-    return (
-        not head.get("layers") and head.get("network", "linear") == "linear" and not head.get("crf")
-    )
-
-
 def _transformers(task: Mapping[str, Any]) -> str:
-    name = f"AutoModelFor{_CLASSES.get(str(task.get('kind')), 'SequenceClassification')}"
-    if not is_plain(task.get("head") or {}):
-        return _encoder(f"this task head ({_head(task.get('head') or {})})")
+    known = values.from_dict(TaskConfig, task)
+    found = architecture(known)
+    if found is None or known.head.crf:  # below a CRF are scores, which alone choose other tags
+        return _encoder(f"this task head ({_head(known)})")
+    name = found.replace("Bert", "AutoModel", 1)
     return (
         "Transformers reads one window, and merges none.\n\n"
         f"```python\nfrom transformers import {name}, AutoTokenizer\n\n"
@@ -66,11 +56,12 @@ def _encoder(what: str) -> str:
     )
 
 
-def _head(head: Mapping[str, Any]) -> str:
-    """What is not plain about it."""
+def _head(task: TaskConfig) -> str:
+    """What transformers has no name for."""
+    head = task.head
     parts = [
-        f"layers {head['layers']}" if head.get("layers") else "",
-        "a BiLSTM" if head.get("network") == "bilstm" else "",
-        "a CRF" if head.get("crf") else "",
+        f"layers {head.layers}" if head.layers else "",
+        "a BiLSTM" if head.network == "bilstm" else "",
+        "a CRF" if head.crf else "",
     ]
-    return ", ".join(part for part in parts if part)
+    return ", ".join(part for part in parts if part) or "one class"
