@@ -3,9 +3,9 @@
     python benchmarks/data_building.py TEXT... --tokenizer DIR [--megabytes 15 148 235]
 
 The texts are joined, and of them the first so many MB are built. Beside it `tokenizers` encodes the
-same sentences (already split, held in memory, its ids thrown away) with all its threads, on the
-first 15 MB. Memory is the sum of the resident sets of all processes, sampled; shared pages count
-for each. Prints one JSON line a size.
+same sentences (already split, held in memory, its ids thrown away) with all its threads, on at most
+the first 15 MB. Memory is the sum of the resident sets of all processes, sampled; shared pages
+count for each. Prints the machine, then one JSON line a size.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -24,6 +23,8 @@ from typing import Any
 
 import numpy as np
 import tokenizers
+from machine import machine
+from text_part import write_text
 
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.instances import InstanceConfig, MaskingConfig
@@ -31,23 +32,9 @@ from bertwright.data.loader import PretrainingData
 from bertwright.data.shards import Shards, open_shards
 from bertwright.text.corpus import read_documents
 from bertwright.text.corpus_report import CorpusReport
-from bertwright.text.files import find_files, open_bytes
 from bertwright.text.tokenizer import load_tokenizer
 
 YARDSTICK_MEGABYTES = 15
-
-
-def write_text(inputs: list[str], place: Path, megabytes: float) -> float:
-    """Write the first `megabytes` of the inputs, cut at a line; return the MB written."""
-    left = int(megabytes * 1e6)
-    with place.open("wb") as out:
-        for path in find_files(inputs):
-            with open_bytes(path) as stream:
-                while left > 0 and (data := stream.read(min(left, 1 << 20))):
-                    left -= out.write(data)
-    data = place.read_bytes()
-    place.write_bytes(data[: data.rfind(b"\n") + 1])
-    return place.stat().st_size / 1e6
 
 
 class Memory(threading.Thread):
@@ -137,15 +124,13 @@ def main() -> None:
     parser.add_argument("--tokenizer", required=True)
     parser.add_argument("--megabytes", type=float, nargs="+", default=[15, 148, 235])
     parser.add_argument("--workers", type=int, default=0)
-    parser.add_argument("--no-yardstick", action="store_true")
     options = parser.parse_args()
-    print(f"Python {platform.python_version()}, {os.cpu_count()} cores, {platform.machine()}")
+    print(json.dumps({"machine": machine()}), flush=True)
     with tempfile.TemporaryDirectory() as folder:
         text = Path(folder, "text.txt")
-        if not options.no_yardstick:
-            write_text(options.inputs, text, YARDSTICK_MEGABYTES)
-            rate = yardstick(text, options.tokenizer)
-            print(json.dumps({"tokenizers_mb_per_second": round(rate, 2)}), flush=True)
+        write_text(options.inputs, text, min(YARDSTICK_MEGABYTES, *options.megabytes))
+        rate = yardstick(text, options.tokenizer)
+        print(json.dumps({"tokenizers_mb_per_second": round(rate, 2)}), flush=True)
         for megabytes in options.megabytes:
             size = write_text(options.inputs, text, megabytes)
             out = Path(folder, f"out-{megabytes}")
@@ -155,6 +140,7 @@ def main() -> None:
                 "mb": round(size, 1),
                 "seconds": round(seconds, 2),
                 "mb_per_second": round(size / seconds, 2),
+                "over_tokenizers": round(size / seconds / rate, 2),
                 "tokens": tokens,
                 "tokens_per_second": round(tokens / seconds),
                 "peak_mb": round(peak),

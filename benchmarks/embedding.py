@@ -19,7 +19,7 @@ run is killed in the middle and gone on with, and the files are held against eac
 
 `early`: layer -2 against the last of a model of 12 layers; for a rate, random weights do.
 
-One JSON line a result.
+One JSON line a result, the machine first.
 """
 
 from __future__ import annotations
@@ -34,11 +34,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from machine import machine
 
 
 def read_texts(files: list[str], most: int) -> list[str]:
@@ -70,8 +72,7 @@ def systems(args: argparse.Namespace, texts: list[str]) -> dict[str, Callable[[]
         if folder:
             peers[f"peer {backend}"] = SentenceTransformer(folder, device="cpu", backend=backend)
     found: dict[str, Callable[[], Any]] = {
-        name: lambda peer=peer: peer.encode(texts, show_progress_bar=False)
-        for name, peer in peers.items()
+        name: partial(peer.encode, texts, show_progress_bar=False) for name, peer in peers.items()
     }
     for precision in ("fp32", "bf16", "int8"):
         try:
@@ -80,7 +81,7 @@ def systems(args: argparse.Namespace, texts: list[str]) -> dict[str, Callable[[]
             print(json.dumps({"left out": precision, "why": str(error)}))
             continue
         print(json.dumps({"system": f"ours {precision}", "notes": ours.notes}))
-        found[f"ours {precision}"] = lambda ours=ours: ours.embed(texts)
+        found[f"ours {precision}"] = partial(ours.embed, texts)
     return found
 
 
@@ -111,7 +112,7 @@ def rate(args: argparse.Namespace) -> None:
         }
         print(json.dumps(facts))
     default = best["peer fp32"]
-    others = [v for k, v in best.items() if k.startswith("peer") and k != "peer fp32"]
+    others = [rate for name, rate in best.items() if name.startswith("peer")]
     for name in [name for name in best if name.startswith("ours")]:
         over = {"over_default": best[name] / default, "over_best": best[name] / max(others)}
         print(json.dumps({"system": name, **{k: round(v, 2) for k, v in over.items()}}))
@@ -136,6 +137,8 @@ def million(args: argparse.Namespace) -> None:
         process = subprocess.Popen([*words, "--overwrite"])
         journal = out.with_name(f".{out.name}.journal")
         while not journal.exists() or json.loads(journal.read_text())["rows"] < args.count // 2:
+            if process.poll() is not None:
+                sys.exit(process.returncode or "it ended before it could be killed: raise --count")
             time.sleep(0.2)
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -187,6 +190,9 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=1_000_000)
     parser.add_argument("--kill", action="store_true")
     args = parser.parse_args()
+    if args.what != "million" and not args.texts:
+        parser.error(f"{args.what} needs --texts FILE")
+    print(json.dumps({"machine": machine()}), flush=True)
     {"rate": rate, "million": million, "early": early}[args.what](args)
 
 

@@ -1,21 +1,22 @@
 """How long `bertwright --help`, a verb's help and a wrong key take, wall time, in fresh processes.
 
-The budgets are 0.35 s for help and 0.5 s for a wrong key.
+    python benchmarks/help_time.py [--times 15]
 
-Usage: python benchmarks/help_time.py
-[--times 15]. Prints median and worst of each; exits 1 where a median is over its budget.
+The budgets are 0.35 s for help and 0.5 s for a wrong key. Prints median and worst of each; exits 1
+where a median is over its budget.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import platform
+import json
 import resource
 import statistics
 import subprocess
 import sys
 import time
+
+from machine import machine
 
 COMMANDS = [
     (["--help"], 0.35),
@@ -43,8 +44,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--times", type=int, default=15)
     times = parser.parse_args().times
-    load = os.getloadavg()[0]
-    print(f"Python {platform.python_version()}, {os.cpu_count()} cores, load {load:.1f}, {times}x")
+    print(json.dumps({"machine": machine()}), flush=True)
     over = False
     for words, budget in COMMANDS:
         measure(words)  # fills the file cache

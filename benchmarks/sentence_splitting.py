@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import random
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+from machine import machine
 
 from bertwright.config.corpus import CorpusConfig
 from bertwright.text.corpus import CorpusReport, read_blocks, read_documents
@@ -67,17 +68,17 @@ def measure(path: Path, megabytes: float, samples: int) -> dict[str, object]:
         "reader_mb_per_second": round(size / reading, 1),
         "splitter_mb_per_second": round(size / splitting, 1),
         "both_mb_per_second": round(size / both, 1),
-        "python": platform.python_version(),
-        "machine": platform.machine(),
     }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Measure each file."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("corpus", nargs="+")
     parser.add_argument("--megabytes", type=float, default=30)
     parser.add_argument("--samples", type=int, default=0)
     options = parser.parse_args()
+    print(json.dumps({"machine": machine()}), flush=True)
     for path in find_files(options.corpus):
         print(json.dumps(measure(path, options.megabytes, options.samples)))
 

@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 from http_generator import Generator
 from http_load import Pool, Seen, callers, quantiles, run
+from machine import machine
 from serve_process import WORDS, Raw, Server, make_texts
 
 
@@ -43,8 +44,10 @@ def measure(
     before = server.busy()
     took, after = generator.callers(clients, seconds), server.busy()
     generator.close()
-    done = max(1, len(seen.good))
-    spent = {f"{n}_us_per_request": (after[n] - before[n]) / done * 1e6 for n in before}
+    if not seen.good:
+        raise SystemExit(f"no request was answered; refused {len(seen.refused)}, {seen.others}")
+    each = 1e6 / len(seen.good)
+    spent = {f"{n}_us_per_request": (after[n] - before[n]) * each for n in before}
     return {"clients": clients, **seen.figures(took), **spent}
 
 
@@ -107,6 +110,8 @@ async def full_batches(url: str, texts: list[str], seconds: float, model: str | 
 
         start = time.monotonic()
         await callers(2, seconds, ask)
+        if not done:
+            raise SystemExit("no full batch was answered")
         return done / (time.monotonic() - start)
 
 
@@ -384,9 +389,10 @@ def main() -> None:
     args = parser.parse_args()
     if not args.model and not args.url:
         parser.error("give --model FOLDER or --url URL")
-    if args.what == "full" and not args.model:
-        parser.error("full measures the raw model too: give --model FOLDER")
-    print(json.dumps({"what": args.what, **vars(args), "found": WHAT[args.what](args)}))
+    if args.url and args.what not in ("load", "overload"):
+        parser.error(f"{args.what} starts a server: give --model FOLDER in place of --url")
+    found = {"machine": machine(), **vars(args), "found": WHAT[args.what](args)}
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":

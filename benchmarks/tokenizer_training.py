@@ -18,8 +18,6 @@ import argparse
 import json
 import math
 import multiprocessing
-import os
-import platform
 import resource
 import tempfile
 import time
@@ -29,30 +27,19 @@ from typing import Any
 
 import numpy as np
 import tokenizers
+from machine import machine
+from text_part import write_text
 
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.tokenizer import TokenizerConfig
 from bertwright.text.bpe import FREQUENCY
 from bertwright.text.corpus import CorpusReport, read_blocks, split_document
-from bertwright.text.files import find_files, open_bytes
 from bertwright.text.merges import NEAR, Merger
 from bertwright.text.tokenizer import load_tokenizer
 from bertwright.text.tokenizer_files import CutRules
 from bertwright.text.vocabulary import train_tokenizer
 from bertwright.text.word_counts import count_words
 from bertwright.text.wordpiece import LIKELIHOOD
-
-
-def write_text(inputs: list[str], place: Path, megabytes: float) -> float:
-    """Write the first so many MB of the inputs, decompressed; return the MB written."""
-    room = int(megabytes * 1e6)
-    with place.open("wb") as out:
-        for path in find_files(inputs):
-            with open_bytes(path) as file:
-                while room and (piece := file.read(min(1 << 20, room))):
-                    out.write(piece)
-                    room -= len(piece)
-    return place.stat().st_size / 1e6
 
 
 def train_ours(text: str, size: int, workers: int) -> dict[str, Any]:
@@ -138,6 +125,10 @@ def alone(work: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any
     queue = context.SimpleQueue()
     process = context.Process(target=measured, args=(work, queue, *arguments))
     process.start()
+    while queue.empty() and process.is_alive():
+        process.join(0.05)
+    if queue.empty():
+        raise SystemExit(process.exitcode or 1)
     figures: dict[str, Any] = queue.get()
     process.join()
     return figures
@@ -153,24 +144,26 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--tokenizer", default="")
     given = parser.parse_args()
-    machine = {"processor": platform.machine(), "processors": len(os.sched_getaffinity(0))}
+    if given.what == "encode" and not given.tokenizer:
+        parser.error("encode needs --tokenizer DIR")
+    print(json.dumps({"machine": machine()}), flush=True)
     for megabytes in given.megabytes:
         with tempfile.TemporaryDirectory() as folder:
             text = str(Path(folder) / "text.txt")
             size = write_text(given.text, Path(text), megabytes)
-            runs: list[tuple[str, Callable[..., dict[str, Any]], Any]] = {
+            runs: dict[str, list[tuple[str, Callable[..., dict[str, Any]], Any]]] = {
                 "train": [
                     ("bertwright", train_ours, given.vocab_size or 30522),
                     ("tokenizers", train_theirs, given.vocab_size or 30522),
                 ],
                 "rounds": [("bertwright", rounds, given.vocab_size or 8000)],
                 "encode": [("bertwright", encode, given.tokenizer)],
-            }[given.what]
-            for name, work, argument in runs:
+            }
+            for name, work, argument in runs[given.what]:
                 figures = alone(work, text, argument, given.workers)
                 rate = {"mb": round(size, 1), "mb_per_second": round(size / figures["seconds"], 1)}
                 print(
-                    json.dumps({"what": given.what, "by": name, **rate, **figures, **machine}),
+                    json.dumps({"what": given.what, "by": name, **rate, **figures}),
                     flush=True,
                 )
 

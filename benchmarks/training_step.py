@@ -22,6 +22,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from machine import machine
+
+SIZES = ("tiny", "mini", "small", "base")
 LENGTH, VOCABULARY, MASKED = 128, 30522, 19
 SYSTEMS = ("transformers-fp32", "transformers-bf16", "bertwright-bf16", "bertwright-bf16-nodropout")
 
@@ -117,7 +120,8 @@ def bertwright_step(size: str, rows: int, dropout: float) -> Callable[[], None]:
         optimizer.zero_grad()
         with torch.autocast("cpu", torch.bfloat16):
             losses = learner(batch)
-        torch.stack([loss.total / loss.count for loss in losses.values()]).sum().backward()
+        total = torch.stack([loss.total / loss.count for loss in losses.values()]).sum()
+        total.backward()  # type: ignore[no-untyped-call]
         clip_gradients(learner.parameters(), 1.0)
         optimizer.step()
 
@@ -157,12 +161,12 @@ def profile(size: str, rows: int) -> None:
 def main() -> None:
     """Measure each size in processes of their own."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sizes", nargs="+", default=["tiny", "mini", "small", "base"])
+    parser.add_argument("--sizes", nargs="+", default=SIZES, choices=SIZES)
     parser.add_argument("--rows", type=int, default=32)
     parser.add_argument("--seconds", type=float, default=6.0)
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--profile", metavar="SIZE")
-    parser.add_argument("--one", help=argparse.SUPPRESS)
+    parser.add_argument("--profile", choices=SIZES)
+    parser.add_argument("--one", choices=SYSTEMS, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.profile:
         profile(arguments.profile, arguments.rows)
@@ -170,13 +174,14 @@ def main() -> None:
     if arguments.one:
         print(measure(arguments.one, arguments.sizes[0], arguments.rows, arguments.seconds))
         return
+    print(json.dumps({"machine": machine()}), flush=True)
     for size in arguments.sizes:
         rates = dict.fromkeys(SYSTEMS, 0.0)
         for _ in range(arguments.rounds):
             for system in SYSTEMS:
                 options = ["--one", system, "--sizes", size, "--rows", str(arguments.rows)]
                 command = [sys.executable, __file__, *options, "--seconds", str(arguments.seconds)]
-                output = subprocess.run(command, check=True, capture_output=True, text=True)
+                output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
                 rates[system] = max(rates[system], float(output.stdout.split()[-1]))
         ours = rates["bertwright-bf16"]
         ratios = {system: round(ours / rates[system], 2) for system in SYSTEMS[:2]}

@@ -81,7 +81,7 @@ def read_rows(corpus: Path, most: int) -> tuple[list[str], list[str]]:
 def masked_words(model: Model, documents: list[str], most: int) -> dict[str, float]:
     """Loss and accuracy over masked words, the same words for every vocabulary."""
     tokenizer, chance = model.tokenizer, np.random.default_rng(0)
-    head = model.runner.learner.objectives["masked_lm"]
+    head: Any = model.runner.learner.objectives["masked_lm"]
     ids: list[list[int]] = []
     asked: list[list[list[int]]] = []  # of each window, of each masked word, its places
     labels: list[list[list[int]]] = []
@@ -109,17 +109,17 @@ def masked_words(model: Model, documents: list[str], most: int) -> dict[str, flo
     total, right = 0.0, 0
     for rows, encoded in model.runner.run(ids):
         offsets = encoded.sequences.offsets
-        for place, row in enumerate(rows):
+        for place, number in enumerate(rows):
             start = offsets[place]
-            flat = [start + p for word in asked[row] for p in word]
-            gold_flat = torch.tensor([g for word in labels[row] for g in word])
+            flat = [start + p for word in asked[number] for p in word]
+            gold_flat = torch.tensor([g for word in labels[number] for g in word])
             with torch.inference_mode():
                 logs = head.logits(encoded.last[flat]).float().log_softmax(1)
             total -= float(logs.gather(1, gold_flat[:, None]).sum())
             same = (logs.argmax(1) == gold_flat).tolist()
-            for word in labels[row]:
-                right += all(same[: len(word)])
-                same = same[len(word) :]
+            for pieces in labels[number]:
+                right += all(same[: len(pieces)])
+                same = same[len(pieces) :]
     return {
         "nats_per_character": round(total / characters, 4),
         "words_right": round(right / count, 4),

@@ -14,6 +14,7 @@ import argparse
 import csv
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -70,12 +71,16 @@ def main() -> None:
         sets["STS-B"] = read_stsb(args.stsb)
     if args.sick:
         sets["SICK"] = read_sick(args.sick)
+    if not sets:
+        parser.error("give --stsb FILE, --sick FILE or both")
     others = args.whiten_on.read_text(encoding="utf-8").splitlines() if args.whiten_on else None
-    results = []
+    results: list[dict[str, Any]] = []
     for model in args.model:
         base = Embedder.load(model, VectorConfig((-1,)))
         every = tuple(range(base.model.num_hidden_layers + 1))
-        ways = [(VectorConfig(every, "concat", pooling), every) for pooling in POOLINGS]
+        ways: list[tuple[VectorConfig, tuple[int | str, ...]]] = [
+            (VectorConfig(every, "concat", pooling), every) for pooling in POOLINGS
+        ]
         ways.append((VectorConfig(pooling="first-last"), ("1 and last",)))
         for name, pairs in sets.items():
             print(f"\n{Path(model).name}, {name}, {len(pairs):,} pairs")
@@ -87,6 +92,8 @@ def main() -> None:
                 found = np.split(maker.embed(texts), len(layers), axis=1)
                 fitted = np.split(maker.embed(others), len(layers), axis=1) if others else found
                 for layer, vectors, fitting in zip(layers, found, fitted, strict=True):
+                    if config.pooling == "cls" and layer == 0:
+                        continue  # the same for every text
                     plain = correlation(vectors, gold)
                     white = correlation(whitened(vectors, fitting), gold)
                     print(f"| {config.pooling} | {layer} | {plain:.1f} | {white:.1f} |", flush=True)
@@ -94,7 +101,7 @@ def main() -> None:
                         {"model": Path(model).name, "set": name, "pooling": config.pooling}
                         | {"layer": layer, "spearman": plain, "whitened": white}
                     )
-    best = max(results, key=lambda row: np.nan_to_num(row["spearman"]))
+    best = max(results, key=lambda row: float(row["spearman"]))
     print("\nbest:", json.dumps(best))
     if args.out:
         args.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")

@@ -3,8 +3,9 @@
     python experiments/finetuning/compare.py --out DIR [--peer DIR] [--precision bf16]
         [--attention-dropout 0]
 
-Reads DIR/peer.jsonl and DIR/ours.jsonl; compares the seeds that both have. The sd of the verdict is
-the root of the mean of both variances. *level*: the means are less than one sd apart.
+Reads DIR/peer.jsonl and DIR/ours.jsonl, of one model; compares the seeds that both have. The sd of
+the verdict is the root of the mean of both variances. *level*: the means are less than one sd
+apart.
 """
 
 from __future__ import annotations
@@ -55,12 +56,15 @@ def main() -> None:
     given = parser.parse_args()
     peers = Lines((given.peer or given.out) / "peer.jsonl")
     all_ours = Lines(given.out / "ours.jsonl")
+    for side in (peers, all_ours):
+        if not side.records:
+            parser.error(f"no results in {side.path}; peer.py and ours.py write them")
     print("| task | metric (x 100) | Bertwright | transformers | Bertwright is |")
     print("|---|---|---|---|---|")
     for name in SETTINGS:
         key = {"task": name, "precision": given.precision}
         peer = peers.select(**key)
-        ours = all_ours.select(**key, attention_dropout=given.attention_dropout)
+        ours = all_ours.select(**key, attention_dropout=given.attention_dropout, random_start=False)
         both = {r["seed"] for r in peer} & {r["seed"] for r in ours}
         peer, ours = ([r for r in side if r["seed"] in both] for side in (peer, ours))
         for metric in METRICS[name]:

@@ -7,13 +7,15 @@
 The same files, epochs, batch size, learning rate, warm-up, decay and clipping as `peer.py`, and the
 last weights as there. It differs where Bertwright's defaults do: attention probabilities are not
 dropped (`--attention-dropout 0.1` drops them as published), and a text longer than a window is read
-in several. Adds one JSON line a (task, seed, precision) to DIR/ours.jsonl.
+in several. Adds one JSON line a (task, seed, model, precision, dropout, start) to DIR/ours.jsonl
+and leaves out what is there.
 """
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from learn import learn
 from lines import Lines
@@ -31,12 +33,20 @@ from settings import (
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
 
 
-def configs(
-    name: str, seed: int, given: argparse.Namespace
-) -> tuple[TaskFilesConfig, FinetuneConfig]:
-    """What is read and how it trains: the shared settings in Bertwright's words."""
+def run(name: str, seed: int, given: argparse.Namespace, train: Path, dev: Path) -> dict[str, Any]:
+    """Train with the shared settings, said in Bertwright's words.
+
+    Args:
+        name: of the task.
+        seed: of the run.
+        given: `model`, `out`, `precision`, `attention_dropout`, `random_start`, `baselines`.
+        train: the training file.
+        dev: the held-out file.
+
+    Returns:
+        The record of `learn`.
+    """
     setting = SETTINGS[name]
-    train, dev = files(name, given.data, given.out)
     task_files = TaskFilesConfig(
         str(train),
         str(dev),
@@ -60,7 +70,7 @@ def configs(
         keep="last",
         precision=given.precision,
     )
-    return task_files, config
+    return learn(name, setting.kind, task_files, config)
 
 
 def main() -> None:
@@ -83,15 +93,15 @@ def main() -> None:
             key = {
                 "task": name,
                 "seed": seed,
+                "model": given.model,
                 "attention_dropout": given.attention_dropout,
                 "random_start": given.random_start,
             }
             if given.precision != "auto":
                 key["precision"] = given.precision
             if not lines.has(**key):
-                task_files, config = configs(name, seed, given)
-                record = learn(name, SETTINGS[name].kind, task_files, config)
-                lines.add(record | key)
+                parts = files(name, given.data, given.out)
+                lines.add(run(name, seed, given, *parts) | key)
 
 
 if __name__ == "__main__":

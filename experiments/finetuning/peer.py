@@ -6,10 +6,10 @@
 Dynamic padding, published dropout, AdamW, linear decay after 10 % warm-up; the rest is in
 `settings.py`. Texts come in random order: batches of like length, the Trainer's other way, put the
 questions on one passage into one batch, and SQuAD then ends at 5 F1. Adds one JSON line a (task,
-seed, precision) to DIR/peer.jsonl and leaves out what is there. `examples_per_second` is training
-alone, by the clock; `examples_per_cpu_second` by the time the processor gave to it, for a machine
-that works on other things as well. `--attention eager` is the same mathematics and faster on a CPU
-where attention has dropout; sdpa is transformers' default.
+seed, model, precision) to DIR/peer.jsonl and leaves out what is there. `examples_per_second` is
+training alone, by the clock; `examples_per_cpu_second` by the time the processor gave to it, for a
+machine that works on other things as well. `--attention eager` is the same mathematics and faster
+on a CPU where attention has dropout; sdpa is transformers' default.
 """
 
 from __future__ import annotations
@@ -153,11 +153,11 @@ def main() -> None:
     lines = Lines(given.out / "peer.jsonl")
     for seed in given.seeds:
         for name in given.tasks:
-            key = {"task": name, "seed": seed, "precision": given.precision}
+            key = {"task": name, "seed": seed, "model": given.model, "precision": given.precision}
             if given.max_steps:
                 print(json.dumps(finetune(name, seed, given)), flush=True)
             elif not lines.has(**key):
-                lines.add(finetune(name, seed, given))
+                lines.add(finetune(name, seed, given) | key)
 
 
 if __name__ == "__main__":

