@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from bertwright.checkpoint.sentence_transformers import (
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.inference.model import load
 
+OURS = "sentence_transformers.models.{}"
 TEXTS = ["a b c.", "what is this?", "z", "the quick brown fox!"]
 
 
@@ -32,6 +34,11 @@ def sentences(folder: Path, tmp_path: Path) -> Path:
 
 def put(path: Path, content: Any) -> None:
     path.write_text(json.dumps(content))
+
+
+def parts(*kinds: str) -> list[dict[str, str]]:
+    """What `modules.json` says of parts that all lie in the folder itself."""
+    return [{"type": OURS.format(kind), "path": ""} for kind in kinds]
 
 
 def test_defaults(sentences: Path, folder: Path) -> None:
@@ -56,8 +63,10 @@ def test_the_same_vectors(
     assert not [w for w in recwarn if "pooling" in str(w.message).lower()]
     # and what it saves itself, in the form of its version, is read
     theirs.save(str(tmp_path / "theirs"))
-    wanted = EmbeddingDefaults(pooling, normalize, 9)  # type: ignore[arg-type]
-    assert read_defaults(tmp_path / "theirs") == wanted
+    found = read_defaults(tmp_path / "theirs")
+    assert found is not None
+    assert not any(found.prompts.values())  # their newest names two empty ones
+    assert replace(found, prompts={}) == EmbeddingDefaults(pooling, normalize, 9)
     again = load(tmp_path / "theirs").embed(TEXTS[:3], [-1], pooling, normalize)
     assert np.abs(again - expected).max() < 1e-5
 
@@ -84,6 +93,11 @@ def test_the_oldest_form(sentences: Path) -> None:
         ({"pooling_mode_max_tokens": True}, "max"),
         ({"pooling_mode": "cls", "embedding_dimension": 24}, "cls"),
         ({"pooling_mode": ["max"]}, "max"),
+        ({"pooling_mode": "weightedmean"}, "weighted"),
+        ({"pooling_mode": ["mean", "cls"], "include_prompt": True}, "mean+cls"),
+        ({"pooling_mode_mean_tokens": True, "pooling_mode_max_tokens": True}, "max+mean"),
+        ({"pooling_mode_mean_sqrt_len_tokens": True}, "mean-sqrt"),
+        ({"pooling_mode_lasttoken": True, "pooling_mode_cls_token": True}, "cls+last"),
         ({}, "mean"),
     ],
 )
@@ -95,18 +109,21 @@ def test_forms_of_pooling(sentences: Path, content: Any, pooling: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "content",
+    ("content", "message"),
     [
-        {"pooling_mode": "weightedmean"},
-        {"pooling_mode": 3},
-        {"pooling_mode": ["cls", "mean"]},
-        {"pooling_mode_mean_tokens": True, "pooling_mode_max_tokens": True},
-        {"pooling_mode_lasttoken": True},
+        ({"pooling_mode": "splade"}, "the pooling of .* is 'splade'; expected one or more of cls"),
+        ({"pooling_mode": 3}, "the pooling of .* is 3"),
+        ({"pooling_mode": []}, "the pooling of"),
+        ({"pooling_mode": [["cls"]]}, "the pooling of"),
+        ({"pooling_mode": ["cls", "cls"]}, "the pooling of"),
+        ({"pooling_mode_cls_token": 1}, "'pooling_mode_cls_token' in .* is 1; expected true or"),
+        ({"include_prompt": "no"}, "'include_prompt' in .* is 'no'; expected true or false"),
+        ({"pooling_mode_attention": True}, "has the unknown key 'pooling_mode_attention'"),
     ],
 )
-def test_poolings_that_are_not_ours(sentences: Path, content: Any) -> None:
+def test_poolings_that_are_not_ours(sentences: Path, content: Any, message: str) -> None:
     put(sentences / "1_Pooling" / "config.json", content)
-    with pytest.raises(DataError, match=r"the pooling of .* expected one of mean, max, cls"):
+    with pytest.raises(DataError, match=message):
         read_defaults(sentences)
 
 
@@ -140,15 +157,22 @@ def test_lengths(sentences: Path) -> None:
         ({}, DataError, "expected a list of parts"),
         ([], DataError, "expected a list of parts"),
         ([3], DataError, "expected a type and a path"),
-        ([{"type": "x.Transformer", "path": "../other"}], IntegrityError, "a folder beside it"),
-        ([{"type": "x.Transformer", "path": ".."}], IntegrityError, "a folder beside it"),
-        ([{"type": "x.Transformer", "path": "/etc"}], IntegrityError, "a folder beside it"),
-        ([{"type": "a.Transformer", "path": ""}], DataError, "has the parts Transformer;"),
+        ([{"type": OURS.format("Transformer"), "path": "../other"}], IntegrityError, "beside it"),
+        ([{"type": OURS.format("Transformer"), "path": ".."}], IntegrityError, "beside it"),
+        ([{"type": OURS.format("Transformer"), "path": "/etc"}], IntegrityError, "beside it"),
         (
-            [{"type": f"a.{kind}", "path": ""} for kind in ("Transformer", "Pooling", "Dense")],
+            [{"type": "custom_st.Transformer", "path": ""}],
             DataError,
-            "has the parts Transformer, Pooling, Dense",
+            "has the parts custom_st.Tran",
         ),
+        (parts("Transformer"), DataError, "has the parts Transformer;"),
+        (
+            parts("Transformer", "Pooling", "LSTM"),
+            DataError,
+            "the parts Transformer, Pooling, LSTM",
+        ),
+        (parts("Transformer", "Pooling", "Normalize", "Dense"), DataError, "Normalize, Dense;"),
+        (parts("Transformer", "Dense", "Pooling"), DataError, "Dense, Pooling;"),
     ],
 )
 def test_parts_that_are_not_read(
@@ -185,6 +209,21 @@ def test_what_another_format_has_no_place_for(folder: Path, tmp_path: Path) -> N
     assert read_defaults(tmp_path / "again") == EmbeddingDefaults("cls", True, 9)
 
 
+def test_another_pooling_leaves_out_what_was_taught_on_the_first(
+    folder: Path, tmp_path: Path
+) -> None:
+    told = {"prompts": {"query": "Q: "}, "dimensions": 9}
+    convert(folder, tmp_path / "st", "sentence-transformers", vectors=told)
+    known = EmbeddingDefaults(max_length=17, **told)  # type: ignore[arg-type]
+    assert read_defaults(tmp_path / "st") == known
+    to = "sentence-transformers"
+    convert(tmp_path / "st", tmp_path / "max", to, vectors={"pooling": "max"})
+    expected = replace(known, pooling="max", dimensions=None)
+    assert read_defaults(tmp_path / "max") == expected
+    done = convert(tmp_path / "st", tmp_path / "plain")
+    assert "(mean of at most 17 tokens, cut to 9 numbers, with prompts)" in done.notes[-1]
+
+
 @pytest.mark.slow  # a process that imports torch
 @pytest.mark.parametrize("inner", [False, True])
 def test_defaults_beside_a_pickle(sentences: Path, tmp_path: Path, inner: bool) -> None:
@@ -207,11 +246,46 @@ def test_defaults_beside_a_pickle(sentences: Path, tmp_path: Path, inner: bool) 
 
 def test_prompts(sentences: Path) -> None:
     path = sentences / "config_sentence_transformers.json"
-    put(path, {"prompts": {"query": "Q: "}, "default_prompt_name": None})
-    assert read_defaults(sentences) is not None
-    put(path, {"prompts": {"query": "Q: "}, "default_prompt_name": "query"})
-    with pytest.raises(DataError, match="puts 'Q: ' before every text"):
+    put(path, {"prompts": {"query": "Q: ", "none": None}, "default_prompt_name": None})
+    found = read_defaults(sentences)
+    assert found is not None
+    assert (found.prompts, found.default_prompt_name) == ({"query": "Q: ", "none": ""}, None)
+    assert found.vectors().prompt == ""
+    put(path, {"prompts": {"query": "Q: "}, "default_prompt_name": "query", "truncate_dim": 9})
+    found = read_defaults(sentences)
+    assert found is not None
+    assert (found.vectors().prompt, found.vectors().dimensions) == ("Q: ", 9)
+    put(path, {"truncate_dim": 24})  # all of them
+    assert read_defaults(sentences) == EmbeddingDefaults(max_length=17)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"prompts": ["query"]}, "'prompts' in .* is \\['query'\\]; expected texts by name"),
+        ({"prompts": {"query": 3}}, "the prompt 'query' in .* is 3; expected a text of up to"),
+        ({"prompts": {"query": "x" * 9000}}, "expected a text of up to 8,192 characters"),
+        ({"default_prompt_name": "query"}, "is 'query'; expected the name of a prompt there"),
+        ({"prompts": {}, "default_prompt_name": 3}, "'default_prompt_name' in .* is 3"),
+        ({"truncate_dim": 0}, "'truncate_dim' in .* is 0; expected a whole number of numbers from"),
+        ({"truncate_dim": "64"}, "'truncate_dim' in .* is '64'"),
+        ({"truncate_dim": True}, "'truncate_dim' in .* is True"),
+    ],
+)
+def test_settings_that_are_none(sentences: Path, content: Any, message: str) -> None:
+    put(sentences / "config_sentence_transformers.json", content)
+    with pytest.raises(DataError, match=message):
         read_defaults(sentences)
+
+
+def test_a_scaling_of_something_else(folder: Path, tmp_path: Path) -> None:
+    convert(folder, tmp_path / "st", "sentence-transformers", vectors={"normalize": True})
+    path = tmp_path / "st" / "2_Normalize" / "config.json"
+    put(path, {"module_input_name": "sentence_embedding", "module_output_name": None})
+    assert read_defaults(tmp_path / "st") == EmbeddingDefaults(normalize=True, max_length=17)
+    put(path, {"module_input_name": "token_embeddings"})
+    with pytest.raises(DataError, match=r"'module_input_name' in .* is 'token_embeddings'"):
+        read_defaults(tmp_path / "st")
 
 
 def test_what_is_written(tmp_path: Path) -> None:
@@ -221,6 +295,14 @@ def test_what_is_written(tmp_path: Path) -> None:
     pooling = json.loads((tmp_path / "1_Pooling" / "config.json").read_text())
     assert pooling["word_embedding_dimension"] == 24
     assert [key for key, value in pooling.items() if value is True] == ["pooling_mode_max_tokens"]
+    assert not (tmp_path / "config_sentence_transformers.json").exists()
+
+
+@pytest.mark.parametrize("pooling", ["first-last", "none", "mean+mean-max+sum"])
+def test_a_pooling_that_is_only_ours(tmp_path: Path, pooling: str) -> None:
+    with pytest.raises(ConfigError, match="pooling"):
+        write_defaults(tmp_path, EmbeddingDefaults(pooling), 24)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("length", [2, 18])

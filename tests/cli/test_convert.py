@@ -60,7 +60,7 @@ def test_sentence_transformers(
     assert run(["inspect", str(tmp_path / "st"), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     expected = {"pooling": "cls", "normalize": True, "max_length": 8, "layers": [-1]}
-    assert found["embedding"] == expected
+    assert found["embedding"].items() > expected.items()
     assert run(["convert", str(model), str(tmp_path / "x"), "--pooling", "cls"]) == 2
     assert "--pooling is for --to sentence-transformers" in capsys.readouterr().err
 

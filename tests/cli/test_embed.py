@@ -10,7 +10,11 @@ import pytest
 
 from bertwright.checkpoint.sentence_transformers import EmbeddingDefaults, write_defaults
 from bertwright.cli.app import run
+from bertwright.config.vectors import VectorConfig
+from bertwright.inference.embedder import Embedder
 from bertwright.inference.model import load
+from bertwright.inference.vector_files import ResumableWriter
+from bertwright.recipes.embedding import _key
 from tests.inference.conftest import write_model
 
 ROWS = [("a b", "x"), ("c d e", "y"), ("a b a", "x"), ("the j", "z")]
@@ -60,6 +64,117 @@ def test_a_sentence_transformers_folder_brings_its_own_way(
     np.testing.assert_allclose(np.load(out), right, atol=1e-5)
 
 
+def test_prompts_of_a_folder(
+    tmp_path: Path, table: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_model(tmp_path / "model", ())
+    told = {"query": "the j ", "passage": "x "}
+    write_defaults(folder, EmbeddingDefaults("mean", False, 9, prompts=told), 24)
+    plain, texts = load(folder), [a for a, _ in ROWS]
+    out = tmp_path / "v.npy"
+    words = ["embed", "--model", str(folder), "--input", table, "--out", str(out), "--json"]
+    for options, prompt in (
+        ([], ""),
+        (["--prompt-name", "query"], "the j "),
+        (["--prompt", "-- "], "-- "),
+        (["--prompt", ""], ""),
+    ):
+        assert run([*words, *options, "--overwrite"]) == 0
+        shown = capsys.readouterr()
+        assert json.loads(shown.out)["prompt"] == prompt
+        assert (f"before every text: {prompt!r}" in shown.err) is bool(prompt)
+        right = plain.embed([prompt + text for text in texts], [-1])
+        np.testing.assert_allclose(np.load(out), right, atol=1e-5)
+    settings = folder / "config_sentence_transformers.json"
+    settings.write_text(json.dumps({"prompts": told, "default_prompt_name": "passage"}))
+    for options, prompt in (([], "x "), (["--prompt", ""], "")):
+        assert run([*words, *options, "--overwrite"]) == 0
+        right = plain.embed([prompt + text for text in texts], [-1])
+        np.testing.assert_allclose(np.load(out), right, atol=1e-5)
+    tokens = ["embed", "--model", str(folder), "--input", table, "--tokens"]
+    assert run([*tokens, "--out", str(tmp_path / "t.jsonl")]) == 0
+    first = json.loads((tmp_path / "t.jsonl").read_text().split("\n")[0])
+    assert (first["tokens"], first["offsets"][1]) == (["[CLS]", "a", "b", "[SEP]"], [0, 1])
+
+
+def test_a_run_goes_on_with_its_own_prompt(
+    tmp_path: Path, model: str, table: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "v.npy"
+    words = ["embed", "--model", model, "--input", table, "--out", str(out)]
+    assert run([*words, "--prompt", "a "]) == 0
+    embedder = Embedder.load(model, VectorConfig(prompt="a "))
+    writer = ResumableWriter(tmp_path / "w.npy", _key(embedder, model, "float32", False), 0, 0)
+    writer.write(embedder.embed(["a b"]), ["a b"])
+    writer.close()
+    words[-1] = str(tmp_path / "w.npy")
+    assert run([*words, "--resume", "--prompt", "b "]) == 2
+    assert "was made with another prompt;" in capsys.readouterr().err.replace("\n", " ")
+    assert run([*words, "--resume", "--prompt", "a "]) == 0
+    np.testing.assert_allclose(np.load(tmp_path / "w.npy"), np.load(out), atol=1e-6)
+
+
+def test_dimensions(
+    tmp_path: Path, model: str, table: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "v.npy"
+    words = ["embed", "--model", model, "--input", table, "--out", str(out), "--dimensions", "5"]
+    assert run([*words, "--normalize", "--pooling", "cls+mean"]) == 0
+    assert "4 vectors of 5 numbers" in capsys.readouterr().out
+    right = load(model).embed([a for a, _ in ROWS], pooling="cls+mean")[:, :5]
+    right /= np.linalg.norm(right, axis=1, keepdims=True)
+    np.testing.assert_allclose(np.load(out), right, atol=1e-5)
+
+
+def test_what_is_left_out_is_said(
+    tmp_path: Path, table: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_model(tmp_path / "model", ())
+    write_defaults(folder, EmbeddingDefaults("mean", False, 9, dimensions=7), 24)
+    out = tmp_path / "v.npy"
+    words = ["embed", "--model", str(folder), "--input", table, "--out", str(out)]
+    assert run(words) == 0
+    assert np.load(out).shape == (4, 7)
+    assert "left out" not in capsys.readouterr().err
+    assert run([*words, "--layers", "-2", "--overwrite"]) == 0
+    assert np.load(out).shape == (4, 24)
+    assert "the folder's dimensions are left out" in capsys.readouterr().err
+
+
+def test_similar_puts_the_usual_prompts_before(
+    tmp_path: Path, table: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As `encode_query` and `encode_document` of sentence-transformers do."""
+    folder = write_model(tmp_path / "model", ())
+    told = {"query": "the j ", "passage": "x ", "other": "y "}
+    write_defaults(folder, EmbeddingDefaults("mean", False, 9, prompts=told), 24)
+    plain, texts = load(folder), [a for a, _ in ROWS]
+    words = ["similar", "--model", str(folder), "--corpus", table, "c d", "--json"]
+    for options, query, corpus in (
+        ([], "the j ", "x "),
+        (["--query-prompt", "", "--corpus-prompt-name", "other"], "", "y "),
+        (["--query-prompt-name", "passage", "--corpus-prompt", ""], "x ", ""),
+    ):
+        assert run([*words, *options]) == 0
+        shown = capsys.readouterr()
+        (found,) = json.loads(shown.out)["queries"]
+        vectors = plain.embed([query + "c d", *(corpus + text for text in texts)], [-1])
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        best = np.argsort(-(vectors[1:] @ vectors[0]), kind="stable")
+        assert [each["row"] - 1 for each in found["found"]] == best.tolist()
+        np.testing.assert_allclose(
+            [each["cosine"] for each in found["found"]], (vectors[1:] @ vectors[0])[best], atol=1e-5
+        )
+        assert (f"before every query: {query!r}" in shown.err) is bool(query)
+        assert (f"before every text: {corpus!r}" in shown.err) is bool(corpus)
+    np.save(tmp_path / "v.npy", plain.embed(texts, [-1]))
+    words += ["--vectors", str(tmp_path / "v.npy")]
+    assert run([*words, "--corpus-prompt", "x"]) == 2
+    assert "that of --vectors has its own" in capsys.readouterr().err.replace("\n", " ")
+    assert run(words) == 0
+    assert "before every text" not in capsys.readouterr().err
+
+
 def test_whitening_and_back(
     model: str, table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -101,7 +216,12 @@ def test_a_plot(model: str, table: str, tmp_path: Path, capsys: pytest.CaptureFi
         (["--out", "v.npy", "--pooling", "none"], 2, "write .jsonl or .parquet"),
         (["--out", "v.jsonl", "--tokens", "--pooling", "max"], 2, "leave out --pooling max"),
         (["--out", "v.npy", "--exported", "x"], 2, "another backend than torch"),
-        (["--out", "v.npy", "--dimensions", "2"], 2, "--dimensions is of --fit-whitening"),
+        (["--out", "v.npy", "--dimensions", "25"], 2, "dimensions is 25; expected 1 to 24"),
+        (["--out", "v.npy", "--dimensions", "0"], 2, "dimensions is 0; expected 1 or more"),
+        (["--out", "v.jsonl", "--tokens", "--dimensions", "2"], 2, "is of vectors of texts"),
+        (["--out", "v.npy", "--pooling", "cls+none"], 2, "or several of all but the last two"),
+        (["--out", "v.npy", "--prompt-name", "query"], 2, "no prompt 'query' in the model's"),
+        (["--out", "v.npy", "--prompt-name", "q", "--prompt", "a"], 2, "leave one of them out"),
         (["--out", "v.npy", "--max-length", "0"], 2, "max_length is 0; expected 3 or more"),
         (["--fit-whitening", "w.npz", "--dimensions", "0"], 2, "dimensions is 0; expected 1 to 24"),
         (["--fit-whitening", "w.npz", "--dimensions", "-3"], 2, "expected 1 to 24"),
@@ -251,6 +371,9 @@ def test_a_model_without_a_tokenizer(
     words = ["embed", "--model", str(folder), "--input", table, "--out", str(tmp_path / "v.npy")]
     assert run(words) == 4
     assert "a model without a tokenizer" in capsys.readouterr().err
+    (folder / "sentencepiece.bpe.model").write_bytes(b"")
+    assert run(words) == 4
+    assert "sentencepiece.bpe.model alone" in capsys.readouterr().err
 
 
 def test_texts_are_no_markup(model: str, table: str, capsys: pytest.CaptureFixture[str]) -> None:

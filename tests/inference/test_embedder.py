@@ -71,7 +71,10 @@ def test_scores_that_exp_cannot_take(model: Model) -> None:
     torch.testing.assert_close(found, right, atol=1e-4, rtol=1e-4)
 
 
-@pytest.mark.parametrize("pooling", ["cls", "mean", "max", "mean-max", "weighted"])
+POOLINGS = ["mean", "max", "mean-max", "weighted", "cls", "last", "mean-sqrt", "cls+last+mean-sqrt"]
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
 def test_pooling_by_its_definition(embedder: Embedder, model_folder: Path, pooling: str) -> None:
     x = states(model_folder, TEXTS[1])[-1]
     places = np.arange(1, len(x) + 1)[:, None]
@@ -80,6 +83,9 @@ def test_pooling_by_its_definition(embedder: Embedder, model_folder: Path, pooli
         "mean": x.mean(0),
         "max": x.max(0),
         "mean-max": np.concatenate([x.mean(0), x.max(0)]),
+        "last": x[-1],
+        "mean-sqrt": x.sum(0) / np.sqrt(len(x)),
+        "cls+last+mean-sqrt": np.concatenate([x[0], x[-1], x.sum(0) / np.sqrt(len(x))]),
         "weighted": (x * places).sum(0) / places.sum(),
     }[pooling]
     maker = embedder.with_config(replace(CONFIG, pooling=pooling))  # type: ignore[arg-type]
@@ -126,7 +132,7 @@ def test_the_graph_stops_at_the_highest_layer(model_folder: Path) -> None:
 
 
 @pytest.mark.parametrize("combine", ["concat", "sum"])
-@pytest.mark.parametrize("pooling", ["mean", "max", "mean-max", "weighted", "cls"])
+@pytest.mark.parametrize("pooling", POOLINGS)
 def test_windows(embedder: Embedder, pooling: str, combine: str) -> None:
     config = VectorConfig((0, 3), combine, pooling)  # type: ignore[arg-type]
     (tokens,) = embedder.with_config(VectorConfig((0, 3), "concat", "none")).embed_tokens([LONG])
@@ -137,8 +143,13 @@ def test_windows(embedder: Embedder, pooling: str, combine: str) -> None:
     lengths = np.array([10.0, 11.0])[:, None]
     if pooling == "max":
         right = apart.max(0)
-    elif pooling == "cls":
+    elif pooling in ("cls", "last"):
         right = apart.mean(0)
+    elif pooling == "mean-sqrt":
+        right = (apart * np.sqrt(lengths)).sum(0) / np.sqrt(lengths.sum())
+    elif pooling == "cls+last+mean-sqrt":
+        summed = (apart * np.sqrt(lengths)).sum(0) / np.sqrt(lengths.sum())
+        right = np.where(np.arange(144) // 24 % 3 == 2, summed, apart.mean(0))
     elif pooling == "mean":
         right = (apart * lengths).sum(0) / lengths.sum()
     elif pooling == "mean-max":
@@ -315,6 +326,11 @@ def test_what_cannot_be_loaded(model_folder: Path, options: dict, message: str) 
         ({"layers": -1}, "layers is -1; expected whole numbers"),
         ({"layers": ("-1",)}, "expected whole numbers"),
         ({"max_length": 2}, "expected 3 or more"),
+        ({"pooling": "cls+none"}, "or several of all but the last two, as cls"),
+        ({"pooling": ("cls", "mean")}, "pooling is .'cls', 'mean'"),
+        ({"prompt": None}, "the prompt is None; expected text"),
+        ({"dimensions": 0}, "dimensions is 0; expected 1 or more"),
+        ({"dimensions": 1.5}, "dimensions is 1.5; expected 1 or more"),
     ],
 )
 def test_configurations_that_are_refused(options: dict, message: str) -> None:

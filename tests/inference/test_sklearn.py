@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
+from bertwright.checkpoint.sentence_transformers import EmbeddingDefaults, write_defaults
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.embedder import Embedder
@@ -88,3 +90,26 @@ def test_numbers_of_numpy_may_be_searched(model_folder: Path) -> None:
     grid = {"bertvectors__layers": np.arange(-2, 0), "bertvectors__max_length": np.array([4])}
     search = GridSearchCV(pipe, grid, cv=2, error_score="raise").fit(TEXTS, LABELS)
     assert search.best_params_["bertvectors__layers"] in (-2, -1)
+
+
+def test_prompts_and_dimensions(model_folder: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(model_folder, folder)
+    told = {"query": "c ", "passage": "d "}
+    known = EmbeddingDefaults(max_length=9, prompts=told, default_prompt_name="passage")
+    write_defaults(folder, known, 24)
+    plain = load(folder)
+    step = BertVectors(str(folder))
+    for change, prompt in (
+        ({}, "d "),
+        ({"prompt_name": "query"}, "c "),
+        ({"prompt_name": None, "prompt": ""}, ""),
+    ):
+        found = step.set_params(**change).transform(TEXTS)
+        right = plain.embed([prompt + text for text in TEXTS], [-1])
+        np.testing.assert_allclose(found, right, atol=1e-5)
+    step.set_params(dimensions=3)
+    np.testing.assert_allclose(step.transform(TEXTS), right[:, :3], atol=1e-5)
+    assert len(step.get_feature_names_out()) == 3
+    with pytest.raises(ConfigError, match="no prompt 'x'"):
+        step.set_params(prompt=None, prompt_name="x").fit(TEXTS)

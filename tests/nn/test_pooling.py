@@ -6,22 +6,37 @@ import pytest
 import torch
 
 from bertwright.errors import ConfigError
-from bertwright.nn.pooling import Pooling, pool
+from bertwright.nn.pooling import pool
 from bertwright.nn.sequences import Sequences
 
 LENGTHS = [5, 3, 3, 1, 4]
 
 
-@pytest.mark.parametrize("pooling", ["mean", "max", "cls"])
-def test_against_one_by_one(pooling: Pooling) -> None:
+BY_HAND = {
+    "mean": lambda part: part.mean(0),
+    "mean-sqrt": lambda part: part.sum(0) / len(part) ** 0.5,
+    "max": lambda part: part.max(0).values,
+    "cls": lambda part: part[0],
+    "last": lambda part: part[-1],
+}
+
+
+@pytest.mark.parametrize("pooling", BY_HAND)
+def test_against_one_by_one(pooling: str) -> None:
     x = torch.randn(sum(LENGTHS), 7)
-    by_hand = {
-        "mean": lambda part: part.mean(0),
-        "max": lambda part: part.max(0).values,
-        "cls": lambda part: part[0],
-    }[pooling]
-    expected = torch.stack([by_hand(part) for part in x.split(LENGTHS)])
+    expected = torch.stack([BY_HAND[pooling](part) for part in x.split(LENGTHS)])
     torch.testing.assert_close(pool(x, Sequences(LENGTHS), pooling), expected)
+
+
+def test_several_stand_side_by_side() -> None:
+    x, sequences = torch.randn(sum(LENGTHS), 7), Sequences(LENGTHS)
+    expected = torch.cat([pool(x, sequences, each) for each in ("last", "max", "weighted")], 1)
+    torch.testing.assert_close(pool(x, sequences, "last+max+weighted"), expected)
+    both = pool(x, sequences, "mean-max")
+    torch.testing.assert_close(both, pool(x, sequences, "mean+max"))
+    for pooling in ("cls+none", "first-last+mean", "cls+", "+"):
+        with pytest.raises(ConfigError, match="or several of all but the last two"):
+            pool(x, sequences, pooling)
 
 
 def test_result_is_float32() -> None:
@@ -32,4 +47,4 @@ def test_result_is_float32() -> None:
 
 def test_unknown_pooling() -> None:
     with pytest.raises(ConfigError, match="pooling is 'sum'; expected cls, mean, max"):
-        pool(torch.zeros(1, 1), Sequences([1]), "sum")  # type: ignore[arg-type]
+        pool(torch.zeros(1, 1), Sequences([1]), "sum")

@@ -32,6 +32,7 @@ from bertwright.atomic import (
 )
 from bertwright.checkpoint import (
     checkpoint,
+    dense,
     head_files,
     huggingface,
     huggingface_heads,
@@ -118,7 +119,7 @@ def convert(
         if activation is not None:
             config = replace(config, hidden_act=activation)
         known = sentence_transformers.read_defaults(told)
-        defaults = replace(known or _plain(config), **(vectors or {}))
+        defaults = _with_asked(known or _plain(config), vectors or {})
         if not 2 < defaults.max_length <= config.max_position_embeddings:
             raise ConfigError(
                 f"max_length is {defaults.max_length}; expected 3 to "
@@ -133,7 +134,8 @@ def convert(
             notes = _write_tokenizer(folder, partial, config, to)
             shapes = _write_model(partial, loaded, given, to)
             if to == "sentence-transformers":
-                sentence_transformers.write_defaults(partial, defaults, config.hidden_size)
+                with _without_pickles(defaults, out) as readable:
+                    sentence_transformers.write_defaults(partial, readable, config.hidden_size)
             _write_card(folder, partial, source, to)
             _compare(partial, given)
             write_manifest(partial)
@@ -145,9 +147,10 @@ def convert(
         if known is not None and to != "sentence-transformers":
             notes.append(
                 f"not carried over: how vectors are made ({known.pooling} of at most "
-                f"{known.max_length} tokens{', normalized' * known.normalize}); "
-                "--to sentence-transformers keeps it"
+                f"{known.max_length} tokens{_also(known)}); --to sentence-transformers keeps it"
             )
+        if known is not None and known.dense and not defaults.dense:
+            notes.append(f"not carried over: dense layers, as pooling is {defaults.pooling}")
         if activation is None and sources.is_gelu_unclear(place):
             notes.append(
                 "its gelu is taken for the error function, as published; if its training code "
@@ -157,6 +160,47 @@ def convert(
         str(source), kind, str(out), to, written, sum(v.numel() for v in given.values()),
         report.matched, report.missing, report.unused, report.left, shapes, tuple(notes),
     )  # fmt: skip
+
+
+def _with_asked(known: EmbeddingDefaults, asked: Mapping[str, Any]) -> EmbeddingDefaults:
+    """Dense layers and dimensions were taught on one pooling: with another they are left out."""
+    own = asked.get("pooling", known.pooling) == known.pooling
+    left = {} if own else {"dense": (), "dimensions": None}
+    return replace(known, **{**left, **asked})
+
+
+def _also(known: EmbeddingDefaults) -> str:
+    """What else makes a vector, in words."""
+    return "".join(
+        f", {what}"
+        for what, there in (
+            ("with dense layers", known.dense),
+            (f"cut to {known.dimensions} numbers", known.dimensions),
+            ("normalized", known.normalize),
+            ("with prompts", any(known.prompts.values())),
+        )
+        if there
+    )
+
+
+@contextmanager
+def _without_pickles(defaults: EmbeddingDefaults, out: Path) -> Iterator[EmbeddingDefaults]:
+    """The same, its dense layers in safetensors."""
+    if not any(map(dense.is_pickled, defaults.dense)):
+        yield defaults
+        return
+    with tempfile.TemporaryDirectory(
+        prefix=f".{out.name}.pickle-", dir=out.absolute().parent
+    ) as made:
+        layers = []
+        for number, layer in enumerate(defaults.dense):
+            if dense.is_pickled(layer):
+                folder = Path(made) / str(number)
+                folder.mkdir()
+                pickled.unpickle(pickled.pickles_of(layer.folder), folder / huggingface.WEIGHTS)
+                layer = replace(layer, folder=folder)
+            layers.append(layer)
+        yield replace(defaults, dense=tuple(layers))
 
 
 def _plain(config: BertConfig) -> EmbeddingDefaults:

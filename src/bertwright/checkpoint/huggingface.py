@@ -134,9 +134,16 @@ def config_of(content: Mapping[str, Any], path: Path) -> BertConfig:
     for key, allowed in _HELD.items():
         value = content.get(key, allowed[0])
         if not any(value == a and type(value) is type(a) for a in allowed):
-            what = "another model than BERT" if key == "model_type" else "another kind of BERT"
+            what, instead = "another kind of BERT", ""
+            if key == "model_type":
+                what = "another model than BERT"
+                instead = (
+                    ": take a model of that type (most of BGE, E5 in English, GTE and MiniLM are), "
+                    "or run this one with transformers"
+                )
             raise DataError(
                 f"'{key}' in {path} is {short(value)}, {what}; only {allowed[0]!r} is read here"
+                f"{instead}"
             )
     missing = [key for key in _REQUIRED if key not in content]
     if missing:

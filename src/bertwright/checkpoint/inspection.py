@@ -171,7 +171,13 @@ def _look_at_embedding(found: Inspection, folder: Path) -> None:
     except BertwrightError as error:
         found.odd.append(str(error))
     else:
-        found.embedding = asdict(defaults) if defaults is not None else None
+        if defaults is not None:
+            found.embedding = asdict(defaults) | {
+                "dense": [
+                    f"{each.in_features} to {each.out_features}, {each.activation.split('.')[-1]}"
+                    for each in defaults.dense
+                ]
+            }
 
 
 def _look_at_files(found: Inspection, folder: Path) -> None:

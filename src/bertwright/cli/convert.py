@@ -34,8 +34,11 @@ def convert(
         Parameter(help="Which GELU the source was trained with; else what its folder says."),
     ] = None,
     pooling: Annotated[
-        Literal["mean", "max", "cls"] | None,
-        Parameter(help="sentence-transformers: how tokens become one vector."),
+        str | None,
+        Parameter(
+            help="sentence-transformers: how tokens become one vector: mean, cls, max, mean-sqrt, "
+            "weighted or last; several with +."
+        ),
     ] = None,
     normalize: Annotated[
         bool | None, Parameter(help="sentence-transformers: scale every vector to length 1.")

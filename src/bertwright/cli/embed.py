@@ -11,8 +11,20 @@ from cyclopts import Parameter
 from bertwright.cli.bars import bar
 from bertwright.cli.options import Json, Overwrite, TextColumn
 from bertwright.cli.output import counted, print_json, say
-from bertwright.config.vectors import Combine, Pooling, VectorConfig
+from bertwright.config.vectors import Combine, Pooling, choose_prompt
 from bertwright.errors import ConfigError
+
+Prompt = Annotated[
+    str | None,
+    Parameter(
+        help='Text to put before every text, as "query: "; "" for none. Unset: the folder\'s '
+        "default, if it has one.",
+        allow_leading_hyphen=True,
+    ),
+]
+PromptName = Annotated[
+    str | None, Parameter(help="The same by its name in a sentence-transformers folder.")
+]
 
 if TYPE_CHECKING:
     from bertwright.inference.embedder import Embedder
@@ -55,10 +67,11 @@ def embed(
         Combine | None, Parameter(help="What becomes of several layers; unset: concat.")
     ] = None,
     pooling: Annotated[
-        Pooling | None,
+        Pooling | str | None,
         Parameter(
-            help="How tokens become one vector; weighted by position, first-last the mean of the "
-            "first and last layer's means, none is --tokens. Unset: the folder's own, else mean."
+            help="How tokens become one vector, or several side by side, as cls+mean; weighted by "
+            "position, first-last the mean of the first and last layer's means, none is --tokens. "
+            "Unset: the folder's own, else mean."
         ),
     ] = None,
     normalize: Annotated[
@@ -71,12 +84,18 @@ def embed(
     max_length: Annotated[
         int | None, Parameter(help="Tokens of a sequence; unset: as the folder or model says.")
     ] = None,
+    prompt: Prompt = None,
+    prompt_name: PromptName = None,
     whiten: Annotated[Path | None, Parameter(help="File that --fit-whitening wrote.")] = None,
     fit_whitening: Annotated[
         Path | None, Parameter(help="Fit whitening on the input and write it to this .npz file.")
     ] = None,
     dimensions: Annotated[
-        int | None, Parameter(help="Of fitted whitening; unset: as many as vary.")
+        int | None,
+        Parameter(
+            help="Numbers of a vector to keep, the first ones; with --fit-whitening, of what it "
+            "gives. Unset: as the folder says, else all; of whitening as many as vary."
+        ),
     ] = None,
     tokens: Annotated[
         bool, Parameter(negative="", help="A vector a token, with its place in the text.")
@@ -120,13 +139,14 @@ def embed(
         pooling = "none"
     for option, given, of, there in (
         ("--color", color is not None, "--plot", plot),
-        ("--dimensions", dimensions is not None, "--fit-whitening", fit_whitening),
         ("--tokens (--pooling none)", pooling == "none", "--out", out),
         ("--dtype", dtype != "float32", "--out", out),
         ("--resume", resume, "--out", out),
     ):
         if given and there is None:
             raise ConfigError(f"{option} is of {of} FILE; leave it out here")
+    if dimensions is not None and pooling == "none":
+        raise ConfigError("--dimensions is of vectors of texts; leave it out with --tokens")
     if layers == ("first-last",) or pooling == "first-last":
         if layers not in ((), ("first-last",)):
             raise ConfigError("--pooling first-last has its own layers; leave out --layers")
@@ -152,18 +172,27 @@ def embed(
 
         refuse_existing(scales_path(target), overwrite or resume)
 
-    from bertwright.inference.embedder import Embedder, default_config
+    from bertwright.inference.embedder import Embedder, default_config, prompts_of
     from bertwright.inference.texts import chunks, open_texts
 
     texts = open_texts(input, text, text2, color, bad_rows)
     known = default_config(model)
-    config = VectorConfig(
-        *_layers(layers, combine, known),
-        pooling or ("first-last" if layers == ("first-last",) else known.pooling),
-        known.normalize if normalize is None else normalize,
-        known.truncate if truncate is None else truncate,
-        known.max_length if max_length is None else max_length,
+    first_last = layers == ("first-last",)
+    config = known.over(
+        (1, -1) if first_last else _layers(layers),
+        "mean" if first_last else combine,
+        pooling or ("first-last" if first_last else None),
+        normalize=normalize,
+        truncate=truncate,
+        max_length=max_length,
+        prompt=choose_prompt(prompts_of(model), prompt, prompt_name),
+        dimensions=None if fit_whitening is not None else dimensions,
     )
+    for key, left in (("dense", "dense layers"), ("dimensions", "dimensions")):
+        if getattr(known, key) and not getattr(config, key) and pooling != "none":
+            say(f"the folder's {left} are left out: they are of its own layers and pooling")
+    if config.prompt:
+        say(f"before every text: {config.prompt!r}")
     sample: list[str | tuple[str, str]] = []
     if (backend, precision) != ("torch", "fp32"):
         first = next(chunks(texts.rows, 128), [])
@@ -233,6 +262,7 @@ def _write(
             "backend": loaded.backend.name,
             "layers": list(loaded.layers),
             "pooling": "none" if tokens else loaded.config.pooling,
+            "prompt": loaded.config.prompt,
             "empty": texts.empty,
             "invalid_utf8": texts.repaired,
             "skipped": sum(each.count for each in texts.log.skipped.values()),
@@ -297,18 +327,11 @@ def _tell(texts: Texts) -> None:
         say(f"not valid UTF-8: {counted(texts.repaired, 'line')}; bad bytes became U+FFFD")
 
 
-def _layers(
-    asked: tuple[str, ...], combine: Combine | None, known: VectorConfig
-) -> tuple[tuple[int, ...], Combine]:
-    """Layers and what becomes of them."""
-    if asked == ("first-last",):
-        return (1, -1), "mean"
-    combine = combine or "concat"
-    if not asked:
-        return known.layers, combine
+def _layers(asked: tuple[str, ...]) -> tuple[int, ...] | None:
+    """Layers by number; None: nothing was asked for."""
     words = [word for each in asked for word in each.split(",")]
     try:
-        return tuple(int(word) for word in words), combine
+        return tuple(int(word) for word in words) or None
     except ValueError as error:
         raise ConfigError(
             f"--layers is {' '.join(asked)}; expected numbers, or first-last alone"

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
 from bertwright.cli.bars import bar
 from bertwright.cli.options import Json, TextColumn
 from bertwright.cli.output import print_json, print_table, say
+from bertwright.config.vectors import choose_prompt
 from bertwright.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from bertwright.inference.embedder import Embedder
 
 
 def similar(
@@ -26,6 +30,26 @@ def similar(
         Parameter(help=".npy of the corpus, from embed with the same model, its own layers."),
     ] = None,
     text: TextColumn = None,
+    query_prompt: Annotated[
+        str | None,
+        Parameter(
+            help='Text to put before each query; "" for none. Unset: the folder\'s prompt query, '
+            "else its default.",
+            allow_leading_hyphen=True,
+        ),
+    ] = None,
+    query_prompt_name: Annotated[
+        str | None, Parameter(help="The same by its name in a sentence-transformers folder.")
+    ] = None,
+    corpus_prompt: Annotated[
+        str | None,
+        Parameter(
+            help='Text to put before each text of the corpus; "" for none. Unset: the folder\'s '
+            "prompt document, passage or corpus, else its default.",
+            allow_leading_hyphen=True,
+        ),
+    ] = None,
+    corpus_prompt_name: Annotated[str | None, Parameter(help="The same by its name.")] = None,
     top: Annotated[int, Parameter(help="How many texts a query.")] = 10,
     precision: Annotated[
         Literal["auto", "fp32", "bf16", "int8"], Parameter(help="As of embed.")
@@ -40,23 +64,36 @@ def similar(
     from bertwright.inference.texts import open_texts
     from bertwright.inference.vector_files import read_vectors
 
+    if vectors is not None and (corpus_prompt, corpus_prompt_name) != (None, None):
+        raise ConfigError(
+            "--corpus-prompt is for a corpus that is embedded now; that of --vectors has its own "
+            "already: leave it out"
+        )
     opened = open_texts(corpus, text, option="--corpus")
     stored, scales = (None, None) if vectors is None else read_vectors(vectors)
     loaded = Embedder.load(model, precision=precision)
     for note in loaded.notes:
         say(note)
+    of_query = _prompt(loaded, query_prompt, query_prompt_name, ("query",))
+    of_corpus = _prompt(
+        loaded, corpus_prompt, corpus_prompt_name, ("document", "passage", "corpus")
+    )
+    for prompt, of in ((of_query, "query"), (of_corpus if vectors is None else "", "text")):
+        if prompt:
+            say(f"before every {of}: {prompt!r}")
     rows = [str(each) for each, _ in opened.rows]
     if not rows:
         raise DataError(f"{corpus} has no text")
     if stored is None:
         with bar("Embedding", "tokens") as on_progress:
-            stored = loaded.embed(rows, on_progress)
+            stored = loaded.embed(rows, on_progress, prompt=of_corpus)
     elif len(stored) != len(rows):
         raise DataError(
             f"{vectors} has {len(stored):,} vectors and {corpus} {len(rows):,} texts: embed the "
             "corpus again"
         )
-    found, cosines = nearest(stored, loaded.embed(list(queries)), top, scales)
+    asked = loaded.embed(list(queries), prompt=of_query)
+    found, cosines = nearest(stored, asked, top, scales)
     results = [
         [
             {"row": int(row) + 1, "cosine": float(cosine), "text": rows[row]}
@@ -68,6 +105,14 @@ def similar(
         shown = [{"query": q, "found": r} for q, r in zip(queries, results, strict=True)]
         print_json({"queries": shown})
         return
-    for query, of_query in zip(queries, results, strict=True):
-        cells = [[f"{each['cosine']:.4f}", each["row"], each["text"]] for each in of_query]
+    for query, nearest_to in zip(queries, results, strict=True):
+        cells = [[f"{each['cosine']:.4f}", each["row"], each["text"]] for each in nearest_to]
         print_table(["cosine", "row", "text"], cells, query)
+
+
+def _prompt(loaded: Embedder, text: str | None, name: str | None, usual: tuple[str, ...]) -> str:
+    """The prompt that is asked for, else the first usual one that the folder has, its default."""
+    if text is None and name is None:
+        name = next((each for each in usual if each in loaded.prompts), None)
+    found = choose_prompt(loaded.prompts, text, name)
+    return loaded.config.prompt if found is None else found

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from bertwright.config.ranges import OutOfRange
 from bertwright.errors import ConfigError
 
-Pooling = Literal["cls", "mean", "max", "mean-max", "weighted", "first-last", "none"]
+Pooling = Literal[
+    "cls", "mean", "max", "mean-max", "mean-sqrt", "weighted", "last", "first-last", "none"
+]
 """How the tokens of a text, [CLS] and [SEP] too, become one vector.
 
-`cls` the first token; `mean` the mean; `max` the largest of each number; `mean-max` both side by
-side; `weighted` the mean weighted by position from 1, as SGPT has it (Muennighoff 2022, section
-4.1); `first-last` the mean of the first and the last layer's means (Li et al. 2020; Su et al.
-2021); `none` every token keeps its own."""
+`cls` the first token, `last` the last; `mean` the mean; `max` the largest of each number;
+`mean-max` both side by side; `mean-sqrt` the sum over the square root of their number; `weighted`
+the mean weighted by position from 1, as SGPT has it (Muennighoff 2022, section 4.1); `first-last`
+the mean of the first and the last layer's means (Li et al. 2020; Su et al. 2021); `none` every
+token keeps its own. All but the last two may be joined by `+`, and stand side by side."""
 
 Combine = Literal["concat", "sum", "mean"]
 """What becomes of several layers: side by side, added, or their mean."""
+
+_ALONE = {"first-last", "none"}
+_SEVERAL = {"mean-max": ("mean", "max"), "first-last": ("mean",)}
 
 
 @dataclass(frozen=True)
@@ -30,17 +36,25 @@ class VectorConfig:
     """0 is the embeddings, 1 and up the layers, negative from the top."""
     combine: Combine = "concat"
     """What becomes of several layers: side by side, added, or their mean."""
-    pooling: Pooling = "mean"
-    """How the tokens of a text become one vector."""
+    pooling: str = "mean"
+    """How the tokens of a text become one vector: a `Pooling`, or several as `cls+mean`."""
     normalize: bool = False
     """Scale every vector to length 1."""
     truncate: bool = False
     """Cut long texts, and count them; else they are read in windows."""
     max_length: int | None = None
     """Tokens of a sequence, [CLS] and [SEP] too; unset: as many as the model has positions."""
+    prompt: str = ""
+    """Text put before every text, or the first of a pair; it counts among its tokens."""
+    include_prompt: bool = True
+    """Whether the prompt's tokens are pooled too, with [CLS]."""
+    dense: int = 0
+    """Numbers that the folder's dense layers make of a pooled vector; 0: they are left out."""
+    dimensions: int | None = None
+    """Keep the first so many numbers of a vector; unset: all."""
 
     def __post_init__(self) -> None:
-        check_pooling(self.pooling)
+        poolings_of(self.pooling)
         if self.combine not in get_args(Combine):
             raise ConfigError(f"combine is {self.combine!r}; expected concat, sum or mean")
         if not _are_numbers(self.layers):
@@ -51,6 +65,31 @@ class VectorConfig:
             not _are_numbers((self.max_length,)) or self.max_length < 3
         ):
             raise OutOfRange(self, "max_length", "3 or more: [CLS], a token, [SEP]")
+        if not isinstance(self.prompt, str):
+            raise ConfigError(f"the prompt is {self.prompt!r}; expected text")
+        if self.dimensions is not None and (
+            not _are_numbers((self.dimensions,)) or self.dimensions < 1
+        ):
+            raise OutOfRange(self, "dimensions", "1 or more")
+
+    def over(
+        self,
+        layers: Sequence[int] | None = None,
+        combine: Combine | None = None,
+        pooling: str | None = None,
+        **others: Any,
+    ) -> VectorConfig:
+        """The same with what is not None in its place.
+
+        Dense layers and dimensions were taught on these layers and this pooling; with others they
+        are left out, unless `others` names them.
+        """
+        given = {"layers": layers, "combine": combine, "pooling": pooling, **others}
+        given = {name: value for name, value in given.items() if value is not None}
+        taught = ("layers", "combine", "pooling")
+        if any(given.get(name, getattr(self, name)) != getattr(self, name) for name in taught):
+            given = {"dense": 0, "dimensions": None, **given}
+        return replace(self, **given)
 
     def numbers(self, count: int) -> tuple[int, ...]:
         """The layers counted from the embeddings, for a model of `count` layers.
@@ -74,14 +113,25 @@ class VectorConfig:
         return "mean" if self.pooling == "first-last" else self.combine
 
     @property
-    def pooled(self) -> Pooling:
-        """How each layer is pooled."""
-        return "mean" if self.pooling == "first-last" else self.pooling
+    def pooled(self) -> tuple[str, ...]:
+        """How each layer is pooled, the parts that stand side by side."""
+        return poolings_of(self.pooling)
+
+    def pooled_width(self, hidden: int, count: int) -> int:
+        """Numbers of a pooled vector, for a model of width `hidden` and `count` layers."""
+        layers = len(self.numbers(count)) if self.joined == "concat" else 1
+        return hidden * layers * len(self.pooled)
 
     def width(self, hidden: int, count: int) -> int:
-        """Numbers of a vector, for a model of width `hidden` and `count` layers."""
-        layers = len(self.numbers(count)) if self.joined == "concat" else 1
-        return hidden * layers * (2 if self.pooling == "mean-max" else 1)
+        """Numbers of a vector, for a model of width `hidden` and `count` layers.
+
+        Raises:
+            ConfigError: more dimensions are to be kept than there are.
+        """
+        whole = self.dense or self.pooled_width(hidden, count)
+        if self.dimensions is not None and self.dimensions > whole:
+            raise OutOfRange(self, "dimensions", f"1 to {whole}, the numbers of a vector")
+        return self.dimensions or whole
 
 
 def _are_numbers(layers: object) -> bool:
@@ -90,7 +140,43 @@ def _are_numbers(layers: object) -> bool:
     )
 
 
-def check_pooling(pooling: str) -> None:
-    """Raise ConfigError unless `pooling` is one that there is."""
-    if pooling not in get_args(Pooling):
-        raise ConfigError(f"pooling is {pooling!r}; expected {', '.join(get_args(Pooling))}")
+def poolings_of(pooling: str) -> tuple[str, ...]:
+    """The poolings that stand side by side.
+
+    Raises:
+        ConfigError: one that there is not, or one of a whole text among several.
+    """
+    parts = tuple(pooling.split("+")) if isinstance(pooling, str) else (pooling,)
+    unknown = [part for part in parts if part not in get_args(Pooling)]
+    if unknown or (len(parts) > 1 and not _ALONE.isdisjoint(parts)):
+        raise ConfigError(
+            f"pooling is {pooling!r}; expected {', '.join(get_args(Pooling))}, or several of all "
+            "but the last two, as cls+mean"
+        )
+    return tuple(each for part in parts for each in _SEVERAL.get(part, (part,)))
+
+
+def choose_prompt(
+    prompts: Mapping[str, str], prompt: str | None = None, name: str | None = None
+) -> str | None:
+    """The text to put before every text; None: nothing was asked for.
+
+    Args:
+        prompts: of the folder, by name.
+        prompt: the text itself; "" for none.
+        name: of one of the folder's.
+
+    Raises:
+        ConfigError: both are given, or the folder has no such prompt.
+    """
+    if name is None:
+        return prompt
+    if prompt is not None:
+        raise ConfigError("a prompt and the name of one are given; leave one of them out")
+    if name not in prompts:
+        there = f"it has {', '.join(map(repr, prompts))}" if prompts else "it has none"
+        raise ConfigError(
+            f"no prompt {name!r} in the model's folder: {there}; name one of them, or give the "
+            "text itself as the prompt"
+        )
+    return prompts[name]

@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from bertwright.checkpoint.dense import DenseLayer
 from bertwright.checkpoint.exported import open_exported
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, MissingExtra
@@ -60,11 +61,17 @@ class Choice:
     """Candidates, held against float32 on a sample."""
 
     def __init__(
-        self, runner: Runner, config: VectorConfig, exported: list[Path], sample: Sequence[Text]
+        self,
+        runner: Runner,
+        config: VectorConfig,
+        exported: list[Path],
+        sample: Sequence[Text],
+        dense: Sequence[DenseLayer] = (),
     ) -> None:
         self.runner, self.config, self.exported = runner, config, exported
         self.sample = list(sample or _SAMPLE_TEXTS)[:SAMPLE]
         self.notes: list[str] = []
+        self.dense = dense
         pooling = "mean" if config.pooling == "none" else config.pooling
         self.judged = replace(config, pooling=pooling, truncate=True)
 
@@ -141,8 +148,11 @@ class Choice:
         return ExportedBackend(opened, 4096, self.runner.config.num_hidden_layers)
 
     def _vectors(self, backend: Backend) -> Tensor:
-        maker = VectorMaker(backend, self.runner.tokenizer, self.runner.config, self.judged)
-        return torch.from_numpy(maker.embed(self.sample))
+        return torch.from_numpy(self._maker(backend).embed(self.sample))
+
+    def _maker(self, backend: Backend) -> VectorMaker:
+        runner = self.runner
+        return VectorMaker(backend, runner.tokenizer, runner.config, self.judged, dense=self.dense)
 
     def _verify(self, backend: Backend, reference: Tensor) -> None:
         cosine = least_cosine(self._vectors(backend), reference)
@@ -160,7 +170,7 @@ class Choice:
         best: dict[str, float] = {}
         for _ in range(3):  # in turns, so that a slow moment falls on all
             for each in candidates:
-                maker = VectorMaker(each, self.runner.tokenizer, self.runner.config, self.judged)
+                maker = self._maker(each)
                 start = time.perf_counter()
                 maker.embed(texts)
                 rate = len(texts) / (time.perf_counter() - start)

@@ -11,8 +11,9 @@ from typing import get_args
 
 import torch
 
+from bertwright.checkpoint.dense import read_layer
 from bertwright.checkpoint.exported import EXPORT
-from bertwright.checkpoint.sentence_transformers import read_defaults
+from bertwright.checkpoint.sentence_transformers import EmbeddingDefaults, read_defaults
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError
 from bertwright.inference import model as models
@@ -43,7 +44,7 @@ class Embedder(VectorMaker):
         Args:
             path: a run, a checkpoint, a Hugging Face or sentence-transformers folder.
             config: which vectors; unset: the folder's own way if sentence-transformers wrote it,
-                else the mean of the layer below the last.
+                with its default prompt, else the mean of the layer below the last.
             backend: `torch`, `onnx` or `openvino`; `auto` measures.
             precision: `fp32`, exact; `bf16`, 2 to 3 digits; `int8`, a cosine of 0.99 or more
                 with float32, else refused; `auto` measures.
@@ -69,21 +70,32 @@ class Embedder(VectorMaker):
         runner = loaded.runner
         config = config or default_config(path)
         white = None if whitening is None else load_whitening(whitening)
-        choice = Choice(runner, config, [Path(each) for each in exported], sample)
+        folder = _defaults(path)
+        dense = [read_layer(each) for each in folder.dense] if folder and config.dense else []
+        choice = Choice(runner, config, [Path(each) for each in exported], sample, dense)
         found, notes = choice.choose(backend, precision)
-        embedder = Embedder(found, runner.tokenizer, runner.config, config, white)
+        prompts = folder.prompts if folder is not None else None
+        embedder = Embedder(
+            found, runner.tokenizer, runner.config, config, white, dense=dense, prompts=prompts
+        )
         embedder.notes = notes
         return embedder
 
 
 def default_config(path: str | Path) -> VectorConfig:
     """What a folder of sentence-transformers says of itself; else our own."""
-    known = read_defaults(path) if Path(path).is_dir() else None
-    if known is None:
-        return VectorConfig()
-    return VectorConfig(
-        known.layers, "concat", known.pooling, known.normalize, True, known.max_length
-    )
+    known = _defaults(path)
+    return VectorConfig() if known is None else known.vectors()
+
+
+def prompts_of(path: str | Path) -> dict[str, str]:
+    """The prompts of a folder, by name; none, unless it is one of sentence-transformers."""
+    known = _defaults(path)
+    return {} if known is None else dict(known.prompts)
+
+
+def _defaults(path: str | Path) -> EmbeddingDefaults | None:
+    return read_defaults(path) if Path(path).is_dir() else None
 
 
 def _check_exports(path: str | Path, backend: BackendName, exported: Sequence[str | Path]) -> None:

@@ -17,7 +17,7 @@ from bertwright.checkpoint.names import Report
 from bertwright.checkpoint.sources import read_tokenizer
 from bertwright.config.bert import BertConfig
 from bertwright.config.task import TaskConfig
-from bertwright.config.vectors import Combine, Pooling, VectorConfig
+from bertwright.config.vectors import Combine, VectorConfig
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference import fill, next_sentence
 from bertwright.inference.backends import PlainBackend
@@ -129,7 +129,7 @@ class Model:
         self,
         texts: Iterable[Text],
         layers: int | Sequence[int] = (-2,),
-        pooling: Pooling = "mean",
+        pooling: str = "mean",
         normalize: bool = False,
         on_progress: OnProgress = silent,
         combine: Combine = "concat",
@@ -139,13 +139,13 @@ class Model:
         Args:
             texts: n texts and pairs.
             layers: one or several: 0 is the embeddings, 1 to L the layers, negative from the top.
-            pooling: how the tokens become one vector.
+            pooling: how the tokens become one vector: a `Pooling`, or several as `cls+mean`.
             normalize: scale every vector to length 1.
             on_progress: called with the tokens done.
             combine: what becomes of several layers.
 
         Returns:
-            `[n, W]`, float32: W is H, twice as much for `mean-max`, so often as layers are joined.
+            `[n, W]`, float32: W is H, so often as layers are joined and poolings side by side.
 
         Raises:
             ConfigError: no such layer or pooling.
@@ -246,9 +246,14 @@ def load(
     try:
         tokenizer = read_tokenizer(found.folder, found.config)
     except ConfigError as error:
+        other = [
+            f"; {path.name} alone, of SentencePiece, is not read: make tokenizer.json of it with "
+            "transformers (AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR))"
+            for path in found.folder.glob("*.model")
+        ]
         raise DataError(
             f"{found.folder} is a model without a tokenizer: put its tokenizer.json or vocab.txt "
-            "beside it"
+            f"beside it{''.join(other[:1])}"
         ) from error
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     learner = found.learner.to(place, dtype).eval().requires_grad_(False)

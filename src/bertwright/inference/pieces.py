@@ -159,14 +159,21 @@ def shares(a: int, b: int, room: int) -> tuple[int, int]:
 
 
 def token_places(
-    tokenizer: Tokenizer, text: Text, kept: int
-) -> tuple[list[str], list[tuple[int, int]]]:
-    """The tokens of a piece of `kept` tokens, [CLS] and [SEP] too, and their characters.
+    tokenizer: Tokenizer, text: Text, kept: int, prompt: str = ""
+) -> tuple[list[str], list[tuple[int, int]], list[int]]:
+    """The tokens of a piece, [CLS] and [SEP] too, their characters, and their rows in it.
 
     A text has lost its end, a pair that of the longer text, as `make_pieces` cuts them. The second
     text's characters count from its own start.
+
+    Args:
+        tokenizer: the model's.
+        text: a text or a pair.
+        kept: tokens of the piece.
+        prompt: what stands before the text in the piece; tokens of it alone are left out.
     """
-    parts = [tokenizer.encode(part) for part in ([text] if isinstance(text, str) else text)]
+    first, *second = [text] if isinstance(text, str) else text
+    parts = [tokenizer.encode(part) for part in (prompt + first, *second)]
     kept_of: tuple[int, ...] = (kept - 2,)
     if len(parts) == 2:
         a, b = (len(part.ids) - 2 for part in parts)
@@ -175,4 +182,10 @@ def token_places(
     for part, share in zip(parts, kept_of, strict=True):
         tokens += [*part.tokens[1 : 1 + share], part.tokens[-1]]
         offsets += [*part.offsets[1 : 1 + share], (0, 0)]
-    return tokens, offsets
+    rows, before, inside = list(range(len(tokens))), len(prompt), range(1, 1 + kept_of[0])
+    if prompt:
+        rows = [row for row in rows if row not in inside or offsets[row][1] > before]
+        for row in inside:
+            start, stop = offsets[row]
+            offsets[row] = max(start - before, 0), stop - before
+    return [tokens[row] for row in rows], [offsets[row] for row in rows], rows

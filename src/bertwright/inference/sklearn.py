@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from bertwright.config.vectors import Combine, Pooling, VectorConfig
+from bertwright.config.vectors import Combine, choose_prompt
 from bertwright.errors import DataError
 from bertwright.inference.backends import Precision
-from bertwright.inference.embedder import Embedder, default_config
+from bertwright.inference.embedder import Embedder, default_config, prompts_of
 from bertwright.inference.pieces import Text
 from bertwright.inference.vector_maker import layer_tuple
 
@@ -31,12 +31,15 @@ class BertVectors(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         model: str | Path = "",
         layers: int | Sequence[int] | None = None,
         combine: Combine = "concat",
-        pooling: Pooling | None = None,
+        pooling: str | None = None,
         normalize: bool | None = None,
         truncate: bool | None = None,
         precision: Precision = "fp32",
         max_length: int | None = None,
         whitening: str | Path | None = None,
+        prompt: str | None = None,
+        prompt_name: str | None = None,
+        dimensions: int | None = None,
     ) -> None:
         self.model = model
         self.layers = layers
@@ -47,6 +50,9 @@ class BertVectors(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.precision = precision
         self.max_length = max_length
         self.whitening = whitening
+        self.prompt = prompt
+        self.prompt_name = prompt_name
+        self.dimensions = dimensions
 
     def fit(self, texts: Iterable[Text], labels: Any = None) -> BertVectors:
         """Load the model; nothing of it is learned.
@@ -81,14 +87,15 @@ class BertVectors(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return state
 
     def _load(self) -> Embedder:
-        known = default_config(self.model)
-        config = VectorConfig(
-            known.layers if self.layers is None else layer_tuple(self.layers),
+        config = default_config(self.model).over(
+            None if self.layers is None else layer_tuple(self.layers),
             self.combine,
-            known.pooling if self.pooling is None else self.pooling,
-            known.normalize if self.normalize is None else self.normalize,
-            known.truncate if self.truncate is None else self.truncate,
-            known.max_length if self.max_length is None else self.max_length,
+            self.pooling,
+            normalize=self.normalize,
+            truncate=self.truncate,
+            max_length=self.max_length,
+            prompt=choose_prompt(prompts_of(self.model), self.prompt, self.prompt_name),
+            dimensions=self.dimensions,
         )
         params = self.model, config, self.precision, self.whitening
         held = getattr(self, "_loaded", None)

@@ -8,7 +8,8 @@ Letters: n texts, W numbers of a vector, T tokens of a text, H hidden.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,13 +17,22 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from bertwright.checkpoint.dense import DenseLayer
 from bertwright.config.bert import BertConfig
-from bertwright.config.vectors import VectorConfig
+from bertwright.config.vectors import VectorConfig, choose_prompt
 from bertwright.errors import ConfigError
 from bertwright.inference.backends import Backend
-from bertwright.inference.pieces import Pieces, Text, listed, make_pieces, token_places
+from bertwright.inference.pieces import (
+    Pieces,
+    Text,
+    listed,
+    make_pieces,
+    parts_of,
+    token_places,
+)
 from bertwright.inference.whitening import Whitening
 from bertwright.nn.pooling import pool
+from bertwright.nn.sequences import Sequences
 from bertwright.progress import OnProgress, silent
 from bertwright.text.tokenizer import Tokenizer
 
@@ -50,24 +60,47 @@ class VectorMaker:
         model: BertConfig,
         config: VectorConfig,
         whitening: Whitening | None = None,
+        dense: Sequence[DenseLayer] = (),
+        prompts: Mapping[str, str] | None = None,
     ) -> None:
         """Check that the model has what is asked for.
 
+        Args:
+            backend: computes layers.
+            tokenizer: the model's.
+            model: its shape.
+            config: which vectors.
+            whitening: of vectors that `config` asks for.
+            dense: layers that pooled vectors pass through, if `config.dense`.
+            prompts: of the folder, by name.
+
         Raises:
-            ConfigError: no such layer, more tokens than positions, whitening of another width.
+            ConfigError: no such layer, more dimensions than a vector has numbers, whitening or
+                dense layers of another width.
         """
         self.backend, self.tokenizer, self.model, self.config = backend, tokenizer, model, config
-        self.whitening = whitening
+        self.whitening, self.prompts = whitening, dict(prompts or {})
+        self.dense = tuple(dense) if config.dense else ()
         self.layers = config.numbers(model.num_hidden_layers)
         positions = model.max_position_embeddings
         self.longest = min(config.max_length or positions, positions)
         self.notes: list[str] = []
         """What was chosen or left out when it was loaded, in words."""
         self.cut = self.tokens_cut = 0
-        if whitening is not None and whitening.mean.shape[0] != self._raw_width:
+        widths = [config.pooled_width(*self._size)]
+        widths += [layer.dense.out_features for layer in self.dense]
+        taken = [layer.dense.in_features for layer in self.dense]
+        if taken != widths[:-1] or (config.dense and [config.dense] != widths[1:][-1:]):
+            raise ConfigError(
+                f"dense is {config.dense}: the model's dense layers take {taken} numbers and give "
+                f"{widths[1:]}, and these vectors have {widths[0]:,}; use 0 to leave them out"
+            )
+        width = self._raw_width
+        if whitening is not None and whitening.mean.shape[0] != width:
             raise ConfigError(
                 f"the whitening is of vectors of {whitening.mean.shape[0]:,} numbers; these have "
-                f"{self._raw_width:,}: fit it with the same model, --layers and --pooling"
+                f"{width:,}: fit it with the same model, --layers, --pooling and "
+                "--dimensions"
             )
 
     @property
@@ -81,61 +114,86 @@ class VectorMaker:
     @property
     def _apart(self) -> VectorConfig:
         """Layers side by side, as windows are merged: the largest of a sum is no sum of largest."""
-        return replace(
-            self.config, layers=self.layers, pooling=self.config.pooled, combine="concat"
-        )
+        pooling = "+".join(self.config.pooled)
+        return replace(self.config, layers=self.layers, pooling=pooling, combine="concat")
 
     @property
     def width(self) -> int:
         """W"""
         return self._raw_width if self.whitening is None else self.whitening.width
 
-    def embed(self, texts: Iterable[Text], on_progress: OnProgress = silent) -> Floats:
+    def embed(
+        self,
+        texts: Iterable[Text],
+        on_progress: OnProgress = silent,
+        *,
+        prompt: str | None = None,
+        prompt_name: str | None = None,
+    ) -> Floats:
         """One vector a text, in order.
 
-        A text longer than the model reads at once is read in windows, evenly filled: `mean` and
-        `weighted` are over all tokens of all windows, `max` the largest over them, `cls` the mean
-        of their [CLS]. Texts that are cut instead are counted in `cut`, their tokens in
-        `tokens_cut`.
+        A text longer than the model reads at once is read in windows, evenly filled: `mean`,
+        `mean-sqrt` and `weighted` are over all tokens of all windows, `max` the largest over them,
+        `cls` and `last` the means of theirs; a prompt is in the first. Texts that are cut instead
+        are counted in `cut`, their tokens in `tokens_cut`.
 
         Args:
             texts: n texts and pairs, or a table of one column; one text is taken as a list of one.
             on_progress: called with the tokens done.
+            prompt: text to put before every text, or the first of a pair; "" for none; unset: what
+                the configuration says.
+            prompt_name: the same by its name in the folder.
 
         Returns:
             `[n, W]`.
 
         Raises:
             DataError: something is no text, a table has more columns, or a pair is too long.
-            ConfigError: pooling is `none`: use `embed_tokens`.
+            ConfigError: pooling is `none`: use `embed_tokens`; or the folder has no such prompt.
         """
+        asked = choose_prompt(self.prompts, prompt, prompt_name)
+        if asked is not None and asked != self.config.prompt:
+            other = copy(self)
+            other.config = replace(self.config, prompt=asked)
+            found = other.embed(texts, on_progress)
+            self.cut, self.tokens_cut = other.cut, other.tokens_cut
+            return found
         if self.config.pooling == "none":
             raise ConfigError(
                 "pooling none gives a vector a token, not a text; use --tokens (embed_tokens of an "
                 "Embedder)"
             )
-        texts = listed(texts)
+        texts = with_prompt(self.config.prompt, listed(texts))
         pieces, count = self._pieces(texts), len(texts)
         whole = len(pieces.ids) == count
-        width = self._raw_width if whole else self._apart.width(*self._size)
+        width = (self.config if whole else self._apart).pooled_width(*self._size)
         vectors = np.empty((len(pieces.ids), width), np.float32)
         done, total = 0, sum(map(len, pieces.ids))
+        left_out = self._left_out(pieces)
+        starts = [start + skip for start, skip in zip(pieces.starts, left_out, strict=True)]
+        how = "+".join(self.config.pooled)
         for rows, sequences, layers in self.backend.run(pieces.ids, pieces.types, self.layers):
+            done += sequences.total
             with torch.inference_mode():
-                starts = [pieces.starts[row] for row in rows]
-                how = self.config.pooled
-                parts = [pool(layer, sequences, how, starts) for layer in layers]
+                if any(left_out):
+                    sequences, layers = _behind([left_out[row] for row in rows], sequences, layers)
+                of_rows = [starts[row] for row in rows]
+                parts = [pool(layer, sequences, how, of_rows) for layer in layers]
                 pooled = self._combine(parts) if whole else torch.cat(parts, 1)
                 vectors[rows] = pooled.cpu().numpy()
-            done += sequences.total
             on_progress(done, total)
         if not whole:
-            merged = torch.from_numpy(self._merge(vectors, pieces, count))
+            lengths = np.array([len(ids) for ids in pieces.ids]) - np.array(left_out)
+            owners = np.array(pieces.owners)
+            merged = torch.from_numpy(self._merge(vectors, owners, lengths, np.array(starts)))
             vectors = self._combine(list(merged.chunk(len(self.layers), 1))).numpy()
         return self._finish(vectors)
 
     def embed_tokens(self, texts: Iterable[Text]) -> list[TokenVectors]:
         """Every token's vector, windows put together again; [CLS] of the first, [SEP] of the last.
+
+        Tokens of the prompt are read with each text, but have no vector here. Dense layers and
+        `dimensions` are for vectors of texts.
 
         Raises:
             DataError: as `embed`.
@@ -143,8 +201,8 @@ class VectorMaker:
         """
         if self.whitening is not None:
             raise ConfigError("whitening is fitted on vectors of texts; leave it out for tokens")
-        texts = listed(texts)
-        pieces = self._pieces(texts)
+        texts, prompt = listed(texts), self.config.prompt
+        pieces = self._pieces(with_prompt(prompt, texts))
         states: list[Floats] = [np.empty((0, 0), np.float32)] * len(pieces.ids)
         for rows, sequences, layers in self.backend.run(pieces.ids, pieces.types, self.layers):
             x = self._combine([layer.float() for layer in layers]).cpu().numpy()
@@ -160,13 +218,20 @@ class VectorMaker:
                 [p[bool(n) : None if n == last else -1] for n, p in enumerate(parts)]
             )
             vectors = normalized(whole) if self.config.normalize else whole
-            tokens, offsets = token_places(self.tokenizer, text, len(vectors))
-            found.append(TokenVectors(tokens, offsets, vectors))
+            tokens, offsets, rows = token_places(self.tokenizer, text, len(vectors), prompt)
+            found.append(TokenVectors(tokens, offsets, vectors[rows] if prompt else vectors))
         return found
 
     def with_config(self, config: VectorConfig) -> VectorMaker:
         """The same model, other vectors."""
-        return VectorMaker(self.backend, self.tokenizer, self.model, config)
+        return VectorMaker(
+            self.backend,
+            self.tokenizer,
+            self.model,
+            config,
+            dense=self.dense,
+            prompts=self.prompts,
+        )
 
     def _pieces(self, texts: Sequence[Text]) -> Pieces:
         paired = self.model.type_vocab_size > 1
@@ -181,34 +246,89 @@ class VectorMaker:
         total = torch.stack(parts).sum(0)
         return total / len(parts) if self.config.joined == "mean" else total
 
-    def _merge(self, vectors: Floats, pieces: Pieces, count: int) -> Floats:
-        """The windows of each text as one vector, layers still side by side."""
-        how = self.config.pooled
-        starts = np.searchsorted(pieces.owners, np.arange(count))
-        lengths = np.array([len(ids) for ids in pieces.ids], np.float64)
-        if how == "weighted":
-            offsets = np.array(pieces.starts, np.float64)
-            lengths = lengths * offsets + lengths * (lengths + 1) / 2
-        weights = np.ones_like(lengths) if how == "cls" else lengths
-        total = np.add.reduceat(weights, starts)[:, None]
-        mean = np.add.reduceat(vectors * weights[:, None], starts, axis=0) / total
-        if how in ("max", "mean-max"):
-            largest = np.maximum.reduceat(vectors, starts, axis=0)
-            if how == "max":
-                return largest
-            hidden = self.model.hidden_size
-            halves = np.arange(vectors.shape[1]) // hidden % 2 == 0
-            mean = np.where(halves, mean, largest)
-        return mean.astype(np.float32)
+    def _left_out(self, pieces: Pieces) -> list[int]:
+        """Of each piece how many of its first tokens are not pooled: [CLS] and the prompt."""
+        if self.config.include_prompt or not self.config.prompt:
+            return [0] * len(pieces.ids)
+        count = len(self.tokenizer.encode(self.config.prompt).ids) - 1
+        return [
+            min(count, len(ids) - 1) if start == 0 else 0
+            for ids, start in zip(pieces.ids, pieces.starts, strict=True)
+        ]
+
+    def _merge(
+        self,
+        vectors: Floats,
+        owners: npt.NDArray[np.int64],
+        lengths: npt.NDArray[np.int64],
+        starts: npt.NDArray[np.int64],
+    ) -> Floats:
+        """The windows of each text as one vector, layers still side by side.
+
+        Args:
+            vectors: `[windows, layers x poolings x H]`.
+            owners: the text of each window, rising.
+            lengths: tokens of each that were pooled.
+            starts: tokens of the text before them.
+        """
+        first = np.flatnonzero(np.diff(owners, prepend=-1))
+        exact = lengths.astype(np.float64)
+        of_ends = np.ones_like(exact)
+        weights = {"cls": of_ends, "last": of_ends, "mean": exact, "mean-sqrt": np.sqrt(exact)}
+        weights["weighted"] = exact * starts + exact * (exact + 1) / 2
+        modes = self.config.pooled
+        parts = np.split(vectors, len(self.layers) * len(modes), axis=1)
+        merged = []
+        for mode, part in zip(modes * len(self.layers), parts, strict=True):
+            if mode == "max":
+                merged.append(np.maximum.reduceat(part, first, axis=0))
+                continue
+            total = np.add.reduceat(part * weights[mode][:, None], first, axis=0)
+            norm = np.add.reduceat(exact if mode == "mean-sqrt" else weights[mode], first)
+            norm = np.sqrt(norm) if mode == "mean-sqrt" else norm
+            merged.append((total / norm[:, None]).astype(np.float32))
+        return np.concatenate(merged, axis=1)
 
     def _finish(self, vectors: Floats) -> Floats:
+        for layer in self.dense:
+            vectors = layer(torch.from_numpy(vectors)).numpy()
+        vectors = vectors[:, : self.config.dimensions]
         if self.whitening is not None:
             vectors = self.whitening(vectors)
-        return normalized(vectors) if self.config.normalize else vectors
+        return normalized(vectors) if self.config.normalize else np.ascontiguousarray(vectors)
 
     def without_finish(self) -> VectorMaker:
         """The same vectors, neither whitened nor scaled: what whitening is fitted on."""
         return self.with_config(replace(self.config, normalize=False))
+
+
+def with_prompt(prompt: str, texts: list[Text]) -> list[Text]:
+    """Texts with a prompt before each, of a pair before the first.
+
+    Raises:
+        DataError: something is neither text nor pair.
+    """
+    if not prompt:
+        return texts
+    found: list[Text] = []
+    for number, text in enumerate(texts):
+        first, *second = parts_of(number, text)
+        found.append((prompt + first, second[0]) if second else prompt + first)
+    return found
+
+
+def _behind(
+    counts: list[int], sequences: Sequences, layers: list[Tensor]
+) -> tuple[Sequences, list[Tensor]]:
+    """Sequences without so many of their first tokens."""
+    kept = [
+        torch.arange(start + count, stop)
+        for start, stop, count in zip(
+            sequences.offsets, sequences.offsets[1:], counts, strict=False
+        )
+    ]
+    rows = torch.cat(kept).to(layers[0].device)
+    return Sequences([len(each) for each in kept], sequences.device), [x[rows] for x in layers]
 
 
 def layer_tuple(layers: int | Sequence[int]) -> tuple[int, ...]:

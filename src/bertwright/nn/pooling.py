@@ -6,48 +6,58 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from bertwright.config.vectors import Pooling, check_pooling
+from bertwright.config.vectors import poolings_of
 from bertwright.nn.sequences import Sequences
 
 
 def pool(
-    x: Tensor, sequences: Sequences, pooling: Pooling, starts: Sequence[int] | None = None
+    x: Tensor, sequences: Sequences, pooling: str, starts: Sequence[int] | None = None
 ) -> Tensor:
     """Pool each sequence by itself: no number depends on its neighbours in the batch.
 
     Args:
         x: `[N, H]`.
         sequences: the bounds.
-        pooling: `cls`, `mean`, `max`, `mean-max` or `weighted`.
+        pooling: `cls`, `last`, `mean`, `mean-sqrt`, `max` or `weighted`, or several (`cls+mean`),
+            P of them.
         starts: for `weighted`, B places from which positions count on, where a sequence is a
             window of a longer text; unset: all 0.
 
     Returns:
-        `[B, H]` float32; `[B, 2 H]` for `mean-max`.
+        `[B, P H]` float32.
     """
-    check_pooling(pooling)
     if pooling in ("none", "first-last"):
         raise ValueError(f"pooling {pooling!r} is not of one layer; the caller resolves it")
-    if pooling == "cls":
+    modes = poolings_of(pooling)
+    if modes == ("cls",):
         return x[sequences.first].float()
     parts, done = [], 0
     for group in sequences.groups:
         rows = x[group.start : group.stop].float()
         rows = rows.view(group.count, group.length, -1)  # [b, T, H]
-        if pooling == "weighted":
-            offsets = list(starts[done : done + group.count]) if starts else [0] * group.count
-            parts.append(_weighted(rows, offsets))
-        elif pooling == "mean-max":
-            parts.append(torch.cat([rows.mean(1), rows.amax(1)], 1))
-        else:
-            parts.append(rows.mean(1) if pooling == "mean" else rows.amax(1))
+        offsets = list(starts[done : done + group.count]) if starts else [0] * group.count
+        found = [_pool_rows(rows, mode, offsets) for mode in modes]
+        parts.append(torch.cat(found, 1) if len(found) > 1 else found[0])
         done += group.count
     return torch.cat(parts)
+
+
+def _pool_rows(rows: Tensor, mode: str, offsets: list[int]) -> Tensor:
+    """`[b, T, H]` -> `[b, H]`"""
+    if mode == "weighted":
+        return _weighted(rows, offsets)
+    if mode in ("cls", "last"):
+        return rows[:, 0 if mode == "cls" else -1]
+    if mode == "max":
+        return rows.amax(1)
+    mean = rows.mean(1)
+    return mean * math.sqrt(rows.shape[1]) if mode == "mean-sqrt" else mean
 
 
 def _weighted(rows: Tensor, offsets: list[int]) -> Tensor:

@@ -213,9 +213,18 @@ def _key(maker: VectorMaker, model: str, dtype: str, tokens: bool) -> dict[str, 
         "backend": maker.backend.name,
         "export": _export(maker),
         "whitening": whitening,
+        "dense_weights": _digest(maker),
         "dtype": dtype,
         "tokens": tokens,
     }
+
+
+def _digest(maker: VectorMaker) -> str | None:
+    """What tells dense layers from others of the same sizes."""
+    tensors = [tensor for layer in maker.dense for tensor in layer.tensors.values()]
+    if not tensors:
+        return None
+    return hashlib.sha256(b"".join(tensor.numpy().tobytes() for tensor in tensors)).hexdigest()
 
 
 def _export(maker: VectorMaker) -> str | None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import tokenizers
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers.normalizers import BertNormalizer
 
 from bertwright.errors import ConfigError, DataError
 
@@ -28,6 +29,8 @@ SPECIAL_TOKENS = {
 """In the order of their ids, 0 to 4, in every vocabulary trained here."""
 
 _ADDED = "added_tokens.json"
+_OF_BERT = (None, "BertTokenizer", "BertTokenizerFast")
+"""Classes of transformers."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +127,8 @@ def read_folder(folder: Path) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
             config.update(_read_json(folder / name))
     if (folder / "tokenizer.json").is_file():
         try:
-            return tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json")), config
+            backend = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+            return _as_transformers(backend, config), config
         except Exception as error:  # tokenizers raises bare Exception
             raise DataError(f"{folder / 'tokenizer.json'} is not a tokenizer: {error}") from error
     if not (folder / "vocab.txt").is_file():
@@ -139,6 +143,24 @@ def read_folder(folder: Path) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
         _add_tokens(backend, folder / _ADDED, config.get("additional_special_tokens") or ())
     # transformers takes a folder that does not state its rules for an uncased one
     return backend, {**huggingface_config(rules), **config}
+
+
+def _as_transformers(
+    backend: tokenizers.Tokenizer, config: Mapping[str, Any]
+) -> tokenizers.Tokenizer:
+    """The rules that `tokenizer_config.json` states, where `tokenizer.json` has others: so
+    transformers takes them, whose class of BERT they are for."""
+    rules = backend.normalizer
+    if isinstance(rules, BertNormalizer) and config.get("tokenizer_class") in _OF_BERT:
+        for ours, key in (
+            ("lowercase", "do_lower_case"),
+            ("strip_accents", "strip_accents"),
+            ("handle_chinese_chars", "tokenize_chinese_chars"),
+        ):
+            stated = config.get(key, getattr(rules, ours))
+            if type(stated) is bool or (stated is None and ours == "strip_accents"):
+                setattr(rules, ours, stated)
+    return backend
 
 
 def _add_tokens(backend: tokenizers.Tokenizer, path: Path, special: Sequence[Any]) -> None:

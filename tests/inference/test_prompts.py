@@ -1,0 +1,112 @@
+"""Prompts before texts, and the first numbers of vectors: by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bertwright.config.vectors import VectorConfig
+from bertwright.errors import ConfigError, DataError
+from bertwright.inference.embedder import Embedder
+
+TEXTS = ["a b", "the quick.", "c d e f g h", ""]
+LONG = "a b c d e f g h i j k l m n o p q"  # 17 tokens in windows of 10: 8 and 9
+CONFIG = VectorConfig((-1,))
+
+
+@pytest.fixture(scope="module")
+def embedder(model_folder: Path) -> Embedder:
+    return Embedder.load(model_folder, CONFIG, device="cpu")
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls", "last", "max", "mean-sqrt", "weighted"])
+@pytest.mark.parametrize("truncate", [True, False])
+def test_a_prompt_that_is_not_pooled(embedder: Embedder, pooling: str, truncate: bool) -> None:
+    """[CLS] and the prompt's tokens are read and left out; the others keep their positions."""
+    config = replace(CONFIG, prompt="the j: ", include_prompt=False, truncate=truncate)
+    made = embedder.with_config(replace(config, pooling=pooling)).embed(["a b", LONG, ""])
+    plain = embedder.with_config(VectorConfig((-1,), pooling="none", truncate=truncate))
+    for text, found in zip(["a b", LONG, ""], made, strict=True):
+        (tokens,) = plain.embed_tokens([f"the j: {text}"])
+        if text == LONG and not truncate:  # in windows: [CLS] and [SEP] between are pooled, too
+            continue
+        x = tokens.vectors[4:]
+        assert tokens.tokens[:4] == ["[CLS]", "the", "j", "[UNK]"]
+        places = np.arange(5, 5 + len(x))[:, None]
+        right = {
+            "mean": x.mean(0),
+            "cls": x[0],
+            "last": x[-1],
+            "max": x.max(0),
+            "mean-sqrt": x.sum(0) / np.sqrt(len(x)),
+            "weighted": (x * places).sum(0) / places.sum(),
+        }[pooling]
+        np.testing.assert_allclose(found, right, atol=1e-5)
+    if pooling == "mean" and not truncate:  # 20 tokens of text in windows of 10
+        first = plain.embed_tokens(["the j: a b c d e f g"])[0].vectors[4:]
+        second = plain.embed_tokens(["h i j k l m n o p q"])[0].vectors
+        np.testing.assert_allclose(made[1], np.concatenate([first, second]).mean(0), atol=1e-5)
+
+
+def test_prompts(embedder: Embedder) -> None:
+    asked = embedder.with_config(replace(CONFIG, prompt="the "))
+    asked.prompts = {"query": "j! ", "none": ""}
+    texts = ["a b", ("c", "d"), ""]
+    right = {
+        text: embedder.embed([f"{text}a b", (f"{text}c", "d"), text])
+        for text in ("the ", "j! ", "x: ", "")
+    }
+    np.testing.assert_array_equal(asked.embed(texts), right["the "])
+    np.testing.assert_array_equal(asked.embed(texts, prompt_name="query"), right["j! "])
+    np.testing.assert_array_equal(asked.embed(texts, prompt_name="none"), right[""])
+    np.testing.assert_array_equal(asked.embed(texts, prompt="x: "), right["x: "])
+    np.testing.assert_array_equal(asked.embed(texts, prompt=""), right[""])
+    np.testing.assert_array_equal(asked.embed(texts), right["the "])
+    with pytest.raises(ConfigError, match="no prompt 'passage' in the model's folder: it has 'que"):
+        asked.embed(texts, prompt_name="passage")
+    with pytest.raises(ConfigError, match="it has none; name one of them"):
+        embedder.embed(texts, prompt_name="passage")
+    with pytest.raises(ConfigError, match="leave one of them out"):
+        asked.embed(texts, prompt="x", prompt_name="query")
+    with pytest.raises(DataError, match="text 1 is of type int"):
+        asked.embed(["a", 3])  # type: ignore[list-item]
+
+
+def test_what_a_prompt_cuts_is_counted(embedder: Embedder) -> None:
+    maker = embedder.with_config(replace(CONFIG, truncate=True))
+    maker.embed([LONG, "a"], prompt="a b ")
+    assert (maker.cut, maker.tokens_cut) == (1, 9)
+    maker.embed([LONG])
+    assert (maker.cut, maker.tokens_cut) == (2, 16)
+
+
+@pytest.mark.parametrize("text", ["a fishing.", ("a fishing.", "b the"), LONG])
+def test_tokens_of_a_prompt_are_left_out(embedder: Embedder, text: str | tuple[str, str]) -> None:
+    config = replace(CONFIG, pooling="none", prompt="the j ")
+    (found,) = embedder.with_config(config).embed_tokens([text])
+    first, *second = [text] if isinstance(text, str) else text
+    prompted = f"the j {first}"
+    plain = embedder.with_config(replace(CONFIG, pooling="none"))
+    (whole,) = plain.embed_tokens([(prompted, second[0]) if second else prompted])
+    assert found.tokens == [whole.tokens[0], *whole.tokens[3:]]
+    np.testing.assert_array_equal(found.vectors, np.delete(whole.vectors, [1, 2], 0))
+    (alone,) = plain.embed_tokens([text])
+    assert (found.tokens, found.offsets) == (alone.tokens, alone.offsets)
+    joined = embedder.with_config(replace(config, prompt="the j"))  # no blank: "jfishing" is a word
+    (found,) = joined.embed_tokens(["ing."])
+    assert found.tokens[1:-1] == ["##ing", "."]
+    assert found.offsets[1:-1] == [(0, 3), (3, 4)]
+
+
+def test_dimensions(embedder: Embedder) -> None:
+    whole = embedder.embed(TEXTS)
+    for normalize in (False, True):
+        maker = embedder.with_config(replace(CONFIG, dimensions=5, normalize=normalize))
+        assert maker.width == 5
+        lengths = np.linalg.norm(whole[:, :5], axis=1, keepdims=True) if normalize else 1
+        np.testing.assert_allclose(maker.embed(TEXTS), whole[:, :5] / lengths, atol=1e-6)
+    with pytest.raises(ConfigError, match="dimensions is 25; expected 1 to 24, the numbers of a"):
+        embedder.with_config(replace(CONFIG, dimensions=25))

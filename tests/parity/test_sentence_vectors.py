@@ -1,0 +1,222 @@
+"""sentence-transformers and ours, of one folder: prompts, dense layers, poolings, dimensions."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from bertwright.checkpoint.checkpoint import make_learner, save
+from bertwright.checkpoint.convert import convert
+from bertwright.checkpoint.dense import Dense, DenseLayer, write_layer
+from bertwright.checkpoint.sentence_transformers import (
+    EmbeddingDefaults,
+    read_defaults,
+    write_defaults,
+)
+from bertwright.config.bert import BertConfig
+from bertwright.inference.embedder import Embedder
+from bertwright.nn.init import initialize
+from bertwright.text.tokenizer import make_tokenizer
+
+library = pytest.importorskip("sentence_transformers")
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *".,!?:", "##ing", "the"]
+H = 24
+CONFIG = BertConfig(
+    vocab_size=41,
+    hidden_size=H,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    intermediate_size=40,
+    max_position_embeddings=16,
+)
+TEXTS = ["a b c.", "the", "", "c d e f g h i j k l m n o p q r", "fishing, the fishing!", "a b d."]
+PROMPTS = {"query": "the q: ", "passage": "p: ", "joined": "fish", "empty": ""}
+ACTIVATION = "torch.nn.modules.activation"
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of random weights."""
+    root = tmp_path_factory.mktemp("bert")
+    for name in ("tokenizer", "model"):
+        (root / name).mkdir()
+    learner = make_learner(CONFIG, ())
+    chance = torch.Generator().manual_seed(0)
+    initialize(learner, 0.2, chance)
+    for parameter in learner.parameters():
+        parameter.data.add_(torch.randn(parameter.shape, generator=chance) * 0.1)
+    make_tokenizer(VOCABULARY).save(root / "tokenizer")
+    save(root / "model", learner, root / "tokenizer", "")
+    return root / "model"
+
+
+def layer(folder: Path, given: int, made: int, bias: bool, activation: str) -> Dense:
+    """A dense layer of random weights in a folder."""
+    folder.mkdir()
+    chance = torch.Generator().manual_seed(made)
+    weight = torch.randn(made, given, generator=chance) * 0.2
+    dense = Dense(given, made, bias, activation, folder)
+    told = torch.randn(made, generator=chance) if bias else None
+    write_layer(folder, DenseLayer(dense, weight, told))
+    return dense
+
+
+def both(bert: Path, out: Path, **defaults: Any) -> tuple[Any, Embedder]:
+    """Their model and ours of a folder that we wrote."""
+    convert(bert, out, "sentence-transformers", vectors=defaults)
+    assert read_defaults(out) == EmbeddingDefaults(**{"max_length": 16, **defaults})
+    return library.SentenceTransformer(str(out), device="cpu"), Embedder.load(out, device="cpu")
+
+
+def check(found: np.ndarray, expected: np.ndarray) -> None:
+    assert found.shape == expected.shape
+    assert np.abs(found - expected).max() < 1e-5
+
+
+POOLINGS = ["mean-sqrt", "weighted", "last", "cls+max+mean", "mean+cls", "max+mean-sqrt+last"]
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_poolings(bert: Path, tmp_path: Path, pooling: str) -> None:
+    if pooling == "mean+cls" and int(library.__version__.split(".")[0]) < 5:
+        pytest.skip("this version of sentence-transformers has no order of poolings")
+    theirs, ours = both(bert, tmp_path / "ours", pooling=pooling, normalize=True)
+    check(ours.embed(TEXTS), theirs.encode(TEXTS))
+    theirs.save(str(tmp_path / "theirs"))
+    check(Embedder.load(tmp_path / "theirs").embed(TEXTS), theirs.encode(TEXTS))
+    found = read_defaults(tmp_path / "theirs")
+    assert found is not None
+    assert found.pooling == pooling
+
+
+@pytest.mark.parametrize("default", [None, "query"])
+def test_prompts(bert: Path, tmp_path: Path, default: str | None) -> None:
+    told = {"prompts": PROMPTS, "default_prompt_name": default}
+    theirs, ours = both(bert, tmp_path / "ours", **told)
+    check(ours.embed(TEXTS), theirs.encode(TEXTS))
+    for name in PROMPTS:
+        check(ours.embed(TEXTS, prompt_name=name), theirs.encode(TEXTS, prompt_name=name))
+    for text in ("", "c d e f g h i j k l m n o p q r s t", "x, "):
+        check(ours.embed(TEXTS, prompt=text), theirs.encode(TEXTS, prompt=text))
+    theirs.save(str(tmp_path / "theirs"))
+    again = read_defaults(tmp_path / "theirs")
+    assert again is not None
+    assert again.default_prompt_name == default
+    assert {**again.prompts, **PROMPTS} == again.prompts
+    check(Embedder.load(tmp_path / "theirs").embed(TEXTS), theirs.encode(TEXTS))
+
+
+@pytest.mark.parametrize("pooling", ["mean", "max", "mean-sqrt", "weighted", "last", "cls"])
+def test_a_prompt_that_is_not_pooled(bert: Path, tmp_path: Path, pooling: str) -> None:
+    if pooling == "cls" and int(library.__version__.split(".")[0]) < 5:
+        pytest.skip("this version of sentence-transformers pools [CLS] all the same")
+    told = {"pooling": pooling, "include_prompt": False, "prompts": PROMPTS}
+    theirs, ours = both(bert, tmp_path / "ours", **told)
+    check(ours.embed(TEXTS), theirs.encode(TEXTS))
+    for name in ("query", "passage"):
+        check(ours.embed(TEXTS, prompt_name=name), theirs.encode(TEXTS, prompt_name=name))
+    long = "c d e f g h i j k l m n o p q r s t "  # no room for a text behind it
+    check(ours.embed(TEXTS, prompt=long), theirs.encode(TEXTS, prompt=long))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "bias", "activation"),
+    [
+        ([H], True, f"{ACTIVATION}.Tanh"),
+        ([7], False, "torch.nn.modules.linear.Identity"),
+        ([31, 5], True, f"{ACTIVATION}.GELU"),
+        ([9], True, f"{ACTIVATION}.ReLU"),
+        ([9], False, f"{ACTIVATION}.SiLU"),
+        ([9], True, f"{ACTIVATION}.Sigmoid"),
+    ],
+)
+def test_dense_layers(
+    bert: Path, tmp_path: Path, sizes: list[int], bias: bool, activation: str
+) -> None:
+    given, layers = H, []
+    for number, made in enumerate(sizes):
+        layers.append(layer(tmp_path / f"layer-{number}", given, made, bias, activation))
+        given = made
+    told = {"pooling": "cls", "dense": tuple(layers), "normalize": True}
+    theirs, ours = both(bert, tmp_path / "ours", **told)
+    check(ours.embed(TEXTS), theirs.encode(TEXTS))
+    assert ours.width == sizes[-1]
+    theirs.save(str(tmp_path / "theirs"))
+    check(Embedder.load(tmp_path / "theirs").embed(TEXTS), theirs.encode(TEXTS))
+    convert(tmp_path / "theirs", tmp_path / "again", "sentence-transformers")
+    again = library.SentenceTransformer(str(tmp_path / "again"), device="cpu")
+    check(again.encode(TEXTS), theirs.encode(TEXTS))
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_dimensions(bert: Path, tmp_path: Path, normalize: bool) -> None:
+    told = {"dimensions": 5, "normalize": normalize}
+    theirs, ours = both(bert, tmp_path / "ours", **told)
+    theirs.truncate_dim = 5  # before version 5 the folder could not say it
+    # theirs are cut behind the Normalize and not scaled again, unless it is asked for
+    check(ours.embed(TEXTS), theirs.encode(TEXTS, normalize_embeddings=normalize))
+    config = replace(ours.config, dimensions=3)
+    theirs.truncate_dim = 3
+    expected = theirs.encode(TEXTS, normalize_embeddings=normalize)
+    check(ours.with_config(config).embed(TEXTS), expected)
+    settings = tmp_path / "ours" / "config_sentence_transformers.json"
+    settings.write_text(json.dumps({"truncate_dim": 999}))  # more than there are: all
+    theirs.truncate_dim = None
+    whole = Embedder.load(tmp_path / "ours").embed(TEXTS)
+    check(whole, theirs.encode(TEXTS))
+
+
+def test_all_at_once(bert: Path, tmp_path: Path) -> None:
+    """As many things as a folder may say, and what they say of it again."""
+    told: dict[str, Any] = {
+        "pooling": "cls+mean",
+        "dense": (layer(tmp_path / "layer", 2 * H, 8, True, f"{ACTIVATION}.Tanh"),),
+        "prompts": PROMPTS,
+        "default_prompt_name": "passage",
+        "include_prompt": False,
+        "max_length": 9,
+    }
+    if int(library.__version__.split(".")[0]) < 5:
+        told["pooling"] = "max+mean"
+    theirs, ours = both(bert, tmp_path / "ours", **told)
+    assert theirs.max_seq_length == 9
+    check(ours.embed(TEXTS), theirs.encode(TEXTS))
+    check(ours.embed(TEXTS, prompt_name="query"), theirs.encode(TEXTS, prompt_name="query"))
+
+
+def test_the_layers_of_tokens_are_theirs(bert: Path, tmp_path: Path) -> None:
+    """With a prompt; of the prompt's own tokens there are none here."""
+    told = {"prompts": PROMPTS, "default_prompt_name": "query"}
+    theirs, ours = both(bert, tmp_path / "ours", **told)
+    (found,) = ours.with_config(replace(ours.config, pooling="none")).embed_tokens(["a fishing"])
+    assert (found.tokens[:2], found.tokens[-1]) == (["[CLS]", "a"], "[SEP]")
+    assert found.offsets[1] == (0, 1)
+    expected = theirs.encode(["a fishing"], output_value="token_embeddings")[0].numpy()
+    skip = len(expected) - len(found.vectors)
+    right = np.concatenate([expected[:1], expected[1 + skip :]])
+    check(found.vectors, right)
+
+
+def test_what_we_write_of_extended_vocabularies(bert: Path, tmp_path: Path) -> None:
+    """`write_defaults` alone, as `tokenizer extend` calls it."""
+    dense = layer(tmp_path / "layer", H, 6, True, f"{ACTIVATION}.Tanh")
+    told = EmbeddingDefaults("mean", True, 16, prompts=PROMPTS, dense=(dense,))
+    for name in ("one", "two"):
+        convert(bert, tmp_path / name)
+    write_defaults(tmp_path / "one", told, H)
+    read = read_defaults(tmp_path / "one")
+    assert read is not None
+    write_defaults(tmp_path / "two", read, H)
+    vectors = [
+        library.SentenceTransformer(str(tmp_path / name), device="cpu").encode(TEXTS)
+        for name in ("one", "two")
+    ]
+    np.testing.assert_array_equal(*vectors)
