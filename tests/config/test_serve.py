@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,3 +29,11 @@ def test_settings_that_cannot_be(given: dict[str, Any], said: str) -> None:
 @pytest.mark.parametrize("device", [None, "cpu", "cuda", "cuda:3"])
 def test_devices(device: str | None) -> None:
     assert ServeConfig(device=device).device == device
+
+
+def test_a_folder_with_an_equals_sign_is_a_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "size=small" / "news"
+    assert ServeConfig(model=(str(folder),)).models == {f"{tmp_path}/size": "small/news"}
+    folder.mkdir(parents=True)
+    expected = {"news": str(folder), "mine": str(folder)}
+    assert ServeConfig(model=(str(folder), f"mine={folder}")).models == expected

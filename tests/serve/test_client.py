@@ -372,11 +372,8 @@ def test_each_of_many_gets_its_answer(serving: Callable[..., Server]) -> None:
 @pytest.mark.parametrize(
     "settings",
     [
-        {"url": "ftp://x"},
-        {"url": "nothing"},
-        {"url": "http://x:99999"},
-        {"url": "http://[::1"},
-        {"url": 3},
+        *({"url": url} for url in ("ftp://x", "nothing", "http://x:99999", "http://[::1", 3)),
+        *({"url": f"http://{more}"} for more in ("me:secret@x", "x/?a=b")),
         {"timeout": 0},
         {"timeout": "3"},
         {"timeout": float("nan")},

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from bertwright.config.serve import ServeConfig
 from bertwright.serve.connection import HEAD, bounded
-from bertwright.serve.door import Door
+from bertwright.serve.door import Door, send_reply
 
 LARGE = 30_000_000
 """Bytes of a reply; more than the system's buffers hold."""
@@ -96,6 +96,20 @@ def test_who_does_not_read_is_cut(server: uvicorn.Server, close: bytes) -> None:
         silent.sendall(b"GET /large HTTP/1.1\r\n" + HOST + close + b"\r\n")
         silent.recv(100)
         assert until_left(server, 0) < 5
+
+
+def test_a_large_reply_is_at_work_until_it_is_taken() -> None:
+    done = threading.Event()
+
+    async def large(scope: Scope, receive: Receive, send: Send) -> None:
+        await send_reply(200, bytes(LARGE), {}, send)
+        done.set()
+
+    with served(large, ServeConfig()) as server, connect(server) as slow:
+        slow.sendall(b"GET / HTTP/1.1\r\n" + HOST + b"\r\n")
+        assert not done.wait(0.3)
+        assert len(next(replies(slow))[2]) == LARGE
+        assert done.wait(10)
 
 
 def test_who_reads_slowly_is_not(server: uvicorn.Server) -> None:

@@ -56,7 +56,8 @@ def test_a_head_takes_what_it_learned_from(taught: TestClient) -> None:
 
 def test_rerank_asks_a_head_of_pairs(taught: TestClient) -> None:
     body = {"query": "a", "documents": ["b", "c"]}
-    assert taught.post("/rerank", json=body).json()["scored_by"] == "pairs"
+    reply = taught.post("/rerank", json=body).json()
+    assert (reply["scored_by"], reply["label"]) == ("pairs", "y")
     error = check_no(taught.post("/rerank", json={**body, "task": "single"}), 400)
     assert error["code"] == "no_pairs"
 

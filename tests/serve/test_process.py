@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import re
 import signal
@@ -26,7 +27,7 @@ from bertwright.cli.serve import serve
 from bertwright.errors import ConfigError
 from bertwright.inference.model import load
 from bertwright.serve.client import AsyncClient, Client, ServerError
-from bertwright.serve.process import Server
+from bertwright.serve.process import Server, log_json
 from bertwright.serve.refusal import Refusal
 from bertwright.serve.service import Service
 
@@ -169,6 +170,22 @@ def test_logs_have_no_texts(server: Process) -> None:
     request = [line for line in server.lines() if line["event"] == "request"][-2]
     assert request["route"] == "/embed"
     assert {"status", "seconds", "tokens", "model", "id", "time", "level"} <= set(request)
+
+
+def test_logs_of_others_are_a_line_too(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging, "captureWarnings", lambda capture: None)
+    for name in ("bertwright.serve", "uvicorn", "asyncio", "py.warnings"):
+        for fact in ("handlers", "propagate", "level"):
+            logger = logging.getLogger(name)
+            monkeypatch.setattr(logger, fact, getattr(logger, fact))
+    log_json()
+    logging.getLogger("asyncio").error("never retrieved\nfuture: ValueError('zebra')")
+    logging.getLogger("py.warnings").warning("a.py:1: UserWarning: so\n  warn('zebra')")
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [line["event"] for line in lines] == ["never retrieved", "a.py:1: UserWarning: so"]
+    assert "zebra" not in str(lines)
 
 
 def test_hangup_loads_models_anew(server: Process) -> None:

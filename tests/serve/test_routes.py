@@ -173,7 +173,7 @@ def test_regression_and_rerank(client: TestClient, model: Model) -> None:
     assert [each["index"] for each in reply["results"]] == order
     assert [each["document"] for each in reply["results"]] == [documents[n] for n in order]
     reply = ask(client, "/rerank", model="bare", query="a", documents=documents, top_k=2)
-    assert reply["scored_by"] == "cosine"
+    assert (reply["scored_by"], reply["label"]) == ("cosine", None)
     assert len(reply["results"]) == 2
 
 
@@ -263,6 +263,7 @@ def test_models_and_documents(client: TestClient) -> None:
     assert (first["id"], second["id"]) == ("full", "bare")
     assert first["heads"] == ["masked_lm", "next_sentence"]
     assert {task["name"] for task in first["tasks"]} >= {"mood", "names", "answer"}
+    assert "frame-ancestors 'none'" in client.get("/").headers["content-security-policy"]
     page = client.get("/docs").text
     assert "/fill-mask" in page
     assert "http" not in page.replace("http-equiv", "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import random
+import shutil
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,10 +18,12 @@ import pytest
 from fastapi.testclient import TestClient
 
 from bertwright.config.serve import ServeConfig
+from bertwright.errors import BertwrightError
 from bertwright.inference.int8 import has_int8
 from bertwright.inference.model import load
+from bertwright.serve import engine as engine_file
 from bertwright.serve import service as service_file
-from bertwright.serve.engine import Engine
+from bertwright.serve.engine import Engine, load_engine
 from bertwright.serve.refusal import Refusal
 from bertwright.serve.server import make_app
 from bertwright.serve.service import Service
@@ -261,3 +264,41 @@ def test_fewer_bits_are_near(served: Callable[..., TestClient], precision: str, 
     for one, other in zip(exact, near, strict=True):
         cosine = np.dot(one, other) / np.linalg.norm(one) / np.linalg.norm(other)
         assert cosine > 0.98
+
+
+def test_large_replies_that_nobody_takes_are_bounded(
+    full: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(client: httpx.AsyncClient, service: Service) -> None:
+        monkeypatch.setattr(service_file, "REPLIES", 16 * 24 * 4)
+        large, small = {"input": ["a"] * 3}, {"input": "a"}
+        assert (await client.post("/embed", json=large)).status_code == 200
+        service.replies = 16 * 24 * 2  # of others
+        reply = await client.post("/embed", json=large)
+        assert (reply.status_code, reply.headers["retry-after"]) == (429, "1")
+        assert (await client.post("/embed", json=small)).status_code == 200
+        assert service.replies == 16 * 24 * 2
+
+    config = ServeConfig(model=(str(full),), device="cpu", queue_requests=4, log_requests=False)
+    asyncio.run(asyncio.wait_for(with_server(config, test), 60))
+
+
+def test_a_model_that_changes_while_it_is_loaded_is_not_served(
+    full: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, real = tmp_path / "model", engine_file.load
+    for name in ("model.safetensors", "tokenizer.json"):
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(full, folder)
+        load_engine("m", str(folder), "cpu")
+
+        def replaced(*given: Any, path: Path = folder / name) -> Any:
+            found = real(*given)
+            shutil.copyfile(path, tmp_path / "new")
+            (tmp_path / "new").replace(path)
+            return found
+
+        monkeypatch.setattr(engine_file, "load", replaced)
+        with pytest.raises(BertwrightError, match="was changed while it was loaded"):
+            load_engine("m", str(folder), "cpu")
+        monkeypatch.undo()

@@ -88,7 +88,7 @@ class ServeConfig:
 
     @property
     def models(self) -> dict[str, str]:
-        """Name -> folder; a folder without a name goes by its own last part.
+        """Name -> folder; a folder without a name, with "=" in it too, goes by its own last part.
 
         Raises:
             ConfigError: no model, or two of one name.
@@ -96,7 +96,7 @@ class ServeConfig:
         found: dict[str, str] = {}
         for each in self.model:
             name, equals, folder = each.partition("=")
-            if not equals:
+            if not equals or os.path.isdir(each):
                 name, folder = os.path.basename(os.path.abspath(each)), each
             if not name or not folder:
                 raise ConfigError(f"model is {each!r}; expected FOLDER or NAME=FOLDER")

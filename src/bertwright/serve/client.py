@@ -81,7 +81,8 @@ class _Caller(ABC, Generic[One, Many]):
             host, port = (parts.hostname or "").encode("idna").decode(), parts.port
         except (ValueError, AttributeError) as error:  # the latter where it is no text
             raise ConfigError(f"url is {url!r}; expected http://HOST:PORT: {error}") from error
-        if parts.scheme not in ("http", "https") or not host:
+        more = "@" in parts.netloc or parts.query or parts.fragment  # would be left out
+        if parts.scheme not in ("http", "https") or not host or more:
             raise ConfigError(f"url is {url!r}; expected http://HOST:PORT")
         if not isinstance(timeout, (int, float)) or not 0 < timeout < float("inf"):
             raise ConfigError(f"timeout is {timeout!r}; expected seconds above 0")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import secrets
 import time
 from collections.abc import Mapping
@@ -27,6 +28,10 @@ HEADERS = [
     (b"referrer-policy", b"no-referrer"),
     (b"cache-control", b"no-store"),
 ]
+NAME = re.compile(rb"[A-Za-z0-9_.-]{1,64}")
+"""An `X-Request-Id` that is taken over."""
+BUFFER = 65536
+"""Bytes of a reply that may lie in a connection's buffer while its request counts as answered."""
 
 log = logging.getLogger("bertwright.serve")
 
@@ -53,14 +58,15 @@ class Door:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        start, status, name = time.perf_counter(), 0, next(self._names)
+        start, status, seconds = time.perf_counter(), 0, None
+        name = self._name(scope["headers"])
         facts: dict[str, Any] = {}
         path = scope["path"]
 
         async def sending(message: Message) -> None:
-            nonlocal status
+            nonlocal status, seconds
             if message["type"] == "http.response.start":
-                status = message["status"]
+                status, seconds = message["status"], time.perf_counter() - start
                 more = [*HEADERS, (b"x-request-id", name.encode())]
                 message = {**message, "headers": [*message.get("headers", []), *more]}
             await send(message)
@@ -89,18 +95,20 @@ class Door:
                 raise
             await send_refusal(Refusal(500, "unexpected", "unexpected failure"), path, sending)
         finally:
-            self._tell(path, status, time.perf_counter() - start, name, facts)
+            taken = time.perf_counter() - start if seconds is None else seconds
+            self._tell(path, status, taken, name, facts)
 
     async def _answer(
         self, route: Route, scope: Scope, receive: Receive, send: Send
     ) -> dict[str, Any]:
         try:
-            body, headers, facts = await self.service.answer(route, scope, receive)
+            async with self.service.answer(route, scope, receive) as (body, headers, facts):
+                headers = {"content-type": "application/json", **headers}
+                await send_reply(200, body, headers, send)
+                return facts
         except Refusal as refusal:
             await send_refusal(refusal, route.path, send)
             return {}
-        await send_reply(200, body, {"content-type": "application/json", **headers}, send)
-        return facts
 
     @property
     def is_full(self) -> bool:
@@ -115,7 +123,7 @@ class Door:
         refusal = self._refusal(path, headers, counted=True) if method == "POST" else None
         if refusal is None:
             return None
-        name = next(self._names)
+        name = self._name(headers)
         self._tell(path, refusal.status, 0.0, name, {})
         return refusal, path, name
 
@@ -135,6 +143,13 @@ class Door:
             if self.is_full:
                 return busy("too many requests wait; try again")
         return None
+
+    def _name(self, headers: list[tuple[bytes, bytes]]) -> str:
+        """What a request is called in the log: by its caller or a proxy, else by us."""
+        given = [value for name, value in headers if name == b"x-request-id"]
+        if len(given) == 1 and NAME.fullmatch(given[0]):
+            return given[0].decode()
+        return next(self._names)
 
     def _tell(
         self, path: str, status: int, seconds: float, name: str, facts: dict[str, Any]
@@ -174,10 +189,12 @@ async def send_refusal(refusal: Refusal, path: str, send: Send) -> None:
 
 
 async def send_reply(status: int, body: bytes, headers: dict[str, str], send: Send) -> None:
-    """A whole reply."""
-    raw = raw_headers(headers, body)
+    """A whole reply; of a large one the end comes when its reader has taken it."""
+    raw, large = raw_headers(headers, body), len(body) > BUFFER
     await send({"type": "http.response.start", "status": status, "headers": raw})
-    await send({"type": "http.response.body", "body": body})
+    await send({"type": "http.response.body", "body": body, "more_body": large})
+    if large:
+        await send({"type": "http.response.body", "body": b""})
 
 
 def raw_headers(headers: Mapping[str, str], body: bytes) -> list[tuple[bytes, bytes]]:

@@ -9,9 +9,10 @@ Letters: N tokens of a batch, H hidden, L layers.
 from __future__ import annotations
 
 import hashlib
+import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Protocol
@@ -22,13 +23,19 @@ from torch import Tensor
 
 from bertwright.atomic import sha256_file
 from bertwright.checkpoint.checkpoint import find_checkpoint
+from bertwright.checkpoint.dense import DenseLayer, read_layer
 from bertwright.checkpoint.head_files import HEADS
-from bertwright.checkpoint.huggingface import read_json
+from bertwright.checkpoint.huggingface import WEIGHTS, read_json
+from bertwright.checkpoint.sentence_transformers import (
+    EmbeddingDefaults,
+    folders_of,
+    read_defaults,
+)
 from bertwright.checkpoint.sources import home, read_content, weight_files
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import BertwrightError
 from bertwright.inference.backends import Backend, PackedBackend, PlainBackend, Precision
-from bertwright.inference.embedder import Embedder, default_config
+from bertwright.inference.embedder import Embedder
 from bertwright.inference.model import Model, load
 from bertwright.inference.packed import PackedBert
 from bertwright.nn.sequences import Sequences
@@ -101,15 +108,27 @@ class Part:
 class Engine:
     """One model under a name."""
 
-    def __init__(self, name: str, folder: str, model: Model, default: VectorConfig) -> None:
-        self.name, self.folder, self.model, self.default = name, folder, model, default
+    def __init__(
+        self, name: str, folder: str, model: Model, known: EmbeddingDefaults | None
+    ) -> None:
+        """A loaded model and what its folder says of vectors, if sentence-transformers wrote it.
+
+        Raises:
+            DataError, IntegrityError: its dense layers cannot be read.
+        """
+        self.name, self.folder, self.model = name, folder, model
+        self.default = VectorConfig() if known is None else known.vectors()
+        self.prompts = {} if known is None else dict(known.prompts)
+        self.dense: tuple[DenseLayer, ...] = ()
+        if known is not None:
+            self.dense = tuple(map(read_layer, known.dense))
         self.runner = model.runner
         self.config = model.config
         self.tokenizer = model.tokenizer
         self.top = model.config.num_hidden_layers
         self.longest = model.config.max_position_embeddings
         self.is_cross_encoder = is_cross_encoder(model)
-        self.sha256 = weights_digest(self.runner.name)  # what was read, wherever `latest` is now
+        self.sha256 = weights_digest(self.runner.name, self.dense)
         self.loaded = int(time.time())
         self.backend: Backend = PlainBackend(self.runner.encoder, WHOLE)
         self.precision = "fp32"
@@ -197,22 +216,27 @@ def load_engine(
     Raises:
         BertwrightError: it cannot be read, or its numbers are wrong.
     """
-    model = load(folder, device)
-    # a cross-encoder's folder tells of scores, not of vectors
-    default = VectorConfig() if is_cross_encoder(model) else default_config(folder)
-    engine = Engine(name, folder, model, default)
+    place = find_checkpoint(folder)  # from here on it is this one, wherever `latest` is
+    before = _stamps(place)
+    model = load(place, device)
+    known = None
+    if Path(folder).is_dir() and not is_cross_encoder(model):
+        known = read_defaults(folder)  # a cross-encoder's folder tells of scores, not of vectors
+    engine = Engine(name, folder, model, known)
     if model.runner.device.type == "cpu":
         packed = PackedBert(model.runner.encoder, torch.float32)
         engine.backend = PackedBackend(packed, WHOLE, "torch fp32")
     if precision != "fp32":
         # judged up to the top, as every layer is served
-        layers = (*engine.default.layers, -1)
-        judged = replace(engine.default, layers=layers, combine="concat")
-        chosen = Embedder.load(folder, judged, precision=precision, device=device).backend
+        own = engine.default
+        judged = VectorConfig((*own.layers, -1), pooling=own.pooling, max_length=own.max_length)
+        chosen = Embedder.load(place, judged, precision=precision, device=device).backend
         if isinstance(chosen, (PackedBackend, PlainBackend)):
             chosen.batch_tokens = WHOLE
         engine.backend = chosen
         engine.precision = "fp32" if chosen.name.endswith("fp32") else precision
+    if _stamps(place) != before:
+        raise BertwrightError(f"{folder} was changed while it was loaded; load it once it is whole")
     engine.self_check()
     return engine
 
@@ -231,12 +255,27 @@ def is_cross_encoder(model: Model) -> bool:
     return not keys.isdisjoint(read_content(place))
 
 
-def weights_digest(folder: str | Path) -> str:
+def weights_digest(folder: str | Path, dense: Sequence[DenseLayer] = ()) -> str:
     """SHA-256 of a model's weights: of its one file, else of the names and digests of several."""
     place = find_checkpoint(folder)
-    heads = home(place) / HEADS
-    files = sorted([*weight_files(place), *([heads] if heads.is_file() else [])])
+    files = _weights(place, dense)
     if len(files) == 1:
         return sha256_file(files[0])
-    lines = [f"{sha256_file(path)}  {path.name}\n" for path in files]
+    names = [Path(os.path.relpath(path, home(place))).as_posix() for path in files]
+    lines = [f"{sha256_file(path)}  {name}\n" for path, name in zip(files, names, strict=True)]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def _weights(place: Path, dense: Sequence[DenseLayer] = ()) -> list[Path]:
+    """The files of a model's weights: of the encoder, of heads and of dense layers."""
+    heads = home(place) / HEADS
+    more = [heads] if heads.is_file() else []
+    return sorted([*weight_files(place), *more]) + [x.dense.folder / WEIGHTS for x in dense]
+
+
+def _stamps(place: Path) -> set[tuple[Path, int, int, int]]:
+    """What tells whether a file that a model is read from was written to or replaced."""
+    beside = [path for folder in folders_of(home(place)) for path in folder.iterdir()]
+    read = [path for path in beside if path.suffix in (".json", ".txt", ".safetensors")]
+    files = {path: path.stat() for path in {*_weights(place), *read}}
+    return {(path, x.st_ino, x.st_size, x.st_mtime_ns) for path, x in files.items()}

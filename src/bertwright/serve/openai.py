@@ -12,9 +12,19 @@ from typing import Any
 import numpy as np
 
 from bertwright.config.serve import ServeConfig
+from bertwright.inference.pieces import Text
+from bertwright.inference.vector_maker import with_prompt
 from bertwright.serve import shapes
 from bertwright.serve.engine import Engine
-from bertwright.serve.plans import Cut, Plan, Route, cut_texts, vector_config, works_of
+from bertwright.serve.plans import (
+    Cut,
+    Plan,
+    Route,
+    cut_texts,
+    vector_config,
+    which_prompt,
+    works_of,
+)
 from bertwright.serve.readers import Vectors
 from bertwright.serve.refusal import bad
 from bertwright.serve.shapes import Args, Key, Shape
@@ -27,20 +37,21 @@ def _plan(engine: Engine, args: Args, config: ServeConfig) -> Plan:
     if dimensions is not None and dimensions > width:
         raise bad(f"dimensions must be from 1 to {width}")
     longest = min(engine.default.max_length or engine.longest, engine.longest)
-    texts, truncated = [], []
+    texts: list[Text] = []
+    truncated: list[Cut] = []
     for number, given in enumerate(args["input"]):
         if isinstance(given, str):
             texts.append(given)
         else:
             _check_ids(engine, number, given)
-    cuts = cut_texts(engine, texts, True, longest=longest)
+    cuts = cut_texts(engine, with_prompt(how.prompt, texts), True, longest=longest)
     if texts:
         truncated = cuts.truncated
     else:
         cuts.ids, cuts.types = [], [None] * len(args["input"])
         cuts.starts = [[0] for _ in args["input"]]
         for number, given in enumerate(args["input"]):
-            ids, cut = _framed(engine, given, longest)
+            ids, cut = _framed(engine, how.prompt, given, longest)
             cuts.ids.append([ids])
             if cut:
                 truncated.append({"input": number, "tokens_cut": cut})
@@ -55,7 +66,7 @@ def _plan(engine: Engine, args: Args, config: ServeConfig) -> Plan:
     normalized = how.normalize or dimensions is not None
     works = works_of(Vectors(engine, how), cuts)
     plan = Plan(engine, works, finish, layers, how.pooling, normalized, truncated, headers)
-    plan.numbers = len(works) * width
+    plan.numbers, plan.prompt = len(works) * width, which_prompt(engine, how)
     return plan
 
 
@@ -68,6 +79,7 @@ def headers(plan: Plan) -> dict[str, str]:
         "x-bertwright-layers": ", ".join(map(str, plan.layers)),
         "x-bertwright-pooling": plan.pooling or "none",
         "x-bertwright-normalized": str(plan.normalized).lower(),
+        "x-bertwright-prompt": plan.prompt or "none",
         "x-bertwright-tokens": str(plan.tokens),
         "x-bertwright-truncated": listed or "none",
         "x-bertwright-tokens-cut": str(sum(int(each["tokens_cut"]) for each in cut)),
@@ -76,13 +88,16 @@ def headers(plan: Plan) -> dict[str, str]:
 
 def _check_ids(engine: Engine, number: int, ids: list[int]) -> None:
     if max(ids) >= engine.tokenizer.vocab_size:
-        raise bad(f"input {number} has an id beyond {engine.tokenizer.vocab_size - 1}")
+        last = engine.tokenizer.vocab_size - 1
+        raise bad(f"input {number} has an id beyond {last}, the last of this model's tokenizer")
 
 
-def _framed(engine: Engine, ids: list[int], longest: int) -> tuple[list[int], int]:
-    """Ids between [CLS] and [SEP], which the client may have put there already; tokens cut."""
+def _framed(engine: Engine, prompt: str, ids: list[int], longest: int) -> tuple[list[int], int]:
+    """Ids between [CLS] and [SEP], which the client may have put there already, after those of a
+    prompt; tokens cut."""
     cls, sep = engine.tokenizer.cls_id, engine.tokenizer.sep_id
     inner = ids[1:-1] if len(ids) > 1 and ids[0] == cls and ids[-1] == sep else ids
+    inner = [*engine.tokenizer.encode(prompt).ids[1:-1], *inner]
     return [cls, *inner[: longest - 2], sep], max(0, len(inner) - longest + 2)
 
 
@@ -111,6 +126,8 @@ def describe(engine: Engine) -> Args:
             "layers": list(engine.default.numbers(engine.top)),
             "pooling": engine.default.pooling,
             "normalize": engine.default.normalize,
+            "prompt": engine.default.prompt,
+            "width": engine.default.width(engine.config.hidden_size, engine.top),
         },
         "heads": [name for name in engine.model.heads if name not in engine.model.tasks],
         "tasks": [

@@ -48,11 +48,18 @@ class Plan:
     """Of the reply, where there may be many more than texts came; see `MOST_NUMBERS`."""
     characters: int = 0
     """Likewise; see `MOST_CHARACTERS`."""
+    prompt: str | None = None
+    """What stood before every text, of vectors: `none`, the model's `default`, or as `asked`."""
 
     @property
     def tokens(self) -> int:
         """Tokens that the model reads."""
         return sum(work.tokens for work in self.works)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the reply and of what it is made from, about: a number has 4, as JSON 12."""
+        return 16 * self.numbers + self.characters
 
     @property
     def about(self) -> Args:
@@ -63,6 +70,7 @@ class Plan:
             "layers": list(self.layers),
             "pooling": self.pooling,
             "normalized": self.normalized,
+            "prompt": self.prompt,
             "tokens_used": self.tokens,
             "truncated": self.truncated,
         }
@@ -227,18 +235,24 @@ def vector_config(engine: Engine, args: Args) -> VectorConfig:
 
     Raises:
         ConfigError: a layer that the model has not.
-        Refusal: a layer is named twice.
+        Refusal: a layer is named twice, or there is no such prompt.
     """
-    default = engine.default
     refuse_twice(engine, args.get("layers") or ())
-    found = VectorConfig(
-        args.get("layers") or default.layers,
-        args.get("combine") or default.combine,
-        args.get("pooling") or default.pooling,
-        default.normalize if args.get("normalize") is None else args["normalize"],
-    )
+    asked = {name: args.get(name) for name in ("layers", "combine", "pooling", "normalize")}
+    prompt, name = args.get("prompt"), args.get("prompt_name")
+    if name is not None and (prompt is not None or name not in engine.prompts):
+        known = ", ".join(engine.prompts) or "none"
+        raise bad(f"prompt_name is one of the model's ({known}), without prompt", "no_prompt")
+    found = engine.default.over(**asked, prompt=engine.prompts[name] if name else prompt)
     found.numbers(engine.top)
     return found
+
+
+def which_prompt(engine: Engine, config: VectorConfig) -> str:
+    """What a reply says of the prompt; see `Plan.prompt`."""
+    if not config.prompt:
+        return "none"
+    return "default" if config.prompt == engine.default.prompt else "asked"
 
 
 def refuse_twice(engine: Engine, layers: Sequence[int]) -> None:

@@ -162,7 +162,7 @@ class JsonLines(logging.Formatter):
             "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
             + f".{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),
-            "event": record.getMessage(),
+            "event": record.getMessage().partition("\n")[0],  # below stand values, of asyncio's
             **getattr(record, "facts", {}),
         }
         if record.exc_info and record.exc_info[0] is not None:
@@ -171,10 +171,11 @@ class JsonLines(logging.Formatter):
 
 
 def log_json() -> None:
-    """Send the logs of the server to standard error, a JSON object a line."""
+    """Send the logs of the server, and warnings, to standard error, a JSON object a line."""
+    logging.captureWarnings(True)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
-    for name, level in (("bertwright.serve", logging.INFO), ("uvicorn", logging.WARNING)):
+    for name in ("bertwright.serve", "uvicorn", "asyncio", "py.warnings"):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
-        logger.setLevel(level)
+        logger.setLevel(logging.INFO if name == "bertwright.serve" else logging.WARNING)

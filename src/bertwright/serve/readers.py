@@ -69,7 +69,9 @@ class Vectors:
     def read(self, works: Sequence[Work], part: Part) -> Sequence[Any]:
         """A float32 `[W]` for each."""
         engine = self.engine
-        maker = _Maker(_Given(part), engine.tokenizer, engine.config, self.config)
+        maker = _Maker(
+            _Given(part), engine.tokenizer, engine.config, self.config, dense=engine.dense
+        )
         maker.given = Pieces(
             ids=[list(ids) for work in works for ids in work.ids],
             owners=[number for number, work in enumerate(works) for _ in work.ids],

@@ -28,6 +28,8 @@ from bertwright.tasks.predictions import NumberPrediction, TextPrediction
 def _rerank(engine: Engine, args: Args, config: ServeConfig) -> Plan:
     query, documents = args["query"], args["documents"]
     name = _pair_task(engine, args["task"])
+    labels = () if name is None else engine.model.tasks[name].labels
+    label = labels[-1] if labels else None
     if name is None:
         plan = plan_vectors(
             engine,
@@ -52,7 +54,7 @@ def _rerank(engine: Engine, args: Args, config: ServeConfig) -> Plan:
         found = [{"index": n, "score": scores[n]} for n in order]
         if args["return_documents"]:
             found = [{**each, "document": documents[each["index"]]} for each in found]
-        return {"results": found, "scored_by": name or "cosine"}
+        return {"results": found, "scored_by": name or "cosine", "label": label}
 
     plan.finish = finish
     return plan

@@ -47,8 +47,8 @@ ERROR = {
         }
     },
 }
-POLICY = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:"
-"""Of the page at /: nothing is loaded from elsewhere."""
+POLICY = "frame-ancestors 'none'"
+"""Of the page at /, beside the one in its head, which cannot say this: no other page shows it."""
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 

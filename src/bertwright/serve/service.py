@@ -6,8 +6,9 @@ import asyncio
 import gc
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from typing import Any, cast
 
 from starlette.types import Message, Receive, Scope
@@ -20,7 +21,7 @@ from bertwright.serve.engine import Engine, load_engine
 from bertwright.serve.keys import Keys
 from bertwright.serve.metrics import Metrics
 from bertwright.serve.plans import Plan, Route, make_plan
-from bertwright.serve.refusal import Refusal, bad, unavailable
+from bertwright.serve.refusal import Refusal, bad, busy, unavailable
 
 DRAIN = 8
 """A body that is too large is read to the end, and thrown away, up to so many times the bound: a
@@ -29,6 +30,8 @@ SMALL = 1024
 """Bytes of a body that is planned with others that wait, in one turn of a thread."""
 LARGE = 20_000
 """Bytes from which a reply is made in a thread."""
+REPLIES = 1 << 30
+"""Bytes, about, of the large replies that are made or wait for their readers."""
 
 log = logging.getLogger("bertwright.serve")
 
@@ -52,6 +55,8 @@ class Service:
         self.read_keys()
         self.active = 0
         """Requests at work."""
+        self.replies = 0
+        """Bytes, about, of the replies at work."""
         self.draining = False
         self.failing = False
         self.error: Exception | None = None
@@ -190,10 +195,11 @@ class Service:
                 raise Refusal(409, "not_swapped", "; ".join([*done, *failed]))
             return made
 
+    @asynccontextmanager
     async def answer(
         self, route: Route, scope: Scope, receive: Receive
-    ) -> tuple[bytes, dict[str, str], dict[str, Any]]:
-        """The body, headers and, for the log, facts of a reply.
+    ) -> AsyncIterator[tuple[bytes, dict[str, str], dict[str, Any]]]:
+        """The body, headers and, for the log, facts of a reply, which counts until it is sent.
 
         Raises:
             Refusal: it gets no answer.
@@ -207,15 +213,21 @@ class Service:
             plan = await self._aside.run(self._prepare, route, body)
         else:
             plan = await loop.run_in_executor(self._pool, self._prepare, route, body)
-        items = [Item(plan.engine, work, work.tokens) for work in plan.works]
-        left = until - time.monotonic()
-        answers = await self.batcher.ask(items, left, lambda: is_gone(receive))
-        if len(body) > LARGE or plan.tokens > LARGE // 100:
-            content, headers = await loop.run_in_executor(self._pool, plan.reply, answers)
-        else:
-            content, headers = plan.reply(answers)
-        self.metrics.read(plan.engine.name, plan.tokens, len(plan.truncated))
-        return content, headers, {"model": plan.engine.name, "tokens": plan.tokens}
+        if plan.size > REPLIES // config.queue_requests and self.replies + plan.size > REPLIES:
+            raise busy("too many large answers wait for their readers; try again")
+        self.replies += plan.size
+        try:
+            items = [Item(plan.engine, work, work.tokens) for work in plan.works]
+            left = until - time.monotonic()
+            answers = await self.batcher.ask(items, left, lambda: is_gone(receive))
+            if len(body) > LARGE or plan.tokens > LARGE // 100:
+                content, headers = await loop.run_in_executor(self._pool, plan.reply, answers)
+            else:
+                content, headers = plan.reply(answers)
+            self.metrics.read(plan.engine.name, plan.tokens, len(plan.truncated))
+            yield content, headers, {"model": plan.engine.name, "tokens": plan.tokens}
+        finally:
+            self.replies -= plan.size
 
     def _prepare(self, route: Route, body: bytes) -> Plan:
         return make_plan(route, self.engines, route.shape.read(body), self.config)

@@ -12,9 +12,12 @@ from typing import Any, get_args
 
 import orjson
 
-from bertwright.config.vectors import Combine, Pooling
+from bertwright.config.vectors import Combine, Pooling, poolings_of
+from bertwright.errors import ConfigError
 from bertwright.serve.refusal import bad
 
+LONGEST_PROMPT = 1024
+"""Characters: it is read with every text of a request."""
 Args = dict[str, Any]
 Schema = dict[str, Any]
 
@@ -74,7 +77,7 @@ class Shape:
                     continue
                 raise bad(f"an unknown key; known are: {', '.join(self.keys)}")
             name = names[each]
-            if value is None and not self.keys[name].required:
+            if value is None:
                 continue
             if name in seen:
                 raise bad(f"{name} is given twice")
@@ -209,9 +212,26 @@ def _openai_input(value: Any) -> list[str | list[int]]:
     return _one_or_list(text_of, "a text, a list of texts, or token ids")(value)
 
 
+def _prompt(value: Any) -> str:
+    if not isinstance(value, str) or len(value) > LONGEST_PROMPT or "\0" in value:
+        raise Wrong(f"text of up to {LONGEST_PROMPT} characters, without NUL characters")
+    return value
+
+
 def _name(value: Any) -> str:
     if not isinstance(value, str) or not 0 < len(value) <= 200:
         raise Wrong("a name")
+    return value
+
+
+def _pooling(value: Any) -> str:
+    try:
+        poolings_of(value)
+    except ConfigError:
+        value = "none"
+    if value == "none":
+        raise Wrong(f"one of {', '.join(POOLINGS)}, or some of them as cls+mean")
+    assert isinstance(value, str)
     return value
 
 
@@ -293,11 +313,13 @@ OPENAI_INPUT = Kind(
     _openai_input,
     {"anyOf": [*TEXTS.schema["anyOf"], IDS_SCHEMA, {"type": "array", "items": IDS_SCHEMA}]},
 )
+PROMPT = Kind(_prompt, {"type": "string", "maxLength": LONGEST_PROMPT})
 NAME = Kind(_name, {"type": "string", "minLength": 1, "maxLength": 200})
 ID = Kind(_number_or_text, {"anyOf": [{"type": "integer"}, {"type": "string", "maxLength": 200}]})
 FLAG = Kind(_flag, {"type": "boolean"})
 FALSE = Kind(_false, {"type": "boolean", "enum": [False]})
-POOLING = choice(*(name for name in get_args(Pooling) if name != "none"))
+POOLINGS = [name for name in get_args(Pooling) if name != "none"]
+POOLING = Kind(_pooling, {"type": "string", "examples": [*POOLINGS, "cls+mean"]})
 COMBINE = choice(*get_args(Combine))
 
 MODEL = {

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from bertwright.config.serve import ServeConfig
 from bertwright.config.vectors import VectorConfig
 from bertwright.inference.pieces import token_places
+from bertwright.inference.vector_maker import with_prompt
 from bertwright.serve import shapes
 from bertwright.serve.engine import Engine
 from bertwright.serve.plans import (
@@ -20,10 +22,12 @@ from bertwright.serve.plans import (
     Route,
     cosines,
     cut_texts,
+    judge_characters,
     judge_texts,
     judge_tokens,
     texts_in,
     vector_config,
+    which_prompt,
     works_of,
 )
 from bertwright.serve.readers import Tokens, Vectors
@@ -48,7 +52,8 @@ def plan_vectors(
     called: Called = None,
 ) -> Plan:
     """A vector a text; `finish` is for the caller to set."""
-    cuts = cut_texts(engine, texts, truncate, windows, engine.default.max_length or 0, called)
+    read = with_prompt(config.prompt, texts)
+    cuts = cut_texts(engine, read, truncate, windows, engine.default.max_length or 0, called)
     return Plan(
         engine,
         works_of(Vectors(engine, config), cuts),
@@ -58,13 +63,14 @@ def plan_vectors(
         config.normalize,
         cuts.truncated,
         numbers=len(texts) * config.width(engine.config.hidden_size, engine.top),
+        prompt=which_prompt(engine, config),
     )
 
 
 def _embed(engine: Engine, args: Args, config: ServeConfig) -> Plan:
-    plan = plan_vectors(
-        engine, args["input"], vector_config(engine, args), args["truncate"], args["windows"]
-    )
+    how, texts = vector_config(engine, args), args["input"]
+    judge_characters(sum(map(len, texts_in(texts))) + len(texts) * len(how.prompt), config)
+    plan = plan_vectors(engine, texts, how, args["truncate"], args["windows"])
 
     def finish(answers: list[Any]) -> Args:
         stored, more = store(np.stack(answers), args["dtype"])
@@ -89,25 +95,36 @@ def store(vectors: npt.NDArray[np.float32], dtype: str) -> tuple[npt.NDArray[Any
 
 
 def _tokens(engine: Engine, args: Args, config: ServeConfig) -> Plan:
-    how = vector_config(engine, {**args, "pooling": "mean"})
-    cuts = cut_texts(engine, args["input"], args["truncate"], args["windows"])
+    how = replace(vector_config(engine, args), pooling="mean", dense=0, dimensions=None)
+    texts = with_prompt(how.prompt, args["input"])
+    cuts = cut_texts(engine, texts, args["truncate"], args["windows"])
     works = works_of(Tokens(engine, how), cuts)
     counts = [2 + sum(len(ids) - 2 for ids in windows) for windows in cuts.ids]
     places = [
-        token_places(engine.tokenizer, text, count)
+        token_places(engine.tokenizer, text, count, how.prompt)
         for text, count in zip(args["input"], counts, strict=True)
     ]
 
     def finish(answers: list[Any]) -> Args:
         found = [
-            {"tokens": tokens, "offsets": offsets, "vectors": np.ascontiguousarray(vectors)}
-            for (tokens, offsets), vectors in zip(places, answers, strict=True)
+            {"tokens": tokens, "offsets": offsets, "vectors": np.ascontiguousarray(vectors[rows])}
+            for (tokens, offsets, rows), vectors in zip(places, answers, strict=True)
         ]
         return {"results": found}
 
     layers = how.numbers(engine.top)
     numbers = sum(counts) * how.width(engine.config.hidden_size, engine.top)
-    return Plan(engine, works, finish, layers, None, how.normalize, cuts.truncated, numbers=numbers)
+    return Plan(
+        engine,
+        works,
+        finish,
+        layers,
+        None,
+        how.normalize,
+        cuts.truncated,
+        numbers=numbers,
+        prompt=which_prompt(engine, how),
+    )
 
 
 def _tokenize(engine: Engine, args: Args, config: ServeConfig) -> Plan:
@@ -173,6 +190,10 @@ ROUTES = (
                 "input": INPUT,
                 **MODEL,
                 **VECTORS,
+                "prompt": Key(
+                    shapes.PROMPT, 'Text before every text, "" for none; unset: the default.'
+                ),
+                "prompt_name": Key(shapes.NAME, "The same by its name in the model's folder."),
                 "windows": Key(shapes.FLAG, "Read long texts in windows.", default=False),
                 "dtype": Key(
                     shapes.choice("float32", "float16", "int8", "binary"),

@@ -177,7 +177,8 @@ const ranks = {
       })), "Passages, best first"),
       h("p", { class: "soft" }, answer.scored_by === "cosine"
         ? "Scored by the cosine of the vectors: the model has no head that judges pairs."
-        : `Scored by the head ${answer.scored_by}.`),
+        : `Scored by the head ${answer.scored_by}${
+          answer.label ? `: the probability of “${answer.label}”` : ""}.`),
     ] };
   },
 };

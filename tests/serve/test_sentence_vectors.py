@@ -1,0 +1,141 @@
+"""A folder of sentence-transformers with a prompt, a dense layer and fewer dimensions is served as
+its folder says: what is left out would give other vectors without a word."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from fastapi.testclient import TestClient
+
+from bertwright.checkpoint.dense import Dense, DenseLayer, write_layer
+from bertwright.checkpoint.sentence_transformers import EmbeddingDefaults, write_defaults
+from bertwright.inference.embedder import Embedder, default_config
+from bertwright.serve.engine import load_engine
+from tests.serve.conftest import VOCABULARY, write_model
+
+TEXTS = ["a b", "c the d e f g h i j k l m n", "z"]
+PROMPT = "q a : "
+
+
+@dataclass
+class Served:
+    """A folder and its server."""
+
+    folder: Path
+    client: TestClient
+
+    def ask(self, path: str, **body: Any) -> Any:
+        reply = self.client.post(path, json=body)
+        assert reply.status_code == 200, reply.text
+        return reply.json()
+
+    def expected(self, **asked: Any) -> np.ndarray[Any, Any]:
+        config = default_config(self.folder).over(**asked)
+        return Embedder.load(self.folder, config, device="cpu").embed(TEXTS)
+
+
+@pytest.fixture(params=[True, False], ids=["prompt pooled", "prompt not pooled"])
+def mine(
+    request: pytest.FixtureRequest, tmp_path: Path, served: Callable[..., TestClient]
+) -> Served:
+    folder = write_model(tmp_path / "mine", 3, heads=False)
+    write_dense(tmp_path / "layer", 4)
+    defaults = EmbeddingDefaults(
+        normalize=True,
+        max_length=12,
+        prompts={"query": PROMPT},
+        default_prompt_name="query",
+        include_prompt=request.param,
+        dense=(Dense(24, 10, folder=tmp_path / "layer"),),
+        dimensions=6,
+    )
+    write_defaults(folder, defaults, 24)
+    return Served(folder, served(model=(str(folder),)))
+
+
+def write_dense(folder: Path, seed: int) -> None:
+    folder.mkdir(exist_ok=True)
+    chance = torch.Generator().manual_seed(seed)
+    weight, bias = torch.randn(10, 24, generator=chance), torch.randn(10, generator=chance)
+    write_layer(folder, DenseLayer(Dense(24, 10), weight, bias))
+
+
+def test_vectors_are_the_folders_own(mine: Served) -> None:
+    expected = mine.expected()
+    assert expected.shape == (3, 6)
+    found = mine.ask("/embed", input=TEXTS, truncate=True)
+    np.testing.assert_allclose(found["vectors"], expected, atol=1e-5)
+    assert [each["input"] for each in found["truncated"]] == [1]
+    found = mine.ask("/v1/embeddings", input=TEXTS)
+    np.testing.assert_allclose([x["embedding"] for x in found["data"]], expected, atol=1e-5)
+    ids = [[VOCABULARY.index(word) for word in text.split()] for text in TEXTS]
+    found = mine.ask("/v1/embeddings", input=ids)
+    np.testing.assert_allclose([x["embedding"] for x in found["data"]], expected, atol=1e-5)
+    found = mine.ask("/similarity", source_sentence=TEXTS[0], sentences=TEXTS[2:])
+    np.testing.assert_allclose(found["similarities"], [expected[0] @ expected[2]], atol=1e-5)
+    default = mine.client.get("/v1/models/mine").json()["default"]
+    assert (default["prompt"], default["width"]) == (PROMPT, 6)
+
+
+def test_other_layers_and_poolings_leave_the_dense_layer_out(mine: Served) -> None:
+    others: tuple[dict[str, Any], ...] = ({"layers": (1,)}, {"pooling": "cls+max"})
+    same: tuple[dict[str, Any], ...] = ({"layers": (-1,), "pooling": "mean"}, {"normalize": False})
+    for asked in (*others, *same):
+        found = mine.ask("/embed", input=TEXTS, truncate=True, **asked)["vectors"]
+        np.testing.assert_allclose(found, mine.expected(**asked), atol=1e-5)
+        assert (len(found[0]) > 6) == (asked in others)
+
+
+def test_tokens_of_the_prompt_have_no_vector(mine: Served) -> None:
+    config = default_config(mine.folder).over(dense=0)
+    made = Embedder.load(mine.folder, config, device="cpu").embed_tokens(TEXTS[:1])[0]
+    (found,) = mine.ask("/tokens", input=TEXTS[:1], layers=[-1], truncate=True)["results"]
+    assert found["tokens"] == made.tokens == ["[CLS]", "a", "b", "[SEP]"]
+    assert found["offsets"] == [list(each) for each in made.offsets]
+    np.testing.assert_allclose(found["vectors"], made.vectors, atol=1e-5)
+
+
+def test_the_digest_is_of_the_dense_layer_too(mine: Served) -> None:
+    before = load_engine("m", str(mine.folder), "cpu").sha256
+    write_dense(mine.folder / "2_Dense", 5)
+    assert load_engine("m", str(mine.folder), "cpu").sha256 != before
+
+
+def test_prompts_that_a_caller_asks_for(mine: Served) -> None:
+    for asked, prompt, told in (
+        ({}, PROMPT, "default"),
+        ({"prompt_name": "query"}, PROMPT, "default"),
+        ({"prompt": "c "}, "c ", "asked"),
+        ({"prompt": ""}, "", "none"),
+    ):
+        found = mine.ask("/embed", input=TEXTS, truncate=True, **asked)
+        np.testing.assert_allclose(found["vectors"], mine.expected(prompt=prompt), atol=1e-5)
+        assert found["prompt"] == told
+    reply = mine.client.post("/v1/embeddings", json={"input": TEXTS})
+    assert reply.headers["x-bertwright-prompt"] == "default"
+    assert mine.ask("/tokens", input=TEXTS[:1], truncate=True)["prompt"] == "default"
+    assert mine.ask("/encode", texts=TEXTS, truncate=True).keys() >= {"result"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "reason"),
+    [
+        ({"prompt_name": "secret-name"}, 400, "prompt_name is one of the model's (query)"),
+        ({"prompt_name": "query", "prompt": "secret-text"}, 400, "without prompt"),
+        ({"prompt": "secret" * 200}, 400, "prompt must be text of up to 1024 characters"),
+        ({"prompt": "\0"}, 400, "without NUL"),
+        ({"prompt": ["secret"]}, 400, "prompt must be text"),
+        ({"prompt": "x" * 1000, "input": ["a"] * 2000}, 413, "2002000 characters; at most"),
+    ],
+)
+def test_prompts_that_are_refused(mine: Served, asked: Any, status: int, reason: str) -> None:
+    reply = mine.client.post("/embed", json={"input": TEXTS, "truncate": True, **asked})
+    assert reply.status_code == status, reply.text
+    assert reason in reply.text
+    assert "secret" not in reply.text
