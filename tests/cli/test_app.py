@@ -93,6 +93,20 @@ def test_keys(line: Callable[..., Outcome], words: list[str], key: str, value: o
     assert resolved(line("train", *words))[key] == value
 
 
+def test_a_tilde_in_the_value_of_an_option_is_the_home_folder(
+    line: Callable[..., Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "run.toml").write_text('data = "~/shards"\n[optimizer]\nname = "a=~/b"\n')
+    home = str(tmp_path)
+    config = resolved(line("train", "--config=~/run.toml", "--second.name=~/c"))
+    assert (config["data"], config["second"]["name"]) == (f"{home}/shards", f"{home}/c")
+    assert config["optimizer"]["name"] == f"a={home}/b"
+    assert values.at_home("~root/x and ~/y") == "~root/x and ~/y"
+    out = json.loads(line("data", "build", "--out=~/b", "~/a text")[1])
+    assert (out["out"], out["corpus"]) == (f"{home}/b", ["~/a text"])
+
+
 @pytest.mark.parametrize("verb", ["train", "data train"])
 def test_the_command_line_goes_over_the_file(
     line: Callable[..., Outcome], tmp_path: Path, verb: str

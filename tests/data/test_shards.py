@@ -107,6 +107,20 @@ def test_a_manifest_of_another_form(make_shards: MakeShards, files: Any) -> None
         open_shards(folder)
 
 
+@pytest.mark.parametrize("name", ["../elsewhere/shard-00000", "/shard-00000", "no", None])
+def test_a_shard_that_is_none_of_the_listed_files_is_not_opened(
+    make_shards: MakeShards, name: str | None
+) -> None:
+    make_shards([[4]], "elsewhere")
+    folder = make_shards([[4]]).folder
+    manifest = folder / "MANIFEST.json"
+    content = json.loads(manifest.read_text())
+    content["shards"][0]["name"] = name
+    manifest.write_text(json.dumps(content))
+    with pytest.raises(IntegrityError, match="names shards whose files it does not list"):
+        open_shards(folder)
+
+
 def test_another_tokenizer_is_refused(make_shards: MakeShards) -> None:
     shards = make_shards([[4]])
     require_tokenizer(shards, "f" * 64, "the checkpoint x")

@@ -14,7 +14,7 @@ import pytest
 from bertwright.errors import ConfigError, DataError, MissingExtra
 from bertwright.tasks.columns import Columns
 from bertwright.tasks.examples import TextExample, labels_of
-from bertwright.tasks.readers import ReadOptions, read_examples
+from bertwright.tasks.readers import ReadOptions, read_examples, stream_examples
 
 PAIRS = [("a cat", "an animal", "yes"), ("a dog", "a fish", "no"), ("rain", "water", "yes")]
 
@@ -60,6 +60,35 @@ def test_csv_may_be_separated_otherwise(write, mark):
         write("a.csv", table(("text", "label"), [("a,b", "x")], mark)), "classification"
     )
     assert rows(read) == [("a,b", None, "x")]
+
+
+@pytest.mark.parametrize("begin", ["\ufeff", "sep=;\r\n", "\ufeffsep=;\n", '"sep=;"\n'])
+def test_a_first_line_that_names_the_separator_is_no_header(write, begin):
+    path = write("a.csv", f"{begin}Text;Label\n1,5;x\n2,5;y\n3\n")
+    read = read_examples(path, "classification", options=ReadOptions(bad_rows="skip"))
+    assert [(each.text, each.label) for each in read.examples] == [("1,5", "x"), ("2,5", "y")]
+    assert read.skipped["wrong number of fields"].lines == [4 + ("sep" in begin)]
+
+
+@pytest.mark.parametrize("mark", [",", ";"])
+def test_csv_without_its_name_is_told_by_its_header(write, mark):
+    path = write(
+        "a.txt", table(("id", "text", "label"), [("1", 'a"b', "x"), ("2", "c", "y")], mark)
+    )
+    found = [('a"b', "x"), ("c", "y")]
+    read = read_examples(path, "classification")
+    assert [(each.text, each.label) for each in read.examples] == found
+    hint = Columns(text="text", label="label")
+    stream = stream_examples(path, "classification", options=ReadOptions(hint=hint))
+    assert [each.text for each in stream.examples] == ['a"b', "c"]
+
+
+@pytest.mark.parametrize("first", ["Well, text is text", "text, label or both of them", "a,text"])
+def test_plain_text_with_commas_is_no_csv(write, first):
+    hint = Columns(text="text", label="label")
+    path = write("a.txt", f"{first}\nno, it is not\n")
+    stream = stream_examples(path, "classification", options=ReadOptions(hint=hint))
+    assert [each.text for each in stream.examples] == [first, "no, it is not"]
 
 
 @pytest.mark.parametrize(

@@ -203,7 +203,7 @@ def test_rows_of_choices(write, row, text, text2, label):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"label": 2}, r"line 1: the label '2' is none of the 2 choices"),
+        ({"label": 2}, r"line 1: the label '2' is one more than the last of 2 choices.*from 1"),
         ({"label": "Z"}, r"the label 'Z' is none"),
         ({"label": None}, r"the label is empty"),
         ({"choices": ["a"]}, r"1 choices; expected two or more"),
@@ -225,3 +225,10 @@ def test_missing_columns_of_choices_are_named(write):
         read_examples(write("b.csv", "text,label\na,0\n"), "multiple-choice")
     with pytest.raises(DataError, match=r"no column of labels"):
         read_examples(write("c.csv", "text,choice0,choice1\na,b,c\n"), "multiple-choice")
+
+
+def test_labels_that_count_from_one_are_not_left_out_row_by_row(write):
+    rows = [{"text": "t", "choices": ["a", "b"], "label": label} for label in (1, 2)]
+    path = write("a.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(DataError, match=r"line 2.*where labels count from 1, take 1 from each"):
+        read_examples(path, "multiple-choice", options=ReadOptions(bad_rows="skip"))

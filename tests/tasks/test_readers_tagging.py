@@ -315,3 +315,12 @@ def test_marks_of_chinese_and_japanese_stand_alone():
     text = "ここである。「ジョン・スミス」さん、हिन्दी।"
     words = ["ここである", "。", "「", "ジョン・スミス", "」", "さん", "、", "हिन्दी", "।"]
     assert [text[start:end] for start, end in split_words(text)] == words
+
+
+@pytest.mark.parametrize("tags", [("b-per", "i-per"), ("B_PER", "I_PER"), ("PER-B", "PER-I")])
+def test_tags_of_entities_in_another_spelling_are_told(write, tags):
+    read = read_examples(write("a.conll", f"a {tags[0]}\nb {tags[1]}\nc O\n"), "tagging")
+    assert read.scheme == "none"
+    assert [each for each in read.warnings if "write them as B-PER, I-PER and O" in each]
+    plain = read_examples(write("b.conll", "a NOUN\nb PER\nc O\n"), "tagging")
+    assert plain.warnings == []

@@ -8,6 +8,7 @@ import io
 import json
 import pickle
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -127,7 +128,7 @@ ROW_DOCUMENTS = [
 
 def make_rows(folder: Path, suffix: str) -> Path:
     path = folder / ("rows" + suffix)
-    if suffix == ".jsonl":
+    if suffix in (".jsonl", ".ndjson"):
         lines = [json.dumps({"id": 1, "text": text}) for text in ROWS]
         path.write_text("\n".join(lines) + "\n\n")
     elif suffix == ".csv":
@@ -144,7 +145,7 @@ def make_rows(folder: Path, suffix: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".tsv", ".parquet"])
+@pytest.mark.parametrize("suffix", [".jsonl", ".ndjson", ".csv", ".tsv", ".parquet"])
 @pytest.mark.parametrize("packed", [False, True])
 def test_rows_are_documents(tmp_path: Path, suffix: str, packed: bool) -> None:
     path = make_rows(tmp_path, suffix)
@@ -159,6 +160,12 @@ def test_rows_are_documents(tmp_path: Path, suffix: str, packed: bool) -> None:
         read(path, replace(DEFAULT, text_column="i"))
 
 
+@pytest.mark.parametrize("begin", ["", "\ufeff", "sep=;\r\n", "\ufeffsep=;\n", '"sep=;"\n'])
+def test_csv_of_other_separators(tmp_path: Path, begin: str) -> None:
+    path = write(tmp_path, "a.csv", f'{begin}id;text\n1;"One, two; three."\n2;Four.\n'.encode())
+    assert read(path)[0] == [["One, two; three."], ["Four."]]
+
+
 def test_bad_rows(tmp_path: Path) -> None:
     bad = {
         "a.jsonl": ('{"text": "a"}\n{"text": ', r"a\.jsonl, line 2 is no JSON"),
@@ -168,7 +175,8 @@ def test_bad_rows(tmp_path: Path) -> None:
         "d.csv": ("id,text\n1,a\n2\n", r"line 3 has 1 fields; the header has 2"),
         "f.csv": ("id,text\n1,Hello, world\n", r"line 2 has 3 fields; the header has 2"),
         "g.csv": ("text,text\na,b\n", r"2 columns 'text'; expected one"),
-        "h.csv": ("id;text\n1;a\n", r"set apart by commas, not by semicolons"),
+        "h.csv": ("id;text\n1;a;b\n", r"line 2 has 3 fields; the header has 2"),
+        "i.csv": ("sep=;\nid;text\n1;a\n2\n", r"line 4 has 1 fields; the header has 2"),
         "e.csv": ('text\n"never closed\n', r"e\.csv, line 2: unexpected end of data"),
         "f.parquet": ("PAR1 no more", r"no whole Parquet file"),
     }
@@ -219,6 +227,7 @@ def test_invalid_utf8(tmp_path: Path) -> None:
     ("data", "message"),
     [
         (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", r"binary file \(a zero byte at 8\)"),
+        ("Some text".encode("utf-32"), r"is UTF-32; expected UTF-8.*iconv -f UTF-32"),
         ("Some text".encode("utf-16"), r"is UTF-16; expected UTF-8.*iconv -f UTF-16"),
         ("这是一个文件。" * 50).encode("gb18030")
         and (
@@ -318,6 +327,28 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(sys, "stdin", Input)
     assert read("-")[0] == DOCUMENTS
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+@pytest.mark.parametrize(
+    ("text", "documents"),
+    [
+        ('{"id": 1, "text": "One. Two."}\n{"text": "Three."}\n', [["One.", "Two."], ["Three."]]),
+        ('\ufeff{"text" : "' + "Word. " * 9000 + '"}', [["Word."] * 9000]),
+        ("{not JSON}\nat all\n", [["{not JSON}", "at all"]]),
+    ],
+)
+def test_json_lines_come_through_standard_input_too(
+    monkeypatch: pytest.MonkeyPatch,
+    text: str,
+    documents: list[list[str]],
+    pack: Callable[[bytes], bytes],
+) -> None:
+    class Input:
+        buffer = io.BufferedReader(io.BytesIO(pack(text.encode())))  # type: ignore[type-var]
+
+    monkeypatch.setattr(sys, "stdin", Input)
+    assert read("-")[0] == documents
 
 
 def test_missing_extras(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,6 +76,9 @@ def test_what_cannot_be_found(tmp_path: Path) -> None:
         find_files([str(tmp_path / "corpsu.txt")])
     with pytest.raises(DataError, match=r"unknown extension; known are \.txt .*\.zst"):
         find_files([str(tmp_path / "corpus.docx")])
+    (tmp_path / "corpus.json").write_text("[]")
+    with pytest.raises(DataError, match=r"unknown extension.*an object a line, as \.jsonl"):
+        find_files([str(tmp_path / "corpus.json")])
     with pytest.raises(DataError, match=r"no file with a known extension .* it is empty"):
         find_files([str(tmp_path / "empty")])
     with pytest.raises(DataError, match=r"no file with a known extension .* it has \.pdf"):
@@ -183,6 +186,9 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(sys, "stdin", Input)
     assert open_bytes(Path("-")).read() == TEXT
+    Input.buffer.close()
+    with pytest.raises(DataError, match=r"was read before; - can stand for one file only"):
+        open_bytes(Path("-"))
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(DataError, match="standard input is closed"):
         open_bytes(Path("-"))

@@ -76,8 +76,9 @@ def complete(app: App, commands: tuple[str, ...], arguments: ArgumentCollection)
     """Put the values of the environment (of `serve`) and of `--config FILE.toml` below those of the
     command line, in this order; read "none" as None unless it is one of the option's own words.
 
-    "-" becomes itself again. cyclopts calls this when the command line is read, before any value
-    is made.
+    "-" becomes itself again, and `~` in the value of an option the home folder; a text that stands
+    alone is as the shell gave it. cyclopts calls this when the command line is read, before any
+    value is made.
     """
     for argument in arguments:
         for place, token in enumerate(argument.tokens):
@@ -88,9 +89,13 @@ def complete(app: App, commands: tuple[str, ...], arguments: ArgumentCollection)
         Env(prefix, command=False)(app, commands, arguments)
     given = arguments.get("--config", default=None)
     if given is not None and given.tokens:
-        _read_file(given.tokens[-1].value, app, commands, arguments)
+        _read_file(values.at_home(given.tokens[-1].value), app, commands, arguments)
     for argument in arguments:
         _refuse_fractions(argument)
+        argument.tokens[:] = [
+            token.evolve(value=values.at_home(token.value)) if token.keyword else token
+            for token in argument.tokens
+        ]
         nothing = [token.value for token in argument.tokens if token.keyword] == ["none"]
         if nothing and _none_is_nothing(argument.hint):
             argument.tokens[0] = argument.tokens[0].evolve(value="", implicit_value=None)

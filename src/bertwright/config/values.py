@@ -12,6 +12,8 @@ import dataclasses
 import difflib
 import json
 import math
+import os
+import re
 import tomllib
 import types
 import typing
@@ -120,17 +122,38 @@ def unknown_key(name: str, names: Iterable[str], where: str = "") -> ConfigError
     return ConfigError(f"{message} valid keys: {', '.join(keys_in(meant, names))}")
 
 
+def at_home(text: str) -> str:
+    """`~/runs/x`, also behind a name (`reviews=~/runs/x`), with the folder that `~` stands for.
+
+    A shell does this for a word that begins so, not for `--out=~/runs/x`, and nobody in a file.
+    """
+    found = re.match(r"([\w.-]+=)?~(?=/)", text)
+    return f"{found[1] or ''}{os.path.expanduser('~')}{text[found.end() :]}" if found else text
+
+
 def read_toml(path: str | Path) -> dict[str, Any]:
-    """Read a TOML file. Raises ConfigError where it is missing, not a file or not TOML."""
+    """Read a TOML file; texts that begin with `~/` are `at_home`.
+
+    Raises ConfigError where it is missing, not a file or not TOML.
+    """
     try:
         with open(path, "rb") as file:
-            return tomllib.load(file)
+            found: dict[str, Any] = _at_home(tomllib.load(file))
+            return found
     except FileNotFoundError:
         raise ConfigError(f"no configuration file {path}; --config takes a TOML file") from None
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not TOML: {error}") from error
+
+
+def _at_home(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _at_home(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_at_home(item) for item in value]
+    return at_home(value) if isinstance(value, str) else value
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

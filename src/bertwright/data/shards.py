@@ -205,6 +205,12 @@ def read_shards_manifest(folder: Path) -> dict[str, Any]:
         )
     if not {"tokenizer", "shards", "counts"} <= manifest.keys():
         raise IntegrityError(f"{path} lacks entries; build the data again")
+    names = [entry.get("name") for entry in manifest["shards"]]
+    if (
+        not {f"{name}.{suffix}" for name in names for suffix in SUFFIXES}
+        <= manifest["files"].keys()
+    ):
+        raise IntegrityError(f"{path} names shards whose files it does not list; build it again")
     return manifest
 
 

@@ -102,7 +102,7 @@ def choice_examples(
             texts, keys = _texts([row[name] for name in choices], choices, log)
             label = None
             if columns.label is not None:
-                label = _label(row[columns.label], texts, keys)
+                label = _label(row[columns.label], texts, keys, log.place(line))
         except BadValue as error:
             log.bad(line, error.reason, str(error))
             continue
@@ -135,11 +135,12 @@ def _texts(
     return texts, keys if len(keys) == len(texts) else []
 
 
-def _label(value: Any, texts: tuple[str, ...], keys: list[str]) -> int:
+def _label(value: Any, texts: tuple[str, ...], keys: list[str], place: str) -> int:
     """The number of the right choice.
 
     Raises:
         BadValue: it is no choice of this row.
+        DataError: it is their number: labels that count from 1.
     """
     if isinstance(value, float) and value.is_integer():
         value = int(value)
@@ -156,6 +157,11 @@ def _label(value: Any, texts: tuple[str, ...], keys: list[str]) -> int:
         number = -1
     if not 0 <= number < len(texts) and name in texts:
         number = texts.index(name)
+    if number == len(texts) and name.isdecimal():
+        raise DataError(
+            f"{place}: the label {shorten(value)} is one more than the last of {number} choices, "
+            "which count from 0; where labels count from 1, take 1 from each"
+        )
     if not 0 <= number < len(texts):
         raise BadValue(
             "label is no choice",

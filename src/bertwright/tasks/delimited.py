@@ -17,12 +17,14 @@ from collections.abc import Callable, Iterator, Sequence
 
 from bertwright.errors import DataError
 from bertwright.tasks.bad_rows import BadRowLog, listed
-from bertwright.tasks.columns import CLASSES, NUMBERS, PAIRS, TEXTS, Columns, plain
+from bertwright.tasks.columns import CLASSES, IDS, NUMBERS, PAIRS, TEXTS, Columns, plain
 from bertwright.tasks.sources import HEAD_LINES, Source
 from bertwright.tasks.tables import Row, Table, check_header
+from bertwright.text.rows import csv_delimiter
 
 _MAX_FIELD = 1 << 28
 _MAX_CLASS_NAME = 60
+_NAME = re.compile(r"\s?[\w#.-]+( [\w#.-]+)?\s?")
 _MARK = re.compile(r"[*?#%]{0,3}")
 """What linguists wrote before a sentence; "*" in nearly all cases."""
 
@@ -34,17 +36,34 @@ KNOWN = frozenset(
 
 def delimiter_of(source: Source) -> str | None:
     """What separates the fields; None if there is nothing like it."""
-    first = next(line for line in source.head if line.strip())
+    place, first = next((i, line) for i, line in enumerate(source.head) if line.strip())
     if source.suffix == ".csv":
-        found = max(",;\t", key=lambda mark: len(_cells(first, mark)))
-        return found if found in first else ","
+        mark, alone = csv_delimiter(first)
+        if alone:
+            source.head[place] = ""  # rows keep their lines
+        return mark
     if source.suffix == ".tsv" or "\t" in first:
         return "\t"
     return None
 
 
-def _cells(line: str, delimiter: str) -> list[str]:
-    return next(csv.reader([line], delimiter=delimiter), [])
+def is_csv(source: Source, named: Sequence[str]) -> bool:
+    """Whether a file of another name, or without one, begins with a header of CSV: short cells, two
+    or more of them known or `named`."""
+    first, *below = [line for line in source.head if line.strip()]
+    if source.suffix in (".csv", ".tsv") or "\t" in first or source.looks_like_json():
+        return source.suffix == ".csv"
+    mark, alone = csv_delimiter(first)
+    if alone:
+        return True
+    cells = next(csv.reader([first], delimiter=mark), [])
+    known = {*KNOWN, *IDS, *map(plain, named)}
+    return (
+        bool(below)
+        and sum(plain(cell) in known for cell in cells) > 1
+        and all(map(_NAME.fullmatch, cells))
+        and len(next(csv.reader([below[0]], delimiter=mark), [])) > 1
+    )
 
 
 def delimited_table(
@@ -127,9 +146,11 @@ def _picker(
 ) -> Callable[[Sequence[str]], Iterator[Row]]:
     def rows(names: Sequence[str]) -> Iterator[Row]:
         places = [columns.index(name) for name in names]
-        if headed:
-            next(split)
+        header = next(split)[1] if headed else None
         for number, row in split:
+            if row == header:
+                log.bad(number, "the header again", "the header comes again")
+                continue
             if len(row) == len(columns):
                 yield number, [row[place] for place in places]
                 continue
@@ -178,12 +199,15 @@ def has_header(head: list[list[str]], asked: Sequence[str]) -> bool:
     names = [plain(cell) for cell in first]
     if any(name in first or plain(name) in names for name in asked if not name.isdecimal()):
         return True
-    for place, name in enumerate(names):
-        known = name in KNOWN or name.rstrip("0123456789") in ("ending", "choice", "option")
-        # A class may be called "question": the name of a column does not come again below it.
-        if known and not any(row[place : place + 1] == [head[0][place]] for row in head[1:]):
-            return True
-    return False
+    places = [
+        place
+        for place, name in enumerate(names)
+        if name in KNOWN or name.rstrip("0123456789") in ("ending", "choice", "option")
+    ]
+    # A class may be called "question": the name of a column does not come again below it, unless
+    # the whole header does.
+    below = [row for row in head[1:] if len(places) < 2 or row != head[0]]
+    return any(all(row[place : place + 1] != [head[0][place]] for row in below) for place in places)
 
 
 def _guess(head: list[list[str]], kind: str, *, label: bool, pair: bool | None) -> dict[str, str]:

@@ -17,13 +17,14 @@ from bertwright.errors import ConfigError, DataError
 from bertwright.tasks import choices, conll, squad
 from bertwright.tasks.bad_rows import BadRowLog, BadRows, Skipped
 from bertwright.tasks.columns import Columns, find_texts, plain
-from bertwright.tasks.delimited import delimited_table, delimiter_of, has_header
+from bertwright.tasks.delimited import delimited_table, delimiter_of, has_header, is_csv
 from bertwright.tasks.examples import Example, TaggingExample, TextExample, labels_of
 from bertwright.tasks.sources import Source, name_of, open_source, suffix_of
 from bertwright.tasks.squad import Answers, WrongAnswers
 from bertwright.tasks.tables import Table, json_lines, json_of, json_table, parquet_table
 from bertwright.tasks.tag_schemes import detect_scheme, letters_of, mend, scheme_title
 from bertwright.tasks.tagging_rows import (
+    TEXTS,
     BadTags,
     check_known_tags,
     check_tags,
@@ -156,6 +157,9 @@ def _open(
         raise ConfigError(f"kind is {kind!r}; expected one of {', '.join(KINDS)}")
     log = BadRowLog(name_of(path), options.bad_rows)
     source = None if suffix_of(path) == ".parquet" else open_source(path)
+    named = [*columns.names(), *options.hint.names()]
+    if source is not None and kind != "tagging" and is_csv(source, named):
+        source.suffix = ".csv"
     if kind == "tagging":
         found = _read_tagging(path, source, columns, options, log)
     elif kind == "span":
@@ -171,7 +175,8 @@ def _replaced(source: Source | None) -> list[str]:
         return []
     return [
         f"{source.name}: {source.report.invalid_utf8:,} malformed UTF-8 sequences were replaced "
-        f"by U+FFFD (first: {source.report.invalid_places[0]})"
+        f"by U+FFFD (first: {source.report.invalid_places[0]}). If it is of another encoding, as "
+        "CSV of Excel is, convert it: iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW"
     ]
 
 
@@ -198,7 +203,8 @@ def _open_table(
         delimiter = "\t"  # one column under its name
     if delimiter is None:
         raise DataError(
-            f"{source.name} has no columns; expected TSV, CSV, JSON lines, JSON or Parquet"
+            f"{source.name} has no columns; expected TSV, CSV (with a header, or under a name that "
+            "ends with .csv), JSON lines, JSON or Parquet"
         )
     label = options.require_labels
     named = [name for name in asked.names() if label or name != asked.label]
@@ -308,15 +314,32 @@ def _read_span(
     return _Found(examples, columns, _in_words(table, columns.names()))
 
 
+def _has_texts(source: Source, asked: Columns, labels: Sequence[str] | None) -> bool:
+    """Whether a file to be tagged is a table of texts; of words in columns it is none."""
+    if source.suffix != ".tsv":
+        return source.suffix == ".csv"
+    first = next(line for line in source.head if line.strip()).split("\t")
+    names = {plain(name) for name in (asked.text, *TEXTS[0]) if name is not None}
+    return bool(names.intersection(map(plain, first))) and not conll.is_conll(source, labels)
+
+
 def _read_tagging(
     path: Path, source: Source | None, asked: Columns, options: ReadOptions, log: BadRowLog
 ) -> _Found:
     label, in_columns = options.require_labels, False
     found, wanted = Columns(), options.tag_column
     examples: Iterable[TaggingExample]
-    if source is None or source.looks_like_json():
+    if label and source is not None and source.suffix == ".csv":
+        raise DataError(
+            f"{source.name} is CSV, whose cells are no lists of words; expected a word and its tag "
+            "a line with a tab between and a blank line after a sentence (.conll, .tsv), or JSON "
+            "lines or Parquet with lists of words and tags"
+        )
+    texts = not label and source is not None and _has_texts(source, asked, options.labels)
+    if source is None or source.looks_like_json() or texts:
         table = _open_table(path, source, asked, "tagging", options, log)
         name = None if str(wanted).removeprefix("-").isdecimal() else wanted
+        asked = Columns(**table.guessed) if table.guessed else asked
         asked = _with_hint(asked, options.hint, table.columns)
         found = tagging_columns(table, asked, None if name is None else str(name), label=label)
         examples = tagging_examples(table, found, log)
@@ -330,7 +353,8 @@ def _read_tagging(
             place = conll.tag_place(source, layout, wanted, options.hint.label)
             found = Columns(label=None if wanted is None else str(wanted))
         examples = conll.conll_examples(source, layout, place, log)
-        format, in_columns = layout.in_words(place), not layout.a_line
+        format = layout.in_words(place)
+        in_columns = not (layout.a_line or layout.word or layout.comments)
     if not label:
         return _Found(examples, found, format)
     examples = list(examples)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -90,6 +91,11 @@ def open_file(path: Path) -> BinaryIO:
     """Open a file or standard input; a folder is told apart from what cannot be read."""
     if path.is_dir():
         raise DataError(f"{path} is a folder; name one file in it")
+    if glob.has_magic(str(path)) and not path.exists():
+        raise DataError(
+            f"no file {path}; expected the name of one file, no pattern. To read several, put them "
+            "together first"
+        )
     return open_bytes(path)
 
 

@@ -74,10 +74,15 @@ def _is_whole(source: Source, first: str) -> bool:
 def json_lines(source: Source, log: BadRowLog) -> Table:
     """JSON lines; the columns are the keys of the first lines."""
     columns: dict[str, None] = {}
-    for line in source.head:
-        row = _parse(line)
+    rows_seen = [_parse(line) for line in source.head if line.strip()]
+    for row in rows_seen:
         if isinstance(row, dict):
             columns.update(dict.fromkeys(row))
+    if len(rows_seen) == 1 and columns and all(map(_is_column, rows_seen[0].values())):
+        raise DataError(
+            f"{source.name} holds a column after another ({listed(list(columns))}); expected an "
+            "array of objects, or an object a line: to_json(orient='records') in pandas"
+        )
     if not columns:
         number = next(i for i, line in enumerate(source.head, 1) if line.strip())
         raise DataError(
@@ -102,6 +107,11 @@ def json_lines(source: Source, log: BadRowLog) -> Table:
                 )
 
     return Table(source.name, "JSON lines", list(columns), rows)
+
+
+def _is_column(value: Any) -> bool:
+    """Whether pandas wrote it: the values of a column by the numbers of their rows."""
+    return isinstance(value, dict) and "0" in value
 
 
 class _DoubledKey(ValueError):
@@ -163,6 +173,7 @@ def parquet_table(path: Path, log: BadRowLog) -> Table:
     try:
         file = parquet.ParquetFile(data)
         columns = list(file.schema_arrow.names)
+        check_header(columns, name_of(path))
     except (pyarrow.ArrowInvalid, OSError) as error:
         raise DataError(
             f"{name_of(path)} is no whole Parquet file ({error}); get it again"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -18,6 +19,8 @@ from bertwright.tasks.tag_schemes import letters_of, mend, split_tag, stray_tags
 from bertwright.tasks.text_rows import BadValue, check_known, read_text, warn_of_one_class
 from bertwright.tasks.word_splitter import split_words
 
+_MISSPELT = re.compile(r"[bies]-.+|[BIESbies][_/.:].+|.+[-_/.:][BIES]")
+"""A tag of an entity in another spelling: `b-per`, `B_PER`, `PER-B`."""
 BadTags = Literal["mend", "refuse"]
 WORDS: Groups = (("tokens", "words"), ("token", "word", "characters"))
 TEXTS: Groups = (("text", "sentence"),)
@@ -194,7 +197,8 @@ def _where(example: TaggingExample, word: int, log: BadRowLog, in_columns: bool)
 
 
 def _warn_of_entities(counts: Counter[str], strays: set[str], log: BadRowLog) -> None:
-    """Warn where some tags begin an entity, but too many others mark none."""
+    """Warn where some tags begin an entity, but too many others mark none, and where all look like
+    those of entities, but are spelled otherwise."""
     begins = [tag for tag in counts if split_tag(tag)[0] == "B" and tag not in strays]
     if begins and strays:
         most = max(strays, key=lambda tag: counts[tag])
@@ -202,6 +206,12 @@ def _warn_of_entities(counts: Counter[str], strays: set[str], log: BadRowLog) ->
             f"{log.name}: some tags are as those of entities ({shorten(begins[0])}), but "
             f"{sum(counts[tag] for tag in strays):,} of {counts.total():,} are not (most often "
             f"{shorten(most)}): each is a label of its word, and there are no entities"
+        )
+    named = [tag for tag in counts if tag not in ("O", "o")]
+    if named and all(map(_MISSPELT.fullmatch, named)) and not begins:
+        log.warnings.append(
+            f"{log.name}: the tags are as {shorten(named[0])}; if they mark entities, write them "
+            "as B-PER, I-PER and O: so each is a label of its word, and there are no entities"
         )
 
 

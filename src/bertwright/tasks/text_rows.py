@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,6 +19,7 @@ from bertwright.tasks.examples import Label, TextExample
 from bertwright.tasks.sources import Source, without_surrogates
 from bertwright.tasks.tables import Table
 
+_TOUCHING = re.compile(r"""['"]\s+['"]""")
 NO_GOLD_LABEL = "-"
 """MNLI and SNLI where the annotators did not agree."""
 
@@ -47,16 +50,39 @@ class LabelRules:
         if self.kind == "regression":
             return _number(value)
         if self.multi_label:
-            if isinstance(value, str):
-                value = [part for part in value.split(",") if part.strip()]
-            if not isinstance(value, list | tuple):
-                value = [] if value is None else [value]
-            names = tuple(dict.fromkeys(_class_name(each) for each in value))
+            found = _several(value)
+            names = tuple(dict.fromkeys(map(_class_name, found)))
+            if len(names) < len(found) and not all(isinstance(each, str) for each in found):
+                raise DataError(
+                    f"{place}: the label {shorten(value)} has a number more than once, as a 0 or 1 "
+                    "for each class would; expected the classes that hold, as [1, 4]"
+                )
         else:
             names = (_class_name(value),)
         for name in names:
             check_known(name, self.known, place)
         return names if self.multi_label else names[0]
+
+
+def _several(value: Any) -> Sequence[Any]:
+    """The classes of one row: a list, also one written as text, or what stands between commas."""
+    if isinstance(value, str) and value.strip()[:1] == "[" and value.strip()[-1:] == "]":
+        try:
+            if _TOUCHING.search(value):  # numpy's: Python would join the two
+                raise ValueError("no comma between two texts")
+            found = ast.literal_eval(value.strip())
+        except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
+            raise BadValue(
+                "label of a wrong form",
+                f"the label {shorten(value)} begins as a list but is none; expected one as "
+                "['a', 'b'], or classes with commas between",
+            ) from error
+        return list(found)
+    if isinstance(value, str):
+        return [part for part in value.split(",") if part.strip()]
+    if isinstance(value, list | tuple):
+        return value
+    return [] if value is None or value != value else [value]
 
 
 def check_known(name: str, known: Sequence[str] | None, place: str) -> None:
@@ -110,7 +136,8 @@ def _number(value: Any) -> float:
         number = math.nan
     if not math.isfinite(number) or isinstance(value, bool):
         raise BadValue(
-            "label is no number", f"the label {shorten(value)} is no number; expected one"
+            "label is no number",
+            f"the label {shorten(value)} is no number; expected one, as 1.5 (with a point)",
         )
     return number
 
@@ -216,6 +243,18 @@ def check_labels(examples: Sequence[TextExample], log: BadRowLog, *, known: bool
         log.warnings.append(
             f"{log.name}: {len(counts):,} classes in {total:,} examples; is --label the right "
             "column?"
+        )
+    for mark in ";|":
+        joined = [each for each in counts if counts.keys() & {*each.split(mark)} - {each}]
+        if joined and any(isinstance(each.label, tuple) for each in examples):
+            log.warnings.append(
+                f"{log.name}: {shorten(joined[0])} is learned as one class; what separates several "
+                "is a comma"
+            )
+    if missing := [name for name in counts if name.casefold() in ("nan", "<na>", "#n/a")]:
+        log.warnings.append(
+            f"{log.name}: {shorten(missing[0])} is learned as a class; where it means that there "
+            "is no label, take it out"
         )
     spellings: dict[str, list[str]] = {}
     for label in counts:

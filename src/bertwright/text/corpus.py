@@ -12,7 +12,9 @@ Memory does not grow with the corpus: a block, a document of at most
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from io import BufferedReader
 from pathlib import Path
+from typing import cast
 
 from bertwright.config.corpus import CorpusConfig
 from bertwright.errors import DataError
@@ -29,7 +31,7 @@ from bertwright.text.files import (
     is_dataset_name,
     open_with_position,
 )
-from bertwright.text.rows import read_dataset, read_rows
+from bertwright.text.rows import is_json_lines, read_dataset, read_rows
 from bertwright.text.sentences import split_sentences
 
 Splitter = Callable[[str], list[str]]
@@ -183,6 +185,8 @@ def _read(path: Path, config: CorpusConfig, report: CorpusReport) -> Iterator[li
     before = report.position
     stream, position = open_with_position(path)
     with stream:
+        if not kind and is_json_lines(cast(BufferedReader, stream).peek(), config.text_column):
+            kind = ".jsonl"
         if kind in ROW_SUFFIXES:
             groups = read_rows(stream, kind, name, config, report)
         else:

@@ -22,6 +22,12 @@ MAX_DOCUMENT_CHARACTERS = 1 << 23
 LINES_WITHOUT_DOCUMENT = 1000
 """A file of one document with more lines than this is counted as one without separators."""
 
+_MARKS = {  # those of UTF-32 begin as those of UTF-16 do
+    codecs.BOM_UTF32_LE: "UTF-32",
+    codecs.BOM_UTF32_BE: "UTF-32",
+    codecs.BOM_UTF16_LE: "UTF-16",
+    codecs.BOM_UTF16_BE: "UTF-16",
+}
 _WHITE_LINES = re.compile(r"\n[^\S\n]+(?=\n)")
 _SEPARATOR = {"blank-line": "\n\n", "line": "\n", "file": None}
 
@@ -70,9 +76,10 @@ def normalize_lines(text: str) -> str:
 
 
 def _refuse_binary(block: bytes, name: str) -> None:
-    if block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+    coding = next((name for mark, name in _MARKS.items() if block.startswith(mark)), None)
+    if coding:
         raise DataError(
-            f"{name} is UTF-16; expected UTF-8. Convert it: iconv -f UTF-16 -t UTF-8 FILE > NEW"
+            f"{name} is {coding}; expected UTF-8. Convert it: iconv -f {coding} -t UTF-8 FILE > NEW"
         )
     zero = block[:8192].find(b"\0")
     if zero >= 0:

@@ -24,7 +24,7 @@ from typing import Any, BinaryIO, cast
 from bertwright.errors import ConfigError, DataError, MissingExtra
 
 TEXT_SUFFIXES = (".txt", ".text")
-ROW_SUFFIXES = (".jsonl", ".csv", ".tsv", ".parquet")
+ROW_SUFFIXES = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet")
 COMPRESSED_SUFFIXES = (".gz", ".xz", ".bz2", ".zst")
 BLOCK_BYTES = 1 << 20
 
@@ -94,10 +94,10 @@ def _find(given: str, passed_over: list[Path]) -> Iterable[Path]:
         return _in_folder(path, passed_over)
     if path.exists():
         if not format_of(path):
-            raise DataError(
-                f"{given} has an unknown extension; known are {_known()}. "
-                "Rename it, or send it through standard input: bertwright ... - < FILE"
-            )
+            advice = "Rename it, or send it through standard input: bertwright ... - < FILE"
+            if path.suffix.lower() == ".json":
+                advice = "Write an object a line, as .jsonl"
+            raise DataError(f"{given} has an unknown extension; known are {_known()}. {advice}")
         return [path]
     if glob.has_magic(given):
         matches = sorted(Path(match) for match in glob.glob(given, recursive=True))
@@ -272,6 +272,8 @@ def open_with_position(path: Path) -> tuple[BinaryIO, Callable[[], int]]:
     name = "standard input" if str(path) == "-" else str(path)
     if str(path) == "-" and sys.stdin is None:
         raise DataError("standard input is closed; send it text (COMMAND | bertwright ...)")
+    if str(path) == "-" and sys.stdin.buffer.closed:
+        raise DataError("standard input was read before; - can stand for one file only")
     try:
         file = sys.stdin.buffer if str(path) == "-" else path.open("rb")
         head = cast(io.BufferedReader, file).peek(6)[:6]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
+import itertools
 import json
+import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -18,6 +21,16 @@ from bertwright.text.documents import cut_document, normalize_lines, read_text
 MAX_ROW_CHARACTERS = 1 << 28
 """A line of JSON or a field of a table over this is refused: it must be held in memory whole."""
 _ROWS = 1024  # rows handed on at once
+_SEPARATOR_LINE = re.compile(r'\ufeff?"?sep=(.)"?\s*', re.IGNORECASE | re.DOTALL)
+"""What Excel reads, and some programs write, before the header."""
+
+
+def csv_delimiter(line: str) -> tuple[str, bool]:
+    """What separates the fields of a CSV file (comma, semicolon or tab), by its first line, and
+    whether this line says nothing else (`sep=;`)."""
+    if found := _SEPARATOR_LINE.fullmatch(line):
+        return found[1], True
+    return max(",;\t", key=lambda mark: len(next(csv.reader([line], delimiter=mark), []))), False
 
 
 def read_rows(
@@ -27,7 +40,7 @@ def read_rows(
 
     Args:
         stream: the decompressed bytes.
-        kind: `.jsonl`, `.csv`, `.tsv` (tabs, no quoting) or `.parquet`.
+        kind: `.jsonl`, `.ndjson`, `.csv`, `.tsv` (tabs, no quoting) or `.parquet`.
         name: of the file, for messages.
 
     Raises:
@@ -38,11 +51,23 @@ def read_rows(
         values = _parquet(stream, name, config.text_column)
     else:
         lines = _lines(read_text(stream, name, config, report), name)
-        if kind == ".jsonl":
+        if kind in (".jsonl", ".ndjson"):
             values = _json_values(lines, name, config.text_column)
         else:
             values = _table_values(lines, kind, name, config.text_column)
     yield from _texts(values, name, config, report, count_bytes=kind == ".parquet")
+
+
+def is_json_lines(head: bytes, column: str) -> bool:
+    """Whether a stream without a name begins with a JSON object: a whole line of it, or one that
+    has the column."""
+    line, end, _ = head.removeprefix(codecs.BOM_UTF8).lstrip().partition(b"\n")
+    if not line.startswith(b"{"):
+        return False
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return not end and f'"{column}":'.encode() in line.replace(b'" :', b'":')
 
 
 def read_dataset(path: Path, config: CorpusConfig, report: CorpusReport) -> Iterator[list[str]]:
@@ -185,16 +210,15 @@ def _table_values(lines: Iterable[str], kind: str, name: str, column: str) -> It
     if kind == ".tsv":
         reader = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
     else:
-        reader = csv.reader(lines, strict=True)
+        lines = iter(lines)
+        first = next(lines, "")
+        mark, alone = csv_delimiter(first)
+        lines = itertools.chain(["\n" if alone else first], lines)
+        reader = csv.reader(lines, delimiter=mark, strict=True)
     try:
-        header = next(reader, None)
+        header = next(filter(None, reader), None)
         if header is None:
             return
-        if kind == ".csv" and len(header) == 1 and ";" in header[0]:
-            raise DataError(
-                f"{name} begins with {header[0]!r:.200}; expected names set apart by commas, not "
-                "by semicolons. Write it with commas, or with tabs as .tsv"
-            )
         _check_column(column, header, name)
         if header.count(column) > 1:
             raise DataError(
