@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import statistics
 import zipfile
 from pathlib import Path
@@ -105,7 +106,7 @@ def test_the_whole(
         assert (task["train"], task["dev"], task["seeds"]) == (16, 8, 2)
     scores = [task["score"]["mean"] for task in whole["tasks"].values()]
     assert whole["average"] == pytest.approx(statistics.fmean(scores))
-    assert "accuracy, dev_mismatched.tsv, best seed" in whole["tasks"]["MNLI"]["more"]
+    assert "accuracy, mismatched, best seed" in whole["tasks"]["MNLI"]["more"]
     assert "GLUE average over 5 of 9 tasks" in said.out
     assert "not of the test sets" in said.out
     written = (out / "glue.md").read_text()
@@ -249,13 +250,29 @@ def test_the_average_without_wnli() -> None:
     whole = summary(config, {"RTE": task(0.7), "SST-2": task(0.9), "WNLI": task(0.5)}, [], [])
     assert averages(whole).startswith("GLUE average over 3 of 9 tasks: 70.0 (80.0 without WNLI).")
     columns, found = table(whole)
-    assert columns[-1] == "majority"
-    assert found[0] == [
-        "RTE",
-        "1,000",
-        "100",
-        "accuracy",
-        "70.0% ± 1.0",
-        "70.0%",
-        "3 (1 degenerate)",
-    ] + ["50.0%"]
+    assert columns[-2:] == ["majority", "notes"]
+    row = ["RTE", "1,000", "100", "accuracy", "70.0% ± 1.0", "70.0%", "3", "50.0%", "1 degenerate"]
+    assert found[0] == row
+
+
+def test_tasks_that_come_one_by_one_stand_in_one_table(
+    tiny: Path, data: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    out, own = tmp_path / "run", tmp_path / "GLUE"
+    shutil.copytree(data, own)
+    assert glue(tiny, own, out, "--tasks", "CoLA", *QUICK) == 0
+    assert glue(tiny, own, out, "--tasks", "STS-B", *QUICK, "--baselines") == 2
+    assert "CoLA was trained with another baselines" in capsys.readouterr().err
+    assert glue(tiny, own, out, "--tasks", "STS-B", *QUICK) == 0
+    whole = json.loads((out / "glue.json").read_text())
+    assert list(whole["tasks"]) == ["CoLA", "STS-B"]
+    assert {path.name for path in (out / "submission").iterdir()} == {"CoLA.tsv", "STS-B.tsv"}
+    assert whole["tasks"]["CoLA"]["score"]["sd"] is None  # of one seed nobody knows it
+
+    # the server wants an answer to every row
+    with (own / "CoLA" / "test.tsv").open("a") as file:
+        file.write("2\t\n")
+    assert glue(tiny, own, out, "--tasks", "CoLA", *QUICK) == 0
+    assert [path.name for path in (out / "submission").iterdir()] == ["STS-B.tsv"]
+    said = capsys.readouterr().err
+    assert "wants an answer to every row, so CoLA.tsv is not written" in said

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,10 @@ from bertwright.checkpoint import checkpoint
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
 from bertwright.config.task import TaskConfig
 from bertwright.errors import ConfigError, DataError, Interrupted
-from bertwright.recipes import finetuning, run_folder
+from bertwright.recipes import finetuning, run_folder, seed_run
 from bertwright.recipes.epoch_batches import EpochBatches
 from bertwright.recipes.task_setup import TaskToLearn, hold_out
+from bertwright.tasks.evaluation import Evaluation, evaluate
 from bertwright.tasks.examples import SpanExample, TaggingExample, TextExample
 from bertwright.tasks.predict import predict
 from bertwright.tasks.readers import read_examples
@@ -174,6 +176,55 @@ def test_patience_ends_a_seed_that_gets_no_better(model: Path, tmp_path: Path) -
     assert seed["epochs"] == seed["best_epoch"] + 2
 
 
+def tell(monkeypatch: pytest.MonkeyPatch, accuracies: list[float]) -> None:
+    """Let dev say these accuracies, one after the other, in place of its own."""
+    told = iter(accuracies)
+
+    def said(*given: Any, **named: Any) -> Evaluation:
+        found = evaluate(*given, **named)
+        return replace(found, metrics=found.metrics | {"accuracy": next(told)})
+
+    monkeypatch.setattr(seed_run, "evaluate", said)
+
+
+def test_patience_counts_from_the_best_where_the_last_is_kept(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train, dev = write_files(tmp_path, "classification", train=16, dev=4)
+    tell(monkeypatch, [0.5, 0.9, 0.6, 0.7, 0.8, 0.85])
+    changes: dict[str, Any] = {"keep": "last", "patience": 3, "epochs": 6.0}
+    results, _ = learn(model, tmp_path / "run", "classification", train, dev, **changes)
+    assert results["seeds"][0]["epochs"] == 5
+
+
+def test_frozen_features_of_a_random_encoder_are_those_of_the_saved_one(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train, dev = write_files(tmp_path, "classification", train=16, dev=8)
+    tell(monkeypatch, [0.5, 0.9])
+    out = tmp_path / "run"
+    changes = {"transfer": "features", "random_start": True, "seeds": 2, "epochs": 1.0}
+    results, _ = learn(model, out, "classification", train, dev, **changes)
+    assert results["best_seed"] == 2
+    loaded = checkpoint.load(out)
+    examples = read_examples(str(dev), "classification").examples
+    data = TaskData("task", loaded.tasks["task"], load_tokenizer(loaded.folder), examples)
+    kept = (out / "dev-predictions.jsonl").read_text().splitlines()
+    for prediction, line in zip(predict(loaded.learner, data), kept, strict=True):
+        scores = json.loads(line)["scores"]
+        assert scores == pytest.approx(prediction.scores, abs=2e-3)  # type: ignore[union-attr]
+
+
+def test_a_head_that_goes_on_is_told(model: Path, tmp_path: Path) -> None:
+    train, dev = write_files(tmp_path, "classification", train=16, dev=8)
+    first, _ = learn(model, tmp_path / "first", "classification", train, dev, epochs=1.0)
+    assert not any("goes on" in each for each in first["warnings"])
+    again = tmp_path / "first", tmp_path / "again", "classification", train, dev
+    second, said = learn(*again, epochs=1.0)
+    assert any("the model has a head 'task' for this kind" in each for each in second["warnings"])
+    assert any("every seed goes on from its weights" in line for line in said)
+
+
 def test_a_seed_that_says_the_same_of_everything_is_named(model: Path, tmp_path: Path) -> None:
     train, dev = write_files(tmp_path, "classification")
     rows = train.read_text().splitlines()
@@ -199,7 +250,11 @@ def test_several_tasks_share_an_encoder(model: Path, tmp_path: Path) -> None:
     loaded = checkpoint.load(out)
     assert set(loaded.tasks) == {"words", "tags"}
     told = [r for r in read_records(out / "metrics.jsonl") if r["split"] == "dev"]
-    assert {"words.accuracy", "tags.f1"} <= told[0].keys()
+    places = ["step", "tokens", "seconds", "split", "epoch"]
+    assert list(told[0])[:7] == [*places, "words.accuracy", "tags.f1"]
+    seed = results["tasks"]["tags"]["seeds"][0]
+    passed = seed["examples_per_second"] * seed["seconds"]
+    assert passed == pytest.approx(10 * (120 + 1.5 * 120), rel=0.02)
 
 
 def test_unanswerable_questions_tune_a_threshold_that_is_saved(model: Path, tmp_path: Path) -> None:
@@ -217,6 +272,24 @@ def test_unanswerable_questions_tune_a_threshold_that_is_saved(model: Path, tmp_
     assert task.unanswerable
     assert task.null_threshold == threshold
     assert results["metrics"]["f1"] == pytest.approx(results["metrics"]["best_f1"])
+
+
+def test_the_threshold_is_tuned_by_the_metric_that_selects(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train, dev = write_files(tmp_path, "span", train=8, dev=4)
+    none = {"question": "c ?", "context": "b d", "answers": {"text": [], "answer_start": []}}
+    train.write_text(train.read_text() + json.dumps(none) + "\n")
+    asked: list[str] = []
+
+    def tuned(examples: Any, predictions: Any, metric: str) -> Any:
+        asked.append(metric)
+        return list(predictions), 0.0
+
+    monkeypatch.setattr(seed_run, "decide_best", tuned)
+    for metric in ("exact_match", None):
+        learn(model, tmp_path / str(metric), "span", train, dev, epochs=1.0, metric=metric)
+    assert asked == ["exact_match", "f1"]
 
 
 def test_without_dev_a_tenth_is_held_out(model: Path, tmp_path: Path) -> None:
@@ -302,6 +375,21 @@ def test_one_label_only_is_nothing_to_learn(model: Path, tmp_path: Path) -> None
     train.write_text("".join(json.dumps({"text": t, "label": "x"}) + "\n" for t in "abcd"))
     with pytest.raises(DataError, match="one label only, 'x'"):
         learn(model, tmp_path / "run", "classification", train, dev)
+    with pytest.raises(DataError, match="one label only, 'x'"):
+        learn(model, tmp_path / "run", "classification", train, dev, multi_label=True)
+
+
+def test_one_label_that_some_texts_have_and_others_have_not_is_learned(
+    model: Path, tmp_path: Path
+) -> None:
+    train = tmp_path / "train.jsonl"
+    rows = [{"text": f"{word} {n}", "label": ["x"] * (n % 2)} for n, word in enumerate("abcdef")]
+    train.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    out = tmp_path / "run"
+    results, _ = learn(model, out, "classification", train, train, multi_label=True, baselines=True)
+    assert set(results["metrics"]) >= {"micro_f1", "exact_match"}
+    (task,) = checkpoint.load(out).tasks.values()
+    assert (task.labels, task.multi_label) == (("x",), True)
 
 
 def test_a_folder_in_which_another_trains_is_left_alone(model: Path, tmp_path: Path) -> None:

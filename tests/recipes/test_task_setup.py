@@ -45,6 +45,30 @@ def test_the_last_example_of_a_label_is_never_held_out(seed: int) -> None:
     assert len(dev) == 2
 
 
+def test_a_text_that_comes_again_is_on_one_side() -> None:
+    texts = [TextExample(str(n % 60), label="ab"[n % 2]) for n in range(120)]
+    for seed in range(5):
+        train, dev, _ = hold_out(texts, seed)
+        assert len(dev) == 12
+        assert not {e.text for e in train} & {e.text for e in dev}  # type: ignore[union-attr]
+
+
+def test_weights_of_classes_leave_the_loss_its_size(model: Path, tmp_path: Path) -> None:
+    one = tmp_path / "one.tsv"
+    one.write_text("text\tlabel\n" + "a\tx\n" * 3 + "b\ty\n" * 9)
+    several = tmp_path / "several.tsv"
+    several.write_text("text\tlabel\n" + "a\tx,y\n" * 3 + "b\ty\n" * 6)
+    for path, several_hold, expected in ((one, False, [2, 2 / 3]), (several, True, [1.5, 0.5])):
+        files = TaskFilesConfig(
+            str(path), str(path), multi_label=several_hold, class_weights="balanced"
+        )
+        asked = TaskToLearn("task", "classification", files)
+        config = FinetuneConfig(str(model), "o")
+        setup = set_up(asked, config, load_tokenizer(model), 40, lambda line: None)
+        assert setup.class_weights is not None
+        assert setup.class_weights.tolist() == pytest.approx(expected)
+
+
 def test_labels_that_are_spared_are_told(model: Path, tmp_path: Path) -> None:
     rows = [f"a b{n}\t{'yes' if n % 2 else 'no'}" for n in range(12)]
     rows += [f"c{n}\tclass {n}" for n in range(40)]
@@ -91,6 +115,7 @@ def test_what_dev_shares_with_train_is_counted(model: Path, tmp_path: Path) -> N
         (tmp_path / "b.tsv").write_text("\n".join(["text\tlabel", *rows]) + "\n")
         setup = made(model, "classification", tmp_path / "a.tsv", tmp_path / "b.tsv")
         assert any(each.startswith(f"{share} of ") for each in setup.warnings), setup.warnings
+        assert setup.facts["dev"]["in_train"] == 2
 
 
 def test_a_metric_that_dev_cannot_give_is_refused(model: Path, tmp_path: Path) -> None:

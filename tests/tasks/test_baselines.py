@@ -194,6 +194,10 @@ def test_answers_are_the_sentence_with_most_in_common() -> None:
     assert overlap["answer"] == "Dogs guard the old castle at night."
     assert PASSAGE[overlap["start"] : overlap["end"]] == overlap["answer"]
     assert found["overlap"][1].as_dict()["answer"] == ""
+    # a question that shares nothing has no answer, by the threshold that is best on dev
+    unasked = SpanExample("Why zebras?", PASSAGE, ())
+    parted = baseline_predictions(task, [example], [example, unasked])["overlap"]
+    assert [one.as_dict()["answer"] for one in parted] == [overlap["answer"], ""]
     plain = baseline_predictions(TaskConfig(kind="span"), [example], [example])
     assert set(plain) == {"overlap"}
 

@@ -172,8 +172,8 @@ def test_the_best_threshold_parts_right_answers_from_none() -> None:
         predicted("red cat", -1.0),
         predicted("cat", 9.0),
     ]
-    assert best_null_threshold(examples, predictions) == -1.0
+    assert best_null_threshold(examples, predictions) == 0.0
     # "red cat" is not exactly "red", so that nothing is gained by answering the third.
-    assert best_null_threshold(examples, predictions, "exact_match") == -2.0
+    assert best_null_threshold(examples, predictions, "exact_match") == -1.5
     with pytest.raises(ValueError, match="no example with known answers"):
         best_null_threshold(examples[3:], predictions[3:])

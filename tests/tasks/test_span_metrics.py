@@ -107,9 +107,9 @@ def test_the_best_threshold_by_hand() -> None:
     null = np.array([2.0, -3.0, 1.0, -1.0])
     answered = np.ones(4)
     # never: 2 of 4; up to -3: 3; up to -1: 2; up to 1: 2.5; always: 1.5
-    assert best_threshold(scores, has_answer, answered, null) == (3 / 4, -3.0)
+    assert best_threshold(scores, has_answer, answered, null) == (3 / 4, -2.0)  # midway
     # an answer that is empty anyway costs nothing
-    assert best_threshold(scores, has_answer, np.array([1.0, 1, 1, 0]), null) == (3.5 / 4, 1.0)
+    assert best_threshold(scores, has_answer, np.array([1.0, 1, 1, 0]), null) == (3.5 / 4, 1.5)
 
 
 def test_never_to_answer_is_below_every_null_score() -> None:

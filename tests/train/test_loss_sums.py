@@ -40,6 +40,19 @@ def test_what_had_nothing_to_judge_is_left_out() -> None:
     assert found == {"loss": 3.0, "second.loss": 3.0, "second.accuracy": 0.5}
 
 
+def test_numbers_are_neither_right_nor_wrong() -> None:
+    sums = LossSums()
+    sums.add("classes", loss(2.0, 4, 3))
+    sums.add("number", Loss(torch.tensor(3.0), 2, None))
+    numbers = [2 * each for each in sums.numbers(["classes", "number"])]  # of two steps
+    assert means(["classes", "number"], numbers) == {
+        "loss": 2.0,
+        "classes.loss": 0.5,
+        "classes.accuracy": 0.75,
+        "number.loss": 1.5,
+    }
+
+
 def test_a_window_joins_steps_and_survives_json() -> None:
     window = Window(step=5, tokens=100, seconds=2.0)
     window.join([1.0, 2.0, 3.0], 1e9, 0.5, 1e-3)

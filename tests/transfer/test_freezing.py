@@ -153,6 +153,13 @@ def test_gradual_slows_lower_layers_and_wakes_them_in_time() -> None:
     assert learning(learner) == {0, 1, 2, 3, 4}
 
 
+def test_the_triangle_rises_as_long_as_is_asked() -> None:
+    short = Stepping(new_learner(), config(transfer="gradual", warmup=0.05), 1.0, 1.0, 100)
+    assert short(0.05, 0.01) == 1
+    none = Stepping(new_learner(), config(transfer="gradual", warmup=0.0), 1.0, 1.0, 100)
+    assert none(0.0, 0.01) == 1
+
+
 def test_the_first_steps_without_correction_are_longer() -> None:
     with_it = Stepping(new_learner(), config(warmup=0.0), 0.1, 1.0, 100)
     without = Stepping(new_learner(), config(warmup=0.0, bias_correction=False), 0.1, 1.0, 100)
@@ -165,6 +172,7 @@ def test_the_first_steps_without_correction_are_longer() -> None:
         ({"transfer": "top-0"}, "no transfer 'top-0'"),
         ({"transfer": "frozen"}, "expected finetune, features, gradual, or top-N"),
         ({"layers": "mix"}, "pass --transfer features"),
+        ({"pooling": "max", "transfer": "top-1"}, "pass --transfer features"),
         ({"seeds": 0}, "seeds is 0; expected 1 or more"),
         ({"warmup": 1.0}, "warmup is 1.0; expected a share from 0 to less than 1"),
         ({"epochs": 0.0}, "epochs is 0.0; expected more than 0"),

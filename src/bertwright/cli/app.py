@@ -42,7 +42,6 @@ Exit codes: 0 ok, 1 failed run, 2 usage or configuration, 3 missing extra, 4 bad
 from __future__ import annotations
 
 import os
-import re
 import signal
 import sys
 import threading
@@ -50,10 +49,11 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import Any
 
-from cyclopts import App, Group, Parameter
+from cyclopts import App, Parameter
 
 from bertwright.cli.output import complain
 from bertwright.cli.reading import complete, read
+from bertwright.cli.sections import options_of
 from bertwright.cores import bound_threads
 from bertwright.errors import BertwrightError
 from bertwright.version import __version__
@@ -124,7 +124,6 @@ def make_app(verbs: dict[str, tuple[str, str]] = VERBS) -> App:
         version=lambda: f"bertwright {__version__}",
         version_flags=["--version"],
         help_format="plaintext",  # "[MASK]" and "*" are words here, not markup
-        group_parameters=Group("Parameters", help_formatter=_show_options),
         default_parameter=Parameter(negative_iterable=(), negative_none=()),
         config=complete,
         suppress_keyboard_interrupt=False,
@@ -135,22 +134,10 @@ def make_app(verbs: dict[str, tuple[str, str]] = VERBS) -> App:
         if group and group not in groups:
             groups[group] = App(name=group, help=GROUPS.get(group, ""), sort_key=place)
             app.command(groups[group])
-        (groups[group] if group else app).command(target, name=name, help=line, sort_key=place)
+        (groups[group] if group else app).command(
+            target, name=name, help=line, sort_key=place, group_parameters=options_of(command)
+        )
     return app
-
-
-def _show_options(console: Any, options: Any, panel: Any) -> None:
-    """The options of a verb; their texts have the lines of the console, not those of the source,
-    and a list without a word is no default to show."""
-    from cyclopts.help import DefaultFormatter
-
-    for entry in panel.entries:
-        text = getattr(entry.description, "primary_renderable", None)
-        if text is not None:
-            text.plain = re.sub(r"\s*\n\s*", " ", text.plain)
-        if entry.default == "()":
-            entry.default = None
-    DefaultFormatter()(console, options, panel)
 
 
 def run(tokens: Sequence[str], verbs: dict[str, tuple[str, str]] = VERBS) -> int:

@@ -161,6 +161,8 @@ def _show(results: Mapping[str, Any], said: set[str]) -> None:
     )
     if baselines(results, results["main"]):
         say(f"Is the BERT worth it? {verdict(results).sentence}")
+    if results["tuned"]:
+        say("The null threshold was tuned on these examples: on others expect a little less.")
     for warning in results["warnings"]:
         if f"warning: {warning}" not in said:
             say(f"warning: {warning}")

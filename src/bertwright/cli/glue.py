@@ -38,7 +38,7 @@ def glue(
 
     find_tasks(data, tasks)  # a wrong name need not wait for torch
 
-    from bertwright.recipes.glue import SUBMISSION, averages, table
+    from bertwright.recipes.glue import SUBMISSION, averages, notes, table
     from bertwright.recipes.glue import glue as run_glue
 
     with bar("Encoding", "tokens") as on_progress:
@@ -47,7 +47,15 @@ def glue(
         print_json(found)
         return
     columns, rows = table(found)
-    print_table(columns, rows, f"GLUE, dev sets, {Path(config.model).name}")
+    shown = [n for n, name in enumerate(columns) if name not in ("train", "dev", "notes")]
+    print_table(
+        [columns[n] for n in shown],
+        [[row[n] for n in shown] for row in rows],
+        f"GLUE, dev sets, {Path(config.model).name}",
+    )
+    for name, task in found["tasks"].items():
+        if said := notes(task):
+            say(f"warning: {name}: {said} of {task['seeds'] + task['diverged']} seeds")
     print(averages(found))
     if found["submission"]:
         say(f"{config.out}/{SUBMISSION}.zip is for GLUE's server: {', '.join(found['submission'])}")

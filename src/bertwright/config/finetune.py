@@ -32,7 +32,8 @@ class TaskFilesConfig:
     metric: str | None = None
     """What the best epoch and seed are chosen by; unset: the usual one of the kind."""
     class_weights: Literal["none", "balanced"] = "none"
-    """Whether rare labels weigh more in the loss, by the inverse of their frequency."""
+    """Whether rare labels weigh more in the loss, by the inverse of their frequency; classes are
+    then chosen by --metric macro_f1, as accuracy asks for frequent ones."""
     max_length: int | None = None
     """Tokens of a window; unset: as many as the model has positions for (spans: 384, with the
     document as context: 256). Short texts cost what they are long."""
@@ -79,12 +80,12 @@ class FinetuneConfig:
     network_size: int = 256
     """Width of each direction of the LSTM."""
     pooling: Literal["cls", "mean", "max"] = "mean"
-    """With features: how those of a text become one vector."""
+    """With features: how those of a text become one vector; of a bilstm's states always the max."""
     random_start: bool = False
     """Start the encoder from random weights: what the pre-training is worth."""
     epochs: float | None = None
     """Passes over the training file; unset: 3, and more where it has under 7,000 examples, up to
-    20 (Mosbach et al. 2021)."""
+    20 (Mosbach et al. 2021); on features 10 to 30."""
     learning_rate: float | None = None
     """The highest learning rate; unset: 3e-5 for a width of 768, more for narrower models, and
     1e-3 on features."""
@@ -131,10 +132,11 @@ class FinetuneConfig:
         seed(self)
         if not re.fullmatch(r"finetune|features|gradual|top-[1-9]\d*", self.transfer):
             raise ConfigError(f"no transfer {self.transfer!r}; expected {TRANSFERS}")
-        if self.transfer != "features" and (self.layers or self.network != "linear"):
+        featured = self.layers or self.network != "linear" or self.pooling != "mean"
+        if self.transfer != "features" and featured:
             raise ConfigError(
-                f"layers and network are of frozen features, and transfer is {self.transfer}; "
-                "pass --transfer features, or leave them out"
+                "layers, network and pooling are of frozen features, and transfer is "
+                f"{self.transfer}; pass --transfer features, or leave them out"
             )
 
     @property

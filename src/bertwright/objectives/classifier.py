@@ -9,7 +9,7 @@ loss is of examples.
 |---|---|---|
 | classes | -w_y log softmax(s)[y] | the largest score is y's |
 | any number of labels | mean over C of w_c (-log sigmoid of s_c, or of -s_c) | all agree |
-| a number | (s - y)^2 | never counted |
+| a number | (s - y)^2 | not told |
 
 Class weights: the loss is the weighted sum over the number of examples. PyTorch divides by the sum
 of the weights instead, which differs from batch to batch; the two agree over a training set if the
@@ -20,6 +20,8 @@ Letters: B windows, E examples, C scores, H hidden.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -28,6 +30,9 @@ from bertwright.models.encoder import Encoded
 from bertwright.nn.ragged import merge
 from bertwright.objectives.labelled import LabelledBatch, TextHead
 from bertwright.objectives.objective import Loss
+
+_Judge = Callable[[Tensor, Tensor, Tensor | None], tuple[Tensor, Tensor | None]]
+"""Of scores, labels and class weights: the summed loss, and how many were right."""
 
 
 class Classifier(TextHead):
@@ -48,7 +53,7 @@ class Classifier(TextHead):
         self.class_weights: Tensor | None
         self.register_buffer("class_weights", None, persistent=False)
         """`[C]`, of mean 1 over the training examples; unset: all are 1."""
-        self._judge = _squared_error if task.kind == "regression" else _one_class
+        self._judge: _Judge = _squared_error if task.kind == "regression" else _one_class
         if task.multi_label:
             self._judge = _any_labels
 
@@ -84,7 +89,6 @@ def _any_labels(scores: Tensor, labels: Tensor, weights: Tensor | None) -> tuple
     return losses.mean(1).sum(), ((scores > 0) == (labels > 0.5)).all(1).sum()
 
 
-def _squared_error(scores: Tensor, labels: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
-    """scores `[E]`, labels `[E]` -> summed loss, 0"""
-    total = F.mse_loss(scores, labels.to(scores.dtype), reduction="sum")
-    return total, scores.new_zeros(()).long()
+def _squared_error(scores: Tensor, labels: Tensor, weights: Tensor | None) -> tuple[Tensor, None]:
+    """scores `[E]`, labels `[E]` -> summed loss; a number is not right or wrong"""
+    return F.mse_loss(scores, labels.to(scores.dtype), reduction="sum"), None

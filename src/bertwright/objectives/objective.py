@@ -24,8 +24,8 @@ class Loss:
     """Summed loss, a float32 scalar."""
     count: int
     """Predictions it was summed over."""
-    correct: Tensor
-    """How many of them were right."""
+    correct: Tensor | None
+    """How many of them were right; None where none is right or wrong, as a number."""
 
 
 class Examples(Protocol):

@@ -79,6 +79,7 @@ def finetune(
         tokenizer = read_tokenizer(folder, shape)
         room = shape.max_position_embeddings
         setups = [set_up(task, config, tokenizer, room, speak) for task in tasks]
+        _tell_old_heads(folder, shape, setups, speak)
         epochs = epochs_of(config, sum(len(s.train.examples) for s in setups))
         rate = rate_of(config, shape.hidden_size)
         baselines = _baselines(setups, config, speak)
@@ -111,7 +112,8 @@ def finetune(
         results = task_results.write(tasks, used, setups, runs, diverged, baselines)
         if ranks.is_first:
             best = max(runs, key=lambda each: each.score)
-            learner = new_learner(folder, shape, used, setups, best.seed)
+            # of frozen features all seeds stand on one encoder, that of the first seed
+            learner = new_learner(folder, shape, used, setups, config.seed)
             learner.load_state_dict(best.state, strict=config.transfer != "features")
             task_results.save(run, learner, folder, results, setups, best)
         if interrupted is not None:
@@ -164,6 +166,21 @@ def new_learner(
         if setup.task.kind == "regression" and setup.task_name in loaded.report.started:
             _start_at_mean(learner, setup)
     return learner
+
+
+def _tell_old_heads(
+    folder: Path, shape: BertConfig, setups: Sequence[TaskSetup], say: Callable[[str], None]
+) -> None:
+    """Warn where the checkpoint has a head of this name that fits: it goes on, in every seed."""
+    asked = {setup.task_name: setup.task for setup in setups}
+    new = checkpoint.plan(folder, shape, [], asked, may_start=True).new
+    for setup in setups:
+        if setup.task_name not in new:
+            setup.warnings.append(
+                f"the model has a head {setup.task_name!r} for this kind of task and these labels: "
+                "every seed goes on from its weights; with another name the head starts anew"
+            )
+            say(f"warning: {setup.warnings[-1]}")
 
 
 def _start_at_mean(learner: Learner, setup: TaskSetup) -> None:

@@ -6,8 +6,10 @@ RUN/ CoLA/ SST-2/ ...   a run of `recipes/finetuning.py` each
 ```
 
 Figures are of dev, not of test, whose labels only GLUE's server has. A task's score is the mean of
-its metrics; the average is over the tasks there are, and once more without WNLI, as Devlin et al.
-(2019, table 1) have it.
+its metrics, as GLUE has it (Wang et al. 2019); MNLI's is of the matched genres, where the server
+takes the mean of both. The average is over the tasks there are, and once more without WNLI. The
+average of Devlin et al. (2019, table 1) is another: without WNLI, of MRPC and QQP F1 alone, of
+STS-B Spearman's correlation alone, and both sets of MNLI count.
 """
 
 from __future__ import annotations
@@ -38,6 +40,9 @@ from bertwright.train.machine import choose_precision
 
 TABLE, SUBMISSION = "glue.md", "submission"
 _FILES = (GLUE, TABLE, SUBMISSION, f"{SUBMISSION}.zip", "report.html")
+_BASELINES = {"majority": ("majority", "mean"), "TF-IDF": ("tfidf", "tfidf_ridge")}
+"""The columns of baselines: the usual answer, a class or a number, and a model of words."""
+_OF_BEST = ", best seed"
 _OURS = {*_FILES, *(task.name for task in TASKS)}
 
 
@@ -52,7 +57,8 @@ def glue(
     """Fine-tune a checkpoint on every task of GLUE that is there; what `glue.json` holds.
 
     A task that is finished in the run's folder with the same settings is not trained again, so the
-    same command goes on where it was interrupted.
+    same command goes on where it was interrupted, and tasks that are asked for one by one come
+    into one table.
 
     Args:
         data: GLUE's folder.
@@ -76,7 +82,10 @@ def glue(
         )
     if missing:
         say(f"not in {data}: {', '.join(missing)}")
-    done = {each.task.name: _finished(each, config, overwrite) for each in found}
+    asked = {each.task.name for each in found}
+    every = find_tasks(data)[0]
+    done = {t.task.name: _finished(t, config, overwrite and t.task.name in asked) for t in every}
+    found = [each for each in every if each.task.name in asked or done[each.task.name]]
     tasks: dict[str, dict[str, Any]] = {}
     for each in found:
         results = done[each.task.name]
@@ -118,35 +127,45 @@ def summary(
 
 def table(whole: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
     """The table of a run: its columns and rows, for the screen and for `glue.md`."""
-    baselines = sorted({name for task in whole["tasks"].values() for name in task["baselines"]})
-    columns = ["task", "train", "dev", "metric", "mean ± sd", "max", "seeds", *baselines]
+    tasks = whole["tasks"]
+    beside = {
+        title: names
+        for title, names in _BASELINES.items()
+        if any(name in task["baselines"] for task in tasks.values() for name in names)
+    }
+    columns = ["task", "train", "dev", "metric", "mean ± sd", "max", "seeds", *beside, "notes"]
     rows = []
-    for name, task in whole["tasks"].items():
-        failed = {word: task.get(word, 0) for word in ("degenerate", "diverged")}
-        notes = ", ".join(f"{count} {word}" for word, count in failed.items() if count)
-        seeds = f"{task['seeds']}" + (f" ({notes})" if notes else "")
-        for place, (metric, found) in enumerate(task["metrics"].items()):
-            first = place == 0
-            sd = found["sd"] if task["seeds"] > 1 else None
+    for name, task in tasks.items():
+        first = [name, f"{task['train']:,}", f"{task['dev']:,}"]
+        seeds, said, b = str(task["seeds"]), notes(task), task["baselines"]
+        for metric, found in task["metrics"].items():
+            simple = [
+                next((b[each].get(metric) for each in names if each in b), None)
+                for names in beside.values()
+            ]
             rows.append(
                 [
-                    name if first else "",
-                    f"{task['train']:,}" if first else "",
-                    f"{task['dev']:,}" if first else "",
-                    title(metric),
-                    spread(metric, found["mean"], sd),
+                    *first,
+                    title(metric).removesuffix(" correlation"),
+                    spread(metric, found["mean"], found["sd"]),
                     spread(metric, found["max"], None),
-                    seeds if first else "",
-                    *(
-                        spread(metric, task["baselines"].get(each, {}).get(metric), None)
-                        for each in baselines
-                    ),
+                    seeds,
+                    *(spread(metric, value, None) for value in simple),
+                    said,
                 ]
             )
+            first, seeds, said = ["", "", ""], "", ""
         for what, value in task["more"].items():
             shown = spread("accuracy", value, None)
-            rows.append(["", "", "", what, shown, "", "", *("" for _ in baselines)])
+            what = what.removesuffix(_OF_BEST)
+            rows.append([*first, what, shown, "", "", *("" for _ in beside), "best seed"])
     return columns, rows
+
+
+def notes(task: Mapping[str, Any]) -> str:
+    """Which seeds of a task learned nothing, in words."""
+    failed = {word: task.get(word, 0) for word in ("degenerate", "diverged")}
+    return ", ".join(f"{count} {word}" for word, count in failed.items() if count)
 
 
 def averages(whole: Mapping[str, Any]) -> str:
@@ -157,6 +176,8 @@ def averages(whole: Mapping[str, Any]) -> str:
     without = whole["average_without_wnli"]
     if "WNLI" in whole["tasks"] and without is not None:
         said += f" ({100 * without:.1f} without WNLI)"
+    if "MNLI" in whole["tasks"]:
+        said += "; of MNLI the matched genres count"
     return f"{said}. Figures are of the dev sets, not of the test sets."
 
 
@@ -216,7 +237,7 @@ def _figures(found: Found, results: Mapping[str, Any]) -> dict[str, Any]:
         "metrics": {metric: results["summary"][metric] for metric in metrics},
         "score": {
             "mean": statistics.fmean(scores),
-            "sd": statistics.stdev(scores) if len(scores) > 1 else 0.0,
+            "sd": statistics.stdev(scores) if len(scores) > 1 else None,
         },
         "seeds": len(scores),
         "degenerate": sum(seed["degenerate"] for seed in results["seeds"]),
@@ -254,7 +275,7 @@ def _after_training(
                     model, str(each.more_dev), bad_rows="skip", intervals=False, precision=precision
                 )
                 tasks[each.task.name]["more"] = {
-                    f"{metric}, {each.more_dev.name}, best seed": more["metrics"][metric]
+                    f"{metric}, mismatched{_OF_BEST}": more["metrics"][metric]
                     for metric in each.task.metrics
                 }
             for name in write_submission(model, each.task, each.tests, folder, precision):

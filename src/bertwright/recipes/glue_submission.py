@@ -30,7 +30,8 @@ def write_submission(
         precision: `fp32` or `bf16`.
 
     Raises:
-        DataError: a test set that cannot be read, or labels that the server does not know.
+        DataError: a test set of which a row cannot be read, or labels that the server does not
+            know.
     """
     ((name, learned),) = model.tasks.items()
     if set(learned.labels) != set(task.labels):
@@ -42,6 +43,7 @@ def write_submission(
         options = ReadOptions(
             pair=learned.text2_column is not None,
             hint=Columns(learned.text_column, learned.text2_column),
+            bad_rows="skip",
         )
         stream = stream_examples(path, learned.kind, options=options)
         runner = model.runner
@@ -61,6 +63,11 @@ def write_submission(
                 assert isinstance(example, TextExample)
                 index = example.id if example.id.isdecimal() else str(number)
                 file.write(f"{index}\t{_answer(prediction)}\n")
+            if stream.log.skipped:
+                raise DataError(
+                    f"{' '.join(stream.log.summary())}; GLUE's server wants an answer to every "
+                    f"row, so {submitted} is not written: put some text there"
+                )
         yield submitted
 
 

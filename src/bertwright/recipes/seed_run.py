@@ -21,7 +21,7 @@ from bertwright.tasks.evaluation import Evaluation, evaluate
 from bertwright.tasks.examples import SpanExample
 from bertwright.tasks.predict import predict
 from bertwright.tasks.predictions import Prediction, SpanPrediction, is_finite
-from bertwright.tasks.span_decoding import best_null_threshold, decide
+from bertwright.tasks.span_decoding import decide_best
 from bertwright.train.distributed import Ranks
 from bertwright.train.log import Log
 from bertwright.train.loop import LoopConfig, Trainer
@@ -148,7 +148,7 @@ def train_seed(
         raise Diverged(f"seed {seed}: {error}") from error  # the loop gave up on its gradients
     run.seconds = time.monotonic() - began - judge.seconds
     run.epochs = position.step / source.steps_in_epoch
-    examples = sum(len(setup.train.examples) for setup in setups)
+    examples = sum(len(setup.train.examples) * setup.files.weight for setup in setups)
     run.examples_per_second = examples * run.epochs / max(1e-9, run.seconds)
     return run
 
@@ -178,11 +178,12 @@ class _Judge:
         self._steps = steps
         self._looks = 0
         self._worse = 0
+        self._best = -math.inf
         self.seconds = 0.0
         """That judging took."""
 
     def __call__(self) -> dict[str, float]:
-        """The metrics of dev, by task where there are several."""
+        """The metrics of dev; of several tasks by task, the main one of each first."""
         began = time.monotonic()
         self._looks += 1
         step = min(self._looks * self._every, self._steps)
@@ -190,14 +191,19 @@ class _Judge:
         seen = SeedRun(self._run.seed, step=step, best_epoch=epoch)
         for setup in self._setups:
             judge_task(seen, setup, self._learner, self._machine)
-        better = not self._run.evaluations or seen.score > self._run.score
+        better = self._looks == 1 or seen.score > self._best
+        if better:
+            self._best = seen.score
         self._worse = 0 if better else self._worse + 1
         if better or self._config.keep == "last":
             self._keep(seen)
         self.seconds += time.monotonic() - began
-        several = len(self._setups) > 1
-        return {"epoch": epoch} | {
-            f"{name}.{metric}" if several else metric: value
+        if len(self._setups) == 1:
+            (one,) = seen.evaluations.values()
+            return {"epoch": epoch, **one.metrics}
+        mains = {f"{name}.{each.main}": each.score for name, each in seen.evaluations.items()}
+        return {"epoch": epoch, **mains} | {
+            f"{name}.{metric}": value
             for name, evaluation in seen.evaluations.items()
             for metric, value in evaluation.metrics.items()
         }
@@ -231,11 +237,12 @@ def judge_task(seen: SeedRun, setup: TaskSetup, learner: Learner, machine: Machi
     if task.unanswerable:
         spans = [p for p in predictions if isinstance(p, SpanPrediction)]
         questions = [e for e in data.examples if isinstance(e, SpanExample)]
-        threshold = best_null_threshold(questions, spans)
+        exact = (setup.files.metric or "").endswith("exact_match")
+        decided, threshold = decide_best(questions, spans, "exact_match" if exact else "f1")
         seen.thresholds[setup.task_name] = threshold
         task = replace(task, null_threshold=threshold)
-        predictions = [decide(span, threshold) for span in spans]
-    seen.predictions[setup.task_name] = list(predictions)
+        predictions = list(decided)
+    seen.predictions[setup.task_name] = predictions
     seen.evaluations[setup.task_name] = evaluate(
         task, data.examples, predictions, main=setup.files.metric, intervals=False, worst=0
     )

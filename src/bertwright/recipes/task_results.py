@@ -180,12 +180,13 @@ def _seeds(some: Sequence[int], total: int) -> str:
     return f"{len(some)} of {total} seed{plural} ({', '.join(map(str, some))})"
 
 
-def _summary(runs: Sequence[SeedRun], name: str) -> dict[str, dict[str, float]]:
-    """Mean, standard deviation (of a sample) and maximum of every metric over the seeds."""
-    summary = {}
+def _summary(runs: Sequence[SeedRun], name: str) -> dict[str, dict[str, float | None]]:
+    """Mean, standard deviation (of a sample; of one seed nobody knows it) and maximum of every
+    metric over the seeds."""
+    summary: dict[str, dict[str, float | None]] = {}
     for metric in runs[0].evaluations[name].metrics:
         found = [run.evaluations[name].metrics[metric] for run in runs]
-        sd = statistics.stdev(found) if len(found) > 1 else 0.0
+        sd = statistics.stdev(found) if len(found) > 1 else None
         summary[metric] = {"mean": statistics.fmean(found), "sd": sd, "max": max(found)}
     return summary
 

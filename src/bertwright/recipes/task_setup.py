@@ -101,7 +101,7 @@ def set_up(
         dev_read = _read(files.dev, kind, files, like=read, labels=labels)
         _tell(files.dev, dev_read, say)
         train, dev = list(read.examples), list(dev_read.examples)
-        warnings = _overlap(train, dev, files)
+        warnings = _overlap(_shared(train, dev), len(dev), files)
     task = _task(kind, files, config, read, labels, train, most_tokens)
     weights = _class_weights(task, train) if files.class_weights == "balanced" else None
     if files.metric is not None:
@@ -116,7 +116,8 @@ def set_up(
         class_weights=weights,
         facts={
             "train": _facts(files.train, read, len(train)),
-            "dev": _facts(files.dev or files.train, dev_read, len(dev)),
+            "dev": _facts(files.dev or files.train, dev_read, len(dev))
+            | {"in_train": _shared(train, dev)},
         },
         warnings=warnings,
     )
@@ -134,7 +135,8 @@ def set_up(
 def hold_out(
     examples: Sequence[Example], seed: int
 ) -> tuple[list[Example], list[Example], list[str]]:
-    """Examples to learn from and to judge by; what is of one document or passage stays together.
+    """Examples to learn from and to judge by; what is of one document or passage, or the same text
+    more than once, stays together.
 
     Also the labels, if any, of which examples were spared: to hold them out would have left none to
     learn from.
@@ -142,12 +144,16 @@ def hold_out(
     Raises:
         DataError: too few to hold any out.
     """
-    groups: dict[Hashable, list[int]] = {}
-    for number, example in enumerate(examples):
-        groups.setdefault(_group(example, number), []).append(number)
-    if len(groups) < 10:
-        groups = {number: [number] for number in range(len(examples))}
-    members = list(groups.values())
+    members: list[list[int]] = []
+    for group_of in (_source, _content):
+        groups: dict[Hashable, list[int]] = {}
+        for number, example in enumerate(examples):
+            groups.setdefault(group_of(example), []).append(number)
+        members = list(groups.values())
+        if len(members) >= 10:
+            break
+    else:
+        members = [[number] for number in range(len(examples))]
     taken: set[int] = set()
     spared: set[str] = set()
     left = _counts(examples)
@@ -170,10 +176,11 @@ def hold_out(
     return train, [examples[number] for number in sorted(taken)], sorted(spared)
 
 
-def _group(example: Example, number: int) -> Hashable:
+def _source(example: Example) -> Hashable:
+    """What an example is taken from: its article or document; a text is its own."""
     if isinstance(example, SpanExample):
         return example.title or example.context
-    return example.document if isinstance(example, TaggingExample) else number
+    return example.document if isinstance(example, TaggingExample) else _content(example)
 
 
 def _read(
@@ -270,7 +277,8 @@ def _task(
 def _labels(kind: Kind, train: Sequence[Example], path: str) -> tuple[str, ...]:
     """The labels of the training examples; a prediction of nothing, O, is number 0."""
     found = labels_of(train)
-    if kind in ("classification", "tagging") and len(found) < 2:
+    bare = any(isinstance(each, TextExample) and each.label == () for each in train)  # multi-label
+    if kind in ("classification", "tagging") and len(found) + bare < 2:
         raise DataError(
             f"{path} has one label only, {found[0]!r}: there is nothing to learn; "
             "is --label the right column?"
@@ -291,7 +299,8 @@ def _counts(examples: Sequence[Example]) -> Counter[str]:
 
 
 def _class_weights(task: TaskConfig, train: Sequence[Example]) -> Tensor:
-    """[C]: the inverse of each label's frequency, with a mean of 1 over the training file.
+    """[C]: the inverse of each label's frequency, with a mean of 1 over the training file, so that
+    the loss keeps its size; where several labels hold, each example is judged by all of them.
 
     Raises:
         ConfigError: the task has no classes, or tags that are judged together.
@@ -304,19 +313,22 @@ def _class_weights(task: TaskConfig, train: Sequence[Example]) -> Tensor:
             "leave out the class weights or the crf"
         )
     counts = _counts(train)
-    total = sum(counts.values())
-    return torch.tensor(
-        [total / (len(task.labels) * max(1, counts[label])) for label in task.labels]
-    )
+    inverse = torch.tensor([1 / max(1, counts[label]) for label in task.labels])
+    often = [1 if task.multi_label else counts[label] for label in task.labels]
+    return inverse * sum(often) / (inverse @ torch.tensor(often, dtype=inverse.dtype))
 
 
-def _overlap(train: list[Example], dev: list[Example], files: TaskFilesConfig) -> list[str]:
-    """A warning where dev was learned from."""
+def _shared(train: list[Example], dev: list[Example]) -> int:
+    """How many inputs of dev are training inputs too."""
     seen = {_content(example) for example in train}
-    shared = sum(_content(example) in seen for example in dev)
-    if shared < 0.1 * len(dev):
+    return sum(_content(example) in seen for example in dev)
+
+
+def _overlap(shared: int, total: int, files: TaskFilesConfig) -> list[str]:
+    """A warning where a tenth of dev or more was learned from; published sets have up to 6 %."""
+    if shared < 0.1 * total:
         return []
-    share = f"all {shared}" if shared == len(dev) else f"{shared} of {len(dev)}"
+    share = f"all {shared}" if shared == total else f"{shared} of {total}"
     return [
         f"{share} inputs of {files.dev} are in {files.train} too: figures on them say how well the "
         "model remembers, not how well it does"

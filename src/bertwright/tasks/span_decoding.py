@@ -93,6 +93,16 @@ def decide(prediction: SpanPrediction, null_threshold: float) -> SpanPrediction:
     )
 
 
+def decide_best(
+    examples: Sequence[SpanExample],
+    predictions: Sequence[SpanPrediction],
+    metric: Literal["f1", "exact_match"] = "f1",
+) -> tuple[list[SpanPrediction], float]:
+    """The same predictions under `best_null_threshold`, and the threshold."""
+    threshold = best_null_threshold(examples, predictions, metric)
+    return [decide(prediction, threshold) for prediction in predictions], threshold
+
+
 def best_null_threshold(
     examples: Sequence[SpanExample],
     predictions: Sequence[SpanPrediction],

@@ -140,8 +140,9 @@ def best_threshold(
 
     All [E]: `scores` of the best answer that is not null, whether there is an answer, whether that
     best answer is more than "", and how much the null score exceeds the best answer's. No answer is
-    predicted where that is more than the threshold. Unlike the script, which starts at 0, the
-    threshold of "never answer" is below all null scores, and equal null scores go together.
+    predicted where that is more than the threshold. Unlike the script's, which starts at 0 and is
+    the null score of an example, it lies midway between two of them, that of "never answer" below
+    all, that of "always" above: rounding decides nothing. Equal null scores go together.
     """
     if not len(scores):
         raise ValueError("no predictions: there is no threshold to choose")
@@ -151,5 +152,6 @@ def best_threshold(
     reached = (has_answer == 0).sum() + np.concatenate([[0.0], np.cumsum(change)])
     allowed = np.concatenate([[True], np.diff(ordered) > 0, [True]])
     best = int(np.argmax(np.where(allowed, reached, -np.inf)))
-    threshold = ordered[best - 1] if best else ordered[0] - 1
+    around = np.concatenate([[ordered[0] - 2], ordered, [ordered[-1] + 2]])
+    threshold = (around[best] + around[best + 1]) / 2
     return float(reached[best] / len(scores)), float(threshold)

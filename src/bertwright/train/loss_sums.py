@@ -23,17 +23,20 @@ class LossSums:
         """Add an objective's loss of a micro-batch."""
         total, correct = loss.total.detach(), loss.correct
         self.totals[name] = self.totals[name] + total if name in self.totals else total
-        self.corrects[name] = self.corrects[name] + correct if name in self.corrects else correct
+        if correct is not None:
+            before = self.corrects.get(name)
+            self.corrects[name] = correct if before is None else before + correct
         self.counts[name] = self.counts.get(name, 0) + loss.count
 
     def numbers(self, names: Sequence[str]) -> list[float]:
-        """Total, correct and count of each objective."""
+        """Total, correct and count of each objective; where nothing is right or wrong, correct is
+        minus the count, so that sums of such numbers still tell it."""
         return [
             float(number)
             for name in names
             for number in (
                 self.totals.get(name, 0),
-                self.corrects.get(name, 0),
+                self.corrects.get(name, -self.counts.get(name, 0)),
                 self.counts.get(name, 0),
             )
         ]
@@ -77,13 +80,15 @@ class Window:
 
 
 def means(names: Sequence[str], sums: Sequence[float]) -> dict[str, float]:
-    """Means by objective and their sum, of (total, correct, count) triples; an objective that had
-    nothing to judge, as a task without a step, is left out."""
+    """Means by objective and their sum, of (total, correct, count) triples (`LossSums.numbers`); an
+    objective that had nothing to judge, as a task without a step, is left out, and so is the
+    accuracy of one that knows no right and wrong."""
     record = {"loss": 0.0}
     for place, name in enumerate(names):
         total, correct, count = sums[3 * place : 3 * place + 3]
         if count:
             record[f"{name}.loss"] = total / count
-            record[f"{name}.accuracy"] = correct / count
+            if correct >= 0:
+                record[f"{name}.accuracy"] = correct / count
             record["loss"] += record[f"{name}.loss"]
     return record

@@ -68,7 +68,7 @@ class Stepping:
         """A step begins when a share `done` of the run is over, and is a share `width` of it."""
         if self._is_gradual:
             learn_from(self._learner, gradual_depth(done, self._epochs, self._layers))
-            factor = slanted_triangular(done)
+            factor = slanted_triangular(done, self._config.warmup)
         else:
             factor = warmup_decay(done, self._config.warmup, width)
         if not self._config.bias_correction:
