@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -192,3 +194,12 @@ def test_a_manifest_that_is_no_json(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "MANIFEST.json").write_bytes(content)
     with pytest.raises(IntegrityError, match=r"MANIFEST.json is damaged"):
         verify_manifest(tmp_path)
+
+
+def test_a_file_above_the_limit(tmp_path: Path) -> None:
+    """Of the file system, or of `ulimit -f`."""
+    with (
+        pytest.raises(BertwrightError, match=r"a\.txt cannot be written: File too large"),
+        atomic_file(tmp_path / "a.txt"),
+    ):
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))

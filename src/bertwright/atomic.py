@@ -95,7 +95,7 @@ def disk_errors(path: Path) -> Iterator[None]:
                 "what was saved before is untouched: free some space and run the command again, "
                 "with --resume where it takes that"
             ) from error
-        if isinstance(error, PermissionError) or error.errno == errno.EROFS:
+        if isinstance(error, PermissionError) or error.errno in (errno.EROFS, errno.EFBIG):
             raise BertwrightError(f"{path} cannot be written: {error.strerror}") from error
         raise
 
@@ -129,7 +129,7 @@ def replace_folder(partial: Path, path: Path) -> None:
         old = path.with_name(f".{path.name}.old-{os.getpid()}")
         path.rename(old)
         partial.rename(path)
-        shutil.rmtree(old)
+        shutil.rmtree(old, ignore_errors=True)  # no reason to fail: the new one stands
     else:
         partial.rename(path)
     sync_file(path.parent)

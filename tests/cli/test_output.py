@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 from pathlib import Path
@@ -64,6 +65,18 @@ def test_errors_and_remarks_leave_results_alone(capsys: pytest.CaptureFixture[st
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err == "reading\nbertwright: no [documents]\n"
+
+
+def test_a_line_that_nobody_can_read_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A closed terminal, or a full disk under a redirection, ends no training."""
+
+    class Gone(io.StringIO):
+        def flush(self) -> None:
+            raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr("sys.stderr", Gone())
+    output.say("step 1")
+    output.complain("interrupted")
 
 
 def test_json_where_the_output_cannot_hold_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,6 +80,11 @@ def test_what_is_said(data: Path, tmp_path: Path) -> None:
     assert len(said) == 3
 
 
+def test_shards_of_one_process_are_none(data: Path, tmp_path: Path) -> None:
+    said = train(config_of(data, tmp_path / "run", steps=1, parallel="fsdp"))
+    assert "fp32 on cpu (fsdp shards nothing in one process: torchrun --nproc" in said[0]
+
+
 def test_it_learns(data: Path, tmp_path: Path) -> None:
     """Each sentence counts on: the word beside a mask gives it away."""
     more = {

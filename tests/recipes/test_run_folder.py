@@ -64,3 +64,21 @@ def test_a_file_where_the_run_should_be(data: Path, tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match="run cannot be a folder: choose another --out"):
             train(config_of(data, tmp_path / "run", steps=1), overwrite=how)
     assert (tmp_path / "run").read_text() == "mine"
+
+
+def test_an_old_checkpoint_that_cannot_go_ends_no_run(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a network's disk, while another process has a file of it open."""
+    remove = os.rmdir
+
+    def held(path: str | Path, **words: int) -> None:
+        if "step-00000002" in str(path):
+            raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY))
+        remove(path, **words)
+
+    monkeypatch.setattr(os, "rmdir", held)
+    keep = {"every_steps": 2, "keep": 1}
+    train(config_of(data, tmp_path / "run", steps=6, checkpoint=keep))
+    monkeypatch.undo()
+    assert newest(tmp_path / "run").name == "step-00000006"

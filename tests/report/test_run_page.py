@@ -265,3 +265,18 @@ def test_time_has_its_unit(tmp_path: Path, seconds: float, told: str, unit: str)
     page = render(read_run(run))
     for shown in (f"<b>{told}</b><span>for 1 step</span>", f">{unit}</text>", "1 thread<"):
         assert shown in page, shown
+
+
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        ("steps = 8", "for 8 steps"),
+        ("steps = 2000", "for 8 of 2,000 steps, not finished"),
+        ("minutes = 0.25", "for 8 steps"),
+        ("minutes = 30", "for 8 steps, of 30 min 00 s, not finished"),
+    ],
+)
+def test_a_run_that_goes_on_is_not_finished(tmp_path: Path, config: str, told: str) -> None:
+    run = write_run(tmp_path / "news")
+    (run / "config.toml").write_text(config + "\n")
+    assert f"<b>20 s</b><span>{told}</span>" in render(read_run(run))

@@ -44,17 +44,53 @@ with join_ranks("cpu", "fsdp") as ranks:
 """
 
 
-@pytest.mark.slow
-def test_two_processes_with_a_shard_each(tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
-    command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(program)]
-    environment = {"PATH": "", "PYTHONPATH": ".", "OMP_NUM_THREADS": "1"}
-    root = Path(__file__).parents[2]
+def run_two(folder: Path, program: str) -> None:
+    """A program in two processes of torchrun, which end well."""
+    (folder / "program.py").write_text(program)
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     done = subprocess.run(
-        [sys.executable, *command], cwd=root, env=environment, timeout=200, capture_output=True
+        [sys.executable, *launcher, str(folder / "program.py")],
+        cwd=Path(__file__).parents[2],
+        env={"PATH": "", "PYTHONPATH": ".", "OMP_NUM_THREADS": "1"},
+        timeout=200,
+        capture_output=True,
     )
     assert done.returncode == 0, done.stderr.decode()
+
+
+@pytest.mark.slow
+def test_two_processes_with_a_shard_each(tmp_path: Path) -> None:
+    run_two(tmp_path, PROGRAM)
+
+
+GONE = """
+import os
+from bertwright.errors import BertwrightError, IntegrityError
+from bertwright.train.distributed import join_ranks
+
+try:
+    with join_ranks("cpu") as ranks:
+        ranks.require_same("begins")
+        try:
+            ranks.require_same("begins" if ranks.is_first else "goes on from step-00000004")
+        except IntegrityError as error:
+            place = "begins" if ranks.is_first else "goes on from step-00000004"
+            assert f"see different files, this one {place}: give all" in str(error), error
+        else:
+            raise AssertionError
+        if not ranks.is_first:
+            os._exit(0)
+        ranks.wait()
+except BertwrightError as error:
+    assert "another process of the run is gone or" in str(error), error
+    os._exit(0)
+os._exit(1)
+"""
+
+
+@pytest.mark.slow
+def test_another_process_sees_other_files_or_is_gone(tmp_path: Path) -> None:
+    run_two(tmp_path, GONE)
 
 
 def test_one_process_has_all() -> None:

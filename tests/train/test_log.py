@@ -48,6 +48,11 @@ def test_the_line_of_a_validation() -> None:
     )
 
 
+def test_a_loss_without_an_accuracy() -> None:
+    record = {"step": 7, "split": "train", "loss": 2.5, "number.loss": 2.5}
+    assert describe(record) == "step 7 · number 2.500"
+
+
 def test_more_than_done_is_all() -> None:
     assert " · 100% · " in describe(RECORD, done=1.004)
 
@@ -111,10 +116,14 @@ class Board:
 
     def __init__(self, folder: str, purge_step: int) -> None:
         self.folder, self.purge_step, self.told, self.closed = folder, purge_step, [], False
+        self.flushed = 0
         Board.made.append(self)
 
     def add_scalar(self, name: str, value: float, step: int) -> None:
         self.told.append((name, value, step))
+
+    def flush(self) -> None:
+        self.flushed = len(self.told)
 
     def close(self) -> None:
         self.closed = True
@@ -125,8 +134,9 @@ def test_tensorboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bertwright.train.log._summary_writer", lambda: Board)
     log = Log(tmp_path, lambda line: None, tensorboard=True, step=17)
     log.write(RECORD)
-    log.close()
     (board,) = Board.made
+    assert board.flushed == len(board.told)  # a kill would lose what is not
+    log.close()
     assert board.purge_step == 18
     assert board.closed
     assert ("train/masked_lm.loss", 4.8125, 1200) in board.told

@@ -26,6 +26,7 @@ from bertwright.errors import BertwrightError, Interrupted
 from bertwright.nn.init import initialize
 from bertwright.nn.sequences import Sequences
 from bertwright.objectives.objective import Learner
+from bertwright.train import loop
 from bertwright.train.distributed import Ranks, join_ranks
 from bertwright.train.log import Log, read_records
 from bertwright.train.loop import MOST_SKIPPED, LoopConfig, Trainer, mean_losses
@@ -284,7 +285,7 @@ def test_only_steps_in_a_row_end_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(p.isfinite().all() for p in learner.parameters())
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_breaks_an_accumulation_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
@@ -294,18 +295,52 @@ def test_a_signal_breaks_an_accumulation_off(
         calls[0] += 1
         if calls[0] == 8:  # the second of three micro-batches of step 3
             signal.raise_signal(number)
+            signal.raise_signal(number)  # a closing terminal and some launchers send it twice
         return forward(learner, batch)
 
     monkeypatch.setattr(Learner, "forward", stopping)
     log = Log(tmp_path, lambda line: None)
     split = [[0, 1, 2], [3, 4], [5, 6]]
     trainer = make_trainer(new_learner(), split, log=log, steps=9, save=saved.append)
-    with pytest.raises(Interrupted, match="interrupted before step 3") as stop:
-        trainer.run(Position())
+    hangup = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    try:
+        with pytest.raises(Interrupted, match="interrupted before step 3") as stop:
+            trainer.run(Position())
+    finally:
+        signal.signal(signal.SIGHUP, hangup)
     assert stop.value.exit_code == 128 + number
     assert calls[0] == 8
     assert [p.step for p in saved] == [2]  # saved already when the signal came
     assert [r["step"] for r in read_records(tmp_path / "metrics.jsonl")] == [1, 2]
+
+
+def test_a_second_signal_kills(monkeypatch: pytest.MonkeyPatch) -> None:
+    def impatient(position: Position) -> None:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(loop, "SECONDS_OF_ONE_SIGNAL", -1.0)
+    with pytest.raises(KeyboardInterrupt):
+        make_trainer(new_learner(), steps=9, save=impatient).run(Position())
+
+
+def test_under_nohup_a_closed_terminal_is_nothing() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        hang_up = lambda position: signal.raise_signal(signal.SIGHUP)  # noqa: E731
+        assert make_trainer(new_learner(), steps=3, save=hang_up).run(Position()).finished
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_the_first_rank_says_when_it_is_enough() -> None:
+    class Second(Ranks):
+        def from_first(self, number: float) -> float:
+            return 1.0 if number == 0.0 else number  # the first one says yes
+
+    trainer = make_trainer(new_learner(), steps=9)
+    trainer.ranks = Second(0, 1, torch.device("cpu"))
+    assert trainer.run(Position()).step == 2
 
 
 def test_what_is_between_two_lines_is_saved() -> None:

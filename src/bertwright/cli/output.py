@@ -5,7 +5,9 @@ rich draws colours only on a terminal, and none where NO_COLOR is set.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -63,17 +65,18 @@ def counted(number: int, what: str) -> str:
 
 
 def say(message: str) -> None:
-    """One line about what goes on, on standard error, where it disturbs no result."""
-    print(message, file=sys.stderr, flush=True)
+    """One line about what goes on, on standard error, where it disturbs no result.
+
+    Lost where nobody listens any more (a closed terminal, a full disk): no work ends of that.
+    """
+    with contextlib.suppress(OSError):
+        print(message, file=sys.stderr, flush=True)
 
 
 def complain(message: str) -> None:
-    """An error, on standard error, red on a terminal."""
-    from rich.console import Console
-    from rich.text import Text
-
-    text = Text("bertwright: ", style="bold red").append(Text(message, style="default"))
-    Console(file=sys.stderr, soft_wrap=True).print(text)
+    """An error, on standard error, red on a terminal; nothing is imported, as a signal may ask."""
+    red = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+    say(f"\x1b[1;31mbertwright:\x1b[0m {message}" if red else f"bertwright: {message}")
 
 
 def _cell(value: object) -> str:

@@ -82,7 +82,7 @@ def pretrain(
         if ranks.is_first:
             stack.enter_context(run_folder.alone(run))
         beginning = None
-        if resume and run_folder.is_begun(run):
+        if ranks.from_first(float(resume and run_folder.is_begun(run))):
             if ranks.is_first:
                 run_folder.recover(run)
             ranks.wait()
@@ -92,7 +92,10 @@ def pretrain(
                 refuse_source(run, source)
             again = resume and run_folder.is_beginning(run)
             run_folder.refuse_other_folder(run, overwrite or again, resumes=True)
-        _train(config, run, shards, ranks, say, beginning)
+        data_sha256 = sha256_file(shards.folder / MANIFEST)
+        place = f"goes on from {beginning.folder.name}" if beginning else "begins"
+        ranks.require_same(f"{place} with data of the manifest {data_sha256[:12]}")
+        _train(config, run, shards, data_sha256, ranks, say, beginning)
     return run
 
 
@@ -223,6 +226,7 @@ def _train(
     config: PretrainConfig,
     run: Path,
     shards: Shards,
+    data_sha256: str,
     ranks: Ranks,
     say: Callable[[str], None],
     beginning: run_folder.Beginning | None,
@@ -243,13 +247,13 @@ def _train(
         steps = batches.steps_of_epochs(config.epochs)
     seconds = 60 * config.minutes if config.minutes is not None else None
     evaluate = _validation(config, shards, learner, precision, ranks)
-    spent = time.monotonic() - began  # what first weights cost is of the run's minutes
+    # What first weights cost is of the run's minutes; ranks that began apart have one clock.
+    spent = ranks.from_first(time.monotonic() - began)
     position = Position(seconds=spent, window=Window(seconds=spent))
     if beginning is not None:
         position = load_state(beginning.folder, learner, optimizers)
     elif ranks.is_first:  # all that could be wrong with the input has been looked at
         environment = run_folder.environment(ranks, precision, peak)
-        data_sha256 = sha256_file(shards.folder / MANIFEST)
         run_folder.begin(run, environment | {"data_sha256": data_sha256}, config)
     encoder = _encoder(learner)
     log = None
@@ -260,6 +264,8 @@ def _train(
         on = ranks.device.type
         if ranks.world_size > 1:
             on += f", {ranks.world_size} processes ({ranks.parallel})"
+        elif config.parallel == "fsdp":
+            on += " (fsdp shards nothing in one process: torchrun --nproc-per-node N starts N)"
         say(f"{name}: {count:,} parameters, {precision} on {on}")
         if beginning is not None:
             _tell_beginning(run, beginning, position, say)

@@ -233,7 +233,8 @@ def save(
         there = checkpoint.list_checkpoints(run)
         # Newer ones are damaged, and were passed over: they must not push a whole one out.
         for old in there[: there.index(folder) + 1][: -config.checkpoint.keep]:
-            shutil.rmtree(old)
+            # What another process has open may stay on a network's disk; the next save tries again.
+            shutil.rmtree(old, ignore_errors=True)
     ranks.wait()
 
 

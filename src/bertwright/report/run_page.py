@@ -166,13 +166,20 @@ def _headline(run: Run) -> Iterator[tuple[str, str]]:
         yield f"{loss:.3f}", f"masked LM loss {where}, nats a token"
     end = run.records[-1]
     yield count(end.get("tokens")), "tokens trained on"
-    yield (
-        clock(number(end.get("seconds")) or 0.0),
-        f"for {count(end.get('step'))} step{'s' * (end.get('step') != 1)}",
-    )
+    yield clock(number(end.get("seconds")) or 0.0), _length(run, end)
     rates = [r for r in (number(each.get("tokens_per_second")) for each in train) if r is not None]
     if rates:
         yield count(sorted(rates)[len(rates) // 2]), "tokens a second, median"
+
+
+def _length(run: Run, end: Mapping[str, Any]) -> str:
+    """Steps up to the last record and, while they are less, how long the run is to be."""
+    step, seconds = number(end.get("step")) or 0, number(end.get("seconds")) or 0.0
+    steps, minutes = number(run.config.get("steps")) or 0, number(run.config.get("minutes")) or 0
+    if step < steps:
+        return f"for {count(step)} of {count(steps)} steps, not finished"
+    told = f"for {count(step)} step{'s' * (step != 1)}"
+    return f"{told}, of {clock(60 * minutes)}, not finished" if seconds < 60 * minutes else told
 
 
 _CHARTS = (

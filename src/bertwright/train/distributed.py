@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
@@ -19,7 +21,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from bertwright.errors import ConfigError
+from bertwright.errors import BertwrightError, ConfigError, IntegrityError
 
 Parallel = Literal["ddp", "fsdp"]
 
@@ -55,6 +57,15 @@ class Ranks:
     def from_first(self, number: float) -> float:
         """The first rank's number, on every rank: clocks differ."""
         return self.sum([number if self.is_first else 0.0])[0]
+
+    def require_same(self, what: str) -> None:
+        """Raise IntegrityError on every rank unless all see what the first one does."""
+        number = float(zlib.crc32(what.encode()))
+        if self.sum([float(self.from_first(number) != number)])[0]:
+            raise IntegrityError(
+                f"the processes see different files, this one {what}: give all of them the same "
+                "--data and, with --resume, the same --out, on a file system that they share"
+            )
 
     def wait(self) -> None:
         """Until every rank is here."""
@@ -147,6 +158,7 @@ def join_ranks(device: str = "auto", parallel: Parallel = "ddp") -> Iterator[Ran
 
     Raises:
         ConfigError: a GPU is asked for and there is none.
+        BertwrightError: another process is gone, or has not answered for half an hour.
     """
     if device == "cuda" and not torch.cuda.is_available():
         raise ConfigError("device is cuda, but PyTorch sees no GPU here; use --device cpu")
@@ -159,9 +171,17 @@ def join_ranks(device: str = "auto", parallel: Parallel = "ddp") -> Iterator[Ran
     if world_size == 1:
         yield Ranks(0, 1, place, parallel)
         return
-    dist.init_process_group("nccl" if on_gpu else "gloo")
     try:
+        dist.init_process_group("nccl" if on_gpu else "gloo")
         yield Ranks(dist.get_rank(), world_size, place, parallel)
         dist.barrier()  # a process that leaves while another talks to it takes it along
+    except RuntimeError as error:
+        if not re.search(r"by peer|Broken pipe|[Tt]imed out", str(error)):
+            raise
+        raise BertwrightError(
+            "another process of the run is gone or stands still, so this one ends: the first "
+            "message of the others says why"
+        ) from error
     finally:
-        dist.destroy_process_group()
+        if dist.is_initialized():
+            dist.destroy_process_group()

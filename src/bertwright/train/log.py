@@ -58,6 +58,7 @@ class Log:
             for name, value in record.items():
                 if not isinstance(value, str):
                     self._board.add_scalar(f"{record['split']}/{name}", value, record["step"])
+            self._board.flush()  # else two minutes of lines go with a kill
 
     def say(self, text: str) -> None:
         """Say something that is no record."""
@@ -80,7 +81,10 @@ def describe(
         parts.append(f"{min(done, 1):.0%}")
     for key in [key.removesuffix(".loss") for key in record if key.endswith(".loss")]:
         name = _NAMES.get(key, key)
-        parts.append(f"{name} {record[f'{key}.loss']:.3f} ({record[f'{key}.accuracy']:.1%})")
+        right = record.get(f"{key}.accuracy")  # none of a regression
+        parts.append(
+            f"{name} {record[f'{key}.loss']:.3f}" + ("" if right is None else f" ({right:.1%})")
+        )
     if held_out and "loss" not in record:  # a task's own metrics, the main one first
         metrics = [key for key in record if key not in _PLACES]
         parts += [f"{key.replace('_', ' ')} {record[key]:.4f}" for key in metrics[:_MOST_METRICS]]

@@ -38,6 +38,8 @@ from bertwright.train.state import Place, Position
 
 # So many steps in a row without a finite gradient end a run.
 MOST_SKIPPED = 5
+# Launchers and closing terminals send a signal twice; only one that comes so much later kills.
+SECONDS_OF_ONE_SIGNAL = 1.0
 
 
 class Source(Protocol):
@@ -152,7 +154,7 @@ class Trainer:
                 if _due(self.config.validation, position, validated):
                     position = self._validate(position)
                     validated = position
-                    if self.is_enough():
+                    if self.ranks.from_first(float(self.is_enough())):
                         break
                 if not self.skipped and _due(self.config.checkpoint, position, saved):
                     self._save(position)
@@ -333,21 +335,30 @@ class Trainer:
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
-        """Remember Ctrl-C and SIGTERM instead of dying of them; the second one kills.
+        """Remember Ctrl-C, SIGTERM and a closed terminal instead of dying of them; one more, a
+        second later, kills.
 
         Not so under torchrun: it passes each signal on to processes that have had it already, and
         kills those that take too long itself.
         """
+        heard = 0.0
 
         def remember(number: int, frame: object) -> None:
-            self._signal = number
-            if self.ranks.world_size == 1:
+            nonlocal heard
+            now = time.monotonic()
+            if not self._signal:
+                self._signal, heard = number, now
+            elif self.ranks.world_size == 1 and now - heard > SECONDS_OF_ONE_SIGNAL:
                 for other, handler in before.items():
                     signal.signal(other, handler)
+                signal.raise_signal(number)
 
+        numbers: list[int] = [signal.SIGINT, signal.SIGTERM]
+        if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:
+            numbers.append(signal.SIGHUP)  # ignored under nohup, and to stay so
         before: dict[int, Any] = {}
         with contextlib.suppress(ValueError):  # not in the main thread: nobody to listen to
-            for number in (int(signal.SIGINT), int(signal.SIGTERM)):
+            for number in numbers:
                 before[number] = signal.signal(number, remember)
         try:
             yield
