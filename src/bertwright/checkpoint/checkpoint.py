@@ -18,7 +18,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -45,7 +45,7 @@ CHECKPOINTS = "checkpoints"
 LATEST = "latest"
 CARD = "README.md"
 
-_OBJECTIVES: dict[str, Callable[[BertConfig, Bert], Objective]] = {
+_OBJECTIVES: dict[str, Callable[[BertConfig, Bert], Objective[Any]]] = {
     "masked_lm": lambda config, bert: MaskedLM(config, bert.embeddings.token),
     "next_sentence": lambda config, bert: NextSentence(config.hidden_size),
 }

@@ -57,18 +57,18 @@ class Classifier(TextHead):
         if task.multi_label:
             self._judge = _any_labels
 
-    def count(self, batch: LabelledBatch) -> int:  # type: ignore[override]
+    def count(self, batch: LabelledBatch) -> int:
         """E, the examples."""
         return len(batch.rows)
 
-    def scores(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:  # type: ignore[override]
+    def scores(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:
         """`[E, C]` float32 logits; regression: `[E]`."""
         scores: Tensor = self.classifier(self.dropout(self.vectors(encoded)))  # [B, C]
         if batch.owners is not None:
             scores = merge(scores, batch.owners, len(batch.rows), self.task.merge)
         return scores[:, 0] if self.task.kind == "regression" else scores  # [E, C]
 
-    def forward(self, encoded: Encoded, batch: LabelledBatch) -> Loss:  # type: ignore[override]
+    def forward(self, encoded: Encoded, batch: LabelledBatch) -> Loss:
         """Loss summed over the examples of a batch."""
         assert batch.labels is not None
         scores = self.scores(encoded, batch)

@@ -12,6 +12,7 @@ from torch import Tensor
 from bertwright.config.task import TaskConfig
 from bertwright.models.encoder import Encoded
 from bertwright.nn.dropout import Dropout
+from bertwright.nn.layer_mix import LayerMix
 from bertwright.nn.sequences import Sequences
 from bertwright.nn.task_head import Scorer, make_parts, text_vectors
 from bertwright.objectives.objective import Objective
@@ -44,10 +45,20 @@ class LabelledBatch:
     """Words (tagging) or choices (multiple choice) of each example."""
 
 
-class Head(Objective):
+class Head(Objective[LabelledBatch]):
     """An objective that also predicts."""
 
-    def scores(self, encoded: object, batch: LabelledBatch) -> Tensor:
+    mix: LayerMix | None
+    """How the layers that it reads become one; None: it reads what the encoder gives last."""
+
+    def features(self, encoded: Encoded) -> Tensor:
+        """What it reads of every token, `[N, F]`."""
+        if self.mix is None:
+            return encoded.last
+        mixed: Tensor = self.mix(encoded.layers)
+        return mixed
+
+    def scores(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:
         """Float32 scores: classification [E, C]; regression [E]; tagging [W, C]; span [N, 2];
         multiple choice [sum of counts]."""
         raise NotImplementedError(f"{type(self).__name__} defines no scores")
@@ -80,5 +91,4 @@ class TextHead(Head):
         if self.mix is None and self.network is None:
             assert encoded.pooled is not None
             return encoded.pooled
-        x = encoded.last if self.mix is None else self.mix(encoded.layers)
-        return text_vectors(x, encoded.sequences, self.network, self.task.head)
+        return text_vectors(self.features(encoded), encoded.sequences, self.network, self.task.head)

@@ -26,7 +26,7 @@ class MaskedBatch(Protocol):
     masked_labels: Tensor
 
 
-class MaskedLM(Objective):
+class MaskedLM(Objective[MaskedBatch]):
     """Predict the tokens that were masked."""
 
     def __init__(self, config: BertConfig, token_embeddings: nn.Embedding) -> None:
@@ -48,11 +48,11 @@ class MaskedLM(Objective):
         weight = self._tied[0].weight
         return F.linear(self.transformed(x), weight, self.bias)
 
-    def count(self, batch: MaskedBatch) -> int:  # type: ignore[override]
+    def count(self, batch: MaskedBatch) -> int:
         """K, the masked tokens."""
         return len(batch.masked_labels)
 
-    def forward(self, encoded: Encoded, batch: MaskedBatch) -> Loss:  # type: ignore[override]
+    def forward(self, encoded: Encoded, batch: MaskedBatch) -> Loss:
         """Cross-entropy summed over the masked positions of a batch."""
         x = self.transformed(encoded.last[batch.masked_positions])  # [K, H]
         loss = vocabulary_loss(x, self._tied[0].weight, self.bias, batch.masked_labels)

@@ -36,11 +36,11 @@ class MultipleChoice(TextHead):
         """
         super().__init__(hidden, layers, task, 1)
 
-    def count(self, batch: LabelledBatch) -> int:  # type: ignore[override]
+    def count(self, batch: LabelledBatch) -> int:
         """E, the examples."""
         return len(batch.counts)
 
-    def scores(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:  # type: ignore[override]
+    def scores(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:
         """One a choice, `[M]` float32, choices of all examples counted through."""
         scores = self.classifier(self.dropout(self.vectors(encoded)))  # [B, 1]
         if batch.owners is not None:
@@ -48,7 +48,7 @@ class MultipleChoice(TextHead):
         one: Tensor = scores[:, 0]
         return one
 
-    def forward(self, encoded: Encoded, batch: LabelledBatch) -> Loss:  # type: ignore[override]
+    def forward(self, encoded: Encoded, batch: LabelledBatch) -> Loss:
         """Loss summed over the examples of a batch."""
         assert batch.labels is not None
         scores = self.scores(encoded, batch)[:, None]  # [M, 1]

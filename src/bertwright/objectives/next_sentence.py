@@ -21,7 +21,7 @@ class PairBatch(Protocol):
     next_sentence_labels: Tensor
 
 
-class NextSentence(Objective):
+class NextSentence(Objective[PairBatch]):
     """Does B follow A?"""
 
     def __init__(self, hidden_size: int) -> None:
@@ -33,11 +33,11 @@ class NextSentence(Objective):
         logits: Tensor = self.classifier(pooled)
         return logits
 
-    def count(self, batch: PairBatch) -> int:  # type: ignore[override]
+    def count(self, batch: PairBatch) -> int:
         """B, the sequences."""
         return len(batch.next_sentence_labels)
 
-    def forward(self, encoded: Encoded, batch: PairBatch) -> Loss:  # type: ignore[override]
+    def forward(self, encoded: Encoded, batch: PairBatch) -> Loss:
         """Cross-entropy summed over the pairs of a batch."""
         assert encoded.pooled is not None
         logits = self.logits(encoded.pooled).float()  # [B, 2]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from torch import Tensor, nn
 
@@ -44,17 +44,20 @@ class Examples(Protocol):
         """The bounds."""
 
 
-class Objective(nn.Module):
+Batch = TypeVar("Batch", contravariant=True)
+
+
+class Objective(nn.Module, Generic[Batch]):
     """Turns vectors and a batch's labels into a `Loss`."""
 
     layers: tuple[int, ...] | None = None
     """Layers it reads, 0 the embeddings, 1 to L; None: the last, and the pooler."""
 
-    def forward(self, encoded: Encoded, batch: Examples) -> Loss:
+    def forward(self, encoded: Encoded, batch: Batch) -> Loss:
         """Sum this objective's loss over a batch."""
         raise NotImplementedError(f"{type(self).__name__} defines no forward")
 
-    def count(self, batch: Examples) -> int:
+    def count(self, batch: Batch) -> int:
         """Predictions of a batch, known before it is encoded."""
         raise NotImplementedError(f"{type(self).__name__} defines no count")
 
@@ -62,22 +65,22 @@ class Objective(nn.Module):
 class Learner(nn.Module):
     """An encoder and the objectives that teach it: what the trainer wraps, steps and saves."""
 
-    def __init__(self, encoder: nn.Module, objectives: dict[str, Objective]) -> None:
+    def __init__(self, encoder: nn.Module, objectives: dict[str, Objective[Any]]) -> None:
         super().__init__()
         self.encoder = encoder
         self.objectives = nn.ModuleDict(objectives)
 
-    def taught(self, batch: Examples) -> dict[str, Objective]:
+    def taught(self, batch: Examples) -> dict[str, Objective[Any]]:
         """The objectives that a batch is for: the one it names, or all."""
         task = getattr(batch, "task", None)
         names = list(self.objectives) if task is None else [task]
-        return {name: cast(Objective, self.objectives[name]) for name in names}
+        return {name: cast("Objective[Any]", self.objectives[name]) for name in names}
 
     def counts(self, batch: Examples) -> dict[str, int]:
         """Predictions of a batch by objective, known before it is encoded."""
         return {name: objective.count(batch) for name, objective in self.taught(batch).items()}
 
-    def encode(self, batch: Examples, objectives: Iterable[Objective]) -> Encoded:
+    def encode(self, batch: Examples, objectives: Iterable[Objective[Any]]) -> Encoded:
         """What `objectives` read of a batch: the graph ends at the highest layer they need."""
         asked = [objective.layers for objective in objectives]
         layers = [number for numbers in asked if numbers is not None for number in numbers]

@@ -38,19 +38,19 @@ class Span(Head):
         self.mix, self.network, width, self.layers = make_parts(task.head, hidden, layers)
         self.qa_outputs = Scorer(width, 2)
 
-    def count(self, batch: LabelledBatch) -> int:  # type: ignore[override]
+    def count(self, batch: LabelledBatch) -> int:
         """B, the windows."""
         return batch.sequences.count
 
-    def scores(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:  # type: ignore[override]
+    def scores(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:
         """Start and end of each token, `[N, 2]` float32."""
-        x = encoded.last if self.mix is None else self.mix(encoded.layers)
+        x = self.features(encoded)
         if self.network is not None:
             x = self.network(x, batch.sequences.lengths)
         scores: Tensor = self.qa_outputs(x)
         return scores
 
-    def forward(self, encoded: Encoded, batch: LabelledBatch) -> Loss:  # type: ignore[override]
+    def forward(self, encoded: Encoded, batch: LabelledBatch) -> Loss:
         """Loss summed over the windows of a batch; right are those with both ends right."""
         assert batch.labels is not None
         windows = batch.sequences

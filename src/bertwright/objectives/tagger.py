@@ -47,14 +47,14 @@ class Tagger(Head):
         self.register_buffer("class_weights", None, persistent=False)
         """`[C]`, of mean 1 over the training words; unset: all are 1. A CRF takes none."""
 
-    def count(self, batch: LabelledBatch) -> int:  # type: ignore[override]
+    def count(self, batch: LabelledBatch) -> int:
         """W, the words."""
         assert batch.words is not None
         return len(batch.words)
 
-    def scores(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:  # type: ignore[override]
+    def scores(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:
         """`[W, C]` float32; with a CRF, what goes into it."""
-        x = encoded.last if self.mix is None else self.mix(encoded.layers)
+        x = self.features(encoded)
         x = x[batch.words]  # [W, F]
         if self.network is not None:
             x = self.network(x, batch.counts)
@@ -73,7 +73,7 @@ class Tagger(Head):
             return scores.detach().float().softmax(1)
         return self.crf.probabilities(scores, batch.counts)
 
-    def forward(self, encoded: Encoded, batch: LabelledBatch) -> Loss:  # type: ignore[override]
+    def forward(self, encoded: Encoded, batch: LabelledBatch) -> Loss:
         """Loss summed over the words of a batch."""
         labels = batch.labels
         assert labels is not None
