@@ -11,6 +11,7 @@ from bertwright.cli.app import VERBS
 from tests.house.source import imports, modules
 
 FLOORS = {
+    "arrays": 1,
     "errors": 1,
     "version": 1,
     "progress": 1,

@@ -18,6 +18,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from bertwright.arrays import Float32s, Int64s
 from bertwright.atomic import verify_manifest
 from bertwright.checkpoint.huggingface import read_json
 from bertwright.checkpoint.quantize import weight_bits
@@ -29,8 +30,8 @@ OPENVINO = "openvino_model.xml"
 FORMAT = 1
 
 Runtime = Literal["onnx", "openvino"]
-Arrays = list[npt.NDArray[np.float32]]
-Session = Callable[[Mapping[str, npt.NDArray[np.int64]]], list[npt.NDArray[Any]]]
+Arrays = list[Float32s]
+Session = Callable[[Mapping[str, Int64s]], list[npt.NDArray[Any]]]
 """Inputs by name -> one array an output, in the order of `Exported.outputs`."""
 
 _FILES: dict[Runtime, str] = {"onnx": ONNX, "openvino": OPENVINO}
@@ -161,7 +162,7 @@ def require(runtime: Runtime) -> None:
 
 def pad(
     ids: Sequence[Sequence[int]], types: Sequence[Sequence[int]] | None = None
-) -> dict[str, npt.NDArray[np.int64]]:
+) -> dict[str, Int64s]:
     """`input_ids`, `attention_mask` and `token_type_ids`, `[B, T]` each, zeros behind the text."""
     longest = max(map(len, ids))
     feed = {
@@ -195,7 +196,7 @@ def _start_onnx(path: Path, outputs: list[str], threads: int | None) -> Session:
         options.intra_op_num_threads = threads
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
-    def run(feed: Mapping[str, npt.NDArray[np.int64]]) -> list[npt.NDArray[Any]]:
+    def run(feed: Mapping[str, Int64s]) -> list[npt.NDArray[Any]]:
         found: list[npt.NDArray[Any]] = session.run(outputs, dict(feed))
         return found
 
@@ -211,7 +212,7 @@ def _start_openvino(path: Path, outputs: list[str], threads: int | None) -> Sess
         settings["INFERENCE_NUM_THREADS"] = threads
     model = openvino.Core().compile_model(str(path), "CPU", settings)
 
-    def run(feed: Mapping[str, npt.NDArray[np.int64]]) -> list[npt.NDArray[Any]]:
+    def run(feed: Mapping[str, Int64s]) -> list[npt.NDArray[Any]]:
         found = model(dict(feed))
         return [found[name] for name in outputs]
 

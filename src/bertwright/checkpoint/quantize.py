@@ -19,6 +19,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from bertwright.arrays import Float32s
+
 _SMALLEST = 256  # numbers: a smaller weight is not worth a scale
 
 
@@ -108,9 +110,7 @@ def weights_to_int8(path: Path) -> None:
     _replace(model, path)
 
 
-def to_int8(
-    array: npt.NDArray[np.float32], axis: int
-) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float32]]:
+def to_int8(array: Float32s, axis: int) -> tuple[npt.NDArray[np.int8], Float32s]:
     """A matrix in 8 bits.
 
     Args:

@@ -11,14 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from bertwright.arrays import Bools, Int64s
 from bertwright.data.masking import Masker, Vocabulary
-from bertwright.data.randomness import Int64s
 from bertwright.data.sentence_pairs import Plan
 from bertwright.data.shards import Shards
-
-Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from bertwright.arrays import Bools, Int64s
 from bertwright.config.corpus import CorpusConfig
 from bertwright.data.shard_writer import EncodedBlock
 from bertwright.data.shards import token_dtype
@@ -104,7 +105,7 @@ class Encoder:
 
     def _encode_words(
         self, sentences: list[str], segmenter: Segmenter
-    ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    ) -> tuple[npt.NDArray[np.uint32], Int64s, Bools]:
         """Encode word by word: ids [N], tokens of each sentence [S], word starts [N]."""
         segments = [_segment(sentence, segmenter) for sentence in sentences]
         words = [word for segment in segments for word in segment]

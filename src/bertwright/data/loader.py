@@ -20,11 +20,12 @@ from itertools import pairwise
 import numpy as np
 import torch
 
+from bertwright.arrays import Int64s
 from bertwright.config.instances import InstanceConfig, MaskingConfig
 from bertwright.config.pretrain import PretrainConfig
 from bertwright.data.batch import Batch, assemble, vocabulary_of
 from bertwright.data.masking import Masker
-from bertwright.data.randomness import Int64s, make_key
+from bertwright.data.randomness import make_key
 from bertwright.data.sentence_pairs import Plan, plan_epoch
 from bertwright.data.shards import Shards
 from bertwright.data.split import Split, split_documents

@@ -19,13 +19,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from bertwright.arrays import Bools, Int64s, UInt64s
 from bertwright.config.instances import MaskingConfig
-from bertwright.data.randomness import Int64s, UInt64s, below, mix, uniform
+from bertwright.data.randomness import below, mix, uniform
 from bertwright.errors import ConfigError
-
-Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,7 @@ import hashlib
 import numpy as np
 import numpy.typing as npt
 
-UInt64s = npt.NDArray[np.uint64]
-Int64s = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+from bertwright.arrays import Float64s, Int64s, UInt64s
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -40,7 +38,7 @@ def mix(key: np.uint64 | UInt64s, counters: npt.ArrayLike) -> UInt64s:
     return z
 
 
-def uniform(bits: UInt64s) -> Floats:
+def uniform(bits: UInt64s) -> Float64s:
     """Random bits -> numbers in [0, 1), 53 bits each."""
     return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
 

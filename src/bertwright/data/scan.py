@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from bertwright.data.randomness import Int64s, UInt64s, make_key, mix
+from bertwright.arrays import Int64s, UInt64s
+from bertwright.data.randomness import make_key, mix
 from bertwright.data.shards import Shards
 from bertwright.progress import OnProgress, silent
 

@@ -29,27 +29,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from bertwright.arrays import Bools, Int64s, UInt64s
 from bertwright.config.instances import InstanceConfig
-from bertwright.data.randomness import (
-    Int64s,
-    UInt64s,
-    below,
-    fair_coins,
-    make_key,
-    mix,
-    permutation,
-    uniform,
-)
+from bertwright.data.randomness import below, fair_coins, make_key, mix, permutation, uniform
 from bertwright.data.shards import Shards
 
 PART_TOKENS = 1 << 17
 
 # Which draw of an instance is which; new ones go last, or every plan changes.
 _IS_SHORT, _TARGET, _A_END, _IS_RANDOM, _DOCUMENT, _SENTENCE, _COINS_A, _COINS_B = range(8)
-
-Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bertwright.arrays import Bools, Int64s
 from bertwright.atomic import sync_file
 from bertwright.data.shards import SUFFIXES
 from bertwright.errors import DataError
@@ -23,11 +24,11 @@ class EncodedBlock:
 
     tokens: npt.NDArray[Any]
     """[N] of `token_dtype`."""
-    word_starts: npt.NDArray[np.bool_]
+    word_starts: Bools
     """[N]"""
-    sentence_lengths: npt.NDArray[np.int64]
+    sentence_lengths: Int64s
     """[S], each 1 or more."""
-    document_lengths: npt.NDArray[np.int64]
+    document_lengths: Int64s
     """[D] in sentences, each 1 or more."""
     counts: dict[str, int]
     report: CorpusReport = field(default_factory=CorpusReport)

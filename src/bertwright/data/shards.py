@@ -23,14 +23,12 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from bertwright.arrays import Bools, Int64s
 from bertwright.atomic import MANIFEST, read_manifest, verify_files
 from bertwright.errors import DataError, IntegrityError
 
 FORMAT = "bertwright-shards-1"
 SUFFIXES = ("tokens", "words", "sentences", "documents")
-
-Int64s = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 
 def token_dtype(vocab_size: int) -> np.dtype[Any]:

@@ -6,7 +6,8 @@ from typing import Literal
 
 import numpy as np
 
-from bertwright.data.randomness import Int64s, make_key, mix, uniform
+from bertwright.arrays import Int64s
+from bertwright.data.randomness import make_key, mix, uniform
 from bertwright.data.shards import Shards
 from bertwright.errors import ConfigError, DataError
 

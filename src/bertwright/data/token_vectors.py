@@ -14,14 +14,11 @@ Letters: V vocabulary, H width, n_ij weighted count of i and j within `WEIGHTS` 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse
 from sklearn.utils.extmath import randomized_svd
 
-from bertwright.data.randomness import Int64s
+from bertwright.arrays import Float32s, Int64s
 from bertwright.data.shards import Shards
-
-Floats = npt.NDArray[np.float32]
 
 WEIGHTS = (1.0, 0.7, 0.4)
 """What a pair counts at a distance of 1, 2, 3 tokens."""
@@ -40,7 +37,7 @@ def sample_tokens(shards: Shards, documents: Int64s, most: int, seed: int) -> In
     return np.concatenate(parts)
 
 
-def make_token_vectors(tokens: Int64s, vocab_size: int, width: int, seed: int) -> Floats:
+def make_token_vectors(tokens: Int64s, vocab_size: int, width: int, seed: int) -> Float32s:
     """Vectors of unit mean square; tokens that were not seen have zeros.
 
     Args:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
+from bertwright.arrays import Float32s
 from bertwright.checkpoint import checkpoint
 from bertwright.checkpoint.names import Report
 from bertwright.checkpoint.sources import read_tokenizer
@@ -43,9 +43,9 @@ class EncodedText:
     offsets: list[tuple[int, int]]
     """Characters of the text each token is from; (0, 0) for [CLS] and [SEP]."""
     type_ids: list[int]
-    layers: npt.NDArray[np.float32]
+    layers: Float32s
     """`[L + 1, T, H]`, embeddings first."""
-    pooled: npt.NDArray[np.float32]
+    pooled: Float32s
     """`[H]`, the pooler's vector of the text; of the first window where there are several. Without
     meaning where nothing taught the pooler: it starts at random in a masked LM alone."""
 
@@ -108,8 +108,8 @@ class Model:
                 pieces.append([ends[0], *encoding.ids[start:stop], ends[1]])
                 types.append(encoding.type_ids[start - 1 : stop + 1])
                 owners.append(number)
-        states: list[npt.NDArray[np.float32]] = [np.empty(0, np.float32)] * len(pieces)
-        pooled: list[npt.NDArray[np.float32]] = [np.empty(0, np.float32)] * len(pieces)
+        states: list[Float32s] = [np.empty(0, np.float32)] * len(pieces)
+        pooled: list[Float32s] = [np.empty(0, np.float32)] * len(pieces)
         for rows, encoded in self.runner.run(pieces, types, keep_layers=True):
             assert encoded.pooled is not None
             layers = torch.stack(encoded.layers).float().cpu().numpy()  # [L + 1, N, H]
@@ -133,7 +133,7 @@ class Model:
         normalize: bool = False,
         on_progress: OnProgress = silent,
         combine: Combine = "concat",
-    ) -> npt.NDArray[np.float32]:
+    ) -> Float32s:
         """One vector a text or pair, by the model as it is loaded.
 
         Args:
@@ -279,8 +279,8 @@ def _place(asked: str | torch.device | None) -> torch.device:
 def _put_together(
     encoding: Encoding,
     pieces: list[int],
-    states: list[npt.NDArray[np.float32]],
-    pooled: list[npt.NDArray[np.float32]],
+    states: list[Float32s],
+    pooled: list[Float32s],
 ) -> EncodedText:
     """Join windows: [CLS] of the first, the text's tokens of each, [SEP] of the last."""
     last = len(pieces) - 1

@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bertwright.arrays import Float32s, Int64s
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.vector_files import decode
 from bertwright.inference.vector_maker import normalized
 
-Floats = npt.NDArray[np.float32]
 BLOCK = 1 << 16
 """Vectors of the corpus at once."""
 
 
 def nearest(
-    corpus: npt.NDArray[Any], queries: Floats, top: int, scales: Floats | None = None
-) -> tuple[npt.NDArray[np.int64], Floats]:
+    corpus: npt.NDArray[Any], queries: Float32s, top: int, scales: Float32s | None = None
+) -> tuple[Int64s, Float32s]:
     """The k vectors of a corpus with the highest cosine to each query.
 
     Args:

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 
+from bertwright.arrays import Float32s
 from bertwright.config.vectors import Combine, choose_prompt
 from bertwright.errors import DataError
 from bertwright.inference.backends import Precision
@@ -63,7 +64,7 @@ class BertVectors(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.n_features_out_ = self._load().width
         return self
 
-    def transform(self, texts: Iterable[Text]) -> npt.NDArray[np.float32]:
+    def transform(self, texts: Iterable[Text]) -> Float32s:
         """One vector a text or pair: of a list, a column, or a table of one column.
 
         Raises:

@@ -30,11 +30,11 @@ from zipfile import BadZipFile
 import numpy as np
 import numpy.typing as npt
 
+from bertwright.arrays import Float32s
 from bertwright.atomic import sync_file
 from bertwright.errors import ConfigError, DataError, IntegrityError, MissingExtra
 from bertwright.inference.pieces import Text
 
-Floats = npt.NDArray[np.float32]
 Stored = Literal["float32", "float16", "int8", "binary"]
 HEADER = 128
 SUFFIXES = (".npy", ".jsonl", ".parquet")
@@ -43,12 +43,12 @@ SUFFIXES = (".npy", ".jsonl", ".parquet")
 class Coder:
     """Vectors to the numbers that are stored."""
 
-    def __init__(self, dtype: Stored, scales: Floats | None = None) -> None:
+    def __init__(self, dtype: Stored, scales: Float32s | None = None) -> None:
         self.dtype, self.scales = dtype, scales
         self.clipped = 0
         """Numbers of int8 outside the range of the sample."""
 
-    def fit(self, sample: Floats) -> bool:
+    def fit(self, sample: Float32s) -> bool:
         """Take the ranges of int8 from the first vectors, once; say whether it was now."""
         now = self.dtype == "int8" and self.scales is None
         if now:
@@ -57,7 +57,7 @@ class Coder:
             self.scales = np.stack([low, step]).astype(np.float32)
         return now
 
-    def __call__(self, vectors: Floats) -> npt.NDArray[Any]:
+    def __call__(self, vectors: Float32s) -> npt.NDArray[Any]:
         """`[n, W]` -> `[n, W]`, or `[n, W / 8]` bytes for binary"""
         if self.dtype == "binary":
             bits: npt.NDArray[Any] = np.packbits(vectors > 0, axis=1)
@@ -72,7 +72,7 @@ class Coder:
         return stored
 
 
-def decode(stored: npt.NDArray[Any], scales: Floats | None = None) -> Floats:
+def decode(stored: npt.NDArray[Any], scales: Float32s | None = None) -> Float32s:
     """What `Coder` stored, as float32; of binary -1 and 1.
 
     Args:
@@ -106,7 +106,7 @@ def scales_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.scales.npy")
 
 
-def read_vectors(path: Path) -> tuple[npt.NDArray[Any], Floats | None]:
+def read_vectors(path: Path) -> tuple[npt.NDArray[Any], Float32s | None]:
     """Vectors `[n, W]` of a `.npy`, mapped, and their scales if they are int8.
 
     Raises:
@@ -164,7 +164,7 @@ class ResumableWriter:
         self.old_digest = ""
         self.schema: Any = None
         """Of Arrow batches."""
-        self.scales: Floats | None = None
+        self.scales: Float32s | None = None
         """Of int8, to be set before its first rows are written."""
         path.parent.mkdir(parents=True, exist_ok=True)
         size = 0

@@ -13,10 +13,10 @@ from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from bertwright.arrays import Float32s, Int64s
 from bertwright.checkpoint.dense import DenseLayer
 from bertwright.config.bert import BertConfig
 from bertwright.config.vectors import VectorConfig, choose_prompt
@@ -36,8 +36,6 @@ from bertwright.nn.sequences import Sequences
 from bertwright.progress import OnProgress, silent
 from bertwright.text.tokenizer import Tokenizer
 
-Floats = npt.NDArray[np.float32]
-
 
 @dataclass(frozen=True)
 class TokenVectors:
@@ -46,7 +44,7 @@ class TokenVectors:
     tokens: list[str]
     offsets: list[tuple[int, int]]
     """Characters of the text each token is from; (0, 0) for [CLS] and [SEP]."""
-    vectors: Floats
+    vectors: Float32s
     """`[T, W]`"""
 
 
@@ -129,7 +127,7 @@ class VectorMaker:
         *,
         prompt: str | None = None,
         prompt_name: str | None = None,
-    ) -> Floats:
+    ) -> Float32s:
         """One vector a text, in order.
 
         A text longer than the model reads at once is read in windows, evenly filled: `mean`,
@@ -203,12 +201,12 @@ class VectorMaker:
             raise ConfigError("whitening is fitted on vectors of texts; leave it out for tokens")
         texts, prompt = listed(texts), self.config.prompt
         pieces = self._pieces(with_prompt(prompt, texts))
-        states: list[Floats] = [np.empty((0, 0), np.float32)] * len(pieces.ids)
+        states: list[Float32s] = [np.empty((0, 0), np.float32)] * len(pieces.ids)
         for rows, sequences, layers in self.backend.run(pieces.ids, pieces.types, self.layers):
             x = self._combine([layer.float() for layer in layers]).cpu().numpy()
             for place, row in enumerate(rows):
                 states[row] = x[sequences.offsets[place] : sequences.offsets[place + 1]].copy()
-        of_text: list[list[Floats]] = [[] for _ in texts]
+        of_text: list[list[Float32s]] = [[] for _ in texts]
         for owner, state in zip(pieces.owners, states, strict=True):
             of_text[owner].append(state)
         found = []
@@ -258,11 +256,11 @@ class VectorMaker:
 
     def _merge(
         self,
-        vectors: Floats,
-        owners: npt.NDArray[np.int64],
-        lengths: npt.NDArray[np.int64],
-        starts: npt.NDArray[np.int64],
-    ) -> Floats:
+        vectors: Float32s,
+        owners: Int64s,
+        lengths: Int64s,
+        starts: Int64s,
+    ) -> Float32s:
         """The windows of each text as one vector, layers still side by side.
 
         Args:
@@ -289,7 +287,7 @@ class VectorMaker:
             merged.append((total / norm[:, None]).astype(np.float32))
         return np.concatenate(merged, axis=1)
 
-    def _finish(self, vectors: Floats) -> Floats:
+    def _finish(self, vectors: Float32s) -> Float32s:
         for layer in self.dense:
             vectors = layer(torch.from_numpy(vectors)).numpy()
         vectors = vectors[:, : self.config.dimensions]
@@ -337,8 +335,8 @@ def layer_tuple(layers: int | Sequence[int]) -> tuple[int, ...]:
     return tuple(layers) if several else (layers,)  # type: ignore[arg-type, return-value]
 
 
-def normalized(vectors: Floats) -> Floats:
+def normalized(vectors: Float32s) -> Float32s:
     """Rows scaled to length 1; a row of zeros stays."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    scaled: Floats = vectors / np.maximum(lengths, np.finfo(np.float32).tiny)
+    scaled: Float32s = vectors / np.maximum(lengths, np.finfo(np.float32).tiny)
     return scaled

@@ -17,12 +17,11 @@ from pathlib import Path
 from zipfile import BadZipFile
 
 import numpy as np
-import numpy.typing as npt
 
+from bertwright.arrays import Float32s, Float64s
 from bertwright.atomic import disk_errors
 from bertwright.errors import ConfigError, DataError
 
-Floats = npt.NDArray[np.float32]
 _FLOOR = 1e-6
 """Directions whose variance is below this share of the largest are rounding errors."""
 _UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, BadZipFile)
@@ -34,9 +33,9 @@ _NOISE = 1e-10
 class Whitening:
     """A mean and a matrix."""
 
-    mean: Floats
+    mean: Float32s
     """`[W]`"""
-    kernel: Floats
+    kernel: Float32s
     """`[W, k]`"""
 
     @property
@@ -44,7 +43,7 @@ class Whitening:
         """k"""
         return int(self.kernel.shape[1])
 
-    def __call__(self, vectors: Floats) -> Floats:
+    def __call__(self, vectors: Float32s) -> Float32s:
         """`[n, W]` -> `[n, k]`"""
         return np.asarray((vectors - self.mean) @ self.kernel, np.float32)
 
@@ -67,14 +66,14 @@ class Moments:
 
     width: int
     count: int = 0
-    total: npt.NDArray[np.float64] = field(init=False)
-    squares: npt.NDArray[np.float64] = field(init=False)
+    total: Float64s = field(init=False)
+    squares: Float64s = field(init=False)
 
     def __post_init__(self) -> None:
         self.total = np.zeros(self.width)
         self.squares = np.zeros((self.width, self.width))
 
-    def add(self, vectors: Floats) -> None:
+    def add(self, vectors: Float32s) -> None:
         """Take in `[n, W]`."""
         exact = vectors.astype(np.float64)
         self.count += len(exact)

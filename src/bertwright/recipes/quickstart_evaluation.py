@@ -16,16 +16,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from scipy import sparse
 from sklearn.feature_extraction.text import TfidfTransformer, TfidfVectorizer
 from sklearn.preprocessing import normalize
 
+from bertwright.arrays import Float32s, Int64s
 from bertwright.config.pretrain import PretrainConfig
 from bertwright.data.batch import Batch
 from bertwright.data.loader import evaluation_data, to_tensors
-from bertwright.data.randomness import Int64s
 from bertwright.data.shards import Shards, open_shards
 from bertwright.data.split import Split, split_documents
 from bertwright.errors import DataError
@@ -37,8 +36,6 @@ PAIRS = 600
 SENTENCES = 1500
 COUNTED_TOKENS = 8_000_000
 WORDS = (7, 40)  # words of a sentence that is searched for
-
-Floats = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -152,7 +149,7 @@ def nearest_sentences(
     texts = [sentence.text for sentence in chosen]
     vectors = model.embed(texts)
     vectors -= vectors.mean(axis=0)  # what all sentences share tells none apart
-    dense: Floats = normalize(vectors)
+    dense: Float32s = normalize(vectors)
     words = TfidfVectorizer(sublinear_tf=True).fit_transform(texts)
     nearest = Nearest(chosen, _other(dense @ dense.T), _other((words @ words.T).toarray()))
     result: dict[str, Any] = {"sentences": len(chosen)}
@@ -173,7 +170,7 @@ def _same(nearest: Nearest, of: Callable[[Sentence], str]) -> dict[str, float]:
     }
 
 
-def _other(similarity: Floats) -> Int64s:
+def _other(similarity: Float32s) -> Int64s:
     """The column of the largest value of each row, itself left out."""
     np.fill_diagonal(similarity, -np.inf)
     nearest: Int64s = similarity.argmax(axis=1).astype(np.int64)
@@ -233,7 +230,7 @@ def _halves(batch: Batch) -> list[tuple[Int64s, Int64s]]:
 
 def _cosines(
     learned: list[tuple[Int64s, Int64s]], asked: list[tuple[Int64s, Int64s]], vocab_size: int
-) -> tuple[Floats, Floats]:
+) -> tuple[Float32s, Float32s]:
     """TF-IDF cosines of pairs, weights learned from the first list."""
 
     def counts(texts: list[Int64s]) -> sparse.csr_matrix:
@@ -250,7 +247,7 @@ def _cosines(
     return found[0], found[1]
 
 
-def _best_threshold(cosines: Floats, labels: Int64s) -> float:
+def _best_threshold(cosines: Float32s, labels: Int64s) -> float:
     """The cosine below which calling a pair random is right most often."""
     order = np.argsort(cosines)
     random = labels[order] == 1

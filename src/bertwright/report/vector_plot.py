@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from bertwright.arrays import Float32s
 from bertwright.errors import DataError
 from bertwright.report.html import page, text, tiles
 
-Floats = npt.NDArray[np.float32]
 COLORS = (
     "#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951", "#ff8ab7", "#a463f2", "#97bbf5",
     "#9c6b4e", "#9498a0",
@@ -37,8 +36,8 @@ _NOISE = 1e-5
 
 
 def project(
-    vectors: Floats, how: Literal["pca", "tsne"] = "pca"
-) -> tuple[Floats, list[tuple[str, str]]]:
+    vectors: Float32s, how: Literal["pca", "tsne"] = "pca"
+) -> tuple[Float32s, list[tuple[str, str]]]:
     """Vectors on a plane.
 
     Args:
@@ -79,7 +78,7 @@ def project(
 
 def vector_page(
     name: str,
-    points: Floats,
+    points: Float32s,
     texts: Sequence[str],
     values: Sequence[str],
     column: str | None,

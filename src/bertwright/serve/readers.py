@@ -17,13 +17,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bertwright.arrays import Float32s
 from bertwright.config.vectors import VectorConfig
 from bertwright.inference.attention_maps import attention_map
 from bertwright.inference.backends import Found, Ids
 from bertwright.inference.fill import Blanks, judge_blanks
 from bertwright.inference.next_sentence import judge_pairs
 from bertwright.inference.pieces import Pieces, Text
-from bertwright.inference.vector_maker import Floats, VectorMaker, normalized
+from bertwright.inference.vector_maker import VectorMaker, normalized
 from bertwright.models.encoder import Encoded
 from bertwright.objectives.labelled import Head
 from bertwright.serve.engine import Engine, Part, Work
@@ -92,7 +93,7 @@ class Tokens:
         """See `Reader`."""
         return self.config.numbers(self.engine.top)
 
-    def read(self, works: Sequence[Work], part: Part) -> Sequence[Floats]:
+    def read(self, works: Sequence[Work], part: Part) -> Sequence[Float32s]:
         """A float32 `[T, W]` for each."""
         layers = [part.layers[number].float() for number in self.layers]
         if self.config.joined == "concat":

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bertwright.arrays import Float32s
 from bertwright.config.serve import ServeConfig
 from bertwright.config.vectors import VectorConfig
 from bertwright.inference.pieces import token_places
@@ -83,7 +84,7 @@ def _embed(engine: Engine, args: Args, config: ServeConfig) -> Plan:
     return plan
 
 
-def store(vectors: npt.NDArray[np.float32], dtype: str) -> tuple[npt.NDArray[Any], Args]:
+def store(vectors: Float32s, dtype: str) -> tuple[npt.NDArray[Any], Args]:
     """Vectors as they are sent; of int8 their scales: number = stored * scale."""
     if dtype == "int8":
         largest = np.abs(vectors).max(1, keepdims=True)

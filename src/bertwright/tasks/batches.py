@@ -15,13 +15,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from bertwright.arrays import Int64s
 from bertwright.config.task import TaskConfig
 from bertwright.data.batch import collate, token_batches
 from bertwright.nn.sequences import Sequences
 from bertwright.objectives.labelled import LabelledBatch
 from bertwright.tasks.instances import Instance
-
-Int64s = npt.NDArray[np.int64]
 
 
 def make_batch(

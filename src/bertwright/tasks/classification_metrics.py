@@ -17,29 +17,26 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from bertwright.tasks.intervals import Floats, Statistic, of_sums, ratio
-
-Integers = npt.NDArray[np.int64]
-Booleans = npt.NDArray[np.bool_]
+from bertwright.arrays import Bools, Float64s, Int64s
+from bertwright.tasks.intervals import Statistic, of_sums, ratio
 
 BINS = 10
 """Bins of confidence in a calibration."""
 
 
-def f1_of(hits: Floats, predicted: Floats, gold: Floats) -> Floats:
+def f1_of(hits: Float64s, predicted: Float64s, gold: Float64s) -> Float64s:
     """F1 from counts: what was right, what was predicted, what there was."""
     return ratio(2 * hits, predicted + gold)
 
 
-def macro_f1_of(hits: Floats, predicted: Floats, gold: Floats) -> Floats:
+def macro_f1_of(hits: Float64s, predicted: Float64s, gold: Float64s) -> Float64s:
     """The mean F1 over classes that occur or are predicted: each [R, C] to [R]."""
     seen = (predicted + gold) > 0
     return ratio(f1_of(hits, predicted, gold).sum(1), seen.sum(1).astype(np.float64))
 
 
-def matthews_of(hits: Floats, predicted: Floats, gold: Floats) -> Floats:
+def matthews_of(hits: Float64s, predicted: Float64s, gold: Float64s) -> Float64s:
     """Matthews' correlation, -1 to 1, from counts by class, each [R, C] to [R]."""
     total = gold.sum(1)
     above = hits.sum(1) * total - (predicted * gold).sum(1)
@@ -48,7 +45,7 @@ def matthews_of(hits: Floats, predicted: Floats, gold: Floats) -> Floats:
 
 
 def class_statistic(
-    gold: Integers, predicted: Integers, classes: int, positive: int | None = None
+    gold: Int64s, predicted: Int64s, classes: int, positive: int | None = None
 ) -> Statistic:
     """`accuracy`, `macro_f1`, `micro_f1`, `matthews`, and `f1` of the class `positive`.
 
@@ -56,7 +53,7 @@ def class_statistic(
     accuracy; it is given because tables ask for it.
     """
 
-    def formula(sums: Floats) -> Mapping[str, Floats]:
+    def formula(sums: Float64s) -> Mapping[str, Float64s]:
         hits, chosen, true = np.split(sums, 3, axis=1)  # [R, C] each
         accuracy = ratio(hits.sum(1), true.sum(1))
         metrics = {"accuracy": accuracy}
@@ -71,7 +68,7 @@ def class_statistic(
 
 
 def class_counts(
-    gold: Integers, predicted: Integers, classes: int, sizes: Sequence[int] | None = None
+    gold: Int64s, predicted: Int64s, classes: int, sizes: Sequence[int] | None = None
 ) -> Any:
     """A sparse matrix [E, 3 C]: whether right, predicted and true, by class.
 
@@ -88,7 +85,7 @@ def class_counts(
     return csr_array((ones, (rows, columns)), shape=(examples, 3 * classes))  # repeats are summed
 
 
-def multi_label_statistic(gold: Booleans, predicted: Booleans) -> Statistic:
+def multi_label_statistic(gold: Bools, predicted: Bools) -> Statistic:
     """`micro_f1`, `macro_f1`, `exact_match` (all labels of an example right) of sets, [E, C].
 
     The macro average is over the labels that occur or are predicted.
@@ -97,7 +94,7 @@ def multi_label_statistic(gold: Booleans, predicted: Booleans) -> Statistic:
     exact = (gold == predicted).all(1, keepdims=True)
     parts = np.concatenate([gold & predicted, predicted, gold, exact, np.ones_like(exact)], axis=1)
 
-    def formula(sums: Floats) -> Mapping[str, Floats]:
+    def formula(sums: Float64s) -> Mapping[str, Float64s]:
         hits, chosen, true = (sums[:, i * classes : (i + 1) * classes] for i in range(3))
         return {
             "micro_f1": f1_of(hits.sum(1), chosen.sum(1), true.sum(1)),
@@ -108,12 +105,12 @@ def multi_label_statistic(gold: Booleans, predicted: Booleans) -> Statistic:
     return of_sums(parts.astype(np.float64), formula)
 
 
-def number_statistic(gold: Floats, predicted: Floats) -> Statistic:
+def number_statistic(gold: Float64s, predicted: Float64s) -> Statistic:
     """`pearson`, `spearman`, their mean `pearson_spearman`, and mean absolute and squared error."""
     error = predicted - gold
     errors = np.stack([np.abs(error), error**2], axis=1)
 
-    def statistic(counts: Floats) -> Mapping[str, Floats]:
+    def statistic(counts: Float64s) -> Mapping[str, Float64s]:
         pearson = _correlation(counts, _centred(gold), _centred(predicted))
         ranks = (_ranks(gold, counts), _ranks(predicted, counts))
         spearman = _correlation(counts, *ranks)
@@ -129,14 +126,14 @@ def number_statistic(gold: Floats, predicted: Floats) -> Statistic:
     return statistic
 
 
-def _centred(x: Floats) -> Floats:
+def _centred(x: Float64s) -> Float64s:
     """Mean 0 and spread 1, against the loss of digits in sums of squares."""
     x = x - x.mean()
     spread = x.std()
     return x / spread if spread > 0 else x
 
 
-def _correlation(counts: Floats, x: Floats, y: Floats) -> Floats:
+def _correlation(counts: Float64s, x: Float64s, y: Float64s) -> Float64s:
     """Pearson's correlation of each resample: counts [R, E], x and y [E] or [R, E], to [R]."""
     total = counts.sum(1)
     mean_x, mean_y = ((counts * v).sum(1) / total for v in (x, y))
@@ -149,7 +146,7 @@ def _correlation(counts: Floats, x: Floats, y: Floats) -> Floats:
     return np.clip(ratio(xy, below), -1, 1)
 
 
-def _ranks(x: Floats, counts: Floats) -> Floats:
+def _ranks(x: Float64s, counts: Float64s) -> Float64s:
     """The rank of every example within each resample, the mean rank where values are equal.
 
     x [E], counts [R, E] to ranks [R, E], divided by the number of examples. Where a value occurs n
@@ -161,11 +158,11 @@ def _ranks(x: Floats, counts: Floats) -> Floats:
     ranks = np.cumsum(times, axis=1) - (times - 1) / 2
     which = np.empty(len(x), dtype=np.int64)
     which[order] = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(x)))
-    spread: Floats = ranks[:, which] / counts.sum(1, keepdims=True)
+    spread: Float64s = ranks[:, which] / counts.sum(1, keepdims=True)
     return spread
 
 
-def per_class(counts: Floats, labels: Sequence[str]) -> list[dict[str, Any]]:
+def per_class(counts: Float64s, labels: Sequence[str]) -> list[dict[str, Any]]:
     """Precision, recall, F1 and support of every label.
 
     `counts` [3, C]: right, predicted, true.
@@ -178,23 +175,21 @@ def per_class(counts: Floats, labels: Sequence[str]) -> list[dict[str, Any]]:
     ]
 
 
-def confusion_matrix(gold: Integers, predicted: Integers, labels: Sequence[str]) -> dict[str, Any]:
+def confusion_matrix(gold: Int64s, predicted: Int64s, labels: Sequence[str]) -> dict[str, Any]:
     """`counts[i][j]`: how many examples of label i were predicted as label j."""
     classes = len(labels)
     cells = np.bincount(gold * classes + predicted, minlength=classes**2)
     return {"labels": list(labels), "counts": cells.reshape(classes, classes).tolist()}
 
 
-def confusion_by_label(
-    gold: Booleans, predicted: Booleans, labels: Sequence[str]
-) -> dict[str, Any]:
+def confusion_by_label(gold: Bools, predicted: Bools, labels: Sequence[str]) -> dict[str, Any]:
     """Of sets of labels [E, C], two by two for each label: `by_label[c][i][j]` is how many examples
     that have it (i = 1) or have it not (0) were given it (j = 1) or not (0)."""
     cells = [[(a & b).sum(0) for b in (~predicted, predicted)] for a in (~gold, gold)]
     return {"labels": list(labels), "by_label": np.array(cells).transpose(2, 0, 1).tolist()}
 
 
-def calibration(confidence: Floats, right: Booleans) -> dict[str, Any]:
+def calibration(confidence: Float64s, right: Bools) -> dict[str, Any]:
     """How often a prediction of a given confidence is right.
 
     `confidence` [E], the probability of what was predicted; `right` [E]. Bins are (0, 0.1], (0.1,

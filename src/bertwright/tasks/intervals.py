@@ -18,17 +18,17 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Statistic = Callable[[Floats], Mapping[str, Floats]]
+from bertwright.arrays import Float64s
+
+Statistic = Callable[[Float64s], Mapping[str, Float64s]]
 """From counts [R, E], how often each resample holds each example, to metrics by name, each [R]."""
 
 _CELLS = 2_000_000
 """Counts held at once."""
 
 
-def of_sums(parts: Any, formula: Callable[[Floats], Mapping[str, Floats]]) -> Statistic:
+def of_sums(parts: Any, formula: Callable[[Float64s], Mapping[str, Float64s]]) -> Statistic:
     """A statistic that is a formula of sums over examples.
 
     `parts` [E, K], an array or a sparse matrix of scipy; `formula` takes sums [R, K].
@@ -53,7 +53,7 @@ def bootstrap(
     if not 0 < level < 1:
         raise ValueError(f"level is {level}; expected more than 0 and less than 1")
     generator = np.random.default_rng(seed)
-    found: dict[str, list[Floats]] = {}
+    found: dict[str, list[Float64s]] = {}
     left, at_once = resamples, max(1, _CELLS // examples)
     while left:
         rows = min(left, at_once)
@@ -71,6 +71,6 @@ def bootstrap(
     return intervals
 
 
-def ratio(over: Floats, under: Floats) -> Floats:
+def ratio(over: Float64s, under: Float64s) -> Float64s:
     """`over / under`, and 0 where that is undefined."""
     return np.divide(over, under, out=np.zeros(np.shape(over)), where=under > 0)

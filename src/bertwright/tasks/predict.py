@@ -15,10 +15,10 @@ from itertools import accumulate
 from typing import cast
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from bertwright.arrays import Float32s
 from bertwright.config.task import TaskConfig
 from bertwright.errors import ConfigError
 from bertwright.models.encoder import Encoded
@@ -40,7 +40,6 @@ from bertwright.tasks.tagging_decoding import decode_tagging
 from bertwright.tasks.task_data import TaskData
 from bertwright.text.tokenizer import Tokenizer
 
-Floats = npt.NDArray[np.float32]
 Predicted = Iterator[tuple[int, Prediction]]
 """Numbers of examples, and what is said of them."""
 
@@ -214,7 +213,7 @@ def _tags(data: TaskData, scored: Scored) -> Predicted:
 
 def _spans(data: TaskData, scored: Scored) -> Predicted:
     """Answers."""
-    windows: dict[int, list[tuple[Instance, Floats]]] = {}
+    windows: dict[int, list[tuple[Instance, Float32s]]] = {}
     for batch, _, scores in scored:
         values, bounds = _array(scores), batch.sequences.offsets
         for place, row in enumerate(batch.rows):
@@ -260,6 +259,6 @@ def _parts(
         yield part
 
 
-def _array(scores: Tensor) -> Floats:
+def _array(scores: Tensor) -> Float32s:
     """On the CPU."""
-    return cast(Floats, scores.cpu().numpy())
+    return cast(Float32s, scores.cpu().numpy())

@@ -20,8 +20,8 @@ from typing import cast
 from unicodedata import category
 
 import numpy as np
-import numpy.typing as npt
 
+from bertwright.arrays import Int64s
 from bertwright.config.task import TaskConfig
 from bertwright.tasks.examples import Example, SpanExample
 from bertwright.tasks.instances import Instance, Lengths
@@ -39,8 +39,8 @@ class _Passage:
 
     ids: array[int]
     offsets: list[Span]
-    starts: npt.NDArray[np.int64]  # [P]
-    stops: npt.NDArray[np.int64]  # [P]
+    starts: Int64s  # [P]
+    stops: Int64s  # [P]
 
 
 def make_span_instances(
@@ -154,7 +154,7 @@ def _label(answer: Span | None, start: int, stop: int, shift: int) -> Span | Non
     return answer[0] - start + shift, answer[1] - start + shift
 
 
-def _judges(spans: Sequence[Span], length: int) -> npt.NDArray[np.int64] | None:
+def _judges(spans: Sequence[Span], length: int) -> Int64s | None:
     """[P] The window in which each token has most context (`windows.most_context`, of all tokens
     at once); None where there is one window."""
     if len(spans) == 1:

@@ -27,7 +27,8 @@ from typing import Literal
 
 import numpy as np
 
-from bertwright.tasks.intervals import Floats, Statistic, of_sums, ratio
+from bertwright.arrays import Float64s
+from bertwright.tasks.intervals import Statistic, of_sums, ratio
 from bertwright.tasks.script import is_mostly_chinese
 
 Rules = Literal["squad1", "squad2", "cmrc"]
@@ -96,11 +97,11 @@ class SpanScores:
     """How each of E predictions scored."""
 
     rules: Rules
-    exact: Floats
+    exact: Float64s
     """[E], 0 or 1."""
-    f1: Floats
+    f1: Float64s
     """[E], 0 to 1."""
-    has_answer: Floats
+    has_answer: Float64s
     """[E], 1 where the passage answers the question."""
 
     @property
@@ -111,7 +112,7 @@ class SpanScores:
         columns += [self.exact * self.has_answer, self.f1 * self.has_answer]
         split = not self.has_answer.all()
 
-        def formula(sums: Floats) -> Mapping[str, Floats]:
+        def formula(sums: Float64s) -> Mapping[str, Float64s]:
             every, answered, exact, f1, exact_answered, f1_answered = sums.T
             metrics = {"exact_match": ratio(exact, every), "f1": ratio(f1, every)}
             if split:
@@ -134,7 +135,7 @@ def score_answers(
 
 
 def best_threshold(
-    scores: Floats, has_answer: Floats, answered: Floats, null_scores: Floats
+    scores: Float64s, has_answer: Float64s, answered: Float64s, null_scores: Float64s
 ) -> tuple[float, float]:
     """The best mean score that any null threshold reaches, and that threshold.
 

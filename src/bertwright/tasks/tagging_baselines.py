@@ -16,9 +16,9 @@ from typing import cast
 
 import numpy as np
 
+from bertwright.arrays import Float64s
 from bertwright.config.task import TaskConfig
 from bertwright.tasks.examples import TaggingExample
-from bertwright.tasks.intervals import Floats
 from bertwright.tasks.predictions import TaggingPrediction
 from bertwright.tasks.tagging_decoding import decode_tagging
 
@@ -74,7 +74,7 @@ def predict_by_shape(
         chances[:, known] = model.predict_proba(hasher.transform(_all_features(dev)))
     found, start = [], 0
     for example in dev:
-        here: Floats = chances[start : start + len(example.words)]
+        here: Float64s = chances[start : start + len(example.words)]
         start += len(example.words)
         found.append(decode_tagging(task, example, here, here.argmax(axis=1)))
     return found

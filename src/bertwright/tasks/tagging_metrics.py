@@ -15,8 +15,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from bertwright.arrays import Float64s
 from bertwright.tasks.classification_metrics import class_counts, f1_of, macro_f1_of
-from bertwright.tasks.intervals import Floats, Statistic, of_sums, ratio
+from bertwright.tasks.intervals import Statistic, of_sums, ratio
 from bertwright.tasks.tag_schemes import chunks
 
 
@@ -31,7 +32,7 @@ class EntityCounts:
         self.types = tuple(sorted({kind for pair in pairs for one in pair for *_, kind in one}))
         """C types of entity, in gold or predicted, in the order of the alphabet."""
         numbers = {kind: number for number, kind in enumerate(self.types)}
-        self.by_type: Floats = np.zeros((3, len(self.types)))
+        self.by_type: Float64s = np.zeros((3, len(self.types)))
         """[3, C], for `per_class`."""
         rows = []
         for true, chosen in pairs:
@@ -44,7 +45,9 @@ class EntityCounts:
             [sum(a == b for a, b in zip(t, p, strict=True)), len(t)]
             for t, p in zip(gold, predicted, strict=True)
         ]
-        self.parts: Floats = np.concatenate([np.array(rows), np.array(words)], 1).astype(np.float64)
+        self.parts: Float64s = np.concatenate([np.array(rows), np.array(words)], 1).astype(
+            np.float64
+        )
         """[E, 5]: entities right, predicted, true; words right, words."""
 
     @property
@@ -53,7 +56,7 @@ class EntityCounts:
         return of_sums(self.parts, _entity_formula)
 
 
-def _entity_formula(sums: Floats) -> Mapping[str, Floats]:
+def _entity_formula(sums: Float64s) -> Mapping[str, Float64s]:
     hits, chosen, true, right, words = sums.T
     return {
         "precision": ratio(hits, chosen),
@@ -77,14 +80,14 @@ class TagCounts:
         """Numbers of tags, [W]."""
         sizes = [len(tags) for tags in gold]
         self._parts = class_counts(self.gold, self.predicted, len(self.tags), sizes)
-        self.by_tag: Floats = self._parts.sum(axis=0).reshape(3, -1)
+        self.by_tag: Float64s = self._parts.sum(axis=0).reshape(3, -1)
         """[3, C], for `per_class`."""
 
     @property
     def statistic(self) -> Statistic:
         """`accuracy` of words, and `macro_f1` over tags."""
 
-        def formula(sums: Floats) -> Mapping[str, Floats]:
+        def formula(sums: Float64s) -> Mapping[str, Float64s]:
             hits, chosen, true = np.split(sums, 3, axis=1)
             accuracy = ratio(hits.sum(1), true.sum(1))
             return {"accuracy": accuracy, "macro_f1": macro_f1_of(hits, chosen, true)}

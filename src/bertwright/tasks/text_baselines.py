@@ -18,9 +18,9 @@ from typing import Any, cast
 
 import numpy as np
 
+from bertwright.arrays import Float64s
 from bertwright.config.task import TaskConfig
 from bertwright.tasks.examples import TextExample
-from bertwright.tasks.intervals import Floats
 from bertwright.tasks.predictions import NumberPrediction, TextPrediction
 from bertwright.tasks.script import is_mostly_chinese
 
@@ -64,19 +64,19 @@ def predict_numbers(
     return [NumberPrediction(v) for v in np.clip(said, gold.min(), gold.max()).tolist()]
 
 
-def one_label(task: TaskConfig, scores: Floats) -> TextPrediction:
+def one_label(task: TaskConfig, scores: Float64s) -> TextPrediction:
     """The likeliest class of scores [C]."""
     named = dict(zip(task.labels, scores.tolist(), strict=True))
     return TextPrediction(task.labels[int(scores.argmax())], named)
 
 
-def label_set(task: TaskConfig, scores: Floats) -> TextPrediction:
+def label_set(task: TaskConfig, scores: Float64s) -> TextPrediction:
     """The labels whose probability is 0.5 or more, of scores [C]."""
     named = dict(zip(task.labels, scores.tolist(), strict=True))
     return TextPrediction(tuple(label for label, p in named.items() if p >= 0.5), named)
 
 
-def _probabilities(x: Any, gold: Any, x_dev: Any, seed: int, single: bool = False) -> Floats:
+def _probabilities(x: Any, gold: Any, x_dev: Any, seed: int, single: bool = False) -> Float64s:
     """Probability of each class that `gold` has, [E, classes]; certain where it has one only."""
     known, numbers = np.unique(gold, return_counts=True)
     if len(known) == 1:
@@ -88,7 +88,7 @@ def _probabilities(x: Any, gold: Any, x_dev: Any, seed: int, single: bool = Fals
         if len(np.unique(gold[rest])) == len(known):
             found = [_model(s, known, seed).fit(x[rest], gold[rest]) for s in STRENGTHS]
             strength = STRENGTHS[int(np.argmax([m.score(x[held], gold[held]) for m in found]))]
-    chances: Floats = _model(strength, known, seed).fit(x, gold).predict_proba(x_dev)
+    chances: Float64s = _model(strength, known, seed).fit(x, gold).predict_proba(x_dev)
     return chances
 
 
@@ -138,7 +138,7 @@ def _texts(examples: Sequence[TextExample]) -> list[str]:
     return [e.text for e in examples] + [e.text2 for e in examples if e.text2 is not None]
 
 
-def overlaps(train: Sequence[TextExample], dev: Sequence[TextExample]) -> tuple[Floats, Floats]:
+def overlaps(train: Sequence[TextExample], dev: Sequence[TextExample]) -> tuple[Float64s, Float64s]:
     """How much the two texts of each pair share, [E, 7] each, scaled by what `train` has.
 
     Cosines of words and of runs of three characters (both TF-IDF of `train`), the share of each
@@ -173,6 +173,6 @@ def overlaps(train: Sequence[TextExample], dev: Sequence[TextExample]) -> tuple[
     return scale.transform(found[0]), scale.transform(found[1])
 
 
-def _row_dot(x: Any, y: Any) -> Floats:
+def _row_dot(x: Any, y: Any) -> Float64s:
     """The product of each row of x with the same row of y."""
     return np.asarray(x.multiply(y).sum(axis=1), dtype=np.float64).ravel()

@@ -9,14 +9,12 @@ any BERT loads them; the order of the merges is not kept.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from bertwright.text.merges import Criterion, Floats, Integers
+from bertwright.arrays import Bools, Float64s, Int64s
+from bertwright.text.merges import Criterion
 
 
-def frequency(
-    pair: Integers, left: Integers, right: Integers, twins: npt.NDArray[np.bool_], total: int
-) -> Floats:
+def frequency(pair: Int64s, left: Int64s, right: Int64s, twins: Bools, total: int) -> Float64s:
     """The count of each pair."""
     return pair.astype(np.float64)
 

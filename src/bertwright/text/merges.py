@@ -23,10 +23,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from bertwright.arrays import Bools, Float64s, Int64s
 from bertwright.progress import OnProgress, silent
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 NEAR = 0.8
 """Pairs down to this share of the best score may be merged in one round."""
@@ -39,7 +37,7 @@ MARK = "##"
 class Criterion:
     """What makes a pair worth merging."""
 
-    score: Callable[[Integers, Integers, Integers, npt.NDArray[np.bool_], int], Floats]
+    score: Callable[[Int64s, Int64s, Int64s, Bools, int], Float64s]
     """(pair counts, counts of the left pieces, of the right pieces, whether left is right, number
     of pieces in all) -> scores; only positive ones are merged."""
     bound: Callable[[float, int], float]
@@ -100,7 +98,7 @@ class Merger:
 
     def _best_pairs(
         self, criterion: Criterion, near: float, last_cut: float
-    ) -> tuple[Integers, Floats]:
+    ) -> tuple[Int64s, Float64s]:
         """The pairs that score at least `near` of the best, and their scores.
 
         A count too small for half of the last round's cut is not scored at all, unless the best
@@ -123,7 +121,7 @@ class Merger:
             return pairs[kept], scores[kept]
         return np.empty(0, dtype=np.int64), np.empty(0)
 
-    def _choose(self, pairs: Integers, scores: Floats, most: int) -> dict[int, int]:
+    def _choose(self, pairs: Int64s, scores: Float64s, most: int) -> dict[int, int]:
         """Pair number -> piece number of what is merged this round, best first."""
         left, right = self.left[pairs].tolist(), self.right[pairs].tolist()
         ordered = sorted(
@@ -193,17 +191,17 @@ class Merger:
             np.unique(np.concatenate([earlier[earlier >= 0], first[self.after[first] >= 0]]))
         )
 
-    def _every_second_of_a_run(self, first: Integers) -> npt.NDArray[np.bool_]:
+    def _every_second_of_a_run(self, first: Int64s) -> Bools:
         """Which occurrences to merge: all, but of "aaaa" as (a, a) only every second."""
         twins = self.symbol[first] == self.symbol[self.after[first]]
         begins = np.ones(len(first), dtype=np.bool_)
         begins[1:] = ~(twins[1:] & (self.after[first[:-1]] == first[1:]))
         order = np.arange(len(first))
-        since: Integers = order - np.maximum.accumulate(np.where(begins, order, 0))
-        chosen: npt.NDArray[np.bool_] = since % 2 == 0
+        since: Int64s = order - np.maximum.accumulate(np.where(begins, order, 0))
+        chosen: Bools = since % 2 == 0
         return chosen
 
-    def _count_pairs(self, places: Integers) -> None:
+    def _count_pairs(self, places: Int64s) -> None:
         """Name and count the pairs that begin at `places`, which have a neighbour."""
         keys = self.symbol[places].astype(np.int64) << 32
         keys |= self.symbol[self.after[places]]
@@ -228,6 +226,6 @@ class Merger:
         self.pair_count[numbers] += _sums(which, self.weight[places], len(distinct))
 
 
-def _sums(groups: npt.NDArray[np.integer], weights: Integers, size: int) -> Integers:
+def _sums(groups: npt.NDArray[np.integer], weights: Int64s, size: int) -> Int64s:
     """Sum of `weights` by group; float64 holds whole numbers up to 2^53 exactly."""
     return np.bincount(groups, weights, minlength=size).astype(np.int64)

@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 import tokenizers
 
+from bertwright.arrays import Bools, Int64s
 from bertwright.errors import DataError
 from bertwright.text.chunks import cut_parts, drop_surrogates, is_plain
 from bertwright.text.tokenizer_files import (
@@ -107,7 +108,7 @@ class Tokenizer:
         return sorted(set(range(self.vocab_size)).difference(self._token_of))
 
     @property
-    def is_continuation(self) -> npt.NDArray[np.bool_]:
+    def is_continuation(self) -> Bools:
         """[V] Whether a token goes on with the word before it ("##ing")."""
         model = self._description["model"]
         marks = np.zeros(self.vocab_size, dtype=np.bool_)
@@ -166,9 +167,7 @@ class Tokenizer:
                 column.append(value)
         return whole
 
-    def encode_sentence_ids(
-        self, texts: Sequence[str]
-    ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
+    def encode_sentence_ids(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.uint32], Int64s]:
         """Ids of many texts end to end, without added tokens, and the number of each text's ids.
 
         Special tokens written in a text are cut like other text.

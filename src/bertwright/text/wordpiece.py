@@ -33,14 +33,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
-from bertwright.text.merges import Criterion, Floats, Integers
+from bertwright.arrays import Bools, Float64s, Int64s
+from bertwright.text.merges import Criterion
 
 
-def gain(
-    pair: Integers, left: Integers, right: Integers, twins: npt.NDArray[np.bool_], total: int
-) -> Floats:
+def gain(pair: Int64s, left: Int64s, right: Int64s, twins: Bools, total: int) -> Float64s:
     """Gain in log-likelihood of merging each pair, in nats.
 
     `pair` counts of the pairs, `left` and `right` of their pieces, `twins` whether both are the
@@ -58,7 +56,7 @@ def least_count(score: float, total: int) -> float:
     return score / (1 + math.log(total))
 
 
-def _x_log_x(x: npt.NDArray[np.float64] | Integers) -> Floats:
+def _x_log_x(x: Float64s | Int64s) -> Float64s:
     """x log x, 0 at 0 (and below it: a run of twins overlaps, so its count may exceed half)."""
     x = np.maximum(x, 1).astype(np.float64)
     return x * np.log(x)
