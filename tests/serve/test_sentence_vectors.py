@@ -49,7 +49,7 @@ def mine(
     defaults = EmbeddingDefaults(
         normalize=True,
         max_length=12,
-        prompts={"query": PROMPT},
+        prompts={"query": PROMPT, "passage": "b "},
         default_prompt_name="query",
         include_prompt=request.param,
         dense=(Dense(24, 10, folder=tmp_path / "layer"),),
@@ -92,6 +92,16 @@ def test_other_layers_and_poolings_leave_the_dense_layer_out(mine: Served) -> No
         assert (len(found[0]) > 6) == (asked in others)
 
 
+def test_rerank_puts_a_prompt_of_their_own_before_query_and_documents(mine: Served) -> None:
+    query = mine.expected(prompt=PROMPT)[0]
+    passages = mine.expected(prompt="b ")[1:]
+    found = mine.ask("/rerank", query=TEXTS[0], documents=TEXTS[1:], truncate=True)
+    scores = {each["index"]: each["score"] for each in found["results"]}
+    np.testing.assert_allclose([scores[0], scores[1]], passages @ query, atol=1e-5)
+    assert [each["input"] for each in found["truncated"]] == ["document 0"]
+    assert found["prompt"] == "default"
+
+
 def test_tokens_of_the_prompt_have_no_vector(mine: Served) -> None:
     config = default_config(mine.folder).over(dense=0)
     made = Embedder.load(mine.folder, config, device="cpu").embed_tokens(TEXTS[:1])[0]
@@ -126,7 +136,7 @@ def test_prompts_that_a_caller_asks_for(mine: Served) -> None:
 @pytest.mark.parametrize(
     ("asked", "status", "reason"),
     [
-        ({"prompt_name": "secret-name"}, 400, "prompt_name is one of the model's (query)"),
+        ({"prompt_name": "secret-name"}, 400, "prompt_name is one of the model's (query, passage)"),
         ({"prompt_name": "query", "prompt": "secret-text"}, 400, "without prompt"),
         ({"prompt": "secret" * 200}, 400, "prompt must be text of up to 1024 characters"),
         ({"prompt": "\0"}, 400, "without NUL"),

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from bertwright.cli.bars import bar
 from bertwright.cli.options import Json, TextColumn
 from bertwright.cli.output import print_json, print_table, say
-from bertwright.config.vectors import choose_prompt
+from bertwright.config.vectors import OF_DOCUMENTS, OF_QUERIES, choose_prompt, usual_prompt
 from bertwright.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -74,10 +74,8 @@ def similar(
     loaded = Embedder.load(model, precision=precision)
     for note in loaded.notes:
         say(note)
-    of_query = _prompt(loaded, query_prompt, query_prompt_name, ("query",))
-    of_corpus = _prompt(
-        loaded, corpus_prompt, corpus_prompt_name, ("document", "passage", "corpus")
-    )
+    of_query = _prompt(loaded, query_prompt, query_prompt_name, OF_QUERIES)
+    of_corpus = _prompt(loaded, corpus_prompt, corpus_prompt_name, OF_DOCUMENTS)
     for prompt, of in ((of_query, "query"), (of_corpus if vectors is None else "", "text")):
         if prompt:
             say(f"before every {of}: {prompt!r}")
@@ -112,7 +110,7 @@ def similar(
 
 def _prompt(loaded: Embedder, text: str | None, name: str | None, usual: tuple[str, ...]) -> str:
     """The prompt that is asked for, else the first usual one that the folder has, its default."""
-    if text is None and name is None:
-        name = next((each for each in usual if each in loaded.prompts), None)
     found = choose_prompt(loaded.prompts, text, name)
+    if found is None:
+        found = usual_prompt(loaded.prompts, usual)
     return loaded.config.prompt if found is None else found

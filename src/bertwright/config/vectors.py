@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, Literal, get_args
@@ -23,6 +23,9 @@ token keeps its own. All but the last two may be joined by `+`, and stand side b
 
 Combine = Literal["concat", "sum", "mean"]
 """What becomes of several layers: side by side, added, or their mean."""
+
+OF_QUERIES, OF_DOCUMENTS = ("query",), ("document", "passage", "corpus")
+"""What folders call their prompts for what is looked for, and for what is looked through."""
 
 _ALONE = {"first-last", "none"}
 _SEVERAL = {"mean-max": ("mean", "max"), "first-last": ("mean",)}
@@ -154,6 +157,11 @@ def poolings_of(pooling: str) -> tuple[str, ...]:
             "but the last two, as cls+mean"
         )
     return tuple(each for part in parts for each in _SEVERAL.get(part, (part,)))
+
+
+def usual_prompt(prompts: Mapping[str, str], names: Iterable[str]) -> str | None:
+    """The prompt of the first of these names (`OF_QUERIES`, `OF_DOCUMENTS`) that a folder has."""
+    return next((prompts[name] for name in names if name in prompts), None)
 
 
 def choose_prompt(

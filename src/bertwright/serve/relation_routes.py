@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from bertwright.config.serve import ServeConfig
+from bertwright.config.vectors import OF_DOCUMENTS, OF_QUERIES, usual_prompt
 from bertwright.serve import shapes
 from bertwright.serve.engine import Engine, Work
 from bertwright.serve.head_routes import TASK, plan_task, task_of
@@ -31,13 +32,7 @@ def _rerank(engine: Engine, args: Args, config: ServeConfig) -> Plan:
     labels = () if name is None else engine.model.tasks[name].labels
     label = labels[-1] if labels else None
     if name is None:
-        plan = plan_vectors(
-            engine,
-            [query, *documents],
-            vector_config(engine, args),
-            args["truncate"],
-            called=lambda number: f"document {number - 1}" if number else "query",
-        )
+        plan = _plan_cosines(engine, args)
     else:
         pairs = [(query, document) for document in documents]
         works, truncated = plan_task(engine, name, pairs, args["truncate"], config)
@@ -57,6 +52,30 @@ def _rerank(engine: Engine, args: Args, config: ServeConfig) -> Plan:
         return {"results": found, "scored_by": name or "cosine", "label": label}
 
     plan.finish = finish
+    return plan
+
+
+def _plan_cosines(engine: Engine, args: Args) -> Plan:
+    """Vectors of the query, then of the documents, each with the prompt that the folder has for
+    such texts, else its default."""
+    how, prompts = vector_config(engine, args), engine.prompts
+    of_query, of_documents = (
+        how.over(prompt=usual_prompt(prompts, names)) for names in (OF_QUERIES, OF_DOCUMENTS)
+    )
+    first = plan_vectors(
+        engine, [args["query"]], of_query, args["truncate"], called=lambda number: "query"
+    )
+    plan = plan_vectors(
+        engine,
+        args["documents"],
+        of_documents,
+        args["truncate"],
+        called=lambda number: f"document {number}",
+    )
+    plan.works = [*first.works, *plan.works]
+    plan.truncated = [*first.truncated, *plan.truncated]
+    plan.numbers += first.numbers
+    plan.prompt = "default" if of_query.prompt or of_documents.prompt else "none"
     return plan
 
 
