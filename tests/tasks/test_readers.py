@@ -19,16 +19,6 @@ from bertwright.tasks.readers import ReadOptions, read_examples, stream_examples
 PAIRS = [("a cat", "an animal", "yes"), ("a dog", "a fish", "no"), ("rain", "water", "yes")]
 
 
-@pytest.fixture
-def write(tmp_path):
-    def write(name, content):
-        path = tmp_path / name
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return path
-
-    return write
-
-
 def rows(read):
     return [(each.text, each.text2, each.label) for each in read.examples]
 

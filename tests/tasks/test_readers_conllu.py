@@ -31,16 +31,6 @@ COMMENTED = (
 )
 
 
-@pytest.fixture
-def write(tmp_path):
-    def write(name, content):
-        path = tmp_path / name
-        path.write_text(content, encoding="utf-8", newline="")
-        return path
-
-    return write
-
-
 def rows(examples):
     return [(each.words, each.tags) for each in examples]
 

@@ -10,16 +10,6 @@ from bertwright.tasks.examples import labels_of
 from bertwright.tasks.readers import ReadOptions, read_examples
 
 
-@pytest.fixture
-def write(tmp_path):
-    def write(name, content):
-        path = tmp_path / name
-        path.write_text(content, encoding="utf-8", newline="")
-        return path
-
-    return write
-
-
 def test_lists_of_labels_may_be_written_as_text(write):
     content = 'text,labels\na,"[\'x\', \'y\']"\nb,[]\nc,"[""x""]"\nd,x\ne,"[\'x\' \'y\']"\n'
     several = ReadOptions(multi_label=True, bad_rows="skip")

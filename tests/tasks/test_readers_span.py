@@ -48,19 +48,6 @@ SQUAD = {
 }
 
 
-@pytest.fixture
-def write(tmp_path):
-    def write(name, content):
-        path = tmp_path / name
-        path.write_text(
-            content if isinstance(content, str) else json.dumps(content, ensure_ascii=False),
-            encoding="utf-8",
-        )
-        return path
-
-    return write
-
-
 def test_squad_answers_are_slices_of_the_passage(write):
     read = read_examples(write("a.json", SQUAD), "span")
     assert read.format == "SQuAD JSON, version 2.0"

@@ -29,16 +29,6 @@ Peter NNP I-NP I-PER
 """
 
 
-@pytest.fixture
-def write(tmp_path):
-    def write(name, content):
-        path = tmp_path / name
-        path.write_text(content, encoding="utf-8", newline="")
-        return path
-
-    return write
-
-
 def rows(read):
     return [(" ".join(each.words), " ".join(each.tags or ())) for each in read.examples]
 
