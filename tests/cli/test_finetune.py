@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ import pytest
 
 from bertwright.cli.app import run
 from bertwright.cli.finetune import _show
-from bertwright.cli.sections import SECTIONS
 from bertwright.config import values
 from bertwright.inference.model import load
 from tests.report.finetuned_runs import classification, span
@@ -67,19 +65,6 @@ def test_what_it_says(tiny: Path, files: Path, tmp_path: Path, capsys: Captured)
     assert results == json.loads((out / "results.json").read_text())
     assert [seed["seed"] for seed in results["seeds"]] == [1, 2]
     assert list(load(out).tasks) == ["mood"]
-
-
-@pytest.mark.parametrize("verb", ["finetune", "glue"])
-def test_help_shows_every_option_in_a_section(verb: str, capsys: Captured) -> None:
-    assert run([verb, "--help"]) == 0
-    out = capsys.readouterr().out
-    titles = re.findall(r"╭─ (.+?) ─", out)
-    assert [title for title in titles if title != "Arguments"] == [
-        title for title in SECTIONS[verb] if title != "Long texts" or verb == "finetune"
-    ]
-    data = out[out.index("─ Data ─") : out.index("─ Model and transfer ─")]
-    assert "--train STR" in data or verb == "glue"
-    assert "--epochs" not in data
 
 
 def test_what_was_tuned_on_dev_is_told(capsys: Captured) -> None:

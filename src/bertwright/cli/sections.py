@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from copy import copy
 from typing import Any
 
@@ -28,8 +29,45 @@ _LEARNING = {
     "Machine": ("device", "precision", "micro-tokens"),
     "Output": ("out", "name", "overwrite", "json", "config"),
 }
-SECTIONS: dict[str, dict[str, tuple[str, ...]]] = {"finetune": _LEARNING, "glue": _LEARNING}
-"""Verb -> the title of each section and its options, as they are shown; a verb may lack some."""
+_PRETRAINING = {
+    "Data and output": ("data", "out", "resume", "overwrite", "config"),
+    "Model": ("model", "init", "architecture."),
+    "How long": ("steps", "minutes", "epochs", "seed"),
+    "Sequences and masks": ("instances.", "masking.", "long-phase."),
+    "First weights": ("start.",),
+    "Optimizer": ("batch.", "optimizer.", "schedule."),
+    "Held-out text, checkpoints, log": ("validation.", "checkpoint.", "log."),
+    "Machine": ("precision", "compile", "device", "parallel"),
+}
+_EMBEDDING = {
+    "Texts": ("model", "input", "text", "text2", "bad-rows"),
+    "Which vector": (
+        *("layers", "combine", "pooling", "normalize", "prompt", "prompt-name", "truncate"),
+        *("max-length", "dimensions", "whiten", "fit-whitening"),
+    ),
+    "Output": ("out", "dtype", "tokens", "resume", "overwrite", "json"),
+    "What computes": ("precision", "backend", "exported"),
+    "A picture": ("plot", "color", "projection"),
+}
+_SERVING = {
+    "Models": ("model", "precision", "device", "load-timeout"),
+    "Address and keys": ("host", "port", "api-keys", "admin-keys", "playground", "config"),
+    "Batches and the queue": ("batch-tokens", "queue-tokens", "queue-requests", "deadline"),
+    "Bounds of a request": ("max-body-bytes", "max-characters", "max-items", "max-tokens"),
+    "Slow clients": ("header-seconds", "body-seconds", "reply-seconds", "keep-alive"),
+    "Ending, failing, logs": (
+        *("drain-seconds", "drain-delay", "failures", "batch-timeout", "log-requests"),
+    ),
+}
+SECTIONS: dict[str, dict[str, tuple[str, ...]]] = {
+    "finetune": _LEARNING,
+    "glue": _LEARNING,
+    "pretrain": _PRETRAINING,
+    "embed": _EMBEDDING,
+    "serve": _SERVING,
+}
+"""Verb -> the title of each section and its options, as they are shown (`log.`: all that begin so);
+a verb may lack some."""
 
 
 def options_of(verb: str) -> Group:
@@ -47,11 +85,16 @@ def _split(panel: Any, sections: dict[str, tuple[str, ...]]) -> list[tuple[str, 
     """The entries of a panel by section; those of no section come last."""
     left = {entry.positive_names[0].removeprefix("--"): entry for entry in panel.entries}
     found = [
-        (title, [left.pop(name) for name in names if name in left])
+        (title, [left.pop(each) for name in names for each in _meant(name, left)])
         for title, names in sections.items()
     ]
     found.append((panel.title, list(left.values())))
     return [(title, entries) for title, entries in found if entries]
+
+
+def _meant(name: str, options: Iterable[str]) -> list[str]:
+    """The options that a name stands for."""
+    return [each for each in options if each == name or (name[-1] == "." and each.startswith(name))]
 
 
 def _show(console: Any, options: Any, panel: Any, title: str, entries: list[Any]) -> None:
