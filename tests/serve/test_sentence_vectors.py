@@ -90,6 +90,10 @@ def test_other_layers_and_poolings_leave_the_dense_layer_out(mine: Served) -> No
         found = mine.ask("/embed", input=TEXTS, truncate=True, **asked)["vectors"]
         np.testing.assert_allclose(found, mine.expected(**asked), atol=1e-5)
         assert (len(found[0]) > 6) == (asked in others)
+    by_number = mine.ask("/embed", input=TEXTS, truncate=True, layers=[3])
+    np.testing.assert_allclose(by_number["vectors"], mine.expected(), atol=1e-5)
+    reply = mine.client.post("/embed", json={"input": TEXTS, "truncate": True, "layers": [7]})
+    assert reply.status_code == 400
 
 
 def test_rerank_puts_a_prompt_of_their_own_before_query_and_documents(mine: Served) -> None:

@@ -243,8 +243,11 @@ def vector_config(engine: Engine, args: Args) -> VectorConfig:
     if name is not None and (prompt is not None or name not in engine.prompts):
         known = ", ".join(engine.prompts) or "none"
         raise bad(f"prompt_name is one of the model's ({known}), without prompt", "no_prompt")
-    found = engine.default.over(**asked, prompt=engine.prompts[name] if name else prompt)
-    found.numbers(engine.top)
+    asked["prompt"] = engine.prompts[name] if name else prompt
+    found = engine.default.over(**asked)
+    if found.numbers(engine.top) == engine.default.numbers(engine.top):
+        # the default's layers, perhaps by other numbers: its dense layers stay
+        found = engine.default.over(**asked | {"layers": None})
     return found
 
 
