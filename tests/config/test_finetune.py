@@ -8,6 +8,7 @@ import pytest
 
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
 from bertwright.config.ranges import OutOfRange
+from bertwright.errors import ConfigError
 
 
 @pytest.mark.parametrize(
@@ -25,6 +26,19 @@ def test_numbers_out_of_range(given: dict[str, Any], said: str) -> None:
     with pytest.raises(OutOfRange) as caught:
         FinetuneConfig("model", "out", **given)
     assert str(caught.value) == said
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"pooling": "cls"}, "pass --transfer features"),
+        ({"transfer": "features", "layer_decay": 0.9}, "layer_decay is of layers that learn"),
+        ({"transfer": "features", "network_size": 64}, "pass --network bilstm"),
+    ],
+)
+def test_what_would_change_nothing(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        FinetuneConfig("model", "out", **given)
 
 
 def test_a_weight_of_nothing() -> None:

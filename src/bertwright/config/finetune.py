@@ -138,6 +138,16 @@ class FinetuneConfig:
                 "layers, network and pooling are of frozen features, and transfer is "
                 f"{self.transfer}; pass --transfer features, or leave them out"
             )
+        if self.transfer == "features" and self.layer_decay is not None:
+            raise ConfigError(
+                "layer_decay is of layers that learn, and transfer is features, which keeps them; "
+                "leave it out, or pass another --transfer"
+            )
+        if self.network == "linear" and self.network_size != FinetuneConfig.network_size:
+            raise ConfigError(
+                f"network_size is {self.network_size}, and network is linear, which has no size; "
+                "pass --network bilstm, or leave it out"
+            )
 
     @property
     def top_layers(self) -> int | None:
