@@ -211,8 +211,9 @@ def _finished(found: Found, config: FinetuneConfig, overwrite: bool) -> dict[str
     changed = [key for key in differing if key != "out"]
     if changed:
         raise ConfigError(
-            f"{folder} was trained with another {', '.join(changed)}; choose another --out, or "
-            "pass --overwrite to train every task anew"
+            f"{folder} was trained with another {', '.join(changed)}, and one table is of one "
+            f"configuration; choose another --out, or pass --overwrite and {found.task.name} among "
+            "--tasks to train it anew"
         )
     if not (folder / RESULTS).is_file():
         return None
