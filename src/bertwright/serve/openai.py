@@ -97,7 +97,8 @@ def _framed(engine: Engine, prompt: str, ids: list[int], longest: int) -> tuple[
     prompt; tokens cut."""
     cls, sep = engine.tokenizer.cls_id, engine.tokenizer.sep_id
     inner = ids[1:-1] if len(ids) > 1 and ids[0] == cls and ids[-1] == sep else ids
-    inner = [*engine.tokenizer.encode(prompt).ids[1:-1], *inner]
+    if prompt:
+        inner = [*engine.tokenizer.encode(prompt).ids[1:-1], *inner]
     return [cls, *inner[: longest - 2], sep], max(0, len(inner) - longest + 2)
 
 

@@ -70,7 +70,8 @@ def plan_vectors(
 
 def _embed(engine: Engine, args: Args, config: ServeConfig) -> Plan:
     how, texts = vector_config(engine, args), args["input"]
-    judge_characters(sum(map(len, texts_in(texts))) + len(texts) * len(how.prompt), config)
+    if how.prompt:  # without, they were judged when they came
+        judge_characters(sum(map(len, texts_in(texts))) + len(texts) * len(how.prompt), config)
     plan = plan_vectors(engine, texts, how, args["truncate"], args["windows"])
 
     def finish(answers: list[Any]) -> Args:
