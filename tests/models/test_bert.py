@@ -63,6 +63,31 @@ def test_stops_at_the_highest_layer_asked_for(bert: Bert, top: int) -> None:
     assert torch.equal(part.last, whole.layers[top])
 
 
+@pytest.mark.parametrize("places", [[], [1, 7, 8, 29], [29, 3]])
+def test_the_last_layer_at_some_tokens(bert: Bert, places: list[int]) -> None:
+    """The same vectors and the same gradients as of all tokens."""
+    ids, types = make_ids(LENGTHS)
+    at = torch.tensor(places, dtype=torch.long)
+    found = []
+    for asked in (None, at):
+        bert.zero_grad()
+        encoded = bert(ids, types, Sequences(LENGTHS), places=asked)
+        assert len(encoded.last) == (30 if asked is None else len(places))
+        x = torch.cat([encoded.at(at), encoded.pooled])
+        (x * torch.arange(1.0, x.numel() + 1).view_as(x)).sum().backward()
+        found.append([x.detach(), *(p.grad.clone() for p in bert.parameters())])
+    for whole, part in zip(*found, strict=True):
+        torch.testing.assert_close(part, whole, rtol=1e-4, atol=1e-4)
+
+
+def test_vectors_that_were_not_computed_are_refused(bert: Bert) -> None:
+    encoded = encode(bert, LENGTHS, places=torch.tensor([1, 2]))
+    with pytest.raises(ValueError, match="other tokens"):
+        encoded.at(torch.tensor([1, 3]))
+    with pytest.raises(ValueError, match="leave out top"):
+        encode(bert, LENGTHS, places=torch.tensor([1]), top=2)
+
+
 def test_layers_are_kept_only_if_asked_for(bert: Bert) -> None:
     assert encode(bert, LENGTHS).layers == ()
 

@@ -136,6 +136,23 @@ def test_nothing_masked_is_no_loss(learner: Learner) -> None:
     assert loss.total == 0
 
 
+def test_the_last_layer_is_computed_where_it_is_read(learner: Learner) -> None:
+    """Masked positions and [CLS] alone; everywhere if two objectives read tokens."""
+    batch = make_batch([0, 1, 2, 3])
+    seen: list[int] = []
+    last = learner.encoder.layers[-1].feed_forward
+    last.register_forward_hook(lambda module, inputs, output: seen.append(len(output)))
+    losses = learner(batch)
+    assert seen == [len(LENGTHS) + 7] == [learner.tokens_read(batch)]
+    twice = Learner(
+        learner.encoder, {**learner.objectives, "again": learner.objectives["masked_lm"]}
+    )
+    again = twice(batch)
+    assert seen[1:] == [sum(LENGTHS)] == [twice.tokens_read(batch)]
+    torch.testing.assert_close(again["masked_lm"].total, losses["masked_lm"].total)
+    torch.testing.assert_close(again["next_sentence"].total, losses["next_sentence"].total)
+
+
 def test_an_objective_must_be_written() -> None:
     with pytest.raises(NotImplementedError, match="Objective defines no forward"):
         Objective()(None, None)

@@ -57,6 +57,18 @@ def gradients(learner: Learner, kind: str, splits: list[list[int]]) -> dict[str,
     return {name: p.grad for name, p in learner.named_parameters() if p.grad is not None}
 
 
+@pytest.mark.parametrize("kind", TASKS)
+def test_the_last_layer_is_computed_where_it_is_read(kind: str) -> None:
+    """Behind the pooler at [CLS] alone, for tags at first pieces, for spans everywhere."""
+    batch = make_batch(kind, ALL)
+    windows, tokens = batch.sequences.count, batch.sequences.total
+    read = {"span": tokens, "tags": windows + sum(batch.counts)}.get(kind, windows)
+    assert make_learner(make_head(kind)).tokens_read(batch) == read
+    assert make_learner(make_head(kind, network="bilstm")).tokens_read(batch) == (
+        read if kind == "tags" else tokens
+    )
+
+
 @variants
 def test_any_split_gives_the_same_gradient(kind: str, head: dict[str, Any]) -> None:
     learner = make_learner(make_head(kind, **head))

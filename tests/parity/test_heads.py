@@ -224,8 +224,8 @@ def test_dropout_stands_where_theirs_stands(kind: str, monkeypatch: pytest.Monke
         windows = by_theirs.argsort()
         masks.hidden = [mask[windows] for mask in masks.hidden]
         masks.attention = [mask[windows] for mask in masks.attention]
-        probabilities, in_our_encoder = masks.for_ours()
         head = learner.objectives["task"]
+        probabilities, in_our_encoder = masks.for_ours(head.places(batch))
 
         def forward(module: Dropout, x: Tensor) -> Tensor:
             if module is not getattr(head, "dropout", None):

@@ -139,9 +139,14 @@ class SharedMasks:
 
         return dropout
 
-    def for_ours(self) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
-        """In place of `functional.dropout`, and of `Dropout.forward`."""
+    def for_ours(
+        self, places: Tensor | None
+    ) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
+        """In place of `functional.dropout`, and of `Dropout.forward`, where the last layer is read
+        at `places` and by the pooler."""
         hidden, attention = iter(self.hidden), self._groups()
+        first = self.batch.sequences.first
+        read = None if places is None else torch.cat([first, places])
 
         def probabilities(x: Tensor, p: float) -> Tensor:
             assert p == self.share
@@ -150,7 +155,8 @@ class SharedMasks:
         def forward(module: Dropout, x: Tensor) -> Tensor:
             assert module.share == self.share
             assert module.training
-            return x * self.batch.pack(next(hidden))
+            mask = self.batch.pack(next(hidden))
+            return x * (mask if len(mask) == len(x) else mask[read])
 
         return probabilities, forward
 
@@ -181,7 +187,7 @@ def test_dropout_stands_where_theirs_stands(
     expected = theirs(**batch.padded)
     expected.loss.backward()
     assert (expected.loss - expected_loss).abs() > 1e-3
-    probabilities, forward = masks.for_ours()
+    probabilities, forward = masks.for_ours(batch.masked_positions)
     monkeypatch.setattr(nn.functional, "dropout", probabilities)
     monkeypatch.setattr(Dropout, "forward", forward)
     losses = learner(batch)

@@ -59,9 +59,9 @@ class Pooler(nn.Module):
         super().__init__()
         self.dense = nn.Linear(hidden_size, hidden_size)
 
-    def forward(self, x: Tensor, sequences: Sequences) -> Tensor:
-        """x `[N, H]` -> `[B, H]`"""
-        return torch.tanh(self.dense(x[sequences.first]))
+    def forward(self, first: Tensor) -> Tensor:
+        """Vectors of first tokens `[B, H]` -> `[B, H]`"""
+        return torch.tanh(self.dense(first))
 
 
 class Bert(nn.Module):
@@ -98,6 +98,7 @@ class Bert(nn.Module):
         sequences: Sequences,
         top: int | None = None,
         keep_layers: bool = False,
+        places: Tensor | None = None,
     ) -> Encoded:
         """Encode a batch.
 
@@ -107,13 +108,18 @@ class Bert(nn.Module):
             sequences: the bounds.
             top: the highest layer to compute, 0 the embeddings; unset: all, and the pooler.
             keep_layers: return every layer, not only the last.
+            places: `[R]`, where in N the last layer is read, beside the pooler; unset: everywhere.
+                What the last layer makes of the other tokens is not computed.
 
         Returns:
-            `last [N, H]`, `layers` of `[N, H]` each, `pooled [B, H]` if all layers ran.
+            `last [N, H]` or `[R, H]`, `layers` of `[N, H]` each, `pooled [B, H]` if all layers ran.
 
         Raises:
-            ValueError: a sequence is longer than the position embeddings, or no such `top`.
+            ValueError: a sequence is longer than the position embeddings, no such `top`, or
+                `places` together with `top` or `keep_layers`.
         """
+        if places is not None and (top is not None or keep_layers):
+            raise ValueError("places are of the last layer: leave out top and keep_layers")
         if top is not None and not 0 <= top <= len(self.layers):
             raise ValueError(f"top is {top}; this BERT has layers 0 to {len(self.layers)}")
         if sequences.longest > self.config.max_position_embeddings:
@@ -123,21 +129,30 @@ class Bert(nn.Module):
             )
         x = self.embeddings(input_ids, token_type_ids, sequences)
         kept = [x]
-        for layer in self.layers[:top]:
+        for layer in self.layers[: top if places is None else -1]:
             x = layer(x, sequences)
             kept.append(x)
-        pooled = self.pooler(x, sequences) if top is None else None
-        return Encoded(sequences, x, tuple(kept) if keep_layers else (), pooled)
+        if top is not None:
+            return Encoded(sequences, x, tuple(kept) if keep_layers else ())
+        if places is None:
+            first = x.index_select(0, sequences.first)
+        else:
+            x = self.layers[-1](x, sequences, torch.cat([sequences.first, places]))  # [B + R, H]
+            first, x = x.split([sequences.count, len(places)])
+        layers = tuple(kept) if keep_layers else ()
+        return Encoded(sequences, x, layers, self.pooler(first), places)
 
 
-def training_flops(config: BertConfig, lengths: list[int], masked: int) -> float:
+def training_flops(config: BertConfig, lengths: list[int], masked: int, rows: int) -> float:
     """Floating-point operations of a forward and backward pass over a batch.
 
     Counted are matrix products, two operations a multiply-add, the backward pass twice the forward
     (Kaplan et al. 2020, section 2.1): the layers, attention over each sequence, and the masked
-    positions against the vocabulary.
+    positions against the vocabulary. The last layer's output and feed-forward part are of `rows`.
     """
     hidden, layers = config.hidden_size, config.num_hidden_layers
-    layer = sum(lengths) * (4 * hidden**2 + 2 * hidden * config.intermediate_size)
-    attention = 2 * hidden * sum(length**2 for length in lengths)
-    return 6.0 * (layers * (layer + attention) + masked * (hidden**2 + hidden * config.vocab_size))
+    attention = sum(lengths) * 3 * hidden**2 + 2 * hidden * sum(length**2 for length in lengths)
+    after = hidden**2 + 2 * hidden * config.intermediate_size
+    tokens = (layers - 1) * sum(lengths) + rows
+    vocabulary = masked * (hidden**2 + hidden * config.vocab_size)
+    return 6.0 * (layers * attention + tokens * after + vocabulary)

@@ -39,10 +39,12 @@ class SelfAttention(nn.Module):
         self.qkv = nn.Linear(hidden_size, 3 * hidden_size)
         self.output = nn.Linear(hidden_size, hidden_size)
 
-    def forward(self, x: Tensor, sequences: Sequences) -> Tensor:
-        """x `[N, H]` -> `[N, H]`"""
+    def forward(self, x: Tensor, sequences: Sequences, places: Tensor | None = None) -> Tensor:
+        """x `[N, H]` -> `[N, H]`, or of the tokens at `places` `[R]` alone: `[R, H]`"""
         dropout = self.dropout if self.training else 0.0
         context = attend(self.qkv(x), self.heads, sequences, dropout)
+        if places is not None:
+            context = context.index_select(0, places)
         output: Tensor = self.output(context)
         return output
 

@@ -46,8 +46,12 @@ class TransformerLayer(nn.Module):
         self.feed_forward_norm = nn.LayerNorm(hidden_size, eps=eps)
         self.dropout = Dropout(dropout)
 
-    def forward(self, x: Tensor, sequences: Sequences) -> Tensor:
-        """x `[N, H]` -> `[N, H]`"""
-        x = self.attention_norm(x + self.dropout(self.attention(x, sequences)))
+    def forward(self, x: Tensor, sequences: Sequences, places: Tensor | None = None) -> Tensor:
+        """x `[N, H]` -> `[N, H]`, or of the tokens at `places` `[R]` alone: `[R, H]`
+
+        Those attend to all tokens all the same; only the work on the others' own vectors is saved.
+        """
+        context = self.dropout(self.attention(x, sequences, places))
+        x = self.attention_norm((x if places is None else x.index_select(0, places)) + context)
         normed: Tensor = self.feed_forward_norm(x + self.dropout(self.feed_forward(x)))
         return normed

@@ -51,12 +51,12 @@ class Head(Objective[LabelledBatch]):
     mix: LayerMix | None
     """How the layers that it reads become one; None: it reads what the encoder gives last."""
 
-    def features(self, encoded: Encoded) -> Tensor:
-        """What it reads of every token, `[N, F]`."""
+    def features(self, encoded: Encoded, places: Tensor | None = None) -> Tensor:
+        """What it reads of every token, `[N, F]`, or of those at `places` `[R]`: `[R, F]`."""
         if self.mix is None:
-            return encoded.last
+            return encoded.last if places is None else encoded.at(places)
         mixed: Tensor = self.mix(encoded.layers)
-        return mixed
+        return mixed if places is None else mixed.index_select(0, places)
 
     def scores(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:
         """Float32 scores: classification [E, C]; regression [E]; tagging [W, C]; span [N, 2];
@@ -85,6 +85,12 @@ class TextHead(Head):
         self.mix, self.network, width, self.layers = make_parts(task.head, hidden, layers)
         self.dropout = Dropout(task.head.dropout)
         self.classifier = Scorer(width, scores)
+
+    def places(self, batch: LabelledBatch) -> Tensor | None:
+        """Nowhere if it reads the pooler."""
+        if self.mix is None and self.network is None:
+            return batch.input_ids.new_empty(0)
+        return None
 
     def vectors(self, encoded: Encoded) -> Tensor:
         """A vector for each window, `[B, F]`."""

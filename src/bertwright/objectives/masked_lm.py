@@ -52,8 +52,12 @@ class MaskedLM(Objective[MaskedBatch]):
         """K, the masked tokens."""
         return len(batch.masked_labels)
 
+    def places(self, batch: MaskedBatch) -> Tensor:
+        """The masked positions."""
+        return batch.masked_positions
+
     def forward(self, encoded: Encoded, batch: MaskedBatch) -> Loss:
         """Cross-entropy summed over the masked positions of a batch."""
-        x = self.transformed(encoded.last[batch.masked_positions])  # [K, H]
+        x = self.transformed(encoded.at(batch.masked_positions))  # [K, H]
         loss = vocabulary_loss(x, self._tied[0].weight, self.bias, batch.masked_labels)
         return Loss(loss.total, len(batch.masked_labels), loss.correct)

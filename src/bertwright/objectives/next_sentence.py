@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -36,6 +37,10 @@ class NextSentence(Objective[PairBatch]):
     def count(self, batch: PairBatch) -> int:
         """B, the sequences."""
         return len(batch.next_sentence_labels)
+
+    def places(self, batch: PairBatch) -> Tensor:
+        """Nowhere: it reads the pooler."""
+        return batch.next_sentence_labels.new_empty(0, dtype=torch.long)
 
     def forward(self, encoded: Encoded, batch: PairBatch) -> Loss:
         """Cross-entropy summed over the pairs of a batch."""

@@ -6,7 +6,7 @@ a step is the sum over its micro-batches and ranks, divided once by the counts o
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar, cast
 
@@ -61,6 +61,11 @@ class Objective(nn.Module, Generic[Batch]):
         """Predictions of a batch, known before it is encoded."""
         raise NotImplementedError(f"{type(self).__name__} defines no count")
 
+    def places(self, batch: Batch) -> Tensor | None:
+        """Where in N it reads the last layer by `Encoded.at`, `[R]`; empty if it reads the pooler
+        alone; None: everywhere."""
+        return None
+
 
 class Learner(nn.Module):
     """An encoder and the objectives that teach it: what the trainer wraps, steps and saves."""
@@ -80,18 +85,32 @@ class Learner(nn.Module):
         """Predictions of a batch by objective, known before it is encoded."""
         return {name: objective.count(batch) for name, objective in self.taught(batch).items()}
 
-    def encode(self, batch: Examples, objectives: Iterable[Objective[Any]]) -> Encoded:
+    def encode(self, batch: Examples, objectives: Sequence[Objective[Any]]) -> Encoded:
         """What `objectives` read of a batch: the graph ends at the highest layer they need."""
         asked = [objective.layers for objective in objectives]
         layers = [number for numbers in asked if numbers is not None for number in numbers]
         inputs = batch.input_ids, batch.token_type_ids, batch.sequences
         if not layers:
-            return cast(Encoded, self.encoder(*inputs))
+            return cast(Encoded, self.encoder(*inputs, places=_places(batch, objectives)))
         top = None if None in asked else max(layers)
         return cast(Encoded, self.encoder(*inputs, top=top, keep_layers=True))
+
+    def tokens_read(self, batch: Examples) -> int:
+        """How many tokens of the last layer are computed for a batch."""
+        places = _places(batch, list(self.taught(batch).values()))
+        return batch.sequences.total if places is None else batch.sequences.count + len(places)
 
     def forward(self, batch: Examples) -> dict[str, Loss]:
         """Losses by objective."""
         taught = self.taught(batch)
-        encoded = self.encode(batch, taught.values())
+        encoded = self.encode(batch, list(taught.values()))
         return {name: objective(encoded, batch) for name, objective in taught.items()}
+
+
+def _places(batch: Examples, objectives: Sequence[Objective[Any]]) -> Tensor | None:
+    """Where in N the last layer is read; everywhere if more than one objective reads tokens."""
+    asked = [objective.places(batch) for objective in objectives]
+    read = [places for places in asked if places is None or len(places)]
+    if not read:
+        return asked[0]
+    return read[0] if len(read) == 1 else None

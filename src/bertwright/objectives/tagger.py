@@ -52,10 +52,13 @@ class Tagger(Head):
         assert batch.words is not None
         return len(batch.words)
 
+    def places(self, batch: LabelledBatch) -> Tensor | None:
+        """The words' first pieces."""
+        return batch.words
+
     def scores(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:
         """`[W, C]` float32; with a CRF, what goes into it."""
-        x = self.features(encoded)
-        x = x[batch.words]  # [W, F]
+        x = self.features(encoded, batch.words)  # [W, F]
         if self.network is not None:
             x = self.network(x, batch.counts)
         scores: Tensor = self.classifier(self.dropout(x))

@@ -291,7 +291,9 @@ def _train(
         ),
         ranks,
         log,
-        flops=lambda b: training_flops(encoder.config, b.sequences.lengths, len(b.masked_labels)),
+        flops=lambda b: training_flops(
+            encoder.config, b.sequences.lengths, len(b.masked_labels), learner.tokens_read(b)
+        ),
         evaluate=evaluate,
         save=lambda at: run_folder.save(config, run, learner, optimizers, shards, at, ranks),
         begin_step=begin_step,

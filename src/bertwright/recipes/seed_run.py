@@ -254,4 +254,6 @@ def _flops(learner: Learner) -> Callable[[LabelledBatch], float]:
     if not isinstance(encoder, Bert):
         return lambda batch: 0.0
     shape = encoder.config
-    return lambda batch: training_flops(shape, batch.sequences.lengths, 0)
+    return lambda batch: training_flops(
+        shape, batch.sequences.lengths, 0, learner.tokens_read(batch)
+    )

@@ -148,7 +148,7 @@ class Pairs:
     def read(self, works: Sequence[Work], part: Part) -> Sequence[float]:
         """A probability for each."""
         x = part.layers[self.engine.top].float()
-        pooled = self.engine.runner.encoder.pooler(x, part.sequences)
+        pooled = self.engine.runner.encoder.pooler(x[part.sequences.first])
         found = judge_pairs(self.engine.runner, pooled)
         by_number = dict(zip(part.rows, found, strict=True))
         return [by_number[number] for number in range(len(works))]
@@ -187,7 +187,7 @@ class Task:
                 # of a batch with others there may be more layers than this head reads
                 kept = tuple(layers[number] for number in self.layers)
                 return Encoded(own.sequences, last, kept)
-            pooled = self.engine.runner.encoder.pooler(last, own.sequences)
+            pooled = self.engine.runner.encoder.pooler(last[own.sequences.first])
             return Encoded(own.sequences, last, (), pooled)
 
         return predict_encoded(self.engine.runner.learner, data, encode)
