@@ -18,6 +18,7 @@ from bertwright.errors import ConfigError, DataError
 from bertwright.recipes import finetuning
 from bertwright.recipes.glue import averages, summary, table
 from bertwright.recipes.glue_tasks import SUBMITTED, TASKS, find_tasks
+from bertwright.recipes.seed_run import Diverged
 
 from .labelled import BAD, GOOD, THINGS
 
@@ -166,6 +167,31 @@ def test_it_goes_on_where_it_was_interrupted(
     assert trained[3:] == ["CoLA", "RTE"]
 
 
+def test_a_task_that_diverges_does_not_stop_the_others(
+    tiny: Path, data: Path, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "run"
+
+    def learn(tasks: Any, *given: Any) -> dict[str, Any]:
+        if tasks[0].name == "CoLA":
+            raise Diverged("diverged: every seed (0)")
+        return finetuning.finetune(tasks, *given)
+
+    monkeypatch.setattr("bertwright.recipes.glue.finetune", learn)
+    assert glue(tiny, data, out, "--tasks", "CoLA", "rte", *QUICK) == 1
+    said = capsys.readouterr()
+    assert "warning: CoLA: diverged: every seed" in said.err
+    assert "CoLA: every seed diverged, and the average is of the other tasks" in said.err
+    assert "GLUE average over 1 of 9 tasks" in said.out
+    whole = json.loads((out / "glue.json").read_text())
+    assert (list(whole["tasks"]), whole["failed"]) == (["RTE"], ["CoLA"])
+    assert whole["submission"] == ["RTE.tsv"]
+    assert glue(tiny, data, out, "--tasks", "CoLA", *QUICK) == 1
+    assert json.loads((out / "glue.json").read_text())["tasks"] == whole["tasks"]
+    assert glue(tiny, data, tmp_path / "alone", "--tasks", "CoLA", *QUICK) == 1
+    assert not (tmp_path / "alone" / "glue.json").exists()
+
+
 def test_labels_the_server_does_not_know(
     tiny: Path, data: Path, tmp_path: Path, capsys: Captured
 ) -> None:
@@ -247,7 +273,7 @@ def test_the_average_without_wnli() -> None:
         }
 
     config = FinetuneConfig("m", "out")
-    whole = summary(config, {"RTE": task(0.7), "SST-2": task(0.9), "WNLI": task(0.5)}, [], [])
+    whole = summary(config, {"RTE": task(0.7), "SST-2": task(0.9), "WNLI": task(0.5)}, [], [], [])
     assert averages(whole).startswith("GLUE average over 3 of 9 tasks: 70.0 (80.0 without WNLI).")
     columns, found = table(whole)
     assert columns[-2:] == ["majority", "notes"]

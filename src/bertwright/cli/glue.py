@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
@@ -11,6 +11,7 @@ from bertwright.cli.bars import bar
 from bertwright.cli.options import EVERY_KEY, ConfigFile, Json, Overwrite
 from bertwright.cli.output import print_json, print_table, say
 from bertwright.config.finetune import FinetuneConfig
+from bertwright.errors import BertwrightError
 
 
 def glue(
@@ -38,14 +39,25 @@ def glue(
 
     find_tasks(data, tasks)  # a wrong name need not wait for torch
 
-    from bertwright.recipes.glue import SUBMISSION, averages, notes, table
     from bertwright.recipes.glue import glue as run_glue
 
     with bar("Encoding", "tokens") as on_progress:
         found = run_glue(data, config, say, tasks, overwrite, on_progress)
     if json:
         print_json(found)
-        return
+    else:
+        _print(found, config)
+    if found["failed"]:
+        raise BertwrightError(
+            f"{', '.join(found['failed'])}: every seed diverged, and the average is of the other "
+            "tasks; choose another --out and a lower --learning-rate"
+        )
+
+
+def _print(found: dict[str, Any], config: FinetuneConfig) -> None:
+    """The table, its averages, and what the submission holds."""
+    from bertwright.recipes.glue import SUBMISSION, averages, notes, table
+
     columns, rows = table(found)
     shown = [n for n, name in enumerate(columns) if name not in ("train", "dev", "notes")]
     print_table(

@@ -22,7 +22,7 @@ from bertwright.checkpoint import checkpoint
 from bertwright.checkpoint.sources import read_config, read_tokenizer
 from bertwright.config.bert import BertConfig
 from bertwright.config.finetune import FinetuneConfig
-from bertwright.errors import BertwrightError, ConfigError, Interrupted
+from bertwright.errors import ConfigError, Interrupted
 from bertwright.nn.init import initialize
 from bertwright.objectives.objective import Learner, Objective
 from bertwright.progress import OnProgress, silent
@@ -59,7 +59,7 @@ def finetune(
     Raises:
         ConfigError: the settings do not fit one another or the model, or the folder is taken.
         DataError: a file cannot be read, or nothing can be learned from it.
-        BertwrightError: every seed diverged.
+        Diverged: every seed.
         Interrupted: a signal came; the seeds that were finished are kept.
     """
     keep_freed_memory()
@@ -104,7 +104,7 @@ def finetune(
                 "command with --overwrite begins again",
             )
         if not runs:
-            raise BertwrightError(
+            raise Diverged(
                 f"diverged: every seed ({', '.join(map(str, diverged))}) came to numbers that are "
                 f"not finite; lower --learning-rate (it was {rate:g}). {run} holds the log only: "
                 "the same command with --overwrite begins again"

@@ -34,6 +34,7 @@ from bertwright.recipes.finetuning import finetune
 from bertwright.recipes.glue_submission import write_submission, zip_submission
 from bertwright.recipes.glue_tasks import SUBMITTED, TASKS, Found, find_tasks
 from bertwright.recipes.run_folder import CONFIG
+from bertwright.recipes.seed_run import Diverged
 from bertwright.recipes.task_setup import TaskToLearn
 from bertwright.tasks.results import GLUE, RESULTS, spread, title
 from bertwright.train.machine import choose_precision
@@ -60,6 +61,8 @@ def glue(
     same command goes on where it was interrupted, and tasks that are asked for one by one come
     into one table.
 
+    A task of which every seed diverges is named under `failed`, and the others go on.
+
     Args:
         data: GLUE's folder.
         config: of every task; `out` is the folder of all.
@@ -71,6 +74,7 @@ def glue(
     Raises:
         ConfigError: no such task; the folder holds something else, or a task with other settings.
         DataError: no task, or a file that cannot be read.
+        Diverged: every seed of every task.
     """
     run = Path(config.out)
     found, missing = find_tasks(data, wanted)
@@ -87,17 +91,26 @@ def glue(
     done = {t.task.name: _finished(t, config, overwrite and t.task.name in asked) for t in every}
     found = [each for each in every if each.task.name in asked or done[each.task.name]]
     tasks: dict[str, dict[str, Any]] = {}
+    failed: list[str] = []
     for each in found:
         results = done[each.task.name]
         if results is None:
             say(f"{each.task.name}:")
             learned = [_to_learn(each)]
-            results = finetune(learned, _config(each, config), say, True, on_progress)
+            try:
+                results = finetune(learned, _config(each, config), say, True, on_progress)
+            except Diverged as error:
+                failed.append(each.task.name)
+                if len(failed) == len(found):
+                    raise
+                say(f"warning: {each.task.name}: {error}")
+                continue
         else:
             say(f"{each.task.name}: finished before")
         tasks[each.task.name] = _figures(each, results)
-    submitted = _after_training(run, found, tasks, config, say)
-    whole = summary(config, tasks, missing, submitted)
+    learned_well = [each for each in found if each.task.name in tasks]
+    submitted = _after_training(run, learned_well, tasks, config, say)
+    whole = summary(config, tasks, missing, failed, submitted)
     _write(run, whole)
     return whole
 
@@ -106,6 +119,7 @@ def summary(
     config: FinetuneConfig,
     tasks: Mapping[str, Mapping[str, Any]],
     missing: Sequence[str],
+    failed: Sequence[str],
     submitted: Sequence[str],
 ) -> dict[str, Any]:
     """The figures of all tasks, and their averages."""
@@ -117,6 +131,7 @@ def summary(
         "split": "dev",
         "tasks": dict(tasks),
         "missing": list(missing),
+        "failed": list(failed),
         "average": statistics.fmean(scores.values()),
         "average_without_wnli": statistics.fmean(others) if others else None,
         "submission": list(submitted),
@@ -171,8 +186,7 @@ def notes(task: Mapping[str, Any]) -> str:
 def averages(whole: Mapping[str, Any]) -> str:
     """The averages in words, and of what they are."""
     number = len(whole["tasks"])
-    several = "task" if number == 1 else "tasks"
-    said = f"GLUE average over {number} of {len(TASKS)} {several}: {100 * whole['average']:.1f}"
+    said = f"GLUE average over {number} of {len(TASKS)} tasks: {100 * whole['average']:.1f}"
     without = whole["average_without_wnli"]
     if "WNLI" in whole["tasks"] and without is not None:
         said += f" ({100 * without:.1f} without WNLI)"

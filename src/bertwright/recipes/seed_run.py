@@ -32,7 +32,7 @@ from bertwright.transfer.stepping import Stepping
 
 
 class Diverged(BertwrightError):
-    """A seed whose numbers are no longer finite; others may do better."""
+    """A seed, or all seeds of a task, whose numbers are no longer finite; others may do better."""
 
 
 @dataclass(frozen=True)
