@@ -426,6 +426,54 @@ def test_several_labels_at_once(write):
         )
 
 
+ONE_EACH = "id,comment_text,mean,very rude,threat\n7,a,1,0,0\n8,b,0,0.0,0\n9,c,1.0,True,0\n"
+
+
+def test_a_column_for_each_class(write):
+    asked, several = Columns(label="mean,Very_Rude, threat"), ReadOptions(multi_label=True)
+    path = write("a.csv", ONE_EACH)
+    read = read_examples(path, "classification", asked, several)
+    assert [each.label for each in read.examples] == [("mean",), (), ("mean", "very rude")]
+    assert [each.text for each in read.examples] == ["a", "b", "c"]
+    assert [each.id for each in read.examples] == ["7", "8", "9"]
+    hinted = ReadOptions(multi_label=True, hint=read.columns)
+    again = read_examples(path, "classification", options=hinted)
+    assert again.examples == read.examples
+    rows = [{"text": "a", "x": True, "y": 0}, {"text": "b", "x": 0, "y": 1}]
+    read = read_examples(write("a.json", rows), "classification", Columns(label="x,y"), several)
+    assert [each.label for each in read.examples] == [("x",), ("y",)]
+    bare = write("bare.tsv", "a b\t0\t1\nc d\t1\t1\n")
+    read = read_examples(bare, "classification", Columns("1", label="2,3"), several)
+    assert [each.label for each in read.examples] == [("3",), ("2", "3")]
+
+
+def test_a_column_whose_name_has_a_comma_is_one(write):
+    path = write("a.tsv", "text\tyes, or no\na\tx\nb\ty\n")
+    read = read_examples(path, "classification", Columns(label="yes, or no"))
+    assert [each.label for each in read.examples] == ["x", "y"]
+
+
+@pytest.mark.parametrize(
+    ("content", "label", "several", "message"),
+    [
+        (ONE_EACH, "mean,threat", False, r"in 2 columns, 'mean', 'threat'.*pass --multi-label"),
+        (ONE_EACH, "mean,treat", True, "no column 'treat'; did you mean 'threat'"),
+        (ONE_EACH, "mean,mean", True, "asked for twice"),
+        (ONE_EACH, "mean,comment_text", True, "asked for twice"),
+        (ONE_EACH + "10,d,2,0,0\n", "mean,threat", True, "line 5: the column 'mean' holds '2'"),
+        (ONE_EACH + "10,d,,0,0\n", "mean,threat", True, "line 5.*holds ''; expected 0 or 1"),
+    ],
+)
+def test_columns_for_each_class_that_cannot_be(write, content, label, several, message):
+    with pytest.raises(DataError, match=message):
+        read_examples(
+            write("a.csv", content),
+            "classification",
+            Columns("comment_text", label=label),
+            ReadOptions(multi_label=several),
+        )
+
+
 @pytest.mark.parametrize("value", ["high", "nan", "inf"])
 def test_a_number_must_be_one(write, value):
     with pytest.raises(DataError, match=rf"line 2: the label '{value}' is no number"):

@@ -26,9 +26,10 @@ class TaskFilesConfig:
     text2: str | None = None
     """Column of the second text of a pair; unset: found by its name, if there is one."""
     label: str | None = None
-    """Column of the label, by name (CoNLL columns: by number from 1, -1 the last); unset: found."""
+    """Column of the label, by name (CoNLL columns: by number from 1, -1 the last); unset: found.
+    With --multi-label also a column of 0 and 1 for each class: A,B,C."""
     multi_label: bool = False
-    """A text may have several labels, separated by commas."""
+    """A text may have several labels, separated by commas or in a column each."""
     metric: str | None = None
     """What the best epoch and seed are chosen by; unset: the usual one of the kind."""
     class_weights: Literal["none", "balanced"] = "none"

@@ -33,6 +33,7 @@ PAIRS: tuple[tuple[str, str], ...] = (
 TEXTS: Groups = (
     ("text", "sentence", "text_a"),
     ("review", "content", "question", "tweet", "comment", "document", "message", "utterance"),
+    ("comment_text",),
     ("title", "headline", "description", "body", "query", "input"),
 )
 CLASSES: Groups = (
@@ -53,7 +54,7 @@ IDS = ("id", "index", "idx", "guid", "pair_id", "pairid", "qid", "example_id", "
 @dataclass(frozen=True)
 class Columns:
     """The columns that a user asks for; None: find out. In a file without a header they go by
-    number, from 1.
+    number, from 1. A label with commas, as `toxic,obscene`, is a column of 0 and 1 for each class.
     """
 
     text: str | None = None
@@ -71,6 +72,13 @@ class Columns:
     def names(self) -> list[str]:
         """Those asked for."""
         return [name for name in (self.text, self.text2, self.label) if name is not None]
+
+
+def split_label(label: str, columns: Sequence[str]) -> list[str]:
+    """The columns of a label: one, or one for each class where commas stand between names."""
+    parts = [part.strip() for part in label.split(",")]
+    one = len(parts) == 1 or plain(label) in map(plain, columns)
+    return [label] if one else parts
 
 
 def plain(name: str) -> str:
@@ -151,14 +159,18 @@ def find_texts(
         DataError: a column is missing or ambiguous; lists those there and names the option.
     """
     text = text2 = target = None
+    labels = [asked.label] if asked.label is not None else []
     if asked.label is not None and label:
-        target = find_asked(asked.label, columns, file, "--label")
+        parts = split_label(asked.label, columns)
+        labels = [find_asked(part, columns, file, "--label") for part in parts]
+        target = ",".join(labels)
     elif label:
         free = [name for name in columns if name not in asked.names()]
         target = find_one(NUMBERS if kind == "regression" else CLASSES, free, file, "--label")
         if target is None:
             raise _missing("label", "--label", file, columns)
-    rest = [name for name in columns if name not in (target, asked.label)]
+        labels = [target]
+    rest = [name for name in columns if name not in labels]
     if asked.text2 is not None:
         text2 = find_asked(asked.text2, columns, file, "--text2")
         rest = [name for name in rest if name != text2]
@@ -172,7 +184,8 @@ def find_texts(
         raise _missing("text", "--text", file, columns)
     if pair and text2 is None:
         raise _missing("second text", "--text2", file, columns)
-    if len({text, text2, target} - {None}) < 1 + (text2 is not None) + (target is not None):
+    named = [name for name in (text, text2, *(labels if target else ())) if name is not None]
+    if len({*named}) < len(named):
         raise DataError(f"{file}: one column is asked for twice; --text, --text2, --label differ")
     return Columns(text, text2, target)
 
@@ -185,7 +198,8 @@ def _partner(text2: str | None, columns: Sequence[str]) -> str | None:
 
 
 def _missing(what: str, option: str, file: str, columns: Sequence[str]) -> DataError:
+    each = "; one of 0 and 1 for each class: --multi-label --label A,B,C" if what == "label" else ""
     return DataError(
         f"{file}: no column is known to be the {what}; it has {listed(columns)}. "
-        f"Name one: {option} COLUMN"
+        f"Name one: {option} COLUMN{each}"
     )

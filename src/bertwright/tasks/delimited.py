@@ -17,7 +17,16 @@ from collections.abc import Callable, Iterator, Sequence
 
 from bertwright.errors import DataError
 from bertwright.tasks.bad_rows import BadRowLog, listed
-from bertwright.tasks.columns import CLASSES, IDS, NUMBERS, PAIRS, TEXTS, Columns, plain
+from bertwright.tasks.columns import (
+    CLASSES,
+    IDS,
+    NUMBERS,
+    PAIRS,
+    TEXTS,
+    Columns,
+    plain,
+    split_label,
+)
 from bertwright.tasks.sources import HEAD_LINES, Source
 from bertwright.tasks.tables import Row, Table, check_header
 from bertwright.text.rows import csv_delimiter
@@ -101,7 +110,10 @@ def delimited_table(
     else:
         head = [line.split(delimiter) for line in source.head if line]
     first = [cell.strip() for cell in head[0]]
-    hinted = [name for name in (hint.text, hint.text2, hint.label if label else None) if name]
+    asked = [part for name in asked for part in split_label(name, first)]
+    hinted = [name for name in (hint.text, hint.text2) if name]
+    if label and hint.label:
+        hinted += split_label(hint.label, first)
     headed = has_header(head, [*asked, *hinted])
     guessed: dict[str, str] = {}
     if headed:

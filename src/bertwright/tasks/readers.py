@@ -16,7 +16,7 @@ from bertwright.config.task import KINDS, Kind, Scheme
 from bertwright.errors import ConfigError, DataError
 from bertwright.tasks import choices, conll, squad
 from bertwright.tasks.bad_rows import BadRowLog, BadRows, Skipped
-from bertwright.tasks.columns import Columns, find_texts, plain
+from bertwright.tasks.columns import Columns, find_texts, plain, split_label
 from bertwright.tasks.delimited import delimited_table, delimiter_of, has_header, is_csv
 from bertwright.tasks.examples import Example, TaggingExample, TextExample, labels_of
 from bertwright.tasks.sources import Source, name_of, open_source, suffix_of
@@ -222,8 +222,10 @@ def _with_hint(asked: Columns, hint: Columns, there: Sequence[str]) -> Columns:
     if text is None and text2 is None and texts_there:
         text, text2 = hint.text, hint.text2
     label = asked.label
-    if label is None and hint.label is not None and plain(hint.label) in names:
-        label = hint.label if hint.label not in (text, text2) else None
+    if label is None and hint.label is not None:
+        parts = split_label(hint.label, there)
+        if names >= {*map(plain, parts)} and not {text, text2} & {*parts}:
+            label = hint.label
     return Columns(text, text2, label)
 
 

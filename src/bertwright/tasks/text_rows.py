@@ -9,12 +9,12 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bertwright.errors import DataError
 from bertwright.tasks.bad_rows import BadRowLog, listed, shorten
-from bertwright.tasks.columns import Columns, find_id, plain
+from bertwright.tasks.columns import Columns, find_id, plain, split_label
 from bertwright.tasks.examples import Label, TextExample
 from bertwright.tasks.sources import Source, without_surrogates
 from bertwright.tasks.tables import Table
@@ -83,6 +83,23 @@ def _several(value: Any) -> Sequence[Any]:
     if isinstance(value, list | tuple):
         return value
     return [] if value is None or value != value else [value]
+
+
+def _held(row: dict[str, Any], classes: Sequence[str]) -> list[str]:
+    """The classes of a row that has a column of 0 and 1 for each."""
+    held = []
+    for name in classes:
+        value = row[name]
+        said = _loosely(str(value).strip())
+        if said not in ("0.0", "1.0", "true", "false"):
+            raise BadValue(
+                "label is not 0 or 1",
+                f"the column {shorten(name)} holds {shorten(value)}; expected 0 or 1, as each "
+                "column of the label tells of one class whether it holds",
+            )
+        if said in ("1.0", "true"):
+            held.append(name)
+    return held
 
 
 def check_known(name: str, known: Sequence[str] | None, place: str) -> None:
@@ -178,9 +195,15 @@ def text_examples(
     Raises:
         DataError: a bad row where `log` refuses them, an unknown label.
     """
-    used = columns.names()
+    labels = [] if columns.label is None else split_label(columns.label, table.columns)
+    used = [*replace(columns, label=None).names(), *labels]
     id_column = find_id(table.columns, used)
     names = [*used, *([id_column] if id_column else [])]
+    if len(labels) > 1 and not rules.multi_label:
+        raise DataError(
+            f"{log.name}: the label is asked for in {len(labels)} columns, {listed(labels)}; with "
+            "a column for each class a text may have several: pass --multi-label"
+        )
     gold = columns.label is not None and plain(columns.label) == "gold_label"
     for line, values in table.rows(names):
         row = dict(zip(names, values, strict=True))
@@ -192,7 +215,8 @@ def text_examples(
                 if gold and row[columns.label] == NO_GOLD_LABEL:
                     log.leave_out(line, "the annotators did not agree (gold_label is '-')")
                     continue
-                label = rules.read(row[columns.label], log.place(line))
+                value: Any = row[columns.label] if len(labels) == 1 else _held(row, labels)
+                label = rules.read(value, log.place(line))
         except BadValue as error:
             log.bad(line, error.reason, str(error))
             continue
