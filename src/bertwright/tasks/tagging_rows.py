@@ -11,7 +11,8 @@ from typing import Any, Literal
 from bertwright.config.task import Scheme
 from bertwright.errors import DataError
 from bertwright.tasks.bad_rows import BadRowLog, listed, shorten
-from bertwright.tasks.columns import Columns, Groups, find_asked, find_one
+from bertwright.tasks.columns import Columns, Groups, find_asked, find_one, plain
+from bertwright.tasks.entity_spans import EntityReader
 from bertwright.tasks.examples import TaggingExample
 from bertwright.tasks.sources import Source, without_surrogates
 from bertwright.tasks.tables import Table
@@ -25,6 +26,7 @@ BadTags = Literal["mend", "refuse"]
 WORDS: Groups = (("tokens", "words"), ("token", "word", "characters"))
 TEXTS: Groups = (("text", "sentence"),)
 TAGS: Groups = (("ner_tags",), ("tags", "labels", "label"), ("ner", "pos_tags", "chunk_tags"))
+ENTITIES: Groups = (("entities",), ("spans",), ("label", "labels"))
 DOCUMENTS: Groups = (("document", "document_id", "doc_id"),)
 
 
@@ -41,29 +43,35 @@ def tagging_columns(
         words: str | None = find_asked(asked.text, there, table.name, "--text")
     else:
         words = find_one(WORDS, there, table.name, "--text")
-        if words is None and not label:
+        if words is None:
             words = find_one(TEXTS, there, table.name, "--text")
     if words is None:
         raise DataError(
-            f"{table.name} has no column of words (tokens, words); it has {listed(there)}. "
-            "Name one: --text COLUMN"
+            f"{table.name} has no column of words (tokens, words), nor a text with entities; it "
+            f"has {listed(there)}. Name one: --text COLUMN"
         )
     if not label:
         return Columns(words)
     wanted = tag_column or asked.label
     if wanted is not None:
         return Columns(words, None, find_asked(wanted, there, table.name, "--label"))
-    tags = find_one(TAGS, [name for name in there if name != words], table.name, "--label")
+    rest = [name for name in there if name != words]
+    in_text = any(plain(words) in group for group in TEXTS)
+    groups = (*ENTITIES, *TAGS) if in_text else TAGS
+    tags = find_one(groups, rest, table.name, "--label")
     if tags is None:
+        known = "entities (entities, spans, label)" if in_text else "tags (ner_tags, tags, labels)"
         raise DataError(
-            f"{table.name} has no column of tags (ner_tags, tags, labels); it has "
-            f"{listed(there)}. Name one: --label COLUMN"
+            f"{table.name} has no column of {known}; it has {listed(there)}. Name one: --label "
+            "COLUMN"
         )
     return Columns(words, None, tags)
 
 
 def tagging_examples(table: Table, columns: Columns, log: BadRowLog) -> Iterator[TaggingExample]:
-    """The sentences of a table; rows of one `document` are each other's context."""
+    """The sentences of a table; rows of one `document` are each other's context. Where a row has a
+    text in place of words, its tags are those of the entities that are marked in it."""
+    entities = EntityReader(columns.label or "", log)
     document = find_one(DOCUMENTS, table.columns, table.name, "--text")
     names = [*columns.names(), *([document] if document else [])]
     documents: dict[str, int] = {}
@@ -72,14 +80,18 @@ def tagging_examples(table: Table, columns: Columns, log: BadRowLog) -> Iterator
         number = documents.setdefault(str(row[document]), len(documents)) if document else 0
         try:
             value = row[columns.text or ""]
-            if isinstance(value, str) and columns.label is None:
+            given = row[columns.label] if columns.label is not None else None
+            if isinstance(value, str) and not _are_words(given):
                 text = read_text(value, columns.text or "", log)
-                yield replace(text_example(text, line), document=number)
+                if columns.label is None:
+                    yield replace(text_example(text, line), document=number)
+                else:
+                    yield entities.example(text, given, number, line)
                 continue
             words = _strings(value, columns.text or "", log)
             tags = None
             if columns.label is not None:
-                tags = _strings(row[columns.label], columns.label, log)
+                tags = _strings(given, columns.label, log)
                 if len(tags) != len(words):
                     raise BadValue(
                         "sentence with a ragged line", f"{len(words)} words but {len(tags)} tags"
@@ -88,6 +100,11 @@ def tagging_examples(table: Table, columns: Columns, log: BadRowLog) -> Iterator
             log.bad(line, error.reason, str(error))
             continue
         yield TaggingExample(words, tags, number, line=line)
+    entities.tell()
+
+
+def _are_words(value: Any) -> bool:
+    return isinstance(value, list) and any(isinstance(each, str) for each in value)
 
 
 def _strings(value: Any, column: str, log: BadRowLog) -> tuple[str, ...]:
