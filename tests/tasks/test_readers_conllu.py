@@ -146,8 +146,3 @@ def test_columns_under_a_header_are_no_table_of_texts(write):
     path = write("a.tsv", "text\ttag\nAnna\tB-PER\nlives\tO\n\nBob\tB-PER\n")
     stream = stream_examples(path, "tagging", options=ReadOptions(labels=["O", "B-PER"]))
     assert [each.words for each in stream.examples] == [("Anna", "lives"), ("Bob",)]
-
-
-def test_csv_has_no_lists_of_words_to_learn_from(write):
-    with pytest.raises(DataError, match=r"is CSV.*expected a word and its tag a line"):
-        read_examples(write("a.csv", "Sentence #,Word,POS,Tag\n1,a,DT,O\n"), "tagging")

@@ -314,3 +314,58 @@ def test_tags_of_entities_in_another_spelling_are_told(write, tags):
     assert [each for each in read.warnings if "write them as B-PER, I-PER and O" in each]
     plain = read_examples(write("b.conll", "a NOUN\nb PER\nc O\n"), "tagging")
     assert plain.warnings == []
+
+
+KAGGLE = (
+    "Sentence #,Word,POS,Tag\nSentence: 1,Ann,NNP,B-per\n,lives,VBZ,O\n,here,RB,O\n"
+    'Sentence: 2,"1,000",CD,O\n,Romans,NNPS,B-gpe\nSentence: 3,No,UH,O\n'
+)
+
+
+def test_csv_of_a_word_a_row(write):
+    path = write("ner.csv", KAGGLE)
+    read = read_examples(path, "tagging")
+    expected = [("Ann lives here", "B-per O O"), ("1,000 Romans", "O B-gpe"), ("No", "O")]
+    assert rows(read) == expected
+    assert [each.line for each in read.examples] == [2, 5, 7]
+    assert (read.columns, read.scheme) == (Columns("Word", None, "Tag"), "iob2")
+    assert rows(read_examples(path, "tagging", options=ReadOptions(hint=read.columns))) == expected
+    assert rows(read_examples(path, "tagging", options=ReadOptions(tag_column="POS")))[2] == (
+        "No",
+        "UH",
+    )
+    every = "sentence_id;token;ner_tags\n7;Ann;B-per\n7;runs;O\n8;No;O\n"
+    assert rows(read_examples(write("b.csv", every), "tagging")) == [
+        ("Ann runs", "B-per O"),
+        ("No", "O"),
+    ]
+    columns = write("c.conll", "Ann B-per\nruns O\n")
+    assert rows(read_examples(columns, "tagging", options=ReadOptions(hint=read.columns))) == [
+        ("Ann runs", "B-per O")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (KAGGLE.replace("No,", ","), "line 7: 'Word' is empty"),
+        (KAGGLE.replace("CD,O", "CD,"), "line 5: 'Tag' is empty"),
+        (KAGGLE.replace(",B-gpe", ",B_gpe"), "line 6"),
+        ("Word,Tag\na,O\n", r"lacks a column of sentences \(sentence_id.*it has 'Word', 'Tag'"),
+        ("word,sentence_id\na,1\n", r"lacks a column of tags"),
+    ],
+)
+def test_csv_of_words_that_cannot_be_read(write, content, message):
+    with pytest.raises(DataError, match=message):
+        read_examples(
+            write("ner.csv", content),
+            "tagging",
+            options=ReadOptions(labels=["O", "B-per", "B-gpe"]),
+        )
+
+
+def test_a_sentence_with_an_empty_word_is_left_out(write):
+    path = write("ner.csv", KAGGLE.replace(",lives,", ",,"))
+    read = read_examples(path, "tagging", options=ReadOptions(bad_rows="skip"))
+    assert [words for words, _ in rows(read)] == ["1,000 Romans", "No"]
+    assert read.skipped["sentence with an empty word or tag"].lines == [3]

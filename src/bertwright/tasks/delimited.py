@@ -37,9 +37,8 @@ _NAME = re.compile(r"\s?[\w#.-]+( [\w#.-]+)?\s?")
 _MARK = re.compile(r"[*?#%]{0,3}")
 """What linguists wrote before a sentence; "*" in nearly all cases."""
 
-KNOWN = frozenset(
-    [*itertools.chain(*TEXTS, *CLASSES, *NUMBERS, *PAIRS), "context", "sent1", "choices", "tokens"]
-)
+_OTHERS = ("context", "sent1", "choices", "tokens", "token", "word", "tag", "ner_tags")
+KNOWN = frozenset([*itertools.chain(*TEXTS, *CLASSES, *NUMBERS, *PAIRS), *_OTHERS])
 """Names by which a header is known."""
 
 

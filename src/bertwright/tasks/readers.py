@@ -33,6 +33,7 @@ from bertwright.tasks.tagging_rows import (
     tagging_examples,
 )
 from bertwright.tasks.text_rows import LabelRules, check_labels, text_examples, text_lines
+from bertwright.tasks.word_rows import word_columns, word_examples
 
 
 @dataclass
@@ -331,14 +332,15 @@ def _read_tagging(
     label, in_columns = options.require_labels, False
     found, wanted = Columns(), options.tag_column
     examples: Iterable[TaggingExample]
-    if label and source is not None and source.suffix == ".csv":
-        raise DataError(
-            f"{source.name} is CSV, whose cells are no lists of words; expected a word and its tag "
-            "a line with a tab between and a blank line after a sentence (.conll, .tsv), or JSON "
-            "lines or Parquet with lists of words and tags"
-        )
     texts = not label and source is not None and _has_texts(source, asked, options.labels)
-    if source is None or source.looks_like_json() or texts:
+    if label and source is not None and source.suffix == ".csv":
+        table = _open_table(path, source, asked, "tagging", options, log)
+        asked = _with_hint(asked, options.hint, table.columns)
+        found, sentences = word_columns(table, asked, None if wanted is None else str(wanted))
+        examples = word_examples(table, found, sentences, log)
+        format = _in_words(table, [*found.names(), sentences])
+        in_columns = True
+    elif source is None or source.looks_like_json() or texts:
         table = _open_table(path, source, asked, "tagging", options, log)
         name = None if str(wanted).removeprefix("-").isdecimal() else wanted
         asked = Columns(**table.guessed) if table.guessed else asked
