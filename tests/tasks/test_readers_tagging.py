@@ -339,6 +339,12 @@ def test_csv_of_a_word_a_row(write):
         ("Ann runs", "B-per O"),
         ("No", "O"),
     ]
+    to_predict = ReadOptions(require_labels=False, hint=read.columns)
+    assert [words for words, _ in rows(read_examples(path, "tagging", options=to_predict))] == [
+        words for words, _ in expected
+    ]
+    texts = write("texts.csv", "sentence,note\nAnn runs,a\n")
+    assert rows(read_examples(texts, "tagging", options=to_predict)) == [("Ann runs", "")]
     columns = write("c.conll", "Ann B-per\nruns O\n")
     assert rows(read_examples(columns, "tagging", options=ReadOptions(hint=read.columns))) == [
         ("Ann runs", "B-per O")

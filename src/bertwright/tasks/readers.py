@@ -33,7 +33,7 @@ from bertwright.tasks.tagging_rows import (
     tagging_examples,
 )
 from bertwright.tasks.text_rows import LabelRules, check_labels, text_examples, text_lines
-from bertwright.tasks.word_rows import word_columns, word_examples
+from bertwright.tasks.word_rows import are_words, word_columns, word_examples
 
 
 @dataclass
@@ -332,22 +332,23 @@ def _read_tagging(
     label, in_columns = options.require_labels, False
     found, wanted = Columns(), options.tag_column
     examples: Iterable[TaggingExample]
+    is_csv_file = source is not None and source.suffix == ".csv"
     texts = not label and source is not None and _has_texts(source, asked, options.labels)
-    if label and source is not None and source.suffix == ".csv":
-        table = _open_table(path, source, asked, "tagging", options, log)
-        asked = _with_hint(asked, options.hint, table.columns)
-        found, sentences = word_columns(table, asked, None if wanted is None else str(wanted))
-        examples = word_examples(table, found, sentences, log)
-        format = _in_words(table, [*found.names(), sentences])
-        in_columns = True
-    elif source is None or source.looks_like_json() or texts:
+    if source is None or source.looks_like_json() or texts or is_csv_file:
         table = _open_table(path, source, asked, "tagging", options, log)
         name = None if str(wanted).removeprefix("-").isdecimal() else wanted
+        name = None if name is None else str(name)
         asked = Columns(**table.guessed) if table.guessed else asked
         asked = _with_hint(asked, options.hint, table.columns)
-        found = tagging_columns(table, asked, None if name is None else str(name), label=label)
-        examples = tagging_examples(table, found, log)
-        format = _in_words(table, found.names())
+        if is_csv_file and (label or are_words(table)):
+            found, sentences = word_columns(table, asked, name, label=label)
+            examples = word_examples(table, found, sentences, log)
+            format = _in_words(table, [*found.names(), sentences])
+            in_columns = True
+        else:
+            found = tagging_columns(table, asked, name, label=label)
+            examples = tagging_examples(table, found, log)
+            format = _in_words(table, found.names())
     elif not label and not conll.is_conll(source, options.labels):
         examples = line_examples(source)
         format = "plain text, a sentence a line, cut into words"

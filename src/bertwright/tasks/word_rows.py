@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 from bertwright.errors import DataError
 from bertwright.tasks.bad_rows import BadRowLog, listed
-from bertwright.tasks.columns import Columns, Groups, find_asked, find_one
+from bertwright.tasks.columns import Columns, Groups, find_asked, find_one, plain
 from bertwright.tasks.examples import TaggingExample
 from bertwright.tasks.sources import without_surrogates
 from bertwright.tasks.tables import Table
@@ -19,7 +20,15 @@ SENTENCES: Groups = (
 )
 
 
-def word_columns(table: Table, asked: Columns, tag_column: str | None) -> tuple[Columns, str]:
+def are_words(table: Table) -> bool:
+    """Whether the rows of a table to predict are words, not texts."""
+    names = [{plain(name) for name in table.columns} & {*chain(*g)} for g in (WORDS, SENTENCES)]
+    return all(names)
+
+
+def word_columns(
+    table: Table, asked: Columns, tag_column: str | None, *, label: bool
+) -> tuple[Columns, str]:
     """The columns of words and of tags, and that of sentences.
 
     Raises:
@@ -30,11 +39,12 @@ def word_columns(table: Table, asked: Columns, tag_column: str | None) -> tuple[
     words = words or find_one(WORDS, there, name, "--text")
     wanted = tag_column or asked.label
     tags = find_asked(wanted, there, name, "--label") if wanted else None
-    tags = tags or find_one((*TAGS, ("tag",)), there, name, "--label")
+    tags = tags or (find_one((*TAGS, ("tag",)), there, name, "--label") if label else None)
     sentences = find_one(SENTENCES, there, name, "--text")
-    missing = {"words (word, token)": words, "tags (tag, ner_tags)": tags}
-    missing["sentences (sentence_id, Sentence #)"] = sentences
-    lacks = [what for what, column in missing.items() if column is None]
+    needed = {"words (word, token)": words, "sentences (sentence_id, Sentence #)": sentences}
+    if label:
+        needed["tags (tag, ner_tags)"] = tags
+    lacks = [what for what, column in needed.items() if column is None]
     if lacks or words is None or sentences is None:
         raise DataError(
             f"{name} lacks a column of {' and one of '.join(lacks)}; it has {listed(there)}. "
@@ -55,17 +65,18 @@ def word_examples(
     tags: list[str] = []
     begun, broken = 0, False
     current: Any = None
-    for line, (word, tag, sentence) in table.rows([*columns.names(), sentences]):
+    names = columns.names()
+    for line, (*values, sentence) in table.rows([*names, sentences]):
         if str(sentence).strip() and sentence != current:
             if words and not broken:
-                yield TaggingExample(tuple(words), tuple(tags), line=begun)
+                yield TaggingExample(tuple(words), tuple(tags) or None, line=begun)
             words, tags, begun, broken, current = [], [], line, False, sentence
-        pair = [without_surrogates(str(each).strip(), log) for each in (word, tag)]
-        if not all(pair) and not broken:
-            column = columns.names()[pair.index("")]
+        said = [without_surrogates(str(each).strip(), log) for each in values]
+        if not all(said) and not broken:
+            column = names[said.index("")]
             log.bad(line, "sentence with an empty word or tag", f"{listed([column])} is empty")
             broken = True
-        words.append(pair[0])
-        tags.append(pair[1])
+        words.append(said[0])
+        tags += said[1:]
     if words and not broken:
-        yield TaggingExample(tuple(words), tuple(tags), line=begun)
+        yield TaggingExample(tuple(words), tuple(tags) or None, line=begun)
