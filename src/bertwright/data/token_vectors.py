@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse
-from sklearn.utils.extmath import randomized_svd
 
 from bertwright.arrays import Float32s, Int64s
 from bertwright.data.shards import Shards
@@ -49,6 +48,8 @@ def make_token_vectors(tokens: Int64s, vocab_size: int, width: int, seed: int) -
     Returns:
         `[V, H]`.
     """
+    from sklearn.utils.extmath import randomized_svd  # takes two seconds; only a new start asks
+
     counts = _count_neighbours(tokens, vocab_size)
     rank = min(width, vocab_size - 1)
     left, strengths, _ = randomized_svd(
