@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import Tensor
 
 from bertwright.checkpoint.exported import Exported
 from bertwright.config.vectors import VectorConfig
@@ -20,9 +22,8 @@ from bertwright.inference import backend_choice
 from bertwright.inference.backends import Precision
 from bertwright.inference.embedder import Embedder
 from bertwright.inference.int8 import Int8Product, Seen, has_int8
-from bertwright.inference.model import Model, load
+from bertwright.inference.model import load
 from bertwright.inference.packed import PackedBert, Product, rows_for
-from bertwright.nn.sequences import Sequences
 
 TEXTS = ["a b", "the quick.", "c d e f g h", "", "j", "fishing, fishing!", "a b"]
 LONG = "a b c d e f g h i j k l m n o p q"  # 17 tokens in windows of 10: 8 and 9
@@ -37,38 +38,6 @@ def embedder(model_folder: Path) -> Embedder:
 def states(model_folder: Path, text: str | tuple[str, str]) -> np.ndarray:
     """`[L + 1, T, H]` by another way."""
     return load(model_folder, device="cpu").encode([text])[0].layers
-
-
-def test_the_packed_model_is_the_model(model: Model) -> None:
-    bert = model.runner.encoder
-    packed = PackedBert(bert, torch.float32)
-    sequences = Sequences([5, 3, 3, 1])
-    ids = torch.randint(5, 40, (12,), generator=torch.Generator().manual_seed(1))
-    types = torch.zeros(12, dtype=torch.long)
-    with torch.inference_mode():
-        right = bert(ids, types, sequences, keep_layers=True).layers
-        found = packed(ids, types, sequences, (3, 0, 1))
-    for layer, number in zip(found, (3, 0, 1), strict=True):
-        torch.testing.assert_close(layer, right[number], atol=1e-5, rtol=1e-5)
-
-
-def test_products_have_few_sizes() -> None:
-    sizes = {tokens: rows_for(tokens) for tokens in range(1, 2049)}
-    for tokens, rows in sizes.items():
-        assert tokens <= rows <= max(tokens * (9 / 8 if tokens < 1024 else 17 / 16), tokens + 7)
-    assert len(set(sizes.values())) <= 56
-
-
-def test_scores_that_exp_cannot_take(model: Model) -> None:
-    bert = model.runner.encoder
-    bert.layer(0).attention.qkv.weight.data *= 60
-    sequences, types = Sequences([6]), torch.zeros(6, dtype=torch.long)
-    ids = torch.arange(5, 11)
-    with torch.inference_mode():
-        right = bert(ids, types, sequences).last
-        (found,) = PackedBert(bert, torch.float32)(ids, types, sequences, (3,))
-    assert bool(found.isfinite().all())
-    torch.testing.assert_close(found, right, atol=1e-4, rtol=1e-4)
 
 
 POOLINGS = ["mean", "max", "mean-max", "weighted", "cls", "last", "mean-sqrt", "cls+last+mean-sqrt"]
@@ -231,6 +200,27 @@ def test_int8_is_near_or_refused(model_folder: Path, embedder: Embedder) -> None
     assert 0.99 <= cosines.min() < 1 - 1e-6
 
 
+def test_int8_looks_at_every_token_and_is_judged_by_those_that_are_read(
+    model_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ranges of [CLS] alone would cut off what other tokens have, where those are read too."""
+    rows: list[int] = []
+
+    def make(
+        packed: PackedBert, look: Callable[[], object], vectors: Callable[[], Tensor], _: Tensor
+    ) -> list[str]:
+        first, last = packed.layers[-1].norms
+        packed.layers[-1].norms = first, lambda x: (rows.append(len(x)), last(x))[1]
+        for ask in (look, vectors):
+            ask()
+        return []
+
+    monkeypatch.setattr(backend_choice, "make_int8", make)
+    config, texts = replace(CONFIG, pooling="cls"), ["a b c", "a b c d e f g h"]
+    Embedder.load(model_folder, config, precision="int8", sample=texts, device="cpu")
+    assert rows[:2] == [rows_for(5 + 10), rows_for(2)]
+
+
 @pytest.mark.skipif(not has_int8(), reason="needs a processor with 8-bit products")
 def test_a_copy_in_int8_is_the_same() -> None:
     chance = torch.Generator().manual_seed(0)
@@ -357,9 +347,10 @@ def exports(model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
                 for place, row in enumerate(rows):
                     start = encoded.sequences.offsets[place]
                     found[row, : lengths[row]] = encoded.last[start : start + lengths[row]]
-            return [found]
+            return [found + moved if "near" in folder.name else found]
 
-        runtime, stored = folder.name.split("-")
+        moved = np.random.default_rng(0).normal(size=24) / 20  # as by some steps of training
+        runtime, stored, *_ = folder.name.split("-")
         outputs, int8 = {"last_hidden_state": True}, stored == "int8"
         return Exported(folder, runtime, int8, None, None, outputs, (3,), 12, session)  # type: ignore[arg-type]
 
@@ -394,6 +385,15 @@ def test_exports_that_fit_are_chosen_from(model_folder: Path, embedder: Embedder
     assert found.backend.name in ("onnx fp32", "torch fp32")
     assert any("left out: onnx-int8 was exported in int8" in note for note in found.notes)
     assert not any("onnx int8" in note for note in found.notes)
+
+
+@pytest.mark.usefixtures("exports")
+def test_an_export_of_a_neighbour_is_refused(model_folder: Path) -> None:
+    near = ["onnx-float32-near"]
+    with pytest.raises(ConfigError, match=r"cosine 0\.99.*is it of this model"):
+        Embedder.load(model_folder, CONFIG, backend="onnx", exported=near)
+    found = Embedder.load(model_folder, CONFIG, backend="auto", exported=near, device="cpu")
+    assert found.backend.name == "torch fp32"
 
 
 def test_a_precision_asked_for_is_not_replaced(

@@ -19,8 +19,7 @@ from bertwright.inference import next_sentence
 from bertwright.inference.model import Model, load
 from bertwright.inference.pieces import shares
 from bertwright.inference.runner import window_around, windows
-
-from .conftest import CONFIG, write_model
+from tests.small_bert import CONFIG, write_model
 
 LONG = "abcdefghijklmnopqrstuvwxyz"
 TEXTS = ["a b c", "", "the dog.", "x", "a [MASK] b", " ".join(LONG), "q w e r t y u i o p"]
@@ -74,6 +73,18 @@ def test_fill_of_a_long_text_reads_around_each_blank(model: Model) -> None:
     np.testing.assert_allclose([p for _, p in first], [p for _, p in alone], atol=1e-6)
     (alone,) = model.fill(" ".join(letters[15:25]), top=3)
     np.testing.assert_allclose([p for _, p in second], [p for _, p in alone], atol=1e-6)
+
+
+def test_the_last_layer_is_computed_where_it_is_read(model: Model) -> None:
+    """At blanks and, for the pooler, at [CLS]."""
+    seen: list[int] = []
+    last = model.runner.encoder.layer(2).feed_forward
+    last.register_forward_hook(lambda module, inputs, output: seen.append(len(output)))
+    blanks = model.fill("a [MASK] c d [MASK] f", top=2)
+    assert seen == [1 + 2]
+    assert len(blanks) == 2
+    model.next_sentence("a b", "c d")
+    assert seen[1:] == [1]
 
 
 def test_fill_says_what_it_needs(model: Model, bare_folder: Path) -> None:

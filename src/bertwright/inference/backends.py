@@ -29,6 +29,8 @@ Precision = Literal["auto", "fp32", "bf16", "int8"]
 Ids = Sequence[Sequence[int]]
 Found = tuple[list[int], Sequences, list[Tensor]]
 """Which sequences a batch holds, where they begin, and a `[N, H]` for each layer asked for."""
+Places = Sequence[Sequence[int]]
+"""Of each of n sequences the places of the tokens that are read, from 0 for [CLS]."""
 
 
 class Backend(Protocol):
@@ -37,8 +39,18 @@ class Backend(Protocol):
     name: str
     """For people: `torch bf16`."""
 
-    def run(self, ids: Ids, types: Ids | None, layers: tuple[int, ...]) -> Iterator[Found]:
-        """Batches of some of the n sequences, in any order, each sequence once."""
+    def run(
+        self, ids: Ids, types: Ids | None, layers: tuple[int, ...], places: Places | None = None
+    ) -> Iterator[Found]:
+        """Batches of some of the n sequences, in any order, each sequence once.
+
+        Args:
+            ids: n sequences, each with its [CLS] and [SEP].
+            types: their segments; unset: all 0.
+            layers: 0 the embeddings, 1 and up the layers.
+            places: where the highest of these is read; unset: everywhere. What it holds elsewhere
+                is not to be looked at: it may not be computed.
+        """
         ...
 
 
@@ -49,13 +61,15 @@ class PlainBackend:
         self.bert, self.batch_tokens, self.name = bert, batch_tokens, name
         self.device = bert.embeddings.token.weight.device
 
-    def run(self, ids: Ids, types: Ids | None, layers: tuple[int, ...]) -> Iterator[Found]:
-        """See `Backend`."""
+    def run(
+        self, ids: Ids, types: Ids | None, layers: tuple[int, ...], places: Places | None = None
+    ) -> Iterator[Found]:
+        """See `Backend`; computes all of every layer."""
         for rows in token_batches([len(sequence) for sequence in ids], self.batch_tokens):
-            places, flat, kinds, sequences = lay_out(rows, ids, types, self.device)
+            rows, flat, kinds, sequences = lay_out(rows, ids, types, self.device)
             with torch.inference_mode():
                 encoded = self.bert(flat, kinds, sequences, top=max(layers), keep_layers=True)
-            yield places, sequences, [encoded.layers[number] for number in layers]
+            yield rows, sequences, [encoded.layers[number] for number in layers]
 
 
 class PackedBackend:
@@ -64,14 +78,17 @@ class PackedBackend:
     def __init__(self, packed: PackedBert, batch_tokens: int, name: str) -> None:
         self.packed, self.batch_tokens, self.name = packed, batch_tokens, name
 
-    def run(self, ids: Ids, types: Ids | None, layers: tuple[int, ...]) -> Iterator[Found]:
+    def run(
+        self, ids: Ids, types: Ids | None, layers: tuple[int, ...], places: Places | None = None
+    ) -> Iterator[Found]:
         """See `Backend`. Of many batches each has one core: cores on one wait for each other."""
         cpu = torch.device("cpu")
 
         def encode(rows: list[int]) -> Found:
-            places, flat, kinds, sequences = lay_out(rows, ids, types, cpu)
+            rows, flat, kinds, sequences = lay_out(rows, ids, types, cpu)
+            read = None if places is None else places_in(rows, sequences, places)
             with torch.inference_mode():
-                return places, sequences, self.packed(flat, kinds, sequences, layers)
+                return rows, sequences, self.packed(flat, kinds, sequences, layers, read)
 
         lengths = [len(sequence) for sequence in ids]
         tokens, threads = sum(lengths), torch.get_num_threads()
@@ -98,8 +115,10 @@ class ExportedBackend:
                 "export without one"
             )
 
-    def run(self, ids: Ids, types: Ids | None, layers: tuple[int, ...]) -> Iterator[Found]:
-        """See `Backend`.
+    def run(
+        self, ids: Ids, types: Ids | None, layers: tuple[int, ...], places: Places | None = None
+    ) -> Iterator[Found]:
+        """See `Backend`; computes all of every layer.
 
         Raises:
             ConfigError: a layer that the export does not give.
@@ -138,6 +157,13 @@ def lay_out(
         torch.as_tensor(batch.token_type_ids, device=device),
         Sequences(batch.lengths.tolist(), device),
     )
+
+
+def places_in(rows: list[int], sequences: Sequences, places: Places) -> Tensor:
+    """Where in N the tokens at these places of these rows stand, `[R]`, sequence by sequence."""
+    starts = zip(rows, sequences.offsets[:-1], strict=True)
+    found = [start + place for row, start in starts for place in places[row]]
+    return torch.tensor(found, dtype=torch.long, device=sequences.device)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 
 import torch
 from torch import Tensor
@@ -25,8 +26,9 @@ class Blanks:
     """Of the text, without [CLS] and [SEP]."""
     spans: list[tuple[int, int]]
     """Bounds of the text, or, where it is too long, of the windows around its blanks."""
-    places: list[tuple[int, int]]
-    """Of each blank, the window it is judged in and its place there, behind [CLS]."""
+    places: list[list[int]]
+    """Of each window the places of the blanks judged in it, behind [CLS]; window after window, the
+    blanks in the order of the text."""
 
     @property
     def tokens(self) -> int:
@@ -54,9 +56,10 @@ def find_blanks(runner: Runner, text: str) -> Blanks:
         (mask,) = tokenizer.tokens_of([tokenizer.mask_id])
         raise DataError(f"the text has no {mask}: write {mask} where a token is to be found")
     bounds = [window_around(place, len(ids), runner.room) for place in blanks]
-    windows = {span: number for number, span in enumerate(dict.fromkeys(bounds))}
-    places = [(windows[b], place - b[0] + 1) for place, b in zip(blanks, bounds, strict=True)]
-    return Blanks(ids, list(windows), places)
+    windows: dict[tuple[int, int], list[int]] = {}
+    for place, (start, stop) in zip(blanks, bounds, strict=True):
+        windows.setdefault((start, stop), []).append(place - start + 1)
+    return Blanks(ids, list(windows), list(windows.values()))
 
 
 def judge_blanks(runner: Runner, x: Tensor, top: int) -> list[Blank]:
@@ -93,14 +96,9 @@ def fill(runner: Runner, text: str, top: int = 5) -> list[Blank]:
     if not is_count(top):
         raise ConfigError(f"top is {top!r}; expected 1 or more")
     blanks = find_blanks(runner, text)
-    numbers: dict[int, list[int]] = {}
-    for number, (window, _) in enumerate(blanks.places):
-        numbers.setdefault(window, []).append(number)
-    found: list[Blank] = [[]] * len(blanks.places)
-    pieces = blanks.pieces(runner.tokenizer)
-    for rows, encoded in runner.run(pieces, top=runner.config.num_hidden_layers):
-        for row, offset in zip(rows, encoded.sequences.offsets[:-1], strict=True):
-            x = encoded.last[[offset + blanks.places[number][1] for number in numbers[row]]]
-            for number, blank in zip(numbers[row], judge_blanks(runner, x, top), strict=True):
-                found[number] = blank
-    return found
+    found: list[list[Blank]] = [[]] * len(blanks.places)
+    for rows, encoded in runner.run(blanks.pieces(runner.tokenizer), places=blanks.places):
+        of_rows = torch.split(encoded.last, [len(blanks.places[row]) for row in rows])
+        for row, x in zip(rows, of_rows, strict=True):
+            found[row] = judge_blanks(runner, x, top)
+    return list(chain.from_iterable(found))

@@ -141,11 +141,15 @@ def has_int8() -> bool:
     )
 
 
-def make_int8(packed: PackedBert, vectors: Callable[[], Tensor], reference: Tensor) -> list[str]:
+def make_int8(
+    packed: PackedBert, look: Callable[[], object], vectors: Callable[[], Tensor], reference: Tensor
+) -> list[str]:
     """Turn the products of a bfloat16 `PackedBert` into 8-bit ones, in place.
 
     Args:
         packed: in bfloat16.
+        look: reads the sample by `packed` as it is, every token in every layer asked for: ranges
+            are of all of them, wherever vectors are read.
         vectors: vectors of a sample of texts by `packed` as it is, `[n, H]`.
         reference: the same in float32.
 
@@ -164,7 +168,7 @@ def make_int8(packed: PackedBert, vectors: Callable[[], Tensor], reference: Tens
     plain = {place: getattr(*place) for place in places}
     watched = {place: _Watched(product) for place, product in plain.items()}
     _put(watched)
-    vectors()
+    look()
     # what lies above the layers asked for was given nothing and stays as it is
     places = [place for place in places if watched[place].seen.rows]
     _put({place: product for place, product in plain.items() if place not in places})

@@ -65,6 +65,6 @@ def next_sentence(runner: Runner, first: str, second: str) -> Judgement:
         DataError: no next-sentence head, a model that cannot read pairs, or something is no text.
     """
     pair = make_pair(runner, first, second)
-    ((_, encoded),) = runner.run([pair.ids], [pair.types])
+    ((_, encoded),) = runner.run([pair.ids], [pair.types], places=[()])
     assert encoded.pooled is not None
     return Judgement(judge_pairs(runner, encoded.pooled)[0], pair.tokens_cut)

@@ -6,11 +6,13 @@
 | GELU, residual sums | done within the product before them |
 | 1 / sqrt(D) | multiplied into the weights of the queries |
 | softmax | `exp(S) V / sum(exp(S))`: the kernel of softmax is slow on short rows |
+| the highest layer | behind attention, it is computed only where it is read |
 
 Without the row's largest score taken off first, exp could overflow; where scores are beyond 60,
 torch's softmax is used. No gradient, no dropout. Where oneDNN is not there, plain products.
 
-Letters: N tokens, H hidden, A heads, D = H / A, T a sequence's length, b sequences of equal length.
+Letters: N tokens, R of them read, H hidden, A heads, D = H / A, T a sequence's length, b sequences
+of equal length.
 """
 
 from __future__ import annotations
@@ -106,9 +108,11 @@ class PackedLayer:
         )
         self.norms = _norm(layer.attention_norm, dtype), _norm(layer.feed_forward_norm, dtype)
 
-    def __call__(self, x: Tensor, blocks: list[Group]) -> Tensor:
-        """x `[N, H]` -> `[N, H]`"""
+    def __call__(self, x: Tensor, blocks: list[Group], places: Tensor | None = None) -> Tensor:
+        """x `[N, H]` -> `[N, H]`, or of the tokens at `places` `[R]` alone: `[R, H]`"""
         context = attend(self.qkv(x), self.heads, blocks)
+        if places is not None:
+            x, context = x.index_select(0, places), context.index_select(0, places)
         x = self.norms[0](self.output.add(context, x))
         inside = self.wide.gelu(x, self.approximate)  # [N, F]
         return self.norms[1](self.narrow.add(inside, x))
@@ -129,16 +133,30 @@ class PackedBert:
         self.heads = bert.config.num_attention_heads
 
     def __call__(
-        self, ids: Tensor, types: Tensor, sequences: Sequences, layers: tuple[int, ...]
+        self,
+        ids: Tensor,
+        types: Tensor,
+        sequences: Sequences,
+        layers: tuple[int, ...],
+        places: Tensor | None = None,
     ) -> list[Tensor]:
-        """The layers asked for, each `[N, H]`, in the order asked; none above them is computed."""
-        total = sequences.total
+        """The layers asked for, each `[N, H]`, in the order asked; none above them is computed.
+
+        Of the highest only the tokens at `places` `[R]` are, if given; the others are NaN.
+        """
+        total, top = sequences.total, max(layers)
         x = self.bert.embeddings(ids, types, sequences).to(self.dtype)
         x = F.pad(x, (0, 0, 0, rows_for(total) - total))
         kept = {0: x}
         blocks = make_blocks(sequences, self.heads)
-        for number, layer in enumerate(self.layers[: max(layers)], 1):
-            x = layer(x, blocks)
+        for number, layer in enumerate(self.layers[:top], 1):
+            if number == top and places is not None:
+                read = len(places)
+                found = layer(x, blocks, F.pad(places, (0, rows_for(max(1, read)) - read)))
+                x = x.new_full((total, x.shape[1]), torch.nan)
+                x.index_copy_(0, places, found[:read])
+            else:
+                x = layer(x, blocks)
             if number in layers:
                 kept[number] = x
         return [kept[number][:total] for number in layers]

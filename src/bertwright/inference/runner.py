@@ -16,7 +16,7 @@ import torch
 from bertwright.config.bert import BertConfig
 from bertwright.data.batch import token_batches
 from bertwright.errors import DataError
-from bertwright.inference.backends import lay_out
+from bertwright.inference.backends import Places, lay_out, places_in
 from bertwright.models.bert import Bert
 from bertwright.models.encoder import Encoded
 from bertwright.objectives.objective import Learner
@@ -63,6 +63,7 @@ class Runner:
         types: Sequence[Sequence[int]] | None = None,
         top: int | None = None,
         keep_layers: bool = False,
+        places: Places | None = None,
     ) -> Iterator[tuple[list[int], Encoded]]:
         """Encode sequences of ids, each with its [CLS] and [SEP].
 
@@ -71,15 +72,18 @@ class Runner:
             types: their segments; unset: all 0.
             top: the highest layer needed, 0 the embeddings; unset: all, and the pooler.
             keep_layers: give every layer.
+            places: where the last layer is read, beside the pooler; unset: everywhere. Leave out
+                `top` and `keep_layers` with it.
 
         Yields:
             The indices of a batch's sequences in `ids`, and what the encoder made of them.
         """
         for rows in token_batches([len(sequence) for sequence in ids], self.batch_tokens):
-            places, flat, kinds, sequences = lay_out(rows, ids, types, self.device)
+            rows, flat, kinds, sequences = lay_out(rows, ids, types, self.device)
+            read = None if places is None else places_in(rows, sequences, places)
             with torch.inference_mode():
-                encoded = self.encoder(flat, kinds, sequences, top=top, keep_layers=keep_layers)
-            yield places, encoded
+                encoded = self.encoder(flat, kinds, sequences, top, keep_layers, read)
+            yield rows, encoded
 
 
 def is_count(value: object) -> bool:

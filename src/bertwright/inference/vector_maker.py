@@ -21,7 +21,7 @@ from bertwright.checkpoint.dense import DenseLayer
 from bertwright.config.bert import BertConfig
 from bertwright.config.vectors import VectorConfig, choose_prompt
 from bertwright.errors import ConfigError
-from bertwright.inference.backends import Backend
+from bertwright.inference.backends import Backend, Found, Places
 from bertwright.inference.pieces import (
     Pieces,
     Text,
@@ -161,16 +161,30 @@ class VectorMaker:
                 "pooling none gives a vector a token, not a text; use --tokens (embed_tokens of an "
                 "Embedder)"
             )
-        texts = with_prompt(self.config.prompt, listed(texts))
-        pieces, count = self._pieces(texts), len(texts)
-        whole = len(pieces.ids) == count
+        pieces = self._pieces(with_prompt(self.config.prompt, listed(texts)))
+        layers = self.backend.run(pieces.ids, pieces.types, self.layers, self.places(pieces))
+        return self.of_texts(pieces, layers, on_progress)
+
+    def places(self, pieces: Pieces) -> Places | None:
+        """Where the layers of each piece are read by `of_texts`; None: everywhere."""
+        modes = self.config.pooled
+        if not {"cls", "last"}.issuperset(modes):
+            return None
+        firsts = zip(pieces.ids, self._left_out(pieces), strict=True)
+        return [[n if mode == "cls" else len(ids) - 1 for mode in modes] for ids, n in firsts]
+
+    def of_texts(
+        self, pieces: Pieces, found: Iterable[Found], on_progress: OnProgress = silent
+    ) -> Float32s:
+        """One vector a text, of layers that a backend computed; see `embed`."""
+        whole = len(pieces.ids) == len(set(pieces.owners))
         width = (self.config if whole else self._apart).pooled_width(*self._size)
         vectors = np.empty((len(pieces.ids), width), np.float32)
         done, total = 0, sum(map(len, pieces.ids))
         left_out = self._left_out(pieces)
         starts = [start + skip for start, skip in zip(pieces.starts, left_out, strict=True)]
         how = "+".join(self.config.pooled)
-        for rows, sequences, layers in self.backend.run(pieces.ids, pieces.types, self.layers):
+        for rows, sequences, layers in found:
             done += sequences.total
             with torch.inference_mode():
                 if any(left_out):
@@ -201,24 +215,31 @@ class VectorMaker:
             raise ConfigError("whitening is fitted on vectors of texts; leave it out for tokens")
         texts, prompt = listed(texts), self.config.prompt
         pieces = self._pieces(with_prompt(prompt, texts))
+        layers = self.backend.run(pieces.ids, pieces.types, self.layers)
+        found = []
+        for text, vectors in zip(texts, self.of_tokens(pieces, layers), strict=True):
+            tokens, offsets, rows = token_places(self.tokenizer, text, len(vectors), prompt)
+            found.append(TokenVectors(tokens, offsets, vectors[rows] if prompt else vectors))
+        return found
+
+    def of_tokens(self, pieces: Pieces, found: Iterable[Found]) -> list[Float32s]:
+        """Every token's vector, the prompt's too, `[T, W]` of each text; see `embed_tokens`."""
         states: list[Float32s] = [np.empty((0, 0), np.float32)] * len(pieces.ids)
-        for rows, sequences, layers in self.backend.run(pieces.ids, pieces.types, self.layers):
+        for rows, sequences, layers in found:
             x = self._combine([layer.float() for layer in layers]).cpu().numpy()
             for place, row in enumerate(rows):
                 states[row] = x[sequences.offsets[place] : sequences.offsets[place + 1]].copy()
-        of_text: list[list[Float32s]] = [[] for _ in texts]
+        of_text: dict[int, list[Float32s]] = {}
         for owner, state in zip(pieces.owners, states, strict=True):
-            of_text[owner].append(state)
-        found = []
-        for text, parts in zip(texts, of_text, strict=True):
+            of_text.setdefault(owner, []).append(state)
+        wholes = []
+        for parts in of_text.values():
             last = len(parts) - 1
             whole = np.concatenate(
                 [p[bool(n) : None if n == last else -1] for n, p in enumerate(parts)]
             )
-            vectors = normalized(whole) if self.config.normalize else whole
-            tokens, offsets, rows = token_places(self.tokenizer, text, len(vectors), prompt)
-            found.append(TokenVectors(tokens, offsets, vectors[rows] if prompt else vectors))
-        return found
+            wholes.append(normalized(whole) if self.config.normalize else whole)
+        return wholes
 
     def with_config(self, config: VectorConfig) -> VectorMaker:
         """The same model, other vectors."""

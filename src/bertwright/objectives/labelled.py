@@ -86,15 +86,18 @@ class TextHead(Head):
         self.dropout = Dropout(task.head.dropout)
         self.classifier = Scorer(width, scores)
 
+    @property
+    def reads_pooler(self) -> bool:
+        """Whether it reads nothing else."""
+        return self.mix is None and self.network is None
+
     def places(self, batch: LabelledBatch) -> Tensor | None:
         """Nowhere if it reads the pooler."""
-        if self.mix is None and self.network is None:
-            return batch.input_ids.new_empty(0)
-        return None
+        return batch.input_ids.new_empty(0) if self.reads_pooler else None
 
     def vectors(self, encoded: Encoded) -> Tensor:
         """A vector for each window, `[B, F]`."""
-        if self.mix is None and self.network is None:
+        if self.reads_pooler:
             assert encoded.pooled is not None
             return encoded.pooled
         return text_vectors(self.features(encoded), encoded.sequences, self.network, self.task.head)

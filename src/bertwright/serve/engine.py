@@ -1,7 +1,8 @@
 """A loaded model at work on batches: one pass of the encoder for whatever is asked of its texts.
 
 A batch may hold vectors, blanks, tags and attention maps side by side. Their sequences lie end to
-end; the graph stops at the highest layer that any of them needs; then each kind reads its rows.
+end; the graph stops at the highest layer that any of them needs, and there at the tokens that are
+read; then each kind reads its rows.
 
 Letters: N tokens of a batch, H hidden, L layers.
 """
@@ -34,7 +35,7 @@ from bertwright.checkpoint.sentence_transformers import (
 from bertwright.checkpoint.sources import home, read_content, weight_files
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import BertwrightError
-from bertwright.inference.backends import Backend, PackedBackend, PlainBackend, Precision
+from bertwright.inference.backends import Backend, PackedBackend, Places, PlainBackend, Precision
 from bertwright.inference.embedder import Embedder
 from bertwright.inference.model import Model, load
 from bertwright.inference.packed import PackedBert
@@ -64,6 +65,12 @@ class Work:
         """Of all sequences."""
         return sum(map(len, self.ids))
 
+    def places(self, top: int) -> Places:
+        """Of each sequence the places of the tokens where the layer `top` of a batch is read."""
+        if max(self.reader.layers) < top:
+            return [()] * len(self.ids)
+        return self.reader.places(self) or [range(len(ids)) for ids in self.ids]
+
 
 class Reader(Protocol):
     """Makes answers of layers. Readers that are equal read their texts together."""
@@ -71,6 +78,11 @@ class Reader(Protocol):
     @property
     def layers(self) -> tuple[int, ...]:
         """The layers it needs, 0 the embeddings."""
+        ...
+
+    def places(self, work: Work) -> Places | None:
+        """Where it reads the highest of its layers, sequence by sequence of a text; None:
+        everywhere. Elsewhere that layer may hold no numbers."""
         ...
 
     def read(self, works: Sequence[Work], part: Part) -> Sequence[Any]:
@@ -86,7 +98,7 @@ class Part:
     """Of each sequence its number, counted through the windows of the works."""
     sequences: Sequences
     layers: dict[int, Tensor]
-    """Layer -> `[N, H]`."""
+    """Layer -> `[N, H]`; the highest of a batch holds numbers only where it is read."""
 
     def take(self, numbers: Sequence[int]) -> Part:
         """These of its sequences, by number and in this order."""
@@ -154,7 +166,11 @@ class Engine:
         ]
         paired = any(work.types is not None for work in works)
         wanted = tuple(sorted({layer for work in works for layer in work.reader.layers}))
-        ((rows, sequences, layers),) = self.backend.run(ids, types if paired else None, wanted)
+        places = [each for work in works for each in work.places(wanted[-1])]
+        read = None if sum(map(len, places)) == sum(map(len, ids)) else places
+        ((rows, sequences, layers),) = self.backend.run(
+            ids, types if paired else None, wanted, read
+        )
         whole = Part(list(rows), sequences, dict(zip(wanted, layers, strict=True)))
         ends = list(accumulate(len(work.ids) for work in works))
         groups: dict[Reader, list[int]] = {}
@@ -183,7 +199,7 @@ class Engine:
         plain = PlainBackend(self.runner.encoder, WHOLE)
         expected = self._means(plain, ids)
         together = self._means(self.backend, ids)
-        alone = torch.cat([self._means(self.backend, [each]) for each in ids])
+        alone = torch.cat([self._means(self.backend, [x], [range(len(x))]) for x in ids])
         if not torch.isfinite(expected).all():
             raise BertwrightError(f"{self.folder} gives vectors that are no numbers: not served")
         exact = self.precision == "fp32"
@@ -199,9 +215,11 @@ class Engine:
                     f"differ by {wrong:.1e}, {allowed:.0e} is allowed; not served"
                 )
 
-    def _means(self, backend: Backend, ids: list[list[int]]) -> Tensor:
+    def _means(
+        self, backend: Backend, ids: list[list[int]], places: Places | None = None
+    ) -> Tensor:
         found = torch.zeros(len(ids), self.config.hidden_size)
-        for rows, sequences, layers in backend.run(ids, None, (self.top,)):
+        for rows, sequences, layers in backend.run(ids, None, (self.top,), places):
             for place, row in enumerate(rows):
                 start, stop = sequences.offsets[place : place + 2]
                 found[row] = layers[0][start:stop].float().mean(0).cpu()

@@ -174,7 +174,7 @@ def _fill(engine: Engine, args: Args, config: ServeConfig) -> Plan:
             truncated.append({"input": number, "tokens_cut": cut})
         tokens += blanks.tokens_read
         judge_tokens(tokens, config)
-        characters += len(blanks.places) * top * (ANSWER + len(text))
+        characters += sum(map(len, blanks.places)) * top * (ANSWER + len(text))
         judge_reply(0, characters)
         works.append(Work(reader, blanks.pieces(engine.tokenizer), None, (blanks, top)))
 

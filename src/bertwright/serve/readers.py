@@ -8,51 +8,29 @@ Letters: T tokens of a text, H hidden, L layers, A attention heads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from bertwright.arrays import Float32s
 from bertwright.config.vectors import VectorConfig
 from bertwright.inference.attention_maps import attention_map
-from bertwright.inference.backends import Found, Ids
+from bertwright.inference.backends import Found, Places, places_in
 from bertwright.inference.fill import Blanks, judge_blanks
 from bertwright.inference.next_sentence import judge_pairs
-from bertwright.inference.pieces import Pieces, Text
-from bertwright.inference.vector_maker import VectorMaker, normalized
+from bertwright.inference.pieces import Pieces
+from bertwright.inference.vector_maker import VectorMaker
 from bertwright.models.encoder import Encoded
-from bertwright.objectives.labelled import Head
+from bertwright.objectives.labelled import Head, TextHead
 from bertwright.serve.engine import Engine, Part, Work
 from bertwright.tasks.predict import Window, predict_encoded
 from bertwright.tasks.predictions import Prediction
 from bertwright.tasks.task_data import joined
-
-
-@dataclass
-class _Given:
-    """A backend whose layers are there already."""
-
-    part: Part
-    name: str = "given"
-
-    def run(self, ids: Ids, types: Ids | None, layers: tuple[int, ...]) -> Iterator[Found]:
-        """See `Backend`."""
-        part = self.part
-        yield part.rows, part.sequences, [part.layers[number].float() for number in layers]
-
-
-class _Maker(VectorMaker):
-    """Pools what it is given."""
-
-    given: Pieces
-
-    def _pieces(self, texts: Sequence[Text]) -> Pieces:
-        return self.given
 
 
 @dataclass(frozen=True)
@@ -67,49 +45,34 @@ class Vectors:
         """See `Reader`."""
         return self.config.numbers(self.engine.top)
 
-    def read(self, works: Sequence[Work], part: Part) -> Sequence[Any]:
+    def places(self, work: Work) -> Places | None:
+        """See `Reader`."""
+        return self._maker.places(_pieces([work]))
+
+    def read(self, works: Sequence[Work], part: Part) -> Sequence[Float32s]:
         """A float32 `[W]` for each."""
+        return list(self._maker.of_texts(_pieces(works), [self._found(part)]))
+
+    @cached_property
+    def _maker(self) -> VectorMaker:
         engine = self.engine
-        maker = _Maker(
-            _Given(part), engine.tokenizer, engine.config, self.config, dense=engine.dense
+        return VectorMaker(
+            engine.backend, engine.tokenizer, engine.config, self.config, dense=engine.dense
         )
-        maker.given = Pieces(
-            ids=[list(ids) for work in works for ids in work.ids],
-            owners=[number for number, work in enumerate(works) for _ in work.ids],
-            starts=[start for work in works for start in work.data],
-        )
-        return list(maker.embed([""] * len(works)))
+
+    def _found(self, part: Part) -> Found:
+        return part.rows, part.sequences, [part.layers[number] for number in self.layers]
 
 
-@dataclass(frozen=True)
-class Tokens:
+class Tokens(Vectors):
     """A vector a token; windows of a text are put together."""
 
-    engine: Engine
-    config: VectorConfig
-
-    @property
-    def layers(self) -> tuple[int, ...]:
+    def places(self, work: Work) -> None:
         """See `Reader`."""
-        return self.config.numbers(self.engine.top)
 
     def read(self, works: Sequence[Work], part: Part) -> Sequence[Float32s]:
         """A float32 `[T, W]` for each."""
-        layers = [part.layers[number].float() for number in self.layers]
-        if self.config.joined == "concat":
-            x = torch.cat(layers, 1)
-        else:
-            x = torch.stack(layers).sum(0)
-            x = x / len(layers) if self.config.joined == "mean" else x
-        rows = _by_number(x, part)
-        found = []
-        for first, stop in _bounds(works):
-            windows = rows[first:stop]
-            last = len(windows) - 1
-            parts = [w[bool(n) : None if n == last else -1] for n, w in enumerate(windows)]
-            whole = torch.cat(parts).cpu().numpy()
-            found.append(normalized(whole) if self.config.normalize else whole)
-        return found
+        return self._maker.of_tokens(_pieces(works), [self._found(part)])
 
 
 @dataclass(frozen=True)
@@ -123,15 +86,21 @@ class Fill:
         """See `Reader`."""
         return (self.engine.top,)
 
+    def places(self, work: Work) -> Places:
+        """See `Reader`: the blanks."""
+        blanks: Blanks = work.data[0]
+        return blanks.places
+
     def read(self, works: Sequence[Work], part: Part) -> Sequence[Any]:
         """A list of lists of (token, probability) for each."""
-        rows = _by_number(part.layers[self.engine.top].float(), part)
-        found = []
-        for (first, _), work in zip(_bounds(works), works, strict=True):
-            blanks: Blanks = work.data[0]
-            x = torch.stack([rows[first + window][place] for window, place in blanks.places])
-            found.append(judge_blanks(self.engine.runner, x, work.data[1]))
-        return found
+        own = part.take(sorted(part.rows))
+        places = [each for work in works for each in self.places(work)]
+        x = own.layers[self.engine.top][places_in(own.rows, own.sequences, places)].float()
+        of_works = torch.split(x, [sum(map(len, self.places(work))) for work in works])
+        return [
+            judge_blanks(self.engine.runner, blanks, work.data[1])
+            for work, blanks in zip(works, of_works, strict=True)
+        ]
 
 
 @dataclass(frozen=True)
@@ -145,10 +114,14 @@ class Pairs:
         """See `Reader`."""
         return (self.engine.top,)
 
+    def places(self, work: Work) -> Places:
+        """See `Reader`: [CLS], for the pooler."""
+        return [(0,)]
+
     def read(self, works: Sequence[Work], part: Part) -> Sequence[float]:
         """A probability for each."""
-        x = part.layers[self.engine.top].float()
-        pooled = self.engine.runner.encoder.pooler(x[part.sequences.first])
+        first = part.layers[self.engine.top][part.sequences.first].float()
+        pooled = self.engine.runner.encoder.pooler(first)
         found = judge_pairs(self.engine.runner, pooled)
         by_number = dict(zip(part.rows, found, strict=True))
         return [by_number[number] for number in range(len(works))]
@@ -166,6 +139,11 @@ class Task:
         """See `Reader`."""
         asked = self._head.layers
         return (self.engine.top,) if asked is None else tuple(range(max(asked) + 1))
+
+    def places(self, work: Work) -> Places | None:
+        """See `Reader`: [CLS], if the head reads the pooler alone."""
+        head = self._head
+        return [(0,)] * len(work.ids) if isinstance(head, TextHead) and head.reads_pooler else None
 
     @property
     def _head(self) -> Head:
@@ -206,6 +184,9 @@ class Attention:
         """See `Reader`: what each layer reads is the one below."""
         return tuple(number - 1 for number in self.numbers)
 
+    def places(self, work: Work) -> None:
+        """See `Reader`."""
+
     def read(self, works: Sequence[Work], part: Part) -> Sequence[Any]:
         """Float32 `[layers, A, T, T]` for each."""
         encoder = self.engine.runner.encoder
@@ -224,16 +205,10 @@ class Attention:
         return found
 
 
-def _bounds(works: Sequence[Work]) -> list[tuple[int, int]]:
-    """Numbers of the first window of each text and one after its last."""
-    ends = list(accumulate(len(work.ids) for work in works))
-    return [(end - len(work.ids), end) for end, work in zip(ends, works, strict=True)]
-
-
-def _by_number(x: Tensor, part: Part) -> list[Tensor]:
-    """The rows of each sequence, in the order of their numbers."""
-    pieces = torch.split(x, part.sequences.lengths)
-    found: list[Tensor] = [x] * len(pieces)
-    for row, piece in zip(part.rows, pieces, strict=True):
-        found[row] = piece
-    return found
+def _pieces(works: Sequence[Work]) -> Pieces:
+    """The sequences of texts, and the starts that are their data."""
+    return Pieces(
+        ids=[list(ids) for work in works for ids in work.ids],
+        owners=[number for number, work in enumerate(works) for _ in work.ids],
+        starts=[start for work in works for start in work.data],
+    )

@@ -9,10 +9,8 @@ Depths: 0 the embeddings, 1 to L the layers, L + 1 the pooler and the task heads
 
 from __future__ import annotations
 
-from torch import nn
-
-from bertwright.config.task import TaskConfig
 from bertwright.models.bert import Bert
+from bertwright.objectives.labelled import TextHead
 from bertwright.objectives.objective import Learner
 from bertwright.transfer.groups import depths
 
@@ -42,14 +40,6 @@ def gradual_depth(done: float, epochs: float, layers: int) -> int:
 def freeze_unread_pooler(learner: Learner) -> None:
     """Freeze the pooler where no head reads it: nothing would teach it, and DDP asks for that."""
     if isinstance(learner.encoder, Bert) and not any(
-        map(_reads_pooler, learner.objectives.values())
+        isinstance(head, TextHead) and head.reads_pooler for head in learner.objectives.values()
     ):
         learner.encoder.pooler.requires_grad_(False)
-
-
-def _reads_pooler(head: nn.Module) -> bool:
-    """Whether a task head reads the vector of the whole text."""
-    task = getattr(head, "task", None)
-    if not isinstance(task, TaskConfig) or task.kind in ("tagging", "span"):
-        return False
-    return task.head.layers is None and task.head.network == "linear"

@@ -1,0 +1,93 @@
+"""The network that only reads: the numbers of the model, and those that nobody reads left out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from bertwright.config.vectors import VectorConfig
+from bertwright.inference.embedder import Embedder
+from bertwright.inference.model import Model
+from bertwright.inference.packed import PackedBert, rows_for
+from bertwright.nn.sequences import Sequences
+
+LONG = "a b c d e f g h i j k l m n o p q"  # 17 tokens in windows of 10
+
+
+def test_the_packed_model_is_the_model(model: Model) -> None:
+    bert = model.runner.encoder
+    packed = PackedBert(bert, torch.float32)
+    sequences = Sequences([5, 3, 3, 1])
+    ids = torch.randint(5, 40, (12,), generator=torch.Generator().manual_seed(1))
+    types = torch.zeros(12, dtype=torch.long)
+    with torch.inference_mode():
+        right = bert(ids, types, sequences, keep_layers=True).layers
+        found = packed(ids, types, sequences, (3, 0, 1))
+    for layer, number in zip(found, (3, 0, 1), strict=True):
+        torch.testing.assert_close(layer, right[number], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("places", [[], [0], [4, 11, 0]])
+def test_the_highest_layer_is_computed_where_it_is_read(model: Model, places: list[int]) -> None:
+    packed = PackedBert(model.runner.encoder, torch.float32)
+    sequences, types = Sequences([5, 3, 3, 1]), torch.zeros(12, dtype=torch.long)
+    ids = torch.arange(5, 17)
+    at = torch.tensor(places, dtype=torch.long)
+    for layers in ((3,), (1, 2), (2, 0)):
+        with torch.inference_mode():
+            whole = packed(ids, types, sequences, layers)
+            found = packed(ids, types, sequences, layers, at)
+        for number, one, other in zip(layers, whole, found, strict=True):
+            if number == max(layers):
+                assert int(other.isfinite().all(1).sum()) == len(places)
+                one, other = one[at], other[at]
+            torch.testing.assert_close(other, one, atol=1e-6, rtol=0)
+
+
+ENDS = [("cls", (-1,)), ("last", (-1,)), ("cls+last", (-2,)), ("cls", (1, 3)), ("cls", (0,))]
+
+
+@pytest.mark.parametrize("prompt", ["", "k l"])
+@pytest.mark.parametrize(("pooling", "layers"), ENDS)
+def test_vectors_of_first_and_last_tokens_are_those_of_whole_layers(
+    model_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    pooling: str,
+    layers: tuple[int, ...],
+    prompt: str,
+) -> None:
+    """Of windows too, and where the first token that is pooled stands behind a prompt."""
+    config = VectorConfig(layers, pooling=pooling, prompt=prompt, include_prompt=not prompt)
+    maker = Embedder.load(model_folder, config, device="cpu")
+    top = maker.backend.packed.layers[max(0, max(maker.layers) - 1)]  # type: ignore[attr-defined]
+    seen: list[int] = []
+    norm = top.norms[1]
+    monkeypatch.setattr(top, "norms", (top.norms[0], lambda x: (seen.append(len(x)), norm(x))[1]))
+    texts = ["a b", "the quick.", "", "j", LONG, "c d e f g h", LONG]
+    found = maker.embed(texts)
+    ends, seen[:] = sum(seen), []
+    monkeypatch.setattr(maker, "places", lambda pieces: None)
+    np.testing.assert_allclose(found, maker.embed(texts), atol=1e-6)
+    assert ends < sum(seen) / 2 or maker.layers == (0,)
+
+
+def test_products_have_few_sizes() -> None:
+    sizes = {tokens: rows_for(tokens) for tokens in range(1, 2049)}
+    for tokens, rows in sizes.items():
+        assert tokens <= rows <= max(tokens * (9 / 8 if tokens < 1024 else 17 / 16), tokens + 7)
+    assert len(set(sizes.values())) <= 56
+
+
+def test_scores_that_exp_cannot_take(model: Model) -> None:
+    bert = model.runner.encoder
+    bert.layer(0).attention.qkv.weight.data *= 60
+    sequences, types = Sequences([6]), torch.zeros(6, dtype=torch.long)
+    ids = torch.arange(5, 11)
+    with torch.inference_mode():
+        right = bert(ids, types, sequences).last
+        (found,) = PackedBert(bert, torch.float32)(ids, types, sequences, (3,))
+    assert bool(found.isfinite().all())
+    torch.testing.assert_close(found, right, atol=1e-4, rtol=1e-4)

@@ -1,0 +1,145 @@
+"""One pass for whatever is asked, and its highest layer only where it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from bertwright.config.serve import ServeConfig
+from bertwright.config.vectors import VectorConfig
+from bertwright.inference.backends import PackedBackend
+from bertwright.inference.fill import find_blanks
+from bertwright.inference.next_sentence import make_pair
+from bertwright.serve.engine import Engine, Work, load_engine
+from bertwright.serve.head_routes import plan_task
+from bertwright.serve.plans import cut_texts, works_of
+from bertwright.serve.readers import Attention, Fill, Pairs, Tokens, Vectors
+
+TEXTS = ["a b", "c the d e f", "z"]
+LONG = " ".join("abcdefghijklmnopqrstuvwxyz")  # 26 tokens, in windows of 14
+
+
+@pytest.fixture(scope="module")
+def engine(full: Path) -> Engine:
+    return load_engine("full", str(full), "cpu")
+
+
+def works(engine: Engine, kind: str) -> list[Work]:
+    """Three texts and more of a kind of question, one of them in windows where that can be."""
+    whole = cut_texts(engine, [*TEXTS, LONG], False, windows=True)
+    config = ServeConfig(model=("full",))
+    if kind.startswith("vectors"):
+        _, pooling, *layers = kind.split()
+        how = VectorConfig(tuple(map(int, layers)), pooling=pooling)
+        return works_of(Vectors(engine, how), whole)
+    if kind == "tokens":
+        return works_of(Tokens(engine, VectorConfig((-1, 0))), whole)
+    if kind == "attention":
+        return works_of(Attention(engine, (1, 3)), cut_texts(engine, TEXTS, False))
+    if kind == "fill":
+        letters = LONG.split()
+        letters[2] = letters[3] = letters[22] = "[MASK]"
+        found = [find_blanks(engine.runner, x) for x in ("[MASK] a", "b [MASK]", " ".join(letters))]
+        return [Work(Fill(engine), x.pieces(engine.tokenizer), None, (x, 4)) for x in found]
+    if kind == "pairs":
+        pairs = [make_pair(engine.runner, a, b) for a, b in zip(TEXTS, TEXTS[::-1], strict=True)]
+        return [Work(Pairs(engine), [x.ids], [x.types]) for x in pairs]
+    inputs: dict[str, list[Any]] = {
+        "score": [("a", "b c"), (LONG, "d")],
+        "names": [["a", "fishing", "c"], LONG.split()],
+        "answer": [{"question": "a b", "context": LONG}, {"question": "c", "context": "d e"}],
+        "next": [{"text": "a", "choices": ["b", "c d e", LONG]}],
+    }
+    return plan_task(engine, kind, inputs.get(kind, [*TEXTS, LONG]), True, config)[0]
+
+
+KINDS = {
+    "vectors cls -1": True,
+    "vectors cls+last -1": True,
+    "vectors mean -1": False,
+    "vectors cls -2 -1": True,
+    "vectors mean -2": False,
+    "tokens": False,
+    "attention": False,
+    "fill": True,
+    "pairs": True,
+    "mood": True,
+    "score": True,
+    "next": True,
+    "mixed": False,
+    "names": False,
+    "answer": False,
+}
+"""Whether less than the whole of the highest layer is read."""
+
+
+class Seen:
+    """Rows of the top layer that were computed; and whether only those that are read."""
+
+    def __init__(self, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.rows, self.everywhere = 0, False
+        packed = cast(PackedBackend, engine.backend).packed
+        run, (first, last) = packed.__class__.__call__, packed.layers[-1].norms
+        monkeypatch.setattr(packed.layers[-1], "norms", (first, lambda x: self._count(last(x))))
+        monkeypatch.setattr(
+            packed.__class__,
+            "__call__",
+            lambda own, *given: run(own, *given[:4], None if self.everywhere else given[4]),
+        )
+
+    def _count(self, x: Any) -> Any:
+        self.rows += len(x)
+        return x
+
+
+def numbers(answer: Any) -> Iterator[float]:
+    """All numbers of an answer, in order."""
+    if hasattr(answer, "as_dict"):
+        answer = answer.as_dict()
+    if isinstance(answer, dict):
+        answer = list(answer.values())
+    if isinstance(answer, (list, tuple)):
+        for each in answer:
+            yield from numbers(each)
+    elif not isinstance(answer, (str, type(None))):
+        yield from np.ravel(answer).tolist()
+
+
+def assert_same(found: list[Any], expected: list[Any]) -> None:
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose([*numbers(one)], [*numbers(other)], atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_answer_is_that_of_whole_layers(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    seen, asked = Seen(engine, monkeypatch), works(engine, kind)
+    found, read, seen.everywhere, seen.rows = engine.run(asked), seen.rows, True, 0
+    assert_same(found, engine.run(asked))
+    assert (read < seen.rows) == KINDS[kind]
+
+
+def test_questions_of_all_kinds_in_one_batch(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = [work for kind in KINDS for work in works(engine, kind)]
+    asked = asked[::2] + asked[1::2]
+    seen = Seen(engine, monkeypatch)
+    found, read, seen.everywhere, seen.rows = engine.run(asked), seen.rows, True, 0
+    alone = [engine.run([work])[0] for work in asked]
+    assert_same(found, alone)
+    assert read < seen.rows * 0.7
+
+
+def test_who_reads_lower_layers_asks_for_nothing_of_the_highest(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    below, above = works(engine, "vectors mean -2"), works(engine, "pairs")
+    seen = Seen(engine, monkeypatch)
+    assert_same(engine.run([*below, *above])[: len(below)], engine.run(below))
+    assert seen.rows == 8  # three [CLS], as rows are laid out
