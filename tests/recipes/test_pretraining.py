@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from bertwright.config import values
 from bertwright.config.pretrain import PretrainConfig
 from bertwright.data.loader import evaluation_data, to_tensors
 from bertwright.data.shards import open_shards
+from bertwright.errors import BertwrightError
 from bertwright.recipes import pretraining
 from bertwright.recipes.pretraining import Batches, make_learner
 from bertwright.train.distributed import Ranks
@@ -271,3 +274,20 @@ def test_chosen_parts_are_wired(data: Path, tmp_path: Path) -> None:
         "encoder.layers.0.attention.qkv.weight",
     }
     assert pretraining.Evaluate is not None
+
+
+def test_a_slow_start_leaves_a_run_its_minutes_if_they_do_not_count_it(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick = pretraining.make_learner
+
+    def make_slowly(*words: Any) -> Any:
+        time.sleep(0.7)
+        return quick(*words)
+
+    monkeypatch.setattr(pretraining, "make_learner", make_slowly)
+    config = config_of(data, tmp_path / "run", minutes=0.01)
+    with pytest.raises(BertwrightError, match="no step was taken"):
+        train(config)
+    train(config, overwrite=True, counts_start=False)
+    assert records(tmp_path / "run")[-1]["step"] >= 1

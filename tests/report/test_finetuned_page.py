@@ -10,7 +10,7 @@ import pytest
 
 from bertwright.config.task import TaskConfig
 from bertwright.report.numbers import numbers
-from bertwright.report.run_page import read_run, render, write_report
+from bertwright.report.run_page import Run, read_run, render, write_report
 from bertwright.tasks.evaluation import evaluate
 from bertwright.tasks.examples import TextExample
 from bertwright.tasks.predictions import TextPrediction
@@ -323,3 +323,15 @@ def test_results_without_records_have_no_curves(tmp_path: Path) -> None:
 
 def test_records_of_the_fixture_have_every_seed() -> None:
     assert {record["seed"] for record in records(classification())} == {1, 2, 3}
+
+
+def test_the_smallest_error_stands_out(tmp_path: Path) -> None:
+    main = "mean_absolute_error"
+    found = regression() | {
+        "main": main,
+        "summary": {main: {"mean": 1.2, "sd": 0.1, "max": 1.3}},
+        "baselines": {"mean": {main: 1.4}, "tfidf_ridge": {main: 0.9}},
+    }
+    page = render(Run(tmp_path, [], results=found))
+    assert '<li class="right"><span>TF-IDF + ridge regression</span>' in page
+    assert page.count('<li class="right">') == 1

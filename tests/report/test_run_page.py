@@ -202,6 +202,10 @@ def test_the_folder_of_a_quickstart(tmp_path: Path) -> None:
 def test_no_run(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"is no run \(no such folder\); name the --out of a run"):
         read_run(tmp_path / "absent")
+    (tmp_path / "results.json").touch()
+    with pytest.raises(DataError, match=r"is no run \(it is a file\); name the --out of a run"):
+        read_run(tmp_path / "results.json")
+    (tmp_path / "results.json").unlink()
     with pytest.raises(DataError, match=r"it has no metrics.jsonl"):
         read_run(tmp_path)
     write_run(tmp_path / "CoLA")
@@ -280,3 +284,30 @@ def test_a_run_that_goes_on_is_not_finished(tmp_path: Path, config: str, told: s
     run = write_run(tmp_path / "news")
     (run / "config.toml").write_text(config + "\n")
     assert f"<b>20 s</b><span>{told}</span>" in render(read_run(run))
+
+
+@pytest.mark.parametrize(
+    ("state", "is_finished"),
+    [({"position": {"finished": True}}, True), ({"position": {"finished": False}}, False)],
+)
+def test_the_checkpoint_knows_whether_a_run_is_finished(
+    tmp_path: Path, state: dict[str, Any], is_finished: bool
+) -> None:
+    # the time ran out while held-out text was asked, so that no record is as old as the run
+    run = write_run(tmp_path / "news")
+    (run / "config.toml").write_text("minutes = 0.4\n")
+    newest = run / "checkpoints" / "step-00000008"
+    newest.mkdir(parents=True)
+    (run / "checkpoints" / "latest").write_text("step-00000008\n")
+    (newest / "trainer.json").write_text(json.dumps(state))
+    assert ("not finished" not in render(read_run(run))) == is_finished
+    (newest / "trainer.json").write_text("{")
+    assert "not finished" in render(read_run(run))
+
+
+@pytest.mark.parametrize("value", [5e-324, 1e308, 10**400])
+def test_numbers_beyond_every_axis(tmp_path: Path, value: float) -> None:
+    write_run(tmp_path, [record(step) | {"masked_lm.loss": value} for step in (1, 2)])
+    page = render(read_run(tmp_path))
+    assert "Next-sentence loss" in page
+    assert ("Masked LM loss" in page) == (value < 1)

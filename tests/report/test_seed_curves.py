@@ -60,3 +60,15 @@ def test_lines_at_one_height_are_drawn_from_zero() -> None:
 
 def test_nothing_measured_is_nothing_drawn() -> None:
     assert curves(topics(), []) == ""
+
+
+def test_the_best_baseline_of_an_error_is_the_smallest() -> None:
+    main = "mean_absolute_error"
+    found = topics() | {
+        "main": main,
+        "baselines": {"mean": {main: 1.4}, "tfidf_ridge": {main: 0.9}},
+    }
+    measured = [{"seed": 1, "split": "dev", "epoch": n, main: 1.2} for n in (1, 2)]
+    drawn = curves(found, measured)
+    assert "TF-IDF + ridge regression: 0.9" in drawn
+    assert "mean of the training set" not in drawn

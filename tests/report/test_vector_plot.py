@@ -75,3 +75,13 @@ def test_what_has_no_place_on_a_plane() -> None:
         project(np.zeros((2, 4), np.float32))
     with pytest.raises(DataError, match="not finite"):
         project(np.full((4, 4), np.nan, np.float32))
+
+
+def test_a_long_value_is_cut_and_the_way_is_told() -> None:
+    vectors = np.random.default_rng(0).standard_normal((9, 6)).astype(np.float32)
+    for how, told in (("pca", "variance on this plane (PCA)"), ("tsne", "far means nothing")):
+        points, facts = project(vectors, how)  # type: ignore[arg-type]
+        page = vector_page("texts", points, ["one"] * 9, ["v" * 300] * 9, "kind", facts)
+        assert told in page
+        assert f"<bdi>{'v' * 37}...</bdi> (9)" in page
+        assert "v" * 118 not in page

@@ -17,7 +17,13 @@ from hypothesis import strategies as st
 from bertwright.errors import DataError
 from bertwright.text import docstrings
 from bertwright.text.docstrings import find_docstrings, prose
-from bertwright.text.python_docs import corpus_files, find_modules, read_index, write_python_docs
+from bertwright.text.python_docs import (
+    corpus_files,
+    find_modules,
+    read_index,
+    read_module,
+    write_python_docs,
+)
 
 NUMPY_STYLE = """
     Compute the arithmetic mean along the given axis.
@@ -267,3 +273,13 @@ def test_this_machine_has_modules() -> None:
     assert {"json.decoder", "textwrap"} <= names
     assert not any(name.startswith("bertwright") for name in names)
     assert sys.modules.get("antigravity") is None  # read, never imported
+
+
+def test_what_cannot_be_read_is_passed_over(tmp_path: Path) -> None:
+    write_package(tmp_path)
+    before = find_modules([str(tmp_path)])
+    (tmp_path / ".#editor.py").symlink_to("nobody@nowhere.4711")
+    assert find_modules([str(tmp_path)]) == before
+    before[0].path.unlink()
+    assert read_module(before[0].path) == []
+    assert read_module(before[1].path)

@@ -22,7 +22,8 @@ STEPS = 7
 def quickstart(
     *,
     minutes: Annotated[
-        float, Parameter(help="Minutes of pre-training; the rest takes about two more.")
+        float,
+        Parameter(help="Minutes of pre-training from its first step; the rest takes two or so."),
     ] = 5.0,
     out: Annotated[Path, Parameter(help="Folder for everything.")] = Path("runs/quickstart"),
     overwrite: Overwrite = False,
@@ -72,13 +73,14 @@ def quickstart(
             *(f"{f.level}: {f.message}; {f.advice}" for f in troubles),
         )
 
-    say(f"\n5/{STEPS}  Pre-training {steps.MODEL} for {minutes:g} min")
+    say(f"\n5/{STEPS}  First weights, then {minutes:g} min of pre-training {steps.MODEL}")
     begin = time.monotonic()
     from bertwright.recipes.pretraining import pretrain
 
     config = steps.configuration(places, minutes)
     try:
-        pretrain(config, lambda line: say(f"     {line}"))
+        # On a busy machine, making first weights may take longer than few minutes are.
+        pretrain(config, lambda line: say(f"     {line}"), counts_start=False)
     except Interrupted as stop:
         raise Interrupted(
             stop.signal_number,
@@ -87,6 +89,10 @@ def quickstart(
             "the same command with --overwrite",
         ) from stop
     seconds["pretrain"] = time.monotonic() - begin
+    few = steps.few_steps(places)
+    if few is not None:
+        say(f"     {counted(few, 'step')} only, too few to learn from: pass more --minutes")
+    say(f"     {seconds['pretrain']:.1f} s")
 
     with _step(6, "Asking the model about the modules that were held out", seconds) as step:
         figures, found = _evaluate(places, config)

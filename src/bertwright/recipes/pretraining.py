@@ -49,6 +49,7 @@ def pretrain(
     say: Callable[[str], None],
     overwrite: bool = False,
     resume: bool = False,
+    counts_start: bool = True,
 ) -> Path:
     """Pre-train BERT; the run's folder.
 
@@ -59,6 +60,8 @@ def pretrain(
         say: told each line for the screen.
         overwrite: replace a run that is there.
         resume: go on with the run that is there; it begins where none is.
+        counts_start: whether what comes before the first step (first weights, measuring the
+            machine) is of the run's minutes.
 
     Raises:
         ConfigError: the folder holds a run already, or one with another configuration.
@@ -95,7 +98,7 @@ def pretrain(
         data_sha256 = sha256_file(shards.folder / MANIFEST)
         place = f"goes on from {beginning.folder.name}" if beginning else "begins"
         ranks.require_same(f"{place} with data of the manifest {data_sha256[:12]}")
-        _train(config, run, shards, data_sha256, ranks, say, beginning)
+        _train(config, run, shards, data_sha256, ranks, say, beginning, counts_start)
     return run
 
 
@@ -230,6 +233,7 @@ def _train(
     ranks: Ranks,
     say: Callable[[str], None],
     beginning: run_folder.Beginning | None,
+    counts_start: bool,
 ) -> None:
     """Wire the parts together and run the loop."""
     began = time.monotonic()
@@ -247,8 +251,8 @@ def _train(
         steps = batches.steps_of_epochs(config.epochs)
     seconds = 60 * config.minutes if config.minutes is not None else None
     evaluate = _validation(config, shards, learner, precision, ranks)
-    # What first weights cost is of the run's minutes; ranks that began apart have one clock.
-    spent = ranks.from_first(time.monotonic() - began)
+    # Ranks that began apart have one clock.
+    spent = ranks.from_first(counts_start * (time.monotonic() - began))
     position = Position(seconds=spent, window=Window(seconds=spent))
     if beginning is not None:
         position = load_state(beginning.folder, learner, optimizers)

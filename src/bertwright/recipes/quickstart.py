@@ -43,6 +43,7 @@ from bertwright.text.corpus import read_documents
 from bertwright.text.corpus_report import CorpusReport
 from bertwright.text.python_docs import DocsReport, corpus_files, read_index, write_python_docs
 from bertwright.text.vocabulary import train_tokenizer
+from bertwright.train.log import read_records
 
 MODEL = "bert-mini"
 """The model whose five minutes on two cores are worth most; see `experiments`."""
@@ -52,6 +53,8 @@ SEED = 1
 
 CORPUS = CorpusConfig(documents="blank-line", sentences="line")
 MARK = "quickstart.json"
+FEW_STEPS = 30
+"""After fewer, a model names hardly more masked tokens than whoever says the same of all."""
 
 
 @dataclass(frozen=True)
@@ -172,6 +175,12 @@ def configuration(places: Places, minutes: float) -> PretrainConfig:
         checkpoint=CheckpointConfig(keep=1),
         log=LogConfig(every_seconds=min(5.0, max(0.5, minutes))),
     )
+
+
+def few_steps(places: Places) -> int | None:
+    """The steps that the run took if they are fewer than `FEW_STEPS`, or None."""
+    taken = int(read_records(places.run / "metrics.jsonl")[-1]["step"])
+    return taken if taken < FEW_STEPS else None
 
 
 def read_modules(

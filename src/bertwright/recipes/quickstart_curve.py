@@ -43,6 +43,8 @@ from bertwright.tasks.readers import read_examples
 SIZES = ((15.0, 6400), (3.0, 1600), (1.0, 400), (0.0, 100))
 """Labelled examples that so many minutes of pre-training pay for; all smaller sizes with them."""
 LEARNING_RATE = 3e-4
+NAME = "package"
+"""Of the task; chance depends on it, too."""
 LENGTH = 64
 """Tokens of a window: what the model was pre-trained on."""
 
@@ -110,7 +112,7 @@ def repeat_command(places: Places, examples: int, precision: str) -> str:
     return (
         f"bertwright finetune classification --model {places.run} "
         f"--train {places.task / f'train-{examples}.jsonl'} --dev {places.task / 'test.jsonl'} "
-        f"--max-length {LENGTH} --epochs {epochs_for(examples)} "
+        f"--name {NAME} --max-length {LENGTH} --epochs {epochs_for(examples)} "
         f"--learning-rate {LEARNING_RATE:g} --keep last "
         f"--precision {precision} --evaluations-per-epoch 0.01 --out {places.folder / 'again'}"
     )
@@ -141,7 +143,7 @@ def _learn(
     on_progress(done, total)
     for (count, path), passes in zip(files.train, epochs, strict=True):
         task = TaskToLearn(
-            "package",
+            NAME,
             "classification",
             TaskFilesConfig(train=str(path), dev=str(files.test[1]), max_length=LENGTH),
         )

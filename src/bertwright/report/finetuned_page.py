@@ -24,6 +24,7 @@ from bertwright.tasks.results import (
     Results,
     baseline_title,
     baselines,
+    direction,
     interval,
     number,
     show,
@@ -164,8 +165,9 @@ def _worth(results: Results) -> str:
         return head
     figures = {"this BERT": mean}
     figures.update((baseline_title(name), value) for name, value in others.items())
+    best = max(figures.values(), key=lambda value: direction(main) * value)
     shown = bars(
-        ((name, value, value == max(figures.values())) for name, value in figures.items()),
+        ((name, value, value == best) for name, value in figures.items()),
         lambda value: show(main, value),
     )
     return f'{head}<div class="card"><p class="soft">{text(title(main))}</p>{shown}</div>'

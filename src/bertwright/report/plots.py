@@ -24,6 +24,8 @@ MARKED = ("dev", "tuned", "frozen", "random", "words")
 MOST_MARKS = 60
 MOST_POINTS = 500
 """A line of more is drawn through the means of equal stretches of it."""
+SMALLEST, LARGEST = 1e-300, 1e300
+"""Ranges beyond these leave float64 no room for marks."""
 
 Format = Callable[[float], str]
 
@@ -53,7 +55,7 @@ def chart(
     y_format: Format,
     from_zero: bool = False,
 ) -> str:
-    """One chart as a `<figure>`; points that are not finite are left out."""
+    """One chart as a `<figure>`; points that are not finite, or too far out, are left out."""
     drawn = [_thin(_finite(each)) for each in series]
     drawn = [each for each in drawn if each.ys]
     xs = [x for each in drawn if each.style != "baseline" for x in each.xs]
@@ -240,8 +242,8 @@ class _Frame:
 
 def ticks(low: float, high: float, most: int = 6) -> list[float]:
     """Round values (1, 2 or 5 times a power of ten) that cover `low` to `high`."""
-    if not (math.isfinite(low) and math.isfinite(high)) or high <= low:
-        high = low + (abs(low) or 1.0)
+    if not SMALLEST < high - low < LARGEST:
+        high = low + (abs(low) if abs(low) > SMALLEST else 1.0)
     rough = (high - low) / (most - 1)
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
@@ -278,12 +280,13 @@ def _with_decimals(label: str, decimals: int) -> str:
 
 
 def _finite(series: Series) -> Series:
-    """The series without points that are missing, infinite or no number."""
+    """The series without points that are infinite, no number, or too far out for an axis."""
     if series.style == "baseline":
-        kept = [(0.0, y) for y in series.ys[:1] if math.isfinite(y)]
+        pairs = [(0.0, y) for y in series.ys[:1]]
     else:
-        pairs = zip(series.xs, series.ys, strict=True)
-        kept = [(x, y) for x, y in pairs if math.isfinite(x) and math.isfinite(y)]
+        pairs = list(zip(series.xs, series.ys, strict=True))
+    most = LARGEST / 10
+    kept = [(x, y) for x, y in pairs if abs(x) < most and abs(y) < most]  # never true of NaN
     return replace(series, xs=[x for x, _ in kept], ys=[y for _, y in kept])
 
 

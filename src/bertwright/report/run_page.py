@@ -9,6 +9,7 @@ numbers are as measured. A run with `results.json` was fine-tuned: its page is a
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -48,6 +49,8 @@ class Run:
     """Accuracy by labelled examples, of a quickstart."""
     predictions: list[dict[str, Any]] = field(default_factory=list, kw_only=True)
     """On dev, of a fine-tuned run that predicts numbers."""
+    finished: bool = field(default=False, kw_only=True)
+    """Whether the newest checkpoint says so; the last record may be older than the end."""
 
     def split(self, name: str) -> list[dict[str, Any]]:
         """The records of `train` or `dev`, in the order of steps."""
@@ -80,7 +83,8 @@ def read_run(folder: Path | str) -> Run:
             f"end; {go_on} and write the page again"
         )
     names = "environment.json", "examples.json", "doctor.json", RESULTS, LEARNING_CURVE
-    run = Run(folder, records, config, *(read_object(folder / name) for name in names))
+    found = (read_object(folder / name) for name in names)
+    run = Run(folder, records, config, *found, finished=_is_finished(folder))
     path = folder / PREDICTIONS
     if path.is_file() and _predicts_numbers(run.results):
         return replace(run, predictions=read_records(path))
@@ -179,7 +183,9 @@ def _length(run: Run, end: Mapping[str, Any]) -> str:
     if step < steps:
         return f"for {count(step)} of {count(steps)} steps, not finished"
     told = f"for {count(step)} step{'s' * (step != 1)}"
-    return f"{told}, of {clock(60 * minutes)}, not finished" if seconds < 60 * minutes else told
+    if run.finished or seconds >= 60 * minutes:
+        return told
+    return f"{told}, of {clock(60 * minutes)}, not finished"
 
 
 _CHARTS = (
@@ -304,7 +310,7 @@ def _predicts_numbers(results: Mapping[str, Any]) -> bool:
 def _no_run(folder: Path) -> DataError:
     """What a folder is in place of a run."""
     if not folder.is_dir():
-        found = "no such folder"
+        found = "it is a file" if folder.is_file() else "no such folder"
     elif runs := sorted(each.name for each in folder.iterdir() if is_run(each)):
         return DataError(
             f"{folder} is no run, but holds {', '.join(runs[:20])}; name one of them: "
@@ -316,6 +322,15 @@ def _no_run(folder: Path) -> DataError:
         f"{folder} is no run ({found}); name the --out of a run, as written by bertwright "
         "pretrain, finetune, glue or quickstart"
     )
+
+
+def _is_finished(folder: Path) -> bool:
+    """Whether a pre-training run went to its end."""
+    checkpoints, state = folder / "checkpoints", {}
+    with contextlib.suppress(OSError, ValueError, DataError):  # a checkpoint that cannot tell
+        name = (checkpoints / "latest").read_text(encoding="utf-8").strip()
+        state = read_object(checkpoints / name / "trainer.json")
+    return mapping(state.get("position")).get("finished") is True
 
 
 def is_run(folder: Path) -> bool:

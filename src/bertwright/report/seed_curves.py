@@ -12,6 +12,7 @@ from bertwright.tasks.results import (
     Results,
     baseline_title,
     baselines,
+    direction,
     is_share,
     number,
     title,
@@ -47,7 +48,8 @@ def _charts(results: Results, records: Sequence[Record], prefix: str) -> Iterato
     dev = [record for record in records if record.get("split") == "dev"]
     train = [record for record in records if record.get("split") == "train"]
     fallen = {seed.get("seed") for seed in results.get("seeds") or [] if seed.get("degenerate")}
-    best_other = max(baselines(results, main).items(), key=lambda item: item[1], default=None)
+    others = baselines(results, main).items()
+    best_other = max(others, key=lambda item: direction(main) * item[1], default=None)
     levels = []
     if best_other:  # one level: a second far below would leave the seeds no height
         name, level = best_other

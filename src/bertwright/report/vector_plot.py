@@ -27,8 +27,8 @@ SHAPES = (
 )
 """A disc, a square, a diamond: neighbouring colours differ in shape too."""
 SIZE, EDGE = 720, 16
-SHOWN = 120
-"""Characters of a text that a dot tells."""
+SHOWN, NAMED = 120, 40
+"""Characters of a text that a dot tells, and of a value in the legend."""
 MOST = 20_000
 """Dots: more make a page that browsers cannot scroll."""
 _NOISE = 1e-5
@@ -69,11 +69,12 @@ def project(
     if how == "pca":
         points = np.asarray(reduced[:, :2], np.float32)
         share = float(pca.explained_variance_ratio_[:2].sum())
-        return points, [*facts, (f"{share:.0%}", "of variance on this plane")]
+        return points, [*facts, (f"{share:.0%}", "of variance on this plane (PCA)")]
     perplexity = min(30.0, (len(vectors) - 1) / 3)
     tsne = TSNE(2, perplexity=perplexity, init="pca", random_state=0)
     points = np.asarray(tsne.fit_transform(reduced), np.float32)
-    return points, [*facts, (f"{perplexity:.0f}", "perplexity (t-SNE)")]
+    told = "perplexity (t-SNE): near are neighbours, far means nothing"
+    return points, [*facts, (f"{perplexity:.0f}", told)]
 
 
 def vector_page(
@@ -111,9 +112,8 @@ def vector_page(
         f'<div class="card"><svg class="dots" viewBox="0 0 {width:.0f} {height:.0f}" role="img" '
         f'aria-label="{text(title)}">{"".join(dots)}</svg></div>'
     )
-    return page(
-        title, [f"<h1>{text(title)}</h1>", tiles(facts), _legend(style, values, column), svg]
-    )
+    head = f"<h1>{text(title)}</h1><p class='soft'>A mark is a text; point at it to read it.</p>"
+    return page(title, [head, tiles(facts), _legend(style, values, column), svg])
 
 
 def _mark(style: int, x: float, y: float, size: float, said: str = "") -> str:
@@ -132,8 +132,12 @@ def _mark(style: int, x: float, y: float, size: float, said: str = "") -> str:
 
 
 def _told(each: str, value: str, column: str | None) -> str:
-    shown = each if len(each) <= SHOWN else each[: SHOWN - 3] + "..."
-    return shown if column is None else f"{shown} ({column}: {value})"
+    shown = _cut(each, SHOWN)
+    return shown if column is None else f"{shown} ({column}: {_cut(value, SHOWN)})"
+
+
+def _cut(value: str, most: int) -> str:
+    return value if len(value) <= most else value[: most - 3] + "..."
 
 
 def _legend(style: dict[str, int], values: Sequence[str], column: str | None) -> str:
@@ -145,7 +149,7 @@ def _legend(style: dict[str, int], values: Sequence[str], column: str | None) ->
     rows += [("others", len(COLORS) - 1, others)] if others else []
     marks = "".join(
         f'<li><svg class="key" viewBox="0 0 14 14" aria-hidden="true">{_mark(mark, 7, 7, 5)}</svg>'
-        f"<bdi>{text(value)}</bdi> ({count:,})</li>"
+        f"<bdi>{text(_cut(value, NAMED))}</bdi> ({count:,})</li>"
         for value, mark, count in rows
     )
     return f'<h2><bdi>{text(column)}</bdi></h2><ul class="legend">{marks}</ul>'

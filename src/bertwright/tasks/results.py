@@ -51,14 +51,23 @@ def baseline_title(name: str) -> str:
 
 def number(value: object) -> float | None:
     """A finite number, or None."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    return float(value)
+    try:
+        found = float(value)
+    except OverflowError:  # a whole number of more than 308 digits
+        return None
+    return found if math.isfinite(found) else None
 
 
 def is_share(metric: str) -> bool:
     """Whether a metric goes from 0 to 1, all wrong to all right."""
     return not any(part in metric for part in (*_CORRELATIONS, *_NO_SHARES))
+
+
+def direction(metric: str) -> float:
+    """1 of a metric that is better when large, -1 of one that is better when small."""
+    return -1.0 if any(part in metric for part in _LESS_IS_MORE) else 1.0
 
 
 def show(metric: str, value: object) -> str:
@@ -139,7 +148,7 @@ def verdict(results: Results) -> Verdict:
         )
     if seeds and all(seed.get("degenerate") for seed in seeds):
         return Verdict("no", "No: every run is degenerate, it gives all examples one answer.")
-    sign = -1.0 if any(part in metric for part in _LESS_IS_MORE) else 1.0
+    sign = direction(metric)
     name, other = max(others.items(), key=lambda item: sign * item[1])
     best = f"{show(metric, other)} of {baseline_title(name)}"
     gain = sign * (mean - other)

@@ -195,7 +195,11 @@ def _modules_below(root: Path, source: str) -> Iterator[Module]:
             path = Path(folder, file)
             if not file.endswith(".py") or _FILES_OF_TESTS.fullmatch(file):
                 continue
-            if not 0 < path.stat().st_size <= LARGEST_SOURCE:
+            try:
+                size = path.stat().st_size
+            except OSError:  # a link to nothing, as editors' locks are
+                continue
+            if not 0 < size <= LARGEST_SOURCE:
                 continue
             parts = list(path.relative_to(root).with_suffix("").parts)
             if len(parts) > 1 and parts[-1] == "__init__":
@@ -230,8 +234,11 @@ def _topics() -> Iterator[tuple[dict[str, Any], Paragraphs]]:
 
 
 def read_module(path: Path) -> Paragraphs:
-    """The paragraphs of all docstrings of one source file, in order."""
-    source = path.read_bytes().decode("utf-8", "replace")
+    """The paragraphs of all docstrings of one source file, in order; none if it is not readable."""
+    try:
+        source = path.read_bytes().decode("utf-8", "replace")
+    except OSError:
+        return []
     return [paragraph for text in find_docstrings(source) for paragraph in prose(text)]
 
 
