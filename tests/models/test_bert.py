@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
 
+from bertwright.checkpoint.checkpoint import make_learner
 from bertwright.config.bert import BertConfig
-from bertwright.models.bert import Bert
+from bertwright.models.bert import Bert, training_flops
 from bertwright.models.encoder import Encoded
+from bertwright.nn.attention import SelfAttention
+from bertwright.nn.dropout import Dropout
 from bertwright.nn.init import initialize
 from bertwright.nn.sequences import Sequences
 
@@ -84,8 +90,9 @@ def test_vectors_that_were_not_computed_are_refused(bert: Bert) -> None:
     encoded = encode(bert, LENGTHS, places=torch.tensor([1, 2]))
     with pytest.raises(ValueError, match="other tokens"):
         encoded.at(torch.tensor([1, 3]))
-    with pytest.raises(ValueError, match="leave out top"):
-        encode(bert, LENGTHS, places=torch.tensor([1]), top=2)
+    for options in ({"top": 2}, {"keep_layers": True}):
+        with pytest.raises(ValueError, match="leave out top and keep_layers"):
+            encode(bert, LENGTHS, places=torch.tensor([1]), **options)
 
 
 def test_layers_are_kept_only_if_asked_for(bert: Bert) -> None:
@@ -142,10 +149,21 @@ def test_dropout_acts_in_training_only(bert: Bert) -> None:
     assert not torch.equal(encode(bert, LENGTHS).last, encode(bert, LENGTHS).last)
 
 
+def test_every_part_has_its_own_setting() -> None:
+    shares = {"hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.3}
+    config = replace(CONFIG, layer_norm_eps=1e-3, **shares)
+    learner = make_learner(config, ["masked_lm"])
+    parts = list(learner.modules())
+    assert {part.eps for part in parts if isinstance(part, nn.LayerNorm)} == {1e-3}
+    assert {part.share for part in parts if isinstance(part, Dropout)} == {0.2}
+    assert {part.dropout for part in parts if isinstance(part, SelfAttention)} == {0.3}
+
+
 def test_bfloat16_is_near(bert: Bert) -> None:
     exact = encode(bert, LENGTHS).last
     with torch.autocast("cpu", torch.bfloat16):
         low = encode(bert, LENGTHS).last
+    assert low.dtype == torch.bfloat16  # from the embeddings on: float32 would take twice the room
     assert torch.nn.functional.cosine_similarity(exact, low.float()).min() > 0.99
 
 
@@ -160,6 +178,23 @@ def test_vectors_start_as_narrow_as_published() -> None:
     for part in (embeddings.token, embeddings.position, embeddings.segment):
         assert part.weight.requires_grad
         assert 0 < part.weight.abs().max() <= 0.04
+
+
+@pytest.mark.parametrize("masked", [1, 7])
+def test_operations_are_those_that_are_done(masked: int) -> None:
+    """Against PyTorch's own count, which has the pooler's beside."""
+    learner = make_learner(CONFIG, ["masked_lm"])
+    lengths, places = [9, 9, 9], torch.arange(masked) * 3
+    ids, types = make_ids(lengths)
+    labels = {"masked_positions": places, "masked_labels": ids[places]}
+    batch = SimpleNamespace(
+        input_ids=ids, token_type_ids=types, sequences=Sequences(lengths), **labels
+    )
+    with FlopCounterMode(display=False) as counter:
+        learner(batch)["masked_lm"].total.backward()
+    pooler = 2 * len(lengths) * CONFIG.hidden_size**2
+    said = training_flops(CONFIG, lengths, masked, learner.tokens_read(batch))
+    assert said == counter.get_total_flops() - pooler
 
 
 def test_a_plan_of_a_bert_needs_no_compiler() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from itertools import pairwise, product
 
@@ -135,6 +136,13 @@ def test_float32_under_autocast() -> None:
     torch.testing.assert_close(ours, expected)
     assert torch.equal(tags, crf.decode(scores, [60, 30]))
     assert crf.log_likelihood(scores.bfloat16(), labels, [60, 30]).dtype == torch.float32
+
+
+def test_paths_of_a_bfloat16_model_are_summed_in_float32() -> None:
+    crf, scores, _ = make(4, [60, 30], 1)
+    crf, scores = crf.bfloat16(), scores.bfloat16()
+    wide = copy.deepcopy(crf).float()
+    assert torch.equal(crf.decode(scores, [60, 30]), wide.decode(scores.float(), [60, 30]))
 
 
 def test_probabilities_in_inference_mode() -> None:

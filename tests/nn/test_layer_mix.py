@@ -73,8 +73,10 @@ def test_mix_is_equation_1(layers: Layers, first: int) -> None:
     assert set(mix.state_dict()) == {"weights", "gamma"}
 
 
-def test_sums_are_float32() -> None:
+@pytest.mark.parametrize("layers", ["mix", "mix-last-4", "sum-last-4"])
+def test_sums_are_float32(layers: Layers) -> None:
     halves = tuple(layer.bfloat16() for layer in LAYERS)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert LayerMix("mix", 6)(halves).dtype == torch.float32
-        assert LayerMix("sum-last-4", 6)(halves).dtype == torch.float32
+        summed = LayerMix(layers, 6)(halves)
+    assert summed.dtype == torch.float32
+    torch.testing.assert_close(summed, LayerMix(layers, 6)(tuple(half.float() for half in halves)))

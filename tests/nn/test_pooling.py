@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch import Tensor
 
 from bertwright.errors import ConfigError
 from bertwright.nn.pooling import pool
@@ -18,7 +19,14 @@ BY_HAND = {
     "max": lambda part: part.max(0).values,
     "cls": lambda part: part[0],
     "last": lambda part: part[-1],
+    "weighted": lambda part: weighted(part, 0),
 }
+
+
+def weighted(part: Tensor, start: int) -> Tensor:
+    """The mean of a window, a token's place in the text its weight."""
+    places = torch.arange(start + 1.0, start + len(part) + 1)
+    return (places[:, None] * part).sum(0) / places.sum()
 
 
 @pytest.mark.parametrize("pooling", BY_HAND)
@@ -26,6 +34,13 @@ def test_against_one_by_one(pooling: str) -> None:
     x = torch.randn(sum(LENGTHS), 7)
     expected = torch.stack([BY_HAND[pooling](part) for part in x.split(LENGTHS)])
     torch.testing.assert_close(pool(x, Sequences(LENGTHS), pooling), expected)
+
+
+def test_places_of_windows_count_on() -> None:
+    x, starts = torch.randn(sum(LENGTHS), 7), [0, 4, 9, 2, 5]
+    parts = zip(x.split(LENGTHS), starts, strict=True)
+    expected = torch.stack([weighted(part, start) for part, start in parts])
+    torch.testing.assert_close(pool(x, Sequences(LENGTHS), "weighted", starts), expected)
 
 
 def test_several_stand_side_by_side() -> None:

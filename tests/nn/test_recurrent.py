@@ -37,6 +37,7 @@ def test_float32_under_autocast(network: BiLstm) -> None:
         states = network(x, COUNTS)
     assert states.dtype == torch.float32
     torch.testing.assert_close(states, network(x.float(), COUNTS))
+    assert network.bfloat16()(x, COUNTS).dtype == torch.float32  # for what comes behind it
 
 
 def test_nothing_to_read(network: BiLstm) -> None:

@@ -53,3 +53,10 @@ def test_wrong_lengths(lengths: list[int]) -> None:
 def test_lengths_may_be_an_array() -> None:
     for lengths in (np.array([3, 1]), torch.tensor([3, 1]), (3, 1)):
         assert Sequences(lengths).lengths == [3, 1]
+
+
+def test_what_layers_share_is_made_once() -> None:
+    sequences = Sequences([3, 1])
+    made = sequences.once("key", list)
+    assert sequences.once("key", list) is made
+    assert sequences.once("another", list) is not made

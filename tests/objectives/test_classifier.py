@@ -68,6 +68,11 @@ def test_class_weights() -> None:
     torch.testing.assert_close(loss.total, (weights[batch.labels] * each).sum())
     # PyTorch's mean over weights is ours over examples when the weights have mean 1
     torch.testing.assert_close(loss.total / 4, F.cross_entropy(scores, batch.labels, weights))
+    some = make_batch("classes", [0, 1])  # labels 3 and 0, whose weights have another mean
+    part = make_head("classes", weights)(random_encoded(some), some).total
+    scores = make_head("classes").scores(random_encoded(some), some)
+    each = F.cross_entropy(scores, some.labels, reduction="none")
+    torch.testing.assert_close(part, 1.5 * each[0] + 0.2 * each[1])
 
 
 def test_label_weights() -> None:

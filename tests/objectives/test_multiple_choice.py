@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -27,6 +29,18 @@ def test_cross_entropy_over_the_choices_of_an_example(how: str) -> None:
     assert loss.count == 4
     torch.testing.assert_close(loss.total, total)
     assert loss.correct == right
+
+
+@pytest.mark.parametrize(("gold", "right"), [(0, 0), (1, 0), (2, 1)])
+def test_right_is_better_than_all_others(
+    monkeypatch: pytest.MonkeyPatch, gold: int, right: int
+) -> None:
+    head, scores = make_head("choice"), torch.tensor([-9.0, 0.5, 1.0])
+    monkeypatch.setattr(head, "scores", lambda encoded, batch: scores)
+    batch = replace(make_batch("choice", [0]), counts=(3,), labels=torch.tensor([gold]))
+    loss = head(random_encoded(batch), batch)
+    assert loss.correct == right
+    torch.testing.assert_close(loss.total, F.cross_entropy(scores, torch.tensor(gold)))
 
 
 def test_a_single_choice_teaches_nothing() -> None:

@@ -105,6 +105,9 @@ def test_masked_lm_is_cross_entropy(learner: Learner) -> None:
     expected = F.cross_entropy(logits, batch.masked_labels, reduction="sum")
     torch.testing.assert_close(loss.total, expected)
     assert loss.correct == (logits.argmax(1) == batch.masked_labels).sum()
+    label = batch.masked_labels[0]
+    objective.bias.data[label] = 99.0
+    assert objective(encoded, batch).correct == (batch.masked_labels == label).sum()
 
 
 def test_next_sentence_is_cross_entropy(learner: Learner) -> None:
@@ -117,6 +120,20 @@ def test_next_sentence_is_cross_entropy(learner: Learner) -> None:
     assert loss.count == 4
     expected = F.cross_entropy(logits, batch.next_sentence_labels, reduction="sum")
     torch.testing.assert_close(loss.total, expected)
+    objective.classifier.bias.data = torch.tensor([99.0, 0.0])
+    for rows, right in (([0, 1, 2], 2), ([1, 3], 0)):  # odd ones are of class 1
+        assert learner(make_batch(rows))["next_sentence"].correct == right
+
+
+def test_losses_of_bfloat16_are_float32(learner: Learner) -> None:
+    batch = make_batch([0, 1, 2, 3])
+    learner.bfloat16()
+    encoded = learner.encoder(batch.input_ids, batch.token_type_ids, batch.sequences)
+    logits = learner.objectives["next_sentence"].logits(encoded.pooled)
+    losses = learner(batch)
+    assert losses["masked_lm"].total.dtype == torch.float32
+    expected = F.cross_entropy(logits.float(), batch.next_sentence_labels, reduction="sum")
+    torch.testing.assert_close(losses["next_sentence"].total, expected)
 
 
 def test_the_decoder_is_the_embeddings(learner: Learner) -> None:

@@ -168,9 +168,23 @@ def test_layers_tell_the_encoder_where_to_stop(kind: str) -> None:
     assert make_head(kind).layers is None
     assert make_head(kind, layers="second-to-last").layers == (4,)
     assert make_head(kind, layers="concat-last-4").layers == (2, 3, 4, 5)
-    learner = make_learner(make_head(kind, layers="embeddings"))
-    found = gradients(learner, kind, [ALL])
-    assert not any("encoder.layers" in name or "pooler" in name for name in found)
+    batch = make_batch(kind, ALL)
+    for layers, highest in (("embeddings", 0), ("second-to-last", 4), ("mix", 5)):
+        head = make_head(kind, layers=layers)
+        learner = make_learner(head)
+        encoded = learner.encode(batch, [head])
+        assert len(encoded.layers) == highest + 1
+        assert encoded.pooled is None
+        both = learner.encode(batch, [head, make_head(kind)])  # another reads the top
+        assert both.pooled is not None
+        torch.testing.assert_close(both.layers[highest], encoded.last)
+
+
+def test_a_batch_teaches_the_task_it_names() -> None:
+    learner, batch = make_learner(make_head("classes")), make_batch("classes", ALL)
+    learner.objectives["another"] = make_head("classes")
+    assert learner.counts(batch) == {"task": 4}
+    assert learner(batch).keys() == {"task"}
 
 
 @pytest.mark.parametrize("kind", list(TASKS))

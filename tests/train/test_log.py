@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from bertwright.errors import MissingExtra
+from bertwright.errors import DataError, MissingExtra
 from bertwright.train.log import Log, describe, read_records, require_board
 
 RECORD = {
@@ -48,6 +49,15 @@ def test_the_line_of_a_validation() -> None:
     )
 
 
+def test_the_line_of_a_task_has_its_first_metrics() -> None:
+    metrics = {"macro_f1": 0.5, "accuracy": 0.625, "mcc": 0.25, "f1.a": 0.1, "f1.b": 0.2}
+    record = {"step": 7, "tokens": 9, "seconds": 1.5, "split": "dev", "epoch": 2.0, "seed": 3}
+    assert describe({**record, **metrics}) == (
+        "step 7 held-out · macro f1 0.5000 · accuracy 0.6250 · mcc 0.2500 · f1.a 0.1000"
+    )
+    assert describe({**record, **metrics, "split": "train"}) == "step 7"
+
+
 def test_a_loss_without_an_accuracy() -> None:
     record = {"step": 7, "split": "train", "loss": 2.5, "number.loss": 2.5}
     assert describe(record) == "step 7 · number 2.500"
@@ -57,16 +67,17 @@ def test_more_than_done_is_all() -> None:
     assert " · 100% · " in describe(RECORD, done=1.004)
 
 
-def test_records_are_lines(tmp_path: Path) -> None:
+@pytest.mark.parametrize("bad", [float("inf"), float("nan")])
+def test_records_are_lines(tmp_path: Path, bad: float) -> None:
     said: list[str] = []
     log = Log(tmp_path, said.append)
     log.write(RECORD)
-    log.write({**RECORD, "step": 1300, "loss": float("inf")}, done=0.5)
+    log.write({**RECORD, "step": 1300, "loss": bad}, done=0.5)
     log.say("something else")
     log.close()
     first, second = (tmp_path / "metrics.jsonl").read_text().splitlines()
     assert json.loads(first) == RECORD
-    assert json.loads(second)["loss"] is None  # JSON has no infinity
+    assert json.loads(second)["loss"] is None  # JSON has neither
     assert len(said) == 3
     assert said[2] == "something else"
     assert log.records == 2
@@ -94,6 +105,31 @@ def test_what_came_after_the_checkpoint_is_taken_back(tmp_path: Path) -> None:
     log.close()
     assert [record["step"] for record in read_records(path)] == [1, 2, 3, 40]
     assert [place.name for place in tmp_path.iterdir()] == ["metrics.jsonl"]
+
+
+def test_labels_are_in_every_record_and_what_others_told_may_stay(tmp_path: Path) -> None:
+    for seed in (1, 2):
+        log = Log(tmp_path, lambda line: None, keep=-1, labels={"seed": seed})
+        log.write(RECORD)
+        log.close()
+    assert read_records(tmp_path / "metrics.jsonl") == [{**RECORD, "seed": n} for n in (1, 2)]
+
+
+def test_a_line_that_is_cut_is_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Log(tmp_path, lambda line: None)
+    log.close()
+    full = SimpleNamespace(write=lambda line: len(line) - 1, name="metrics.jsonl")
+    monkeypatch.setattr(log, "_file", full)
+    with pytest.raises(OSError, match=r"No space left on device: 'metrics\.jsonl'"):
+        log.write(RECORD)
+    assert log.records == 0
+
+
+@pytest.mark.parametrize("damaged", ['{"step": ', "[1]"])
+def test_a_damaged_line_is_named(tmp_path: Path, damaged: str) -> None:
+    (tmp_path / "metrics.jsonl").write_text('{"step": 1}\n' + damaged + "\n")
+    with pytest.raises(DataError, match=r"metrics\.jsonl, line 2 is "):
+        read_records(tmp_path / "metrics.jsonl")
 
 
 def test_a_new_log_is_empty(tmp_path: Path) -> None:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import re
-import signal
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
-from bertwright.checkpoint.checkpoint import make_learner
-from bertwright.config.bert import BertConfig
 from bertwright.config.pretrain import (
     CheckpointConfig,
     LogConfig,
@@ -22,117 +18,17 @@ from bertwright.config.pretrain import (
     ValidationConfig,
 )
 from bertwright.data.loader import TensorBatch
-from bertwright.errors import BertwrightError, Interrupted
-from bertwright.nn.init import initialize
-from bertwright.nn.sequences import Sequences
-from bertwright.objectives.objective import Learner
+from bertwright.errors import BertwrightError
+from bertwright.models.encoder import Encoded
 from bertwright.train import loop
 from bertwright.train.distributed import Ranks, join_ranks
 from bertwright.train.log import Log, read_records
-from bertwright.train.loop import MOST_SKIPPED, LoopConfig, Trainer, mean_losses
+from bertwright.train.loop import Trainer, mean_losses
 from bertwright.train.loss_sums import Window
-from bertwright.train.optim import make_optimizers
-from bertwright.train.schedule import Budget, warmup_decay
+from bertwright.train.schedule import Budget
 from bertwright.train.state import Place, Position
 
-ALONE = Ranks(0, 1, torch.device("cpu"))
-BERT = BertConfig(
-    vocab_size=53,
-    hidden_size=24,
-    num_hidden_layers=2,
-    num_attention_heads=4,
-    intermediate_size=40,
-    hidden_dropout_prob=0.0,
-    attention_probs_dropout_prob=0.0,
-    max_position_embeddings=17,
-)
-# Sequences of unlike lengths with unlike numbers of masks; one of them has none.
-LENGTHS = [13, 11, 9, 9, 7, 5, 4]
-MASKS = [3, 1, 0, 5, 2, 1, 1]
-
-
-def new_learner(objectives: Sequence[str] = ("masked_lm", "next_sentence")) -> Learner:
-    learner = make_learner(BERT, objectives)
-    initialize(learner, 0.2, torch.Generator().manual_seed(0))
-    return learner
-
-
-def make_batch(rows: Sequence[int], step: int = 0) -> TensorBatch:
-    """The sequences of these numbers, of a step; the same however they are grouped."""
-    ids, positions, labels, pairs, start = [], [], [], [], 0
-    for row in rows:
-        chance = torch.Generator().manual_seed(1000 * step + row)
-        ids.append(torch.randint(0, 53, (LENGTHS[row],), generator=chance))
-        masked = torch.randperm(LENGTHS[row], generator=chance)[: MASKS[row]].sort().values
-        positions.append(start + masked)
-        labels.append(torch.randint(0, 53, (MASKS[row],), generator=chance))
-        pairs.append(row % 2)
-        start += LENGTHS[row]
-    return TensorBatch(
-        torch.cat(ids),
-        torch.zeros(start, dtype=torch.long),
-        Sequences([LENGTHS[row] for row in rows]),
-        torch.cat(positions),
-        torch.cat(labels),
-        torch.tensor(pairs),
-        np.asarray(rows),
-    )
-
-
-@dataclass
-class Given:
-    """The same sequences each step, cut into micro-batches as `split` says."""
-
-    split: Sequence[Sequence[int]]
-    asked: list[tuple[Place, float]] = field(default_factory=list)
-
-    def step(self, place: Place, done: float) -> tuple[list[TensorBatch], Place]:
-        self.asked.append((place, done))
-        batches = [make_batch(rows, place.step) for rows in self.split]
-        return batches, replace(place, step=place.step + 1)
-
-
-def make_trainer(
-    learner: Learner,
-    split: Sequence[Sequence[int]] = (range(7),),
-    *,
-    steps: int = 4,
-    log: Log | None = None,
-    evaluate: Callable[[], dict[str, float]] | None = None,
-    save: Callable[[Position], None] = lambda position: None,
-    **changes: Any,
-) -> Trainer:
-    stepping = changes.pop("optimizer", OptimizerConfig(clip_norm=0.0))
-    warmup = changes.pop("warmup", 0.06)
-    optimizers = make_optimizers(learner, stepping)
-
-    def begin_step(done: float, width: float) -> float:
-        factor = warmup_decay(done, warmup, width)
-        optimizers.set_rates(factor)
-        return stepping.learning_rate * factor
-
-    config = LoopConfig(
-        seed=1,
-        precision="fp32",
-        peak=1e11,
-        clip_norm=stepping.clip_norm,
-        log=LogConfig(every_steps=1),
-        validation=ValidationConfig(every_steps=2),
-        checkpoint=CheckpointConfig(every_steps=2),
-    )
-    return Trainer(
-        learner,
-        optimizers,
-        Given(split),
-        Budget(steps=steps),
-        replace(config, **changes),
-        ALONE,
-        log,
-        flops=lambda batch: 1e6,
-        evaluate=evaluate,
-        save=save,
-        begin_step=begin_step,
-    )
+from .sample import ALONE, LENGTHS, MASKS, Given, make_batch, make_trainer, new_learner
 
 
 def gradients(split: Sequence[Sequence[int]]) -> dict[str, torch.Tensor]:
@@ -158,13 +54,39 @@ def test_however_a_step_is_cut_its_gradient_is_the_same(split: list[list[int]]) 
         torch.testing.assert_close(parts[name], gradient, rtol=0, atol=1e-6, msg=name)
 
 
-def test_the_gradient_is_that_of_the_mean_losses() -> None:
+@pytest.mark.parametrize("split", [[[0, 1], [2], [3, 4, 5, 6]], [[6]], [[2]]])
+def test_the_gradient_is_that_of_the_mean_losses(split: list[list[int]]) -> None:
+    """Also where one thing is predicted, or nothing is."""
     learner = new_learner()
-    losses = learner(make_batch(range(7)))
-    sum(loss.total / loss.count for loss in losses.values()).backward()
-    found = gradients([[0, 1], [2], [3, 4, 5, 6]])
+    losses = learner(make_batch([row for part in split for row in part]))
+    sum(loss.total / max(1, loss.count) for loss in losses.values()).backward()
+    found = gradients(split)
     for name, p in learner.named_parameters():
         torch.testing.assert_close(found[name], p.grad, rtol=0, atol=1e-6, msg=name)
+
+
+def test_a_step_forgets_the_gradient_of_the_one_before() -> None:
+    learner, still = new_learner(), OptimizerConfig("adamw", learning_rate=1e-12, clip_norm=0.0)
+    make_trainer(learner, steps=3, optimizer=still).run(Position())
+    found = {name: p.grad.clone() for name, p in learner.named_parameters()}
+    learner.zero_grad()
+    sum(x.total / x.count for x in learner(make_batch(range(7), step=2)).values()).backward()
+    for name, p in learner.named_parameters():
+        torch.testing.assert_close(found[name], p.grad, rtol=0, atol=1e-6, msg=name)
+
+
+def test_dropout_of_a_micro_batch_is_the_same_whenever_it_is_drawn() -> None:
+    def seeds(start: Position, **changes: Any) -> list[int]:
+        learner, seen = new_learner(), []
+        draw = lambda *_: seen.append(torch.initial_seed())  # noqa: E731
+        learner.encoder.register_forward_pre_hook(draw)
+        make_trainer(learner, [[0, 1, 2], [3, 4, 5, 6]], steps=4, **changes).run(start)
+        return seen
+
+    whole = seeds(Position())
+    assert len(set(whole)) == len(whole) == 8
+    assert seeds(Position(step=2, place=Place(step=2))) == whole[4:]
+    assert not set(seeds(Position(), seed=2)) & set(whole)
 
 
 def test_clipping_bounds_what_reaches_the_optimizer(tmp_path: Path) -> None:
@@ -196,20 +118,100 @@ def test_what_is_left_counts_no_preparing(tmp_path: Path) -> None:
     assert all(re.search(r" · 0:0\d left$", line) for line in said)
 
 
+class Clocked(Given):
+    """Each step takes ten seconds of a clock."""
+
+    clock: list[float]
+
+    def step(self, place: Place, done: float) -> tuple[list[TensorBatch], Place]:
+        self.clock[0] += 10
+        return super().step(place, done)
+
+
+@pytest.fixture
+def clocked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trainer:
+    """A trainer whose clock moves in steps, in validation (35 s) and in saving (7 s) alone."""
+    clock = [1e5]
+    monkeypatch.setattr(loop.time, "monotonic", lambda: clock[0])
+
+    def evaluate() -> dict[str, float]:
+        clock[0] += 35
+        return {"loss": 1.0}
+
+    def save(position: Position) -> None:
+        clock[0] += 7
+
+    log = Log(tmp_path, lambda line: None)
+    trainer = make_trainer(new_learner(), steps=16, log=log, evaluate=evaluate, save=save)
+    trainer.source = Clocked([[0, 1, 2], [3, 4, 5, 6]])
+    trainer.source.clock = clock
+    return trainer
+
+
+def test_what_the_clock_makes_due(clocked: Trainer, tmp_path: Path) -> None:
+    """Speed is that of stepping: what validation and saving took is not counted."""
+    saved: list[float] = []
+    save = clocked.save
+    clocked.save = lambda position: (saved.append(position.seconds), save(position))[1]
+    clocked.config = replace(
+        clocked.config,
+        log=LogConfig(every_seconds=25),
+        validation=ValidationConfig(every_minutes=1),
+        checkpoint=CheckpointConfig(every_minutes=2),
+    )
+    clocked.run(Position())
+    told = read_records(tmp_path / "metrics.jsonl")
+    lines = [record for record in told if record["split"] == "train"]
+    assert [r["seconds"] for r in told if r["split"] == "dev"] == [60, 125, 187, 252, 314]
+    assert [record["seconds"] for record in lines] == [30, 60, 105, 177, 232, 304, 349]
+    assert saved == [125, 252, 349]
+    assert {record["tokens_per_second"] for record in lines} == {sum(LENGTHS) / 10}
+    assert [r["utilization"] for r in lines] == pytest.approx([2e6 / 10 / 1e11] * len(lines))
+
+
+def test_a_run_of_seconds_goes_on_with_its_clock(clocked: Trainer) -> None:
+    never = ValidationConfig(every_steps=999), CheckpointConfig(every_steps=999)
+    clocked.config = replace(clocked.config, validation=never[0], checkpoint=never[1])
+    clocked.budget = Budget(seconds=100)
+    end = clocked.run(Position(step=5, seconds=70))
+    assert [done for _, done in clocked.source.asked] == [0.7, 0.8, 0.9]
+    assert (end.step, end.seconds) == (8, 100 + 35)  # with the last validation
+    with pytest.raises(BertwrightError, match=r"no step was taken: preparing took 100\.0 s"):
+        clocked.run(Position(seconds=100))
+
+
+def test_a_line_is_of_all_its_steps(tmp_path: Path) -> None:
+    lines = []
+    for every in (1, 4):
+        log = Log(tmp_path, lambda line: None)
+        trainer = make_trainer(new_learner(), log=log, optimizer=OptimizerConfig())
+        trainer.config = replace(trainer.config, log=LogConfig(every_steps=every))
+        trainer.run(Position())
+        lines.append(read_records(tmp_path / "metrics.jsonl"))
+    each, (whole,) = lines
+    for key in ("gradient_norm", "loss", "masked_lm.loss", "next_sentence.accuracy"):
+        assert whole[key] == pytest.approx(sum(line[key] for line in each) / 4)
+    for key in ("step", "tokens", "learning_rate"):
+        assert whole[key] == each[-1][key]
+
+
 def test_places_follow_each_other(tmp_path: Path) -> None:
     saved: list[Position] = []
-    trainer = make_trainer(new_learner(), steps=5, save=saved.append)
+    log = Log(tmp_path, lambda line: None)
+    trainer = make_trainer(new_learner(), steps=4, log=log, save=saved.append)
     end = trainer.run(Position())
-    assert [place.step for place, _ in trainer.source.asked] == [0, 1, 2, 3, 4]
-    assert [done for _, done in trainer.source.asked] == [0, 0.2, 0.4, 0.6, 0.8]
-    assert [(p.step, p.finished) for p in saved] == [(2, False), (4, False), (5, True)]
-    assert end.step == 5
-    assert end.tokens == 5 * sum(LENGTHS)
-    assert end.place == Place(step=5)
+    assert [place.step for place, _ in trainer.source.asked] == [0, 1, 2, 3]
+    assert [done for _, done in trainer.source.asked] == [0, 0.25, 0.5, 0.75]
+    told = [(p.step, p.finished, p.records) for p in saved]
+    assert told == [(2, False, 2), (4, False, 4), (4, True, 4)]
+    assert end.step == 4
+    assert end.tokens == 4 * sum(LENGTHS)
+    assert end.place == Place(step=4)
 
 
 def test_validation_is_in_eval_mode_and_told(tmp_path: Path) -> None:
-    learner, modes = new_learner(), []
+    learner, modes = new_learner().eval(), []
+    learner.encoder.register_forward_pre_hook(lambda *_: modes.append(learner.training))
     log = Log(tmp_path, lambda line: None)
 
     def evaluate() -> dict[str, float]:
@@ -217,120 +219,10 @@ def test_validation_is_in_eval_mode_and_told(tmp_path: Path) -> None:
         return {"loss": 1.0}
 
     make_trainer(learner, steps=3, log=log, evaluate=evaluate).run(Position())
-    assert modes == [False, False]
+    assert modes == [True, True, False, True, False]
     assert learner.training
     told = [(r["step"], r["split"]) for r in read_records(tmp_path / "metrics.jsonl")]
     assert told == [(1, "train"), (2, "train"), (2, "dev"), (3, "train"), (3, "dev")]
-
-
-def corrupt(monkeypatch: pytest.MonkeyPatch, value: float, calls: Sequence[int]) -> None:
-    """Give some calls of the learner (from 1) another loss whose gradient is finite or not."""
-    forward, count = Learner.forward, [0]
-
-    def corrupted(learner: Learner, batch: object) -> object:
-        losses = forward(learner, batch)
-        count[0] += 1
-        if count[0] in calls:
-            name = "masked_lm"
-            losses[name] = replace(losses[name], total=losses[name].total + value)
-        return losses
-
-    monkeypatch.setattr(Learner, "forward", corrupted)
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_a_loss_that_is_not_finite_is_left_out_even_where_its_gradient_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: float
-) -> None:
-    """Adding a constant to a loss leaves its gradient as it was."""
-    said: list[str] = []
-    learner, log = new_learner(), Log(tmp_path, said.append)
-    before = {name: p.clone() for name, p in learner.named_parameters()}
-    corrupt(monkeypatch, value, [1])
-    trainer = make_trainer(learner, steps=1, log=log)
-    end = trainer.run(Position())
-    assert all(torch.equal(p, before[name]) for name, p in learner.named_parameters())
-    assert not any(trainer.optimizers.state_of(p) for p in learner.parameters())
-    assert said == [
-        "step 1: the loss is not finite; the step is left out, the weights stay as they were"
-    ]
-    assert read_records(tmp_path / "metrics.jsonl") == []
-    assert (end.step, end.tokens) == (1, 0)
-
-
-def test_a_gradient_that_is_not_finite_is_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    said: list[str] = []
-    learner, log = new_learner(), Log(tmp_path, said.append)
-    before = {name: p.clone() for name, p in learner.named_parameters()}
-    learner.encoder.pooler.dense.bias.register_hook(lambda g: g * float("inf"))
-    make_trainer(learner, steps=2, log=log).run(Position())
-    assert all(torch.equal(p, before[name]) for name, p in learner.named_parameters())
-    assert said[0].startswith("step 1: the norm of the gradient is ")
-    assert len(said) == 2
-
-
-def test_only_steps_in_a_row_end_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    saved: list[Position] = []
-    bad = [*range(2, 2 + MOST_SKIPPED - 1), *range(10, 10 + MOST_SKIPPED)]
-    corrupt(monkeypatch, float("nan"), bad)
-    learner = new_learner()
-    trainer = make_trainer(learner, steps=40, save=saved.append)
-    message = r"step 14: the loss is not finite, 5 steps in a row"
-    with pytest.raises(BertwrightError, match=message):
-        trainer.run(Position())
-    assert saved[-1].step == 8  # no loss after step 9 was finite: nobody should go on from there
-    assert (trainer.diverged, trainer.good) == (True, 8)
-    assert all(p.isfinite().all() for p in learner.parameters())
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_breaks_an_accumulation_off(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
-) -> None:
-    forward, calls, saved = Learner.forward, [0], []
-
-    def stopping(learner: Learner, batch: object) -> object:
-        calls[0] += 1
-        if calls[0] == 8:  # the second of three micro-batches of step 3
-            signal.raise_signal(number)
-            signal.raise_signal(number)  # a closing terminal and some launchers send it twice
-        return forward(learner, batch)
-
-    monkeypatch.setattr(Learner, "forward", stopping)
-    log = Log(tmp_path, lambda line: None)
-    split = [[0, 1, 2], [3, 4], [5, 6]]
-    trainer = make_trainer(new_learner(), split, log=log, steps=9, save=saved.append)
-    hangup = signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    try:
-        with pytest.raises(Interrupted, match="interrupted before step 3") as stop:
-            trainer.run(Position())
-    finally:
-        signal.signal(signal.SIGHUP, hangup)
-    assert stop.value.exit_code == 128 + number
-    assert calls[0] == 8
-    assert [p.step for p in saved] == [2]  # saved already when the signal came
-    assert [r["step"] for r in read_records(tmp_path / "metrics.jsonl")] == [1, 2]
-
-
-def test_a_second_signal_kills(monkeypatch: pytest.MonkeyPatch) -> None:
-    def impatient(position: Position) -> None:
-        signal.raise_signal(signal.SIGINT)
-        signal.raise_signal(signal.SIGINT)
-
-    monkeypatch.setattr(loop, "SECONDS_OF_ONE_SIGNAL", -1.0)
-    with pytest.raises(KeyboardInterrupt):
-        make_trainer(new_learner(), steps=9, save=impatient).run(Position())
-
-
-def test_under_nohup_a_closed_terminal_is_nothing() -> None:
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        hang_up = lambda position: signal.raise_signal(signal.SIGHUP)  # noqa: E731
-        assert make_trainer(new_learner(), steps=3, save=hang_up).run(Position()).finished
-    finally:
-        signal.signal(signal.SIGHUP, before)
 
 
 def test_the_first_rank_says_when_it_is_enough() -> None:
@@ -355,6 +247,54 @@ def test_what_is_between_two_lines_is_saved() -> None:
     assert (at[4].window.step, at[4].window.tokens) == (4, 4 * sum(LENGTHS))
 
 
+def test_a_line_is_of_both_sessions_of_a_run(tmp_path: Path) -> None:
+    """However often it goes on from there."""
+    still = OptimizerConfig("adamw", learning_rate=1e-12)
+    saved: list[Position] = []
+    lines = []
+    for _ in range(3):
+        log = Log(tmp_path, lambda line: None)
+        trainer = make_trainer(new_learner(), log=log, optimizer=still, save=saved.append)
+        trainer.config = replace(trainer.config, log=LogConfig(every_steps=4))
+        trainer.run(saved[0] if saved else Position())
+        (line,) = read_records(tmp_path / "metrics.jsonl")
+        lines.append(line)
+    for key in ("step", "tokens", "loss", "next_sentence.accuracy", "gradient_norm"):
+        assert lines[1][key] == lines[2][key] == pytest.approx(lines[0][key], rel=1e-6)
+
+
+def test_ranks_divide_by_what_all_of_them_count() -> None:
+    """Of two that have the same, the mean of their gradients is that of one."""
+
+    class Two(Ranks):
+        def sum(self, numbers: list[float]) -> list[float]:
+            return [2 * number for number in numbers]
+
+    learner = new_learner()
+    trainer = make_trainer(learner, steps=1)
+    trainer.ranks = Two(0, 2, torch.device("cpu"))
+    assert trainer.run(Position()).tokens == 2 * sum(LENGTHS)
+    for name, gradient in gradients([range(7)]).items():
+        found = dict(learner.named_parameters())[name].grad
+        torch.testing.assert_close(found, gradient, rtol=0, atol=1e-6, msg=name)
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_the_first_rank_goes_on_with_the_sums_of_all(rank: int) -> None:
+    class Other(Ranks):
+        def sum(self, numbers: list[float]) -> list[float]:
+            return numbers
+
+    saved: list[Position] = []
+    trainer = make_trainer(new_learner(), steps=3, save=saved.append)
+    trainer.ranks = Other(rank, 1, torch.device("cpu"))
+    trainer.config = replace(trainer.config, log=LogConfig(every_steps=99))
+    trainer.run(Position(window=Window(steps=4, sums=[100.0] * 6, flops=5e6)))
+    before = 100 * (rank == 0)
+    assert saved[0].window.sums[2] == before + 2 * sum(MASKS)
+    assert saved[0].window.flops == 2e6 + 5e6 * (rank == 0)
+
+
 def test_mean_losses_are_over_all_batches() -> None:
     learner = new_learner()
     batches = [make_batch(rows) for rows in ([0, 1], [2], [3, 4, 5, 6])]
@@ -362,6 +302,21 @@ def test_mean_losses_are_over_all_batches() -> None:
     whole = mean_losses(learner, iter([make_batch(range(7))]), "fp32", ALONE)
     assert apart == pytest.approx(whole, rel=1e-5)
     assert whole["loss"] == whole["masked_lm.loss"] + whole["next_sentence.loss"]
+
+
+@pytest.mark.parametrize(
+    ("precision", "dtype"), [("fp32", torch.float32), ("bf16", torch.bfloat16)]
+)
+def test_vectors_are_in_the_precision_of_the_run(precision: Any, dtype: torch.dtype) -> None:
+    learner, seen = new_learner(), []
+
+    def keep(encoder: object, inputs: object, encoded: Encoded) -> None:
+        seen.append((encoded.last.dtype, encoded.last.requires_grad))
+
+    learner.encoder.register_forward_hook(keep)
+    make_trainer(learner, steps=1, precision=precision).run(Position())
+    mean_losses(learner, [make_batch(range(7))], precision, ALONE)
+    assert seen == [(dtype, True), (dtype, False)]
 
 
 def test_seeds_of_dropout_are_all_different() -> None:

@@ -16,6 +16,12 @@ def test_a_rate_is_measured() -> None:
     assert machine.matmul_rate(CPU, "fp32", seconds=0.01) > 1e8
 
 
+def test_a_rate_is_that_of_the_best_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter([0.0, 0.0, 2.0, 2.0, 3.0, 6.0, 8.0])  # products of 2 and of 3 seconds
+    monkeypatch.setattr(machine.time, "perf_counter", lambda: next(times))
+    assert machine.matmul_rate(CPU, "fp32", seconds=5.0) == 2 * 1024**3 / 2.0
+
+
 @pytest.mark.parametrize(
     ("bf16", "chosen"), [(3e11, "bf16"), (1.1e11, "fp32"), (1e10, "fp32")], ids=str
 )

@@ -104,28 +104,3 @@ def test_of_other_weights(saved: Path, matrices: str) -> None:
     (saved / STATE).write_text(json.dumps(content))
     with pytest.raises(IntegrityError, match=r"optimizer state of other weights: pooler\.weight"):
         load_state(saved, *make(matrices=matrices))
-
-
-def test_muon_goes_on_bit_for_bit(tmp_path: Path) -> None:
-    def make_muon() -> tuple[nn.Module, Optimizers]:
-        torch.manual_seed(0)
-        module = nn.Sequential(nn.Linear(16, 20), nn.LayerNorm(20))
-        return module, make_optimizers(module, OptimizerConfig("muon"))
-
-    def learn(module: nn.Module, optimizers: Optimizers, seed: int) -> None:
-        optimizers.zero_grad()
-        torch.manual_seed(seed)
-        (module(torch.randn(8, 16)) * torch.randn(8, 20)).sum().backward()
-        optimizers.step()
-
-    whole, optimizers = make_muon()
-    learn(whole, optimizers, 1)
-    for name, content in encode_state(POSITION, whole, optimizers, ALONE).items():
-        (tmp_path / name).write_bytes(content)
-    again, resumed = make_muon()
-    again.load_state_dict(whole.state_dict())
-    assert load_state(tmp_path, again, resumed) == POSITION
-    learn(whole, optimizers, 2)
-    learn(again, resumed, 2)
-    for one, other in zip(whole.parameters(), again.parameters(), strict=True):
-        assert torch.equal(one, other)

@@ -20,7 +20,7 @@ def encoded(lengths: list[int], scale: float = 1.0) -> Encoded:
 
 
 def test_rows_come_back_as_layers(tmp_path: Path) -> None:
-    table = FeatureTable(tmp_path / "table", 10, [1, 3], 6)
+    table = FeatureTable(tmp_path / "table", 10, [3, 1], 6)
     seen = encoded([4, 3, 3])
     rows = torch.tensor([7, 0, 3, 9, 1, 2, 8, 4, 6, 5])
     table.put(rows, seen)

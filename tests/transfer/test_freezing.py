@@ -60,12 +60,20 @@ def test_lower_layers_learn_slower_and_only_matrices_decay() -> None:
     assert seen == set(names.values())
 
 
-def test_a_crf_learns_at_its_own_rate() -> None:
-    task = TaskConfig("tagging", ("O", "B-X"), max_length=16, stride=4, head=HeadConfig(crf=True))
+@pytest.mark.parametrize(
+    ("part", "head"),
+    [
+        ("crf", HeadConfig(crf=True)),
+        ("network", HeadConfig(network="bilstm")),
+        ("mix", HeadConfig(layers="mix")),
+    ],
+)
+def test_what_starts_from_nothing_learns_at_its_own_rate(part: str, head: HeadConfig) -> None:
+    task = TaskConfig("tagging", ("O", "B-X"), max_length=16, stride=4, head=head)
     learner = make_learner(SHAPE, [], {"task": task})
-    crf = {id(p) for p in learner.objectives["task"].crf.parameters()}
+    fresh = {id(p) for p in getattr(learner.objectives["task"], part).parameters()}
     for group in parameter_groups(learner, 3e-5, 0.0):
-        kinds = {id(p) in crf for p in group["params"]}
+        kinds = {id(p) in fresh for p in group["params"]}
         assert kinds == {group["lr"] == 1e-3}
     for group in parameter_groups(learner, 5e-3, 0.0):
         assert group["lr"] == 5e-3
@@ -79,16 +87,15 @@ def test_the_last_layers_learn_and_nothing_below() -> None:
     assert learning(learner) == {0, 1, 2, 3, 4}
 
 
-def test_gradual_unfreezing_takes_a_layer_an_epoch_from_the_top() -> None:
-    lowest = [gradual_depth(epoch / 8, 8, 3) for epoch in range(8)]
+@pytest.mark.parametrize("epochs", [8, 49])  # 1 / 49 * 49 is rounded to less than 1
+def test_gradual_unfreezing_takes_a_layer_an_epoch_from_the_top(epochs: int) -> None:
+    lowest = [gradual_depth(epoch / epochs, epochs, 3) for epoch in range(8)]
     assert lowest == [3, 2, 1, 0, 0, 0, 0, 0]
 
 
 def test_gradual_unfreezing_is_done_by_the_middle_of_a_short_run() -> None:
     lowest = [gradual_depth(done / 16, 2, 3) for done in range(17)]
-    assert lowest[0] == 3
-    assert lowest == sorted(lowest, reverse=True)
-    assert lowest[8] == 0
+    assert lowest == [3, 3, 2, 2, 1, 1] + [0] * 11  # each stage an eighth of the run
 
 
 def test_the_slanted_triangle_is_that_of_the_paper() -> None:
@@ -128,16 +135,36 @@ def test_top_n_freezes_the_rest_and_its_weights_stay() -> None:
         assert torch.equal(parameter, before[name]) == (depth_of[name] < 3), name
 
 
-@pytest.mark.parametrize(("kind", "learns"), [("tagging", False), ("classification", True)])
-def test_a_pooler_that_no_head_reads_is_frozen(kind: Kind, learns: bool) -> None:
-    task = TaskConfig(kind, ("O", "B-X"), max_length=16, stride=4)
-    learner = make_learner(SHAPE, [], {"task": task})
+@pytest.mark.parametrize(
+    ("kinds", "head", "learns"),
+    [
+        (["classification"], HeadConfig(), True),
+        (["multiple-choice"], HeadConfig(), True),
+        (["tagging"], HeadConfig(), False),
+        (["span"], HeadConfig(), False),
+        (["tagging", "classification"], HeadConfig(), True),
+        (["classification"], HeadConfig(layers="mix"), False),
+        (["classification"], HeadConfig(network="bilstm"), False),
+    ],
+)
+def test_a_pooler_that_no_head_reads_is_frozen(
+    kinds: list[Kind], head: HeadConfig, learns: bool
+) -> None:
+    labels = {"classification": ("no", "yes"), "tagging": ("O", "B-X")}
+    tasks = {
+        kind: TaskConfig(kind, labels.get(kind, ()), max_length=16, stride=4, head=head)
+        for kind in kinds
+    }
+    learner = make_learner(SHAPE, [], tasks)
     Stepping(learner, config(), 0.1, 1.0, 10)
     pooler = [p.requires_grad for name, p in learner.named_parameters() if "pooler" in name]
     assert pooler == [learns, learns]
 
 
 def test_more_layers_than_there_are_is_an_error() -> None:
+    learner = new_learner()
+    Stepping(learner, config(transfer="top-3"), 0.1, 1.0, 10)
+    assert learning(learner) == {1, 2, 3, 4}
     with pytest.raises(ConfigError, match="top-4, but the model has 3 layers"):
         Stepping(new_learner(), config(transfer="top-4"), 0.1, 1.0, 10)
 
@@ -149,8 +176,40 @@ def test_gradual_slows_lower_layers_and_wakes_them_in_time() -> None:
     assert math.isclose(min(rates), 0.1 / 2.6**4)
     stepping(0.0, 0.0125)
     assert learning(learner) == {3, 4}
+    stepping(0.2, 0.0125)  # in the second epoch
+    assert learning(learner) == {2, 3, 4}
     stepping(0.5, 0.0125)
     assert learning(learner) == {0, 1, 2, 3, 4}
+
+
+@pytest.mark.parametrize("transfer", ["finetune", "gradual"])
+def test_lower_layers_are_slowed_as_is_asked(transfer: str) -> None:
+    stepping = Stepping(new_learner(), config(transfer=transfer, layer_decay=0.5), 0.1, 8.0, 80)
+    (adamw,) = stepping.optimizers.parts
+    rates = sorted({group["highest"] for group in adamw.param_groups})
+    assert rates == pytest.approx([0.1 * 0.5**depth for depth in (4, 3, 2, 1, 0)])
+
+
+def test_rates_rise_and_fall_as_is_asked() -> None:
+    stepping = Stepping(new_learner(), config(warmup=0.5), 0.1, 1.0, 4)
+    for step, rate in enumerate([0.05, 0.1, 0.1, 0.05]):
+        assert stepping(step / 4, 1 / 4) == pytest.approx(rate)
+        (adamw,) = stepping.optimizers.parts
+        assert all(math.isclose(group["lr"], rate) for group in adamw.param_groups)
+
+
+def test_a_step_is_adamws() -> None:
+    """Small gradients move a weight as far as large ones; matrices decay."""
+    learner = new_learner()
+    stepping = Stepping(learner, config(warmup=0.0, weight_decay=0.3), 0.1, 1.0, 10)
+    before = {name: p.detach().clone() for name, p in learner.named_parameters()}
+    for parameter in learner.parameters():
+        parameter.grad = torch.full_like(parameter, 1e-5)
+    stepping(0.5, 0.1)
+    stepping.optimizers.step()
+    for name, p in learner.named_parameters():
+        kept = before[name] * (1 - 0.05 * 0.3) if p.ndim == 2 else before[name]
+        torch.testing.assert_close(p.detach(), kept - 0.05, rtol=0, atol=1e-4, msg=name)
 
 
 def test_the_triangle_rises_as_long_as_is_asked() -> None:
@@ -163,7 +222,9 @@ def test_the_triangle_rises_as_long_as_is_asked() -> None:
 def test_the_first_steps_without_correction_are_longer() -> None:
     with_it = Stepping(new_learner(), config(warmup=0.0), 0.1, 1.0, 100)
     without = Stepping(new_learner(), config(warmup=0.0, bias_correction=False), 0.1, 1.0, 100)
-    assert math.isclose(without(0.0, 0.01) / with_it(0.0, 0.01), 0.1 / math.sqrt(0.001))
+    for step in (0, 1, 57):  # 57 / 100 * 100 is less than 57
+        longer = without(step / 100, 0.01) / with_it(step / 100, 0.01)
+        assert math.isclose(longer, (1 - 0.9 ** (step + 1)) / math.sqrt(1 - 0.999 ** (step + 1)))
 
 
 @pytest.mark.parametrize(

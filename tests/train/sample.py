@@ -1,0 +1,128 @@
+"""A tiny BERT, batches of unlike sequences, and a trainer of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from bertwright.checkpoint.checkpoint import make_learner
+from bertwright.config.bert import BertConfig
+from bertwright.config.pretrain import (
+    CheckpointConfig,
+    LogConfig,
+    OptimizerConfig,
+    ValidationConfig,
+)
+from bertwright.data.loader import TensorBatch
+from bertwright.nn.init import initialize
+from bertwright.nn.sequences import Sequences
+from bertwright.objectives.objective import Learner
+from bertwright.train.distributed import Ranks
+from bertwright.train.log import Log
+from bertwright.train.loop import LoopConfig, Trainer
+from bertwright.train.optim import make_optimizers
+from bertwright.train.schedule import Budget, warmup_decay
+from bertwright.train.state import Place, Position
+
+ALONE = Ranks(0, 1, torch.device("cpu"))
+BERT = BertConfig(
+    vocab_size=53,
+    hidden_size=24,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    intermediate_size=40,
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+    max_position_embeddings=17,
+)
+# Sequences of unlike lengths with unlike numbers of masks; one of them has none.
+LENGTHS = [13, 11, 9, 9, 7, 5, 4]
+MASKS = [3, 1, 0, 5, 2, 1, 1]
+
+
+def new_learner(objectives: Sequence[str] = ("masked_lm", "next_sentence")) -> Learner:
+    learner = make_learner(BERT, objectives)
+    initialize(learner, 0.2, torch.Generator().manual_seed(0))
+    return learner
+
+
+def make_batch(rows: Sequence[int], step: int = 0) -> TensorBatch:
+    """The sequences of these numbers, of a step; the same however they are grouped."""
+    ids, positions, labels, pairs, start = [], [], [], [], 0
+    for row in rows:
+        chance = torch.Generator().manual_seed(1000 * step + row)
+        ids.append(torch.randint(0, 53, (LENGTHS[row],), generator=chance))
+        masked = torch.randperm(LENGTHS[row], generator=chance)[: MASKS[row]].sort().values
+        positions.append(start + masked)
+        labels.append(torch.randint(0, 53, (MASKS[row],), generator=chance))
+        pairs.append(row % 2)
+        start += LENGTHS[row]
+    return TensorBatch(
+        torch.cat(ids),
+        torch.zeros(start, dtype=torch.long),
+        Sequences([LENGTHS[row] for row in rows]),
+        torch.cat(positions),
+        torch.cat(labels),
+        torch.tensor(pairs),
+        np.asarray(rows),
+    )
+
+
+@dataclass
+class Given:
+    """The same sequences each step, cut into micro-batches as `split` says."""
+
+    split: Sequence[Sequence[int]]
+    asked: list[tuple[Place, float]] = field(default_factory=list)
+
+    def step(self, place: Place, done: float) -> tuple[list[TensorBatch], Place]:
+        self.asked.append((place, done))
+        batches = [make_batch(rows, place.step) for rows in self.split]
+        return batches, replace(place, step=place.step + 1)
+
+
+def make_trainer(
+    learner: Learner,
+    split: Sequence[Sequence[int]] = (range(7),),
+    *,
+    steps: int = 4,
+    log: Log | None = None,
+    evaluate: Callable[[], dict[str, float]] | None = None,
+    save: Callable[[Position], None] = lambda position: None,
+    **changes: Any,
+) -> Trainer:
+    stepping = changes.pop("optimizer", OptimizerConfig(clip_norm=0.0))
+    warmup = changes.pop("warmup", 0.06)
+    optimizers = make_optimizers(learner, stepping)
+
+    def begin_step(done: float, width: float) -> float:
+        factor = warmup_decay(done, warmup, width)
+        optimizers.set_rates(factor)
+        return stepping.learning_rate * factor
+
+    config = LoopConfig(
+        seed=1,
+        precision="fp32",
+        peak=1e11,
+        clip_norm=stepping.clip_norm,
+        log=LogConfig(every_steps=1),
+        validation=ValidationConfig(every_steps=2),
+        checkpoint=CheckpointConfig(every_steps=2),
+    )
+    return Trainer(
+        learner,
+        optimizers,
+        Given(split),
+        Budget(steps=steps),
+        replace(config, **changes),
+        ALONE,
+        log,
+        flops=lambda batch: 1e6,
+        evaluate=evaluate,
+        save=save,
+        begin_step=begin_step,
+    )
