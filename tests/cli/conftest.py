@@ -7,34 +7,24 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import torch
 
-from bertwright.checkpoint.checkpoint import make_learner, save
 from bertwright.cli.app import run
 from bertwright.config.bert import BertConfig
-from bertwright.nn.init import initialize
-from bertwright.text.tokenizer import make_tokenizer
+from tests.small_bert import LETTERS, write_model
 
 from .labelled import FILES, WORDS
 
 KINDS = tuple(FILES)
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A BERT of one layer with a masked LM head, in a folder of its own."""
-    base = tmp_path_factory.mktemp("tiny")
-    (base / "tokenizer").mkdir()
-    (base / "model").mkdir()
     vocabulary = [*SPECIAL, *WORDS, *LETTERS, *(f"##{letter}" for letter in LETTERS), *".,?"]
-    make_tokenizer(vocabulary).save(base / "tokenizer")
     config = BertConfig(len(vocabulary), 16, 1, 2, 24, max_position_embeddings=32)
-    learner = make_learner(config, ["masked_lm"])
-    initialize(learner, 0.3, torch.Generator().manual_seed(0))
-    save(base / "model", learner, base / "tokenizer", "")
-    return base / "model"
+    folder = tmp_path_factory.mktemp("tiny") / "model"
+    return write_model(folder, ["masked_lm"], config, vocabulary=vocabulary, std=0.3, noise=0.0)
 
 
 @pytest.fixture(scope="session")

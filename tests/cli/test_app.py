@@ -27,6 +27,7 @@ SAMPLE = {
 }
 """Verbs over the small configuration; "data" is a group and a key of the configuration too."""
 
+ROOT = Path(__file__).parents[2]
 Outcome = tuple[int, str, str]
 
 
@@ -306,8 +307,18 @@ def test_version_and_module_run(command_line: Callable[..., Any]) -> None:
 
 
 def test_a_closed_pipe_is_quiet() -> None:
-    command = f'"{sys.executable}" -m bertwright info --json | true; echo "${{PIPESTATUS[0]}}"'
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
+    program = (
+        "import sys; from bertwright.cli.app import run;"
+        "verbs = {'build': ('tests.cli.sample:build', 'Build.')};"
+        "sys.exit(run(['build', 'a', '--out', 'o', '--json'], verbs))"
+    )
+    done = subprocess.run(
+        ["bash", "-c", f'"{sys.executable}" -c "$0" | true; echo "${{PIPESTATUS[0]}}"', program],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     # whoever is quicker: the object may be out before the reader has gone
     assert done.stdout.strip() in ("0", "141")
     assert done.stderr == ""
@@ -337,7 +348,7 @@ def test_signals_unwind(tmp_path: Path, number: signal.Signals, code: int, said:
     )
     process = subprocess.Popen(
         [sys.executable, "-c", program, str(tmp_path)],
-        cwd=Path(__file__).parents[2],
+        cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

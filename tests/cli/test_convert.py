@@ -6,27 +6,20 @@ import json
 from pathlib import Path
 
 import pytest
-import torch
 
-from bertwright.checkpoint.checkpoint import load, make_learner, save
+from bertwright.checkpoint.checkpoint import load
 from bertwright.cli.app import run
 from bertwright.config.bert import BertConfig
-from bertwright.nn.init import initialize
-from bertwright.text.tokenizer import make_tokenizer
+from tests.small_bert import write_model
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghij."]
+CONFIG = BertConfig(16, 12, 2, 3, 20, max_position_embeddings=9)
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    base = tmp_path_factory.mktemp("work")
-    (base / "tokenizer").mkdir()
-    (base / "model").mkdir()
-    make_tokenizer(VOCABULARY).save(base / "tokenizer")
-    learner = make_learner(BertConfig(16, 12, 2, 3, 20, max_position_embeddings=9), ["masked_lm"])
-    initialize(learner, 0.3, torch.Generator().manual_seed(0))
-    save(base / "model", learner, base / "tokenizer", "")
-    return base / "model"
+    folder = tmp_path_factory.mktemp("work") / "model"
+    return write_model(folder, ["masked_lm"], CONFIG, vocabulary=VOCABULARY, std=0.3, noise=0.0)
 
 
 def test_convert(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,7 +59,7 @@ def test_sentence_transformers(
 
 
 def test_refusals(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["convert", str(model), str(model.parent / "tokenizer")]) == 2
+    assert run(["convert", str(model), str(model.parent / "model-tokenizer")]) == 2
     assert "exists already" in capsys.readouterr().err
     assert run(["convert", str(tmp_path / "none"), str(tmp_path / "x")]) == 4
     assert "no folder" in capsys.readouterr().err

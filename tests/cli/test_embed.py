@@ -15,7 +15,7 @@ from bertwright.inference.embedder import Embedder
 from bertwright.inference.model import load
 from bertwright.inference.vector_files import ResumableWriter
 from bertwright.recipes.embedding import _key
-from tests.inference.conftest import write_model
+from tests.small_bert import write_model
 
 ROWS = [("a b", "x"), ("c d e", "y"), ("a b a", "x"), ("the j", "z")]
 

@@ -21,7 +21,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         calls.append({"model": model, "out": out, "runtime": runtime, **options})
         figures = {"texts": 2, "cosine_texts": {"mean": 0.99991, "least": 0.99}}
         more = {"int8_on_text": figures} if options["int8"] else {}
-        return {"head": None, "outputs": {"a": "token"}, "largest_difference": 2e-6, **more}
+        facts = {"head": None, "outputs": {"a": "token"}, "largest_difference": 2e-6}
+        return {**facts, "pooling": "cls", "crf": None, **more}
 
     monkeypatch.setattr(exporting, "export", export)
     return calls
@@ -43,6 +44,7 @@ def test_options_reach_the_export(
     shown = capsys.readouterr().out
     assert "mean 0.99991, least 0.99000" in shown
     assert "2e-06" in shown
+    assert "cls pooling, as modules.json tells" in shown
 
 
 def test_json_is_one_object(
@@ -68,6 +70,16 @@ def test_a_sample_that_is_none(
     words = ["--model", "m", "--out", str(tmp_path / "o"), "--int8", "--sample", str(sample)]
     assert run(["export", "onnx", *words]) == 4
     assert message in capsys.readouterr().err
+
+
+def test_a_sample_is_of_int8(
+    asked: list[dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "sample.txt").write_text("A text.\n")
+    words = ["--model", "m", "--out", "o", "--sample", str(tmp_path / "sample.txt")]
+    assert run(["export", "onnx", *words]) == 2
+    assert "--sample is of --int8" in capsys.readouterr().err
+    assert not asked
 
 
 def test_a_missing_package_names_its_install(

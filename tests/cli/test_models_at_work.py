@@ -15,23 +15,20 @@ from bertwright.checkpoint.checkpoint import make_learner, save
 from bertwright.cli.app import run
 from bertwright.config.bert import BertConfig
 from bertwright.inference.model import load
-from bertwright.nn.init import initialize
 from bertwright.text.tokenizer import make_tokenizer
+from tests.small_bert import write_model
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghij."]
+CONFIG = BertConfig(16, 12, 2, 3, 20, max_position_embeddings=9)
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    base = tmp_path_factory.mktemp("work")
-    (base / "tokenizer").mkdir()
-    (base / "model").mkdir()
-    make_tokenizer(VOCABULARY).save(base / "tokenizer")
-    config = BertConfig(16, 12, 2, 3, 20, max_position_embeddings=9)
-    learner = make_learner(config, ["masked_lm", "next_sentence"])
-    initialize(learner, 0.3, torch.Generator().manual_seed(0))
-    save(base / "model", learner, base / "tokenizer", "")
-    return str(base / "model")
+    folder = tmp_path_factory.mktemp("work") / "model"
+    model = write_model(
+        folder, ["masked_lm", "next_sentence"], CONFIG, vocabulary=VOCABULARY, std=0.3, noise=0.0
+    )
+    return str(model)
 
 
 def test_fill(model: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -69,8 +66,7 @@ def test_a_text_that_begins_with_a_dash(model: str, capsys: pytest.CaptureFixtur
 
 def test_a_model_that_diverged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make_tokenizer(VOCABULARY).save(tmp_path)
-    config = BertConfig(16, 12, 2, 3, 20, max_position_embeddings=9)
-    learner = make_learner(config, ["masked_lm", "next_sentence"])
+    learner = make_learner(CONFIG, ["masked_lm", "next_sentence"])
     with torch.no_grad():
         for parameter in learner.parameters():
             parameter.fill_(1e30)

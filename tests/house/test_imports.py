@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from bertwright.cli.app import VERBS
-from tests.house.source import imports, modules
+from tests.house.source import Module, imports, modules
 
 FLOORS = {
     "arrays": 1,
@@ -59,40 +60,91 @@ KNOWN_BY_SIBLINGS = {
     "checkpoint": None,  # formats build on one another
 }
 
-ALL = sorted(modules())
 
-
-@pytest.mark.parametrize("name", ALL)
-def test_imports_go_down(name: str) -> None:
-    module = modules()[name]
-    for found in imports(name):
+def go_down(module: Module) -> Iterator[str]:
+    for found in imports(module.name):
         if not found.module.startswith("bertwright"):
             continue
         where = f"{module.place}:{found.line}"
         target = modules().get(found.module)
-        assert target is not None, f"{where} imports {found.module}, which is no file"
-        assert target.name != "bertwright", f"{where}: import from the file that has the name"
-        if name == "bertwright":
-            quick = found.typing_only or found.module == "bertwright.version"
-            assert quick, f"{where}: `import bertwright` must stay quick"
-            continue
-        for part in (module.part, target.part):
-            assert part in FLOORS, f"{where}: {part} has no floor; give it one here and in the docs"
-        below = FLOORS[target.part] < FLOORS[module.part]
-        beside = module.part == target.part or (module.part, target.part) in BESIDE
-        assert below or beside, f"{where}: {module.part} must not import {target.part}"
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_imports_come_from_the_file(name: str) -> None:
-    for found in imports(name):
-        target = modules().get(found.module)
-        if (
-            target is not None
-            and target.path.name == "__init__.py"
-            and found.module != "bertwright"
+        if target is None:
+            yield f"{where} imports {found.module}, which is no file"
+        elif target.name == "bertwright":
+            yield f"{where}: import from the file that has the name"
+        elif module.name == "bertwright":
+            if not found.typing_only and found.module != "bertwright.version":
+                yield f"{where}: `import bertwright` must stay quick"
+        elif strange := {module.part, target.part} - FLOORS.keys():
+            yield f"{where}: {strange} has no floor; give it one here and in the docs"
+        elif (
+            FLOORS[target.part] >= FLOORS[module.part]
+            and module.part != target.part
+            and (module.part, target.part) not in BESIDE
         ):
-            pytest.fail(f"{modules()[name].place}:{found.line} imports through {found.module}")
+            yield f"{where}: {module.part} must not import {target.part}"
+
+
+def come_from_the_file(module: Module) -> Iterator[str]:
+    for found in imports(module.name):
+        target = modules().get(found.module)
+        is_package = target is not None and target.path.name == "__init__.py"
+        if is_package and found.module != "bertwright":
+            yield f"{module.place}:{found.line} imports through {found.module}"
+
+
+def do_not_know_their_siblings(module: Module) -> Iterator[str]:
+    if module.part == "cli":
+        verbs = {target.partition(":")[0] for target, _ in VERBS.values()}
+        for found in imports(module.name):
+            if found.module in verbs:
+                yield f"{module.place}:{found.line}: a verb knows a verb"
+    if module.part not in ("models", "objectives") or module.name.endswith(".catalog"):
+        return
+    known = KNOWN_BY_SIBLINGS[module.part] or set()
+    for found in imports(module.name):
+        target = modules().get(found.module)
+        if target is not None and target.part == module.part:
+            file = target.name.rpartition(".")[2]
+            if file not in known:
+                yield f"{module.place}:{found.line} imports its sibling {file}"
+
+
+def need_the_standard_library_only(module: Module) -> Iterator[str]:
+    if module.part in STANDARD_ONLY:
+        for found in imports(module.name):
+            top = found.module.partition(".")[0]
+            if top != "bertwright" and top not in sys.stdlib_module_names:
+                yield f"{module.place}:{found.line} imports {top}"
+
+
+WITHOUT_TORCH = [
+    name
+    for name, module in modules().items()
+    # the loader hands batches to a device
+    if module.part in ("text", "data") and name != "bertwright.data.loader"
+]
+
+
+def do_not_import_torch(module: Module) -> Iterator[str]:
+    if module.name in WITHOUT_TORCH:
+        for found in imports(module.name):
+            if found.module.partition(".")[0] == "torch":
+                yield f"{module.place}:{found.line} imports torch"
+
+
+RULES = (
+    go_down,
+    come_from_the_file,
+    do_not_know_their_siblings,
+    need_the_standard_library_only,
+    do_not_import_torch,
+)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_imports(rule: Callable[[Module], Iterator[str]]) -> None:
+    broken = [told for module in modules().values() for told in rule(module)]
+    assert not broken, "\n".join(broken)
 
 
 def test_there_is_no_circle() -> None:
@@ -107,47 +159,8 @@ def test_there_is_no_circle() -> None:
                 follow(found.module, (*path, name))
         done.add(name)
 
-    for name in ALL:
+    for name in modules():
         follow(name, ())
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_siblings_do_not_know_each_other(name: str) -> None:
-    module = modules()[name]
-    if module.part == "cli":
-        verbs = {target.partition(":")[0] for target, _ in VERBS.values()}
-        for found in imports(name):
-            assert found.module not in verbs, f"{module.place}:{found.line}: a verb knows a verb"
-    if module.part not in ("models", "objectives") or name.endswith(".catalog"):
-        return
-    known = KNOWN_BY_SIBLINGS[module.part] or set()
-    for found in imports(name):
-        target = modules().get(found.module)
-        if target is not None and target.part == module.part:
-            file = target.name.rpartition(".")[2]
-            assert file in known, f"{module.place}:{found.line} imports its sibling {file}"
-
-
-@pytest.mark.parametrize("name", [n for n in ALL if modules()[n].part in STANDARD_ONLY])
-def test_the_lowest_floor_needs_the_standard_library_only(name: str) -> None:
-    for found in imports(name):
-        top = found.module.partition(".")[0]
-        assert top == "bertwright" or top in sys.stdlib_module_names, f"{name} imports {top}"
-
-
-WITHOUT_TORCH = [
-    name
-    for name in ALL
-    # the loader hands batches to a device
-    if modules()[name].part in ("text", "data") and name != "bertwright.data.loader"
-]
-
-
-@pytest.mark.parametrize("name", WITHOUT_TORCH)
-def test_text_and_data_do_not_import_torch(name: str) -> None:
-    for found in imports(name):
-        top = found.module.partition(".")[0]
-        assert top != "torch", f"{modules()[name].place}:{found.line} imports torch"
 
 
 def test_text_and_data_run_without_torch() -> None:

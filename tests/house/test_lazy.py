@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -13,70 +12,82 @@ from bertwright.cli.app import VERBS
 
 HEAVY = ("torch", "numpy", "sklearn", "scipy", "transformers", "tokenizers")
 
-PROBE = """
-import contextlib, io, json, sys
-out = io.StringIO()
-with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
-    from bertwright.cli.app import run
-    code = run(sys.argv[1:])
-print(json.dumps([code, sorted(m for m in sys.modules if "." not in m), out.getvalue()]))
-"""
-
-
-def imported_by(*words: str, cwd: Path | None = None) -> tuple[int, set[str], str]:
-    """Exit code, top-level modules loaded and all that was printed, of one command line."""
-    done = subprocess.run(
-        [sys.executable, "-c", PROBE, *words], capture_output=True, text=True, timeout=60, cwd=cwd
-    )
-    assert done.returncode == 0, done.stderr
-    code, loaded, printed = json.loads(done.stdout)
-    return code, set(loaded), printed
-
-
 COMMANDS = ["", *sorted({verb.split()[0] for verb in VERBS} | set(VERBS))]
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_help_loads_nothing_heavy(command: str) -> None:
-    code, loaded, printed = imported_by(*command.split(), "--help")
-    assert code == 0, printed
-    assert "Usage: bertwright" in printed
-    assert loaded.isdisjoint(HEAVY), loaded & set(HEAVY)
-
-
-@pytest.mark.parametrize("command", sorted(VERBS))
-def test_a_wrong_option_loads_nothing_heavy(command: str) -> None:
-    code, loaded, printed = imported_by(*command.split(), "--no-such-option", "1")
-    assert code == 2, printed
-    assert "unknown option --no-such-option" in printed
-    assert loaded.isdisjoint(HEAVY), loaded & set(HEAVY)
-
-
-def test_a_wrong_key_of_a_file_loads_nothing_heavy(tmp_path: Path) -> None:
-    (tmp_path / "run.toml").write_text("[optimizer]\nlearning_rat = 1e-4\n")
-    code, loaded, printed = imported_by("pretrain", "--config", "run.toml", cwd=tmp_path)
-    assert code == 2, printed
-    assert "did you mean 'optimizer.learning_rate'?" in printed
-    assert loaded.isdisjoint(HEAVY), loaded & set(HEAVY)
-
-
+HELP = {f"help of {each or 'all'}": [*each.split(), "--help"] for each in COMMANDS}
+OPTION = {f"option of {each}": [*each.split(), "--no-such-option", "1"] for each in sorted(VERBS)}
+MODEL = ["--model", "m", "--out", "o"]
 WRONG = {
-    "kind": (["finetune", "clasification", "--train", "a"], 'Did you mean "classification"?'),
-    "key": (["finetune", "span", "--train", "a", "--epoch", "1"], "did you mean --epochs?"),
-    "value": (["finetune", "span", "--train", "a", "--warmup", "2"], "warmup is 2.0"),
-    "tasks": (["finetune", "multitask", "--tasks", "tasks.toml"], "did you mean 'train'?"),
-    "glue": (["glue", "--data", "a", "--tasks", "COLA2"], "no task 'COLA2' in GLUE"),
+    "key of a file": (
+        ["pretrain", "--config", "run.toml"],
+        "did you mean 'optimizer.learning_rate'?",
+    ),
+    "kind": (
+        ["finetune", "clasification", "--train", "a", *MODEL],
+        'Did you mean "classification"?',
+    ),
+    "key": (["finetune", "span", "--train", "a", "--epoch", "1", *MODEL], "did you mean --epochs?"),
+    "value": (["finetune", "span", "--train", "a", "--warmup", "2", *MODEL], "warmup is 2.0"),
+    "tasks": (["finetune", "multitask", "--tasks", "tasks.toml", *MODEL], "did you mean 'train'?"),
+    "glue": (["glue", "--data", "a", "--tasks", "COLA2", *MODEL], "no task 'COLA2' in GLUE"),
 }
 
+PROBE = """
+import contextlib, io, json, sys
+from bertwright.cli.app import run
+found, before = {}, set()
+for name, words in json.loads(sys.argv[1]).items():
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        code = run(words)
+    found[name] = [code, out.getvalue(), sorted(set(sys.modules) - before)]
+    before = set(sys.modules)
+print(json.dumps(found))
+"""
+"""All in one process: what a command is the first to load is told of it."""
 
-@pytest.mark.parametrize("case", WRONG)
-def test_what_is_wrong_of_fine_tuning_is_told_at_once(tmp_path: Path, case: str) -> None:
-    (tmp_path / "tasks.toml").write_text('[a]\nkind = "tagging"\ntrian = "b"\n')
-    words, message = WRONG[case]
-    code, loaded, printed = imported_by(*words, "--model", "m", "--out", "o", cwd=tmp_path)
-    assert code == 2, printed
+Outcomes = dict[str, tuple[int, str, list[str]]]
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
+    """Exit code, all that was printed and the modules loaded, of every command line here."""
+    folder = tmp_path_factory.mktemp("lazy")
+    (folder / "run.toml").write_text("[optimizer]\nlearning_rat = 1e-4\n")
+    (folder / "tasks.toml").write_text('[a]\nkind = "tagging"\ntrian = "b"\n')
+    wrong = {name: words for name, (words, _) in WRONG.items()}
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE, json.dumps({**HELP, **OPTION, **wrong})],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=folder,
+    )
+    assert done.returncode == 0, done.stderr
+    found: Outcomes = json.loads(done.stdout)
+    return found
+
+
+def is_told(outcomes: Outcomes, name: str, code: int, message: str) -> None:
+    """The command ends so, says this, and has loaded nothing heavy."""
+    got, printed, loaded = outcomes[name]
+    assert got == code, printed
     assert message in printed
-    assert loaded.isdisjoint(HEAVY), loaded & set(HEAVY)
+    assert set(loaded).isdisjoint(HEAVY), set(loaded) & set(HEAVY)
+
+
+@pytest.mark.parametrize("name", HELP)
+def test_help_loads_nothing_heavy(outcomes: Outcomes, name: str) -> None:
+    is_told(outcomes, name, 0, "Usage: bertwright")
+
+
+@pytest.mark.parametrize("name", OPTION)
+def test_a_wrong_option_loads_nothing_heavy(outcomes: Outcomes, name: str) -> None:
+    is_told(outcomes, name, 2, "unknown option --no-such-option")
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_is_told_at_once(outcomes: Outcomes, name: str) -> None:
+    is_told(outcomes, name, 2, WRONG[name][1])
 
 
 def test_import_bertwright_is_quick_and_lists_its_names() -> None:

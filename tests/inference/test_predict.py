@@ -21,8 +21,7 @@ from bertwright.tasks.predictions import (
     TaggingPrediction,
     TextPrediction,
 )
-
-from .conftest import CONFIG, write_model
+from tests.small_bert import CONFIG, write_model
 
 SHORT: dict[str, Any] = {"max_length": 12, "stride": 2}
 TASKS = {

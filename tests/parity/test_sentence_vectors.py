@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,6 @@ import numpy as np
 import pytest
 import torch
 
-from bertwright.checkpoint.checkpoint import make_learner, save
 from bertwright.checkpoint.convert import convert
 from bertwright.checkpoint.dense import Dense, DenseLayer, write_layer
 from bertwright.checkpoint.sentence_transformers import (
@@ -19,43 +19,30 @@ from bertwright.checkpoint.sentence_transformers import (
     read_defaults,
     write_defaults,
 )
-from bertwright.config.bert import BertConfig
 from bertwright.inference.embedder import Embedder
-from bertwright.nn.init import initialize
-from bertwright.text.tokenizer import make_tokenizer
-
-library = pytest.importorskip("sentence_transformers")
+from tests.small_bert import CONFIG as SMALL
+from tests.small_bert import write_model
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *".,!?:", "##ing", "the"]
 H = 24
-CONFIG = BertConfig(
-    vocab_size=41,
-    hidden_size=H,
-    num_hidden_layers=2,
-    num_attention_heads=4,
-    intermediate_size=40,
-    max_position_embeddings=16,
-)
+CONFIG = replace(SMALL, num_hidden_layers=2, max_position_embeddings=16)
 TEXTS = ["a b c.", "the", "", "c d e f g h i j k l m n o p q r", "fishing, the fishing!", "a b d."]
 PROMPTS = {"query": "the q: ", "passage": "p: ", "joined": "fish", "empty": ""}
 ACTIVATION = "torch.nn.modules.activation"
 
 
+@cache
+def library() -> Any:
+    """sentence-transformers, which takes seconds to import: not where tests are only collected."""
+    return pytest.importorskip("sentence_transformers")
+
+
 @pytest.fixture(scope="module")
 def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of random weights."""
-    root = tmp_path_factory.mktemp("bert")
-    for name in ("tokenizer", "model"):
-        (root / name).mkdir()
-    learner = make_learner(CONFIG, ())
-    chance = torch.Generator().manual_seed(0)
-    initialize(learner, 0.2, chance)
-    for parameter in learner.parameters():
-        parameter.data.add_(torch.randn(parameter.shape, generator=chance) * 0.1)
-    make_tokenizer(VOCABULARY).save(root / "tokenizer")
-    save(root / "model", learner, root / "tokenizer", "")
-    return root / "model"
+    folder = tmp_path_factory.mktemp("bert") / "model"
+    return write_model(folder, (), CONFIG, vocabulary=VOCABULARY, std=0.2, noise=0.1)
 
 
 def layer(folder: Path, given: int, made: int, bias: bool, activation: str) -> Dense:
@@ -73,7 +60,7 @@ def both(bert: Path, out: Path, **defaults: Any) -> tuple[Any, Embedder]:
     """Their model and ours of a folder that we wrote."""
     convert(bert, out, "sentence-transformers", vectors=defaults)
     assert read_defaults(out) == EmbeddingDefaults(**{"max_length": 16, **defaults})
-    return library.SentenceTransformer(str(out), device="cpu"), Embedder.load(out, device="cpu")
+    return library().SentenceTransformer(str(out), device="cpu"), Embedder.load(out, device="cpu")
 
 
 def check(found: np.ndarray, expected: np.ndarray) -> None:
@@ -86,7 +73,7 @@ POOLINGS = ["mean-sqrt", "weighted", "last", "cls+max+mean", "mean+cls", "max+me
 
 @pytest.mark.parametrize("pooling", POOLINGS)
 def test_poolings(bert: Path, tmp_path: Path, pooling: str) -> None:
-    if pooling == "mean+cls" and int(library.__version__.split(".")[0]) < 5:
+    if pooling == "mean+cls" and int(library().__version__.split(".")[0]) < 5:
         pytest.skip("this version of sentence-transformers has no order of poolings")
     theirs, ours = both(bert, tmp_path / "ours", pooling=pooling, normalize=True)
     check(ours.embed(TEXTS), theirs.encode(TEXTS))
@@ -116,7 +103,7 @@ def test_prompts(bert: Path, tmp_path: Path, default: str | None) -> None:
 
 @pytest.mark.parametrize("pooling", ["mean", "max", "mean-sqrt", "weighted", "last", "cls"])
 def test_a_prompt_that_is_not_pooled(bert: Path, tmp_path: Path, pooling: str) -> None:
-    if pooling == "cls" and int(library.__version__.split(".")[0]) < 5:
+    if pooling == "cls" and int(library().__version__.split(".")[0]) < 5:
         pytest.skip("this version of sentence-transformers pools [CLS] all the same")
     told = {"pooling": pooling, "include_prompt": False, "prompts": PROMPTS}
     theirs, ours = both(bert, tmp_path / "ours", **told)
@@ -152,7 +139,7 @@ def test_dense_layers(
     theirs.save(str(tmp_path / "theirs"))
     check(Embedder.load(tmp_path / "theirs").embed(TEXTS), theirs.encode(TEXTS))
     convert(tmp_path / "theirs", tmp_path / "again", "sentence-transformers")
-    again = library.SentenceTransformer(str(tmp_path / "again"), device="cpu")
+    again = library().SentenceTransformer(str(tmp_path / "again"), device="cpu")
     check(again.encode(TEXTS), theirs.encode(TEXTS))
 
 
@@ -184,7 +171,7 @@ def test_all_at_once(bert: Path, tmp_path: Path) -> None:
         "include_prompt": False,
         "max_length": 9,
     }
-    if int(library.__version__.split(".")[0]) < 5:
+    if int(library().__version__.split(".")[0]) < 5:
         told["pooling"] = "max+mean"
     theirs, ours = both(bert, tmp_path / "ours", **told)
     assert theirs.max_seq_length == 9
@@ -216,7 +203,7 @@ def test_what_we_write_of_extended_vocabularies(bert: Path, tmp_path: Path) -> N
     assert read is not None
     write_defaults(tmp_path / "two", read, H)
     vectors = [
-        library.SentenceTransformer(str(tmp_path / name), device="cpu").encode(TEXTS)
+        library().SentenceTransformer(str(tmp_path / name), device="cpu").encode(TEXTS)
         for name in ("one", "two")
     ]
     np.testing.assert_array_equal(*vectors)

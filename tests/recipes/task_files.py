@@ -7,15 +7,11 @@ import random
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from bertwright.checkpoint import checkpoint
 from bertwright.config.bert import BertConfig
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
-from bertwright.nn.init import initialize
 from bertwright.recipes.finetuning import finetune
 from bertwright.recipes.task_setup import TaskToLearn
-from bertwright.text.tokenizer import make_tokenizer
+from tests import small_bert
 
 LETTERS = "abcdefghij"
 SHAPE = BertConfig(
@@ -30,15 +26,11 @@ SHAPE = BertConfig(
 
 def write_model(folder: Path) -> Path:
     """A BERT of random weights that are wide enough to tell words apart."""
-    tokenizer = folder.parent / "tokenizer"
-    make_tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *".,!?"]).save(
-        tokenizer
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *".,!?"]
+    heads = ["masked_lm", "next_sentence"]
+    return small_bert.write_model(
+        folder, heads, SHAPE, vocabulary=vocabulary, seed=1, std=0.15, noise=0.0
     )
-    learner = checkpoint.make_learner(SHAPE, ["masked_lm", "next_sentence"])
-    initialize(learner, 0.15, torch.Generator().manual_seed(1))
-    folder.mkdir(parents=True)
-    checkpoint.save(folder, learner, tokenizer, "")
-    return folder
 
 
 def _words(chance: random.Random, least: int = 3, most: int = 9) -> list[str]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors import SafetensorError
 
 from bertwright.atomic import verify_manifest, write_manifest
+from bertwright.checkpoint import huggingface
 from bertwright.checkpoint.checkpoint import load
 from bertwright.checkpoint.sentence_transformers import (
     EmbeddingDefaults,
@@ -22,7 +25,7 @@ from bertwright.inference.embedder import Embedder
 from bertwright.inference.model import load as load_model
 from bertwright.recipes.extending import extend
 from bertwright.text.tokenizer import load_tokenizer
-from tests.inference.conftest import LETTERS, VOCABULARY, write_model
+from tests.small_bert import CONFIG, LETTERS, VOCABULARY, write_model
 
 WORDS = ("iterator", "decorator", "keyword", "the", "function", "yields")
 
@@ -42,18 +45,12 @@ def write_corpus(folder: Path, documents: int = 60) -> Path:
 
 
 @pytest.fixture
-def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def model(tmp_path: Path) -> Path:
     """Random weights over an alphabet that is closed, `##` and all."""
-    from dataclasses import replace
-
-    from tests.inference import conftest
-
     closed = [*VOCABULARY, *(f"##{letter}" for letter in LETTERS)]
-    monkeypatch.setattr(conftest, "VOCABULARY", closed)
-    config = replace(
-        conftest.CONFIG, vocab_size=len(closed) + 3, max_position_embeddings=32, hidden_size=16
-    )
-    return write_model(tmp_path / "model", ("masked_lm", "next_sentence"), config)
+    config = replace(CONFIG, vocab_size=len(closed) + 3, max_position_embeddings=32, hidden_size=16)
+    heads = ("masked_lm", "next_sentence")
+    return write_model(tmp_path / "model", heads, config, vocabulary=closed)
 
 
 def test_extend_then_pretrain(model: Path, tmp_path: Path, capsys: Any) -> None:
@@ -113,10 +110,36 @@ def test_nothing_to_add_and_bad_values(model: Path, tmp_path: Path) -> None:
         extend(model, few, tmp_path / "out", workers=1)
     with pytest.raises(ConfigError, match="add is 0; expected 1 or more"):
         extend(model, few, tmp_path / "out", add=0)
+    with pytest.raises(ConfigError, match="workers is -1; expected 0 or more"):
+        extend(model, few, tmp_path / "out", workers=-1)
     (tmp_path / "few.txt").write_text("The iterator. " * 9)
     found = extend(model, few, tmp_path / "out", workers=1)
     assert found.held_out == 0
     assert [a.token for a in found.additions] == ["iterator"]
+    assert "nothing was held out" in (found.folder / "README.md").read_text()
+
+
+def test_a_full_disk(model: Path, tmp_path: Path, capsys: Any, monkeypatch: Any) -> None:
+    def full(*words: object, **more: object) -> None:
+        raise SafetensorError("Error: I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr(huggingface, "save_file", full)
+    corpus, out = write_corpus(tmp_path / "corpus"), tmp_path / "out"
+    before = set(tmp_path.iterdir())
+    words = ["tokenizer", "extend", str(corpus), "--model", str(model), "--out", str(out)]
+    assert run([*words, "--workers", "1"]) == 1
+    assert "is full" in capsys.readouterr().err
+    assert set(tmp_path.iterdir()) == before
+
+
+def test_few_documents_are_not_called_held_out(model: Path, tmp_path: Path, capsys: Any) -> None:
+    for documents, measured in ((10, "the corpus itself"), (60, "held-out text")):
+        corpus = write_corpus(tmp_path / f"corpus-{documents}", documents)
+        out = tmp_path / f"out-{documents}"
+        words = ["tokenizer", "extend", str(corpus), "--model", str(model), "--out", str(out)]
+        assert run([*words, "--workers", "1"]) == 0
+        assert measured in capsys.readouterr().out
+        assert ("on held-out text" in (out / "README.md").read_text()) == (documents == 60)
 
 
 def test_what_is_read_is_never_replaced(model: Path, tmp_path: Path) -> None:

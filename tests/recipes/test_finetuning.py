@@ -47,7 +47,7 @@ def test_every_kind_learns_and_its_model_is_complete(
 ) -> None:
     train, dev = write_files(tmp_path, kind)
     out = tmp_path / "run"
-    epochs = 25.0 if kind in ("span", "multiple-choice") else 12.0
+    epochs = 4.0 if kind in ("span", "multiple-choice") else 7.0
     results, said = learn(model, out, kind, train, dev, epochs=epochs)
     main = results["metrics"][results["main"]]
     assert main >= MAINS[kind], said[-3:]
@@ -79,10 +79,10 @@ def test_every_kind_learns_and_its_model_is_complete(
 
 
 TRANSFERS: list[dict[str, Any]] = [
-    {"transfer": "features", "layers": "mix", "learning_rate": 0.02, "epochs": 15.0},
+    {"transfer": "features", "layers": "mix", "learning_rate": 0.02},
     {"transfer": "features", "layers": "last", "network": "bilstm", "learning_rate": 0.01},
     {"transfer": "top-1"},
-    {"transfer": "gradual", "learning_rate": 0.01, "epochs": 10.0},
+    {"transfer": "gradual", "learning_rate": 0.01},
 ]
 
 
@@ -242,7 +242,7 @@ def test_several_tasks_share_an_encoder(model: Path, tmp_path: Path) -> None:
         tasks.append(TaskToLearn(name, kind, files))  # type: ignore[arg-type]
     out = tmp_path / "run"
     config = FinetuneConfig(
-        str(model), str(out), epochs=10.0, learning_rate=3e-3, batch_size=16, precision="fp32"
+        str(model), str(out), epochs=6.0, learning_rate=3e-3, batch_size=16, precision="fp32"
     )
     results = finetuning.finetune(tasks, config, lambda line: None)
     assert results["tasks"]["words"]["metrics"]["accuracy"] > 0.85
@@ -254,7 +254,7 @@ def test_several_tasks_share_an_encoder(model: Path, tmp_path: Path) -> None:
     assert list(told[0])[:7] == [*places, "words.accuracy", "tags.f1"]
     seed = results["tasks"]["tags"]["seeds"][0]
     passed = seed["examples_per_second"] * seed["seconds"]
-    assert passed == pytest.approx(10 * (120 + 1.5 * 120), rel=0.02)
+    assert passed == pytest.approx(6 * (120 + 1.5 * 120), rel=0.02)
 
 
 def test_unanswerable_questions_tune_a_threshold_that_is_saved(model: Path, tmp_path: Path) -> None:
@@ -266,7 +266,7 @@ def test_unanswerable_questions_tune_a_threshold_that_is_saved(model: Path, tmp_
             row["answers"] = {"text": [], "answer_start": []}
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     out = tmp_path / "run"
-    results, _ = learn(model, out, "span", train, dev, epochs=10.0)
+    results, _ = learn(model, out, "span", train, dev, epochs=4.0)
     threshold = results["tuned"]["null_threshold"]
     task = checkpoint.load(out).tasks["task"]
     assert task.unanswerable

@@ -35,27 +35,38 @@ from tests.recipes.sample import (
     without_clocks,
 )
 
-# A real process that sends itself a signal when it encodes its n-th micro-batch.
+# Real processes, each of which sends itself a signal when it encodes its n-th micro-batch; one
+# process imports torch for them all.
 STOPPED = """
-import os, sys
+import json, os, sys
+import torch._dynamo  # as the first optimizer does
 from bertwright.cli.app import run
 from bertwright.objectives.objective import Learner
 from bertwright.recipes import pretraining, run_folder
-from bertwright.train.loop import Trainer
-from bertwright.train.state import Position
 
-number, left = int(sys.argv[1]), [int(sys.argv[2])]
-forward = Learner.forward
+pretraining.choose_precision = lambda *_: ("fp32", 1e11)
 
-def counting(learner, batch):
-    if learner.training:
-        left[0] -= 1
-        if not left[0]:
-            os.kill(os.getpid(), number)
-    return forward(learner, batch)
+def stopped(number, left, run_dir):
+    forward = Learner.forward
 
-Learner.forward = counting
-sys.exit(run(["pretrain", *sys.argv[3:]]))
+    def counting(learner, batch):
+        nonlocal left
+        if learner.training:
+            left -= 1
+            if not left:
+                os.kill(os.getpid(), number)
+        return forward(learner, batch)
+
+    Learner.forward = counting
+    os.dup2(os.open(run_dir + ".said", os.O_WRONLY | os.O_CREAT), 2)
+    return run(["pretrain", "--config", run_dir + ".toml"])
+
+ids = []
+for plan in json.loads(sys.argv[1]):
+    ids.append(os.fork())
+    if not ids[-1]:
+        sys.exit(stopped(*plan))
+print(json.dumps([os.waitstatus_to_exitcode(os.waitpid(each, 0)[1]) for each in ids]))
 """
 
 
@@ -138,37 +149,34 @@ def test_after_the_run_handlers_are_as_before(data: Path, tmp_path: Path) -> Non
 
 
 @pytest.fixture(scope="module")
-def stopped(data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Runs by the signal that ended them in the middle of a step, each in its own process."""
+def stopped(data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, int]]:
+    """Runs and their exit codes by the signal that ended them in the middle of a step."""
     folder = tmp_path_factory.mktemp("stopped")
-    runs, processes = {}, {}
     plan = {"SIGTERM": 34, "SIGINT": 42, "SIGKILL": 54}
+    words = []
     for name, micro_batch in plan.items():
-        runs[name] = folder / name
-        mapping = mapping_of(data, runs[name], checkpoint={"every_steps": 4})
-        config = folder / f"{name}.toml"
-        config.write_text(values.to_toml(mapping))
-        words = [str(int(signal.Signals[name])), str(micro_batch), "--config", str(config)]
-        processes[name] = subprocess.Popen(
-            [sys.executable, "-c", STOPPED, *words],
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())},
-        )
-    for name, process in processes.items():
-        said = process.communicate(timeout=120)[1]
-        (folder / f"{name}.said").write_text(said)
-        (folder / f"{name}.code").write_text(str(process.returncode))
-    return runs
+        mapping = mapping_of(data, folder / name, checkpoint={"every_steps": 4})
+        (folder / f"{name}.toml").write_text(values.to_toml(mapping))
+        words.append([int(signal.Signals[name]), micro_batch, str(folder / name)])
+    done = subprocess.run(
+        [sys.executable, "-c", STOPPED, json.dumps(words)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())},
+    )
+    assert done.returncode == 0, done.stderr
+    codes = json.loads(done.stdout)
+    return {name: (folder / name, code) for name, code in zip(plan, codes, strict=True)}
 
 
 @pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGINT", 130), ("SIGKILL", -9)])
 def test_a_process_stopped_by_a_signal(
-    data: Path, stopped: dict[str, Path], whole_run: Path, name: str, code: int
+    data: Path, stopped: dict[str, tuple[Path, int]], whole_run: Path, name: str, code: int
 ) -> None:
-    run = stopped[name]
+    run, ended = stopped[name]
     said = run.with_suffix(".said").read_text()
-    assert int(run.with_suffix(".code").read_text()) == code, said
+    assert ended == code, said
     step = int(newest(run).name.removeprefix("step-"))
     verify_manifest(newest(run))
     if name == "SIGKILL":

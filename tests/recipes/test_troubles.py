@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load_file
 
 from bertwright.atomic import verify_manifest
-from bertwright.checkpoint import checkpoint
+from bertwright.checkpoint import checkpoint, huggingface
 from bertwright.checkpoint.checkpoint import list_checkpoints
 from bertwright.config import values
 from bertwright.config.pretrain import PretrainConfig
@@ -358,10 +358,10 @@ def test_other_errors_of_the_disk_are_not_hidden(
 ) -> None:
     from safetensors import SafetensorError
 
-    def broken(*words: object) -> None:
+    def broken(*words: object, **more: object) -> None:
         raise SafetensorError("something else")
 
-    monkeypatch.setattr(checkpoint, "save", broken)
+    monkeypatch.setattr(huggingface, "save_file", broken)
     with pytest.raises(SafetensorError, match="something else"):
         train(config_of(data, tmp_path / "run", steps=1))
 
@@ -371,10 +371,10 @@ def test_a_file_that_may_not_grow_is_named(
 ) -> None:
     from safetensors import SafetensorError
 
-    def limited(*words: object) -> None:
+    def limited(*words: object, **more: object) -> None:
         raise SafetensorError("Error: I/O error: File too large (os error 27)")
 
-    monkeypatch.setattr(checkpoint, "save", limited)
+    monkeypatch.setattr(huggingface, "save_file", limited)
     with pytest.raises(BertwrightError, match=r"step-00000001 cannot be written: File too large"):
         train(config_of(data, tmp_path / "run", steps=1))
 

@@ -4,31 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from fastapi.testclient import TestClient
 
-from bertwright.checkpoint.checkpoint import make_learner, save
-from bertwright.config.bert import BertConfig
 from bertwright.config.serve import ServeConfig
 from bertwright.config.task import HeadConfig, TaskConfig
-from bertwright.nn.init import initialize
 from bertwright.serve.server import make_app
-from bertwright.text.tokenizer import make_tokenizer
+from tests import small_bert
+from tests.small_bert import CONFIG as SMALL
 
-LETTERS = "abcdefghijklmnopqrstuvwxyz"
-VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *".,!?", "##ing", "the"]
-CONFIG = BertConfig(
-    vocab_size=41,
-    hidden_size=24,
-    num_hidden_layers=3,
-    num_attention_heads=4,
-    intermediate_size=40,
-    max_position_embeddings=16,
-)
+CONFIG = replace(SMALL, max_position_embeddings=16)
 SHORT: dict[str, Any] = {"max_length": 12, "stride": 2}
 TASKS = {
     "mood": TaskConfig("classification", labels=("bad", "good"), **SHORT),
@@ -44,18 +33,10 @@ TASKS = {
 
 def write_model(folder: Path, seed: int, heads: bool) -> Path:
     """A folder of random weights."""
-    folder.mkdir(parents=True)
-    tasks = TASKS if heads else {}
-    learner = make_learner(CONFIG, ["masked_lm", "next_sentence"] if heads else [], tasks)
-    chance = torch.Generator().manual_seed(seed)
-    initialize(learner, 0.1, chance)
-    for parameter in learner.parameters():
-        parameter.data.add_(torch.randn(parameter.shape, generator=chance) * 0.05)
-    tokenizer = folder.parent / f"{folder.name}-tokenizer"
-    tokenizer.mkdir()
-    make_tokenizer(VOCABULARY).save(tokenizer)
-    save(folder, learner, tokenizer, "", tasks=tasks)
-    return folder
+    objectives = ["masked_lm", "next_sentence"] if heads else []
+    return small_bert.write_model(
+        folder, objectives, CONFIG, tasks=TASKS if heads else {}, seed=seed
+    )
 
 
 @pytest.fixture(scope="session")

@@ -15,8 +15,9 @@ from bertwright.checkpoint.checkpoint import make_learner, save
 from bertwright.config.task import TaskConfig
 from bertwright.inference.model import load
 from bertwright.text.tokenizer import make_tokenizer
-from tests.serve.conftest import CONFIG, SHORT, VOCABULARY
+from tests.serve.conftest import CONFIG, SHORT
 from tests.serve.test_bad_input import check_no
+from tests.small_bert import VOCABULARY
 
 TEXT = TaskConfig("classification", labels=("x", "y"), text_column="text", **SHORT)
 PAIR = replace(TEXT, text2_column="text2")

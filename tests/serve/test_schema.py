@@ -6,11 +6,10 @@ import pytest
 from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, given, settings
 
-schemathesis = pytest.importorskip("schemathesis")
-
 
 @pytest.mark.slow
 def test_no_answer_is_a_failure(client: TestClient) -> None:
+    schemathesis = pytest.importorskip("schemathesis")
     schema = schemathesis.openapi.from_dict(client.get("/openapi.json").json())
     codes: dict[str, set[int]] = {}
     for result in schema.get_all_operations():

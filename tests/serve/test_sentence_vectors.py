@@ -17,7 +17,8 @@ from bertwright.checkpoint.dense import Dense, DenseLayer, write_layer
 from bertwright.checkpoint.sentence_transformers import EmbeddingDefaults, write_defaults
 from bertwright.inference.embedder import Embedder, default_config
 from bertwright.serve.engine import load_engine
-from tests.serve.conftest import VOCABULARY, write_model
+from tests.serve.conftest import write_model
+from tests.small_bert import VOCABULARY
 
 TEXTS = ["a b", "c the d e f g h i j k l m n", "z"]
 PROMPT = "q a : "
