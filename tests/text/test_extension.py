@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bertwright.config.corpus import CorpusConfig
 from bertwright.errors import DataError
 from bertwright.text.extension import HELD_OUT_EVERY, HeldOut, choose_additions, measure
-from bertwright.text.tokenizer import Tokenizer, make_tokenizer
+from bertwright.text.tokenizer import Tokenizer, load_tokenizer, make_tokenizer
 from bertwright.text.word_counts import count_block
 
 SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -72,6 +76,21 @@ def test_extended_keeps_ids_and_rules() -> None:
         old.extended(["hg", "hg"])
 
 
+def test_special_tokens_behind_the_vocabulary_keep_their_ids(tmp_path: Path) -> None:
+    tokenizer().save(tmp_path)
+    backend = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    backend.add_special_tokens(["[E1]", "[/E1]"])
+    backend.save(str(tmp_path / "tokenizer.json"))
+    old = load_tokenizer(tmp_path)
+    new = old.extended(["gh", "hg"])
+    assert new.vocab == {**old.vocab, "gh": old.vocab_size, "hg": old.vocab_size + 1}
+    text = "[E1] gh ab [/E1]"
+    assert new.encode(text).tokens == ["[CLS]", "[E1]", "gh", "ab", "[/E1]", "[SEP]"]
+    assert new.encode(text).ids[1] == old.encode(text).ids[1] == len(CLOSED)
+    new.save(tmp_path / "new")
+    assert load_tokenizer(tmp_path / "new").vocab == new.vocab
+
+
 @settings(max_examples=60)
 @given(
     st.dictionaries(st.text("abcdefgh", min_size=1, max_size=8), st.integers(1, 50), max_size=30),
@@ -96,6 +115,11 @@ def test_lengths_are_counted() -> None:
     assert length.tokens_per_word == round(10 / 7, 4)
     assert length.tokens_per_sentence == 3.333
     assert measure(["q ab"], tokenizer()).unknown == 1
+    by_line = measure(["ab. Gh\ngh."], tokenizer(), CorpusConfig(sentences="line"))
+    assert (by_line.sentences, by_line.tokens) == (2, 7)
+    # a vertical tab ends a line once it is mended; to BERT's rules it is nothing
+    mended = measure(["ab\x0bgh"], tokenizer(), CorpusConfig(normalize_unicode=True))
+    assert (mended.sentences, mended.words) == (2, 2)
     with pytest.raises(DataError, match="no words to measure on"):
         measure([" "], tokenizer())
 

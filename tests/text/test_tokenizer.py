@@ -404,3 +404,7 @@ def test_a_vocabulary_with_a_line_twice(tmp_path: Path) -> None:
     assert tokenizer.ids_without_token == [5]
     assert tokenizer.tokens_of([5, 6, 7]) == ["[UNK]", "b", "a"]
     assert make_tokenizer(VOCAB).ids_without_token == []
+    tokenizer.save(tmp_path / "saved")
+    (tmp_path / "saved" / "tokenizer.json").unlink()
+    alone = load_tokenizer(tmp_path / "saved")  # no line is missing, so no id is another
+    assert {t: i for t, i in alone.vocab.items() if i != 5} == tokenizer.vocab

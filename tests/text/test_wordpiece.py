@@ -64,8 +64,8 @@ def learn_by_hand(words: dict[str, int], size: int, criterion: str) -> list[str]
         for word, cut in cuts.items():
             for piece in cut:
                 uses[piece] += words[word]
-            for pair in pairwise(cut):
-                pairs[pair] += words[word]
+            for pair in set(pairwise(cut)):
+                pairs[pair] += words[word] * (len(cut) - len(merge_by_hand(cut, *pair)))
         total = sum(uses.values())
         best: tuple[float, str, str] | None = None
         for (a, b), n in pairs.items():
@@ -148,6 +148,37 @@ def test_one_merge_a_round_is_the_textbook_loop(words: dict[str, int], criterion
     characters = len({piece for piece in by_hand if len(piece.removeprefix(MARK)) == 1})
     assert set(merger.pieces[:characters]) == set(by_hand[:characters])
     assert merger.pieces[characters:] == by_hand[characters:]
+
+
+@settings(max_examples=50)
+@given(WORDS)
+def test_no_other_merge_would_raise_the_likelihood_more(words: dict[str, int]) -> None:
+    """Of the corpus itself, cut anew for every pair: no formula, no counts kept."""
+
+    def likelihood_of(cuts: dict[str, list[str]]) -> float:
+        uses: Counter[str] = Counter()
+        for word, cut in cuts.items():
+            for piece in cut:
+                uses[piece] += words[word]
+        return likelihood(uses)
+
+    cuts = {w: [w[0], *(MARK + c for c in w[1:])] for w in words}
+    pairs = {pair for cut in cuts.values() for pair in pairwise(cut)}
+    rises = {
+        first + second.removeprefix(MARK): likelihood_of(
+            {word: merge_by_hand(cut, first, second) for word, cut in cuts.items()}
+        )
+        - likelihood_of(cuts)
+        for first, second in pairs
+    }
+    merger = Merger(list(words), list(words.values()))
+    characters = len(merger.pieces)
+    merger.learn(characters + 1, LIKELIHOOD, near=1.0, one_a_round=True)
+    best = max(rises.values(), default=0.0)
+    if merger.pieces[characters:]:
+        assert rises[merger.pieces[characters]] == pytest.approx(best, abs=1e-6)
+    else:
+        assert best < 1e-6
 
 
 def test_runs_merge_every_second_from_the_left() -> None:

@@ -134,7 +134,8 @@ def extend(
     before, after = figures.pop("before"), figures.pop("after")
     print_fields({**figures, "first": " ".join(figures["first"])})
     rows = [(name.replace("_", " "), before[name], after[name]) for name in before]
-    print_table(("held-out text", "before", "after"), rows)
+    measured = "held-out text" if found.held_out else "the corpus itself"
+    print_table((measured, "before", "after"), rows)
     say("The new entries have seen no text yet. Next:")
     say(f"  bertwright data build {_with_tokenizer(corpus, out)}")
     say(

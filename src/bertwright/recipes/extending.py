@@ -94,12 +94,14 @@ def extend(
         on_progress: called with the characters counted.
 
     Raises:
-        ConfigError: `add` or `min_count` below 1; `out` holds something, or what is read.
+        ConfigError: `add` or `min_count` below 1, `workers` below 0; `out` holds something, or what
+            is read.
         DataError: no model, no documents, no words, or nothing to add.
     """
-    for name, value in (("add", add), ("min_count", min_count)):
-        if value < 1:
-            raise ConfigError(f"{name} is {value}; expected 1 or more")
+    given = (("add", add, 1), ("min_count", min_count, 1), ("workers", workers, 0))
+    for name, value, least in given:
+        if value < least:
+            raise ConfigError(f"{name} is {value}; expected {least} or more")
     for source in (model, *find_files(inputs)):
         refuse_source(out, source)
     refuse_folder(out, overwrite)
@@ -129,8 +131,8 @@ def extend(
         tokenizer.vocab_size,
         larger.vocab_size,
         additions,
-        measure(held_out, tokenizer),
-        measure(held_out, larger),
+        measure(held_out, tokenizer, reading),
+        measure(held_out, larger, reading),
         len(kept_back.documents),
     )
     pieces = [each.pieces for each in additions]
@@ -160,12 +162,13 @@ def extend(
 
 def _card(found: Extension) -> str:
     before, after = found.before, found.after
+    text = "held-out text" if found.held_out else "the corpus they are from (nothing was held out)"
     return (
         "# A BERT with an extended vocabulary\n\n"
         f"{found.vocab_after - found.vocab_before} entries were added to "
-        f"{found.vocab_before}, each started from the mean of the pieces it replaces. The new rows "
-        "have seen no text yet: go on with `bertwright data build --tokenizer` and "
-        "`bertwright pretrain --init` before use.\n\n"
-        f"Tokens a word on held-out text: {before.tokens_per_word} before, "
+        f"{found.vocab_before}, each started from the pieces it replaces (a character that was "
+        "lacking, from all rows). The new rows have seen no text yet: go on with `bertwright data "
+        "build --tokenizer` and `bertwright pretrain --init` before use.\n\n"
+        f"Tokens a word on {text}: {before.tokens_per_word} before, "
         f"{after.tokens_per_word} after.\n"
     )

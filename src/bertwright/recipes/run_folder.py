@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import platform
 import re
 import shutil
@@ -18,7 +17,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from safetensors import SafetensorError
 
 from bertwright.atomic import (
     MANIFEST,
@@ -220,14 +218,7 @@ def save(
         folder.parent.mkdir(parents=True, exist_ok=True)
         with atomic_folder(folder, overwrite=True) as partial:
             card = _card(config, position)
-            try:
-                checkpoint.save(partial, learner, shards.tokenizer_folder, card, files, weights)
-            except SafetensorError as error:
-                number = re.search(r"(?:os error|code:) (\d+)\b", str(error))
-                if number is None:
-                    raise
-                code = int(number[1])
-                raise OSError(code, os.strerror(code), str(partial)) from error
+            checkpoint.save(partial, learner, shards.tokenizer_folder, card, files, weights)
             write_manifest(partial, {"format": 1, "step": position.step})
         checkpoint.write_latest(run, folder.name)
         there = checkpoint.list_checkpoints(run)

@@ -3,7 +3,8 @@
 Source: Sennrich, Haddow and Birch, "Neural Machine Translation of Rare Words with Subword Units"
 (ACL 2016), section 3.2, on characters. The pieces carry WordPiece's "##" and are cut by longest
 match first at run time like every other vocabulary here, so that one tokenizer runs them all and
-any BERT loads them; the order of the merges is not kept.
+any BERT loads them; the order of the merges is not kept. Of a run ("aaa") those pairs count that
+can be merged together, where the paper's listing counts overlapping ones too.
 """
 
 from __future__ import annotations

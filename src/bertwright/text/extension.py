@@ -18,9 +18,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from bertwright.config.corpus import CorpusConfig
 from bertwright.errors import DataError
+from bertwright.text.corpus import split_document
 from bertwright.text.merges import MARK
-from bertwright.text.sentences import split_sentences
 from bertwright.text.tokenizer import Tokenizer
 from bertwright.text.word_counts import count_block
 
@@ -142,15 +143,18 @@ def choose_additions(
         refused |= begun
 
 
-def measure(documents: Sequence[str], tokenizer: Tokenizer) -> Length:
-    """How long documents are under a vocabulary.
+def measure(
+    documents: Sequence[str], tokenizer: Tokenizer, reading: CorpusConfig | None = None
+) -> Length:
+    """How long documents are under a vocabulary, mended and cut as `data build` does.
 
     Raises:
         DataError: they have no words.
     """
-    sentences = [text for document in documents for text in split_sentences(document)]
+    reading = reading or CorpusConfig()
+    sentences = [text for document in documents for text in split_document(document, reading)]
     ids, lengths = tokenizer.encode_sentence_ids(sentences)
-    words = count_block(list(documents), tokenizer.rules).words
+    words = count_block(list(documents), tokenizer.rules, reading.normalize_unicode).words
     tokens = int(lengths.sum())
     if not words or not tokens:
         raise DataError("the held-out documents have no words to measure on")

@@ -38,8 +38,8 @@ class Criterion:
     """What makes a pair worth merging."""
 
     score: Callable[[Int64s, Int64s, Int64s, Bools, int], Float64s]
-    """(pair counts, counts of the left pieces, of the right pieces, whether left is right, number
-    of pieces in all) -> scores; only positive ones are merged."""
+    """(how often each pair can be merged, counts of the left pieces, of the right pieces, whether
+    left is right, number of pieces in all) -> scores; only positive ones are merged."""
     bound: Callable[[float, int], float]
     """(score, number of pieces in all) -> the count below which no pair reaches this score."""
 
@@ -103,23 +103,43 @@ class Merger:
 
         A count too small for half of the last round's cut is not scored at all, unless the best
         score turns out so low that it could matter; then all are.
+
+        Neighbouring pairs of a run overlap: "aaa" has two (a, a), of which one can be merged. Their
+        count as neighbours scores them too high if anything, so only those at the top are counted
+        anew, until none of them is left.
         """
         for reach in (last_cut / 2, 0.0):
             lowest = max(1.0, criterion.bound(reach, self.total)) if reach > 0 else 1.0
             pairs = np.flatnonzero(self.pair_count[: self.num_pairs] >= lowest)
             if not len(pairs):
                 continue
-            left, right = self.left[pairs], self.right[pairs]
-            counts = self.piece_count
-            scores = criterion.score(
-                self.pair_count[pairs], counts[left], counts[right], left == right, self.total
-            )
-            best = float(scores.max())
+            scores = self._scores(criterion, pairs, self.pair_count[pairs])
+            unsure = self.left[pairs] == self.right[pairs]
+            while True:
+                best = float(scores.max())
+                high = np.flatnonzero(unsure & (scores >= best * near))
+                if best <= 0 or not len(high):
+                    break
+                unsure[high] = False
+                scores[high] = self._scores(criterion, pairs[high], self._mergeable(pairs[high]))
             if best <= 0 or best * near < reach:
                 continue
             kept = scores >= best * near
             return pairs[kept], scores[kept]
         return np.empty(0, dtype=np.int64), np.empty(0)
+
+    def _scores(self, criterion: Criterion, pairs: Int64s, times: Int64s) -> Float64s:
+        """The scores of pairs that can be merged so many times."""
+        left, right, counts = self.left[pairs], self.right[pairs], self.piece_count
+        return criterion.score(times, counts[left], counts[right], left == right, self.total)
+
+    def _mergeable(self, twins: Int64s) -> Int64s:
+        """How often each pair of twins can be merged: of a run, every second."""
+        asked = np.zeros(self.num_pairs, dtype=np.bool_)
+        asked[twins] = True
+        first = np.flatnonzero(asked[self.pair])
+        first = first[self._every_second_of_a_run(first)]
+        return _sums(self.pair[first], self.weight[first], self.num_pairs)[twins]
 
     def _choose(self, pairs: Int64s, scores: Float64s, most: int) -> dict[int, int]:
         """Pair number -> piece number of what is merged this round, best first."""

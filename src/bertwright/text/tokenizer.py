@@ -228,6 +228,8 @@ class Tokenizer:
         if double or len(set(tokens)) < len(tokens):
             raise DataError(f"{double[:1] or 'a token'} would be in the vocabulary twice")
         description = json.loads(self._backend.to_str())
+        # also what was added behind it (special tokens): else `tokenizers` numbers them anew
+        description["model"]["vocab"] = dict(self.vocab)
         for index, token in enumerate(tokens, self.vocab_size):
             description["model"]["vocab"][token] = index
         return _from_text(json.dumps(description, ensure_ascii=False), self._config)

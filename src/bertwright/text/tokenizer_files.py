@@ -91,8 +91,9 @@ def write_folder(folder: Path, backend: tokenizers.Tokenizer, config: Mapping[st
     (folder / "tokenizer.json").write_text(whole, encoding="utf-8", newline="\n")
     text = json.dumps(config, indent=2, ensure_ascii=False, sort_keys=True)
     (folder / "tokenizer_config.json").write_text(text + "\n", encoding="utf-8")
-    vocab = backend.get_vocab(with_added_tokens=True)
-    lines = "".join(f"{token}\n" for token in sorted(vocab, key=vocab.__getitem__))
+    token_of = {i: token for token, i in backend.get_vocab(with_added_tokens=True).items()}
+    # a line for every id: without one that stands for nothing, all that follow would shift
+    lines = "".join(f"{token_of.get(i, f'[no token {i}]')}\n" for i in range(max(token_of) + 1))
     (folder / "vocab.txt").write_text(lines, encoding="utf-8", newline="\n")
 
 

@@ -41,8 +41,9 @@ from bertwright.text.merges import Criterion
 def gain(pair: Int64s, left: Int64s, right: Int64s, twins: Bools, total: int) -> Float64s:
     """Gain in log-likelihood of merging each pair, in nats.
 
-    `pair` counts of the pairs, `left` and `right` of their pieces, `twins` whether both are the
-    same piece, `total` the number of pieces in the corpus; all arrays of one shape.
+    `pair` how often each pair can be merged, `left` and `right` counts of their pieces, `twins`
+    whether both are the same piece, `total` the number of pieces in the corpus; all arrays of one
+    shape.
     """
     n = pair.astype(np.float64)
     rest_left = np.where(twins, left - 2 * pair, left - pair)
@@ -57,7 +58,7 @@ def least_count(score: float, total: int) -> float:
 
 
 def _x_log_x(x: Float64s | Int64s) -> Float64s:
-    """x log x, 0 at 0 (and below it: a run of twins overlaps, so its count may exceed half)."""
+    """x log x, 0 at 0 (and below it: `Merger` first asks with counts of runs that overlap)."""
     x = np.maximum(x, 1).astype(np.float64)
     return x * np.log(x)
 
