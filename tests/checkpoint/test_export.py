@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,9 +18,15 @@ from bertwright.checkpoint import export as exporting
 from bertwright.checkpoint import export_check, exported, quantize
 from bertwright.checkpoint.checkpoint import load, save
 from bertwright.checkpoint.export import export
-from bertwright.checkpoint.export_check import ours
+from bertwright.checkpoint.export_check import check_text, ours
 from bertwright.checkpoint.exported import Exported, open_exported
+from bertwright.checkpoint.padded import Padded
 from bertwright.checkpoint.quantize import to_int8
+from bertwright.checkpoint.sentence_transformers import (
+    EmbeddingDefaults,
+    read_defaults,
+    write_defaults,
+)
 from bertwright.errors import (
     BertwrightError,
     ConfigError,
@@ -25,9 +34,10 @@ from bertwright.errors import (
     IntegrityError,
     MissingExtra,
 )
+from bertwright.inference.embedder import Embedder
 from bertwright.text.tokenizer import make_tokenizer
 from tests.checkpoint.conftest import VOCABULARY, new_learner
-from tests.checkpoint.test_padded import TASKS, learner_of
+from tests.checkpoint.test_padded import TASKS, learner_of, stand_in
 
 TEXTS = ["a b, c?", "z y x w v u t s", "q!", "h e l l o ."]
 
@@ -109,7 +119,7 @@ def test_weights_whose_sums_would_be_cut_are_refused(
     (wide / "MANIFEST.json").unlink()
     (wide / "export.json").write_text(json.dumps({**facts, "weight_bits": 8}))
     monkeypatch.setattr(exported, "weight_bits", lambda: 7)
-    with pytest.raises(DataError, match="without VNNI"):
+    with pytest.raises(ConfigError, match="without VNNI"):
         exported.open_unverified(wide)
     monkeypatch.setattr(exported, "weight_bits", lambda: 8)
     assert exported.open_unverified(wide).int8
@@ -168,6 +178,60 @@ def test_an_export_that_is_off_is_refused(
         export(model, tmp_path / "off", "onnx", int8=True, sample=TEXTS, least=1.5)
 
 
+SENTENCES = EmbeddingDefaults(
+    "cls", True, 9, prompts={"query": "q: "}, default_prompt_name="query", dimensions=12
+)
+
+
+def test_how_vectors_are_made_goes_along(
+    written: tuple[Path, Path, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, out, facts = written
+    assert facts["pooling"] is None
+    monkeypatch.setattr(exporting, "_write_onnx", lambda _, to, __: shutil.copyfile(graph, to))
+    monkeypatch.setattr(exporting, "check_random", lambda *_: 0.0)
+    graph, sentences = out / "model.onnx", tmp_path / "sentences"
+    shutil.copytree(model, sentences)
+    write_defaults(sentences, SENTENCES, 24)
+    told = export(sentences, tmp_path / "out", "onnx")
+    assert (told["pooling"], read_defaults(tmp_path / "out")) == ("cls", SENTENCES)
+    assert "1_Pooling/config.json" in verify_manifest(tmp_path / "out")["files"]
+    export(sentences, tmp_path / "out", "onnx", layers=(-1,), overwrite=True)
+    assert read_defaults(tmp_path / "out") is None
+
+
+def test_int8_is_judged_by_its_worst_layer() -> None:
+    learner, _, _ = learner_of("encoder")
+    whole = stand_in(Padded(learner, layers=(3, 1)).eval(), None, None)
+
+    def off(worth: float) -> Exported:
+        def session(feed: Any) -> list[Any]:
+            first, second = whole.session(feed)
+            return [first, second * np.float32(worth)]
+
+        return replace(whole, session=session)
+
+    def check(exported: Exported) -> dict[str, Any]:
+        return check_text(learner, exported, None, make_tokenizer(VOCABULARY), TEXTS, 0.9)
+
+    assert check(whole)["cosine_texts"]["mean"] > 0.999
+    for worth in (-1.0, np.nan):
+        with pytest.raises(BertwrightError, match=r"mean cosine of texts -1\.0000 on 4 texts"):
+            check(off(worth))
+
+
+def test_a_runtime_that_cannot_write_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def save_model(*_: object, **__: object) -> None:
+        raise RuntimeError("iostream error")
+
+    stand = SimpleNamespace(convert_model=lambda path: path, save_model=save_model)
+    monkeypatch.setitem(sys.modules, "openvino", stand)
+    with pytest.raises(BertwrightError, match=r"iostream error; \d+ MB are free on its disk"):
+        exporting._finish_model(tmp_path, "openvino", False)
+
+
 def test_bad_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("onnxscript")
     pytest.importorskip("onnxruntime")
@@ -182,6 +246,10 @@ def test_bad_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         export(model, out, "onnx", head="masked_lm", layers=(1,))
     with pytest.raises(DataError, match="the sample has no text"):
         export(model, out, "onnx", int8=True, sample=[" "])
+    (tmp_path / "scores").mkdir()
+    scores = write_model(tmp_path / "scores" / "model", "number")
+    with pytest.raises(DataError, match="correlation here: give two texts or more"):
+        export(scores, out, "onnx", int8=True, sample=["a"])
     assert not out.exists()
     monkeypatch.setattr(exporting.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r'needs the package onnx: pip install "bertwright\[exp'):
@@ -220,6 +288,22 @@ def test_every_head_in_every_runtime(name: str, runtime: Any, tmp_path: Path) ->
     )
     assert small["int8_on_text"]["texts"] == len(TEXTS)
     assert compare(model, open_exported(out)) < 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("runtime", ["onnx", "openvino"])
+def test_sentence_transformers_makes_our_vectors_of_it(runtime: Any, tmp_path: Path) -> None:
+    pytest.importorskip("onnxscript")
+    pytest.importorskip(
+        {"onnx": "optimum.onnxruntime", "openvino": "optimum.intel.openvino"}[runtime]
+    )
+    theirs = pytest.importorskip("sentence_transformers")
+    model, out = write_model(tmp_path / "model"), tmp_path / "out"
+    write_defaults(model, replace(SENTENCES, dimensions=None), 24)
+    export(model, out, runtime)
+    found = theirs.SentenceTransformer(str(out), backend=runtime, device="cpu").encode(TEXTS)
+    own = Embedder.load(model, device="cpu").embed(TEXTS)
+    np.testing.assert_allclose(found, own, atol=1e-5)
 
 
 @pytest.mark.slow

@@ -48,6 +48,15 @@ def test_a_checkpoint(folder: Path) -> None:
     assert json.loads(json.dumps(found.as_dict()))["parameters"] == found.parameters
 
 
+def test_an_export_is_told_and_not_loaded(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    (folder / "export.json").write_text('{"runtime": "onnx"}')
+    found = inspect(folder)
+    assert (found.format, found.loads) == ("onnx", False)
+    with pytest.raises(DataError, match=r"is an exported model.* give the checkpoint it was made"):
+        load(folder)
+
+
 def test_the_count_is_that_of_the_model(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     counted = inspect(folder).parameters
     monkeypatch.undo()

@@ -3,6 +3,7 @@
 ```
 DIR/  model.onnx, or openvino_model.xml and .bin     inputs and outputs: see checkpoint/padded.py
       config.json  tokenizer files  task.json (with a task head)
+      modules.json and its parts      of a folder of sentence-transformers: pooling, dense layers
       export.json     what it is, what it was written with, and how far it is from ours
       MANIFEST.json   size and SHA-256 of every file
 ```
@@ -26,6 +27,7 @@ import importlib.util
 import json
 import logging
 import platform
+import shutil
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -34,16 +36,16 @@ from typing import Any
 import torch
 
 from bertwright.atomic import atomic_folder, refuse_folder, refuse_source, write_manifest
-from bertwright.checkpoint import checkpoint, huggingface, huggingface_heads, task_file
-from bertwright.checkpoint.export_check import SAMPLE, check_random, check_text
-from bertwright.checkpoint.exported import (
-    EXPORT,
-    FORMAT,
-    ONNX,
-    OPENVINO,
-    Runtime,
-    open_unverified,
+from bertwright.checkpoint import (
+    checkpoint,
+    huggingface,
+    huggingface_heads,
+    sentence_transformers,
+    task_file,
 )
+from bertwright.checkpoint.export_check import SAMPLE, check_random, check_text
+from bertwright.checkpoint.exported import FORMAT, ONNX, OPENVINO, Runtime, open_unverified
+from bertwright.checkpoint.huggingface import EXPORT
 from bertwright.checkpoint.padded import INPUTS, Padded
 from bertwright.checkpoint.quantize import quantize_for_onnx, weight_bits, weights_to_int8
 from bertwright.checkpoint.sources import read_tokenizer
@@ -101,7 +103,8 @@ def export(
         MissingExtra: a package is not installed.
         ConfigError: `out` is there, is no folder of ours or holds the source; no such head or
             layer, or one that rectangles of tokens cannot have.
-        DataError: no model, or texts that are none.
+        DataError: no model, texts that are none or too few, or a folder of sentence-transformers
+            whose vectors are not made as ours.
         BertwrightError: what was written differs from ours.
     """
     for package in _PACKAGES[runtime]:
@@ -120,6 +123,11 @@ def export(
     texts = [text for text in SAMPLE if text.strip()] if sample is None else list(sample)
     if int8 and not any(text.strip() for text in texts):
         raise DataError("the sample has no text: give a file with a text a line")
+    scored = task is not None and task.kind in ("regression", "multiple-choice")
+    if int8 and scored and len(texts) < 2:
+        raise DataError("int8 is judged by a correlation here: give two texts or more")
+    vectors = head is None and not layers
+    pooling = sentence_transformers.read_defaults(loaded.folder) if vectors else None
     facts: dict[str, Any] = {
         "format": FORMAT,
         "runtime": runtime,
@@ -133,6 +141,7 @@ def export(
             name: "token" if name in padded.of_tokens else "sequence" for name in padded.outputs
         },
         "layers": list(padded.encoder.layers) if head is None else [],
+        "pooling": None if pooling is None else pooling.pooling,
         "longest": loaded.config.max_position_embeddings,
         "crf": _crf(padded.head),
         "versions": {p: importlib.metadata.version(p) for p in ("torch", *_PACKAGES[runtime])},
@@ -143,6 +152,8 @@ def export(
         (folder / EXPORT).write_text(json.dumps(facts))
         huggingface.copy_tokenizer(loaded.folder, folder)
         _write_config(folder, loaded.config, head, task, tokenizer.pad_id)
+        if pooling is not None:
+            sentence_transformers.write_defaults(folder, pooling, loaded.config.hidden_size)
         _finish_model(folder, runtime, False)
         on_step("comparing with ours on random lengths")
         exported = open_unverified(folder, threads=torch.get_num_threads())
@@ -238,7 +249,14 @@ def _finish_model(folder: Path, runtime: Runtime, int8: bool) -> None:
     if int8:
         weights_to_int8(path)
     model = openvino.convert_model(str(path))
-    openvino.save_model(model, str(folder / OPENVINO), compress_to_fp16=False)
+    try:
+        openvino.save_model(model, str(folder / OPENVINO), compress_to_fp16=False)
+    except RuntimeError as error:  # of a full disk too, and it does not say so
+        free = shutil.disk_usage(folder).free / 1e6
+        raise BertwrightError(
+            f"OpenVINO could not write the model ({error}; {free:.0f} MB are free on its disk): "
+            "free some space, or choose another --out"
+        ) from error
 
 
 def _write_config(

@@ -174,13 +174,14 @@ def check_text(
     """How near an int8 export is to ours on texts.
 
     Returns:
-        `texts`, `tokens`, `largest_difference`; without a head `cosine_tokens` and `cosine_texts`
-        (means of tokens), each mean and least; with one `agreement`, the share of texts, or of
+        `texts`, `tokens`, `largest_difference` of any output; without a head `cosine_tokens` and
+        `cosine_texts` (means of tokens) of the layer that fares worst, and `cosine_pooler` where it
+        is given, each mean and least; with one `agreement`, the share of texts, or of
         tokens where it judges those, about which both say the same, or for a number and a choice
         `correlation` of the scores.
 
     Raises:
-        BertwrightError: the mean cosine of texts, the agreement or the correlation is below
+        BertwrightError: that mean cosine of texts, the agreement or the correlation is below
             `least`.
     """
     encodings = [tokenizer.encode(text) for text in texts]
@@ -188,27 +189,33 @@ def check_text(
     types = [encoding.type_ids[: exported.longest] for encoding in encodings]
     theirs = exported.run_all(ids, types)
     own = ours(learner, exported, task, ids, types)
-    name = next(iter(own))
-    pairs = list(zip(own[name], theirs[name], strict=True))
+    pairs = {name: list(zip(own[name], theirs[name], strict=True)) for name in own}
     figures: dict[str, Any] = {
         "texts": len(ids),
         "tokens": sum(map(len, ids)),
-        "largest_difference": max(float(np.abs(a - b).max()) for a, b in pairs),
+        "largest_difference": max(
+            float(np.abs(a - b).max()) for each in pairs.values() for a, b in each
+        ),
     }
     if exported.head is None:
-        tokens = np.concatenate([_cosines(a, b) for a, b in pairs])
-        means = np.stack([np.stack([a.mean(0), b.mean(0)]) for a, b in pairs])  # [n, 2, H]
-        whole = _cosines(means[:, 0], means[:, 1])
-        figures["cosine_tokens"] = {"mean": float(tokens.mean()), "least": float(tokens.min())}
-        figures["cosine_texts"] = {"mean": float(whole.mean()), "least": float(whole.min())}
-        what, reached = "mean cosine of texts", float(whole.mean())
+        pooled = pairs.pop(POOLED, [])
+        layers = [
+            {
+                "cosine_tokens": _mean_and_least([_cosines(a, b) for a, b in each]),
+                "cosine_texts": _mean_and_least([_cosines(a.mean(0), b.mean(0)) for a, b in each]),
+            }
+            for each in pairs.values()
+        ]
+        figures |= min(layers, key=lambda layer: layer["cosine_texts"]["mean"])
+        if pooled:
+            figures["cosine_pooler"] = _mean_and_least([_cosines(a, b) for a, b in pooled])
+        what, reached = "mean cosine of texts", figures["cosine_texts"]["mean"]
     elif exported.kind in ("regression", "multiple-choice"):
-        flat = np.array([[a.item(), b.item()] for a, b in pairs])
+        flat = np.array([[a.item(), b.item()] for a, b in pairs[LOGITS]])
         what, reached = "correlation", _correlation(flat[:, 0], flat[:, 1])
         figures["correlation"] = reached
     else:
-        names = [LOGITS] if LOGITS in own else list(own)
-        same = [_same(a, b, task) for n in names for a, b in zip(own[n], theirs[n], strict=True)]
+        same = [_same(a, b, task) for each in pairs.values() for a, b in each]
         what, reached = "agreement", float(np.concatenate(same).mean())
         figures["agreement"] = reached
     if not reached >= least:
@@ -232,9 +239,14 @@ def _same(a: Any, b: Any, task: TaskConfig | None) -> Any:
 
 
 def _cosines(a: Any, b: Any) -> Any:
-    """Row by row, `[n, H]` twice -> `[n]`."""
+    """Row by row, `[n, H]` twice -> `[n]`, or `[H]` twice -> `[]`; -1 where numbers are none."""
     lengths = np.linalg.norm(a, axis=-1) * np.linalg.norm(b, axis=-1)
-    return (a * b).sum(-1) / np.maximum(lengths, 1e-12)
+    return np.nan_to_num((a * b).sum(-1) / np.maximum(lengths, 1e-12), nan=-1.0)
+
+
+def _mean_and_least(cosines: Sequence[Any]) -> dict[str, float]:
+    flat = np.hstack(cosines)
+    return {"mean": float(flat.mean()), "least": float(flat.min())}
 
 
 def _correlation(a: Any, b: Any) -> float:

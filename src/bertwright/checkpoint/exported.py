@@ -20,11 +20,10 @@ import numpy.typing as npt
 
 from bertwright.arrays import Float32s, Int64s
 from bertwright.atomic import verify_manifest
-from bertwright.checkpoint.huggingface import read_json
+from bertwright.checkpoint.huggingface import EXPORT, read_json
 from bertwright.checkpoint.quantize import weight_bits
-from bertwright.errors import DataError, IntegrityError, MissingExtra
+from bertwright.errors import ConfigError, DataError, IntegrityError, MissingExtra
 
-EXPORT = "export.json"
 ONNX = "model.onnx"
 OPENVINO = "openvino_model.xml"
 FORMAT = 1
@@ -108,6 +107,7 @@ def open_exported(folder: str | Path, threads: int | None = None) -> Exported:
 
     Raises:
         DataError: no export, or one of another version.
+        ConfigError: int8 for processors unlike this one.
         IntegrityError: a file was changed.
         MissingExtra: the runtime is not installed.
     """
@@ -144,7 +144,7 @@ def open_unverified(folder: Path, threads: int | None = None) -> Exported:
     if not path.is_file():
         raise IntegrityError(f"{folder} lacks {path.name}; its {EXPORT} tells of it")
     if int8 and runtime == "onnx" and bits > weight_bits():
-        raise DataError(
+        raise ConfigError(
             f"{folder} has weights of 8 bits, whose sums a processor without VNNI, as this one "
             "seems to be, cuts: vectors would be wrong. Export it again on this one"
         )

@@ -10,6 +10,8 @@ the one place that does, in a process of its own, for `bertwright convert`.
 from __future__ import annotations
 
 import json
+import os
+import re
 import shutil
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -38,6 +40,8 @@ from bertwright.version import __version__
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
+EXPORT = "export.json"
+"""Stands in a folder of `bertwright export`, whose weights are in a graph."""
 TOKENIZER_FILES = (
     "tokenizer.json",
     "tokenizer_config.json",
@@ -212,15 +216,26 @@ def pad_id(folder: Path) -> int:
 
 
 def write_weights(folder: Path, tensors: Mapping[str, Tensor], name: str = WEIGHTS) -> None:
-    """Write `model.safetensors`, or another file of tensors."""
-    save_file(dict(tensors), folder / name, metadata={"format": "pt"})
+    """Write `model.safetensors`, or another file of tensors.
+
+    Raises:
+        OSError: the disk is full, or refuses in another way.
+    """
+    try:
+        save_file(dict(tensors), folder / name, metadata={"format": "pt"})
+    except SafetensorError as error:
+        number = re.search(r"(?:os error|code:) (\d+)\b", str(error))
+        if number is None:
+            raise
+        code = int(number[1])
+        raise OSError(code, os.strerror(code), str(folder / name)) from error
 
 
 def read_headers(folder: Path) -> dict[str, Header]:
     """Name -> where it is and its shape, of one file or of shards with an index.
 
     Raises:
-        DataError: no weights, or only a pickle.
+        DataError: no weights, only a pickle, or an export.
         IntegrityError: a file is cut or damaged, or the index does not fit the shards.
     """
     if (folder / WEIGHTS).is_file():
@@ -238,6 +253,11 @@ def read_headers(folder: Path) -> dict[str, Header]:
                 f"{folder} has no {WEIGHTS}, and {path.name} is a pickle, which may run code when "
                 f"opened; only one named pytorch_model.bin is converted"
             )
+    if (folder / EXPORT).is_file():
+        raise DataError(
+            f"{folder} is an exported model, for the runtime it was written for: give the "
+            "checkpoint it was made of as --model (embed takes the export beside it, as --exported)"
+        )
     raise DataError(f"{folder} has no {WEIGHTS}: it is no folder of a model")
 
 

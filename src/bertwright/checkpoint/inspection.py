@@ -29,7 +29,8 @@ class Inspection:
 
     folder: str
     format: str
-    """`huggingface`, `tensorflow`, `sentence-transformers` or `pickle`."""
+    """`huggingface`, `tensorflow`, `sentence-transformers`, `pickle`, or `onnx` or `openvino`, as
+    `bertwright export` writes them."""
     loads: bool = False
     reason: str | None = None
     """Why it does not load."""
@@ -98,6 +99,9 @@ def inspect(path: str | Path) -> Inspection:
 
 
 def _format(place: Path) -> str:
+    exported = place / huggingface.EXPORT
+    if exported.is_file() and not (place / huggingface.WEIGHTS).is_file():
+        return huggingface.short(huggingface.read_json(exported).get("runtime"), str)
     if sentence_transformers.is_part(sources.home(place)):
         return "sentence-transformers"
     kind = sources.format_of(place)

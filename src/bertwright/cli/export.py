@@ -2,117 +2,102 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from bertwright.cli.options import Json, Overwrite
+from bertwright.cli.options import EVERY_KEY, Json, Overwrite
 from bertwright.cli.output import print_fields, print_json, say
-from bertwright.errors import DataError
-
-Model = Annotated[str, Parameter(help="A run, a checkpoint or a Hugging Face BERT folder.")]
-Out = Annotated[Path, Parameter(help="Folder to write.")]
-Task = Annotated[
-    str | None,
-    Parameter(
-        help="The head: masked_lm, next_sentence, a task's name, or encoder for vectors; "
-        "unset: the task's, if there is one, else encoder."
-    ),
-]
-Layers = Annotated[
-    tuple[int, ...],
-    Parameter(
-        help="Vectors of these layers in place of the last and the pooler; 0 is the embeddings, "
-        "negative from the top.",
-        allow_leading_hyphen=True,
-    ),
-]
-Int8 = Annotated[bool, Parameter(negative="", help="Store weights in 8 bits, judged on text.")]
-Sample = Annotated[
-    Path | None,
-    Parameter(help="Text that int8 is judged on, one a line; unset: 32 sentences of our own."),
-]
-Least = Annotated[
-    float,
-    Parameter(help="Cosine, agreement or correlation on that text below which int8 is an error."),
-]
+from bertwright.errors import ConfigError, DataError
 
 
-def onnx(
-    *,
-    model: Model,
-    out: Out,
-    task: Task = None,
-    layers: Layers = (),
-    int8: Int8 = False,
-    sample: Sample = None,
-    least: Least = 0.95,
-    overwrite: Overwrite = False,
-    json: Json = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What both verbs take."""
+
+    model: Annotated[str, Parameter(help="A run, a checkpoint or a Hugging Face BERT folder.")]
+    out: Annotated[Path, Parameter(help="Folder to write.")]
+    task: Annotated[
+        str | None,
+        Parameter(
+            help="The head: masked_lm, next_sentence, a task's name, or encoder for vectors; "
+            "unset: the task's, if there is one, else encoder."
+        ),
+    ] = None
+    layers: Annotated[
+        tuple[int, ...],
+        Parameter(
+            help="Vectors of these layers in place of the last and the pooler; 0 is the "
+            "embeddings, negative from the top.",
+            allow_leading_hyphen=True,
+        ),
+    ] = ()
+    int8: Annotated[
+        bool, Parameter(negative="", help="Store weights in 8 bits, judged on text.")
+    ] = False
+    sample: Annotated[
+        Path | None,
+        Parameter(help="Text that int8 is judged on, one a line; unset: 32 sentences of our own."),
+    ] = None
+    least: Annotated[
+        float,
+        Parameter(
+            help="Cosine, agreement or correlation on that text below which int8 is an error."
+        ),
+    ] = 0.95
+    overwrite: Overwrite = False
+    json: Json = False
+
+
+def onnx(*, asked: Annotated[Asked, EVERY_KEY]) -> None:
     """Write a model for ONNX Runtime: model.onnx, with any number of texts and tokens.
 
     What is written is run on random lengths and compared with ours; nothing appears if they differ.
     """
-    _export("onnx", model, out, task, layers, int8, sample, least, overwrite, json)
+    _export("onnx", asked)
 
 
-def openvino(
-    *,
-    model: Model,
-    out: Out,
-    task: Task = None,
-    layers: Layers = (),
-    int8: Int8 = False,
-    sample: Sample = None,
-    least: Least = 0.95,
-    overwrite: Overwrite = False,
-    json: Json = False,
-) -> None:
+def openvino(*, asked: Annotated[Asked, EVERY_KEY]) -> None:
     """Write a model for OpenVINO: openvino_model.xml and openvino_model.bin.
 
     What is written is run on random lengths and compared with ours; nothing appears if they differ.
     """
-    _export("openvino", model, out, task, layers, int8, sample, least, overwrite, json)
+    _export("openvino", asked)
 
 
-def _export(
-    runtime: Literal["onnx", "openvino"],
-    model: str,
-    out: Path,
-    task: str | None,
-    layers: tuple[int, ...],
-    int8: bool,
-    sample: Path | None,
-    least: float,
-    overwrite: bool,
-    json: bool,
-) -> None:
-    texts = None if sample is None else _read_sample(sample)
+def _export(runtime: Literal["onnx", "openvino"], asked: Asked) -> None:
+    if asked.sample is not None and not asked.int8:
+        raise ConfigError("--sample is of --int8; leave it out here, or pass both")
+    texts = None if asked.sample is None else _read_sample(asked.sample)
     from bertwright.checkpoint.export import export
 
     facts = export(
-        model,
-        out,
+        asked.model,
+        asked.out,
         runtime,
-        head=task,
-        layers=layers,
-        int8=int8,
+        head=asked.task,
+        layers=asked.layers,
+        int8=asked.int8,
         sample=texts,
-        least=least,
-        overwrite=overwrite,
-        on_step=lambda step: None if json else say(f"{step} ..."),
+        least=asked.least,
+        overwrite=asked.overwrite,
+        on_step=lambda step: None if asked.json else say(f"{step} ..."),
     )
-    if json:
-        print_json({"folder": str(out), **facts})
+    if asked.json:
+        print_json({"folder": str(asked.out), **facts})
         return
     shown = {
-        "folder": str(out),
+        "folder": str(asked.out),
         "head": facts["head"] or "none: vectors",
         "outputs": ", ".join(facts["outputs"]),
         "largest difference to ours": f"{facts['largest_difference']:.2g}",
     }
+    if facts["pooling"]:
+        shown["after the graph"] = f"{facts['pooling']} pooling, as modules.json tells"
+    if facts["crf"]:
+        shown["after the graph"] = "a CRF, whose numbers are in export.json"
     for name, value in facts.get("int8_on_text", {}).items():
         if isinstance(value, dict):
             value = ", ".join(f"{kind} {number:.5f}" for kind, number in value.items())

@@ -12,7 +12,6 @@ from typing import get_args
 import torch
 
 from bertwright.checkpoint.dense import read_layer
-from bertwright.checkpoint.exported import EXPORT
 from bertwright.checkpoint.sentence_transformers import EmbeddingDefaults, read_defaults
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError
@@ -65,7 +64,7 @@ class Embedder(VectorMaker):
         ):
             if value not in known:
                 raise ConfigError(f"{name} is {value!r}; expected {', '.join(known)}")
-        _check_exports(path, backend, exported)
+        _check_exports(backend, exported)
         loaded = models.load(path, device)
         runner = loaded.runner
         config = config or default_config(path)
@@ -98,7 +97,7 @@ def _defaults(path: str | Path) -> EmbeddingDefaults | None:
     return read_defaults(path) if Path(path).is_dir() else None
 
 
-def _check_exports(path: str | Path, backend: BackendName, exported: Sequence[str | Path]) -> None:
+def _check_exports(backend: BackendName, exported: Sequence[str | Path]) -> None:
     if backend in ("onnx", "openvino") and not exported:
         raise ConfigError(
             f"--backend {backend} runs what bertwright export {backend} wrote; name the folder "
@@ -107,9 +106,4 @@ def _check_exports(path: str | Path, backend: BackendName, exported: Sequence[st
     if exported and backend == "torch":
         raise ConfigError(
             "--exported is run by another backend than torch; pass --backend onnx, openvino or auto"
-        )
-    if (Path(path) / EXPORT).is_file():
-        raise ConfigError(
-            f"{path} is an exported model; give the checkpoint as --model and this folder as "
-            "--exported"
         )
