@@ -95,6 +95,7 @@ def test_compressed_blocks() -> None:
         (bytes([1, 1, 0]) + b"a" + struct.pack("<II", 0, 1), "over its block"),
         (bytes([0, 9, 9]) + b"a" + struct.pack("<II", 0, 1), "over its block"),
         (bytes([0, 1, 0, 98, 0, 1, 0, 97]) + struct.pack("<II", 0, 1), "do not rise"),
+        (bytes([0, 1, 0, 97, 0, 1, 0, 97]) + struct.pack("<II", 0, 1), "do not rise"),
         (b"\xff" * 12 + struct.pack("<II", 0, 1), "a number in it does not end"),
     ],
 )

@@ -111,6 +111,20 @@ def test_unknown_words(tmp_path: Path, tokenizer_folder: Path) -> None:
     _, found = examine(tmp_path, tokenizer_folder, documents)
     assert found["unknown_tokens"].level == "error"
     assert "tokenizer train" in found["unknown_tokens"].advice
+    assert found["special_tokens_in_text"].value == 0  # [UNK] is of the text
+    documents = [[line.replace("w17", "x") for line in lines] for lines in healthy()]
+    _, found = examine(tmp_path, tokenizer_folder, documents)  # 11 words of 400
+    assert found["unknown_tokens"].level == "warning"
+
+
+def test_lengths_fall_into_their_bars(tmp_path: Path, tokenizer_folder: Path) -> None:
+    chance = np.random.default_rng(4)
+    documents = [[sentence(chance, 110)] for _ in range(12)]  # 112 with [CLS] and [SEP]
+    mlm = InstanceConfig("mlm", sequence_length=128, short_probability=0.0)
+    checkup, _ = examine(tmp_path, tokenizer_folder, documents, instances=mlm)
+    heights = checkup.statistics["length_histogram"]
+    assert {bar for bar, height in heights.items() if height} == {"97-112"}
+    assert heights["97-112"] == 12
 
 
 def test_long_sentences_are_truncated(tmp_path: Path, tokenizer_folder: Path) -> None:
@@ -126,6 +140,16 @@ def test_lost_documents(tmp_path: Path, tokenizer_folder: Path) -> None:
     _, found = examine(tmp_path, tokenizer_folder, [*healthy(), ["\u200e"], ["\u200e"]])
     assert found["lost_documents"].value == 2
     assert found["lost_documents"].level == "warning"
+
+
+def test_rows_without_text_are_lost_documents(tmp_path: Path, tokenizer_folder: Path) -> None:
+    corpus, chance = tmp_path / "corpus.jsonl", np.random.default_rng(5)
+    rows = [sentence(chance) for _ in range(20)] + ["", "\u200e"]
+    corpus.write_text("\n".join(json.dumps({"text": text}) for text in rows), encoding="utf-8")
+    build_shards([str(corpus)], tmp_path / "out", tokenizer_folder, workers=1)
+    found = {finding.name: finding for finding in check(tmp_path / "out").findings}
+    assert found["lost_documents"].value == 2
+    assert "2 of 22 documents" in found["lost_documents"].message
 
 
 def test_too_few_predictions(tmp_path: Path, tokenizer_folder: Path) -> None:
@@ -178,6 +202,14 @@ def test_damage_and_emptiness_end_the_checkup(tmp_path: Path, tokenizer_folder: 
     place.write_bytes(data)
     with pytest.raises(IntegrityError, match="SHA-256"):
         check(tmp_path / "out")
+
+
+def test_the_same_words_in_another_order_are_no_repeat(make_shards: Callable[..., Shards]) -> None:
+    # Eight ids come round: sentences of eight tokens are turns of each other, those of three short.
+    shards = make_shards([[8, 3] * 8], vocab_size=13)
+    scan = scan_shards(shards)
+    assert (scan.repeated_share, scan.most_repeated) == (0, None)
+    assert scan_shards(make_shards([[8, 3] * 9], "more", vocab_size=13)).most_repeated_times == 2
 
 
 def test_repeats_are_estimated_from_a_share(

@@ -10,8 +10,9 @@ import pytest
 import torch
 
 from bertwright.config.instances import InstanceConfig, MaskingConfig
+from bertwright.config.pretrain import PretrainConfig
 from bertwright.data.batch import Batch
-from bertwright.data.loader import PretrainingData, to_tensors
+from bertwright.data.loader import PretrainingData, evaluation_data, to_tensors
 from bertwright.data.shards import Shards
 from bertwright.errors import ConfigError
 
@@ -101,12 +102,36 @@ def test_prefetching_crosses_the_end_of_an_epoch(
         assert by_position(ahead.step(epoch, step, 4000, 4000)) == by_position(
             plain.step(epoch, step, 4000, 4000)
         )
+    assert len(ahead.step(0, 1, 4000, 500)) == len(plain.step(0, 1, 4000, 500)) > 1
     ahead.close()
 
 
-def test_masks_are_new_every_epoch(make_shards: MakeShards, some_lengths: list[list[int]]) -> None:
-    data = make_data(make_shards(some_lengths))
-    assert by_position(data.step(0, 0, 1000, 1000)) != by_position(data.step(1, 0, 1000, 1000))
+def test_masks_are_new_every_epoch_and_seed(make_shards: MakeShards) -> None:
+    shards = make_shards([[30]])  # one instance, the same in every plan
+    instances = InstanceConfig("mlm", sequence_length=40, short_probability=0.0)
+
+    def hidden(seed: int, epoch: int) -> list[int]:
+        data = PretrainingData(
+            shards, instances, MaskingConfig(), validation_share=0.0, seed=seed, prefetch=False
+        )
+        (batch,) = data.step(epoch, 0, 99, 99)
+        return batch.masked_positions.tolist()
+
+    assert hidden(3, 0) == hidden(3, 0)
+    assert hidden(3, 0) != hidden(3, 1)
+    assert hidden(3, 0) != hidden(4, 0)
+
+
+def test_every_run_is_judged_on_the_same_masks(
+    make_shards: MakeShards, some_lengths: list[list[int]]
+) -> None:
+    """Of the paper's share, whatever the seed and the share that the run learns with."""
+    shards = make_shards(some_lengths)
+    found = []
+    for seed, share in ((1, 0.15), (2, 0.4)):
+        run = PretrainConfig("data", "run", steps=1, seed=seed, masking=MaskingConfig(share))
+        found.append(by_position(evaluation_data(shards, run, "dev").step(0, 0, 9999, 9999)))
+    assert found[0] == found[1]
 
 
 def test_held_out_documents_are_apart_and_stay(

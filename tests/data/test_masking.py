@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -78,6 +80,19 @@ def test_masks_do_not_depend_on_the_batch() -> None:
     assert (together[64:104] == alone).all()
     other_epoch = masker(ids, lengths, np.array([7, 90, 3]), make_key("masks", 1, 3), starts)[0]
     assert (together != other_epoch).any()
+
+
+def test_masks_are_those_of_yesterday() -> None:
+    """A resumed run draws its old masks; a change here is a new format of runs."""
+    lengths = np.array([64, 40, 33])
+    ids = sequences(lengths.tolist())
+    found = []
+    for whole_word in (False, True):
+        masker = Masker(MaskingConfig(whole_word=whole_word), VOCABULARY, 64)
+        drawn = masker(ids, lengths, np.array([7, 90, 3]), KEY, np.arange(len(ids)) % 2 == 0)
+        data = b"".join(values.astype("<i8").tobytes() for values in drawn)
+        found.append(hashlib.sha256(data).hexdigest()[:16])
+    assert found == ["993318850304caeb", "913c5c678de6e5ab"]
 
 
 def plain_whole_words(

@@ -77,6 +77,25 @@ def test_bounds_that_contradict_the_tokens_are_found(make_shards: MakeShards) ->
             open_shards(folder)
 
 
+@pytest.mark.parametrize(
+    ("name", "ends"),
+    [
+        ("sentences", [0, 43, 46]),
+        ("sentences", [43, 43, 46]),
+        ("sentences", [44, 43, 46]),
+        ("documents", [0, 3]),
+        ("documents", [3, 3]),
+    ],
+)
+def test_bounds_that_do_not_rise_are_found(
+    make_shards: MakeShards, name: str, ends: list[int]
+) -> None:
+    folder = make_shards([[40, 3], [3]]).folder
+    np.array(ends, "<u4").tofile(folder / f"shard-00000.{name}")
+    with pytest.raises(IntegrityError, match="contradict each other"):
+        open_shards(folder)
+
+
 def test_a_missing_file_is_named(make_shards: MakeShards) -> None:
     folder = make_shards([[4]]).folder
     (folder / "shard-00000.words").unlink()
@@ -128,13 +147,14 @@ def test_another_tokenizer_is_refused(make_shards: MakeShards) -> None:
         require_tokenizer(shards, "0" * 64, "the checkpoint x")
 
 
-def test_an_id_that_no_token_has_is_named(make_shards: MakeShards) -> None:
+@pytest.mark.parametrize("number", [97, 65535])
+def test_an_id_that_no_token_has_is_named(make_shards: MakeShards, number: int) -> None:
     folder = make_shards([[40, 40]]).folder
     place = folder / "shard-00000.tokens"
     data = bytearray(place.read_bytes())
-    data[20:22] = b"\xff\xff"
+    data[20:22] = number.to_bytes(2, "little")
     place.write_bytes(data)
     shards = open_shards(folder)
-    with pytest.raises(IntegrityError, match="holds the id 65535; its tokenizer has"):
+    with pytest.raises(IntegrityError, match=f"holds the id {number}; its tokenizer has 97"):
         shards.tokens(0, 40)
     assert len(shards.tokens(40, 80)) == 40

@@ -36,3 +36,11 @@ def test_one_document_cannot_be_split(make_shards: MakeShards) -> None:
 def test_the_share_is_checked(make_shards: MakeShards) -> None:
     with pytest.raises(ConfigError, match=r"validation_share is 1\.0"):
         split_documents(make_shards([[3]]), "train", 1.0)
+
+
+def test_held_out_documents_stay_held_out(make_shards: MakeShards) -> None:
+    """In a corpus that grew, and for a later version: no run meets what it is judged on."""
+    few, more = make_shards([[3]] * 60, "few"), make_shards([[3]] * 90, "more")
+    held = [26, 39, 43, 51, 54, 59, 64, 75, 80, 81, 85]
+    assert split_documents(more, "dev", 0.1).tolist() == held
+    assert split_documents(few, "dev", 0.1).tolist() == held[:6]

@@ -51,6 +51,15 @@ def test_whitening_of_what_does_not_vary(value: float, message: str) -> None:
         moments.fit()
 
 
+def test_directions_that_hardly_vary_are_left_out() -> None:
+    """Stretched, rounding errors would weigh as much as all the rest."""
+    moments = Moments(3)
+    vectors = np.random.default_rng(0).standard_normal((50, 3)).astype(np.float32)
+    vectors[:, 2] = vectors[:, 1] + 1e-4 * vectors[:, 2]
+    moments.add(vectors)
+    assert moments.fit().width == 2
+
+
 def test_whitening_of_too_few() -> None:
     moments = Moments(4)
     moments.add(np.eye(4, dtype=np.float32)[:3])

@@ -240,6 +240,26 @@ def test_answers() -> None:
     ]
 
 
+def test_the_best_threshold_brings_back_answers_that_were_withheld() -> None:
+    examples: list[Example] = [
+        SpanExample("who", "Ada Lovelace did", (("Ada Lovelace", 0),)),
+        SpanExample("when", "Ada Lovelace did", ()),
+    ]
+    found = evaluate(SPANS, examples, [answer("", 0.5, "Ada"), answer("", 2.0, "did")])
+    assert found.metrics["f1"] == 0.5
+    assert found.metrics["best_f1"] == pytest.approx((2 / 3 + 1) / 2)
+    assert found.tuned["best_f1_threshold"] == 1.25
+
+
+def test_an_answer_that_is_half_right_is_none_of_the_worst() -> None:
+    examples: list[Example] = [
+        SpanExample("who", "Ada Lovelace did", (("Ada Lovelace", 0),)),
+        SpanExample("what", "Ada Lovelace did", (("Ada", 0),)),
+    ]
+    found = evaluate(SPANS, examples, [answer("Ada", -1.0, "Ada"), answer("did", -1.0, "did")])
+    assert [error["text"] for error in found.worst] == ["what"]
+
+
 def test_choices() -> None:
     examples: list[Example] = [ChoiceExample("t", ("x", "y"), label=n) for n in (0, 1)]
     predictions: list[Prediction] = [

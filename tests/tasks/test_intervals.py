@@ -43,9 +43,12 @@ def test_every_resample_has_as_many_examples_however_they_are_cut_up() -> None:
 
     def statistic(counts: np.ndarray) -> dict[str, np.ndarray]:
         seen.append(counts)
-        return {"drawn": counts.sum(1)}
+        number = sum(map(len, seen)) - np.arange(len(counts), 0, -1.0)
+        return {"drawn": counts.sum(1), "number": number}
 
-    assert bootstrap(statistic, 30_000, resamples=100) == {"drawn": (30_000, 30_000)}
+    found = bootstrap(statistic, 30_000, resamples=100)
+    assert found["drawn"] == (30_000, 30_000)
+    assert found["number"] == pytest.approx((0.025 * 99, 0.975 * 99))  # of all 100
     assert len(seen) > 1
     assert sum(map(len, seen)) == 100
 

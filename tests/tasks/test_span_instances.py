@@ -115,15 +115,18 @@ def test_no_answer_and_unknown_answers() -> None:
     assert instance.label is None
 
 
-def test_windows_share_tokens_and_label_what_they_hold_whole() -> None:
+@pytest.mark.parametrize("first", [3, 4, 5])  # the last begins in one window, ends in the next
+def test_windows_share_tokens_and_label_what_they_hold_whole(first: int) -> None:
     context = " ".join("abcdefghij")
-    instances, lengths = make("x", context, ("d e", 6), max_length=10, stride=2)
+    answer = context[2 * first : 2 * first + 3], 2 * first
+    instances, lengths = make("x", context, answer, max_length=10, stride=2)
     passages = [UNCASED.tokens_of(instance.ids[0])[3:-1] for instance in instances]
     bounds = cut(10, 6, 2)
     assert passages == [list("abcdefghij"[a:b]) for a, b in bounds]
     for (start, stop), instance in zip(bounds, instances, strict=True):
-        held = start <= 3 and stop > 4
-        assert instance.label == ((3 - start + 3, 4 - start + 3) if held else (0, 0))
+        held = start <= first and stop > first + 1
+        place = first - start + 3
+        assert instance.label == ((place, place + 1) if held else (0, 0))
     assert any(instance.label != (0, 0) for instance in instances)
     assert (lengths.windows, lengths.in_windows) == (len(bounds), 1)
     assert len(bounds) > 1

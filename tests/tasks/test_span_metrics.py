@@ -118,6 +118,12 @@ def test_never_to_answer_is_below_every_null_score() -> None:
     assert threshold < -7
 
 
+def test_always_to_answer_is_above_every_null_score() -> None:
+    reached, threshold = best_threshold(np.ones(2), np.ones(2), np.ones(2), np.array([-5.0, -7]))
+    assert reached == 1
+    assert threshold > -5
+
+
 cases = st.lists(
     st.tuples(st.sampled_from([0.0, 0.5, 1.0]), st.booleans(), st.booleans(), st.integers(-3, 3)),
     min_size=1,

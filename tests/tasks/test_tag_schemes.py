@@ -82,6 +82,7 @@ def test_entities_are_those_of_seqeval(words):
         ([["I-PER", "I-PER", "O", "I-LOC"], ["I-LOC", "B-LOC"]], "iob1"),
         ([["B-PER", "I-PER", "O", "B-LOC"]], "iob2"),
         ([["B-PER", "I-PER"], ["B-LOC", "O", "I-LOC"], ["B-PER"]], "iob2"),
+        ([["B-PER", "I-PER"], ["I-LOC"]], "iob2"),  # as many begin with B as with I
         ([["B-PER", "E-PER", "O", "S-LOC"]], "iobes"),
         ([["B-NAME", "M-NAME", "E-NAME"]], "iobes"),
         ([["B-PER", "L-PER", "U-LOC"]], "iobes"),

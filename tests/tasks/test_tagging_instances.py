@@ -68,8 +68,10 @@ def test_bad_tags_are_named() -> None:
     bad = TaggingExample(("the", "cat"), ("O", "B-PRE"), line=12)
     with pytest.raises(DataError, match=r"line 12, word 2 \('cat'\).*'B-PRE'.*'B-PER'"):
         make_tagging_instances(task(), UNCASED, [bad])
-    with pytest.raises(DataError, match="example 0: 2 words with 1 tags"):
-        make_tagging_instances(task(), UNCASED, [TaggingExample(("the", "cat"), ("O",))])
+    short = TaggingExample(("the", "cat"), ("O",))
+    for examples, number in (([short], 0), ([TaggingExample(("the",), ("O",)), short], 1)):
+        with pytest.raises(DataError, match=f"example {number}: 2 words with 1 tags"):
+            make_tagging_instances(task(), UNCASED, examples)
 
 
 def test_a_long_sentence_is_read_in_windows() -> None:
