@@ -24,6 +24,17 @@ CONFIG = BertConfig(
     intermediate_size=40,
     max_position_embeddings=12,
 )
+STILL = BertConfig(
+    vocab_size=53,
+    hidden_size=24,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    intermediate_size=40,
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+    max_position_embeddings=17,
+)
+"""Nothing is dropped: what is taught twice comes out alike."""
 
 
 def scatter(model: nn.Module, std: float, noise: float, seed: int = 0) -> None:

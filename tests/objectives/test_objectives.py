@@ -10,23 +10,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bertwright.checkpoint.checkpoint import make_learner
-from bertwright.config.bert import BertConfig
 from bertwright.nn.init import initialize
 from bertwright.nn.sequences import Sequences
 from bertwright.objectives.masked_lm import MaskedLM
 from bertwright.objectives.next_sentence import NextSentence
 from bertwright.objectives.objective import Learner, Objective
+from tests.small_bert import STILL
 
-CONFIG = BertConfig(
-    vocab_size=53,
-    hidden_size=24,
-    num_hidden_layers=2,
-    num_attention_heads=4,
-    intermediate_size=40,
-    hidden_dropout_prob=0.0,
-    attention_probs_dropout_prob=0.0,
-    max_position_embeddings=17,
-)
 LENGTHS = [11, 7, 7, 4]
 MASKED = [[1, 2, 5, 10], [3], [], [0, 3]]
 
@@ -63,7 +53,7 @@ def make_batch(rows: list[int]) -> Batch:
 
 @pytest.fixture
 def learner() -> Learner:
-    made = make_learner(CONFIG, ["masked_lm", "next_sentence"])
+    made = make_learner(STILL, ["masked_lm", "next_sentence"])
     initialize(made, 0.2, torch.Generator().manual_seed(0))
     return made
 

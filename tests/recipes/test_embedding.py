@@ -169,15 +169,19 @@ def test_parquet_killed_while_its_end_is_written_goes_on(
     assert not list(tmp_path.glob(".*"))
 
 
-def test_going_on_with_something_else_is_refused(
-    embedder: Embedder, folder: str, lines: str, tmp_path: Path
-) -> None:
-    out = tmp_path / "v.npy"
+def embed_until_killed(embedder: Embedder, lines: str, out: Path, folder: str) -> None:
     with pytest.raises(Killed):
         embed_file(
             embedder, open_texts(lines), out, folder, at_once=5,
             on_progress=kill_after(10),  # type: ignore[arg-type]
         )  # fmt: skip
+
+
+def test_going_on_with_something_else_is_refused(
+    embedder: Embedder, folder: str, lines: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "v.npy"
+    embed_until_killed(embedder, lines, out, folder)
     other = embedder.with_config(VectorConfig((1,)))
     with pytest.raises(ConfigError, match="made with another layers"):
         embed_file(other, open_texts(lines), out, folder, resume=True)  # type: ignore[arg-type]
@@ -198,11 +202,7 @@ def test_rows_of_two_kinds_are_never_in_one_file(
     embedder: Embedder, folder: str, lines: str, tmp_path: Path, changed: str
 ) -> None:
     out = tmp_path / "v.jsonl"
-    with pytest.raises(Killed):
-        embed_file(
-            embedder, open_texts(lines), out, folder, at_once=5,
-            on_progress=kill_after(10),  # type: ignore[arg-type]
-        )  # fmt: skip
+    embed_until_killed(embedder, lines, out, folder)
     other = copy.copy(embedder)
     if changed == "tokenizer":
         other.tokenizer = SimpleNamespace(fingerprint="0" * 64)  # type: ignore[assignment]
@@ -224,11 +224,7 @@ def test_a_file_that_lost_rows_is_refused(
     embedder: Embedder, folder: str, lines: str, tmp_path: Path
 ) -> None:
     out = tmp_path / "v.npy"
-    with pytest.raises(Killed):
-        embed_file(
-            embedder, open_texts(lines), out, folder, at_once=5,
-            on_progress=kill_after(10),  # type: ignore[arg-type]
-        )  # fmt: skip
+    embed_until_killed(embedder, lines, out, folder)
     partial = tmp_path / ".v.npy.partial"
     partial.write_bytes(partial.read_bytes()[:-1])
     with pytest.raises(IntegrityError, match="shorter than its journal says"):

@@ -1,4 +1,4 @@
-"""A tiny BERT, batches of unlike sequences, and a trainer of it."""
+"""A tiny STILL, batches of unlike sequences, and a trainer of it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import numpy as np
 import torch
 
 from bertwright.checkpoint.checkpoint import make_learner
-from bertwright.config.bert import BertConfig
 from bertwright.config.pretrain import (
     CheckpointConfig,
     LogConfig,
@@ -27,25 +26,16 @@ from bertwright.train.loop import LoopConfig, Trainer
 from bertwright.train.optim import make_optimizers
 from bertwright.train.schedule import Budget, warmup_decay
 from bertwright.train.state import Place, Position
+from tests.small_bert import STILL
 
 ALONE = Ranks(0, 1, torch.device("cpu"))
-BERT = BertConfig(
-    vocab_size=53,
-    hidden_size=24,
-    num_hidden_layers=2,
-    num_attention_heads=4,
-    intermediate_size=40,
-    hidden_dropout_prob=0.0,
-    attention_probs_dropout_prob=0.0,
-    max_position_embeddings=17,
-)
 # Sequences of unlike lengths with unlike numbers of masks; one of them has none.
 LENGTHS = [13, 11, 9, 9, 7, 5, 4]
 MASKS = [3, 1, 0, 5, 2, 1, 1]
 
 
 def new_learner(objectives: Sequence[str] = ("masked_lm", "next_sentence")) -> Learner:
-    learner = make_learner(BERT, objectives)
+    learner = make_learner(STILL, objectives)
     initialize(learner, 0.2, torch.Generator().manual_seed(0))
     return learner
 
