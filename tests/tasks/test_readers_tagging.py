@@ -345,6 +345,8 @@ def test_csv_of_a_word_a_row(write):
     ]
     texts = write("texts.csv", "sentence,note\nAnn runs,a\n")
     assert rows(read_examples(texts, "tagging", options=to_predict)) == [("Ann runs", "")]
+    unnamed = write("d.csv", KAGGLE.replace("Sentence: 1,", ","))  # the first sentence
+    assert [each.line for each in read_examples(unnamed, "tagging").examples] == [2, 5, 7]
     columns = write("c.conll", "Ann B-per\nruns O\n")
     assert rows(read_examples(columns, "tagging", options=ReadOptions(hint=read.columns))) == [
         ("Ann runs", "B-per O")

@@ -70,7 +70,8 @@ def word_examples(
         if str(sentence).strip() and sentence != current:
             if words and not broken:
                 yield TaggingExample(tuple(words), tuple(tags) or None, line=begun)
-            words, tags, begun, broken, current = [], [], line, False, sentence
+            words, tags, broken, current = [], [], False, sentence
+        begun = begun if words else line
         said = [without_surrogates(str(each).strip(), log) for each in values]
         if not all(said) and not broken:
             column = names[said.index("")]
