@@ -26,6 +26,8 @@ from machine import machine
 
 SIZES = ("tiny", "mini", "small", "base")
 LENGTH, VOCABULARY, MASKED = 128, 30522, 19
+WARM_UP, LEAST = 2, 3
+"""Steps before those that count, and of those at least."""
 SYSTEMS = ("transformers-fp32", "transformers-bf16", "bertwright-bf16", "bertwright-bf16-nodropout")
 
 
@@ -138,13 +140,15 @@ def make_step(system: str, size: str, rows: int) -> Callable[[], None]:
 def measure(system: str, size: str, rows: int, seconds: float) -> float:
     """Tokens a second of the best step."""
     step = make_step(system, size, rows)
-    step()
-    best, end = float("inf"), time.perf_counter() + seconds
-    while best == float("inf") or time.perf_counter() < end:
+    for _ in range(WARM_UP):
+        step()
+    times: list[float] = []
+    end = time.perf_counter() + seconds
+    while len(times) < LEAST or time.perf_counter() < end:
         start = time.perf_counter()
         step()
-        best = min(best, time.perf_counter() - start)
-    return rows * LENGTH / best
+        times.append(time.perf_counter() - start)
+    return rows * LENGTH / min(times)
 
 
 def profile(size: str, rows: int) -> None:
