@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from torch import Tensor
 
@@ -29,6 +30,7 @@ from bertwright.train.machine import Precision
 from bertwright.train.schedule import Budget
 from bertwright.train.state import Position
 from bertwright.transfer.stepping import Stepping
+from bertwright.transfer.task_words import learn_words
 
 
 class Diverged(BertwrightError):
@@ -105,6 +107,10 @@ def train_seed(
     assert epochs is not None
     assert rate is not None
     learner = learner.to(machine.ranks.device)
+    windows = (
+        ids for setup in setups for instance in setup.train.instances for ids in instance.ids
+    )
+    learn_words(learner, chain.from_iterable(windows))
     source = EpochBatches(
         [(s.task_name, s.task, s.train.instances, s.files.weight) for s in setups],
         config.batch_size,

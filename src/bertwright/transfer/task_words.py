@@ -1,0 +1,80 @@
+"""Token embeddings of which only the rows that a task reads can learn.
+
+A few thousand texts have a few thousand different pieces, and no gradient reaches the rows of the
+others: AdamW only lets them decay, all by one factor. So the table that learns has the rows of the
+task's pieces, and one of ones that nothing reads and that decays as the others would: it is their
+factor. The table of all pieces is half of a small BERT's weights, and of a multilingual one's: its
+gradients and moments are neither kept nor computed.
+
+Letters: V pieces of the vocabulary, K of the task, N tokens, H hidden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bertwright.models.bert import Bert
+from bertwright.objectives.objective import Learner
+
+# With more of the vocabulary than this a table of its own saves nothing.
+MOST = 0.75
+
+
+def learn_words(learner: Learner, ids: Iterable[int]) -> None:
+    """Let of a BERT's token embeddings only these pieces learn, in place.
+
+    What the learner computes and its `state_dict` stay as they were. To be called on the device
+    where it learns, before optimizers are made.
+
+    Args:
+        learner: its objectives read no token embeddings; of other encoders than BERT, nothing
+            changes.
+        ids: all that it will be taught with, as often as they come.
+    """
+    encoder = learner.encoder
+    if not isinstance(encoder, Bert):
+        return
+    own = sorted(set(ids))
+    if len(own) <= MOST * encoder.config.vocab_size:
+        table = encoder.embeddings.token.weight
+        words = TaskWords(table, torch.tensor(own, device=table.device))
+        encoder.embeddings.add_module("token", words)
+
+
+class TaskWords(nn.Module):
+    """An embedding of V pieces, `weight [K + 1, H]` of which can learn."""
+
+    def __init__(self, table: Tensor, ids: Tensor) -> None:
+        """The whole table `[V, H]`, and which of its rows learn, `[K]`, each once."""
+        super().__init__()
+        # plain tensors: DDP sends buffers to every rank at each step
+        self._table, self._ids = table.detach(), ids
+        self._rows = ids.new_full((len(table),), len(ids))  # [V], K for pieces that have no row
+        self._rows[ids] = torch.arange(len(ids), device=ids.device)
+        ones = table.new_ones(1, table.shape[1])
+        self.weight = nn.Parameter(torch.cat([self._table[ids], ones]))
+
+    def forward(self, input_ids: Tensor) -> Tensor:
+        """`[N]` -> `[N, H]`; pieces that do not learn, as held-out texts have them, too."""
+        rows = self._rows[input_ids]
+        x = F.embedding(rows, self.weight)
+        others = (rows == len(self._ids)).nonzero()[:, 0]
+        if len(others):
+            x[others] = self._table[input_ids[others]] * self.weight[-1].detach()
+        return x
+
+    def whole(self) -> Tensor:
+        """The table of all pieces as it stands now, `[V, H]`."""
+        learned = self.weight.detach()
+        return (self._table * learned[-1]).index_copy_(0, self._ids, learned[:-1])
+
+    def _save_to_state_dict(
+        self, destination: dict[str, Any], prefix: str, keep_vars: bool
+    ) -> None:
+        """An embedding's one entry, whole."""
+        destination[prefix + "weight"] = self.whole()
