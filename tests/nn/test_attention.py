@@ -79,10 +79,18 @@ def test_nearly_equal_lengths_share_a_block_and_change_nothing() -> None:
 
 def test_blocks_fit_the_cache_and_are_hardly_empty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attention, "BLOCK", 4 * HEADS * 20 * 20)
+    monkeypatch.setattr(attention, "SPARE", 0)
     for block in attention._blocks(Sequences([20] * 6 + NEARLY_EQUAL), HEADS):
         count, longest = block.group.count, block.group.length
         assert HEADS * count * longest**2 <= attention.BLOCK
         assert count * longest <= 1.2 * (block.group.stop - block.group.start)
+
+
+def test_short_sequences_share_a_block_whatever_their_lengths() -> None:
+    short, long = [17, 9, 4, 1], [200, 120]
+    assert len(attention._blocks(Sequences(short), HEADS)) == 1
+    assert len(attention._blocks(Sequences(long), HEADS)) == 1  # 80 empty places
+    assert len(attention._blocks(Sequences([900, 500]), HEADS)) == 2
 
 
 def test_models_of_other_heads_may_read_the_same_batch() -> None:

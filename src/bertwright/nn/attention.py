@@ -25,8 +25,9 @@ from bertwright.nn.sequences import Group, Sequences
 
 # Scores of one block fill at most this many numbers, so that they stay in the processor's cache.
 BLOCK = 1 << 21
-# Neighbours share a block while its places are at most so many times its tokens.
-NEAR = 1.2
+# Neighbours share a block while its places are at most so many times its tokens, and some more: of
+# short sequences another block costs more than empty places.
+NEAR, SPARE = 1.2, 256
 
 
 class SelfAttention(nn.Module):
@@ -144,7 +145,7 @@ def _blocks(sequences: Sequences, heads: int) -> list[Block]:
             last < len(lengths)
             and last - first < most
             and lengths[last] <= longest
-            and longest * (last - first + 1) <= NEAR * (tokens + lengths[last])
+            and longest * (last - first + 1) <= NEAR * (tokens + lengths[last]) + SPARE
         ):
             tokens += lengths[last]
             last += 1
