@@ -136,3 +136,51 @@ def test_a_label_that_training_had_not_is_refused(write: Write) -> None:
         read(
             write, {"text": "ab", "label": [[0, 2, "LOK"]]}, labels=["O", "B-LOC"], as_scheme="iob2"
         )
+
+
+PRODIGY = {
+    "text": TEXT,
+    "_task_hash": 7,
+    "tokens": [{"text": "Ann", "start": 0, "end": 3, "id": 0}],
+    "spans": [{"start": 0, "end": 7, "token_start": 0, "token_end": 1, "label": "PER"}],
+    "answer": "accept",
+}
+
+
+def test_prodigys_own_tokens_are_passed_over_and_what_was_not_accepted_is_left_out(
+    write: Write,
+) -> None:
+    """Rows without entities have no `spans` in some versions."""
+    rest = ({**PRODIGY, "answer": "reject"}, {**PRODIGY, "answer": "ignore", "spans": []})
+    bare = {key: value for key, value in PRODIGY.items() if key != "spans"}
+    found = read(write, PRODIGY, *rest, bare)
+    expected = ["B-PER I-PER O O O O", "O O O O O O"]
+    assert [tags for _, tags in tagged(found)] == expected
+    assert found.skipped["the annotator did not accept it (answer)"].lines == [2, 3]
+    to_predict = read(write, PRODIGY, *rest, require_labels=False)
+    assert tagged(to_predict) == [("Ann Lee lives in Berlin .", "")] * 3
+    tagged_words = {**PRODIGY, "ner_tags": ["B-PER"]}
+    assert tagged(read(write, tagged_words)) == [("Ann", "B-PER")]
+
+
+def test_characters_counted_as_in_javascript_are_told(write: Write) -> None:
+    """There an emoji is two."""
+    text = "\N{GRINNING FACE} Ann Lee lives"
+    assert tagged(read(write, {"text": text, "label": [[2, 9, "P"]]}))[0][1] == "O B-P I-P O"
+    found = read(write, {"text": text, "label": [[3, 10, "P"]]})
+    assert "; in 1 texts behind an emoji, which counts as one" in found.warnings[0]
+    with pytest.raises(DataError, match=r"which has 15; .* There is an emoji, which counts as one"):
+        read(write, {"text": text, "label": [[11, 16, "P"]]})
+    within = read(write, {"text": "Annie", "label": [[0, 3, "P"]]})
+    assert "emoji" not in within.warnings[0]
+
+
+def test_half_a_character_in_a_label(write: Write) -> None:
+    found = read(write, {"text": "ab", "label": [[0, 2, "\ud800x"]]})
+    assert tagged(found) == [("ab", "B-\ufffdx")]
+    assert found.warnings[0].endswith("lone surrogates were replaced by U+FFFD")
+
+
+def test_tags_that_are_numbers_are_told(write: Write) -> None:
+    found = read(write, {"tokens": ["a", "b"], "ner_tags": [3, 0]})
+    assert "the tags are numbers; if they mark entities" in found.warnings[0]

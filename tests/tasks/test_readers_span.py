@@ -103,9 +103,11 @@ def test_flat_rows(write, answers):
 
 
 def test_flat_tables(write):
-    content = 'question,context,answer,answer_start\nq,"a b, c",c,5\nr,"a b, c",,\n'
+    content = (
+        'question,context,answer,answer_start\nq,"a b, c",c,5\nr,"a b, c",,\ns,"a b, c",b,2.0\n'
+    )
     read = read_examples(write("a.csv", content), "span")
-    assert [each.answers for each in read.examples] == [(("c", 5),), ()]
+    assert [each.answers for each in read.examples] == [(("c", 5),), (), (("b", 2),)]
     asked = Columns("q", "p")
     content = '{"q": "who", "p": "me", "context": "x"}'
     read = read_examples(

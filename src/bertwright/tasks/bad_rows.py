@@ -61,6 +61,10 @@ class BadRowLog:
         if len(skipped.lines) < _LINES:
             skipped.lines.append(line)
 
+    def count(self, reason: str) -> int:
+        """How many were left out for a reason so far."""
+        return self.skipped[reason].count if reason in self.skipped else 0
+
     def summary(self) -> list[str]:
         """A sentence for each reason."""
         return [

@@ -118,8 +118,8 @@ def _texts(
     if len(columns) == 1:
         (found,) = cells
         if isinstance(found, dict):
-            keys = [str(key) for key in found.get("label") or []]
-            found = found.get("text")
+            letters, found = found.get("label"), found.get("text")
+            keys = [str(key) for key in letters] if isinstance(letters, list) else []
         elif isinstance(found, list) and found and isinstance(found[0], dict):
             keys = [str(each.get("label")) for each in found if isinstance(each, dict)]
             found = [each.get("text") for each in found if isinstance(each, dict)]

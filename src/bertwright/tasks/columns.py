@@ -48,6 +48,11 @@ NUMBERS: Groups = (
     ("label", "labels", "target", "value", "similarity", "rating", "stars"),
     ("quality",),
 )
+SENTENCES: Groups = (
+    ("sentence_#", "sentence_id", "sent_id", "sentence_number", "sentence_idx"),
+    ("sentence",),
+)
+"""Which sentence a word is of, where rows are words."""
 IDS = ("id", "index", "idx", "guid", "pair_id", "pairid", "qid", "example_id", "uid")
 
 
@@ -79,6 +84,22 @@ def split_label(label: str, columns: Sequence[str]) -> list[str]:
     parts = [part.strip() for part in label.split(",")]
     one = len(parts) == 1 or plain(label) in map(plain, columns)
     return [label] if one else parts
+
+
+def refuse_some_classes(columns: Sequence[str], hint: Columns, file: str) -> None:
+    """Refuse a file that has some, not all, of training's columns of 0 and 1.
+
+    Raises:
+        DataError: names those that are missing.
+    """
+    there = {*map(plain, columns)}
+    parts = split_label(hint.label or "", columns)
+    lacks = [part for part in parts if plain(part) not in there]
+    if 0 < len(lacks) < len(parts):
+        raise DataError(
+            f"{file} lacks {listed(lacks)} of training's columns {listed(parts)}; add what is "
+            "missing, or choose with --label"
+        )
 
 
 def plain(name: str) -> str:

@@ -92,7 +92,8 @@ def layout_of(source: Source) -> Layout:
     """Told by the first lines.
 
     Raises:
-        DataError: there are no words; columns of CoNLL-U Plus that do not begin with ID and FORM.
+        DataError: there are no words, or they do not come first; columns of CoNLL-U Plus that do
+            not begin with ID and FORM.
     """
     lines = [line for line in source.head if line.strip(" \t") and not line.startswith(_DOCUMENT)]
     bare = [line for line in lines if not line.startswith("#")]
@@ -115,6 +116,13 @@ def layout_of(source: Source) -> Layout:
     first = tuple(cell.strip() for cell in rows[0])
     begins = "\t".join(rows[0]) == "\t".join(Layout(tabs, 0).split(source.head[0]))
     headed = begins and len(rows) > 1 and _is_header(rows[0], word)
+    if tabs and begins and not headed and first[0].lower() in _TAG_NAMES:
+        words = [cell for cell in first[1:] if cell.lower() in _WORD_NAMES[:5]]
+        if words:
+            raise DataError(
+                f"{source.name}: the first line names the columns {listed(first)}; expected "
+                f"{shorten(words[0])} as the first, and the tag as the last"
+            )
     return Layout(tabs, width, first if headed else (), a_line, word, comments)
 
 

@@ -22,6 +22,7 @@ from bertwright.tasks.columns import (
     IDS,
     NUMBERS,
     PAIRS,
+    SENTENCES,
     TEXTS,
     Columns,
     plain,
@@ -31,6 +32,7 @@ from bertwright.tasks.sources import HEAD_LINES, Source
 from bertwright.tasks.tables import Row, Table, check_header
 from bertwright.text.rows import csv_delimiter
 
+WRONG_WIDTH = "wrong number of fields"
 _MAX_FIELD = 1 << 28
 _MAX_CLASS_NAME = 60
 _NAME = re.compile(r"\s?[\w#.-]+( [\w#.-]+)?\s?")
@@ -38,7 +40,7 @@ _MARK = re.compile(r"[*?#%]{0,3}")
 """What linguists wrote before a sentence; "*" in nearly all cases."""
 
 _OTHERS = ("context", "sent1", "choices", "tokens", "token", "word", "tag", "ner_tags")
-KNOWN = frozenset([*itertools.chain(*TEXTS, *CLASSES, *NUMBERS, *PAIRS), *_OTHERS])
+KNOWN = frozenset([*itertools.chain(*TEXTS, *CLASSES, *NUMBERS, *PAIRS, *SENTENCES), *_OTHERS])
 """Names by which a header is known."""
 
 
@@ -167,7 +169,7 @@ def _picker(
                 continue
             log.bad(
                 number,
-                "wrong number of fields",
+                WRONG_WIDTH,
                 f"{len(row)} fields; the {'header' if headed else 'first line'} has "
                 f"{len(columns)}. "
                 + (

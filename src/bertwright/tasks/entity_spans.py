@@ -4,7 +4,7 @@
 |---|---|
 | doccano | `"label": [[0, 5, "PER"]]` |
 | doccano, with relations | `"entities": [{"start_offset": 0, "end_offset": 5, "label": "PER"}]` |
-| Prodigy | `"spans": [{"start": 0, "end": 5, "label": "PER"}]` |
+| Prodigy | `"spans": [{"start": 0, "end": 5, "label": "PER"}]`, `"answer": "accept"` |
 | spaCy | `"entities": [[0, 5, "PER"]]` |
 
 Words are those that `predict` cuts a text into, and are cut once more where an entity begins or
@@ -19,11 +19,13 @@ from typing import Any, NamedTuple
 
 from bertwright.tasks.bad_rows import BadRowLog, shorten
 from bertwright.tasks.examples import TaggingExample
+from bertwright.tasks.sources import without_surrogates
 from bertwright.tasks.text_rows import BadValue
 from bertwright.tasks.word_splitter import split_words
 
 _STARTS, _ENDS = ("start", "start_offset"), ("end", "end_offset")
 _LABELS = ("label", "type", "tag", "entity")
+_COUNTED = "an emoji, which counts as one character; tools in JavaScript count two"
 
 
 class Entity(NamedTuple):
@@ -39,7 +41,7 @@ class EntityReader:
 
     def __init__(self, column: str, log: BadRowLog) -> None:
         self.column, self.log = column, log
-        self.entities = self.within = self.overlapping = 0
+        self.entities = self.within = self.overlapping = self.shifted = 0
         self.first_within = self.first_overlap = ""
 
     def example(self, text: str, value: Any, document: int, line: int) -> TaggingExample:
@@ -54,7 +56,9 @@ class EntityReader:
                 f"the column {shorten(self.column)} holds {shorten(value)}; expected a list of "
                 '[start, end, "label"]',
             )
-        entities = self._apart([_entity(each, text) for each in value], line)
+        found = [_entity(each, text) for each in value]
+        named = [e._replace(label=without_surrogates(e.label, self.log)) for e in found]
+        entities = self._apart(named, line)
         bounds = sorted({place for each in entities for place in each[:2]})
         words = split_words(text)
         cut = _cut(words, bounds)
@@ -62,8 +66,11 @@ class EntityReader:
         inside = {place for start, end in words for place in bounds if start < place < end}
         broken = [each for each in entities if inside & {each.start, each.end}]
         if broken and not self.within:
-            self.first_within = f"line {line:,}, {shorten(text[broken[0].start : broken[0].end])}"
+            self.first_within = (
+                f"{self.log.unit} {line:,}, {shorten(text[broken[0].start : broken[0].end])}"
+            )
         self.within += len(broken)
+        self.shifted += any(max(text[: each.end]) > "\uffff" for each in broken)
         return TaggingExample(
             words=tuple(text[start:end] for start, end in cut),
             tags=tuple(_tags(cut, entities)),
@@ -80,6 +87,7 @@ class EntityReader:
                 f"{self.log.name}: {self.within:,} of {self.entities:,} entities begin or end "
                 f"within a word (first in {self.first_within}); their words are cut there, as the "
                 "words of a text to predict are not"
+                + (f"; in {self.shifted:,} texts behind {_COUNTED}" if self.shifted else "")
             )
         if self.overlapping:
             self.log.warnings.append(
@@ -95,7 +103,7 @@ class EntityReader:
                 kept.append(each)
             else:
                 if not self.overlapping:
-                    self.first_overlap = f"line {line:,}, {shorten(each.label)}"
+                    self.first_overlap = f"{self.log.unit} {line:,}, {shorten(each.label)}"
                 self.overlapping += 1
         return sorted(kept)
 
@@ -124,10 +132,11 @@ def _entity(value: Any, text: str) -> Entity:
             )
     slice_ = text[start:end] if 0 <= start < end <= len(text) else ""
     if not slice_.strip():
+        emoji = f". There is {_COUNTED}" if max(text) > "\uffff" else ""
         raise BadValue(
             "entity that is not in the text",
             f"the entity {shorten(value)} has no characters of the text, which has {len(text):,}; "
-            "start counts from 0, end is one after the last",
+            f"start counts from 0, end is one after the last{emoji}",
         )
     start += len(slice_) - len(slice_.lstrip())
     return Entity(start, start + len(slice_.strip()), label.strip())

@@ -16,7 +16,7 @@ from bertwright.config.task import KINDS, Kind, Scheme
 from bertwright.errors import ConfigError, DataError
 from bertwright.tasks import choices, conll, squad
 from bertwright.tasks.bad_rows import BadRowLog, BadRows, Skipped
-from bertwright.tasks.columns import Columns, find_texts, plain, split_label
+from bertwright.tasks.columns import Columns, find_texts, plain, refuse_some_classes, split_label
 from bertwright.tasks.delimited import delimited_table, delimiter_of, has_header, is_csv
 from bertwright.tasks.examples import Example, TaggingExample, TextExample, labels_of
 from bertwright.tasks.sources import Source, name_of, open_source, suffix_of
@@ -159,7 +159,7 @@ def _open(
     log = BadRowLog(name_of(path), options.bad_rows)
     source = None if suffix_of(path) == ".parquet" else open_source(path)
     named = [*columns.names(), *options.hint.names()]
-    if source is not None and kind != "tagging" and is_csv(source, named):
+    if source is not None and is_csv(source, named):
         source.suffix = ".csv"
     if kind == "tagging":
         found = _read_tagging(path, source, columns, options, log)
@@ -244,6 +244,8 @@ def _read_table(
     table = _open_table(path, source, asked, kind, options, log)
     asked = _with_hint(asked, options.hint, table.columns)
     label = options.require_labels
+    if label and asked.label is None:
+        refuse_some_classes(table.columns, options.hint, table.name)
     if kind == "multiple-choice":
         found, several = choices.choice_columns(table, asked, label=label)
         chosen = choices.choice_examples(table, found, several, log)
@@ -317,6 +319,12 @@ def _read_span(
     return _Found(examples, columns, _in_words(table, columns.names()))
 
 
+def _has_words(source: Source) -> bool:
+    """Whether the first line of a file with tabs names columns of words and of sentences."""
+    first = next(line for line in source.head if line.strip())
+    return "\t" in first and source.suffix != ".csv" and are_words(first.split("\t"))
+
+
 def _has_texts(source: Source, asked: Columns, labels: Sequence[str] | None) -> bool:
     """Whether a file to be tagged is a table of texts; of words in columns it is none."""
     if source.suffix != ".tsv":
@@ -333,15 +341,16 @@ def _read_tagging(
     found, wanted = Columns(), options.tag_column
     examples: Iterable[TaggingExample]
     is_csv_file = source is not None and source.suffix == ".csv"
+    words = source is not None and _has_words(source)
     texts = not label and source is not None and _has_texts(source, asked, options.labels)
-    if source is None or source.looks_like_json() or texts or is_csv_file:
+    if source is None or source.looks_like_json() or texts or words or is_csv_file:
         table = _open_table(path, source, asked, "tagging", options, log)
         name = None if str(wanted).removeprefix("-").isdecimal() else wanted
         name = None if name is None else str(name)
         asked = Columns(**table.guessed) if table.guessed else asked
         asked = _with_hint(asked, options.hint, table.columns)
-        if is_csv_file and (label or are_words(table)):
-            found, sentences = word_columns(table, asked, name, label=label)
+        if words or (is_csv_file and (label or are_words(table.columns))):
+            found, sentences = word_columns(table, asked, wanted, label=label)
             examples = word_examples(table, found, sentences, log)
             format = _in_words(table, [*found.names(), sentences])
             in_columns = True

@@ -206,8 +206,8 @@ def _answers(value: Any, log: BadRowLog) -> Iterator[tuple[str, int]]:
         if text == "":
             continue
         try:
-            start = int(each["answer_start"])
-        except (TypeError, ValueError, KeyError):
+            start = int(float(each["answer_start"]))  # 13.0 in columns with empty cells
+        except (TypeError, ValueError, KeyError, OverflowError):
             text = None
         if not isinstance(text, str):
             raise BadValue(

@@ -6,12 +6,13 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any, Literal
 
 from bertwright.config.task import Scheme
 from bertwright.errors import DataError
 from bertwright.tasks.bad_rows import BadRowLog, listed, shorten
-from bertwright.tasks.columns import Columns, Groups, find_asked, find_one, plain
+from bertwright.tasks.columns import SENTENCES, Columns, Groups, find_asked, find_one, plain
 from bertwright.tasks.entity_spans import EntityReader
 from bertwright.tasks.examples import TaggingExample
 from bertwright.tasks.sources import Source, without_surrogates
@@ -42,9 +43,8 @@ def tagging_columns(
     if asked.text is not None:
         words: str | None = find_asked(asked.text, there, table.name, "--text")
     else:
-        words = find_one(WORDS, there, table.name, "--text")
-        if words is None:
-            words = find_one(TEXTS, there, table.name, "--text")
+        words = find_one(TEXTS, there, table.name, "--text") if _is_marked(there) else None
+        words = words or find_one((*WORDS, *TEXTS), there, table.name, "--text")
     if words is None:
         raise DataError(
             f"{table.name} has no column of words (tokens, words), nor a text with entities; it "
@@ -68,12 +68,21 @@ def tagging_columns(
     return Columns(words, None, tags)
 
 
+def _is_marked(columns: Sequence[str]) -> bool:
+    """Whether entities are marked in texts, and words, as Prodigy's `tokens`, have no tags."""
+    names = {*map(plain, columns)}
+    return bool(names & {*chain(*ENTITIES[:2])}) and not names & {*chain(*TAGS)}
+
+
 def tagging_examples(table: Table, columns: Columns, log: BadRowLog) -> Iterator[TaggingExample]:
     """The sentences of a table; rows of one `document` are each other's context. Where a row has a
     text in place of words, its tags are those of the entities that are marked in it."""
     entities = EntityReader(columns.label or "", log)
     document = find_one(DOCUMENTS, table.columns, table.name, "--text")
-    names = [*columns.names(), *([document] if document else [])]
+    answer = "answer" if columns.label is not None and "answer" in table.columns else None
+    names = [*columns.names(), *filter(None, (document, answer))]
+    of_sentences = {*map(plain, table.columns)} & {*chain(*SENTENCES)}
+    of_words = plain(columns.text or "") in {*chain(*WORDS)}
     documents: dict[str, int] = {}
     for line, values in table.rows(names):
         row = dict(zip(names, values, strict=True))
@@ -81,6 +90,16 @@ def tagging_examples(table: Table, columns: Columns, log: BadRowLog) -> Iterator
         try:
             value = row[columns.text or ""]
             given = row[columns.label] if columns.label is not None else None
+            if answer and row[answer] in ("reject", "ignore"):  # Prodigy's
+                log.leave_out(line, "the annotator did not accept it (answer)")
+                continue
+            if answer and row[answer] == "accept" and given is None:
+                given = []
+            if isinstance(value, str) and of_words and of_sentences:
+                raise DataError(
+                    f"{log.place(line)}: the column {shorten(columns.text)} holds a word of a "
+                    "sentence; a word a row is read of CSV and TSV, expected here a list of words"
+                )
             if isinstance(value, str) and not _are_words(given):
                 text = read_text(value, columns.text or "", log)
                 if columns.label is None:
@@ -115,6 +134,7 @@ def _strings(value: Any, column: str, log: BadRowLog) -> tuple[str, ...]:
         )
     if not value:
         raise BadValue("empty text", f"the list in the column {shorten(column)} is empty")
+    value = [each.get("text") if isinstance(each, dict) else each for each in value]  # Prodigy's
     wrong = [each for each in value if not isinstance(each, str | int) or not str(each).strip()]
     if wrong:
         raise BadValue(
@@ -225,7 +245,12 @@ def _warn_of_entities(counts: Counter[str], strays: set[str], log: BadRowLog) ->
             f"{shorten(most)}): each is a label of its word, and there are no entities"
         )
     named = [tag for tag in counts if tag not in ("O", "o")]
-    if named and all(map(_MISSPELT.fullmatch, named)) and not begins:
+    if len(named) > 1 and all(map(str.isdecimal, named)):
+        log.warnings.append(
+            f"{log.name}: the tags are numbers; if they mark entities, write their names, as B-PER "
+            "and O: so each is a label of its word, and there are no entities"
+        )
+    elif named and all(map(_MISSPELT.fullmatch, named)) and not begins:
         log.warnings.append(
             f"{log.name}: the tags are as {shorten(named[0])}; if they mark entities, write them "
             "as B-PER, I-PER and O: so each is a label of its word, and there are no entities"

@@ -52,7 +52,8 @@ class LabelRules:
         if self.multi_label:
             found = _several(value)
             names = tuple(dict.fromkeys(map(_class_name, found)))
-            if len(names) < len(found) and not all(isinstance(each, str) for each in found):
+            numbers = not all(isinstance(each, str) for each in found) or {*names} <= {"0", "1"}
+            if len(names) < len(found) and numbers:
                 raise DataError(
                     f"{place}: the label {shorten(value)} has a number more than once, as a 0 or 1 "
                     "for each class would; expected the classes that hold, as [1, 4]"
@@ -205,6 +206,12 @@ def text_examples(
             "a column for each class a text may have several: pass --multi-label"
         )
     gold = columns.label is not None and plain(columns.label) == "gold_label"
+    without = {*labels} if len(labels) > 1 else set()
+    if lacks := [name for name in rules.known or () if without and name not in without]:
+        log.warnings.append(
+            f"{log.name}: no column is asked for that tells of {listed(lacks)}, which training "
+            "had; no text is taken to have them"
+        )
     for line, values in table.rows(names):
         row = dict(zip(names, values, strict=True))
         try:
@@ -216,12 +223,25 @@ def text_examples(
                     log.leave_out(line, "the annotators did not agree (gold_label is '-')")
                     continue
                 value: Any = row[columns.label] if len(labels) == 1 else _held(row, labels)
-                label = rules.read(value, log.place(line))
+                label = rules.read(_whole(value, log), log.place(line))
+                without.difference_update(label if isinstance(label, tuple) else ())
         except BadValue as error:
             log.bad(line, error.reason, str(error))
             continue
         name = read_name(row[id_column] if id_column else None)
         yield TextExample(text, text2, label, name, line)
+    if without and rules.known is None:
+        log.warnings.append(
+            f"{log.name}: no text has {listed(sorted(without))}, as the columns hold 0 alone; such "
+            "classes are not learned"
+        )
+
+
+def _whole(value: Any, log: BadRowLog) -> Any:
+    """A label, or a list of them, without lone surrogates."""
+    if isinstance(value, list | tuple):
+        return [_whole(each, log) for each in value]
+    return without_surrogates(value, log) if isinstance(value, str) else value
 
 
 def text_lines(source: Source, pair: bool, log: BadRowLog) -> Iterator[TextExample]:
