@@ -18,6 +18,8 @@ from bertwright.checkpoint.inspection import inspect
 from bertwright.checkpoint.sentence_transformers import read_defaults
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.inference.embedder import Embedder
+from bertwright.inference.texts import open_texts
+from bertwright.recipes.embedding import embed_file
 
 TEXTS = ["a b c.", "what is this?", "z", "a b c d e f g h i j k l m n o p q r s"]
 TANH = "torch.nn.modules.activation.Tanh"
@@ -213,3 +215,24 @@ def test_a_pickle_is_opened_by_convert_alone(folder: Path, tmp_path: Path) -> No
     found = Embedder.load(tmp_path / "out", device="cpu").embed(TEXTS)
     np.testing.assert_array_equal(found, right)
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []
+
+
+def test_another_activation_does_not_go_on_with_a_file(folder: Path, tmp_path: Path) -> None:
+    own = random_layer(tmp_path / "2_Dense", 24, 7)
+    convert(folder, tmp_path / "st", "sentence-transformers", vectors={"dense": (own,)})
+    lines, out = tmp_path / "lines.txt", tmp_path / "v.npy"
+    lines.write_text("a b\n" * 9 + "\n")
+    with pytest.raises(KeyboardInterrupt):
+        embed_file(
+            Embedder.load(tmp_path / "st", device="cpu"), open_texts(str(lines)), out,
+            str(tmp_path / "st"), at_once=4, on_progress=_stop,
+        )  # fmt: skip
+    path = tmp_path / "st" / "2_Dense" / "config.json"
+    path.write_text(path.read_text().replace("Tanh", "ReLU"))
+    other = Embedder.load(tmp_path / "st", device="cpu")
+    with pytest.raises(ConfigError, match="made with another dense_weights"):
+        embed_file(other, open_texts(str(lines)), out, str(tmp_path / "st"), resume=True)
+
+
+def _stop(done: int, total: int | None) -> None:
+    raise KeyboardInterrupt

@@ -430,7 +430,6 @@ def test_the_program_of_the_document_runs(tmp_path: Path, monkeypatch: Any) -> N
     learner = make_learner(replace(CONFIG, max_position_embeddings=128), ["masked_lm"])
     save(mine, learner, None, "")
     make_tokenizer(VOCABULARY).save(mine)
-    (tmp_path / "some" / "folder").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     exec(program, {})
     assert load("some/folder").tasks["reviews"].labels == ("bad", "good")

@@ -181,3 +181,13 @@ def test_no_file_but_a_pipe(folder: Path) -> None:
     os.mkfifo(folder / "config.json")
     with pytest.raises(DataError, match=r"holds neither config.json"):
         load(folder)
+
+
+def test_numbers_that_float32_does_not_hold(folder: Path) -> None:
+    """Finite in the file, infinite once read."""
+    path = folder / "model.safetensors"
+    tensors = load_file(path)
+    tensors["bert.pooler.dense.bias"] = tensors["bert.pooler.dense.bias"].double() + 1e300
+    save_file(tensors, path, metadata={"format": "pt"})
+    with pytest.raises(DataError, match="holds numbers that are not finite in float32"):
+        load(folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,14 @@ def test_the_oldest_form(sentences: Path) -> None:
     assert find_checkpoint(sentences) == inner
     assert read_defaults(sentences) == read_defaults(inner) == EmbeddingDefaults(max_length=17)
     load(sentences)
+
+
+def test_a_model_within_one_of_the_same_name(sentences: Path) -> None:
+    """It is no part: the Transformer of the outer one lies in the outer folder itself."""
+    inner = sentences / sentences.name
+    shutil.copytree(sentences, inner)
+    (inner / "modules.json").unlink()
+    assert read_defaults(inner) is None
 
 
 @pytest.mark.parametrize(

@@ -216,6 +216,7 @@ def test_int8_looks_at_every_token_and_is_judged_by_those_that_are_read(
         return []
 
     monkeypatch.setattr(backend_choice, "make_int8", make)
+    monkeypatch.setattr(backend_choice, "other_texts", lambda tokenizer: [])
     config, texts = replace(CONFIG, pooling="cls"), ["a b c", "a b c d e f g h"]
     Embedder.load(model_folder, config, precision="int8", sample=texts, device="cpu")
     assert rows[:2] == [rows_for(5 + 10), rows_for(2)]

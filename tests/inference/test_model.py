@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tokenizers
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -124,6 +126,17 @@ def test_shares_of_a_pair(a: int, b: int, room: int) -> None:
     assert 0 <= kept_b <= b
     assert kept_a + kept_b == min(a + b, room)
     assert min(kept_a, kept_b) >= min(a, b, room // 2)
+
+
+@pytest.mark.parametrize("room", [2, 3, 8, 9])
+def test_shares_are_those_of_transformers(room: int) -> None:
+    words = tokenizers.models.WordLevel({"a": 0, "b": 1}, unk_token="a")
+    theirs = tokenizers.Tokenizer(words)
+    theirs.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    theirs.enable_truncation(room, strategy="longest_first")
+    for a, b in itertools.product(range(1, 14), repeat=2):
+        kept = theirs.encode("a " * a, "b " * b).ids
+        assert shares(a, b, room) == (kept.count(0), kept.count(1)), (a, b)
 
 
 def test_next_sentence_says_what_it_needs(bare_folder: Path, tmp_path: Path) -> None:

@@ -9,10 +9,13 @@ import pytest
 import torch
 
 from bertwright.config.vectors import VectorConfig
+from bertwright.inference.backend_choice import other_texts
 from bertwright.inference.embedder import Embedder
+from bertwright.inference.int8 import has_int8, least_cosine
 from bertwright.inference.model import Model
 from bertwright.inference.packed import PackedBert, rows_for
 from bertwright.nn.sequences import Sequences
+from tests.small_bert import write_model
 
 LONG = "a b c d e f g h i j k l m n o p q"  # 17 tokens in windows of 10
 
@@ -91,3 +94,25 @@ def test_scores_that_exp_cannot_take(model: Model) -> None:
         (found,) = PackedBert(bert, torch.float32)(ids, types, sequences, (3,))
     assert bool(found.isfinite().all())
     torch.testing.assert_close(found, right, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.skipif(not has_int8(), reason="needs a processor with 8-bit products")
+def test_int8_of_texts_unlike_those_it_was_held_against(tmp_path: Path) -> None:
+    """A file may begin with lines that are all alike, or all empty."""
+    folder = write_model(tmp_path / "m", (), std=0.3, noise=0.3)
+    texts = ["the quick.", LONG, "fishing, fishing!", "c d e f g h", "j", "k l ! ? . ,", "z y x w"]
+    right = Embedder.load(folder, VectorConfig((-1,)), device="cpu").embed(texts)
+    for sample in (["a"] * 9, [""] * 9):
+        maker = Embedder.load(
+            folder, VectorConfig((-1,)), precision="int8", sample=sample, device="cpu"
+        )
+        found = torch.from_numpy(maker.embed(texts))
+        assert least_cosine(found, torch.from_numpy(right)) > 0.98
+
+
+def test_other_texts_are_of_the_vocabulary_too(model: Model) -> None:
+    texts = other_texts(model.tokenizer)
+    assert texts == other_texts(model.tokenizer)
+    ids = {token for text in texts for token in model.tokenizer.encode(text).ids[1:-1]}
+    assert model.tokenizer.special_ids & ids <= {model.tokenizer.unk_id}  # of ##ing alone
+    assert len(ids) > 20

@@ -218,7 +218,7 @@ def _root(folder: Path) -> Path | None:
     if not (above / MODULES).is_file():
         return None
     try:
-        return above if _parts(above)[0][1].name == folder.absolute().name else None
+        return above if _parts(above)[0][1] == folder.absolute() else None
     except BertwrightError:  # a file of this name that is about something else
         return None
 

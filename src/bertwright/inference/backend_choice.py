@@ -6,6 +6,7 @@ takes the fastest of those near enough and tells what it measured.
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -15,6 +16,7 @@ import torch
 from torch import Tensor
 
 from bertwright.checkpoint.dense import DenseLayer
+from bertwright.checkpoint.export_check import SAMPLE as SENTENCES
 from bertwright.checkpoint.exported import open_exported
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, MissingExtra
@@ -32,6 +34,7 @@ from bertwright.inference.packed import PackedBert
 from bertwright.inference.pieces import Text
 from bertwright.inference.runner import Runner
 from bertwright.inference.vector_maker import VectorMaker
+from bertwright.text.tokenizer import Tokenizer
 
 LEAST_EXACT = 0.9999
 """Cosine that float32 elsewhere must reach: below it is another model, be it a neighbour."""
@@ -49,6 +52,8 @@ _SAMPLE_TEXTS = (
     "a year, citing weak demand in Europe and the cost of energy, analysts said.",
     "No.",
 )
+RANDOM_TEXTS, RANDOM_WORDS = 32, 40
+"""Texts of a model's own vocabulary in any order, and words of one, at most."""
 
 
 def torch_backend(runner: Runner) -> Backend:
@@ -89,14 +94,14 @@ class Choice:
             return exact, []
         reference = self._vectors(exact)
         if backend == "torch" and precision != "auto":
-            found = self._torch(precision, reference)
+            found = self._torch(precision)
             self._verify(found, reference)
             return found, self.notes
         makers: list[Callable[[], Backend]] = []
         if backend in ("auto", "torch"):
             wanted = ["bf16", "int8"] if precision == "auto" else [precision]
             wanted = [name for name in wanted if name != "fp32"]
-            makers += [lambda name=name: self._torch(name, reference) for name in wanted]  # type: ignore[misc]
+            makers += [lambda name=name: self._torch(name) for name in wanted]  # type: ignore[misc]
         makers += [
             lambda folder=folder: self._exported(folder, backend, precision)  # type: ignore[misc]
             for folder in self.exported
@@ -116,7 +121,7 @@ class Choice:
             raise ConfigError(f"nothing here gives {precision} vectors: {'; '.join(self.notes)}")
         return self._fastest(candidates), self.notes
 
-    def _torch(self, precision: str, reference: Tensor) -> Backend:
+    def _torch(self, precision: str) -> Backend:
         runner = self.runner
         if runner.device.type != "cpu":
             if precision == "int8":
@@ -126,11 +131,14 @@ class Choice:
         packed = PackedBert(runner.encoder, torch.bfloat16)
         backend = PackedBackend(packed, CPU_BATCH, f"torch {precision}")
         if precision == "int8":
+            # ranges of the sample alone would cut off what other texts hold: a file may begin with
+            # lines that are all alike
+            broad = [*self.sample, *other_texts(runner.tokenizer)]
             kept = make_int8(
                 packed,
-                lambda: self._maker(backend).embed_tokens(self.sample),
-                lambda: self._vectors(backend),
-                reference,
+                lambda: self._maker(backend).embed_tokens(broad),
+                lambda: self._vectors(backend, broad),
+                self._vectors(torch_backend(runner), broad),
             )
             if kept:
                 self.notes.append(
@@ -154,8 +162,8 @@ class Choice:
             )
         return ExportedBackend(opened, 4096, self.runner.config.num_hidden_layers)
 
-    def _vectors(self, backend: Backend) -> Tensor:
-        return torch.from_numpy(self._maker(backend).embed(self.sample))
+    def _vectors(self, backend: Backend, texts: Sequence[Text] = ()) -> Tensor:
+        return torch.from_numpy(self._maker(backend).embed(texts or self.sample))
 
     def _maker(self, backend: Backend) -> VectorMaker:
         runner = self.runner
@@ -187,3 +195,18 @@ class Choice:
         rates = ", ".join(f"{name} {rate:,.0f}/s" for name, rate in best.items())
         self.notes.append(f"chosen: {chosen.name} ({rates})")
         return chosen
+
+
+def other_texts(tokenizer: Tokenizer) -> list[str]:
+    """Sentences of our own, and tokens of a vocabulary in any order, of every language it knows;
+    always the same."""
+    chance = random.Random(0)
+    named = tokenizer.tokens_of(range(tokenizer.vocab_size))
+    words = [
+        token.removeprefix("##")
+        for number, token in enumerate(named)
+        if number not in tokenizer.special_ids and token
+    ]
+    lengths = [chance.randint(1, RANDOM_WORDS) for _ in range(RANDOM_TEXTS)]
+    mixed = [" ".join(chance.choices(words, k=length)) for length in lengths]
+    return [*_SAMPLE_TEXTS, *SENTENCES, *mixed]

@@ -153,8 +153,10 @@ def _add_pair(
 
 
 def shares(a: int, b: int, room: int) -> tuple[int, int]:
-    """How many of `a` and `b` to keep in `room`: half each, more where the other is short."""
-    of_a = min(a, max(room // 2, room - b))
+    """How many of `a` and `b` to keep in `room`: half each, more where the other is short; the odd
+    one is the longer text's, as in transformers, and the second's where they are equal."""
+    half = (room + (a > b)) // 2
+    of_a = min(a, max(half, room - b))
     return of_a, min(b, room - of_a)
 
 

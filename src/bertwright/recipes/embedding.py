@@ -221,10 +221,14 @@ def _key(maker: VectorMaker, model: str, dtype: str, tokens: bool) -> dict[str, 
 
 def _digest(maker: VectorMaker) -> str | None:
     """What tells dense layers from others of the same sizes."""
-    tensors = [tensor for layer in maker.dense for tensor in layer.tensors.values()]
-    if not tensors:
+    if not maker.dense:
         return None
-    return hashlib.sha256(b"".join(tensor.numpy().tobytes() for tensor in tensors)).hexdigest()
+    digest = hashlib.sha256()
+    for layer in maker.dense:
+        digest.update(layer.dense.activation.encode())
+        for tensor in layer.tensors.values():
+            digest.update(tensor.numpy().tobytes())
+    return digest.hexdigest()
 
 
 def _export(maker: VectorMaker) -> str | None:
