@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import fields
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+from fastapi import FastAPI
 
 from bertwright.config.serve import ServeConfig
+from bertwright.serve.server import make_app
+from bertwright.serve.service import REPLIES
 from tests.house.source import ROOT
 
 UNIT, IMAGE, MANIFEST = (
     (ROOT / "deploy" / name).read_text("utf-8")
     for name in ("bertwright.service", "Dockerfile", "kubernetes.yaml")
 )
+SWAPPED = 2.5 * 2**30
+"""Bytes of a server that changes a model of BERT-base's size; 2.1 GB were measured."""
 
 
 def found(pattern: str, text: str) -> float:
@@ -32,6 +47,61 @@ def test_the_end_comes_after_the_time_to_drain() -> None:
     assert found(r"TimeoutStopSec=(\d+)", UNIT) > drain
     assert found(r"--stop-timeout (\d+)", IMAGE) > drain
     assert found(r"terminationGracePeriodSeconds: (\d+)", MANIFEST) > drain + delay
+
+
+def test_who_asks_after_the_server_asks_a_route_of_it_at_its_port() -> None:
+    app = make_app(ServeConfig(model=("model",))).app
+    assert isinstance(app, FastAPI)
+    routes = {getattr(route, "path", "") for route in app.routes}
+    paths = set(re.findall(r"\bpath: (\S+?)[,}\n]", MANIFEST))
+    assert paths == {"/livez", "/readyz", "/metrics"} <= routes
+    ports = re.findall(r"(?:ort: |PORT, value: )\"?(\d+)", MANIFEST.replace("port: 80,", ""))
+    assert (len(ports), set(ports)) == (7, {"8080"})
+    assert found(r"EXPOSE (\d+)", IMAGE) == found(r"BERTWRIGHT_PORT=(\d+)", IMAGE)
+
+
+def test_the_user_of_the_image_is_the_one_of_the_manifest() -> None:
+    assert found(r"--uid (\d+)", IMAGE) == found(r"runAsUser: (\d+)", MANIFEST)
+
+
+def test_bodies_and_replies_fit_into_the_memory() -> None:
+    requests = found(r'QUEUE_REQUESTS, value: "(\d+)"', MANIFEST)
+    bodies = requests * ServeConfig().max_body_bytes
+    limit = found(r"limits: {memory: (\d+)Gi}", MANIFEST) * 2**30
+    assert bodies + REPLIES + SWAPPED <= limit
+
+
+@contextmanager
+def answering(status: int) -> Iterator[str]:
+    """A server that says so of /readyz; gives its port."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status if self.path == "/readyz" else 404)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield str(server.server_address[1])
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(("status", "healthy"), [(200, True), (503, False)])
+def test_the_health_check_asks_the_server_and_no_proxy(status: int, healthy: bool) -> None:
+    match = re.search(r"^HEALTHCHECK .*CMD (\[.*\])$", IMAGE, re.M)
+    assert match
+    program, *words = json.loads(match[1])
+    assert program == "python"
+    with answering(status) as port:
+        variables = {"BERTWRIGHT_PORT": port, "http_proxy": "http://127.0.0.1:9"}
+        known = {name: value for name, value in os.environ.items() if name.lower() != "no_proxy"}
+        done = subprocess.run([sys.executable, *words], env={**known, **variables}, check=False)
+    assert (done.returncode == 0) == healthy
 
 
 def test_variables_of_a_service_named_bertwright_do_not_count() -> None:

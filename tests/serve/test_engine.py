@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -11,10 +12,11 @@ import pytest
 
 from bertwright.config.serve import ServeConfig
 from bertwright.config.vectors import VectorConfig
+from bertwright.errors import BertwrightError
 from bertwright.inference.backends import PackedBackend
 from bertwright.inference.fill import find_blanks
 from bertwright.inference.next_sentence import make_pair
-from bertwright.serve.engine import Engine, Work, load_engine
+from bertwright.serve.engine import Engine, Work, load_engine, refuse_no_model
 from bertwright.serve.head_routes import plan_task
 from bertwright.serve.plans import cut_texts, works_of
 from bertwright.serve.readers import Attention, Fill, Pairs, Tokens, Vectors
@@ -143,3 +145,31 @@ def test_who_reads_lower_layers_asks_for_nothing_of_the_highest(
     seen = Seen(engine, monkeypatch)
     assert_same(engine.run([*below, *above])[: len(below)], engine.run(below))
     assert seen.rows == 8  # three [CLS], as rows are laid out
+
+
+def test_what_is_no_model_is_refused_before_weights_are_read(
+    full: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tmp_path / "run"
+    newest = run / "checkpoints" / "step-1"
+    shutil.copytree(full, newest)
+    (run / "checkpoints" / "latest").write_text("step-1\n")
+    cut = tmp_path / "cut"
+    shutil.copytree(full, cut)
+    with (cut / "model.safetensors").open("r+b") as file:
+        file.truncate(4000)
+    (tmp_path / "empty" / "checkpoints").mkdir(parents=True)
+
+    def hashed(*given: object) -> str:
+        raise AssertionError("a file was read whole")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("bertwright.atomic.sha256_file", hashed)
+        for known in (full, run, run / "checkpoints", run / "checkpoints" / "latest", newest):
+            refuse_no_model(str(known))
+    for wrong in (cut, tmp_path / "empty", tmp_path / "nothing", tmp_path):
+        with pytest.raises(BertwrightError) as caught:
+            load_engine("m", str(wrong), "cpu")
+        with pytest.raises(type(caught.value)) as early:
+            refuse_no_model(str(wrong))
+        assert str(early.value) == str(caught.value)

@@ -37,6 +37,14 @@ def test_both_ways_give_the_same(client: TestClient, path: str, ours: Any, their
     assert found.json() == expected.json()
 
 
+def test_of_a_key_that_stands_twice_the_last_counts(client: TestClient) -> None:
+    twice, once = (
+        client.post("/tokenize", content=body)
+        for body in (b'{"input": "a", "input": "b c"}', b'{"input": "b c"}')
+    )
+    assert (twice.status_code, twice.json()) == (200, once.json())
+
+
 def test_the_likeliest_classes(client: TestClient) -> None:
     def classes(**body: Any) -> Any:
         return client.post("/classify", json={"input": "a", "task": "mixed", **body}).json()

@@ -374,3 +374,4 @@ def test_what_cannot_be_served(
 ) -> None:
     done = command_line("serve", *words, cwd=tmp_path)
     assert (done.returncode, said in re.sub(r"\s+", " ", done.stderr)) == (code, True), done.stderr
+    assert "listening" not in done.stderr

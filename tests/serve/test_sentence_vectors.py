@@ -138,6 +138,22 @@ def test_prompts_that_a_caller_asks_for(mine: Served) -> None:
     assert mine.ask("/encode", texts=TEXTS, truncate=True).keys() >= {"result"}
 
 
+def test_prompts_of_cosines_and_of_tokens(mine: Served) -> None:
+    for asked, prompt, told in (
+        ({"prompt_name": "passage"}, "b ", "asked"),
+        ({"prompt": ""}, "", "none"),
+    ):
+        vectors = mine.expected(prompt=prompt)
+        found = mine.ask("/similarity", input=TEXTS, truncate=True, **asked)
+        np.testing.assert_allclose(found["similarities"], vectors @ vectors.T, atol=1e-5)
+        assert found["prompt"] == told
+        config = default_config(mine.folder).over(dense=0, prompt=prompt)
+        made = Embedder.load(mine.folder, config, device="cpu").embed_tokens(TEXTS[:1])[0]
+        found = mine.ask("/tokens", input=TEXTS[:1], layers=[-1], **asked)
+        np.testing.assert_allclose(found["results"][0]["vectors"], made.vectors, atol=1e-5)
+        assert found["prompt"] == told
+
+
 @pytest.mark.parametrize(
     ("asked", "status", "reason"),
     [
@@ -150,7 +166,8 @@ def test_prompts_that_a_caller_asks_for(mine: Served) -> None:
     ],
 )
 def test_prompts_that_are_refused(mine: Served, asked: Any, status: int, reason: str) -> None:
-    reply = mine.client.post("/embed", json={"input": TEXTS, "truncate": True, **asked})
-    assert reply.status_code == status, reply.text
-    assert reason in reply.text
-    assert "secret" not in reply.text
+    for path in ("/embed", "/similarity", "/tokens"):
+        reply = mine.client.post(path, json={"input": TEXTS, "truncate": True, **asked})
+        assert reply.status_code == status, reply.text
+        assert reason in reply.text
+        assert "secret" not in reply.text

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import gzip
+import re
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
@@ -122,3 +126,23 @@ def test_a_swap_that_fails_is_no_failure(
     monkeypatch.setattr(Service, "_loaded", loaded)
     assert swap("x") == (409, "full: the old model stays: RuntimeError")
     assert client.post("/embed", json={"input": "a"}).status_code == 200
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="needs glibc"
+)
+def test_a_swap_gives_memory_back(served: Callable[..., TestClient], tmp_path: Path) -> None:
+    def resident() -> int:
+        found = re.search(r"VmRSS:\s+(\d+)", Path("/proc/self/status").read_text())
+        assert found
+        return int(found[1]) // 1024
+
+    (tmp_path / "keys").write_text("boss")
+    client = served(admin_keys=str(tmp_path / "keys"))
+    arrays = [np.ones(8000) for _ in range(4000)]  # 244 MiB, each too small for pages of its own
+    last = arrays.pop()  # what is freed before it is not the end of the heap
+    arrays.clear()
+    before = resident()
+    reply = client.post("/admin/swap", json={}, headers={"Authorization": "Bearer boss"})
+    assert (reply.status_code, last.sum()) == (200, 8000)
+    assert resident() < before - 150

@@ -23,7 +23,12 @@ import torch
 from torch import Tensor
 
 from bertwright.atomic import sha256_file
-from bertwright.checkpoint.checkpoint import find_checkpoint
+from bertwright.checkpoint.checkpoint import (
+    CHECKPOINTS,
+    LATEST,
+    find_checkpoint,
+    list_checkpoints,
+)
 from bertwright.checkpoint.dense import DenseLayer, read_layer
 from bertwright.checkpoint.head_files import HEADS
 from bertwright.checkpoint.huggingface import WEIGHTS, read_json
@@ -32,7 +37,13 @@ from bertwright.checkpoint.sentence_transformers import (
     folders_of,
     read_defaults,
 )
-from bertwright.checkpoint.sources import home, read_content, weight_files
+from bertwright.checkpoint.sources import (
+    home,
+    place_of,
+    read_config,
+    read_content,
+    weight_files,
+)
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import BertwrightError
 from bertwright.inference.backends import Backend, PackedBackend, Places, PlainBackend, Precision
@@ -224,6 +235,23 @@ class Engine:
                 start, stop = sequences.offsets[place : place + 2]
                 found[row] = layers[0][start:stop].float().mean(0).cpu()
         return found
+
+
+def refuse_no_model(folder: str) -> None:
+    """Refuse what is no model at a glance: no weights are read, no checkpoint of a run is verified.
+
+    Raises:
+        BertwrightError: no model is there, or its configuration or headers are damaged.
+    """
+    path = Path(folder)
+    if path.name == LATEST and not path.is_dir():
+        path = path.parent
+    run = path.parent if path.name == CHECKPOINTS else path
+    if place_of(path) is None and list_checkpoints(run):
+        return
+    place = find_checkpoint(folder)
+    weight_files(place)
+    read_config(place)
 
 
 def load_engine(

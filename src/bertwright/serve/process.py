@@ -25,6 +25,7 @@ import uvicorn
 from bertwright.config.serve import ServeConfig
 from bertwright.errors import ConfigError
 from bertwright.serve.connection import bounded
+from bertwright.serve.engine import refuse_no_model
 from bertwright.serve.refusal import Refusal
 from bertwright.serve.server import make_app
 from bertwright.serve.service import Service
@@ -46,6 +47,8 @@ def serve(config: ServeConfig) -> int:
     log_json()
     sys.setswitchinterval(TURN)
     service = Service(config)
+    for folder in service.folders.values():  # before the log says that somebody listens
+        refuse_no_model(folder)
     app = make_app(config, service)
     made = uvicorn.Config(
         app,

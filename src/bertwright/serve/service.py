@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
 import logging
 import time
@@ -190,6 +191,7 @@ class Service:
                 log.info("model swapped", extra={"facts": _facts(engine)})
                 made.append(engine)
             set_apart()
+            await asyncio.to_thread(give_back)
             if failed:
                 done = [f"swapped: {', '.join(engine.name for engine in made)}"] if made else []
                 raise Refusal(409, "not_swapped", "; ".join([*done, *failed]))
@@ -246,6 +248,13 @@ def set_apart() -> None:
     gc.unfreeze()
     gc.collect()
     gc.freeze()
+
+
+def give_back() -> None:
+    """Give memory that is free to the system: glibc would keep that of models that are gone."""
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "malloc_trim"):
+        libc.malloc_trim(0)
 
 
 async def read_body(receive: Receive, most: int, seconds: float) -> bytes:

@@ -41,6 +41,10 @@ VECTORS = {
     "pooling": Key(shapes.POOLING, "How the tokens of a text become one vector."),
     "normalize": Key(shapes.FLAG, "Scale every vector to length 1."),
 }
+PROMPTS = {
+    "prompt": Key(shapes.PROMPT, 'Text before every text, "" for none; unset: the default.'),
+    "prompt_name": Key(shapes.NAME, "The same by its name in the model's folder."),
+}
 INPUT = Key(shapes.TEXTS_OR_PAIRS, "A text, or texts and pairs.", True, aliases=("inputs",))
 
 
@@ -68,10 +72,16 @@ def plan_vectors(
     )
 
 
+def _judge_prompt(how: VectorConfig, texts: list[Any], config: ServeConfig) -> None:
+    """Raise `Refusal` if texts and prompts have too many characters; without a prompt they were
+    judged when they came."""
+    if how.prompt:
+        judge_characters(sum(map(len, texts_in(texts))) + len(texts) * len(how.prompt), config)
+
+
 def _embed(engine: Engine, args: Args, config: ServeConfig) -> Plan:
     how, texts = vector_config(engine, args), args["input"]
-    if how.prompt:  # without, they were judged when they came
-        judge_characters(sum(map(len, texts_in(texts))) + len(texts) * len(how.prompt), config)
+    _judge_prompt(how, texts, config)
     plan = plan_vectors(engine, texts, how, args["truncate"], args["windows"])
 
     def finish(answers: list[Any]) -> Args:
@@ -98,6 +108,7 @@ def store(vectors: Float32s, dtype: str) -> tuple[npt.NDArray[Any], Args]:
 
 def _tokens(engine: Engine, args: Args, config: ServeConfig) -> Plan:
     how = replace(vector_config(engine, args), pooling="mean", dense=0, dimensions=None)
+    _judge_prompt(how, args["input"], config)
     texts = with_prompt(how.prompt, args["input"])
     cuts = cut_texts(engine, texts, args["truncate"], args["windows"])
     works = works_of(Tokens(engine, how), cuts)
@@ -153,7 +164,8 @@ def _similarity(engine: Engine, args: Args, config: ServeConfig) -> Plan:
     if (one is None) == (args["input"] is None) or (one is None) != (args["sentences"] is None):
         raise bad("give input, a list of texts; or source_sentence and sentences")
     texts = args["input"] if one is None else [one, *args["sentences"]]
-    count = len(texts)
+    how, count = vector_config(engine, args), len(texts)
+    _judge_prompt(how, texts, config)
 
     def called(number: int) -> str:
         return f"sentence {number - 1}" if number else "source sentence"
@@ -161,7 +173,7 @@ def _similarity(engine: Engine, args: Args, config: ServeConfig) -> Plan:
     plan = plan_vectors(
         engine,
         texts,
-        vector_config(engine, args),
+        how,
         args["truncate"],
         called=None if one is None else called,
     )
@@ -192,10 +204,7 @@ ROUTES = (
                 "input": INPUT,
                 **MODEL,
                 **VECTORS,
-                "prompt": Key(
-                    shapes.PROMPT, 'Text before every text, "" for none; unset: the default.'
-                ),
-                "prompt_name": Key(shapes.NAME, "The same by its name in the model's folder."),
+                **PROMPTS,
                 "windows": Key(shapes.FLAG, "Read long texts in windows.", default=False),
                 "dtype": Key(
                     shapes.choice("float32", "float16", "int8", "binary"),
@@ -216,6 +225,7 @@ ROUTES = (
                 "input": Key(shapes.TEXTS, "A text or texts.", True, aliases=("inputs",)),
                 **MODEL,
                 **{name: key for name, key in VECTORS.items() if name != "pooling"},
+                **PROMPTS,
                 "windows": Key(shapes.FLAG, "Read long texts in windows.", default=False),
             },
             example={"input": "a text"},
@@ -238,6 +248,7 @@ ROUTES = (
                 "sentences": Key(shapes.TEXTS, "Texts to compare with it."),
                 **MODEL,
                 **VECTORS,
+                **PROMPTS,
             },
             example={"source_sentence": "a text", "sentences": ["another", "one more"]},
         ),

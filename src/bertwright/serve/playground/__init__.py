@@ -1,1 +1,1 @@
-"""The playground: one static page that asks the server's routes; read by `playground_page`."""
+"""The playground: one static page that asks the server's routes."""
