@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bertwright.cli.app import run
-from tests.report.finetuned_runs import topics, write_finetuned
+from tests.report.finetuned_runs import multi_task, topics, write_finetuned
 from tests.report.test_run_page import write_run
 
 
@@ -77,3 +77,17 @@ def test_a_fine_tuned_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     (folder / "results.json").unlink()  # while the run goes on
     assert run(["report", str(folder)]) == 0
     assert "train.tsv" in (folder / "report.html").read_text(encoding="utf-8")
+
+
+def test_several_tasks_are_told_one_by_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_finetuned(tmp_path / "both", multi_task())
+    assert run(["report", str(folder), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert list(told) == ["report", "tasks"]
+    assert {name: each["main"] for name, each in told["tasks"].items()} == {
+        "sentiment": "accuracy",
+        "names": "f1",
+    }
+    assert all(each["summary"]["mean"] for each in told["tasks"].values())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gzip
+import io
 import json
 import shutil
 import signal
@@ -58,6 +59,35 @@ def test_a_mark_of_byte_order_is_no_text(tmp_path: Path) -> None:
     path = tmp_path / "in.txt"
     path.write_bytes("\ufeffHello\n\ufeffb\n".encode())
     assert [text for text, _ in open_texts(str(path)).rows] == ["Hello", "\ufeffb"]
+
+
+@pytest.mark.parametrize(
+    ("sent", "column", "expected"),
+    [
+        ('{"text": "one"}\n{"text": "two"}\n', None, ["one", "two"]),
+        ('\ufeff{"id": 1, "sentence": "one"}\n', None, ["one"]),
+        ('{"text": "one"}', None, ["one"]),
+        ('{"a": "one"}\n', "a", ["one"]),
+        ('a,b\none,two\n"1, 2",three\n', "b", ["two", "three"]),
+        ("a;b\n1,5;two\n", "b", ["two"]),
+        ("a\tb\n1,5\ttwo\n", "b", ["two"]),
+        ("{not an object}\n\n[1]\n", None, ["{not an object}", "", "[1]"]),
+        ("one\n{}\n", None, ["one", "{}"]),
+    ],
+)
+def test_standard_input_is_lines_or_a_table(
+    sent: str, column: str | None, expected: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = io.TextIOWrapper(io.BufferedReader(io.BytesIO(sent.encode())))  # type: ignore[arg-type]
+    monkeypatch.setattr(sys, "stdin", stream)
+    assert [text for text, _ in open_texts("-", column).rows] == expected
+
+
+def test_objects_without_a_text_are_no_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.TextIOWrapper(io.BufferedReader(io.BytesIO(b'{"a": "one"}\n')))  # type: ignore[arg-type]
+    monkeypatch.setattr(sys, "stdin", stream)
+    with pytest.raises(DataError, match=r"it has a\. Name one: --text COLUMN"):
+        open_texts("-")
 
 
 def test_npy_is_in_order_and_maps(

@@ -50,6 +50,29 @@ def test_a_dot_says_its_text_and_column() -> None:
     assert "(kind: k3)" in page
 
 
+def test_a_table_says_what_the_marks_show() -> None:
+    # for those who do not point: every text leads to its mark, and has its nearest beside it
+    points = np.array([[0, 0], [9, 0], [1, 0], [8.5, 0], [1, 0]], np.float32)
+    values = ["a", "b", "a", "b", "<i>"]
+    page = vector_page("texts", points, ["one", "two <b>", "three", "", "five"], values, "kind")
+    table = page.partition("<summary>The texts as a table</summary>")[2]
+    rows = re.findall(
+        r'<tr><td><a href="#(.*?)"><bdi>(.*?)</bdi></a></td><td>(.*?)</td><td><bdi>(.*?)</bdi>',
+        table,
+    )
+    assert rows == [
+        ("m0", "one", "a", rows[0][3]),
+        ("m1", "two &lt;b&gt;", "b", "(empty)"),
+        ("m2", "three", "a", "five"),
+        ("m3", "(empty)", "b", "two &lt;b&gt;"),
+        ("m4", "five", "&lt;i&gt;", "three"),
+    ]
+    assert rows[0][3] in ("three", "five")
+    assert re.findall(r'<path [^>]* id="(.*?)">', page) == [row[0] for row in rows]
+    assert "5 marks; the table below has their texts" in page
+    assert "<td>a</td>" not in vector_page("texts", points, ["one"] * 5, values, None)
+
+
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("how", ["pca", "tsne"])
 @pytest.mark.parametrize("noise", [0, 1e-7])

@@ -40,7 +40,8 @@ def embed(
         str,
         Parameter(
             help="File of texts: a column of .jsonl, .csv, .tsv or .parquet, else one text a line; "
-            "- for standard input.",
+            "- for standard input: JSON lines where it begins with an object, with --text a table "
+            "of any kind but .parquet, else one text a line.",
             allow_leading_hyphen=True,
         ),
     ],

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
@@ -34,7 +35,6 @@ def report(
     from bertwright.report.data_check import with_checkup
     from bertwright.report.glue_page import is_glue, write_glue_report
     from bertwright.report.run_page import read_run, write_report
-    from bertwright.tasks.results import verdict
 
     if is_glue(run):
         path, whole = write_glue_report(run, out)
@@ -51,18 +51,8 @@ def report(
     path = write_report(found, out or run / "report.html")  # of a quickstart: at its top
     if json:
         if found.results:
-            main = found.results.get("main")
-            summary = (found.results.get("summary") or {}).get(main)
-            answer, sentence = verdict(found.results)
-            print_json(
-                {
-                    "report": path,
-                    "main": main,
-                    "summary": summary,
-                    "worth_it": answer,
-                    "verdict": sentence,
-                }
-            )
+            tasks = {name: _told(each) for name, each in (found.results.get("tasks") or {}).items()}
+            print_json({"report": path, **({"tasks": tasks} if tasks else _told(found.results))})
             return
         last = {name: found.split(name)[-1:] for name in ("train", "dev")}
         print_json(
@@ -70,3 +60,13 @@ def report(
         )
     else:
         print(path)
+
+
+def _told(results: Mapping[str, Any]) -> dict[str, Any]:
+    """The main figures of a task."""
+    from bertwright.tasks.results import verdict
+
+    main = results.get("main")
+    summary = (results.get("summary") or {}).get(main)
+    answer, sentence = verdict(results)
+    return {"main": main, "summary": summary, "worth_it": answer, "verdict": sentence}

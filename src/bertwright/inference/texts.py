@@ -3,17 +3,22 @@
 | file | a text is |
 |---|---|
 | `.jsonl`, `.json`, `.csv`, `.tsv`, `.parquet` | a column's value, or two columns' as a pair |
-| any other, and standard input | a line, empty ones too |
+| any other | a line, empty ones too |
+
+Standard input is a table where a column is asked for or it begins with a JSON object, else lines.
 """
 
 from __future__ import annotations
 
 import codecs
+import contextlib
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from io import BufferedReader
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from bertwright.errors import DataError
 from bertwright.inference.pieces import Text
@@ -23,6 +28,7 @@ from bertwright.tasks.delimited import delimited_table, delimiter_of
 from bertwright.tasks.sources import name_of, open_source, suffix_of, without_surrogates
 from bertwright.tasks.tables import Table, json_lines, json_of, json_table, parquet_table
 from bertwright.text.files import BLOCK_BYTES, COMPRESSED_SUFFIXES, open_bytes
+from bertwright.text.rows import is_json_lines
 
 TABLES = (".jsonl", ".json", ".ndjson", ".csv", ".tsv", ".parquet")
 T = TypeVar("T")
@@ -56,7 +62,7 @@ def open_texts(
 
     Args:
         path: the file.
-        text: column of the text; unset: found by its name. Asked for, standard input is a table.
+        text: column of the text; unset: found by its name.
         text2: column of the second text of pairs.
         beside: a column whose value is given with each text.
         bad_rows: whether a row without a text stops the reading, or is counted and left out.
@@ -70,7 +76,7 @@ def open_texts(
         raise DataError(f"no file {path}; {option} takes a file of texts, or -")
     log = BadRowLog(name_of(place), bad_rows)
     asked = [name for name in (text, text2, beside) if name is not None]
-    if suffix_of(place) in TABLES or (path == "-" and asked):
+    if suffix_of(place) in TABLES or (path == "-" and (asked or _is_json_lines())):
         return _from_table(place, text, text2, beside, log)
     if asked:
         raise DataError(
@@ -86,6 +92,15 @@ def chunks(rows: Iterator[T], size: int) -> Iterator[list[T]]:
     """Lists of `size`, the last one shorter."""
     while chunk := list(islice(rows, size)):
         yield chunk
+
+
+def _is_json_lines() -> bool:
+    """Whether standard input begins with a JSON object; nothing of it is taken."""
+    if sys.stdin is None or sys.stdin.buffer.closed:
+        return False  # an error when it is read
+    with contextlib.suppress(OSError):
+        return is_json_lines(cast(BufferedReader, sys.stdin.buffer).peek(), "text")
+    return False
 
 
 def _count_lines(path: Path) -> int | None:
@@ -156,7 +171,10 @@ def _table(path: Path, asked: list[str], log: BadRowLog) -> Table:
     if source.looks_like_json():
         value = json_of(source)
         return json_lines(source, log) if value is None else json_table(value, log)
-    mark = delimiter_of(source) or ","
+    mark = delimiter_of(source)
+    if mark is None:  # standard input has no name to say so
+        source.suffix = ".csv"
+        mark = delimiter_of(source) or ","
     return delimited_table(
         source, mark, asked, Columns(), log, kind="classification", label=False, pair=None
     )

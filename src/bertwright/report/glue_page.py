@@ -11,6 +11,7 @@ from bertwright.report.figures import count
 from bertwright.report.finetuned_data import mapping
 from bertwright.report.html import Markup, page, settings, table, text, tiles, write_page
 from bertwright.report.run_page import is_run, read_object, read_run, write_report
+from bertwright.report.shapes import expect_glue
 from bertwright.tasks.results import GLUE, baseline_title, number, show, spread, title
 
 
@@ -30,7 +31,7 @@ def write_glue_report(folder: Path, out: Path | None = None) -> tuple[Path, dict
         ConfigError: `out` cannot be the name of a file.
         BertwrightError: the disk is full or the place is not writable.
     """
-    whole = read_object(folder / GLUE)
+    whole = read_object(folder / GLUE, expect_glue)
     out = out or folder / "report.html"
     pages = {
         name: os.path.relpath(write_report(read_run(folder / name)), out.parent)
@@ -48,7 +49,9 @@ def _parts(name: str, whole: Mapping[str, Any], pages: Mapping[str, str]) -> Ite
     yield f'<p class="soft">GLUE, dev sets · {text(whole.get("model", ""))}</p>'
     yield tiles(_headline(whole, tasks), wide=True)
     yield f"<h2>Tasks</h2>{_table(tasks, pages)}"
-    warnings = [f"{task}: {w}" for task, found in tasks.items() for w in found.get("warnings", [])]
+    warnings = [
+        f"{task}: {w}" for task, found in tasks.items() for w in found.get("warnings") or []
+    ]
     lines = "".join(f"<li>{text(warning)}</li>" for warning in warnings)
     yield f'<h3>Warnings</h3><ul class="warnings">{lines}</ul>' if lines else ""
     yield settings("Settings", mapping(whole.get("settings")))

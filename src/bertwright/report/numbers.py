@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean, pstdev
 from typing import Any
 
-from bertwright.report.plots import scatter
+from bertwright.report.plots import LARGEST, scatter
 from bertwright.tasks.results import number
 
 MOST_DOTS = 2000
@@ -17,11 +17,12 @@ Pair = tuple[float, float]
 
 
 def number_pairs(predictions: Iterable[Mapping[str, Any]]) -> dict[str, list[Pair]]:
-    """Of each task that predicts numbers, the lines of `dev-predictions.jsonl`."""
+    """Of each task that predicts numbers, the lines of `dev-predictions.jsonl`; numbers too far out
+    for an axis are left out."""
     found: dict[str, list[Pair]] = {}
     for line in predictions:
         gold, said = number(line.get("gold")), number(line.get("value"))
-        if gold is not None and said is not None:
+        if gold is not None and said is not None and max(abs(gold), abs(said)) < LARGEST / 10:
             found.setdefault(str(line.get("task")), []).append((gold, said))
     return found
 

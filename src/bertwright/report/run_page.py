@@ -18,7 +18,7 @@ from typing import Any
 
 from bertwright.config import values
 from bertwright.config.instances import MaskingConfig
-from bertwright.errors import DataError
+from bertwright.errors import ConfigError, DataError
 from bertwright.report.examples import comparison, examples
 from bertwright.report.figures import clock, count, figure, short
 from bertwright.report.finetuned_data import mapping
@@ -26,11 +26,28 @@ from bertwright.report.finetuned_page import sections
 from bertwright.report.html import Markup, page, settings, table, text, tiles, write_page
 from bertwright.report.labelled_curve import labelled_curve
 from bertwright.report.plots import Series, chart
+from bertwright.report.shapes import (
+    Check,
+    expect_curve,
+    expect_doctor,
+    expect_examples,
+    expect_object,
+    expect_record,
+    expect_results,
+)
 from bertwright.tasks.results import PREDICTIONS, RESULTS, number
 from bertwright.train.log import read_records
 
 METRICS = "metrics.jsonl"
 LEARNING_CURVE = "learning_curve.json"
+_FILES: dict[str, Check] = {
+    "environment.json": expect_object,
+    "examples.json": expect_examples,
+    "doctor.json": expect_doctor,
+    RESULTS: expect_results,
+    LEARNING_CURVE: expect_curve,
+}
+"""What a `Run` has after its configuration, in the order of its fields."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +87,10 @@ def read_run(folder: Path | str) -> Run:
     path = folder / METRICS
     if not is_run(folder):
         raise _no_run(folder)
-    config = values.read_toml(folder / "config.toml") if (folder / "config.toml").is_file() else {}
+    config = _read_config(folder / "config.toml")
     records = read_records(path) if path.is_file() else []
+    for number_of, record in enumerate(records, 1):
+        expect_record(record, f"{path}, record {number_of}")
     if not (folder / RESULTS).is_file() and not any(
         number(record.get("loss")) is not None for record in records
     ):
@@ -82,8 +101,7 @@ def read_run(folder: Path | str) -> Run:
             f"{path} holds no measurements yet: a line is written every few seconds and at the "
             f"end; {go_on} and write the page again"
         )
-    names = "environment.json", "examples.json", "doctor.json", RESULTS, LEARNING_CURVE
-    found = (read_object(folder / name) for name in names)
+    found = (read_object(folder / name, check) for name, check in _FILES.items())
     run = Run(folder, records, config, *found, finished=_is_finished(folder))
     path = folder / PREDICTIONS
     if path.is_file() and _predicts_numbers(run.results):
@@ -218,7 +236,7 @@ def _curves(run: Run) -> str:
                 Series(shown, *_points(run.split(split), x_key, key, x_unit), style=split)
                 for split, shown in (("train", "training"), ("dev", "held out"))
             ]
-            level = number(run.examples.get("baselines", {}).get(key))
+            level = number((run.examples.get("baselines") or {}).get(key))
             if level is not None and any(line.ys for line in lines):
                 lines.append(Series("baseline", [], [level], "baseline"))
             y_format = short if not form else form.format
@@ -329,7 +347,7 @@ def _is_finished(folder: Path) -> bool:
     checkpoints, state = folder / "checkpoints", {}
     with contextlib.suppress(OSError, ValueError, DataError):  # a checkpoint that cannot tell
         name = (checkpoints / "latest").read_text(encoding="utf-8").strip()
-        state = read_object(checkpoints / name / "trainer.json")
+        state = read_object(checkpoints / name / "trainer.json", expect_object)
     return mapping(state.get("position")).get("finished") is True
 
 
@@ -338,12 +356,25 @@ def is_run(folder: Path) -> bool:
     return (folder / METRICS).is_file() or (folder / RESULTS).is_file()
 
 
-def read_object(path: Path) -> dict[str, Any]:
-    """A JSON file; empty where there is none."""
+def read_object(path: Path, check: Check) -> dict[str, Any]:
+    """A JSON file that a check knows; empty where there is none.
+
+    Raises:
+        DataError: it is damaged.
+    """
     if not path.is_file():
         return {}
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is damaged ({error}); remove it or write it again") from error
-    return found if isinstance(found, dict) else {}
+    check(found, str(path))
+    return found
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    """The configuration of a run; empty where there is none."""
+    try:
+        return values.read_toml(path) if path.is_file() else {}
+    except ConfigError as error:
+        raise DataError(f"{error}; restore it, or remove it: the page goes without") from error

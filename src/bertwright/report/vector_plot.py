@@ -1,7 +1,8 @@
 """Texts as dots on one page, near where their vectors are near: PCA or t-SNE, coloured by a column.
 
 PCA keeps distances along the two directions of most variance; t-SNE (van der Maaten and Hinton
-2008) keeps neighbours and says nothing of distances. One HTML file, no script.
+2008) keeps neighbours and says nothing of distances. One HTML file, no script: who cannot point at
+a mark, or cannot see it, has a table of the texts, each with its nearest on the plane.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 
 from bertwright.arrays import Float32s
 from bertwright.errors import DataError
-from bertwright.report.html import page, text, tiles
+from bertwright.report.html import Markup, folded, page, table, text, tiles
 
 COLORS = (
     "#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951", "#ff8ab7", "#a463f2", "#97bbf5",
@@ -105,19 +106,43 @@ def vector_page(
     width, height = 2 * EDGE + (high - low) * scale
     size = 4 if len(points) < 1000 else 2.5
     dots = [
-        _mark(style.get(value, rest), x, height - y, size, _told(each, value, column))
-        for (x, y), each, value in zip(places, texts, values, strict=True)
+        _mark(style.get(value, rest), x, height - y, size, _told(each, value, column), f"m{number}")
+        for number, ((x, y), each, value) in enumerate(zip(places, texts, values, strict=True))
     ]
+    told = f"{title}: {len(points):,} marks; the table below has their texts"
     svg = (
         f'<div class="card"><svg class="dots" viewBox="0 0 {width:.0f} {height:.0f}" role="img" '
-        f'aria-label="{text(title)}">{"".join(dots)}</svg></div>'
+        f'aria-label="{text(told)}">{"".join(dots)}</svg></div>'
     )
-    head = f"<h1>{text(title)}</h1><p class='soft'>A mark is a text; point at it to read it.</p>"
-    return page(title, [head, tiles(facts), _legend(style, values, column), svg])
+    head = (
+        f"<h1>{text(title)}</h1><p class='soft'>A mark is a text; point at it to read it, or "
+        "choose the text in the table below: its mark is framed.</p>"
+    )
+    rows = _rows(points, texts, values, column)
+    return page(title, [head, tiles(facts), _legend(style, values, column), svg, rows])
 
 
-def _mark(style: int, x: float, y: float, size: float, said: str = "") -> str:
-    """A mark of a value's colour and shape."""
+def _rows(points: Float32s, texts: Sequence[str], values: Sequence[str], column: str | None) -> str:
+    """The texts as a table, each a link to its mark, beside the nearest one."""
+    from scipy.spatial import KDTree
+
+    _, found = KDTree(points).query(points, k=2)
+    nearest = [a if a != own else b for own, (a, b) in enumerate(found.tolist())]
+    shown = [f"<bdi>{text(_cut(each, SHOWN) or '(empty)')}</bdi>" for each in texts]
+    rows = [
+        [
+            Markup(f'<a href="#m{number}">{each}</a>'),
+            *([] if column is None else [_cut(values[number], NAMED)]),
+            Markup(shown[nearest[number]]),
+        ]
+        for number, each in enumerate(shown)
+    ]
+    columns = ["text", *([] if column is None else [column]), "nearest on the plane"]
+    return folded("The texts as a table", table(columns, rows, even=True))
+
+
+def _mark(style: int, x: float, y: float, size: float, said: str = "", name: str = "") -> str:
+    """A mark of a value's colour and shape; links lead to its name."""
     shape = SHAPES[style % len(SHAPES)]
     if shape == SHAPES[-1]:
         shape = shape.format(d=1.3 * size)
@@ -125,8 +150,9 @@ def _mark(style: int, x: float, y: float, size: float, said: str = "") -> str:
         radius = size if shape == SHAPES[0] else 0.88 * size
         shape = shape.format(r=radius, d=2 * radius)
     title = f"<title>{text(said)}</title>" if said else ""
+    name = f' id="{name}"' if name else ""
     return (
-        f'<path d="M{x:.1f} {y:.1f}{shape}" fill="{COLORS[style]}" fill-opacity="0.75">'
+        f'<path d="M{x:.1f} {y:.1f}{shape}" fill="{COLORS[style]}" fill-opacity="0.75"{name}>'
         f"{title}</path>"
     )
 

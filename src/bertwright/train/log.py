@@ -114,7 +114,7 @@ def read_records(path: Path) -> list[dict[str, Any]]:
             continue
         try:
             record = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise DataError(
                 f"{path}, line {place} is damaged ({error}); remove that line"
             ) from error
