@@ -166,7 +166,7 @@ def rows_for(tokens: int) -> int:
     """Rows for so many tokens, as oneDNN keeps 2 MB of kernels a size: an eighth more at most, of
     large batches, where rows cost more than sizes, a sixteenth."""
     bits = tokens.bit_length() - (4 if tokens < LARGE else 5)
-    step = max(8, 1 << max(0, bits))
+    step = max(4, 1 << max(0, bits))
     return -(-tokens // step) * step
 
 
