@@ -90,6 +90,8 @@ def test_vectors_that_were_not_computed_are_refused(bert: Bert) -> None:
     encoded = encode(bert, LENGTHS, places=torch.tensor([1, 2]))
     with pytest.raises(ValueError, match="other tokens"):
         encoded.at(torch.tensor([1, 3]))
+    nothing = encode(bert, LENGTHS, places=torch.tensor([], dtype=torch.long))
+    assert len(nothing.at(torch.tensor([], dtype=torch.long))) == 0  # of another objective
     for options in ({"top": 2}, {"keep_layers": True}):
         with pytest.raises(ValueError, match="leave out top and keep_layers"):
             encode(bert, LENGTHS, places=torch.tensor([1]), **options)
