@@ -21,12 +21,14 @@ from collections.abc import Iterator
 
 from bertwright.text.sentences import split_sentences
 
+# (no possessive repeats: Python 3.11.0 to 3.11.4 match groups of them wrongly)
 _TOKEN = re.compile(
-    r"""\#[^\n]*+                                              # a comment
+    r"""\#[^\n]*                                               # a comment
     |(?P<prefix>\b[rRbBuUfF]{1,2})?(?P<literal>
-        (?P<quotes>\"{3}|'{3})(?P<body>(?:[^\\"']++|\\[\s\S]|(?!(?P=quotes))["'])*+)(?P=quotes)
-        |"(?:[^"\\\n]++|\\[\s\S])*+"
-        |'(?:[^'\\\n]++|\\[\s\S])*+')""",
+        (?P<quotes>\"{3}|'{3})
+            (?P<body>[^\\"']*(?:(?:\\[\s\S]|(?!(?P=quotes))["'])[^\\"']*)*)(?P=quotes)
+        |"[^"\\\n]*(?:\\[\s\S][^"\\\n]*)*"
+        |'[^'\\\n]*(?:\\[\s\S][^'\\\n]*)*')""",
     re.VERBOSE,
 )
 _OPENING = re.compile(r"\"{3}|'{3}")
