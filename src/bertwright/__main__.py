@@ -16,7 +16,7 @@ def main() -> None:
     torchrun calls a run that is done failed.
     """
     code = run(sys.argv[1:])
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    if os.environ.get("WORLD_SIZE", "1") != "1":
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)

@@ -6,6 +6,8 @@ import errno
 import io
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -119,3 +121,16 @@ def test_alone_everything_is_said(
     for _ in range(2):
         output.complain("no data")
     assert capsys.readouterr().err == "bertwright: no data\n" * 2
+
+
+def test_a_process_among_several_leaves_with_its_code_and_all_it_said() -> None:
+    for words, code, said in ((["--help"], 0, "pretrain"), (["pretend"], 2, "pretend")):
+        done = subprocess.run(
+            [sys.executable, "-m", "bertwright", *words],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env={**os.environ, "WORLD_SIZE": "2"},
+        )
+        assert done.returncode == code, done.stderr
+        assert said in done.stdout + done.stderr
