@@ -17,8 +17,6 @@ def main() -> None:
     """
     code = run(sys.argv[1:])
     if os.environ.get("WORLD_SIZE", "1") != "1":
-        sys.stdout.flush()
-        sys.stderr.flush()
         os._exit(code)
     sys.exit(code)
 
