@@ -27,7 +27,7 @@ class Device:
         self.gate.set()
         self.begun = threading.Event()
 
-    def __call__(self, lane: object, works: Sequence[int]) -> list[int]:
+    def __call__(self, lane: object, works: Sequence[int], at_once: int) -> list[int]:
         self.begun.set()
         assert self.gate.wait(10)
         self.batches.append(list(works))
@@ -53,7 +53,7 @@ def with_batcher(
             await asyncio.wait_for(test(batcher, device), 20)
         finally:
             device.gate.set()
-            await batcher.stop()
+            batcher.stop()
         return batcher
 
     return asyncio.run(main()), device
@@ -268,8 +268,110 @@ def test_who_waits_at_the_end_is_told() -> None:
         await asyncio.sleep(0.02)
         device.gate.set()
         await first
-        await batcher.stop()
+        batcher.stop()
         result = (await asyncio.gather(second, return_exceptions=True))[0]
         assert result == [0] or (isinstance(result, Refusal) and result.code == "draining")
 
     asyncio.run(asyncio.wait_for(main(), 20))
+
+
+class Two:
+    """A device of two shares: tells what began, on which thread, and ends it when told."""
+
+    def __init__(self) -> None:
+        self.begun: list[tuple[list[int], int, str]] = []
+        self.gates: dict[int, threading.Event] = {}
+
+    def __call__(self, lane: object, works: Sequence[int], at_once: int) -> list[int]:
+        gate = self.gates.setdefault(works[0], threading.Event())
+        self.begun.append((list(works), at_once, threading.current_thread().name))
+        assert gate.wait(10)
+        return [2 * work for work in works]
+
+    def let(self, first: int) -> None:
+        self.gates.setdefault(first, threading.Event()).set()
+
+    async def has_begun(self, count: int) -> None:
+        while len(self.begun) < count:
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.02)
+        assert len(self.begun) == count, self.begun
+
+
+def with_two(test: Callable[[Batcher, Two], Awaitable[None]]) -> None:
+    device = Two()
+
+    async def main() -> None:
+        batcher = Batcher(device, 100, 1000, 50, at_once=2)
+        batcher.start()
+        try:
+            await asyncio.wait_for(test(batcher, device), 20)
+        finally:
+            for gate in device.gates.values():
+                gate.set()
+            batcher.stop()
+
+    asyncio.run(main())
+
+
+def test_where_much_waits_batches_run_side_by_side_and_do_not_wait_for_each_other() -> None:
+    async def test(batcher: Batcher, device: Two) -> None:
+        asked = asyncio.create_task(batcher.ask(items(*[50] * 4), 30))
+        await device.has_begun(2)
+        device.let(1)
+        await device.has_begun(3)  # the first goes on
+        device.let(2)
+        await device.has_begun(4)
+        device.let(0)
+        device.let(3)
+        assert await asked == [0, 2, 4, 6]
+        names = ["device 0", "device 1", "device 1", "device 1"]
+        assert sorted(device.begun) == [([n], 2, name) for n, name in enumerate(names)]
+
+    with_two(test)
+
+
+def test_where_little_waits_a_batch_has_the_whole_device_and_its_first_thread() -> None:
+    async def test(batcher: Batcher, device: Two) -> None:
+        asked = [asyncio.create_task(batcher.ask(items(40, 50), 30))]
+        await device.has_begun(1)
+        asked.append(asyncio.create_task(batcher.ask(items(50, 50, start=10), 30)))
+        await asyncio.sleep(0.02)
+        await device.has_begun(1)  # nothing beside it
+        device.let(0)
+        await device.has_begun(3)
+        device.let(10)
+        asked.append(asyncio.create_task(batcher.ask(items(1, start=20), 30)))
+        await device.has_begun(4)  # the other still has its share alone
+        device.let(11)
+        device.let(20)
+        await asyncio.gather(*asked)
+        device.let(30)
+        assert await batcher.ask(items(1, start=30), 30) == [60]
+        assert sorted(device.begun) == [
+            ([0, 1], 1, "device 0"),
+            ([10], 2, "device 0"),
+            ([11], 2, "device 1"),
+            ([20], 2, "device 0"),
+            ([30], 1, "device 0"),
+        ]
+
+    with_two(test)
+
+
+def test_one_of_two_that_does_not_end_is_told_to_all() -> None:
+    async def test(batcher: Batcher, device: Two) -> None:
+        batcher.batch_timeout = 0.2
+        asked = [asyncio.create_task(batcher.ask(items(60, start=n), 30)) for n in range(3)]
+        await device.has_begun(2)
+        device.let(0)
+        assert await asked[0] == [0]
+        for task in asked[1:]:
+            with pytest.raises(Refusal, match="does not answer"):
+                await task
+        device.let(1)
+        device.let(2)
+        await asyncio.sleep(0.05)
+        assert (batcher.tokens, batcher.calls, batcher.is_busy) == (0, 0, False)
+
+    with_two(test)

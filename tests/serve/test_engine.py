@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import pytest
+import torch
 
 from bertwright.config.serve import ServeConfig
 from bertwright.config.vectors import VectorConfig
@@ -20,6 +22,7 @@ from bertwright.serve.engine import Engine, Work, load_engine, refuse_no_model
 from bertwright.serve.head_routes import plan_task
 from bertwright.serve.plans import cut_texts, works_of
 from bertwright.serve.readers import Attention, Fill, Pairs, Tokens, Vectors
+from bertwright.serve.service import run_batch, side_by_side
 
 TEXTS = ["a b", "c the d e f", "z"]
 LONG = " ".join("abcdefghijklmnopqrstuvwxyz")  # 26 tokens, in windows of 14
@@ -46,7 +49,8 @@ def works(engine: Engine, kind: str) -> list[Work]:
         letters = LONG.split()
         letters[2] = letters[3] = letters[22] = "[MASK]"
         found = [find_blanks(engine.runner, x) for x in ("[MASK] a", "b [MASK]", " ".join(letters))]
-        return [Work(Fill(engine), x.pieces(engine.tokenizer), None, (x, 4)) for x in found]
+        asked = enumerate(found, 2)  # each asks for a number of its own
+        return [Work(Fill(engine), x.pieces(engine.tokenizer), None, (x, n)) for n, x in asked]
     if kind == "pairs":
         pairs = [make_pair(engine.runner, a, b) for a, b in zip(TEXTS, TEXTS[::-1], strict=True)]
         return [Work(Pairs(engine), [x.ids], [x.types]) for x in pairs]
@@ -136,6 +140,26 @@ def test_questions_of_all_kinds_in_one_batch(
     alone = [engine.run([work])[0] for work in asked]
     assert_same(found, alone)
     assert read < seen.rows * 0.7
+
+
+def test_batches_in_two_threads_are_as_one_after_the_other(engine: Engine) -> None:
+    asked = [works(engine, kind) for kind in KINDS]
+    expected = [engine.run(each) for each in asked]
+    before = torch.get_num_threads()
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(lambda each: run_batch(2, engine, each, 2), asked * 3))
+        assert set(pool.map(lambda _: torch.get_num_threads(), range(8))) == {1}
+    for own, other in zip(found, expected * 3, strict=True):
+        assert_same(own, other)
+    assert torch.get_num_threads() == before  # of this thread
+
+
+@pytest.mark.parametrize(
+    ("cores", "tokens", "batches"),
+    [(1, 1024, 1), (2, 1024, 2), (2, 256, 1), (4, 1024, 4), (8, 1024, 1)],
+)
+def test_batches_side_by_side(cores: int, tokens: int, batches: int) -> None:
+    assert side_by_side(cores, tokens) == batches
 
 
 def test_who_reads_lower_layers_asks_for_nothing_of_the_highest(

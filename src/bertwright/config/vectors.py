@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from numbers import Integral
 from typing import Any, Literal, get_args
 
@@ -89,6 +90,8 @@ class VectorConfig:
         """
         given = {"layers": layers, "combine": combine, "pooling": pooling, **others}
         given = {name: value for name, value in given.items() if value is not None}
+        if not given:
+            return self
         taught = ("layers", "combine", "pooling")
         if any(given.get(name, getattr(self, name)) != getattr(self, name) for name in taught):
             given = {"dense": 0, "dimensions": None, **given}
@@ -143,6 +146,7 @@ def _are_numbers(layers: object) -> bool:
     )
 
 
+@lru_cache
 def poolings_of(pooling: str) -> tuple[str, ...]:
     """The poolings that stand side by side.
 

@@ -5,7 +5,8 @@
 | weights | laid out once as oneDNN's products want them |
 | GELU, residual sums | done within the product before them |
 | 1 / sqrt(D) | multiplied into the weights of the queries |
-| softmax | `exp(S) V / sum(exp(S))`: the kernel of softmax is slow on short rows |
+| positions and segments | summed once; of each group of equal lengths added at once |
+| softmax | of short rows and in bfloat16 `exp(S) V / sum(exp(S))`: its kernel is slow there |
 | the highest layer | behind attention, it is computed only where it is read |
 
 Without the row's largest score taken off first, exp could overflow; where scores are beyond 60,
@@ -29,6 +30,8 @@ from bertwright.models.bert import Bert
 from bertwright.nn.sequences import Group, Sequences
 from bertwright.nn.transformer import TransformerLayer
 
+SHORT = 16
+"""Scores of a row from which softmax's kernel, in float32, is the faster way."""
 SAFE = 60.0
 """exp of twice this is a number in bfloat16 and float32; so is its inverse."""
 BLOCK = 1 << 20
@@ -119,7 +122,7 @@ class PackedLayer:
 
 
 class PackedBert:
-    """A `Bert`'s layers, made ready once; the embeddings are the model's own."""
+    """A `Bert`, made ready once."""
 
     def __init__(self, bert: Bert, dtype: torch.dtype) -> None:
         """Lay out the weights.
@@ -128,7 +131,14 @@ class PackedBert:
             bert: on the CPU, in any dtype.
             dtype: of the products: float32 or bfloat16.
         """
-        self.bert, self.dtype = bert, dtype
+        self.dtype = dtype
+        embeddings = bert.embeddings
+        self.token, segment = (
+            table.weight.detach() for table in (embeddings.token, embeddings.segment)
+        )
+        self.places = embeddings.position.weight.detach() + segment[0]
+        self.others = segment - segment[0]
+        self.norm = _norm(embeddings.norm, segment.dtype)
         self.layers = [PackedLayer(bert.layer(number), dtype) for number in range(len(bert.layers))]
         self.heads = bert.config.num_attention_heads
 
@@ -145,7 +155,7 @@ class PackedBert:
         Of the highest only the tokens at `places` `[R]` are, if given; the others are NaN.
         """
         total, top = sequences.total, max(layers)
-        x = self.bert.embeddings(ids, types, sequences).to(self.dtype)
+        x = self.embed(ids, types, sequences).to(self.dtype)
         x = F.pad(x, (0, 0, 0, rows_for(total) - total))
         kept = {0: x}
         blocks = make_blocks(sequences, self.heads)
@@ -160,6 +170,16 @@ class PackedBert:
             if number in layers:
                 kept[number] = x
         return [kept[number][:total] for number in layers]
+
+    def embed(self, ids: Tensor, types: Tensor, sequences: Sequences) -> Tensor:
+        """Token + position + segment, normalized: `[N, H]`"""
+        x = F.embedding(ids, self.token)
+        for group in sequences.groups:
+            rows = x[group.start : group.stop].view(group.count, group.length, -1)
+            rows += self.places[: group.length]
+        if types.any():
+            x += F.embedding(types, self.others)
+        return self.norm(x)
 
 
 def rows_for(tokens: int) -> int:
@@ -180,15 +200,20 @@ def attend(qkv: Tensor, heads: int, blocks: list[Group]) -> Tensor:
         rows = rows.permute(2, 0, 3, 1, 4)
         q, k, v = rows.reshape(3, block.count * heads, block.length, -1).unbind(0)  # [b A, T, D]
         scores = torch.bmm(q, k.transpose(1, 2))  # [b A, T, T]
-        low, high = scores.aminmax()
-        if float(low) > -SAFE and float(high) < SAFE:
+        by_kernel = block.length >= SHORT and scores.dtype == torch.float32
+        if by_kernel or not _are_safe(scores):
+            found = torch.bmm(scores.softmax(-1), v)
+        else:
             scores.exp_()
             found = torch.bmm(scores, v).div_(scores.sum(-1, keepdim=True))
-        else:
-            found = torch.bmm(scores.softmax(-1), v)
         found = found.view(block.count, heads, block.length, -1).transpose(1, 2)
         context[block.start : block.stop].view(split).copy_(found)
     return context
+
+
+def _are_safe(scores: Tensor) -> bool:
+    low, high = scores.aminmax()
+    return float(low) > -SAFE and float(high) < SAFE
 
 
 def make_blocks(sequences: Sequences, heads: int) -> list[Group]:

@@ -1,4 +1,4 @@
-"""Small pieces of work beside the event loop: a thread does all that wait in one turn.
+"""Work beside the event loop: a thread does all that waits in one turn.
 
 An executor hands each piece over by itself, which wakes two threads for work that takes less time
 than that. Here the loop is woken once a turn, and under load a turn has many pieces.
@@ -12,13 +12,15 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any
 
-Job = tuple[asyncio.Future[Any], Callable[..., Any], tuple[Any, ...]]
+Told = Callable[[Any, Exception | None], None]
+"""Is called in the event loop with the result of a piece, or its error."""
+Job = tuple[asyncio.AbstractEventLoop, Told, Callable[..., Any], tuple[Any, ...]]
 MOST = 32
 """Pieces of a turn, at most: the first is not kept waiting for long."""
 
 
 class Aside:
-    """One thread for short work, in order."""
+    """One thread, which works in order."""
 
     def __init__(self, name: str) -> None:
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
@@ -27,14 +29,31 @@ class Aside:
 
     async def run(self, call: Callable[..., Any], *given: Any) -> Any:
         """What `call` gives, or raises; to be asked in an event loop."""
-        future = asyncio.get_running_loop().create_future()
-        self._jobs.put((future, call, given))
+        loop = asyncio.get_running_loop()
+        future = loop.create_future()
+
+        def tell(result: Any, error: Exception | None) -> None:
+            if future.done():  # its caller left
+                return
+            if error is None:
+                future.set_result(result)
+            else:
+                future.set_exception(error)
+
+        self.put(loop, tell, call, *given)
         return await future
 
-    def stop(self) -> None:
+    def put(
+        self, loop: asyncio.AbstractEventLoop, tell: Told, call: Callable[..., Any], *given: Any
+    ) -> None:
+        """Have `call` done, and `tell` called in `loop` with what it gives or raises."""
+        self._jobs.put((loop, tell, call, given))
+
+    def stop(self, wait: bool = True) -> None:
         """End, after what waits."""
         self._jobs.put(None)
-        self._thread.join()
+        if wait:
+            self._thread.join()
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
@@ -48,8 +67,14 @@ class Aside:
                 ended = more is None
                 if more is not None:
                     turn.append(more)
-            done = [(future, *_outcome(call, given)) for future, call, given in turn]
-            job[0].get_loop().call_soon_threadsafe(_tell, done)
+            done = [(tell, *_outcome(call, given)) for _, tell, call, given in turn]
+            loop = job[0]
+            try:
+                loop.call_soon_threadsafe(_tell, done)
+            except RuntimeError:
+                if not loop.is_closed():
+                    raise
+                return  # nobody waits any more
             if ended:
                 return
 
@@ -61,11 +86,6 @@ def _outcome(call: Callable[..., Any], given: tuple[Any, ...]) -> tuple[Any, Exc
         return None, error
 
 
-def _tell(done: list[tuple[asyncio.Future[Any], Any, Exception | None]]) -> None:
-    for future, result, error in done:
-        if future.done():  # its caller left
-            continue
-        if error is None:
-            future.set_result(result)
-        else:
-            future.set_exception(error)
+def _tell(done: list[tuple[Told, Any, Exception | None]]) -> None:
+    for tell, result, error in done:
+        tell(result, error)

@@ -19,11 +19,12 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from typing import Any
 
+from bertwright.serve.aside import Aside
 from bertwright.serve.refusal import Refusal, busy, unavailable
 
 WINDOW = 1024
@@ -89,8 +90,21 @@ class Failed:
     """Stands for the result of a text that could not be computed."""
 
 
-Run = Callable[[object, list[Any]], Sequence[Any]]
-"""A lane and its works -> a result for each, in order. It is called in the device's thread."""
+@dataclass(eq=False, slots=True)
+class Turn:
+    """A batch that is computed."""
+
+    batch: list[Item]
+    thread: Aside
+    at_once: int
+    """Batches that have the device's cores; of more than one each has its share."""
+    started: float
+    timer: asyncio.TimerHandle | None = None
+
+
+Run = Callable[[object, list[Any], int], Sequence[Any]]
+"""A lane, its works and how many batches have the device's cores -> a result for each, in order. It
+is called in a thread of the device's."""
 
 
 @dataclass
@@ -105,6 +119,8 @@ class Batcher:
     batch_timeout: float = 120.0
     on_failing: Callable[[], None] = lambda: None
     watch: Watch = field(default_factory=Watch)
+    at_once: int = 1
+    """Batches that the device may work on, when more than one waits."""
 
     def __post_init__(self) -> None:
         self.waiting: deque[Item] = deque()
@@ -112,39 +128,37 @@ class Batcher:
         """Tokens that wait."""
         self.calls = 0
         """Requests that wait or are computed."""
-        self._wake = asyncio.Event()
-        self._device = ThreadPoolExecutor(1, thread_name_prefix="device")
-        self._task: asyncio.Task[None] | None = None
-        self._failed_in_a_row = 0
-        self._batch: list[Item] = []
-        self._running: Future[list[Any]] | None = None
         self.is_stuck = False
         """Whether a batch did not end in time."""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._threads = [Aside(f"device {number}") for number in range(self.at_once)]
+        self._turns: list[Turn] = []
+        self._failed_in_a_row = 0
 
     def start(self) -> None:
         """Begin to work; to be called in the event loop."""
-        self._task = asyncio.get_running_loop().create_task(self._work())
+        self._loop = asyncio.get_running_loop()
 
-    async def stop(self) -> None:
+    def stop(self) -> None:
         """End; whoever still waits gets 503."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-        for item in [*self._batch, *self.waiting]:
-            assert item.call is not None
-            item.call.fail(unavailable("the server is going down", "draining"))
-        self.waiting.clear()
-        self._device.shutdown(wait=False)
+        self._loop = None
+        self._fail_all(unavailable("the server is going down", "draining"))
+        for thread in self._threads:
+            thread.stop(wait=False)
 
     @property
     def is_working(self) -> bool:
-        """Whether the loop that feeds the device is alive."""
-        return self._task is not None and not self._task.done()
+        """Whether texts are computed."""
+        return self._loop is not None and not self.is_stuck
 
     @property
     def is_busy(self) -> bool:
-        """Whether the device's thread has a batch; after `stop` it may have one for ever."""
-        return self._running is not None and not self._running.done()
+        """Whether a thread of the device's has a batch; after `stop` it may have one for ever."""
+        return bool(self._turns)
+
+    @property
+    def _has_room(self) -> bool:
+        return not self._turns or len(self._turns) < self._turns[0].at_once
 
     async def ask(
         self,
@@ -179,7 +193,8 @@ class Batcher:
         self.waiting.extend(items)
         self.tokens += tokens
         self.calls += 1
-        self._wake.set()
+        if self._has_room:  # else when a batch ends
+            asyncio.get_running_loop().call_soon(self._feed)
         try:
             results = await future
         finally:
@@ -188,33 +203,46 @@ class Batcher:
             raise unavailable("this could not be computed; try again", "failed")
         return results
 
-    async def _work(self) -> None:
-        while True:
-            if not self.waiting:
-                self._wake.clear()
-                await self._wake.wait()
-            self._batch = self._take()
-            batch = self._batch = self._present(self._batch)
-            if not batch:
-                continue
-            start = time.monotonic()
-            works = [item.work for item in batch]
-            self._running = self._device.submit(self._halved, batch[0].lane, works)
-            try:
-                async with asyncio.timeout(self.batch_timeout):
-                    results = await asyncio.wrap_future(self._running)
-            except TimeoutError:
-                self._give_up()
-                return
-            seconds = time.monotonic() - start
-            self.watch.on_batch(len(batch), sum(item.tokens for item in batch), seconds)
-            self._count(results)
-            for item, result in zip(batch, results, strict=True):
-                assert item.call is not None
-                item.call.give(item.place, result)
-            self._batch = []
+    def _feed(self) -> None:
+        """Give the device what waits: a batch on all its cores or, of so much that a batch is full,
+        one on each share of them, which do not wait for each other."""
+        while self.waiting and self._has_room and self._loop is not None and not self.is_stuck:
+            if self._turns:
+                at_once = self._turns[0].at_once
+            else:
+                at_once = self.at_once if self.tokens >= self.batch_tokens else 1
+            batch = self._present(self._take(self.batch_tokens // at_once))
+            if batch:
+                self._begin(self._loop, batch, at_once)
 
-    def _take(self) -> list[Item]:
+    def _begin(self, loop: asyncio.AbstractEventLoop, batch: list[Item], at_once: int) -> None:
+        # a batch on all cores is always of the first thread: OpenMP keeps a team a thread
+        taken = [turn.thread for turn in self._turns]
+        thread = next(thread for thread in self._threads if thread not in taken)
+        turn = Turn(batch, thread, at_once, time.monotonic())
+        self._turns.append(turn)
+        turn.timer = loop.call_later(self.batch_timeout, self._give_up, turn)
+        works = [item.work for item in turn.batch]
+        lane = turn.batch[0].lane
+        turn.thread.put(loop, partial(self._end, turn), self._halved, lane, works, turn.at_once)
+
+    def _end(self, turn: Turn, results: list[Any] | None, error: Exception | None) -> None:
+        """A batch was computed: first of all the device gets the next."""
+        assert turn.timer is not None
+        turn.timer.cancel()
+        self._turns.remove(turn)
+        self._feed()
+        if results is None:
+            log.error("batch failed", exc_info=error)
+            results = [Failed()] * len(turn.batch)
+        seconds, tokens = time.monotonic() - turn.started, sum(x.tokens for x in turn.batch)
+        self.watch.on_batch(len(turn.batch), tokens, seconds)
+        self._count(results)
+        for item, result in zip(turn.batch, results, strict=True):
+            assert item.call is not None
+            item.call.give(item.place, result)
+
+    def _take(self, budget: int) -> list[Item]:
         """The next batch, out of the queue."""
         now = time.monotonic()
         window = [self.waiting.popleft() for _ in range(min(WINDOW, len(self.waiting)))]
@@ -223,7 +251,7 @@ class Batcher:
         if alive:
             lane = alive[0].lane
             same = [place for place, item in enumerate(alive) if item.lane is lane]
-            picked = choose([alive[place].tokens for place in same], self.batch_tokens)
+            picked = choose([alive[place].tokens for place in same], budget)
             chosen = {same[place] for place in picked}
         rest = [item for place, item in enumerate(alive) if place not in chosen]
         self.waiting.extendleft(reversed(rest))
@@ -254,7 +282,7 @@ class Batcher:
             left[id(call)] = gone or call.future.done()
         return [item for item in batch if not left[id(item.call)]]
 
-    def _halved(self, lane: object, works: list[Any]) -> list[Any]:
+    def _halved(self, lane: object, works: list[Any], at_once: int) -> list[Any]:
         """Results of all; what fails is split until it is clear which texts fail."""
         tries = succeeded = 0
 
@@ -264,7 +292,7 @@ class Batcher:
             if tries > GIVE_UP and not succeeded:
                 return [Failed()] * len(part)
             try:
-                found = list(self.run(lane, part))
+                found = list(self.run(lane, part, at_once))
                 succeeded += 1
                 return found
             except Exception as error:
@@ -276,16 +304,18 @@ class Batcher:
 
         return attempt(works)
 
-    def _give_up(self) -> None:
+    def _give_up(self, turn: Turn) -> None:
         """The batch does not end: whoever waits gets 503."""
-        facts = {"items": len(self._batch), "seconds": self.batch_timeout}
+        facts = {"items": len(turn.batch), "seconds": self.batch_timeout}
         log.error("batch does not end", extra={"facts": facts})
         self.is_stuck = True
         self.on_failing()
-        for item in [*self._batch, *self.waiting]:
+        self._fail_all(_stuck())
+
+    def _fail_all(self, refusal: Refusal) -> None:
+        for item in [*(item for turn in self._turns for item in turn.batch), *self.waiting]:
             assert item.call is not None
-            item.call.fail(_stuck())
-        self._batch = []
+            item.call.fail(refusal)
         self.waiting.clear()
         self.tokens = 0
 

@@ -10,8 +10,10 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, cast
 
+import torch
 from starlette.types import Message, Receive, Scope
 
 from bertwright.config.serve import ServeConfig
@@ -29,6 +31,8 @@ DRAIN = 8
 caller that is cut off while it sends never sees the reason."""
 SMALL = 1024
 """Bytes of a body that is planned with others that wait, in one turn of a thread."""
+SHARE = 256
+"""Tokens of a batch on one core, at least."""
 LARGE = 20_000
 """Bytes from which a reply is made in a thread."""
 REPLIES = 1 << 30
@@ -37,10 +41,17 @@ REPLIES = 1 << 30
 log = logging.getLogger("bertwright.serve")
 
 
-def run_batch(lane: object, works: list[Any]) -> list[Any]:
-    """What the device's thread does with a batch."""
+def run_batch(cores: int, lane: object, works: list[Any], at_once: int) -> list[Any]:
+    """What a thread of the device's does with a batch."""
     assert isinstance(lane, Engine)
+    torch.set_num_threads(cores // at_once)  # of this thread
     return lane.run(works)
+
+
+def side_by_side(cores: int, batch_tokens: int) -> int:
+    """Batches that a processor works on at once, each on one core: cores on one batch wait for each
+    other, and for whoever is set aside for other work. Of many cores all work on one batch."""
+    return cores if cores * SHARE <= batch_tokens else 1
 
 
 class Service:
@@ -103,7 +114,7 @@ class Service:
             self._loading.cancel()
             await asyncio.gather(self._loading, return_exceptions=True)
         if self.batcher is not None:
-            await self.batcher.stop()
+            self.batcher.stop()
         self._pool.shutdown(wait=True)
         self._aside.stop()
 
@@ -119,14 +130,17 @@ class Service:
             self.on_end()
             return
         on_cpu = next(iter(engines.values())).runner.device.type == "cpu"
+        batch_tokens = config.batch_tokens or (1024 if on_cpu else 32768)
+        cores = torch.get_num_threads()
         batcher = Batcher(
-            run_batch,
-            config.batch_tokens or (1024 if on_cpu else 32768),
+            partial(run_batch, cores),
+            batch_tokens,
             config.queue_tokens,
             config.queue_requests,
             config.failures,
             config.batch_timeout,
             self._fail,
+            at_once=side_by_side(cores, batch_tokens) if on_cpu else 1,
         )
         self.metrics.follow(batcher)
         batcher.start()
