@@ -311,7 +311,7 @@ def soak(args: argparse.Namespace) -> dict[str, Any]:
                     rows.append((time.monotonic(), found["mb"], found["descriptors"]))
                     await asyncio.sleep(min(2.0, args.seconds / 20))
 
-            await asyncio.gather(callers(16, args.seconds, ask), watch())
+            await asyncio.gather(callers(64, args.seconds, ask), watch())
         return done
 
     with Server(args) as server:

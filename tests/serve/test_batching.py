@@ -333,7 +333,7 @@ def test_where_much_waits_batches_run_side_by_side_and_do_not_wait_for_each_othe
 
 def test_where_little_waits_a_batch_has_the_whole_device_and_its_first_thread() -> None:
     async def test(batcher: Batcher, device: Two) -> None:
-        asked = [asyncio.create_task(batcher.ask(items(40, 50), 30))]
+        asked = [asyncio.create_task(batcher.ask(items(20, 25), 30))]
         await device.has_begun(1)
         asked.append(asyncio.create_task(batcher.ask(items(50, 50, start=10), 30)))
         await asyncio.sleep(0.02)

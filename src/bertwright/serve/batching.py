@@ -1,10 +1,11 @@
 """Texts of many callers as batches of one device.
 
-The device works on one batch at a time. When it is free, the next batch is the oldest text that
-waits and, from a bounded window behind it, those that fit it best, up to a budget of tokens: for a
-quarter of the budget the shortest ones, so that a short text never queues behind a flood of long
-ones; then those of the nearest lengths, as equal lengths run fastest. The oldest always goes, so
-none starves; one larger than the budget goes alone.
+The device works on one batch at a time or, where much waits, on a few side by side, each on its
+share of the cores. When it is free, the next batch is the oldest text that waits and, from a
+bounded window behind it, those that fit it best, up to a budget of tokens: for a quarter of the
+budget the shortest ones, so that a short text never queues behind a flood of long ones; then those
+of the nearest lengths, as equal lengths run fastest. The oldest always goes, so none starves; one
+larger than the budget goes alone.
 
 A text whose caller has gone or whose deadline has passed is dropped when its turn comes. A batch
 that fails is run again in halves, down to the texts that fail by themselves: those get 503, the
@@ -204,14 +205,16 @@ class Batcher:
         return results
 
     def _feed(self) -> None:
-        """Give the device what waits: a batch on all its cores or, of so much that a batch is full,
-        one on each share of them, which do not wait for each other."""
+        """Give the device what waits: a batch on all its cores or, of half a batch and more, one on
+        each share of them, which do not wait for each other."""
         while self.waiting and self._has_room and self._loop is not None and not self.is_stuck:
+            budget = self.batch_tokens
             if self._turns:
                 at_once = self._turns[0].at_once
             else:
-                at_once = self.at_once if self.tokens >= self.batch_tokens else 1
-            batch = self._present(self._take(self.batch_tokens // at_once))
+                at_once = self.at_once if self.tokens >= budget // 2 else 1
+                budget = min(budget, self.tokens)
+            batch = self._present(self._take(budget // at_once))
             if batch:
                 self._begin(self._loop, batch, at_once)
 
