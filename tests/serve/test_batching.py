@@ -359,6 +359,23 @@ def test_where_little_waits_a_batch_has_the_whole_device_and_its_first_thread() 
     with_two(test)
 
 
+def test_a_short_text_passes_long_ones_that_fill_a_share() -> None:
+    async def test(batcher: Batcher, device: Two) -> None:
+        many = asyncio.create_task(batcher.ask(items(*[50] * 6), 30))
+        await device.has_begun(2)
+        short = asyncio.create_task(batcher.ask(items(2, start=90), 30))
+        await asyncio.sleep(0.02)
+        device.let(0)
+        await device.has_begun(3)
+        assert device.begun[2][0] == [2, 90]
+        for first in range(1, 6):
+            device.let(first)
+        assert await short == [180]
+        await many
+
+    with_two(test)
+
+
 def test_one_of_two_that_does_not_end_is_told_to_all() -> None:
     async def test(batcher: Batcher, device: Two) -> None:
         batcher.batch_timeout = 0.2

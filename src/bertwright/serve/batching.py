@@ -208,13 +208,16 @@ class Batcher:
         """Give the device what waits: a batch on all its cores or, of half a batch and more, one on
         each share of them, which do not wait for each other."""
         while self.waiting and self._has_room and self._loop is not None and not self.is_stuck:
-            budget = self.batch_tokens
+            at_once, share = 1, self.batch_tokens
             if self._turns:
                 at_once = self._turns[0].at_once
-            else:
-                at_once = self.at_once if self.tokens >= budget // 2 else 1
-                budget = min(budget, self.tokens)
-            batch = self._present(self._take(budget // at_once))
+                share //= at_once
+            elif self.tokens >= self.batch_tokens // 2:
+                at_once = self.at_once
+                share = min(share, self.tokens) // at_once
+            # beside a text that fills a share short ones have room, as in a whole batch
+            least = self.waiting[0].tokens + share // FOR_SHORT
+            batch = self._present(self._take(max(share, min(least, self.batch_tokens))))
             if batch:
                 self._begin(self._loop, batch, at_once)
 
@@ -238,12 +241,12 @@ class Batcher:
         if results is None:
             log.error("batch failed", exc_info=error)
             results = [Failed()] * len(turn.batch)
-        seconds, tokens = time.monotonic() - turn.started, sum(x.tokens for x in turn.batch)
-        self.watch.on_batch(len(turn.batch), tokens, seconds)
-        self._count(results)
         for item, result in zip(turn.batch, results, strict=True):
             assert item.call is not None
             item.call.give(item.place, result)
+        self._count(results)
+        seconds, tokens = time.monotonic() - turn.started, sum(item.tokens for item in turn.batch)
+        self.watch.on_batch(len(turn.batch), tokens, seconds)
 
     def _take(self, budget: int) -> list[Item]:
         """The next batch, out of the queue."""
