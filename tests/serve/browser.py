@@ -32,6 +32,41 @@ os.execv(sys.argv[3], sys.argv[3:])
 
 KEYS = {"Tab": 9, "Enter": 13, "ArrowRight": 39, "ArrowDown": 40, "End": 35}
 
+UNREADABLE = r"""
+(() => {
+  const parse = (text) => {
+    const numbers = text.match(/-?[\d.]+(e-?\d+)?/g).map(Number);
+    const by = text.startsWith("color(") ? 255 : 1;
+    return [...numbers.slice(0, 3).map((c) => c * by), numbers[3] ?? 1];
+  };
+  const over = (a, b) => [0, 1, 2].map((k) => a[k] * a[3] + b[k] * (1 - a[3])).concat(1);
+  const light = (c) => [0.2126, 0.7152, 0.0722].reduce((sum, weight, k) => {
+    const v = c[k] / 255;
+    return sum + weight * (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+  }, 0.05);
+  const ground = (node) => {
+    const below = node.parentElement ? ground(node.parentElement) : [255, 255, 255, 1];
+    return over(parse(getComputedStyle(node).backgroundColor), below);
+  };
+  const found = new Set();
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walk.nextNode()) {
+    const node = walk.currentNode.parentElement;
+    const skipped = node.closest(".unseen,noscript,option,[disabled],title");
+    if (!walk.currentNode.data.trim() || skipped || !node.checkVisibility()) continue;
+    const style = getComputedStyle(node);
+    const below = ground(node);
+    const ink = parse(node.namespaceURI.endsWith("svg") ? style.fill : style.color);
+    const pair = [light(over(ink, below)), light(below)].sort((a, b) => b - a);
+    const ratio = pair[0] / pair[1];
+    if (ratio < (parseFloat(style.fontSize) >= 24 ? 3 : 4.5))
+      found.add(`${walk.currentNode.data.trim().slice(0, 20)}: ${ratio.toFixed(2)}`);
+  }
+  return [...found];
+})()
+"""
+"""The texts of a page that stand out too little from what is behind them (WCAG 2.2, 1.4.3)."""
+
 
 class Page:
     """One tab."""

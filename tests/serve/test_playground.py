@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from http.server import ThreadingHTTPServer
+from itertools import pairwise
 from urllib.parse import quote
 
 import pytest
 
 from tests.house.source import PACKAGE
-from tests.serve.browser import CHROMIUM, Page, browser
+from tests.serve.browser import CHROMIUM, UNREADABLE, Page, browser
 from tests.serve.fake_server import fake_server
 
 FOLDER = PACKAGE / "serve" / "playground"
@@ -19,7 +20,7 @@ chromium = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium in the PA
 PANELS = {
     "fill": ("text=Paris is [MASK]", "/fill-mask", "capital"),
     "ask": ("top=3", "/answer", "1836"),
-    "tag": ("text=🙂 so Ada Lovelace came", "/tag", "Ada LovelacePER"),
+    "tag": ("text=🙂 so Ada Lovelace came", "/tag", "Ada Lovelace\xa0PER"),
     "classify": ("text=good", "/classify", "positive\n92.0 %"),
     "follow": ("text=One.&text_pair=Two.", "/next-sentence", "follows\n88.0 %"),
     "rank": ("query=bread", "/rerank", "0.900"),
@@ -101,8 +102,55 @@ def test_errors_are_shown_as_text(tab: Page, server: ThreadingHTTPServer) -> Non
     assert tab.text("[role=alert]") == "Not done. Sentence 2 does not have the word."
     tab.open(address(server, "#fill?text=no blank"))
     assert tab.text("[role=alert]") == "Not done. Write [MASK] where a word is missing."
-    tab.open(address(server, "#compare?texts=alone"))
-    assert "there are 1; expected 2 to 24" in tab.text("[role=alert]")
+
+
+@chromium
+@pytest.mark.parametrize(
+    ("link", "field", "problem"),
+    [
+        ("compare?texts=alone", "texts", "Sentences, one a line (2 to 24): there are 1; expected"),
+        ("fill?top=0&text=a [MASK]", "top", "Tokens a blank: 0 is given; expected 1 to 50."),
+        ("fill?top=&text=a [MASK]", "top", "Tokens a blank: nothing is given; expected 1 to 50."),
+        ("classify?text=  ", "text", "Text: nothing is written here yet."),
+        ("rank?query=", "query", "Query: nothing is written here yet."),
+    ],
+)
+def test_a_field_filled_wrongly_is_told_before_it_is_sent(
+    tab: Page, server: ThreadingHTTPServer, link: str, field: str, problem: str
+) -> None:
+    tab.open(address(server, f"#{link}"))
+    assert problem in tab.text("[role=alert]")
+    assert tab.run("document.activeElement.name") == field
+    assert tab.run("[...document.querySelectorAll('[aria-invalid]')].map(e => e.name)") == [field]
+    assert server.seen == []  # type: ignore[attr-defined]
+
+
+@chromium
+def test_texts_of_any_length(tab: Page, server: ThreadingHTTPServer) -> None:
+    tab.open(address(server, f"#tokens?text={'unbelievable ' * 3000}"))
+    assert tab.run("document.querySelectorAll('.chip').length") == 1000
+    assert "6002 tokens of 39000 characters; the last 5002 are not drawn" in tab.text(".result")
+    tab.open(address(server, "#classify"))  # more than an address can hold
+    tab.run(
+        "document.querySelector('textarea').value = '\u57ce'.repeat(400000),"
+        "document.querySelector('.run').click()"
+    )
+    tab.wait("document.querySelector('.result').childElementCount")
+    assert "positive" in tab.text(".result")
+
+
+@chromium
+def test_the_model_stays_when_the_page_is_loaded_anew(
+    tab: Page, server: ThreadingHTTPServer
+) -> None:
+    tab.open(address(server, "#compare"))
+    tab.run(
+        "(m => { m.value = 'bare'; m.dispatchEvent(new Event('change')); })"
+        "(document.getElementById('model'))"
+    )
+    assert tab.run("location.hash") == "#compare?model=bare"
+    shown = tab.run("document.querySelector('a[data-panel=tokens]').getAttribute('href')")
+    assert shown == "#tokens?model=bare"
 
 
 @chromium
@@ -165,10 +213,75 @@ def test_by_keyboard_alone(tab: Page, server: ThreadingHTTPServer) -> None:
     go("e.classList.contains('token')")
     assert tab.text(".seen h3") == "[CLS] looks at"
     tab.press("ArrowDown")
-    assert tab.text(".seen h3") == "the looks at"
+    assert tab.text(".seen h3") == "the (1 of 2) looks at"
     assert tab.run("document.querySelectorAll('.look.on').length") > 0
     tab.press("End")
     assert tab.text(".seen h3") == "[SEP] looks at"
+
+
+@chromium
+def test_tab_shows_where_it_is_on_a_phone(tab: Page, server: ThreadingHTTPServer) -> None:
+    tab.open(address(server, "#fill"), width=390)
+    tab.run("document.querySelector('#panels a').focus()")
+    edges = "(r => [r.left, r.right])(document.activeElement.getBoundingClientRect())"
+    for _ in range(len(PANELS) - 1):
+        tab.press("Tab")
+        assert tab.run("document.activeElement.closest('#panels') !== null")
+        left, right = tab.run(edges)
+        assert left >= 0
+        assert right <= 390
+    tab.open(address(server, "#tokens?text=the river of the bank"))
+    assert tab.run("document.querySelectorAll('.chip[tabindex=\"0\"]').length") == 1
+    tab.run("document.querySelector('.chip').focus()")
+    tab.press("ArrowRight")
+    tab.press("ArrowRight")
+    assert tab.text(".piece.on") == "river"
+
+
+@chromium
+def test_attention_of_a_long_text(tab: Page, server: ThreadingHTTPServer) -> None:
+    text = "text=" + "the river of " * 25
+    for width in (1200, 390):
+        tab.open(address(server, f"#attention?layer=2&view=matrix&{text}"), width=width)
+        names = "[...document.querySelectorAll('.over span')].map(e => {"
+        names += "const r = e.getBoundingClientRect(); return [r.left, r.right]; })"
+        edges = tab.run(names)
+        assert len(edges) == 64
+        assert all(a[1] <= b[0] + 0.5 for a, b in pairwise(edges))
+        shades = "[...document.querySelectorAll('.legend .shade')].map(e => e.parentNode.innerText)"
+        assert tab.run(shades) == ["1 %", "5 %", "20 %", "50 %", "100 %"]
+        tab.run("document.querySelectorAll('.from .token')[50].focus()")
+        assert tab.text(".seen h3") == "river (17 of 21) looks at"
+        top, bottom = tab.run(
+            "(r => [r.top, r.bottom])(document.querySelector('.seen').getBoundingClientRect())"
+        )
+        assert top >= 0
+        assert bottom <= 900
+
+
+@chromium
+def test_sentences_leave_room_for_their_cosines(tab: Page, server: ThreadingHTTPServer) -> None:
+    rows = "%0A".join(f"Sentence {n} of many about the river" for n in range(12))
+    tab.open(address(server, f"#compare?texts={rows}"), width=390)
+    assert tab.run("document.querySelector('.heat tbody th').offsetWidth") < 150
+    assert tab.run("document.querySelector('.legend .ramp').offsetWidth") > 50
+
+
+@chromium
+@pytest.mark.parametrize("dark", [False, True])
+def test_every_text_can_be_read(tab: Page, server: ThreadingHTTPServer, dark: bool) -> None:
+    rows = "%0A".join("abcdefghijklmnop")
+    links = [f"{name}?{given}" for name, (given, _, _) in PANELS.items()]
+    for link in (*links, f"compare?texts={rows}", "tag?model=bare", "classify?text=refuse"):
+        tab.open(address(server, f"#{link}"), dark=dark)
+        if link.startswith("attention"):
+            tab.run("document.querySelectorAll('.from .token')[2].focus()")
+        if link.startswith("tag?text"):  # all colours of labels
+            tab.run(
+                "for (let n = 1; n < 8; n++) { const e = document.querySelector('.span');"
+                "e.after(e.cloneNode(true)); e.nextSibling.className = `span hue${n}`; }"
+            )
+        assert tab.run(UNREADABLE) == [], link
 
 
 @chromium

@@ -233,7 +233,8 @@ def _listing(described: dict[str, Any]) -> str:
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width"><title>Bertwright: routes</title>'
-        "<style>body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;"
+        "<style>:root{color-scheme:light dark}"
+        "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;"
         "padding:0 1rem}td,th{text-align:left;padding:.2rem 1rem .2rem 0;vertical-align:top}"
         "pre{overflow-x:auto}</style><h1>Routes</h1>"
         '<p>All of it for programs: <a href="openapi.json">openapi.json</a>.</p>'

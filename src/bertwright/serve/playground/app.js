@@ -44,7 +44,7 @@ function control(field, id, given, model) {
     case "lines":
       return h("textarea", { ...shared, rows: field.rows ?? 3, dir: "auto", required: true, value });
     case "line":
-      return h("input", { ...shared, type: "text", dir: "auto", value });
+      return h("input", { ...shared, type: "text", dir: "auto", required: !field.spare, value });
     case "count":
       return h("input", { ...shared, type: "number", min: field.least, max: field.most, value });
     case "check":
@@ -78,20 +78,29 @@ function row(field, given, model) {
     h("div", { class: "label" }, label, insert || null), input);
 }
 
-/** The form as the panel's `run` takes it. */
+/** The form as the panel's `run` takes it; an error tells the field that is wrong. */
 function read(panel, form) {
   const values = {};
   for (const field of [...panel.fields, CUT]) {
-    const input = form.elements[field.name];
-    if (field.kind === "check") values[field.name] = input.checked;
-    else if (field.kind === "count") values[field.name] = Number(input.value);
-    else if (field.kind === "lines") {
+    const { name, kind, label, least = 1, most = 100 } = field;
+    const input = form.elements[name];
+    const wrong = (message) =>
+      Object.assign(new Error(`${label}: ${message}`), { field: input });
+    input.removeAttribute("aria-invalid");
+    if (kind === "check") values[name] = input.checked;
+    else if (kind === "count") {
+      const given = Number(input.value);
+      if (!input.value || !Number.isInteger(given) || given < least || given > most)
+        throw wrong(`${input.value || "nothing"} is given; expected ${least} to ${most}.`);
+      values[name] = given;
+    } else if (kind === "lines") {
       const rows = input.value.split("\n").filter((line) => line.trim());
-      const { least = 1, most = 100, label } = field;
       if (rows.length < least || rows.length > most)
-        throw new Error(`${label}: there are ${rows.length}; expected ${least} to ${most}.`);
-      values[field.name] = rows;
-    } else if (input.value !== "" || !field.few) values[field.name] = input.value;
+        throw wrong(`there are ${rows.length}; expected ${least} to ${most}.`);
+      values[name] = rows;
+    } else if ((kind === "long" || kind === "line") && !field.spare && !input.value.trim())
+      throw wrong("nothing is written here yet.");
+    else if (input.value !== "" || !field.few) values[name] = input.value;
   }
   return values;
 }
@@ -137,6 +146,8 @@ function show(panel, given, model) {
       if (mine !== turn) return;
       result.replaceChildren(problem(error));
       status.textContent = "";
+      error.field?.setAttribute("aria-invalid", "true");
+      error.field?.focus();
       if (error.status === 401) askKey(run);
     }
     result.removeAttribute("aria-busy");
@@ -188,12 +199,20 @@ function askKey(again) {
   document.getElementById("key").focus();
 }
 
+/** A panel's address without what is written in it: the model stays, if it is not the first. */
+function link(name) {
+  const query = new URLSearchParams({ model: chooser.value });
+  return chooser.value === known[0].name ? `#${name}` : `#${name}?${query}`;
+}
+
 function list() {
   const model = current();
   document.getElementById("panels").replaceChildren(...PANELS.map((panel) => {
     const why = lack(panel, model);
-    return h("li", {}, h("a", { href: `#${panel.name}`, "data-panel": panel.name,
-      class: why ? "lacks" : null, title: why || null },
+    return h("li", {}, h("a", { href: link(panel.name), "data-panel": panel.name,
+      class: why ? "lacks" : null, title: why || null,
+      // On a phone the panels are a row to be scrolled; Tab would leave one of them half outside.
+      onfocus: (event) => event.target.scrollIntoView({ block: "nearest", inline: "nearest" }) },
     panel.title, why ? h("span", { class: "unseen" }, " (not with this model)") : null));
   }));
 }
@@ -232,6 +251,7 @@ chooser.addEventListener("change", () => {
   const panel = PANELS.find((p) => p.name === main.dataset.panel);
   const given = new URLSearchParams();
   list();
+  history.replaceState(null, "", link(panel.name));
   // What was typed stays, but nothing is asked before Run.
   show(panel, given, current());
   for (const input of form?.elements ?? []) {

@@ -7,6 +7,7 @@ import { layerName } from "./vectors.js";
 const MOST = 64; // tokens drawn
 const ROW = 26; // pixels a token
 const FAINT = 0.015; // lines below are not drawn
+const SHARES = { lines: [0.1, 0.3, 1], matrix: [0.01, 0.05, 0.2, 0.5, 1] };
 
 export const attention = {
   name: "attention",
@@ -17,7 +18,7 @@ export const attention = {
   fields: [
     { name: "text", label: "Text", kind: "long",
       value: "The animal did not cross the street because it was too tired." },
-    { name: "text_pair", label: "Second text (may be empty)", kind: "line", value: "" },
+    { name: "text_pair", label: "Second text (may be empty)", kind: "line", value: "", spare: true },
     { name: "layer", label: "Layer", kind: "choice", value: "1", live: true,
       choices: (model) => Array.from({ length: model.layers }, (_, i) =>
         [`${i + 1}`, layerName(i + 1, model.layers)]) },
@@ -48,21 +49,25 @@ export const attention = {
 function stage(state) {
   const canvas = h("div", { class: "canvas" });
   const written = h("div");
+  const legend = h("p", { class: "legend" });
+  const which = told(state.tokens);
+  const label = (i) => [h("bdi", {}, state.tokens[i]), which[i]];
   const seen = h("div", { class: "seen", "aria-live": "polite" });
   const draw = () => {
     const weights = state.heads[state.head];
     const name = `Layer ${state.layer}, head ${state.head + 1}`;
     const said = (i) => seen.replaceChildren(
-      h("h3", {}, `${state.tokens[i]} looks at`),
+      h("h3", {}, label(i), " looks at"),
       bars(best(weights[i]).map((j, n) => ({
-        label: state.tokens[j], share: weights[i][j], good: n === 0,
-      })), `What ${state.tokens[i]} looks at`));
+        label: label(j), share: weights[i][j], good: n === 0,
+      })), `What ${state.tokens[i]}${which[i]} looks at`));
     const means = weights[0].map((_, j) =>
       weights.reduce((sum, row) => sum + row[j], 0) / weights.length);
     seen.replaceChildren(
       h("h3", {}, "Tokens look, on average, at"),
-      bars(best(means).map((j) => ({ label: state.tokens[j], share: means[j] })), "Looked at most"),
+      bars(best(means).map((j) => ({ label: label(j), share: means[j] })), "Looked at most"),
       h("p", { class: "soft" }, "Point at a token on the left, or go to it by Tab and the arrow keys."));
+    legend.replaceChildren(...shades(state.view));
     canvas.replaceChildren((state.view === "lines" ? lines : matrix)(state.tokens, weights, name, said));
     written.replaceChildren(more("As a table", table(["", ...state.tokens],
       state.tokens.map((token, i) => [token, ...weights[i].map(percent)]), name)));
@@ -87,12 +92,33 @@ function stage(state) {
   return h("div", { class: "attention" },
     h("div", { class: "thumbs", role: "group", "aria-label": "Attention heads" }, thumbs),
     h("fieldset", { class: "views" }, h("legend", { class: "unseen" }, "Shown as"), views),
+    legend,
     h("div", { class: "two" }, canvas, seen),
     written);
 }
 
 function best(row) {
   return row.map((_, j) => j).sort((a, b) => row[b] - row[a]).slice(0, 6);
+}
+
+/** What the colours mean. */
+function shades(view) {
+  const weight = (share) => `${view === "lines" ? share : Math.sqrt(share)}`;
+  return ["Attention:", ...SHARES[view].map((share) => h("span", {},
+    h("i", { class: view === "lines" ? "stroke shade" : "shade", "--weight": weight(share),
+      "aria-hidden": "true" }), `${100 * share} %`)),
+  view === "lines" ? `Less than ${100 * FAINT} % is not drawn.` : ""];
+}
+
+/** What stands after each token where it is told: of one that comes again, which one it is. */
+function told(tokens) {
+  const counts = new Map();
+  for (const token of tokens) counts.set(token, (counts.get(token) ?? 0) + 1);
+  const met = new Map();
+  return tokens.map((token) => {
+    met.set(token, (met.get(token) ?? 0) + 1);
+    return counts.get(token) > 1 ? ` (${met.get(token)} of ${counts.get(token)})` : "";
+  });
 }
 
 function thumbnail(weights) {
@@ -154,17 +180,24 @@ function matrix(tokens, weights, name, said) {
   }, s("title", {}, `${tokens[i]} at ${tokens[j]}: ${percent(weight)}`))));
   const band = s("rect", { class: "band", x: 0, y: 0, width: count, height: 1 });
   const left = column(tokens, "Token");
+  const grid = s("svg", { viewBox: `0 0 ${count} ${count}`, preserveAspectRatio: "none",
+    height: count * ROW, "aria-hidden": "true" }, cells, band);
   const box = h("div", { class: "matrix", role: "group", "aria-label": name, "--count": `${count}` },
-    h("div", { class: "over", "aria-hidden": "true" },
-      tokens.map((token) => h("span", {}, token))),
     h("div", { class: "side from" }, left),
-    s("svg", { viewBox: `0 0 ${count} ${count}`, preserveAspectRatio: "none",
-      height: count * ROW, "aria-hidden": "true" }, cells, band));
-  roving(left, (i) => {
+    h("div", {},
+      h("div", { class: "over", "aria-hidden": "true" }, tokens.map((token) => h("span", {}, token))),
+      grid));
+  const choose = (i) => {
     left.forEach((node, k) => node.classList.toggle("on", k === i));
     band.setAttribute("y", i);
     box.classList.add("chosen");
     said(i);
+  };
+  roving(left, choose);
+  grid.addEventListener("pointerover", (event) => {
+    const place = cells.indexOf(event.target);
+    if (place >= 0) choose(Math.floor(place / count));
   });
-  return box;
+  // Columns of a long text have a least width: what does not fit is scrolled to.
+  return h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Matrix" }, box);
 }

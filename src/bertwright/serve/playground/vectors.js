@@ -1,7 +1,9 @@
 // The panels that look at vectors and tokens: cosines, pieces, and a word in several sentences.
 
-import { characters, h, marked, more, number, s, table } from "./dom.js";
+import { characters, h, marked, more, number, roving, s, table } from "./dom.js";
 import { post } from "./server.js";
+
+const MOST = 1000; // tokens drawn
 
 const LAYERS = {
   name: "layers",
@@ -64,8 +66,9 @@ const compare = {
     const share = (value) => (high > low ? (Math.min(value, high) - low) / (high - low) : 0.5);
     const dense = texts.length > 8;
     const cell = (value, i, j) => h("td", {
-      class: i === j ? "none" : share(value) > 0.7 ? "deep" : share(value) > 0.4 ? "half" : null,
-      "--share": i === j ? null : `${8 + 84 * share(value)}%`,
+      // Ink cannot be read on the deeper half of the colours, black can.
+      class: i === j ? "none" : share(value) > 0.54 ? "deep" : null,
+      "--share": i === j ? null : `${8 + 78 * share(value)}%`,
     }, i === j ? "·" : number(value, 2));
     return { receipt, parts: [
       h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Cosines" },
@@ -73,10 +76,11 @@ const compare = {
           h("thead", {}, h("tr", {}, h("td"), texts.map((text, i) =>
             h("th", { scope: "col", title: text }, `${i + 1}`)))),
           h("tbody", {}, texts.map((text, i) => h("tr", {},
-            h("th", { scope: "row", title: text, dir: "auto" }, `${i + 1}  ${text}`),
+            h("th", { scope: "row", title: text }, h("div", { dir: "auto" }, `${i + 1}  ${text}`)),
             cosines[i].map((value, j) => cell(value, i, j))))))),
-      h("p", { class: "soft" }, `Colours run from ${number(low, 2)} to ${number(high, 2)}, ` +
-        "the least and the largest cosine here."),
+      h("p", { class: "legend" }, "Cosine: ", h("span", {}, number(low, 2), high > low
+        ? [h("i", { class: "ramp", "aria-hidden": "true" }), number(high, 2)] : null),
+      "The colours run from the least to the largest here."),
     ] };
   },
 };
@@ -92,11 +96,15 @@ const tokens = {
   ],
   async run({ text, ...rest }) {
     const { answer, receipt } = await post("tokenize", { ...rest, input: text });
-    const rows = read(answer.results[0]);
+    const all = read(answer.results[0]);
+    const rows = all.slice(0, MOST);
+    const left = all.length - rows.length;
+    const points = characters(text);
     const over = rows.filter((r) => r.end > r.start);
     const spans = [];
-    const slices = marked(text, over, (row, part) => {
-      const node = h("span", { class: `piece even${over.indexOf(row) % 2}` }, part);
+    const shown = left > 0 ? points.slice(0, over.at(-1)?.end ?? 0) : text;
+    const slices = marked(shown, over, (row, part) => {
+      const node = h("span", { class: `piece even${spans.length % 2}` }, part);
       spans.push([row, node]);
       return node;
     });
@@ -104,7 +112,7 @@ const tokens = {
       for (const [other, node] of spans) node.classList.toggle("on", on && covers(other, row));
     };
     const chips = rows.map((row) => {
-      const chip = h("li", { tabindex: "0", class: row.end > row.start ? "chip" : "chip special",
+      const chip = h("li", { class: row.end > row.start ? "chip" : "chip special",
         "aria-label": `${row.token}, id ${row.id}, ` +
           (row.end > row.start ? `characters ${row.start} to ${row.end}` : "not of the text") },
       h("span", {}, row.token), h("small", {}, `${row.id}`));
@@ -112,14 +120,16 @@ const tokens = {
         for (const name of names) chip.addEventListener(name, () => show(row, on));
       return chip;
     });
+    roving(chips, () => {});
     return { receipt, parts: [
-      h("p", { class: "passage pieces", dir: "auto" }, slices),
+      h("p", { class: "passage pieces", dir: "auto" }, slices, left > 0 ? "…" : null),
       h("ul", { class: "chips", "aria-label": "Tokens" }, chips),
-      h("p", { class: "soft" }, `${rows.length} tokens of ${characters(text).length} characters. ` +
-        "Point at a token, or move to it by Tab, to see its place."),
+      h("p", { class: "soft" }, `${all.length} tokens of ${points.length} characters` +
+        `${left > 0 ? `; the last ${left} are not drawn` : ""}. ` +
+        "Point at a token, or go to it by Tab and the arrow keys, to see its place."),
       more("As a table", table(["#", "Token", "Id", "From", "To", "Characters"],
         rows.map((r, i) => [i, r.token, r.id, r.start, r.end,
-          characters(text).slice(r.start, r.end)]), "Tokens")),
+          points.slice(r.start, r.end)]), "Tokens")),
     ] };
   },
 };
@@ -172,6 +182,11 @@ const word = {
     return { receipt, parts: [
       h("ol", { class: "sentences" }, texts.map((text, i) => h("li", { dir: "auto" },
         marked(text, [places[i]], (_, part) => h("mark", {}, part))))),
+      h("p", { class: "legend" },
+        h("span", {}, h("i", { class: "stroke one", "aria-hidden": "true" }),
+          "cosine of the word’s vectors in the two sentences, layer by layer"),
+        pairs.length > 1
+          ? h("span", {}, h("i", { class: "stroke", "aria-hidden": "true" }), "the other pairs") : null),
       h("div", { class: "small-charts" }, pairs.map((pair) => chart(pair, pairs, layers.length))),
       more("As a table", table(["Layer", ...pairs.map((p) => `${p.i + 1} and ${p.j + 1}`)],
         layers.map((l) => [`${l}`, ...pairs.map((p) => number(p.cosines[l]))]), "Cosines by layer")),
@@ -200,7 +215,7 @@ function cosine(a, b) {
 
 /** One pair's line over the layers, the others grey behind it. */
 function chart({ i, j, cosines }, pairs, count) {
-  const [width, height, left, top, right, bottom] = [230, 150, 36, 10, 26, 24];
+  const [width, height, left, top, right, bottom] = [200, 140, 40, 10, 26, 24];
   // The same axis for all pairs, from the quarter below the least cosine.
   const low = Math.min(0.75, Math.floor(4 * Math.min(...pairs.flatMap((p) => p.cosines))) / 4);
   const x = (layer) => left + (layer / (count - 1)) * (width - left - right);

@@ -96,7 +96,8 @@ const entities = {
     const hue = (label) => `span hue${labels.indexOf(label) % 8}`;
     return { receipt, parts: [
       h("p", { class: "tagged", dir: "auto" }, marked(text, found, (e, t) =>
-        h("span", { class: hue(e.label) }, t, h("b", { title: percent(e.score) }, e.label)))),
+        h("span", { class: hue(e.label), dir: "auto" }, t, "\u00a0",
+          h("b", { title: percent(e.score) }, e.label)))),
       found.length === 0 ? h("p", { class: "soft" }, "No entity found.") : null,
       more("As a table", table(["Text", "Label", "From", "To", "Probability"],
         found.map((e) => [e.word, e.label, e.start, e.end, percent(e.score)]), "Entities")),
@@ -112,7 +113,7 @@ const classes = {
   needs: "a head for classes or numbers",
   fields: [
     { name: "text", label: "Text", kind: "long", value: "A quiet, funny, generous film." },
-    { name: "text_pair", label: "Second text (only for pairs)", kind: "line", value: "" },
+    { name: "text_pair", label: "Second text (only for pairs)", kind: "line", value: "", spare: true },
     TASK(["classification", "regression"]),
   ],
   async run({ text, text_pair: pair, ...rest }, model) {
