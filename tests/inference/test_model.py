@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from bertwright.data.batch import token_batches
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.inference import next_sentence
+from bertwright.inference.fill import find_blanks
 from bertwright.inference.model import Model, load
 from bertwright.inference.pieces import shares
 from bertwright.inference.runner import window_around, windows
@@ -73,6 +74,8 @@ def test_fill_of_a_long_text_reads_around_each_blank(model: Model) -> None:
     (alone,) = model.fill(" ".join(letters[0:10]), top=3)
     assert [t for t, _ in first] == [t for t, _ in alone]
     np.testing.assert_allclose([p for _, p in first], [p for _, p in alone], atol=1e-6)
+    blanks = find_blanks(model.runner, " ".join(letters))
+    assert (blanks.tokens, blanks.tokens_read) == (28, 24)
     (alone,) = model.fill(" ".join(letters[15:25]), top=3)
     np.testing.assert_allclose([p for _, p in second], [p for _, p in alone], atol=1e-6)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -19,12 +20,60 @@ from bertwright.inference.whitening import Moments, Whitening, load_whitening
         ({"mean": np.zeros(3), "kernel": np.zeros((3, 0))}, "shapes do not fit"),
         ({"mean": np.zeros(3), "kernel": np.zeros((2, 2))}, "shapes do not fit"),
         ({"mean": np.zeros(3)}, "holds no whitening"),
+        ({"mean": np.full(3, np.inf), "kernel": np.zeros((3, 2))}, "not finite"),
+        ({"mean": np.zeros((3, 1)), "kernel": np.zeros((3, 2))}, "shapes do not fit"),
+        ({"mean": np.zeros(3), "kernel": np.zeros(3)}, "shapes do not fit"),
+        ({"mean": np.zeros(3, int), "kernel": np.zeros((3, 2))}, "other than real numbers"),
     ],
 )
 def test_whitening_that_is_none(tmp_path: Path, arrays: dict, message: str) -> None:
     np.savez(tmp_path / "w.npz", **arrays)
     with pytest.raises(DataError, match=message):
         load_whitening(tmp_path / "w.npz")
+
+
+class Harm:
+    """Makes a folder when it is unpickled."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.mkdir, (str(self.folder),)
+
+
+def test_nothing_is_unpickled(tmp_path: Path) -> None:
+    objects = np.array([Harm(tmp_path / "harm")] * 2, object)
+    np.savez(tmp_path / "w.npz", mean=objects, kernel=objects)
+    with pytest.raises(DataError, match="holds no whitening"):
+        load_whitening(tmp_path / "w.npz")
+    assert not (tmp_path / "harm").exists()
+
+
+def test_a_file_is_what_was_saved(tmp_path: Path) -> None:
+    chance = np.random.default_rng(0)
+    mean, kernel = (chance.standard_normal(size).astype(np.float32) for size in (6, (6, 4)))
+    Whitening(mean, kernel).save(tmp_path / "new" / "w.npz")
+    found = load_whitening(tmp_path / "new" / "w.npz")
+    np.testing.assert_array_equal(found.mean, mean)
+    np.testing.assert_array_equal(found.kernel, kernel)
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["w.npz"]
+
+
+def test_moments_of_parts_are_those_of_the_whole() -> None:
+    """Far from zero, where float32 would round the variances away."""
+    chance = np.random.default_rng(0)
+    spread = np.diag([5, 3, 2, 1, 0.5]) @ np.linalg.qr(chance.standard_normal((5, 5)))[0]
+    x = (chance.standard_normal((400, 5)) @ spread + 500).astype(np.float32)
+    moments = Moments(5)
+    for part in np.split(x, [10, 150, 390]):
+        moments.add(part)
+    whitening = moments.fit(2)
+    found = whitening(x)
+    np.testing.assert_allclose(found.mean(0), 0, atol=1e-2)
+    np.testing.assert_allclose(np.cov(found.T, bias=True), np.eye(2), atol=1e-3)
+    largest = np.linalg.eigvalsh(np.cov(x.astype(np.float64).T, bias=True))[::-1][:2]
+    np.testing.assert_allclose(1 / np.square(whitening.kernel).sum(0), largest, rtol=1e-3)
 
 
 @pytest.mark.parametrize("share", [0.3, 0.9])

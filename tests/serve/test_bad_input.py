@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from bertwright.serve.refusal import bad
 from bertwright.serve.server import ROUTES
 
 SECRET = "zebra zebra zebra"
@@ -129,6 +130,8 @@ def test_unknown_model_route_and_method(client: TestClient) -> None:
         error = check_no(client.post(route.path, json=body), 404)
         assert error["code"] == "model_not_found"
         assert "full, bare" in error["message"]
+    error = check_no(client.post("/classify", json={"input": "a", "task": SECRET}), 404)
+    assert error["code"] == "task_not_found"
     check_no(client.get("/zebra"), 404)
     check_no(client.get("/embed"), 405)
     check_no(client.post("/admin/swap", json={}), 404, 405)
@@ -154,6 +157,11 @@ def test_reasons(client: TestClient) -> None:
     assert reason("/embed", input=["a", ""]).endswith("item 1 must be text that is not empty")
 
 
+def test_a_reason_is_short_however_much_it_names() -> None:
+    assert bad("x" * 1000).message == "x" * 1000
+    assert bad("x" * 1001).message == "x" * 997 + "..."
+
+
 def test_a_string_of_ten_megabytes(client: TestClient) -> None:
     error = check_no(client.post("/embed", json={"input": "zebra " * 1_700_000}), 413)
     assert error["code"] == "too_large"
@@ -162,12 +170,29 @@ def test_a_string_of_ten_megabytes(client: TestClient) -> None:
 def test_bounds(served: Callable[..., TestClient]) -> None:
     client = served(max_items=2, max_characters=100, max_tokens=30, max_body_bytes=4000)
 
-    def code(body: Any) -> Any:
-        return check_no(client.post("/embed", json=body), 413)["code"]
+    def code(body: Any, path: str = "/embed") -> Any:
+        return check_no(client.post(path, json=body), 413)["code"]
 
-    assert code({"input": ["a", "b", "c"]}) == "too_many_items"
-    assert code({"input": "a" * 101}) == "too_many_characters"
+    check_no(client.post("/embed", json={"input": "a", "model": "other"}), 404)  # of one model too
+    three = ["a", "b", "c"]
+    assert code({"input": three}) == "too_many_items"
+    assert code({"query": "a", "documents": three}, "/rerank") == "too_many_items"
+    assert code({"source_sentence": "a", "sentences": three}, "/similarity") == "too_many_items"
+    assert code({"texts": three}, "/encode") == "too_many_items"
+    assert code({"text": "a", "choices": three}, "/choose") == "too_many_items"
+    for body, path in (
+        ({"input": "a" * 101}, "/embed"),
+        ({"input": [["a" * 60, "b" * 41]]}, "/embed"),
+        ({"query": "a" * 60, "documents": ["b" * 41]}, "/rerank"),
+        ({"source_sentence": "a" * 60, "sentences": ["b" * 41]}, "/similarity"),
+        ({"texts": ["a" * 101]}, "/encode"),
+        ({"input": [{"question": "a" * 60, "context": "b" * 41}]}, "/answer"),
+    ):
+        assert code(body, path) == "too_many_characters"
+    assert client.post("/encode", json={"texts": ["a" * 60, "b" * 40]}).status_code == 200
     assert code({"input": "a b c d " * 8, "windows": True}) == "too_many_tokens"
+    assert code({"input": ["a " * 13, "a " * 14]}) == "too_many_tokens"
+    assert client.post("/embed", json={"input": ["a " * 13, "a " * 13]}).status_code == 200
     assert code({"input": "a" * 4000}) == "too_large"
     assert client.post("/embed", json={"input": ["a", "b"]}).status_code == 200
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +12,9 @@ from fastapi.testclient import TestClient
 
 from bertwright.inference.fill import Blanks
 from bertwright.serve import head_routes, plans
+from bertwright.serve.refusal import Refusal
+from bertwright.serve.server import ROUTES
+from bertwright.serve.service import Service
 from tests.serve.test_bad_input import check_no
 
 BLANKS = "[MASK] " * 20_000
@@ -51,6 +55,8 @@ def test_texts_that_are_read_often_count_as_often(
     made.clear()
     many = {"text": "a " * 40, "choices": ["b"] * 200}
     assert refused(small, "/choose", input=many) == "too_many_characters"
+    swapped = {"text": "a", "text2": many["text"], "choices": many["choices"]}
+    assert refused(small, "/choose", input=swapped) == "too_many_characters"
     assert refused(small, "/choose", input={**many, "choices": ["b"] * 9}) == "too_many_tokens"
     word = "a" * 3000
     assert refused(small, "/rerank", query=word, documents=["b"] * 5) == "too_many_characters"
@@ -96,10 +102,26 @@ def test_what_a_reply_holds_is_judged(
     assert f"would have {count} {what}; at most {count - 1} are" in error["message"]
 
 
+def test_what_waits_for_its_reader_is_counted_in_bytes(client: TestClient) -> None:
+    service: Service = client.app.service  # type: ignore[attr-defined]
+    known = {route.path: route for route in ROUTES}
+    asked: list[tuple[str, Any, int]] = [
+        ("/embed", {"input": ["a", "b"]}, 16 * 2 * 24),
+        ("/fill-mask", {"input": "[MASK]"}, 5 * 70),
+    ]
+    for path, body, size in asked:
+        args = known[path].shape.read(json.dumps(body).encode())
+        assert plans.make_plan(known[path], service.engines, args, service.config).size == size
+
+
 def test_ordinary_use_is_within_the_bounds(client: TestClient) -> None:
     plans.judge_reply(2048 * 4 * 1024, 0)
     plans.judge_reply(2048**2, 0)
     plans.judge_reply(10_000 * 768, 0)
+    plans.judge_reply(8_388_608, 16_777_216)
+    for more in ((8_388_609, 0), (0, 16_777_217)):
+        with pytest.raises(Refusal):
+            plans.judge_reply(*more)
     texts = ["a b c d e f g h"] * 2048
     assert client.post("/fill-mask", json={"input": ["[MASK] a"] * 500}).status_code == 200
     assert client.post("/embed", json={"input": texts}).status_code == 200

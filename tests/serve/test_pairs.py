@@ -17,7 +17,7 @@ from bertwright.inference.model import load
 from bertwright.text.tokenizer import make_tokenizer
 from tests.serve.conftest import CONFIG, SHORT
 from tests.serve.test_bad_input import check_no
-from tests.small_bert import VOCABULARY
+from tests.small_bert import VOCABULARY, write_model
 
 TEXT = TaskConfig("classification", labels=("x", "y"), text_column="text", **SHORT)
 PAIR = replace(TEXT, text2_column="text2")
@@ -71,6 +71,16 @@ def test_models_tell_of_pairs(taught: TestClient, client: TestClient) -> None:
     assert pairs(taught) == {"single": False, "pairs": True}
     assert pairs(client)["mood"] is None
     assert pairs(client)["names"] is None
+
+
+def test_a_model_of_one_segment_reads_no_pairs(tmp_path: Path, served: SERVED) -> None:
+    config = replace(CONFIG, type_vocab_size=1)
+    folder = write_model(tmp_path / "single", ["next_sentence"], config)
+    client = served(model=(str(folder),))
+    for path in ("/embed", "/next-sentence", "/attention"):
+        given = ["a", "b"] if path == "/attention" else [["a", "b"]]
+        assert check_no(client.post(path, json={"input": given}), 400)["code"] == "no_pairs"
+    assert client.post("/embed", json={"input": ["a", "b"]}).status_code == 200
 
 
 MARKS = [

@@ -12,8 +12,12 @@ import pytest
 from fastapi.testclient import TestClient
 
 from bertwright.atomic import sha256_file
+from bertwright.config.vectors import VectorConfig
+from bertwright.inference.embedder import Embedder
 from bertwright.inference.model import Model, load
 from bertwright.serve.engine import weights_digest
+from bertwright.serve.plans import cosines
+from bertwright.serve.vector_routes import store
 
 TEXTS = ["a b c", "the d.", "e"]
 ABOUT = {"model", "sha256", "layers", "pooling", "normalized", "tokens_used", "truncated"}
@@ -90,11 +94,23 @@ def test_dtypes_and_encodings(client: TestClient, model: Model) -> None:
     vectors = np.array(found["vectors"]) * np.array(found["scales"])[:, None]
     np.testing.assert_allclose(vectors, expected, atol=float(np.abs(expected).max()) / 200)
     found = ask(client, "/embed", input=TEXTS, dtype="binary")
+    assert found["width"] == 24
     bits = np.unpackbits(np.array(found["vectors"], np.uint8), axis=1)
     assert (bits == (expected > 0)).all()
     found = ask(client, "/embed", input=TEXTS, dtype="float16", encoding="base64")
     rows = [np.frombuffer(base64.b64decode(row), np.float16) for row in found["vectors"]]
     np.testing.assert_allclose(np.stack(rows), expected, atol=2e-3)
+
+
+def test_each_vector_is_stored_by_itself() -> None:
+    vectors = np.array([[1, -4, 0, 2], [0.001, 0.002, 0, -0.001], [0] * 4], np.float32)
+    stored, more = store(vectors, "int8")
+    scales = np.array(more["scales"])[:, None]
+    np.testing.assert_allclose(scales[:, 0], [4 / 127, 0.002 / 127, 1 / 127], rtol=1e-6)
+    assert (np.abs(stored * scales - vectors) <= scales * 0.501).all()
+    assert stored.dtype == np.int8
+    assert store(vectors, "binary")[0].tolist() == [[0b1001_0000], [0b1100_0000], [0]]
+    assert store(vectors, "float16")[0].dtype == np.float16
 
 
 def test_truncation_is_asked_for_and_told(client: TestClient, model: Model) -> None:
@@ -106,6 +122,9 @@ def test_truncation_is_asked_for_and_told(client: TestClient, model: Model) -> N
     assert found["truncated"] == [{"input": 1, "tokens_cut": 6}]
     expected = model.embed([" ".join("abcdefghijklmn")])
     np.testing.assert_allclose(found["vectors"][1], expected[0], atol=1e-5)
+    found = ask(client, "/embed", input=long, truncate=True, pooling="weighted")
+    expected = model.embed([" ".join("abcdefghijklmn")], pooling="weighted")
+    np.testing.assert_allclose(found["vectors"], expected, atol=1e-5)
     pair = [long, "x"]
     assert client.post("/embed", json={"input": [pair]}).status_code == 400
     assert ask(client, "/embed", input=[pair], truncate=True)["truncated"] == [
@@ -121,10 +140,30 @@ def test_tokens(client: TestClient, model: Model) -> None:
         np.testing.assert_allclose(each["vectors"], encoded.layers[2], atol=1e-5)
 
 
+def test_tokens_of_windows(client: TestClient, full: Path) -> None:
+    long = " ".join("abcdefghij" * 4)
+    asked: dict[str, Any] = {"layers": [3, 0], "combine": "sum", "normalize": True}
+    config = VectorConfig((3, 0), "sum", normalize=True)
+    made = Embedder.load(full, config, device="cpu").embed_tokens(["a", long])
+    reply = ask(client, "/tokens", input=["a", long], windows=True, **asked)
+    for each, expected in zip(reply["results"], made, strict=True):
+        assert each["tokens"] == expected.tokens
+        assert [tuple(pair) for pair in each["offsets"]] == expected.offsets
+        np.testing.assert_allclose(each["vectors"], expected.vectors, atol=1e-5)
+    told = {key: reply[key] for key in ("layers", "pooling", "normalized", "truncated")}
+    assert told == {"layers": [3, 0], "pooling": None, "normalized": True, "truncated": []}
+    cut = ask(client, "/tokens", input=["a", long], truncate=True)
+    assert cut["truncated"] == [{"input": 1, "tokens_cut": 26}]
+
+
 def test_tokenize(client: TestClient, model: Model) -> None:
-    (found,) = ask(client, "/tokenize", input=[["a b", "c"]])["results"]
-    expected = model.tokenizer.encode("a b", "c")
-    assert (found["ids"], found["type_ids"]) == (expected.ids, expected.type_ids)
+    reply = ask(client, "/tokenize", input=[["a b", "c"], "the d"])
+    for found, texts in zip(reply["results"], (("a b", "c"), ("the d",)), strict=True):
+        expected = model.tokenizer.encode(*texts)
+        assert (found["ids"], found["tokens"]) == (expected.ids, expected.tokens)
+        assert found["type_ids"] == expected.type_ids
+        assert [tuple(each) for each in found["offsets"]] == expected.offsets
+    assert reply["tokens_used"] == 6 + 4
 
 
 def test_fill_mask(client: TestClient, model: Model) -> None:
@@ -172,9 +211,18 @@ def test_regression_and_rerank(client: TestClient, model: Model) -> None:
     order = sorted(range(3), key=lambda n: -values[n])
     assert [each["index"] for each in reply["results"]] == order
     assert [each["document"] for each in reply["results"]] == [documents[n] for n in order]
+    reply = ask(client, "/rerank", query="a", documents=documents, task="mood", top_k=2)
+    found = [p.as_dict()["scores"] for p in model.predict([("a", d) for d in documents], "mood")]
+    shares = [each["good"] for each in found]
+    order = sorted(range(3), key=lambda n: -shares[n])[:2]
+    assert (reply["scored_by"], reply["label"]) == ("mood", "good")
+    assert [each["index"] for each in reply["results"]] == order
+    assert [each["score"] for each in reply["results"]] == pytest.approx(
+        [shares[n] for n in order], abs=1e-5
+    )
     reply = ask(client, "/rerank", model="bare", query="a", documents=documents, top_k=2)
     assert (reply["scored_by"], reply["label"]) == ("cosine", None)
-    assert len(reply["results"]) == 2
+    assert [set(each) for each in reply["results"]] == [{"index", "score"}] * 2
 
 
 def test_tag_answer_choose(client: TestClient, model: Model) -> None:
@@ -211,6 +259,14 @@ def test_similarity(client: TestClient, model: Model) -> None:
     np.testing.assert_allclose(found["similarities"], vectors[1:] @ vectors[0], atol=1e-5)
 
 
+def test_a_cosine_is_at_most_1() -> None:
+    vectors = np.random.default_rng(0).standard_normal((200, 24)).astype(np.float32)
+    found = cosines(vectors, vectors * 3)
+    np.testing.assert_allclose(np.diag(found), 1, atol=1e-6)
+    assert (found.max(), found.min() < -0.5) == (1, True)
+    assert cosines(vectors[:1], -vectors[:1]) >= -1
+
+
 def test_attention(client: TestClient) -> None:
     found = ask(client, "/attention", input=["a b", "c"])
     maps = np.array(found["attentions"])
@@ -219,8 +275,9 @@ def test_attention(client: TestClient) -> None:
     assert maps.shape == (3, 4, count, count)
     assert found["type_ids"] == [0, 0, 0, 0, 1, 1]
     np.testing.assert_allclose(maps.sum(-1), 1, atol=1e-3)
-    one = ask(client, "/attention", input=["a b", "c"], layers=[2])
-    np.testing.assert_allclose(one["attentions"][0], maps[1], atol=1e-4)
+    two = ask(client, "/attention", input=["a b", "c"], layers=[3, 1])
+    np.testing.assert_allclose(two["attentions"], maps[[2, 0]], atol=1e-4)
+    assert two["layers"] == [3, 1]
 
 
 def test_encode_of_bert_as_service(client: TestClient, model: Model) -> None:
@@ -232,6 +289,7 @@ def test_encode_of_bert_as_service(client: TestClient, model: Model) -> None:
 def test_openai(client: TestClient, model: Model) -> None:
     expected = model.embed(TEXTS)
     body = {"input": TEXTS, "model": "full", "encoding_format": "base64", "user": "u"}
+    body |= {"service_tier": "auto", "parameters": {"more": 1}}  # of no meaning here
     reply = client.post("/v1/embeddings", json=body)
     found = reply.json()
     assert set(found) == {"object", "data", "model", "usage"}
@@ -244,9 +302,11 @@ def test_openai(client: TestClient, model: Model) -> None:
     for given in (ids, [each[1:-1] for each in ids]):
         found = ask(client, "/v1/embeddings", input=given)["data"]
         np.testing.assert_allclose([d["embedding"] for d in found], expected, atol=1e-5)
-    found = ask(client, "/v1/embeddings", input=ids[0], dimensions=5)["data"]
-    short = expected[0][:5] / np.linalg.norm(expected[0][:5])
-    np.testing.assert_allclose(found[0]["embedding"], short, atol=1e-5)
+    for count in (5, 24):
+        reply = client.post("/v1/embeddings", json={"input": ids[0], "dimensions": count})
+        short = expected[0][:count] / np.linalg.norm(expected[0][:count])
+        np.testing.assert_allclose(reply.json()["data"][0]["embedding"], short, atol=1e-5)
+        assert reply.headers["x-bertwright-normalized"] == "true"
 
 
 def test_openai_cuts_and_says_so(client: TestClient) -> None:

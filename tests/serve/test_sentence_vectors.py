@@ -82,6 +82,7 @@ def test_vectors_are_the_folders_own(mine: Served) -> None:
     np.testing.assert_allclose(found["similarities"], [expected[0] @ expected[2]], atol=1e-5)
     default = mine.client.get("/v1/models/mine").json()["default"]
     assert (default["prompt"], default["width"]) == (PROMPT, 6)
+    assert (default["layers"], default["normalize"]) == ([3], True)
 
 
 def test_other_layers_and_poolings_leave_the_dense_layer_out(mine: Served) -> None:
@@ -114,6 +115,18 @@ def test_tokens_of_the_prompt_have_no_vector(mine: Served) -> None:
     assert found["tokens"] == made.tokens == ["[CLS]", "a", "b", "[SEP]"]
     assert found["offsets"] == [list(each) for each in made.offsets]
     np.testing.assert_allclose(found["vectors"], made.vectors, atol=1e-5)
+
+
+def test_tokens_are_cut_where_vectors_are(mine: Served) -> None:
+    config = default_config(mine.folder).over(dense=0)
+    made = Embedder.load(mine.folder, config, device="cpu").embed_tokens(TEXTS[1:2])[0]
+    body = {"input": TEXTS[1:2], "layers": [-1]}
+    reply = mine.ask("/tokens", **body, truncate=True)
+    (found,), (cut,) = reply["results"], reply["truncated"]
+    assert found["tokens"] == made.tokens
+    np.testing.assert_allclose(found["vectors"], made.vectors, atol=1e-5)
+    assert [cut] == mine.ask("/embed", **body, truncate=True)["truncated"]
+    assert mine.client.post("/tokens", json=body).json()["error"]["code"] == "too_long"
 
 
 def test_the_digest_is_of_the_dense_layer_too(mine: Served) -> None:

@@ -72,7 +72,7 @@ def test_one_model(client: TestClient) -> None:
 @pytest.mark.parametrize(
     ("written", "sent"),
     [
-        ("\ufeffone\n".encode(), b"one"),
+        ("\ufeff one\t\n\n \n".encode(), b"one"),
         ("first\n\ufeff# no\ncl\u00e9\n".encode(), "cl\u00e9".encode()),
         ("cl\u00e9\n".encode(), b"cl\xe9"),
         ("\u043a\u043b\u044e\u0447\n".encode(), "\u043a\u043b\u044e\u0447".encode()),

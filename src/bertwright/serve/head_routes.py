@@ -182,7 +182,7 @@ def _fill(engine: Engine, args: Args, config: ServeConfig) -> Plan:
         texts = zip(args["input"], answers, strict=True)
         return {"results": [_filled(engine, text, answer) for text, answer in texts]}
 
-    return Plan(engine, works, finish, (engine.top,), truncated=truncated)
+    return Plan(engine, works, finish, (engine.top,), truncated=truncated, characters=characters)
 
 
 def _filled(engine: Engine, text: str, blanks: list[Any]) -> list[list[Args]]:

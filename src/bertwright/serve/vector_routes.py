@@ -110,7 +110,8 @@ def _tokens(engine: Engine, args: Args, config: ServeConfig) -> Plan:
     how = replace(vector_config(engine, args), pooling="mean", dense=0, dimensions=None)
     _judge_prompt(how, args["input"], config)
     texts = with_prompt(how.prompt, args["input"])
-    cuts = cut_texts(engine, texts, args["truncate"], args["windows"])
+    longest = engine.default.max_length or 0
+    cuts = cut_texts(engine, texts, args["truncate"], args["windows"], longest)
     works = works_of(Tokens(engine, how), cuts)
     counts = [2 + sum(len(ids) - 2 for ids in windows) for windows in cuts.ids]
     places = [

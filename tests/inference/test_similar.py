@@ -1,0 +1,50 @@
+"""The nearest vectors: stored in every form, block by block; and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bertwright.errors import DataError
+from bertwright.inference import similar
+from bertwright.inference.similar import nearest
+from bertwright.inference.vector_files import Coder, Stored
+
+
+def vectors(count: int, width: int = 13) -> np.ndarray:
+    return np.random.default_rng(count).standard_normal((count, width)).astype(np.float32)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "binary"])
+def test_every_form_is_searched(monkeypatch: pytest.MonkeyPatch, dtype: Stored) -> None:
+    """13 numbers: the last byte of binary is not full."""
+    monkeypatch.setattr(similar, "BLOCK", 4)
+    corpus, coder = vectors(30) * np.arange(1, 31, dtype=np.float32)[:, None], Coder(dtype)
+    coder.fit(corpus)
+    rows, cosines = nearest(coder(corpus), corpus[[21, 3]], 3, coder.scales)
+    assert rows[:, 0].tolist() == [21, 3]
+    known = np.sign(corpus) if dtype == "binary" else corpus
+    known = known / np.linalg.norm(known, axis=1, keepdims=True)
+    asked = corpus[[21, 3]] / np.linalg.norm(corpus[[21, 3]], axis=1, keepdims=True)
+    expected = np.take_along_axis(asked @ known.T, rows, 1)
+    np.testing.assert_allclose(cosines, expected, atol=0.02 if dtype == "int8" else 1e-3)
+
+
+@pytest.mark.parametrize("width", [8, 17])
+def test_bits_of_another_width_are_refused(width: int) -> None:
+    with pytest.raises(DataError, match=f"vectors of 16 numbers; the model's have {width}"):
+        nearest(Coder("binary")(vectors(3)), vectors(1, width), 1)
+
+
+@pytest.mark.parametrize("shape", [(0, 13), (13,), (2, 2, 13)])
+def test_what_is_no_corpus(shape: tuple[int, ...]) -> None:
+    with pytest.raises(DataError, match=r"the corpus has the shape .*; expected \[n, W\]"):
+        nearest(np.zeros(shape, np.float32), vectors(1), 1)
+
+
+def test_a_row_that_is_not_finite_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(similar, "BLOCK", 4)
+    corpus = vectors(10)
+    corpus[6, 2] = np.nan
+    with pytest.raises(DataError, match="row 7 of the corpus has numbers that are not finite"):
+        nearest(corpus, vectors(1), 1)

@@ -1,0 +1,68 @@
+"""Figures for Prometheus: each counts what its name says."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+from fastapi.testclient import TestClient
+from prometheus_client.parser import text_string_to_metric_families
+
+from bertwright.serve.batching import Batcher
+from bertwright.serve.metrics import Metrics
+
+
+def figures(text: str) -> dict[str, float]:
+    """By name and labels, without those of the process."""
+    return {
+        " ".join([sample.name.removeprefix("bertwright_"), *sample.labels.values()]): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name.startswith("bertwright_") and not sample.name.endswith("_created")
+    }
+
+
+def test_requests_and_what_a_model_read() -> None:
+    metrics = Metrics()
+    for status, seconds in ((200, 0.5), (200, 1.5), (429, 0.25)):
+        metrics.count("/embed", status, seconds)
+    metrics.count("/tag", 200, 4.0)
+    metrics.read("m", 7, 0)
+    metrics.read("m", 5, 2)
+    metrics.read("n", 1, 1)
+    found = figures(metrics.text().decode())
+    assert (found["requests_total /embed 200"], found["requests_total /embed 429"]) == (2, 1)
+    assert found["requests_total /tag 200"] == 1
+    assert found["request_seconds_sum /embed"] == 2.25
+    assert found["request_seconds_count /embed"] == 3
+    assert (found["tokens_total m"], found["tokens_total n"]) == (12, 1)
+    assert (found["truncated_texts_total m"], found["truncated_texts_total n"]) == (2, 1)
+
+
+def test_batches() -> None:
+    metrics, batcher = Metrics(), SimpleNamespace(waiting=[1, 2, 3], tokens=40, watch=None)
+    metrics.follow(cast(Batcher, batcher))
+    watch: Any = batcher.watch
+    watch.on_batch(2, 30, 0.25)
+    watch.on_batch(1, 12, 0.5)
+    watch.on_dropped("gone")
+    watch.on_failed()
+    found = figures(metrics.text().decode())
+    assert (found["batch_texts_sum"], found["batch_tokens_sum"]) == (3, 42)
+    assert (found["batch_seconds_sum"], found["batch_seconds_count"]) == (0.75, 2)
+    assert (found["dropped_requests_total gone"], found["failed_batches_total"]) == (1, 1)
+    assert (found["queue_texts"], found["queue_tokens"]) == (3, 40)
+
+
+def test_what_a_server_answered(client: TestClient) -> None:
+    def counted() -> dict[str, float]:
+        return figures(client.get("/metrics").text)
+
+    before = counted()
+    body = {"input": ["a b", "a " * 20, "a " * 30], "truncate": True}
+    assert client.post("/embed", json=body).status_code == 200
+    after = counted()
+    grown = {name: value - before.get(name, 0) for name, value in after.items()}
+    assert grown["requests_total /embed 200"] == 1
+    assert (grown["tokens_total full"], grown["truncated_texts_total full"]) == (4 + 16 + 16, 2)
+    assert (grown["batch_texts_sum"], grown["batch_tokens_sum"]) == (3, 36)
