@@ -11,12 +11,16 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
+from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 
 import pytest
 from fastapi import FastAPI
 
 from bertwright.config.serve import ServeConfig
+from bertwright.errors import BertwrightError
+from bertwright.serve.engine import load_engine, refuse_no_model
 from bertwright.serve.server import make_app
 from bertwright.serve.service import REPLIES
 from tests.house.source import ROOT
@@ -33,6 +37,13 @@ def found(pattern: str, text: str) -> float:
     match = re.search(pattern, text)
     assert match, pattern
     return float(match[1])
+
+
+def not_tried_again() -> set[int]:
+    """Exit codes after which systemd does not start the server anew."""
+    match = re.search(r"^RestartPreventExitStatus=(.*)$", UNIT, re.M)
+    assert match
+    return {int(code) for code in match[1].split()}
 
 
 def test_variables_are_settings() -> None:
@@ -107,6 +118,40 @@ def test_the_health_check_asks_the_server_and_no_proxy(status: int, healthy: boo
 def test_variables_of_a_service_named_bertwright_do_not_count() -> None:
     assert "enableServiceLinks: false" in MANIFEST
     assert '{name: BERTWRIGHT_PORT, value: "8080"}' in MANIFEST
+
+
+@contextmanager
+def of_no_rights() -> Iterator[None]:
+    """Not root, who reads everything."""
+    before = os.geteuid()
+    if before == 0:
+        os.seteuid(10001)
+    try:
+        yield
+    finally:
+        os.seteuid(before)
+
+
+def test_a_model_that_the_user_may_not_read_is_not_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # the folders above are root's
+    tmp_path.chmod(0o755)
+    for name in ("config.json", "model.safetensors"):
+        (tmp_path / name).write_text("{}", "utf-8")
+        (tmp_path / name).chmod(0)
+    for read in (refuse_no_model, partial(load_engine, "m")):
+        with of_no_rights(), pytest.raises(BertwrightError, match="cannot be read: P") as caught:
+            read(".")
+        assert caught.value.exit_code in not_tried_again()
+
+
+def test_a_command_that_cannot_be_run_is_not_tried_again(tmp_path: Path) -> None:
+    (tmp_path / "bertwright").touch()
+    for command in (tmp_path / "nothing", tmp_path / "bertwright"):
+        done = subprocess.run(["/usr/bin/env", command], stderr=subprocess.PIPE, check=False)
+        assert done.returncode in not_tried_again(), done.stderr
+    assert 203 in not_tried_again()  # systemd's own, for the whole path of a command
 
 
 def test_the_image_is_built_from_what_is_not_ignored() -> None:

@@ -12,7 +12,8 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -45,7 +46,7 @@ from bertwright.checkpoint.sources import (
     weight_files,
 )
 from bertwright.config.vectors import VectorConfig
-from bertwright.errors import BertwrightError
+from bertwright.errors import BertwrightError, DataError
 from bertwright.inference.backends import Backend, PackedBackend, Places, PlainBackend, Precision
 from bertwright.inference.embedder import Embedder
 from bertwright.inference.model import Model, load
@@ -168,7 +169,7 @@ class Engine:
         return True if self.is_cross_encoder else None
 
     def run(self, works: Sequence[Work]) -> list[Any]:
-        """Answers of the works of a batch, in order; to be called by one thread at a time."""
+        """Answers of the works of a batch, in order; several threads may ask at once."""
         ids = [each for work in works for each in work.ids]
         types = [
             each
@@ -243,15 +244,16 @@ def refuse_no_model(folder: str) -> None:
     Raises:
         BertwrightError: no model is there, or its configuration or headers are damaged.
     """
-    path = Path(folder)
-    if path.name == LATEST and not path.is_dir():
-        path = path.parent
-    run = path.parent if path.name == CHECKPOINTS else path
-    if place_of(path) is None and list_checkpoints(run):
-        return
-    place = find_checkpoint(folder)
-    weight_files(place)
-    read_config(place)
+    with _reading(folder):
+        path = Path(folder)
+        if path.name == LATEST and not path.is_dir():
+            path = path.parent
+        run = path.parent if path.name == CHECKPOINTS else path
+        if place_of(path) is None and list_checkpoints(run):
+            return
+        place = find_checkpoint(folder)
+        weight_files(place)
+        read_config(place)
 
 
 def load_engine(
@@ -262,6 +264,27 @@ def load_engine(
     Raises:
         BertwrightError: it cannot be read, or its numbers are wrong.
     """
+    with _reading(folder):
+        return _load_engine(name, folder, device, precision)
+
+
+@contextmanager
+def _reading(folder: str) -> Iterator[None]:
+    """Tell of a file that the server's user may not read: starting anew would not help.
+
+    Raises:
+        DataError: there is one.
+    """
+    try:
+        yield
+    except PermissionError as error:
+        raise DataError(
+            f"{error.filename or folder} cannot be read: {error.strerror}; let the server's user, "
+            f"number {os.geteuid()}, read the folder {folder} and all that is in it"
+        ) from error
+
+
+def _load_engine(name: str, folder: str, device: str | None, precision: Precision) -> Engine:
     place = find_checkpoint(folder)  # from here on it is this one, wherever `latest` is
     before = _stamps(place)
     model = load(place, device)
