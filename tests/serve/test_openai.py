@@ -41,7 +41,8 @@ def test_what_is_told_of_a_model(client: TestClient) -> None:
         }
         for name, task in TASKS.items()
     ]
-    default = {"layers": [2], "pooling": "mean", "normalize": False, "prompt": "", "width": 24}
+    default = {"layers": [2], "pooling": "mean", "normalize": False, "prompt": ""}
+    default |= {"max_tokens": 16, "width": 24}
     assert found == {
         "id": "full",
         "object": "model",

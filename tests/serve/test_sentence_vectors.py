@@ -82,6 +82,7 @@ def test_vectors_are_the_folders_own(mine: Served) -> None:
     np.testing.assert_allclose(found["similarities"], [expected[0] @ expected[2]], atol=1e-5)
     default = mine.client.get("/v1/models/mine").json()["default"]
     assert (default["prompt"], default["width"]) == (PROMPT, 6)
+    assert default["max_tokens"] == 12  # of the model's 16
     assert (default["layers"], default["normalize"]) == ([3], True)
 
 

@@ -151,6 +151,8 @@ class Engine:
         self.tokenizer = model.tokenizer
         self.top = model.config.num_hidden_layers
         self.longest = model.config.max_position_embeddings
+        self.vector_tokens = min(self.default.max_length or self.longest, self.longest)
+        """Tokens that a vector is made of, of a text that is not read in windows."""
         self.is_cross_encoder = is_cross_encoder(model)
         self.sha256 = weights_digest(self.runner.name, self.dense)
         self.loaded = int(time.time())

@@ -36,7 +36,6 @@ def _plan(engine: Engine, args: Args, config: ServeConfig) -> Plan:
     dimensions = args["dimensions"]
     if dimensions is not None and dimensions > width:
         raise bad(f"dimensions must be from 1 to {width}")
-    longest = min(engine.default.max_length or engine.longest, engine.longest)
     texts: list[Text] = []
     truncated: list[Cut] = []
     for number, given in enumerate(args["input"]):
@@ -44,14 +43,14 @@ def _plan(engine: Engine, args: Args, config: ServeConfig) -> Plan:
             texts.append(given)
         else:
             _check_ids(engine, number, given)
-    cuts = cut_texts(engine, with_prompt(how.prompt, texts), True, longest=longest)
+    cuts = cut_texts(engine, with_prompt(how.prompt, texts), True, longest=engine.vector_tokens)
     if texts:
         truncated = cuts.truncated
     else:
         cuts.ids, cuts.types = [], [None] * len(args["input"])
         cuts.starts = [[0] for _ in args["input"]]
         for number, given in enumerate(args["input"]):
-            ids, cut = _framed(engine, how.prompt, given, longest)
+            ids, cut = _framed(engine, how.prompt, given, engine.vector_tokens)
             cuts.ids.append([ids])
             if cut:
                 truncated.append({"input": number, "tokens_cut": cut})
@@ -128,6 +127,7 @@ def describe(engine: Engine) -> Args:
             "pooling": engine.default.pooling,
             "normalize": engine.default.normalize,
             "prompt": engine.default.prompt,
+            "max_tokens": engine.vector_tokens,
             "width": engine.default.width(engine.config.hidden_size, engine.top),
         },
         "heads": [name for name in engine.model.heads if name not in engine.model.tasks],

@@ -58,7 +58,7 @@ def plan_vectors(
 ) -> Plan:
     """A vector a text; `finish` is for the caller to set."""
     read = with_prompt(config.prompt, texts)
-    cuts = cut_texts(engine, read, truncate, windows, engine.default.max_length or 0, called)
+    cuts = cut_texts(engine, read, truncate, windows, engine.vector_tokens, called)
     return Plan(
         engine,
         works_of(Vectors(engine, config), cuts),
@@ -110,8 +110,7 @@ def _tokens(engine: Engine, args: Args, config: ServeConfig) -> Plan:
     how = replace(vector_config(engine, args), pooling="mean", dense=0, dimensions=None)
     _judge_prompt(how, args["input"], config)
     texts = with_prompt(how.prompt, args["input"])
-    longest = engine.default.max_length or 0
-    cuts = cut_texts(engine, texts, args["truncate"], args["windows"], longest)
+    cuts = cut_texts(engine, texts, args["truncate"], args["windows"], engine.vector_tokens)
     works = works_of(Tokens(engine, how), cuts)
     counts = [2 + sum(len(ids) - 2 for ids in windows) for windows in cuts.ids]
     places = [
