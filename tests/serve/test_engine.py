@@ -18,6 +18,7 @@ from bertwright.errors import BertwrightError
 from bertwright.inference.backends import PackedBackend
 from bertwright.inference.fill import find_blanks
 from bertwright.inference.next_sentence import make_pair
+from bertwright.inference.packed import rows_for
 from bertwright.serve.engine import Engine, Work, load_engine, refuse_no_model
 from bertwright.serve.head_routes import plan_task
 from bertwright.serve.plans import cut_texts, works_of
@@ -152,6 +153,32 @@ def test_batches_in_two_threads_are_as_one_after_the_other(engine: Engine) -> No
     for own, other in zip(found, expected * 3, strict=True):
         assert_same(own, other)
     assert torch.get_num_threads() == before  # of this thread
+
+
+def test_warming_up_makes_each_size_once(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bertwright.inference.packed._MADE", {})
+    layer = cast(PackedBackend, engine.backend).packed.layers[0]
+    seen: list[int] = []
+    behind = layer.behind
+
+    def counted(x: torch.Tensor, context: torch.Tensor) -> torch.Tensor:
+        seen.append(len(x))
+        return behind(x, context)
+
+    monkeypatch.setattr(layer, "behind", counted)
+    engine.warm_up(100)
+    assert seen == sorted({rows_for(tokens) for tokens in range(1, 101)})
+    engine.warm_up(90)
+    assert len(seen) == len(set(seen))
+    engine.warm_up(120)
+    assert seen[-1] == 120
+    before = torch.get_num_threads()
+    torch.set_num_threads(before + 1)  # other kernels
+    try:
+        engine.warm_up(4)
+    finally:
+        torch.set_num_threads(before)
+    assert seen[-1] == 4
 
 
 @pytest.mark.parametrize(

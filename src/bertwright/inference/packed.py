@@ -18,7 +18,7 @@ of equal length.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any
 
@@ -40,6 +40,8 @@ LARGE = 1024
 """Tokens of a batch that files of texts are read in; a server's are smaller."""
 ROWS = 2048
 """Rows that weights are laid out for; others work too."""
+_MADE: dict[Hashable, set[int]] = {}
+"""Rows of the kernels that were made, by what else they are made for."""
 
 
 def has_onednn() -> bool:
@@ -116,8 +118,12 @@ class PackedLayer:
         context = attend(self.qkv(x), self.heads, blocks)
         if places is not None:
             x, context = x.index_select(0, places), context.index_select(0, places)
+        return self.behind(x, context)
+
+    def behind(self, x: Tensor, context: Tensor) -> Tensor:
+        """What follows attention: x and context `[R, H]` -> `[R, H]`"""
         x = self.norms[0](self.output.add(context, x))
-        inside = self.wide.gelu(x, self.approximate)  # [N, F]
+        inside = self.wide.gelu(x, self.approximate)  # [R, F]
         return self.norms[1](self.narrow.add(inside, x))
 
 
@@ -170,6 +176,20 @@ class PackedBert:
             if number in layers:
                 kept[number] = x
         return [kept[number][:total] for number in layers]
+
+    def warm_up(self, most: int) -> None:
+        """Have oneDNN make its kernels for batches of up to so many tokens and as many threads as
+        this one has: the 2 to 5 MB it keeps of each size would else come with its first batch."""
+        layer, hidden, threads = self.layers[0], self.token.shape[1], torch.get_num_threads()
+        products = layer.qkv, layer.output, layer.wide, layer.narrow
+        kind = threads, self.dtype, *((type(each), each.weight.shape) for each in products)
+        made = _MADE.setdefault(kind, set())
+        sizes = {rows_for(tokens) for tokens in range(1, min(most, ROWS) + 1)}
+        with torch.inference_mode():
+            for rows in sorted(sizes - made):
+                x = torch.zeros(rows, hidden, dtype=self.dtype)
+                layer.behind(x, layer.qkv(x)[:, :hidden].contiguous())
+                made.add(rows)
 
     def embed(self, ids: Tensor, types: Tensor, sequences: Sequences) -> Tensor:
         """Token + position + segment, normalized: `[N, H]`"""

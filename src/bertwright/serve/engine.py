@@ -201,6 +201,12 @@ class Engine:
                 answers[number] = answer
         return answers
 
+    def warm_up(self, most: int) -> None:
+        """Make ready for batches of up to so many tokens, with as many threads as this one has:
+        after it memory does not grow with every size of batch that comes."""
+        if isinstance(self.backend, PackedBackend):
+            self.backend.packed.warm_up(most)
+
     def self_check(self) -> None:
         """Hold this engine's vectors, alone and in one batch, against the plain model's.
 

@@ -19,7 +19,7 @@ from starlette.types import Message, Receive, Scope
 from bertwright.config.serve import ServeConfig
 from bertwright.errors import BertwrightError
 from bertwright.serve.aside import Aside
-from bertwright.serve.batching import Batcher, Item
+from bertwright.serve.batching import FOR_SHORT, Batcher, Item
 from bertwright.serve.engine import Engine, load_engine
 from bertwright.serve.keys import Keys
 from bertwright.serve.metrics import Metrics
@@ -76,6 +76,7 @@ class Service:
         self.on_end: Callable[[], None] = lambda: None
         """Called when the process should end."""
         self.batcher: Batcher | None = None
+        self._cores = torch.get_num_threads()
         self._aside = Aside("plan")
         self._pool = ThreadPoolExecutor(2, thread_name_prefix="tokenize")
         self._swapping = asyncio.Lock()
@@ -129,18 +130,16 @@ class Service:
             self.error = error
             self.on_end()
             return
-        on_cpu = next(iter(engines.values())).runner.device.type == "cpu"
-        batch_tokens = config.batch_tokens or (1024 if on_cpu else 32768)
-        cores = torch.get_num_threads()
+        batch_tokens, at_once = self._batches(next(iter(engines.values())))
         batcher = Batcher(
-            partial(run_batch, cores),
+            partial(run_batch, self._cores),
             batch_tokens,
             config.queue_tokens,
             config.queue_requests,
             config.failures,
             config.batch_timeout,
             self._fail,
-            at_once=side_by_side(cores, batch_tokens) if on_cpu else 1,
+            at_once=at_once,
         )
         self.metrics.follow(batcher)
         batcher.start()
@@ -155,21 +154,36 @@ class Service:
         Raises:
             BertwrightError: it cannot be loaded, or not in time; the thread then goes on.
         """
-        config, once = self.config, ThreadPoolExecutor(1, thread_name_prefix="load")
-        loads = once.submit(load_engine, name, folder, config.device, config.precision)
+        once = ThreadPoolExecutor(1, thread_name_prefix="load")
+        loads = once.submit(self._load_one, name, folder)
         once.shutdown(wait=False)
         self._loads.add(loads)
         loads.add_done_callback(self._loads.discard)
         try:
-            async with asyncio.timeout(config.load_timeout):
+            async with asyncio.timeout(self.config.load_timeout):
                 return await asyncio.wrap_future(loads)
         except TimeoutError as error:
             if loads.done():  # it is of the system
                 raise
-            took = f"took more than {config.load_timeout:g} seconds"
+            took = f"took more than {self.config.load_timeout:g} seconds"
             raise BertwrightError(
                 f"loading {folder} {took}; allow more with --load-timeout"
             ) from error
+
+    def _load_one(self, name: str, folder: str) -> Engine:
+        engine = load_engine(name, folder, self.config.device, self.config.precision)
+        tokens, at_once = self._batches(engine)
+        for parts in sorted({1, at_once}, reverse=True):
+            torch.set_num_threads(self._cores // parts)
+            share = tokens // parts
+            engine.warm_up(share if parts == 1 else share + share // FOR_SHORT)
+        return engine
+
+    def _batches(self, engine: Engine) -> tuple[int, int]:
+        """Tokens of a batch, and how many batches are worked on at once."""
+        on_cpu = engine.runner.device.type == "cpu"
+        tokens = self.config.batch_tokens or (1024 if on_cpu else 32768)
+        return tokens, side_by_side(self._cores, tokens) if on_cpu else 1
 
     def _fail(self) -> None:
         """The device is at fault: say so and end."""
