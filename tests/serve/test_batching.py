@@ -378,7 +378,8 @@ def test_a_short_text_passes_long_ones_that_fill_a_share() -> None:
 
 def test_one_of_two_that_does_not_end_is_told_to_all() -> None:
     async def test(batcher: Batcher, device: Two) -> None:
-        batcher.batch_timeout = 0.2
+        told: list[int] = []
+        batcher.batch_timeout, batcher.on_failing = 0.2, lambda: told.append(1)
         asked = [asyncio.create_task(batcher.ask(items(60, start=n), 30)) for n in range(3)]
         await device.has_begun(2)
         device.let(0)
@@ -386,6 +387,8 @@ def test_one_of_two_that_does_not_end_is_told_to_all() -> None:
         for task in asked[1:]:
             with pytest.raises(Refusal, match="does not answer"):
                 await task
+        await asyncio.sleep(0.25)  # the other hangs too
+        assert told == [1]
         device.let(1)
         device.let(2)
         await asyncio.sleep(0.05)

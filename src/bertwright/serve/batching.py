@@ -121,7 +121,7 @@ class Batcher:
     on_failing: Callable[[], None] = lambda: None
     watch: Watch = field(default_factory=Watch)
     at_once: int = 1
-    """Batches that the device may work on, when more than one waits."""
+    """Batches that the device works on side by side, where half a batch and more waits."""
 
     def __post_init__(self) -> None:
         self.waiting: deque[Item] = deque()
@@ -236,6 +236,7 @@ class Batcher:
         """A batch was computed: first of all the device gets the next."""
         assert turn.timer is not None
         turn.timer.cancel()
+        seconds = time.monotonic() - turn.started
         self._turns.remove(turn)
         self._feed()
         if results is None:
@@ -245,8 +246,7 @@ class Batcher:
             assert item.call is not None
             item.call.give(item.place, result)
         self._count(results)
-        seconds, tokens = time.monotonic() - turn.started, sum(item.tokens for item in turn.batch)
-        self.watch.on_batch(len(turn.batch), tokens, seconds)
+        self.watch.on_batch(len(turn.batch), sum(item.tokens for item in turn.batch), seconds)
 
     def _take(self, budget: int) -> list[Item]:
         """The next batch, out of the queue."""
@@ -312,6 +312,8 @@ class Batcher:
 
     def _give_up(self, turn: Turn) -> None:
         """The batch does not end: whoever waits gets 503."""
+        if self.is_stuck:  # another told it already
+            return
         facts = {"items": len(turn.batch), "seconds": self.batch_timeout}
         log.error("batch does not end", extra={"facts": facts})
         self.is_stuck = True
