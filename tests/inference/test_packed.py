@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,8 @@ from bertwright.inference.backend_choice import other_texts
 from bertwright.inference.embedder import Embedder
 from bertwright.inference.int8 import has_int8, least_cosine
 from bertwright.inference.model import Model
-from bertwright.inference.packed import PackedBert, rows_for
+from bertwright.inference.packed import LONG as FLASH
+from bertwright.inference.packed import SHORT, PackedBert, attend, make_blocks, rows_for
 from bertwright.nn.sequences import Sequences
 from tests.small_bert import write_model
 
@@ -82,6 +84,23 @@ def test_products_have_few_sizes() -> None:
     for tokens, rows in sizes.items():
         assert tokens <= rows <= max(tokens * (9 / 8 if tokens < 1024 else 17 / 16), tokens + 3)
     assert len(set(sizes.values())) <= 64
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("length", [1, SHORT, FLASH])
+def test_attention_of_every_length_is_the_formula(length: int, dtype: torch.dtype) -> None:
+    """Of two texts as long and one that is shorter, and of rows that belong to none."""
+    sequences = Sequences([length + 1, length + 1, length])
+    qkv = torch.randn(sequences.total + 3, 3 * 8, generator=torch.Generator().manual_seed(1))
+    qkv = qkv.to(dtype)
+    found = attend(qkv, 2, make_blocks(sequences, 2))
+    assert found.dtype == dtype
+    for start, stop in pairwise(sequences.offsets):
+        q, k, v = qkv[start:stop].double().view(-1, 3, 2, 4).permute(1, 2, 0, 3)
+        right = ((q @ k.mT).softmax(-1) @ v).transpose(0, 1).flatten(1)
+        tolerance = 1e-5 if dtype == torch.float32 else 3e-2
+        torch.testing.assert_close(found[start:stop].double(), right, atol=tolerance, rtol=0)
+    assert not found[sequences.total :].any()
 
 
 def test_scores_that_exp_cannot_take(model: Model) -> None:

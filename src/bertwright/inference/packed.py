@@ -7,6 +7,7 @@
 | 1 / sqrt(D) | multiplied into the weights of the queries |
 | positions and segments | summed once; of each group of equal lengths added at once |
 | softmax | of short rows and in bfloat16 `exp(S) V / sum(exp(S))`: its kernel is slow there |
+| scores | of long rows in float32 torch's attention writes none |
 | the highest layer | behind attention, it is computed only where it is read |
 
 Without the row's largest score taken off first, exp could overflow; where scores are beyond 60,
@@ -32,6 +33,8 @@ from bertwright.nn.transformer import TransformerLayer
 
 SHORT = 16
 """Scores of a row from which softmax's kernel, in float32, is the faster way."""
+LONG = 96
+"""Tokens of a sequence from which, in float32, torch's attention is the faster way."""
 SAFE = 60.0
 """exp of twice this is a number in bfloat16 and float32; so is its inverse."""
 BLOCK = 1 << 20
@@ -84,7 +87,7 @@ class Product:
         if self.laid_out is None:
             y = F.linear(x, self.weight, self.bias)
             return F.gelu(y, approximate=how) if after == "gelu" else y
-        result: Tensor = torch.ops.mkldnn._linear_pointwise(
+        result: Tensor = torch.ops.mkldnn._linear_pointwise.default(
             x, self.laid_out, self.bias, after, [], how
         )
         return result
@@ -217,18 +220,26 @@ def attend(qkv: Tensor, heads: int, blocks: list[Group]) -> Tensor:
     for block in blocks:
         split = block.count, block.length, heads, -1
         rows = qkv[block.start : block.stop].view(block.count, block.length, 3, heads, -1)
-        rows = rows.permute(2, 0, 3, 1, 4)
-        q, k, v = rows.reshape(3, block.count * heads, block.length, -1).unbind(0)  # [b A, T, D]
-        scores = torch.bmm(q, k.transpose(1, 2))  # [b A, T, T]
-        by_kernel = block.length >= SHORT and scores.dtype == torch.float32
-        if by_kernel or not _are_safe(scores):
-            found = torch.bmm(scores.softmax(-1), v)
-        else:
-            scores.exp_()
-            found = torch.bmm(scores, v).div_(scores.sum(-1, keepdim=True))
-        found = found.view(block.count, heads, block.length, -1).transpose(1, 2)
-        context[block.start : block.stop].view(split).copy_(found)
+        found = _mix(rows.permute(2, 0, 3, 1, 4))
+        context[block.start : block.stop].view(split).copy_(found.transpose(1, 2))
     return context
+
+
+def _mix(rows: Tensor) -> Tensor:
+    """`softmax(Q K^T) V`: queries, keys and values `[3, b, A, T, D]` -> `[b, A, T, D]`"""
+    _, count, heads, length, size = rows.shape
+    exact = rows.dtype == torch.float32
+    if exact and length >= LONG:
+        q, k, v = rows
+        return F.scaled_dot_product_attention(q, k, v, scale=1.0)
+    q, k, v = rows.reshape(3, count * heads, length, size).unbind(0)
+    scores = torch.bmm(q, k.transpose(1, 2))  # [b A, T, T]
+    if (exact and length >= SHORT) or not _are_safe(scores):
+        found = torch.bmm(scores.softmax(-1), v)
+    else:
+        scores.exp_()
+        found = torch.bmm(scores, v).div_(scores.sum(-1, keepdim=True))
+    return found.view(count, heads, length, size)
 
 
 def _are_safe(scores: Tensor) -> bool:
@@ -252,4 +263,4 @@ def make_blocks(sequences: Sequences, heads: int) -> list[Group]:
 def _norm(norm: nn.LayerNorm, dtype: torch.dtype) -> Callable[[Tensor], Tensor]:
     weight, bias = norm.weight.detach().to(dtype), norm.bias.detach().to(dtype)
     shape, eps = list(norm.normalized_shape), norm.eps
-    return partial(F.layer_norm, normalized_shape=shape, weight=weight, bias=bias, eps=eps)
+    return partial(torch.layer_norm, normalized_shape=shape, weight=weight, bias=bias, eps=eps)
