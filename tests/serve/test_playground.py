@@ -154,6 +154,21 @@ def test_the_model_stays_when_the_page_is_loaded_anew(
 
 
 @chromium
+def test_what_was_typed_is_there_when_the_panel_is_shown_again(
+    tab: Page, server: ThreadingHTTPServer
+) -> None:
+    tab.open(address(server, "#tokens"))
+    tab.run("document.querySelector('textarea').value = 'mine'")
+    shown = "compare", "tokens", "compare", "tokens?text=given"
+    for panel, typed in zip(shown, (False, True, False, False), strict=True):
+        tab.run(f"location.hash = '#{panel}'")
+        tab.wait(f"document.querySelector('a[aria-current]').hash === '#{panel.split('?')[0]}'")
+        tab.wait("document.querySelector('main').dataset.state === 'ready'")
+        assert (tab.run("document.querySelector('textarea').value") == "mine") is typed
+    assert len(server.seen) == 1  # type: ignore[attr-defined]
+
+
+@chromium
 def test_panels_without_their_head_say_why(tab: Page, server: ThreadingHTTPServer) -> None:
     tab.open(address(server, "#tag?model=bare&text=Ada"), width=390)
     assert tab.run("document.documentElement.scrollWidth") <= 390

@@ -36,7 +36,17 @@ HANGING = """
 import sys, time
 from bertwright.cli.app import run
 from bertwright.serve.engine import Engine
-Engine.run = lambda self, works: time.sleep(600)
+real = Engine.run  # of the batches before the server is ready, which have many sequences
+Engine.run = lambda self, works: real(self, works) if len(works[0].ids) > 1 else time.sleep(600)
+sys.exit(run(sys.argv[1:]))
+"""
+NO_MEMORY = """
+import sys
+from bertwright.cli.app import run
+from bertwright.serve.engine import Engine
+def run_out(self, works):
+    raise MemoryError
+Engine.run = run_out
 sys.exit(run(sys.argv[1:]))
 """
 HANGING_LOAD = """
@@ -327,6 +337,17 @@ def test_a_device_that_hangs_ends_the_process(full: Path, tmp_path: Path) -> Non
     assert made.process.wait(60) == 1
     assert {"batch does not end", "failing"} <= {line["event"] for line in made.lines()}
     assert "zebra" not in made.log.read_text("utf-8")
+
+
+def test_a_device_without_room_for_a_batch_is_told_before_anybody_asks(
+    full: Path, tmp_path: Path
+) -> None:
+    made = Process(tmp_path / "log", "--model", f"m={full}", program=("-c", NO_MEMORY))
+    assert made.process.wait(60) == 1
+    told = {line["event"]: line for line in made.lines() if "event" in line}
+    assert "ready" not in told
+    assert told["batch failed"]["error"] == "MemoryError"
+    assert "--batch-tokens below 1,024" in made.log.read_text("utf-8")
 
 
 def test_settings_of_environment_file_and_command_line(full: Path, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -20,10 +21,11 @@ from bertwright.config.serve import ServeConfig
 from bertwright.errors import BertwrightError
 from bertwright.serve.aside import Aside
 from bertwright.serve.batching import FOR_SHORT, Batcher, Item
-from bertwright.serve.engine import Engine, load_engine
+from bertwright.serve.engine import Engine, Work, load_engine
 from bertwright.serve.keys import Keys
 from bertwright.serve.metrics import Metrics
 from bertwright.serve.plans import Plan, Route, make_plan
+from bertwright.serve.readers import Vectors
 from bertwright.serve.refusal import Refusal, bad, busy, unavailable
 
 DRAIN = 8
@@ -141,11 +143,34 @@ class Service:
             self._fail,
             at_once=at_once,
         )
-        self.metrics.follow(batcher)
         batcher.start()
-        self.batcher, self.engines = batcher, engines
+        self.batcher = batcher
+        try:
+            await self._rehearse(batcher, engines)
+        except Refusal as refusal:
+            self.error = BertwrightError(
+                f"a batch could not be computed ({refusal.code}); the log says why; --batch-tokens "
+                f"below {batch_tokens:,} makes batches smaller"
+            )
+            self.on_end()
+            return
+        self.metrics.follow(batcher)
+        self.engines = engines
         set_apart()
         log.info("ready", extra={"facts": {"models": list(engines)}})
+
+    async def _rehearse(self, batcher: Batcher, engines: dict[str, Engine]) -> None:
+        """Have each thread of a processor compute a batch larger than any to come: it gives its
+        memory a size that would else grow for hours, a little with every batch of an odd kind.
+
+        Raises:
+            Refusal: it cannot be computed.
+        """
+        each = 2 * batcher.batch_tokens // batcher.at_once
+        for engine in engines.values():
+            if engine.runner.device.type == "cpu":
+                items = [one_batch(engine, each) for _ in range(batcher.at_once)]
+                await batcher.ask(items, self.config.load_timeout)
 
     async def _loaded(self, name: str, folder: str) -> Engine:
         """A model, loaded in a thread that ends: a thread that has run products keeps a team of
@@ -171,6 +196,7 @@ class Service:
             ) from error
 
     def _load_one(self, name: str, folder: str) -> Engine:
+        torch.set_num_threads(self._cores)  # else those that another thread was given last
         engine = load_engine(name, folder, self.config.device, self.config.precision)
         tokens, at_once = self._batches(engine)
         for parts in sorted({1, at_once}, reverse=True):
@@ -261,6 +287,15 @@ class Service:
 
     def _prepare(self, route: Route, body: bytes) -> Plan:
         return make_plan(route, self.engines, route.shape.read(body), self.config)
+
+
+def one_batch(engine: Engine, tokens: int) -> Item:
+    """A text in windows of so many tokens in all: a batch of its own."""
+    length = min(32, engine.vector_tokens)
+    windows = [[engine.tokenizer.cls_id] * length for _ in range(-(-tokens // length))]
+    reader = Vectors(engine, replace(engine.default, prompt=""))
+    work = Work(reader, windows, None, [0] * len(windows))
+    return Item(engine, work, work.tokens)
 
 
 def why_not_loaded(error: Exception) -> str:

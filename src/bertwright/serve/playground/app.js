@@ -18,6 +18,7 @@ const main = document.getElementById("main");
 const chooser = document.getElementById("model");
 const keyForm = document.getElementById("key-form");
 let known = []; // models
+const drafts = new Map(); // of each panel that was left the form, with what is written in it
 let stop = null; // what to do when the panel is left while its answer is awaited
 
 function current() {
@@ -115,8 +116,18 @@ function keepAddress(panel, form) {
   history.replaceState(null, "", `#${panel.name}?${query}`);
 }
 
+/** What is written in a form goes into the one that is shown. */
+function carry(form) {
+  const shown = main.querySelector("form");
+  for (const input of form?.elements ?? []) {
+    const typed = input.name && input.type !== "checkbox" && input.tagName !== "SELECT";
+    if (typed) shown.elements[input.name].value = input.value;
+  }
+}
+
 function show(panel, given, model) {
   stop?.();
+  if (main.dataset.panel) drafts.set(main.dataset.panel, main.querySelector("form"));
   const why = lack(panel, model);
   const status = h("span", { class: "soft", role: "status" });
   const result = h("section", { class: "result", "aria-label": "Result", tabindex: "-1" });
@@ -225,7 +236,9 @@ function route() {
     chooser.value = wanted;
     list();
   }
-  show(panel ?? PANELS.find((p) => !lack(p, current())), given, current());
+  const shown = panel ?? PANELS.find((p) => !lack(p, current()));
+  show(shown, given, current());
+  if (!shown.fields.some((field) => given.has(field.name))) carry(drafts.get(shown.name));
 }
 
 async function start() {
@@ -247,17 +260,12 @@ async function start() {
 }
 
 chooser.addEventListener("change", () => {
-  const form = main.querySelector("form");
   const panel = PANELS.find((p) => p.name === main.dataset.panel);
-  const given = new URLSearchParams();
   list();
   history.replaceState(null, "", link(panel.name));
   // What was typed stays, but nothing is asked before Run.
-  show(panel, given, current());
-  for (const input of form?.elements ?? []) {
-    const now = main.querySelector("form").elements[input.name];
-    if (input.name && input.type !== "checkbox" && input.tagName !== "SELECT") now.value = input.value;
-  }
+  show(panel, new URLSearchParams(), current());
+  carry(drafts.get(panel.name));
 });
 addEventListener("hashchange", () => {
   route();
