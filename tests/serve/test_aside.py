@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import weakref
 
 import pytest
 
@@ -77,3 +78,24 @@ def test_stopping_does_what_waits_first() -> None:
         assert (await asyncio.gather(*tasks))[1:] == [3] * (MOST + 5)
 
     asyncio.run(ask())
+
+
+def test_nothing_of_a_piece_is_kept() -> None:
+    """A model that was changed for another would stay in memory until its thread worked again."""
+
+    class Large:
+        pass
+
+    async def both() -> None:
+        aside, large = Aside("test"), Large()
+        seen = weakref.ref(large)
+        assert await aside.run(lambda given: given is not None, large)
+        del large
+        for _ in range(100):
+            if seen() is None:
+                break
+            await asyncio.sleep(0.02)
+        assert seen() is None
+        aside.stop()
+
+    asyncio.run(both())

@@ -56,27 +56,32 @@ class Aside:
             self._thread.join()
 
     def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            turn: list[Job] = [job]
-            ended = False
-            while len(turn) < MOST and not ended:
-                try:
-                    more = self._jobs.get_nowait()
-                except Empty:
-                    break
-                ended = more is None
-                if more is not None:
-                    turn.append(more)
-            done = [(tell, *_outcome(call, given)) for _, tell, call, given in turn]
-            loop = job[0]
+        while self._turn(self._jobs.get()):  # nothing of a turn, as a model, outlives it
+            pass
+
+    def _turn(self, job: Job | None) -> bool:
+        """Do what waits; whether more may come."""
+        if job is None:
+            return False
+        turn: list[Job] = [job]
+        ended = False
+        while len(turn) < MOST and not ended:
             try:
-                loop.call_soon_threadsafe(_tell, done)
-            except RuntimeError:
-                if not loop.is_closed():
-                    raise
-                return  # nobody waits any more
-            if ended:
-                return
+                more = self._jobs.get_nowait()
+            except Empty:
+                break
+            ended = more is None
+            if more is not None:
+                turn.append(more)
+        done = [(tell, *_outcome(call, given)) for _, tell, call, given in turn]
+        loop = job[0]
+        try:
+            loop.call_soon_threadsafe(_tell, done)
+        except RuntimeError:
+            if not loop.is_closed():
+                raise
+            return False  # nobody waits any more
+        return not ended
 
 
 def _outcome(call: Callable[..., Any], given: tuple[Any, ...]) -> tuple[Any, Exception | None]:
