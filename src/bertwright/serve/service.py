@@ -160,8 +160,9 @@ class Service:
         log.info("ready", extra={"facts": {"models": list(engines)}})
 
     async def _rehearse(self, batcher: Batcher, engines: dict[str, Engine]) -> None:
-        """Have each thread of a processor compute a batch beyond the bound of those to come: it gives
-        its memory a size that would else grow for hours, a little with every batch of an odd kind.
+        """Have each thread of a processor compute a batch beyond the bound of those to come:
+        it gives its memory a size that would else grow for hours, a little with every batch of an
+        odd kind.
 
         Raises:
             Refusal: it cannot be computed.
