@@ -23,10 +23,11 @@ from bertwright.inference.backends import Precision
 from bertwright.inference.embedder import Embedder
 from bertwright.inference.int8 import Int8Product, Seen, has_int8
 from bertwright.inference.model import load
-from bertwright.inference.packed import PackedBert, Product, rows_for
+from bertwright.inference.packed import PackedBert, Product, has_bfloat16, rows_for
 
 TEXTS = ["a b", "the quick.", "c d e f g h", "", "j", "fishing, fishing!", "a b"]
 LONG = "a b c d e f g h i j k l m n o p q"  # 17 tokens in windows of 10: 8 and 9
+BFLOAT16 = pytest.mark.skipif(not has_bfloat16(), reason="needs a processor with bfloat16 products")
 CONFIG = VectorConfig((-1,))
 
 
@@ -91,10 +92,13 @@ def test_the_graph_stops_at_the_highest_layer(model_folder: Path) -> None:
     embedder = Embedder.load(model_folder, VectorConfig((1,)), device="cpu")
     packed = embedder.backend.packed  # type: ignore[attr-defined]
 
+    packed.open()  # else no hook is called
+
     def never(*_: object) -> None:
         raise AssertionError("a layer above was computed")
 
-    packed.layers[1:] = [never, never]
+    for layer in packed.layers[1:]:
+        layer.register_forward_pre_hook(never)
     assert embedder.embed(TEXTS).shape == (7, 24)
     with pytest.raises(AssertionError, match="above"):
         embedder.with_config(VectorConfig((1, 2))).embed(TEXTS)
@@ -184,6 +188,7 @@ def test_one_text_is_no_list_of_letters(embedder: Embedder) -> None:
             embedder.embed(wrong)  # type: ignore[arg-type]
 
 
+@BFLOAT16
 def test_bfloat16_is_near_and_says_how(model_folder: Path, embedder: Embedder) -> None:
     low = Embedder.load(model_folder, CONFIG, precision="bf16", sample=TEXTS, device="cpu")
     assert "least cosine" in low.notes[-1]
@@ -200,6 +205,7 @@ def test_int8_is_near_or_refused(model_folder: Path, embedder: Embedder) -> None
     assert 0.99 <= cosines.min() < 1 - 1e-6
 
 
+@BFLOAT16
 def test_int8_looks_at_every_token_and_is_judged_by_those_that_are_read(
     model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -209,8 +215,9 @@ def test_int8_looks_at_every_token_and_is_judged_by_those_that_are_read(
     def make(
         packed: PackedBert, look: Callable[[], object], vectors: Callable[[], Tensor], _: Tensor
     ) -> list[str]:
-        first, last = packed.layers[-1].norms
-        packed.layers[-1].norms = first, lambda x: (rows.append(len(x)), last(x))[1]
+        packed.open()
+        norm = packed.layers[-1].feed_forward_norm
+        norm.register_forward_hook(lambda module, given, found: rows.append(len(found)))
         for ask in (look, vectors):
             ask()
         return []
@@ -250,7 +257,7 @@ def test_int8_takes_what_gelu_gives() -> None:
     assert error < 1.4e-4
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("precision", ["fp32", pytest.param("bf16", marks=BFLOAT16)])
 def test_copies_give_the_same(model_folder: Path, precision: Precision) -> None:
     embedder = Embedder.load(model_folder, CONFIG, precision=precision, device="cpu")
     for copied in (copy.deepcopy(embedder), pickle.loads(pickle.dumps(embedder))):
@@ -270,13 +277,14 @@ def test_many_batches_share_the_cores(model_folder: Path, threads: int) -> None:
         np.testing.assert_allclose(embedder.embed(texts), right, atol=1e-6)
         assert torch.get_num_threads() == threads
         embedder.backend.packed = None  # type: ignore[attr-defined]
-        with pytest.raises(TypeError):  # a thread's error is the caller's
+        with pytest.raises(AttributeError):  # a thread's error is the caller's
             embedder.embed(texts)
         assert torch.get_num_threads() == threads
     finally:
         torch.set_num_threads(before)
 
 
+@BFLOAT16
 def test_vectors_that_differ_are_refused(
     model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -397,6 +405,17 @@ def test_an_export_of_a_neighbour_is_refused(model_folder: Path) -> None:
     assert found.backend.name == "torch fp32"
 
 
+def test_a_processor_without_bfloat16(model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend_choice, "has_bfloat16", lambda: False)
+    for precision in ("bf16", "int8"):
+        with pytest.raises(ConfigError, match=r"no bfloat16 products .* use --precision fp32"):
+            Embedder.load(model_folder, CONFIG, precision=precision, device="cpu")  # type: ignore[arg-type]
+    chosen = Embedder.load(model_folder, CONFIG, precision="auto", device="cpu")
+    assert chosen.backend.name == "torch fp32"
+    assert any("no bfloat16" in note for note in chosen.notes)
+
+
+@BFLOAT16
 def test_a_precision_asked_for_is_not_replaced(
     model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

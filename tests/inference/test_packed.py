@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,7 +16,14 @@ from bertwright.inference.embedder import Embedder
 from bertwright.inference.int8 import has_int8, least_cosine
 from bertwright.inference.model import Model
 from bertwright.inference.packed import LONG as FLASH
-from bertwright.inference.packed import SHORT, PackedBert, attend, make_blocks, rows_for
+from bertwright.inference.packed import (
+    SHORT,
+    PackedBert,
+    attend,
+    groups_of,
+    make_blocks,
+    rows_for,
+)
 from bertwright.nn.sequences import Sequences
 from tests.small_bert import write_model
 
@@ -30,7 +38,7 @@ def test_the_packed_model_is_the_model(model: Model) -> None:
     types = torch.zeros(12, dtype=torch.long)
     with torch.inference_mode():
         right = bert(ids, types, sequences, keep_layers=True).layers
-        found = packed(ids, types, sequences, (3, 0, 1))
+        found = packed.run(ids, types, sequences, (3, 0, 1))
     for layer, number in zip(found, (3, 0, 1), strict=True):
         torch.testing.assert_close(layer, right[number], atol=1e-5, rtol=1e-5)
 
@@ -43,8 +51,8 @@ def test_the_highest_layer_is_computed_where_it_is_read(model: Model, places: li
     at = torch.tensor(places, dtype=torch.long)
     for layers in ((3,), (1, 2), (2, 0)):
         with torch.inference_mode():
-            whole = packed(ids, types, sequences, layers)
-            found = packed(ids, types, sequences, layers, at)
+            whole = packed.run(ids, types, sequences, layers)
+            found = packed.run(ids, types, sequences, layers, at)
         for number, one, other in zip(layers, whole, found, strict=True):
             if number == max(layers):
                 assert int(other.isfinite().all(1).sum()) == len(places)
@@ -67,16 +75,44 @@ def test_vectors_of_first_and_last_tokens_are_those_of_whole_layers(
     """Of windows too, and where the first token that is pooled stands behind a prompt."""
     config = VectorConfig(layers, pooling=pooling, prompt=prompt, include_prompt=not prompt)
     maker = Embedder.load(model_folder, config, device="cpu")
-    top = maker.backend.packed.layers[max(0, max(maker.layers) - 1)]  # type: ignore[attr-defined]
+    packed = maker.backend.packed  # type: ignore[attr-defined]
+    packed.open()  # else no hook is called
     seen: list[int] = []
-    norm = top.norms[1]
-    monkeypatch.setattr(top, "norms", (top.norms[0], lambda x: (seen.append(len(x)), norm(x))[1]))
+    norm = packed.layers[max(0, max(maker.layers) - 1)].feed_forward_norm
+    norm.register_forward_hook(lambda module, given, found: seen.append(len(found)))
     texts = ["a b", "the quick.", "", "j", LONG, "c d e f g h", LONG]
     found = maker.embed(texts)
     ends, seen[:] = sum(seen), []
     monkeypatch.setattr(maker, "places", lambda pieces: None)
     np.testing.assert_allclose(found, maker.embed(texts), atol=1e-6)
     assert ends < sum(seen) / 2 or maker.layers == (0,)
+
+
+@pytest.mark.parametrize("places", [None, [0, 3]])
+def test_one_call_gives_what_its_layers_give(model: Model, places: list[int] | None) -> None:
+    packed = PackedBert(model.runner.encoder, torch.float32)
+    lengths = [9, 6, 6, 3]
+    sequences, ids = Sequences(lengths), torch.arange(sum(lengths)) % 35 + 5
+    types = torch.arange(sum(lengths)) % 2
+    at = None if places is None else torch.tensor(places)
+    with torch.inference_mode():
+        found = packed.run(ids, types, sequences, (1, 3), at)
+        packed.open()
+        for one, other in zip(found, packed.run(ids, types, sequences, (1, 3), at), strict=True):
+            torch.testing.assert_close(one, other, atol=0, rtol=0, equal_nan=True)
+
+
+def test_a_python_that_torch_cannot_interpret(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "version_info", (3, 14))
+    packed = PackedBert(model.runner.encoder, torch.float32)
+    called: list[int] = []
+    packed.register_forward_hook(lambda *_: called.append(1))
+    for layer in packed.layers:
+        layer.register_forward_hook(lambda *_: called.append(1))
+    packed.run(torch.arange(5, 8), torch.zeros(3, dtype=torch.long), Sequences([3]), (3,))
+    assert len(called) == 3
 
 
 def test_products_have_few_sizes() -> None:
@@ -93,7 +129,8 @@ def test_attention_of_every_length_is_the_formula(length: int, dtype: torch.dtyp
     sequences = Sequences([length + 1, length + 1, length])
     qkv = torch.randn(sequences.total + 3, 3 * 8, generator=torch.Generator().manual_seed(1))
     qkv = qkv.to(dtype)
-    found = attend(qkv, 2, make_blocks(sequences, 2))
+    groups = groups_of(sequences)
+    found = attend(qkv, 2, make_blocks(groups, 2))
     assert found.dtype == dtype
     for start, stop in pairwise(sequences.offsets):
         q, k, v = qkv[start:stop].double().view(-1, 3, 2, 4).permute(1, 2, 0, 3)
@@ -110,7 +147,7 @@ def test_scores_that_exp_cannot_take(model: Model) -> None:
     ids = torch.arange(5, 11)
     with torch.inference_mode():
         right = bert(ids, types, sequences).last
-        (found,) = PackedBert(bert, torch.float32)(ids, types, sequences, (3,))
+        (found,) = PackedBert(bert, torch.float32).run(ids, types, sequences, (3,))
     assert bool(found.isfinite().all())
     torch.testing.assert_close(found, right, atol=1e-4, rtol=1e-4)
 

@@ -13,6 +13,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from bertwright.checkpoint.sentence_transformers import EmbeddingDefaults, write_defaults
+from bertwright.inference.packed import has_bfloat16
 from tests.serve.conftest import TASKS
 from tests.serve.test_bad_input import check_no
 from tests.small_bert import VOCABULARY
@@ -58,6 +59,7 @@ def test_what_is_told_of_a_model(client: TestClient) -> None:
     }
 
 
+@pytest.mark.skipif(not has_bfloat16(), reason="needs a processor with bfloat16 products")
 def test_the_precision_is_told(served: Callable[..., TestClient]) -> None:
     assert served(precision="bf16").get("/v1/models/full").json()["precision"] == "bf16"
 

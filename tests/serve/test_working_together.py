@@ -21,6 +21,7 @@ from bertwright.config.serve import ServeConfig
 from bertwright.errors import BertwrightError
 from bertwright.inference.int8 import has_int8
 from bertwright.inference.model import load
+from bertwright.inference.packed import has_bfloat16
 from bertwright.serve import engine as engine_file
 from bertwright.serve import service as service_file
 from bertwright.serve.engine import Engine, load_engine
@@ -257,8 +258,8 @@ def test_who_has_left_is_known_without_waiting() -> None:
 @pytest.mark.parametrize("precision", ["bf16", "int8"])
 @pytest.mark.parametrize("layer", [-2, -1])
 def test_fewer_bits_are_near(served: Callable[..., TestClient], precision: str, layer: int) -> None:
-    if precision == "int8" and not has_int8():
-        pytest.skip("this processor has no 8-bit products")
+    if not (has_int8() if precision == "int8" else has_bfloat16()):
+        pytest.skip(f"this processor has no products in {precision}")
     body = {"input": ["a b", "c d e"], "layers": layer}
     exact = served().post("/embed", json=body).json()["vectors"]
     near = served(precision=precision).post("/embed", json=body).json()["vectors"]

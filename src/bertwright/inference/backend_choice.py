@@ -30,7 +30,7 @@ from bertwright.inference.backends import (
     Precision,
 )
 from bertwright.inference.int8 import LEAST_COSINE, least_cosine, make_int8
-from bertwright.inference.packed import PackedBert
+from bertwright.inference.packed import PackedBert, has_bfloat16
 from bertwright.inference.pieces import Text
 from bertwright.inference.runner import Runner
 from bertwright.inference.vector_maker import VectorMaker
@@ -128,6 +128,11 @@ class Choice:
                 raise ConfigError("8-bit products are for the CPU; use --precision bf16")
             low = models.load(runner.name, str(runner.device), "bf16").runner
             return PlainBackend(low.encoder, low.batch_tokens, "torch bf16")
+        if not has_bfloat16():
+            raise ConfigError(
+                "this processor has no bfloat16 products that torch can use (AVX-512); "
+                "use --precision fp32"
+            )
         packed = PackedBert(runner.encoder, torch.bfloat16)
         backend = PackedBackend(packed, CPU_BATCH, f"torch {precision}")
         if precision == "int8":

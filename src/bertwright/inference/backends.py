@@ -88,7 +88,7 @@ class PackedBackend:
             rows, flat, kinds, sequences = lay_out(rows, ids, types, cpu)
             read = None if places is None else places_in(rows, sequences, places)
             with torch.inference_mode():
-                return rows, sequences, self.packed(flat, kinds, sequences, layers, read)
+                return rows, sequences, self.packed.run(flat, kinds, sequences, layers, read)
 
         lengths = [len(sequence) for sequence in ids]
         tokens, threads = sum(lengths), torch.get_num_threads()

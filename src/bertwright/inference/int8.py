@@ -13,10 +13,10 @@ vectors are near enough to float32's.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from bertwright.checkpoint.quantize import has_vnni
 from bertwright.errors import ConfigError
@@ -58,9 +58,10 @@ class _Watched(Product):
         super().__init__(product.weight, product.bias)
         self.seen = Seen(self.weight.shape[1])
 
-    def _with(self, x: Tensor, after: str, how: str) -> Tensor:
+    def forward(self, x: Tensor, after: str = "none", how: str = "") -> Tensor:
+        """See `Product`."""
         self.seen.add(x)
-        return super()._with(x, after, how)
+        return super().forward(x, after, how)
 
     def add(self, x: Tensor, other: Tensor) -> Tensor:
         """`x W^T + b + other`"""
@@ -73,6 +74,7 @@ class Int8Product(Product):
 
     def __init__(self, product: Product, low: Tensor, high: Tensor) -> None:
         """Inputs are expected between `low` and `high`, `[in]` each."""
+        nn.Module.__init__(self)
         self.weight, self.bias = product.weight, product.bias
         self.low, self.high = low, high
         weight, bias = product.weight.float(), product.bias.float()
@@ -94,7 +96,8 @@ class Int8Product(Product):
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (Product(self.weight, self.bias), self.low, self.high)
 
-    def _with(self, x: Tensor, after: str, how: str) -> Tensor:
+    def forward(self, x: Tensor, after: str = "none", how: str = "") -> Tensor:
+        """See `Product`."""
         u = self.quantize(x).view(torch.uint8).bitwise_xor_(128)
         result: Tensor = torch.ops.onednn.qlinear_pointwise(
             u,
@@ -127,7 +130,7 @@ class Int8Product(Product):
 
     def add(self, x: Tensor, other: Tensor) -> Tensor:
         """`x W^T + b + other`"""
-        return self._with(x, "none", "").add_(other)
+        return self.forward(x).add_(other)
 
 
 def has_int8() -> bool:
@@ -164,7 +167,9 @@ def make_int8(
             "this processor has no 8-bit products that torch can use (AVX-512 VNNI); "
             "use --precision bf16 or fp32"
         )
-    places = [(layer, name) for layer in packed.layers for name in _PRODUCTS]
+    packed.open()
+    layers = cast(list[PackedLayer], list(packed.layers))
+    places = [(layer, name) for layer in layers for name in _PRODUCTS]
     plain = {place: getattr(*place) for place in places}
     watched = {place: _Watched(product) for place, product in plain.items()}
     _put(watched)
@@ -194,7 +199,7 @@ def make_int8(
         more = by_noise[len(kept) : len(kept) + max(1, len(places) // 12)]
         _put({place: plain[place] for place in more})
         kept += more
-    numbers = {id(layer): number for number, layer in enumerate(packed.layers, 1)}
+    numbers = {id(layer): number for number, layer in enumerate(layers, 1)}
     return [f"layer {numbers[id(layer)]} {name}" for layer, name in kept]
 
 

@@ -9,6 +9,7 @@
 | softmax | of short rows and in bfloat16 `exp(S) V / sum(exp(S))`: its kernel is slow there |
 | scores | of long rows in float32 torch's attention writes none |
 | the highest layer | behind attention, it is computed only where it is read |
+| Python | a layer is one call of torch's own interpreter, which leaves Python's lock to others |
 
 Without the row's largest score taken off first, exp could overflow; where scores are beyond 60,
 torch's softmax is used. No gradient, no dropout. Where oneDNN is not there, plain products.
@@ -19,17 +20,22 @@ of equal length.
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Callable, Hashable
-from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.jit import is_scripting  # type: ignore[attr-defined]
 
 from bertwright.models.bert import Bert
-from bertwright.nn.sequences import Group, Sequences
+from bertwright.nn.sequences import Sequences
 from bertwright.nn.transformer import TransformerLayer
+
+Block = tuple[int, int, int, int]
+"""Sequences of equal length: where they start and stop, how many they are, how long each is."""
 
 SHORT = 16
 """Scores of a row from which softmax's kernel, in float32, is the faster way."""
@@ -47,16 +53,33 @@ _MADE: dict[Hashable, set[int]] = {}
 """Rows of the kernels that were made, by what else they are made for."""
 
 
+def in_one_call(module: nn.Module) -> Callable[..., Any] | None:
+    """What a module computes, by torch's own interpreter where this Python still has it: Python's
+    lock is free meanwhile, and Python's code need not be in the processor's caches."""
+    if sys.version_info >= (3, 14):
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # torch has nothing in its place
+        forward: Callable[..., Any] = torch.jit.script(module).forward
+    return forward
+
+
 def has_onednn() -> bool:
     """Whether torch was built with oneDNN."""
     return bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
 
 
-class Product:
+def has_bfloat16() -> bool:
+    """Whether this processor multiplies bfloat16 as oneDNN does (AVX-512, or AVX-NE-CONVERT)."""
+    return not has_onednn() or bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+
+
+class Product(nn.Module):
     """`x W^T + b`, and what follows it in one go."""
 
     def __init__(self, weight: Tensor, bias: Tensor) -> None:
         """weight `[out, in]`, bias `[out]`, of one dtype."""
+        super().__init__()
         self.weight, self.bias = weight.detach().contiguous(), bias.detach().contiguous()
         self.laid_out: Tensor | None = None
         if has_onednn() and weight.device.type == "cpu":
@@ -66,37 +89,36 @@ class Product:
         """A copy, in another process too, lays its weights out itself."""
         return type(self), (self.weight, self.bias)
 
-    def __call__(self, x: Tensor) -> Tensor:
-        """x `[N, in]` -> `[N, out]`"""
-        return self._with(x, "none", "")
-
-    def gelu(self, x: Tensor, approximate: str) -> Tensor:
-        """`gelu(x W^T + b)`"""
-        return self._with(x, "gelu", approximate)
+    def forward(self, x: Tensor, after: str = "none", how: str = "") -> Tensor:
+        """x `[N, in]` -> `x W^T + b` `[N, out]`, or gelu of it, `how` as torch's `approximate`."""
+        laid_out = self.laid_out
+        if laid_out is None:
+            y: Tensor = F.linear(x, self.weight, self.bias)
+            return F.gelu(y, approximate=how) if after == "gelu" else y
+        if is_scripting():
+            y = torch.ops.mkldnn._linear_pointwise(x, laid_out, self.bias, after, [], how)
+        else:  # by its name in full, as others are tried one after the other
+            y = torch.ops.mkldnn._linear_pointwise.default(x, laid_out, self.bias, after, [], how)
+        return y
 
     def add(self, x: Tensor, other: Tensor) -> Tensor:
         """`x W^T + b + other`"""
-        if self.laid_out is None:
-            return F.linear(x, self.weight, self.bias) + other
-        result: Tensor = torch.ops.mkldnn._linear_pointwise.binary(
-            x, other, self.laid_out, self.bias, "add"
-        )
-        return result
-
-    def _with(self, x: Tensor, after: str, how: str) -> Tensor:
-        if self.laid_out is None:
-            y = F.linear(x, self.weight, self.bias)
-            return F.gelu(y, approximate=how) if after == "gelu" else y
-        result: Tensor = torch.ops.mkldnn._linear_pointwise.default(
-            x, self.laid_out, self.bias, after, [], how
-        )
-        return result
+        laid_out = self.laid_out
+        if laid_out is None:
+            y: Tensor = F.linear(x, self.weight, self.bias) + other
+            return y
+        if is_scripting():
+            y = torch.ops.mkldnn._linear_pointwise(x, other, laid_out, self.bias, "add")
+        else:
+            y = torch.ops.mkldnn._linear_pointwise.binary(x, other, laid_out, self.bias, "add")
+        return y
 
 
-class PackedLayer:
+class PackedLayer(nn.Module):
     """A Transformer layer of four products and two norms."""
 
     def __init__(self, layer: TransformerLayer, dtype: torch.dtype) -> None:
+        super().__init__()
         attention, feed_forward = layer.attention, layer.feed_forward
         self.heads = attention.heads
         self.approximate = feed_forward.approximate
@@ -114,9 +136,10 @@ class PackedLayer:
         self.qkv, self.output, self.wide, self.narrow = (
             Product(w.to(dtype), b.to(dtype)) for w, b in parts
         )
-        self.norms = _norm(layer.attention_norm, dtype), _norm(layer.feed_forward_norm, dtype)
+        self.attention_norm = Norm(layer.attention_norm, dtype)
+        self.feed_forward_norm = Norm(layer.feed_forward_norm, dtype)
 
-    def __call__(self, x: Tensor, blocks: list[Group], places: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, blocks: list[Block], places: Tensor | None = None) -> Tensor:
         """x `[N, H]` -> `[N, H]`, or of the tokens at `places` `[R]` alone: `[R, H]`"""
         context = attend(self.qkv(x), self.heads, blocks)
         if places is not None:
@@ -125,12 +148,26 @@ class PackedLayer:
 
     def behind(self, x: Tensor, context: Tensor) -> Tensor:
         """What follows attention: x and context `[R, H]` -> `[R, H]`"""
-        x = self.norms[0](self.output.add(context, x))
-        inside = self.wide.gelu(x, self.approximate)  # [R, F]
-        return self.norms[1](self.narrow.add(inside, x))
+        x = self.attention_norm(self.output.add(context, x))
+        inside = self.wide(x, "gelu", self.approximate)  # [R, F]
+        y: Tensor = self.feed_forward_norm(self.narrow.add(inside, x))
+        return y
 
 
-class PackedBert:
+class Norm(nn.Module):
+    """A layer norm in a dtype of its own."""
+
+    def __init__(self, norm: nn.LayerNorm, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.weight, self.bias = norm.weight.detach().to(dtype), norm.bias.detach().to(dtype)
+        self.shape, self.eps = list(norm.normalized_shape), norm.eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x `[N, H]` -> `[N, H]`"""
+        return torch.layer_norm(x, self.shape, self.weight, self.bias, self.eps)
+
+
+class PackedBert(nn.Module):
     """A `Bert`, made ready once."""
 
     def __init__(self, bert: Bert, dtype: torch.dtype) -> None:
@@ -140,6 +177,7 @@ class PackedBert:
             bert: on the CPU, in any dtype.
             dtype: of the products: float32 or bfloat16.
         """
+        super().__init__()
         self.dtype = dtype
         embeddings = bert.embeddings
         self.token, segment = (
@@ -147,11 +185,25 @@ class PackedBert:
         )
         self.places = embeddings.position.weight.detach() + segment[0]
         self.others = segment - segment[0]
-        self.norm = _norm(embeddings.norm, segment.dtype)
-        self.layers = [PackedLayer(bert.layer(number), dtype) for number in range(len(bert.layers))]
+        self.norm = Norm(embeddings.norm, segment.dtype)
         self.heads = bert.config.num_attention_heads
+        self.layers = nn.ModuleList(
+            PackedLayer(bert.layer(number), dtype) for number in range(len(bert.layers))
+        )
+        self._call = in_one_call(self)
 
-    def __call__(
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_call": self._call is not None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
+        self._call = in_one_call(self) if state["_call"] else None
+
+    def open(self) -> None:
+        """Have the layers called by Python from now on, as their products are to be changed."""
+        self._call = None
+
+    def run(
         self,
         ids: Tensor,
         types: Tensor,
@@ -163,18 +215,35 @@ class PackedBert:
 
         Of the highest only the tokens at `places` `[R]` are, if given; the others are NaN.
         """
-        total, top = sequences.total, max(layers)
-        x = self.embed(ids, types, sequences).to(self.dtype)
+        groups = groups_of(sequences)
+        blocks = make_blocks(groups, self.heads)
+        call = self.forward if self._call is None else self._call
+        found: list[Tensor] = call(ids, types, groups, blocks, list(layers), places)
+        return found
+
+    def forward(
+        self,
+        ids: Tensor,
+        types: Tensor,
+        groups: list[Block],
+        blocks: list[Block],
+        layers: list[int],
+        places: Tensor | None,
+    ) -> list[Tensor]:
+        """See `run`."""
+        total, top = len(ids), max(layers)
+        x = self.embed(ids, types, groups).to(self.dtype)
         x = F.pad(x, (0, 0, 0, rows_for(total) - total))
         kept = {0: x}
-        blocks = make_blocks(sequences, self.heads)
-        for number, layer in enumerate(self.layers[:top], 1):
-            if number == top and places is not None:
+        for index, layer in enumerate(self.layers):
+            number = index + 1
+            if places is not None and number == top:
                 read = len(places)
-                found = layer(x, blocks, F.pad(places, (0, rows_for(max(1, read)) - read)))
-                x = x.new_full((total, x.shape[1]), torch.nan)
+                at = F.pad(places, (0, rows_for(max(1, read)) - read))
+                found = layer(x, blocks, at)
+                x = x.new_full([total, x.shape[1]], float("nan"))
                 x.index_copy_(0, places, found[:read])
-            else:
+            elif number <= top:
                 x = layer(x, blocks)
             if number in layers:
                 kept[number] = x
@@ -183,7 +252,8 @@ class PackedBert:
     def warm_up(self, most: int) -> None:
         """Have oneDNN make its kernels for batches of up to so many tokens and as many threads as
         this one has: the 2 to 5 MB it keeps of each size would else come with its first batch."""
-        layer, hidden, threads = self.layers[0], self.token.shape[1], torch.get_num_threads()
+        layer = cast(PackedLayer, self.layers[0])
+        hidden, threads = self.token.shape[1], torch.get_num_threads()
         products = layer.qkv, layer.output, layer.wide, layer.narrow
         kind = threads, self.dtype, *((type(each), each.weight.shape) for each in products)
         made = _MADE.setdefault(kind, set())
@@ -194,73 +264,70 @@ class PackedBert:
                 layer.behind(x, layer.qkv(x)[:, :hidden].contiguous())
                 made.add(rows)
 
-    def embed(self, ids: Tensor, types: Tensor, sequences: Sequences) -> Tensor:
+    def embed(self, ids: Tensor, types: Tensor, groups: list[Block]) -> Tensor:
         """Token + position + segment, normalized: `[N, H]`"""
         x = F.embedding(ids, self.token)
-        for group in sequences.groups:
-            rows = x[group.start : group.stop].view(group.count, group.length, -1)
-            rows += self.places[: group.length]
-        if types.any():
-            x += F.embedding(types, self.others)
-        return self.norm(x)
+        for start, stop, count, length in groups:
+            x[start:stop].view([count, length, -1]).add_(self.places[:length])
+        if bool(types.any()):
+            x.add_(F.embedding(types, self.others))
+        y: Tensor = self.norm(x)
+        return y
 
 
-def rows_for(tokens: int) -> int:
+def rows_for(tokens: int, large: int = LARGE) -> int:
     """Rows for so many tokens, as oneDNN keeps 2 MB of kernels a size: an eighth more at most, of
     large batches, where rows cost more than sizes, a sixteenth."""
-    bits = tokens.bit_length() - (4 if tokens < LARGE else 5)
-    step = max(4, 1 << max(0, bits))
-    return -(-tokens // step) * step
+    step, parts = 4, 8 if tokens < large else 16
+    while 2 * step * parts <= tokens:
+        step *= 2
+    return (tokens + step - 1) // step * step
 
 
-def attend(qkv: Tensor, heads: int, blocks: list[Group]) -> Tensor:
+def attend(qkv: Tensor, heads: int, blocks: list[Block]) -> Tensor:
     """Attention, the queries scaled already: `[N, 3 H]` -> `[N, H]`, rows of no block zero."""
-    context = qkv.new_empty(qkv.shape[0], qkv.shape[1] // 3)
-    context[blocks[-1].stop :] = 0
-    for block in blocks:
-        split = block.count, block.length, heads, -1
-        rows = qkv[block.start : block.stop].view(block.count, block.length, 3, heads, -1)
-        found = _mix(rows.permute(2, 0, 3, 1, 4))
-        context[block.start : block.stop].view(split).copy_(found.transpose(1, 2))
+    context = qkv.new_empty([qkv.shape[0], qkv.shape[1] // 3])
+    context[blocks[-1][1] :] = 0
+    for start, stop, count, length in blocks:
+        rows = qkv[start:stop].view([count, length, 3, heads, -1])
+        found = _mix(rows.permute([2, 0, 3, 1, 4]))
+        context[start:stop].view([count, length, heads, -1]).copy_(found.transpose(1, 2))
     return context
 
 
-def _mix(rows: Tensor) -> Tensor:
+def _mix(rows: Tensor, short: int = SHORT, long: int = LONG) -> Tensor:
     """`softmax(Q K^T) V`: queries, keys and values `[3, b, A, T, D]` -> `[b, A, T, D]`"""
     _, count, heads, length, size = rows.shape
     exact = rows.dtype == torch.float32
-    if exact and length >= LONG:
-        q, k, v = rows
+    if exact and length >= long:
+        q, k, v = rows.unbind(0)
         return F.scaled_dot_product_attention(q, k, v, scale=1.0)
-    q, k, v = rows.reshape(3, count * heads, length, size).unbind(0)
+    q, k, v = rows.reshape([3, count * heads, length, size]).unbind(0)
     scores = torch.bmm(q, k.transpose(1, 2))  # [b A, T, T]
-    if (exact and length >= SHORT) or not _are_safe(scores):
+    if (exact and length >= short) or not _are_safe(scores):
         found = torch.bmm(scores.softmax(-1), v)
     else:
         scores.exp_()
         found = torch.bmm(scores, v).div_(scores.sum(-1, keepdim=True))
-    return found.view(count, heads, length, size)
+    return found.view([count, heads, length, size])
 
 
-def _are_safe(scores: Tensor) -> bool:
+def _are_safe(scores: Tensor, most: float = SAFE) -> bool:
     low, high = scores.aminmax()
-    return float(low) > -SAFE and float(high) < SAFE
+    return float(low) > -most and float(high) < most
 
 
-def make_blocks(sequences: Sequences, heads: int) -> list[Group]:
+def groups_of(sequences: Sequences) -> list[Block]:
+    """Neighbouring sequences of equal length."""
+    return [(each.start, each.stop, each.count, each.length) for each in sequences.groups]
+
+
+def make_blocks(groups: list[Block], heads: int) -> list[Block]:
     """The groups of equal length, cut so that a block's scores stay in cache."""
     blocks = []
-    for group in sequences.groups:
-        length = group.length
+    for first, _, count, length in groups:
         most = max(1, BLOCK // (heads * length * length))
-        for done in range(0, group.count, most):
-            count = min(most, group.count - done)
-            start = group.start + done * length
-            blocks.append(Group(start, start + count * length, count, length))
+        for done in range(0, count, most):
+            some, start = min(most, count - done), first + done * length
+            blocks.append((start, start + some * length, some, length))
     return blocks
-
-
-def _norm(norm: nn.LayerNorm, dtype: torch.dtype) -> Callable[[Tensor], Tensor]:
-    weight, bias = norm.weight.detach().to(dtype), norm.bias.detach().to(dtype)
-    shape, eps = list(norm.normalized_shape), norm.eps
-    return partial(torch.layer_norm, normalized_shape=shape, weight=weight, bias=bias, eps=eps)
