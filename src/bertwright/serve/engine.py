@@ -51,8 +51,11 @@ from bertwright.inference.backends import Backend, PackedBackend, Places, PlainB
 from bertwright.inference.embedder import Embedder
 from bertwright.inference.model import Model, load
 from bertwright.inference.packed import PackedBert
+from bertwright.inference.vector_maker import VectorMaker
 from bertwright.nn.sequences import Sequences
 
+MAKERS = 64
+"""Kinds of vectors that are kept ready, at most."""
 WHOLE = 1 << 40
 """Tokens of a backend's own batches: here the batcher decides."""
 CHECK = ("a", "the first of two", "one that is a little longer than the others, and has a comma")
@@ -158,6 +161,7 @@ class Engine:
         self.loaded = int(time.time())
         self.backend: Backend = PlainBackend(self.runner.encoder, WHOLE)
         self.precision = "fp32"
+        self._makers: dict[VectorConfig, VectorMaker] = {}
 
     def reads_pairs(self, name: str) -> bool | None:
         """Whether a task of texts learned from pairs; None where its folder does not say."""
@@ -169,6 +173,22 @@ class Engine:
         if task.text_column is not None:
             return False
         return True if self.is_cross_encoder else None
+
+    def maker(self, config: VectorConfig) -> VectorMaker:
+        """What makes such vectors; made once for many requests.
+
+        Raises:
+            ConfigError: the model cannot give them.
+        """
+        found = self._makers.get(config)
+        if found is None:
+            given = self.backend, self.tokenizer, self.config, config
+            found = VectorMaker(*given, dense=self.dense)
+            if config.prompt in ("", self.default.prompt, *self.prompts.values()):
+                if len(self._makers) >= MAKERS:
+                    self._makers.clear()
+                self._makers[config] = found
+        return found
 
     def run(self, works: Sequence[Work]) -> list[Any]:
         """Answers of the works of a batch, in order; several threads may ask at once."""

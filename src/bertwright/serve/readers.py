@@ -43,7 +43,7 @@ class Vectors:
     @property
     def layers(self) -> tuple[int, ...]:
         """See `Reader`."""
-        return self.config.numbers(self.engine.top)
+        return self._maker.layers
 
     def places(self, work: Work) -> Places | None:
         """See `Reader`."""
@@ -55,10 +55,7 @@ class Vectors:
 
     @cached_property
     def _maker(self) -> VectorMaker:
-        engine = self.engine
-        return VectorMaker(
-            engine.backend, engine.tokenizer, engine.config, self.config, dense=engine.dense
-        )
+        return self.engine.maker(self.config)
 
     def _found(self, part: Part) -> Found:
         return part.rows, part.sequences, [part.layers[number] for number in self.layers]
