@@ -102,17 +102,23 @@ def test_one_call_gives_what_its_layers_give(model: Model, places: list[int] | N
             torch.testing.assert_close(one, other, atol=0, rtol=0, equal_nan=True)
 
 
-def test_a_python_that_torch_cannot_interpret(
-    model: Model, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("why", ["Python", "source"])
+def test_where_torch_interprets_nothing_python_calls(
+    model: Model, monkeypatch: pytest.MonkeyPatch, why: str
 ) -> None:
-    monkeypatch.setattr(sys, "version_info", (3, 14))
+    def script(module: object) -> None:
+        raise OSError("could not get source code")
+
+    if why == "Python":
+        monkeypatch.setattr(sys, "version_info", (3, 14))
+    else:
+        monkeypatch.setattr(torch.jit, "script", script)
     packed = PackedBert(model.runner.encoder, torch.float32)
     called: list[int] = []
-    packed.register_forward_hook(lambda *_: called.append(1))
-    for layer in packed.layers:
-        layer.register_forward_hook(lambda *_: called.append(1))
-    packed.run(torch.arange(5, 8), torch.zeros(3, dtype=torch.long), Sequences([3]), (3,))
-    assert len(called) == 3
+    for number, layer in enumerate(packed.layers, 1):
+        layer.register_forward_hook(lambda *_, number=number: called.append(number))
+    packed.run(torch.arange(5, 8), torch.zeros(3, dtype=torch.long), Sequences([3]), (2,))
+    assert called == [1, 2]
 
 
 def test_products_have_few_sizes() -> None:

@@ -9,7 +9,7 @@
 | softmax | of short rows and in bfloat16 `exp(S) V / sum(exp(S))`: its kernel is slow there |
 | scores | of long rows in float32 torch's attention writes none |
 | the highest layer | behind attention, it is computed only where it is read |
-| Python | a layer is one call of torch's own interpreter, which leaves Python's lock to others |
+| Python | a batch is one call of torch's own interpreter, which leaves Python's lock to others |
 
 Without the row's largest score taken off first, exp could overflow; where scores are beyond 60,
 torch's softmax is used. No gradient, no dropout. Where oneDNN is not there, plain products.
@@ -54,13 +54,17 @@ _MADE: dict[Hashable, set[int]] = {}
 
 
 def in_one_call(module: nn.Module) -> Callable[..., Any] | None:
-    """What a module computes, by torch's own interpreter where this Python still has it: Python's
-    lock is free meanwhile, and Python's code need not be in the processor's caches."""
+    """What a module computes, by torch's own interpreter (TorchScript): Python's lock is free
+    meanwhile, and Python's code need not be in the processor's caches. None where that cannot be:
+    from Python 3.14 on, and where the source is not there, as in a frozen program."""
     if sys.version_info >= (3, 14):
         return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # torch has nothing in its place
-        forward: Callable[..., Any] = torch.jit.script(module).forward
+        try:
+            forward: Callable[..., Any] = torch.jit.script(module).forward
+        except OSError:
+            return None
     return forward
 
 
