@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch import Tensor, nn
 
 from bertwright.config.vectors import VectorConfig
 from bertwright.inference.backend_choice import other_texts
@@ -18,9 +19,11 @@ from bertwright.inference.model import Model
 from bertwright.inference.packed import LONG as FLASH
 from bertwright.inference.packed import (
     SHORT,
+    Block,
     PackedBert,
     attend,
     groups_of,
+    in_one_call,
     make_blocks,
     rows_for,
 )
@@ -121,6 +124,13 @@ def test_where_torch_interprets_nothing_python_calls(
     assert called == [1, 2]
 
 
+class Attention(nn.Module):
+    """Attention alone."""
+
+    def forward(self, qkv: Tensor, heads: int, blocks: list[Block]) -> Tensor:
+        return attend(qkv, heads, blocks)
+
+
 def test_products_have_few_sizes() -> None:
     sizes = {tokens: rows_for(tokens) for tokens in range(1, 2049)}
     for tokens, rows in sizes.items():
@@ -137,6 +147,9 @@ def test_attention_of_every_length_is_the_formula(length: int, dtype: torch.dtyp
     qkv = qkv.to(dtype)
     groups = groups_of(sequences)
     found = attend(qkv, 2, make_blocks(groups, 2))
+    interpreted = in_one_call(Attention())
+    if interpreted is not None:
+        assert torch.equal(interpreted(qkv, 2, make_blocks(groups, 2)), found)
     assert found.dtype == dtype
     for start, stop in pairwise(sequences.offsets):
         q, k, v = qkv[start:stop].double().view(-1, 3, 2, 4).permute(1, 2, 0, 3)

@@ -11,6 +11,8 @@
 | the highest layer | behind attention, it is computed only where it is read |
 | Python | a batch is one call of torch's own interpreter, which leaves Python's lock to others |
 
+What is interpreted cannot read this file's numbers, and has them as defaults of arguments.
+
 Without the row's largest score taken off first, exp could overflow; where scores are beyond 60,
 torch's softmax is used. No gradient, no dropout. Where oneDNN is not there, plain products.
 
