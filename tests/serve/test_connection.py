@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import threading
@@ -40,12 +41,20 @@ async def app(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 @contextmanager
-def served(app: ASGIApp, config: ServeConfig, door: Door | None = None) -> Iterator[uvicorn.Server]:
+def served(
+    app: ASGIApp, config: ServeConfig, door: Door | None = None, keep_alive: int = 5
+) -> Iterator[uvicorn.Server]:
     """A server in a thread of its own."""
-    http = bounded(config, door)
-    made = uvicorn.Server(
-        uvicorn.Config(app, port=0, lifespan="off", ws="none", log_config=None, http=http)
+    settings = uvicorn.Config(
+        app,
+        port=0,
+        lifespan="off",
+        ws="none",
+        log_config=None,
+        timeout_keep_alive=keep_alive,
+        http=bounded(config, door),
     )
+    made = uvicorn.Server(settings)
     thread = threading.Thread(target=made.run)
     thread.start()
     while not made.started:
@@ -110,6 +119,21 @@ def test_a_large_reply_is_at_work_until_it_is_taken() -> None:
         assert not done.wait(0.3)
         assert len(next(replies(slow))[2]) == LARGE
         assert done.wait(10)
+
+
+def test_who_asks_while_the_loop_is_busy_with_what_precedes_the_end_is_answered() -> None:
+    async def slow(scope: Scope, receive: Receive, send: Send) -> None:
+        # due just before the end of the connection, and in the same turn of the loop
+        asyncio.get_running_loop().call_later(1, time.sleep, 0.6)
+        await send_reply(200, b"here", {}, send)
+
+    with served(slow, ServeConfig(), keep_alive=1) as server, connect(server) as patient:
+        answers = replies(patient)
+        for _ in range(3):
+            patient.sendall(b"GET / HTTP/1.1\r\n" + HOST + b"\r\n")
+            assert next(answers)[2] == b"here"
+            time.sleep(1.3)
+        assert next(answers, None) is None
 
 
 def test_who_reads_slowly_is_not(server: uvicorn.Server) -> None:

@@ -4,6 +4,7 @@
 |---|---|
 | asks a server that is full | 429 at once, at a third of the cost of the way through the door |
 | sends its headers too slowly, or nothing | the connection is closed |
+| asks again just as its connection is to be closed | its request is answered |
 | sends more than 64 KB of headers | 431 |
 | does not take its reply | the connection is cut, and its memory freed |
 | asks for another protocol (`Upgrade: h2c`, as Java's client does) | plain HTTP/1.1 answers |
@@ -12,6 +13,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from functools import lru_cache
 from typing import Any
 
@@ -171,6 +173,19 @@ class ServerConnection(HttpToolsProtocol):
         self.slow_head = None
         if not self.is_at_work:
             self.transport.close()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """The time between requests is over, unless one came since the loop last looked."""
+        if not self.transport.is_closing() and not self.is_asked():
+            super().timeout_keep_alive_handler()
+
+    def is_asked(self) -> bool:
+        """Whether bytes wait to be received."""
+        with self.transport.get_extra_info("socket").dup() as same:
+            try:
+                return bool(same.recv(1, socket.MSG_PEEK))
+            except OSError:
+                return False
 
     def refuse(self, refusal: Refusal, path: str = "", name: str = "", close: bool = True) -> None:
         """Say no, of the request of that path and name; to what is no request, and close."""
