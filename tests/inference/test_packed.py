@@ -124,18 +124,18 @@ def test_where_torch_interprets_nothing_python_calls(
     assert called == [1, 2]
 
 
-class Attention(nn.Module):
-    """Attention alone."""
-
-    def forward(self, qkv: Tensor, heads: int, blocks: list[Block]) -> Tensor:
-        return attend(qkv, heads, blocks)
-
-
 def test_products_have_few_sizes() -> None:
     sizes = {tokens: rows_for(tokens) for tokens in range(1, 2049)}
     for tokens, rows in sizes.items():
         assert tokens <= rows <= max(tokens * (9 / 8 if tokens < 1024 else 17 / 16), tokens + 3)
     assert len(set(sizes.values())) <= 64
+
+
+class Attention(nn.Module):
+    """Attention alone."""
+
+    def forward(self, qkv: Tensor, heads: int, blocks: list[Block]) -> Tensor:
+        return attend(qkv, heads, blocks)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import socket
 import threading
@@ -10,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 import uvicorn
@@ -134,6 +136,16 @@ def test_who_asks_while_the_loop_is_busy_with_what_precedes_the_end_is_answered(
             assert next(answers)[2] == b"here"
             time.sleep(1.3)
         assert next(answers, None) is None
+
+
+def test_nobody_asks_where_no_descriptor_is_left_to_look() -> None:
+    class Full:
+        def dup(self) -> None:
+            raise OSError(errno.EMFILE, "too many open files")
+
+    connection = object.__new__(bounded(ServeConfig()))
+    connection.transport = SimpleNamespace(get_extra_info=lambda name: Full())
+    assert not connection.is_asked()
 
 
 def test_who_reads_slowly_is_not(server: uvicorn.Server) -> None:

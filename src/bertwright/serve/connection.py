@@ -180,12 +180,12 @@ class ServerConnection(HttpToolsProtocol):
             super().timeout_keep_alive_handler()
 
     def is_asked(self) -> bool:
-        """Whether bytes wait to be received."""
-        with self.transport.get_extra_info("socket").dup() as same:
-            try:
+        """Whether bytes wait to be received; no where none can be looked for."""
+        try:
+            with self.transport.get_extra_info("socket").dup() as same:
                 return bool(same.recv(1, socket.MSG_PEEK))
-            except OSError:
-                return False
+        except OSError:
+            return False
 
     def refuse(self, refusal: Refusal, path: str = "", name: str = "", close: bool = True) -> None:
         """Say no, of the request of that path and name; to what is no request, and close."""
