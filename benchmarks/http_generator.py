@@ -92,8 +92,11 @@ class Generator:
     def _ask(self) -> None:
         request = self.requests[self.asked % len(self.requests)]
         self.asked += 1
-        if self.free:
+        while self.free:
             asked = self.free.pop()
+            if not _is_closed(asked.socket):
+                break
+            self._hang_up(asked)
         else:
             asked = Asked(socket.create_connection(self.place))
             asked.socket.setblocking(False)
@@ -145,3 +148,13 @@ class Generator:
     def _hang_up(self, asked: Asked) -> None:
         self.poll.unregister(asked.socket.fileno())
         asked.socket.close()
+
+
+def _is_closed(connection: socket.socket) -> bool:
+    """Whether the server hung up, as clients look before they use a connection again."""
+    try:
+        return not connection.recv(1, socket.MSG_PEEK)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True

@@ -16,6 +16,7 @@ from types import SimpleNamespace
 import pytest
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from bertwright.config.serve import ServeConfig
 from bertwright.serve.connection import HEAD, bounded
@@ -138,14 +139,41 @@ def test_who_asks_while_the_loop_is_busy_with_what_precedes_the_end_is_answered(
         assert next(answers, None) is None
 
 
-def test_nobody_asks_where_no_descriptor_is_left_to_look() -> None:
+def test_who_is_not_asked_again_hears_of_the_end_though_the_loop_is_busy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ends = []
+
+    def close(self: HttpToolsProtocol) -> None:
+        self.transport.close()
+        time.sleep(1)  # what else is due in this turn of the loop
+        ends.append(time.monotonic())
+
+    monkeypatch.setattr(HttpToolsProtocol, "timeout_keep_alive_handler", close)
+    with served(app, ServeConfig(), keep_alive=1) as server, connect(server) as idle:
+        idle.sendall(b"GET / HTTP/1.1\r\n" + HOST + b"\r\n")
+        answers = replies(idle)
+        assert next(answers)[0] == 200
+        assert next(answers, None) is None
+        heard = time.monotonic()
+        until_left(server, 0)
+    assert heard < ends[0]
+
+
+def test_an_idle_connection_is_closed_where_no_descriptor_is_left_to_look_at_it() -> None:
     class Full:
         def dup(self) -> None:
             raise OSError(errno.EMFILE, "too many open files")
 
+    closed = []
     connection = object.__new__(bounded(ServeConfig()))
-    connection.transport = SimpleNamespace(get_extra_info=lambda name: Full())
-    assert not connection.is_asked()
+    connection.transport = SimpleNamespace(
+        get_extra_info=lambda name: Full(),
+        is_closing=lambda: False,
+        close=lambda: closed.append(True),
+    )
+    connection.timeout_keep_alive_handler()
+    assert closed
 
 
 def test_who_reads_slowly_is_not(server: uvicorn.Server) -> None:

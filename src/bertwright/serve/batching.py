@@ -290,25 +290,27 @@ class Batcher:
 
     def _halved(self, lane: object, works: list[Any], at_once: int) -> list[Any]:
         """Results of all; what fails is split until it is clear which texts fail."""
+        parts, results = [works], list[Any]()
         tries = succeeded = 0
-
-        def attempt(part: list[Any]) -> list[Any]:
-            nonlocal tries, succeeded
+        while parts:
+            part = parts.pop()
             tries += 1
             if tries > GIVE_UP and not succeeded:
-                return [Failed()] * len(part)
+                results += [Failed()] * len(part)
+                continue
             try:
                 found = list(self.run(lane, part, at_once))
-                succeeded += 1
-                return found
             except Exception as error:
                 log.error("batch failed", extra={"facts": _facts(error, len(part))})
-            if len(part) == 1:
-                return [Failed()]
-            half = len(part) // 2
-            return attempt(part[:half]) + attempt(part[half:])
-
-        return attempt(works)
+                half = len(part) // 2
+                if half:
+                    parts += [part[half:], part[:half]]
+                else:
+                    results.append(Failed())
+            else:
+                results += found
+                succeeded += 1
+        return results
 
     def _give_up(self, turn: Turn) -> None:
         """The batch does not end: whoever waits gets 503."""

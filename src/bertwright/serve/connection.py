@@ -175,17 +175,22 @@ class ServerConnection(HttpToolsProtocol):
             self.transport.close()
 
     def timeout_keep_alive_handler(self) -> None:
-        """The time between requests is over, unless one came since the loop last looked."""
-        if not self.transport.is_closing() and not self.is_asked():
-            super().timeout_keep_alive_handler()
+        """The time between requests is over, unless one came since the loop last looked.
 
-    def is_asked(self) -> bool:
-        """Whether bytes wait to be received; no where none can be looked for."""
+        The caller is told at once, not when the loop comes to closing, after all that is due in its
+        turn: a request sent meanwhile would be lost.
+        """
+        if self.transport.is_closing():
+            return
         try:
             with self.transport.get_extra_info("socket").dup() as same:
-                return bool(same.recv(1, socket.MSG_PEEK))
-        except OSError:
-            return False
+                if is_asked(same):
+                    return
+                if not self.transport.get_write_buffer_size():
+                    same.shutdown(socket.SHUT_WR)
+        except OSError:  # no descriptor is left to look with, or the caller is gone
+            pass
+        super().timeout_keep_alive_handler()
 
     def refuse(self, refusal: Refusal, path: str = "", name: str = "", close: bool = True) -> None:
         """Say no, of the request of that path and name; to what is no request, and close."""
@@ -197,6 +202,14 @@ class ServerConnection(HttpToolsProtocol):
         self.transport.write(head + b"".join(lines) + body)
         if close:
             self.transport.close()
+
+
+def is_asked(connection: socket.socket) -> bool:
+    """Whether bytes wait to be received."""
+    try:
+        return bool(connection.recv(1, socket.MSG_PEEK))
+    except BlockingIOError:
+        return False
 
 
 @lru_cache(64)

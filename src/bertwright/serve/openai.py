@@ -55,15 +55,17 @@ def _plan(engine: Engine, args: Args, config: ServeConfig) -> Plan:
             if cut:
                 truncated.append({"input": number, "tokens_cut": cut})
 
-    def finish(answers: list[Any]) -> Args:
-        rows = [_shown(answer, dimensions, args["encoding_format"]) for answer in answers]
-        data = [{"object": "embedding", "index": n, "embedding": v} for n, v in enumerate(rows)]
-        usage = {"prompt_tokens": plan.tokens, "total_tokens": plan.tokens}
-        return {"object": "list", "data": data, "model": engine.name, "usage": usage}
-
     layers = how.numbers(engine.top)
     normalized = how.normalize or dimensions is not None
     works = works_of(Vectors(engine, how), cuts)
+    tokens = sum(work.tokens for work in works)
+
+    def finish(answers: list[Any]) -> Args:
+        rows = [_shown(answer, dimensions, args["encoding_format"]) for answer in answers]
+        data = [{"object": "embedding", "index": n, "embedding": v} for n, v in enumerate(rows)]
+        usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+        return {"object": "list", "data": data, "model": engine.name, "usage": usage}
+
     plan = Plan(engine, works, finish, layers, how.pooling, normalized, truncated, headers)
     plan.numbers, plan.prompt = len(works) * width, which_prompt(engine, how)
     return plan
