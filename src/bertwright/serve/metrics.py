@@ -32,7 +32,7 @@ class Metrics:
         )
         self.seconds = Histogram(
             "bertwright_request_seconds",
-            "From headers to reply",
+            "From headers to reply, of answered requests: those refused at once would hide them",
             ["route"],
             buckets=SECONDS,
             registry=registry,
@@ -59,7 +59,7 @@ class Metrics:
         self.swaps = Counter("bertwright_swaps", "Models that were changed", registry=registry)
         self.queued = Gauge("bertwright_queue_texts", "Texts that wait", registry=registry)
         self.queued_tokens = Gauge("bertwright_queue_tokens", "Tokens waiting", registry=registry)
-        self._ended: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
+        self._ended: dict[tuple[str, int], tuple[Counter, Histogram | None]] = {}
         """Looking figures up by their labels costs more than counting."""
         self.ready = Gauge("bertwright_ready", "Whether /readyz says yes", registry=registry)
 
@@ -67,10 +67,11 @@ class Metrics:
         """A request that ended."""
         known = self._ended.get((route, status))
         if known is None:
-            known = self.requests.labels(route, str(status)), self.seconds.labels(route)
-            self._ended[route, status] = known
+            waited = self.seconds.labels(route) if status < 400 else None
+            known = self._ended[route, status] = self.requests.labels(route, str(status)), waited
         known[0].inc()
-        known[1].observe(seconds)
+        if known[1] is not None:
+            known[1].observe(seconds)
 
     def read(self, model: str, tokens: int, truncated: int) -> None:
         """What a model read for a request."""
