@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -182,14 +183,14 @@ class ServerConnection(HttpToolsProtocol):
         """
         if self.transport.is_closing():
             return
-        try:
-            with self.transport.get_extra_info("socket").dup() as same:
-                if is_asked(same):
-                    return
-                if not self.transport.get_write_buffer_size():
-                    same.shutdown(socket.SHUT_WR)
-        except OSError:  # no descriptor is left to look with, or the caller is gone
-            pass
+        with (
+            suppress(OSError),  # no descriptor is left to look with, or the caller is gone
+            self.transport.get_extra_info("socket").dup() as same,
+        ):
+            if is_asked(same):
+                return
+            if not self.transport.get_write_buffer_size():
+                same.shutdown(socket.SHUT_WR)
         super().timeout_keep_alive_handler()
 
     def refuse(self, refusal: Refusal, path: str = "", name: str = "", close: bool = True) -> None:
