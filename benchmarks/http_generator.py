@@ -111,12 +111,14 @@ class Generator:
     def _read(self, number: int) -> None:
         asked = self.waiting.get(number)
         if asked is None:  # the server hung up on one that was free
-            gone = next(each for each in self.free if each.socket.fileno() == number)
-            self.free.remove(gone)
-            self._hang_up(gone)
+            for gone in [each for each in self.free if each.socket.fileno() == number]:
+                self.free.remove(gone)
+                self._hang_up(gone)
             return
         try:
             data = asked.socket.recv(65536)
+        except BlockingIOError:  # the number was another's when the poll named it
+            return
         except OSError:
             data = b""
         if not data:
