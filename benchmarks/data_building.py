@@ -30,9 +30,9 @@ from bertwright.config.corpus import CorpusConfig
 from bertwright.config.instances import InstanceConfig, MaskingConfig
 from bertwright.data.loader import PretrainingData
 from bertwright.data.shards import Shards, open_shards
-from bertwright.text.corpus import read_documents
-from bertwright.text.corpus_report import CorpusReport
-from bertwright.text.tokenizer import load_tokenizer
+from bertwright.text.corpus.corpus import read_documents
+from bertwright.text.corpus.report import CorpusReport
+from bertwright.text.tokenizer.tokenizer import load_tokenizer
 
 YARDSTICK_MEGABYTES = 15
 

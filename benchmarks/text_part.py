@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bertwright.text.files import find_files, open_bytes
+from bertwright.text.corpus.files import find_files, open_bytes
 
 
 def write_text(inputs: list[str], place: Path, megabytes: float) -> float:

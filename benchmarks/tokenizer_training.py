@@ -32,14 +32,14 @@ from text_part import write_text
 
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.tokenizer import TokenizerConfig
-from bertwright.text.bpe import FREQUENCY
-from bertwright.text.corpus import CorpusReport, read_blocks, split_document
-from bertwright.text.merges import NEAR, Merger
-from bertwright.text.tokenizer import load_tokenizer
-from bertwright.text.tokenizer_files import CutRules
-from bertwright.text.vocabulary import train_tokenizer
-from bertwright.text.word_counts import count_words
-from bertwright.text.wordpiece import LIKELIHOOD
+from bertwright.text.corpus.corpus import CorpusReport, read_blocks, split_document
+from bertwright.text.tokenizer.bpe import FREQUENCY
+from bertwright.text.tokenizer.files import CutRules
+from bertwright.text.tokenizer.merges import NEAR, Merger
+from bertwright.text.tokenizer.tokenizer import load_tokenizer
+from bertwright.text.tokenizer.vocabulary import train_tokenizer
+from bertwright.text.tokenizer.word_counts import count_words
+from bertwright.text.tokenizer.wordpiece import LIKELIHOOD
 
 
 def train_ours(text: str, size: int, workers: int) -> dict[str, Any]:

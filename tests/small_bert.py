@@ -12,7 +12,7 @@ from bertwright.checkpoint.checkpoint import make_learner, save
 from bertwright.config.bert import BertConfig
 from bertwright.config.task import TaskConfig
 from bertwright.nn.init import initialize
-from bertwright.text.tokenizer import make_tokenizer
+from bertwright.text.tokenizer.tokenizer import make_tokenizer
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *".,!?", "##ing", "the"]

@@ -2,11 +2,11 @@
 
     python experiments/domain/run.py --model CKPT --out DIR [--steps 300 | --minutes 10]
 
-The domain is the documentation inside this Python (`text/python_docs.py`), or `--corpus FILE`: text
-with a blank line between documents, or `.jsonl` (`.jsonl.xz`) with keys `text` and, for the last
-question below, `label`. One document in ten is held out. The model goes on with masked
-LM for the same budget with the old vocabulary and with the extended one; asked are, on held-out
-documents:
+The domain is the documentation inside this Python (`recipes/quickstart/python_docs.py`), or
+`--corpus FILE`: text with a blank line between documents, or `.jsonl` (`.jsonl.xz`) with keys
+`text` and, for the last question below, `label`. One document in ten is held out. The model goes on
+with masked LM for the same budget with the old vocabulary and with the extended one; measured are,
+on held-out documents:
 
 - nats per character of masked words: the same 15 % of words are masked whole for every vocabulary,
   all pieces of a word together, and the loss of all pieces is divided by the characters;
@@ -39,11 +39,11 @@ from bertwright.cli.app import run as command
 from bertwright.config import values
 from bertwright.config.pretrain import LogConfig, LongPhaseConfig, PretrainConfig, ValidationConfig
 from bertwright.inference.model import Model, load
-from bertwright.recipes.extending import extend
-from bertwright.recipes.pretraining import pretrain
-from bertwright.text.extension import measure
-from bertwright.text.python_docs import corpus_files, read_index, write_python_docs
+from bertwright.recipes.extend import extend
+from bertwright.recipes.pretrain import pretrain
+from bertwright.recipes.quickstart.python_docs import corpus_files, read_index, write_python_docs
 from bertwright.text.sentences import split_sentences
+from bertwright.text.tokenizer.extension import measure
 
 RECIPE = Path(__file__).parents[2] / "src/bertwright/recipes/small-budget.toml"
 HELD_OUT_EVERY, MASKED_SHARE, WINDOW, LABELS = 10, 0.15, 60, 12

@@ -10,8 +10,8 @@ import torch
 
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
 from bertwright.config.task import Kind
-from bertwright.recipes.finetuning import finetune
-from bertwright.recipes.task_setup import TaskToLearn
+from bertwright.recipes.finetune.run import finetune
+from bertwright.recipes.finetune.setup import TaskToLearn
 
 
 def learn(name: str, kind: Kind, files: TaskFilesConfig, config: FinetuneConfig) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from bertwright.config.pretrain import (
     StartConfig,
     ValidationConfig,
 )
-from bertwright.recipes.pretraining import pretrain
+from bertwright.recipes.pretrain import pretrain
 from bertwright.train.log import read_records
 
 RECIPE = Path(__file__).parents[2] / "src/bertwright/recipes/small-budget.toml"

@@ -24,8 +24,8 @@ from bertwright.config.pretrain import LogConfig, PretrainConfig
 from bertwright.data.build import build_shards
 from bertwright.data.loader import PretrainingData, to_tensors
 from bertwright.data.shards import open_shards
-from bertwright.recipes.pretraining import pretrain
-from bertwright.text.tokenizer import load_tokenizer
+from bertwright.recipes.pretrain import pretrain
+from bertwright.text.tokenizer.tokenizer import load_tokenizer
 
 WORDS_ASKED = 1 << 18  # tokens of held-out sequences
 INSTANCES = InstanceConfig(objectives="mlm", sequence_length=64, short_probability=0.0)

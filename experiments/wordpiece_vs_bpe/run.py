@@ -29,11 +29,11 @@ from pathlib import Path
 
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.tokenizer import TokenizerConfig
-from bertwright.text.corpus import CorpusReport, read_blocks
-from bertwright.text.normalize import longest_match
-from bertwright.text.tokenizer import Tokenizer
-from bertwright.text.vocabulary import learn_tokenizer, rules_of
-from bertwright.text.word_counts import WordCounts, count_words
+from bertwright.text.corpus.corpus import CorpusReport, read_blocks
+from bertwright.text.tokenizer.normalize import longest_match
+from bertwright.text.tokenizer.tokenizer import Tokenizer
+from bertwright.text.tokenizer.vocabulary import learn_tokenizer, rules_of
+from bertwright.text.tokenizer.word_counts import WordCounts, count_words
 
 SYSTEMS: dict[str, dict[str, object]] = {
     "wordpiece": {"algorithm": "wordpiece"},

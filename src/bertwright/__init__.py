@@ -14,12 +14,12 @@ from bertwright.version import __version__
 if TYPE_CHECKING:
     from bertwright.inference.embedder import Embedder as Embedder
     from bertwright.inference.model import load as load
-    from bertwright.text.tokenizer import load_tokenizer as load_tokenizer
+    from bertwright.text.tokenizer.tokenizer import load_tokenizer as load_tokenizer
 
 _HOMES = {
     "Embedder": "bertwright.inference.embedder",
     "load": "bertwright.inference.model",
-    "load_tokenizer": "bertwright.text.tokenizer",
+    "load_tokenizer": "bertwright.text.tokenizer.tokenizer",
 }
 
 __all__ = ["Embedder", "__version__", "load", "load_tokenizer"]

@@ -9,7 +9,7 @@ import pytest
 
 from bertwright.checkpoint.checkpoint import make_learner, save
 from bertwright.objectives.objective import Learner
-from bertwright.text.tokenizer import make_tokenizer
+from bertwright.text.tokenizer.tokenizer import make_tokenizer
 from tests.small_bert import CONFIG as SMALL
 from tests.small_bert import scatter
 

@@ -20,8 +20,7 @@ from bertwright.checkpoint.checkpoint import (
 )
 from bertwright.errors import BertwrightError, ConfigError, DataError, IntegrityError
 from bertwright.objectives.objective import Learner
-
-from .conftest import CONFIG, VOCABULARY, new_learner
+from tests.checkpoint.conftest import CONFIG, VOCABULARY, new_learner
 
 
 def test_what_is_in_a_folder(folder: Path) -> None:

@@ -17,9 +17,8 @@ from bertwright.checkpoint.checkpoint import load, make_learner, save
 from bertwright.checkpoint.convert import convert
 from bertwright.config.task import TaskConfig
 from bertwright.errors import ConfigError, DataError, IntegrityError
-from bertwright.text.tokenizer import CutRules, load_tokenizer, make_tokenizer
-
-from .conftest import CONFIG, VOCABULARY, new_learner
+from bertwright.text.tokenizer.tokenizer import CutRules, load_tokenizer, make_tokenizer
+from tests.checkpoint.conftest import CONFIG, VOCABULARY, new_learner
 
 
 def same(a: Path, b: Path) -> bool:

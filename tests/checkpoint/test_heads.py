@@ -21,9 +21,8 @@ from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.nn.sequences import Sequences
 from bertwright.objectives.labelled import LabelledBatch
 from bertwright.objectives.objective import Learner
-from bertwright.text.tokenizer import make_tokenizer
-
-from .conftest import CONFIG, VOCABULARY, new_learner
+from bertwright.text.tokenizer.tokenizer import make_tokenizer
+from tests.checkpoint.conftest import CONFIG, VOCABULARY, new_learner
 
 TAGS = ("O", "B-PER", "I-PER")
 TEXT = TaskConfig("classification", labels=("bad", "fair", "good"), max_length=16, stride=4)

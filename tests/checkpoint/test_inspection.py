@@ -10,15 +10,15 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from bertwright.atomic import write_manifest
-from bertwright.checkpoint import huggingface, tensorflow
 from bertwright.checkpoint.checkpoint import load, make_learner, save
 from bertwright.checkpoint.convert import convert
+from bertwright.checkpoint.huggingface import model as huggingface
 from bertwright.checkpoint.inspection import inspect
 from bertwright.checkpoint.sources import read_config, read_tokenizer
+from bertwright.checkpoint.tensorflow import model as tensorflow
 from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError, IntegrityError
-
-from .conftest import CONFIG, VOCABULARY
+from tests.checkpoint.conftest import CONFIG, VOCABULARY
 
 
 @pytest.fixture(autouse=True)

@@ -15,8 +15,7 @@ from bertwright.checkpoint.checkpoint import load
 from bertwright.checkpoint.task_file import read_tasks, write_tasks
 from bertwright.config.task import HeadConfig, TaskConfig
 from bertwright.errors import ConfigError, DataError
-
-from .test_heads import TEXT, change_task, saved
+from tests.checkpoint.test_heads import TEXT, change_task, saved
 
 TASK = replace(
     TEXT, head=HeadConfig(layers="mix", dropout=0.25), text_column="Größe", labels=("é",)

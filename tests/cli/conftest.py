@@ -10,9 +10,8 @@ import pytest
 
 from bertwright.cli.app import run
 from bertwright.config.bert import BertConfig
+from tests.cli.labelled import FILES, WORDS
 from tests.small_bert import LETTERS, write_model
-
-from .labelled import FILES, WORDS
 
 KINDS = tuple(FILES)
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

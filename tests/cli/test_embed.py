@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bertwright.checkpoint.sentence_transformers import EmbeddingDefaults, write_defaults
+from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults, write_defaults
 from bertwright.cli.app import run
 from bertwright.config.vectors import VectorConfig
 from bertwright.inference.embedder import Embedder
 from bertwright.inference.model import load
 from bertwright.inference.vector_files import ResumableWriter
-from bertwright.recipes.embedding import _key
+from bertwright.recipes.embed import _key
 from tests.small_bert import write_model
 
 ROWS = [("a b", "x"), ("c d e", "y"), ("a b a", "x"), ("the j", "z")]

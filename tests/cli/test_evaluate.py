@@ -12,10 +12,9 @@ import pytest
 
 from bertwright.cli.app import run
 from bertwright.config.task import TaskConfig
-from bertwright.recipes.evaluating import read_labelled
-from bertwright.tasks.columns import Columns
-
-from .labelled import FILES
+from bertwright.labelled.columns import Columns
+from bertwright.recipes.evaluate import read_labelled
+from tests.cli.labelled import FILES
 
 Captured = pytest.CaptureFixture[str]
 Finetuned = Callable[[str], Path]

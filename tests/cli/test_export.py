@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bertwright.checkpoint import export as exporting
+from bertwright.checkpoint.export import write as exporting
 from bertwright.cli.app import run
 
 

@@ -13,9 +13,8 @@ from bertwright.cli.app import run
 from bertwright.cli.finetune import _show
 from bertwright.config import values
 from bertwright.inference.model import load
+from tests.cli.labelled import FILES
 from tests.report.finetuned_runs import classification, span
-
-from .labelled import FILES
 
 MAIN = {
     "classification": "accuracy",

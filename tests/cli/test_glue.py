@@ -15,12 +15,11 @@ import pytest
 from bertwright.cli.app import run
 from bertwright.config.finetune import FinetuneConfig
 from bertwright.errors import ConfigError, DataError
-from bertwright.recipes import finetuning
-from bertwright.recipes.glue import averages, summary, table
-from bertwright.recipes.glue_tasks import SUBMITTED, TASKS, find_tasks
-from bertwright.recipes.seed_run import Diverged
-
-from .labelled import BAD, GOOD, THINGS
+from bertwright.recipes.finetune import run as finetuning
+from bertwright.recipes.finetune.seed_run import Diverged
+from bertwright.recipes.glue.run import averages, summary, table
+from bertwright.recipes.glue.tasks import SUBMITTED, TASKS, find_tasks
+from tests.cli.labelled import BAD, GOOD, THINGS
 
 Captured = pytest.CaptureFixture[str]
 QUICK = ["--epochs", "1", "--device", "cpu", "--precision", "fp32", "--learning-rate", "0.01"]
@@ -117,7 +116,7 @@ def test_the_whole(
     def never(*given: Any) -> None:
         raise AssertionError("trained again")
 
-    monkeypatch.setattr("bertwright.recipes.glue.finetune", never)
+    monkeypatch.setattr("bertwright.recipes.glue.run.finetune", never)
     assert glue(tiny, data, out, "--seeds", "2", *QUICK, "--json") == 0
     assert json.loads(capsys.readouterr().out) == whole
     assert glue(tiny, data, out, "--seeds", "2", *QUICK, "--dropout", "0.2") == 2
@@ -154,7 +153,7 @@ def test_it_goes_on_where_it_was_interrupted(
             raise KeyboardInterrupt
         return finetuning.finetune(tasks, *given)
 
-    monkeypatch.setattr("bertwright.recipes.glue.finetune", once)
+    monkeypatch.setattr("bertwright.recipes.glue.run.finetune", once)
     words = ["--tasks", "CoLA", "rte", *QUICK]
     assert glue(tiny, data, out, *words) == 130
     assert not (out / "glue.json").exists()
@@ -177,7 +176,7 @@ def test_a_task_that_diverges_does_not_stop_the_others(
             raise Diverged("diverged: every seed (0)")
         return finetuning.finetune(tasks, *given)
 
-    monkeypatch.setattr("bertwright.recipes.glue.finetune", learn)
+    monkeypatch.setattr("bertwright.recipes.glue.run.finetune", learn)
     assert glue(tiny, data, out, "--tasks", "CoLA", "rte", *QUICK) == 1
     said = capsys.readouterr()
     assert "warning: CoLA: diverged: every seed" in said.err

@@ -15,7 +15,7 @@ from bertwright.checkpoint.checkpoint import make_learner, save
 from bertwright.cli.app import run
 from bertwright.config.bert import BertConfig
 from bertwright.inference.model import load
-from bertwright.text.tokenizer import make_tokenizer
+from bertwright.text.tokenizer.tokenizer import make_tokenizer
 from tests.small_bert import write_model
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghij."]

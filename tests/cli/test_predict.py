@@ -17,9 +17,8 @@ import pytest
 
 from bertwright.cli.app import run
 from bertwright.inference.model import load
-from bertwright.recipes import predicting
-
-from .labelled import FILES
+from bertwright.recipes import predict as predicting
+from tests.cli.labelled import FILES
 
 Captured = pytest.CaptureFixture[str]
 Finetuned = Callable[[str], Path]

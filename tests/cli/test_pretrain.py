@@ -19,7 +19,7 @@ from bertwright.cli.app import run
 from bertwright.cli.reading import RECIPES
 from bertwright.config import values
 from bertwright.config.pretrain import PretrainConfig
-from bertwright.recipes import pretraining
+from bertwright.recipes import pretrain as pretraining
 from bertwright.train.state import TENSORS
 from tests.recipes.sample import build_data, mapping_of, newest, records, tensors
 

@@ -20,10 +20,11 @@ import torch
 
 from bertwright.cli.app import make_app, run
 from bertwright.errors import Interrupted
-from bertwright.recipes import pretraining, quickstart_curve
-from bertwright.recipes import quickstart as recipe
-from bertwright.text import python_docs
-from bertwright.text.python_docs import Module
+from bertwright.recipes import pretrain as pretraining
+from bertwright.recipes.quickstart import curve as quickstart_curve
+from bertwright.recipes.quickstart import python_docs
+from bertwright.recipes.quickstart import run as recipe
+from bertwright.recipes.quickstart.python_docs import Module
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from bertwright.data.encode import EncoderSettings, block_encoder, load_segmente
 from bertwright.data.shard_writer import ShardWriter
 from bertwright.data.shards import open_shards
 from bertwright.errors import BertwrightError, ConfigError, DataError
-from bertwright.text.tokenizer import load_tokenizer, make_tokenizer
+from bertwright.text.tokenizer.tokenizer import load_tokenizer, make_tokenizer
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 LETTERS = "abcdefghijklmnopqrst"

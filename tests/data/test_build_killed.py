@@ -13,7 +13,7 @@ import pytest
 
 from bertwright.data.build import build_shards
 from bertwright.data.shards import open_shards
-from bertwright.text.tokenizer import make_tokenizer
+from bertwright.text.tokenizer.tokenizer import make_tokenizer
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="reads /proc")
 

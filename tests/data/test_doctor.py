@@ -17,7 +17,7 @@ from bertwright.data.doctor import Checkup, Finding, check
 from bertwright.data.scan import scan_shards
 from bertwright.data.shards import Shards
 from bertwright.errors import DataError, IntegrityError
-from bertwright.text.tokenizer import make_tokenizer
+from bertwright.text.tokenizer.tokenizer import make_tokenizer
 
 WORDS = [f"w{number}" for number in range(400)]
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

@@ -17,7 +17,7 @@ class Import:
     """One import of something of ours, or of another top-level package."""
 
     module: str
-    """The module's full name: `bertwright.text.tokenizer`, `torch.nn`."""
+    """The module's full name: `bertwright.text.tokenizer.tokenizer`, `torch.nn`."""
     line: int
     at_top: bool
     """Whether it runs when the file is imported."""

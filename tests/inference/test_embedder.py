@@ -15,15 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from bertwright.checkpoint.exported import Exported
+from bertwright.checkpoint.export.exported import Exported
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError
-from bertwright.inference import backend_choice
-from bertwright.inference.backends import Precision
+from bertwright.inference.backends import choice as backend_choice
+from bertwright.inference.backends.int8 import Int8Product, Seen, has_int8
+from bertwright.inference.backends.packed import PackedBert, Product, has_bfloat16, rows_for
+from bertwright.inference.backends.plain import Precision
 from bertwright.inference.embedder import Embedder
-from bertwright.inference.int8 import Int8Product, Seen, has_int8
 from bertwright.inference.model import load
-from bertwright.inference.packed import PackedBert, Product, has_bfloat16, rows_for
 
 TEXTS = ["a b", "the quick.", "c d e f g h", "", "j", "fishing, fishing!", "a b"]
 LONG = "a b c d e f g h i j k l m n o p q"  # 17 tokens in windows of 10: 8 and 9

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from bertwright.checkpoint.dense import Dense, DenseLayer
+from bertwright.checkpoint.sentence_transformers.dense import Dense, DenseLayer
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError
 from bertwright.inference.embedder import Embedder

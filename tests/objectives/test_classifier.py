@@ -8,8 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bertwright.nn.pooling import pool
-
-from .sample import ALL, make_batch, make_head, random_encoded
+from tests.objectives.sample import ALL, make_batch, make_head, random_encoded
 
 
 def merged(scores: Tensor, owners: Tensor, how: str) -> Tensor:

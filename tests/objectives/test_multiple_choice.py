@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from .sample import ALL, by_example, make_batch, make_head, random_encoded
+from tests.objectives.sample import ALL, by_example, make_batch, make_head, random_encoded
 
 
 @pytest.mark.parametrize("how", ["mean", "max"])

@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 import torch.nn.functional as F
 
-from .sample import ALL, by_example, make_batch, make_head, random_encoded
+from tests.objectives.sample import ALL, by_example, make_batch, make_head, random_encoded
 
 
 def test_cross_entropy_of_each_window() -> None:

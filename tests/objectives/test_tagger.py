@@ -9,8 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from bertwright.objectives.tagger import Tagger
-
-from .sample import ALL, make_batch, make_head, random_encoded
+from tests.objectives.sample import ALL, make_batch, make_head, random_encoded
 
 
 def make(**head: object) -> Tagger:

@@ -14,8 +14,7 @@ from bertwright.errors import ConfigError
 from bertwright.objectives.classifier import Classifier
 from bertwright.objectives.objective import Learner
 from bertwright.objectives.tagger import Tagger
-
-from .sample import (
+from tests.objectives.sample import (
     ALL,
     HEADS,
     HIDDEN,

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bertwright.checkpoint.names import stack, table
+from bertwright.checkpoint.huggingface.names import stack, table
 from bertwright.config.bert import BertConfig
 from bertwright.config.task import HeadConfig, TaskConfig
 from bertwright.models.bert import Bert
@@ -22,9 +22,8 @@ from bertwright.objectives.multiple_choice import MultipleChoice
 from bertwright.objectives.objective import Learner
 from bertwright.objectives.span import Span
 from bertwright.objectives.tagger import Tagger
-
-from .conftest import SMALL, Labelled, make_batch, transformers
-from .test_pretraining import SharedMasks, near
+from tests.parity.conftest import SMALL, Labelled, make_batch, transformers
+from tests.parity.test_pretraining import SharedMasks, near
 
 HIDDEN, LAYERS = SMALL["hidden_size"], SMALL["num_hidden_layers"]
 MIXED, EQUAL = [17, 13, 13, 13, 9, 4, 9, 2], [11] * 6

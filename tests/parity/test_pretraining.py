@@ -10,13 +10,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bertwright.checkpoint.names import to_hugging_face
+from bertwright.checkpoint.huggingface.names import to_hugging_face
 from bertwright.nn.dropout import Dropout
 from bertwright.objectives.masked_lm import MaskedLM
 from bertwright.objectives.next_sentence import NextSentence
 from bertwright.objectives.objective import Learner
-
-from .conftest import TINY, Labelled
+from tests.parity.conftest import TINY, Labelled
 
 TOLERANCE = 1e-5
 

@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from bertwright.checkpoint.convert import convert
-from bertwright.checkpoint.dense import Dense, DenseLayer, write_layer
-from bertwright.checkpoint.sentence_transformers import (
+from bertwright.checkpoint.sentence_transformers.dense import Dense, DenseLayer, write_layer
+from bertwright.checkpoint.sentence_transformers.folder import (
     EmbeddingDefaults,
     read_defaults,
     write_defaults,

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bertwright.recipes import finetuning, pretraining
+from bertwright.recipes import pretrain as pretraining
+from bertwright.recipes.finetune import run as finetuning
 from tests.recipes.sample import build_data, config_of, train
 from tests.recipes.task_files import write_model
 

@@ -14,8 +14,8 @@ from safetensors.torch import load_file
 from bertwright.config import values
 from bertwright.config.pretrain import PretrainConfig
 from bertwright.data.build import build_shards
-from bertwright.recipes import pretraining
-from bertwright.text.tokenizer import make_tokenizer
+from bertwright.recipes import pretrain as pretraining
+from bertwright.text.tokenizer.tokenizer import make_tokenizer
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 WORDS = [a + b for a in "bdfgklmnp" for b in ("a", "e", "i", "o", "u", "an", "er", "il", "or")]

@@ -9,8 +9,8 @@ from typing import Any
 
 from bertwright.config.bert import BertConfig
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
-from bertwright.recipes.finetuning import finetune
-from bertwright.recipes.task_setup import TaskToLearn
+from bertwright.recipes.finetune.run import finetune
+from bertwright.recipes.finetune.setup import TaskToLearn
 from tests import small_bert
 
 LETTERS = "abcdefghij"

@@ -13,7 +13,7 @@ from tests.recipes.sample import records
 APART = """
 import os, sys, time
 from pathlib import Path
-from bertwright.recipes import pretraining
+from bertwright.recipes import pretrain as pretraining
 from tests.recipes.sample import config_of
 
 make_learner = pretraining.make_learner

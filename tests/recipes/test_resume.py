@@ -20,7 +20,8 @@ from bertwright.checkpoint.checkpoint import list_checkpoints
 from bertwright.config import values
 from bertwright.errors import ConfigError, IntegrityError, Interrupted
 from bertwright.objectives.objective import Learner
-from bertwright.recipes import pretraining, run_folder
+from bertwright.recipes import pretrain as pretraining
+from bertwright.recipes import run_folder
 from bertwright.train.loop import Trainer
 from bertwright.train.state import Position
 from tests.recipes.sample import (
@@ -42,7 +43,8 @@ import json, os, sys
 import torch._dynamo  # as the first optimizer does
 from bertwright.cli.app import run
 from bertwright.objectives.objective import Learner
-from bertwright.recipes import pretraining, run_folder
+from bertwright.recipes import run_folder
+from bertwright.recipes import pretrain as pretraining
 
 pretraining.choose_precision = lambda *_: ("fp32", 1e11)
 

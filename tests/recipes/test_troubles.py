@@ -15,14 +15,15 @@ import torch
 from safetensors.torch import load_file
 
 from bertwright.atomic import verify_manifest
-from bertwright.checkpoint import checkpoint, huggingface
+from bertwright.checkpoint import checkpoint
 from bertwright.checkpoint.checkpoint import list_checkpoints
+from bertwright.checkpoint.huggingface import model as huggingface
 from bertwright.config import values
 from bertwright.config.pretrain import PretrainConfig
 from bertwright.data.shards import open_shards
 from bertwright.errors import BertwrightError, ConfigError, DataError, IntegrityError
 from bertwright.objectives.objective import Learner
-from bertwright.recipes.pretraining import Batches
+from bertwright.recipes.pretrain import Batches
 from bertwright.train.distributed import Ranks
 from bertwright.train.loop import Trainer
 from bertwright.train.optim import Optimizers

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from bertwright.config.task import TaskConfig
+from bertwright.labelled.examples import TextExample
 from bertwright.report.numbers import numbers
 from bertwright.report.run_page import Run, read_run, render, write_report
 from bertwright.tasks.evaluation import evaluate
-from bertwright.tasks.examples import TextExample
 from bertwright.tasks.predictions import TextPrediction
 from tests.report.finetuned_runs import (
     KINDS,

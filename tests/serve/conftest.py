@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 
 from bertwright.config.serve import ServeConfig
 from bertwright.config.task import HeadConfig, TaskConfig
-from bertwright.serve.server import make_app
+from bertwright.serve.app import make_app
 from tests import small_bert
 from tests.small_bert import CONFIG as SMALL
 

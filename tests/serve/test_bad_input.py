@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from bertwright.serve.refusal import bad
-from bertwright.serve.server import ROUTES
+from bertwright.serve.app import ROUTES
+from bertwright.serve.errors import bad
 
 SECRET = "zebra zebra zebra"
 LONG = " ".join("abcdefghijklmnopqrst")

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bertwright.serve.batching import Batcher, Item, Watch, choose
-from bertwright.serve.refusal import Refusal
+from bertwright.serve.errors import Refusal
 
 LANE = object()
 

@@ -11,9 +11,10 @@ import pytest
 from fastapi.testclient import TestClient
 
 from bertwright.inference.fill import Blanks
-from bertwright.serve import head_routes, plans
-from bertwright.serve.refusal import Refusal
-from bertwright.serve.server import ROUTES
+from bertwright.serve import requests as plans
+from bertwright.serve.app import ROUTES
+from bertwright.serve.errors import Refusal
+from bertwright.serve.routes import heads as head_routes
 from bertwright.serve.service import Service
 from tests.serve.test_bad_input import check_no
 

@@ -20,7 +20,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from bertwright.config.serve import ServeConfig
 from bertwright.serve.connection import HEAD, bounded
-from bertwright.serve.door import Door, send_reply
+from bertwright.serve.middleware import Door, send_reply
 
 LARGE = 30_000_000
 """Bytes of a reply; more than the system's buffers hold."""

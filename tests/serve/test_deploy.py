@@ -20,8 +20,8 @@ from fastapi import FastAPI
 
 from bertwright.config.serve import ServeConfig
 from bertwright.errors import BertwrightError
+from bertwright.serve.app import make_app
 from bertwright.serve.engine import load_engine, refuse_no_model
-from bertwright.serve.server import make_app
 from bertwright.serve.service import REPLIES
 from tests.house.source import ROOT
 

@@ -15,14 +15,14 @@ import torch
 from bertwright.config.serve import ServeConfig
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import BertwrightError
-from bertwright.inference.backends import PackedBackend
+from bertwright.inference.backends.packed import PackedLayer, rows_for
+from bertwright.inference.backends.plain import PackedBackend
 from bertwright.inference.fill import find_blanks
 from bertwright.inference.next_sentence import make_pair
-from bertwright.inference.packed import PackedLayer, rows_for
 from bertwright.serve.engine import Engine, Work, load_engine, refuse_no_model
-from bertwright.serve.head_routes import plan_task
-from bertwright.serve.plans import cut_texts, works_of
-from bertwright.serve.readers import Attention, Fill, Pairs, Tokens, Vectors
+from bertwright.serve.outputs import Attention, Fill, Pairs, Tokens, Vectors
+from bertwright.serve.requests import cut_texts, works_of
+from bertwright.serve.routes.heads import plan_task
 from bertwright.serve.service import run_batch, side_by_side
 
 TEXTS = ["a b", "c the d e f", "z"]
@@ -156,7 +156,7 @@ def test_batches_in_two_threads_are_as_one_after_the_other(engine: Engine) -> No
 
 
 def test_warming_up_makes_each_size_once(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bertwright.inference.packed._MADE", {})
+    monkeypatch.setattr("bertwright.inference.backends.packed._MADE", {})
     layer = cast(PackedBackend, engine.backend).packed.layers[0]
     seen: list[int] = []
     behind = layer.behind

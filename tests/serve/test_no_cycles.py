@@ -13,8 +13,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from bertwright.serve import service
-from bertwright.serve.plans import Plan, make_plan
-from bertwright.serve.server import ROUTES
+from bertwright.serve.app import ROUTES
+from bertwright.serve.requests import Plan, make_plan
 
 
 @pytest.fixture

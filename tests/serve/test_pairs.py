@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 from bertwright.checkpoint.checkpoint import make_learner, save
 from bertwright.config.task import TaskConfig
 from bertwright.inference.model import load
-from bertwright.text.tokenizer import make_tokenizer
+from bertwright.text.tokenizer.tokenizer import make_tokenizer
 from tests.serve.conftest import CONFIG, SHORT
 from tests.serve.test_bad_input import check_no
 from tests.small_bert import VOCABULARY, write_model

@@ -27,8 +27,8 @@ from bertwright.cli.serve import serve
 from bertwright.errors import ConfigError
 from bertwright.inference.model import load
 from bertwright.serve.client import AsyncClient, Client, ServerError
+from bertwright.serve.errors import Refusal
 from bertwright.serve.process import Server, log_json
-from bertwright.serve.refusal import Refusal
 from bertwright.serve.service import Service
 
 RUN = ("-m", "bertwright")

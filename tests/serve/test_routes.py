@@ -16,8 +16,8 @@ from bertwright.config.vectors import VectorConfig
 from bertwright.inference.embedder import Embedder
 from bertwright.inference.model import Model, load
 from bertwright.serve.engine import weights_digest
-from bertwright.serve.plans import cosines
-from bertwright.serve.vector_routes import store
+from bertwright.serve.requests import cosines
+from bertwright.serve.routes.vectors import store
 
 TEXTS = ["a b c", "the d.", "e"]
 ABOUT = {"model", "sha256", "layers", "pooling", "normalized", "tokens_used", "truncated"}

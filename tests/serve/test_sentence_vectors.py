@@ -13,8 +13,8 @@ import pytest
 import torch
 from fastapi.testclient import TestClient
 
-from bertwright.checkpoint.dense import Dense, DenseLayer, write_layer
-from bertwright.checkpoint.sentence_transformers import EmbeddingDefaults, write_defaults
+from bertwright.checkpoint.sentence_transformers.dense import Dense, DenseLayer, write_layer
+from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults, write_defaults
 from bertwright.inference.embedder import Embedder, default_config
 from bertwright.serve.engine import load_engine
 from tests.serve.conftest import write_model

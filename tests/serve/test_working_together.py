@@ -19,14 +19,14 @@ from fastapi.testclient import TestClient
 
 from bertwright.config.serve import ServeConfig
 from bertwright.errors import BertwrightError
-from bertwright.inference.int8 import has_int8
+from bertwright.inference.backends.int8 import has_int8
+from bertwright.inference.backends.packed import has_bfloat16
 from bertwright.inference.model import load
-from bertwright.inference.packed import has_bfloat16
 from bertwright.serve import engine as engine_file
 from bertwright.serve import service as service_file
+from bertwright.serve.app import make_app
 from bertwright.serve.engine import Engine, load_engine
-from bertwright.serve.refusal import Refusal
-from bertwright.serve.server import make_app
+from bertwright.serve.errors import Refusal
 from bertwright.serve.service import Service
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from bertwright.text.tokenizer import Tokenizer, make_tokenizer
-from bertwright.text.tokenizer_files import SPECIAL_TOKENS, CutRules
+from bertwright.text.tokenizer.files import SPECIAL_TOKENS, CutRules
+from bertwright.text.tokenizer.tokenizer import Tokenizer, make_tokenizer
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 _OTHERS = "éüмир中国木\u1100\u1161\u11a8❤👩🚀あ"

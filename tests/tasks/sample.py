@@ -12,7 +12,7 @@ from bertwright.objectives.multiple_choice import MultipleChoice
 from bertwright.objectives.objective import Learner
 from bertwright.objectives.span import Span
 from bertwright.objectives.tagger import Tagger
-from bertwright.text.tokenizer import make_tokenizer
+from bertwright.text.tokenizer.tokenizer import make_tokenizer
 from tests.small_bert import CONFIG as SMALL
 from tests.small_bert import LETTERS, scatter
 

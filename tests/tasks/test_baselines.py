@@ -6,15 +6,15 @@ import pytest
 
 from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError
-from bertwright.tasks.baselines import baseline_predictions
-from bertwright.tasks.evaluation import Evaluation, evaluate
-from bertwright.tasks.examples import (
+from bertwright.labelled.examples import (
     ChoiceExample,
     Example,
     SpanExample,
     TaggingExample,
     TextExample,
 )
+from bertwright.tasks.baselines import baseline_predictions
+from bertwright.tasks.evaluation import Evaluation, evaluate
 from bertwright.tasks.predictions import NumberPrediction, TextPrediction
 from bertwright.tasks.tagging_baselines import shape
 from bertwright.tasks.text_baselines import overlaps

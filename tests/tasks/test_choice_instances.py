@@ -6,10 +6,9 @@ import pytest
 
 from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError
+from bertwright.labelled.examples import ChoiceExample
 from bertwright.tasks.choice_instances import make_choice_instances
-from bertwright.tasks.examples import ChoiceExample
-
-from .sample import LETTERS, TOKENIZER
+from tests.tasks.sample import LETTERS, TOKENIZER
 
 TASK = TaskConfig(kind="multiple-choice", max_length=12, stride=2)
 

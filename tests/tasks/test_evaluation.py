@@ -9,14 +9,14 @@ import pytest
 
 from bertwright.config.task import TaskConfig
 from bertwright.errors import ConfigError, DataError
-from bertwright.tasks.evaluation import check_main, evaluate, metrics_of
-from bertwright.tasks.examples import (
+from bertwright.labelled.examples import (
     ChoiceExample,
     Example,
     SpanExample,
     TaggingExample,
     TextExample,
 )
+from bertwright.tasks.evaluation import check_main, evaluate, metrics_of
 from bertwright.tasks.predictions import (
     Answer,
     ChoicePrediction,

@@ -13,15 +13,15 @@ import torch
 
 from bertwright.config.task import HeadConfig, TaskConfig
 from bertwright.errors import ConfigError
-from bertwright.objectives.labelled import Head
-from bertwright.tasks.batches import make_batch
-from bertwright.tasks.examples import (
+from bertwright.labelled.examples import (
     ChoiceExample,
     Example,
     SpanExample,
     TaggingExample,
     TextExample,
 )
+from bertwright.objectives.labelled import Head
+from bertwright.tasks.batches import make_batch
 from bertwright.tasks.predict import predict, predict_stream
 from bertwright.tasks.predictions import (
     ChoicePrediction,
@@ -32,8 +32,7 @@ from bertwright.tasks.predictions import (
     TextPrediction,
 )
 from bertwright.tasks.task_data import TaskData
-
-from .sample import LETTERS, TOKENIZER, make_learner
+from tests.tasks.sample import LETTERS, TOKENIZER, make_learner
 
 SHORT: dict[str, Any] = {"max_length": 14, "stride": 3}
 TASKS = {

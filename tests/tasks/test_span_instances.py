@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError
-from bertwright.tasks.examples import SpanExample
+from bertwright.labelled.examples import SpanExample
 from bertwright.tasks.instances import Instance, Lengths
 from bertwright.tasks.span_instances import LONGEST_QUESTION, make_span_instances
-from bertwright.tasks.windows import cut, most_context
-from bertwright.text.tokenizer import Tokenizer
+from bertwright.text.tokenizer.tokenizer import Tokenizer
+from bertwright.text.windows import cut, most_context
 from tests.tasks.mixed_scripts import CASED, TEXTS, TOKENIZERS, UNCASED
 
 

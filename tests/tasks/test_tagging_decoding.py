@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bertwright.config.task import Scheme, TaskConfig
-from bertwright.tasks.examples import TaggingExample
+from bertwright.labelled.examples import TaggingExample
 from bertwright.tasks.predictions import Entity
 from bertwright.tasks.tagging_decoding import decode_tagging
 from bertwright.tasks.tagging_metrics import EntityCounts

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError
-from bertwright.tasks.examples import TaggingExample
+from bertwright.labelled.examples import TaggingExample
 from bertwright.tasks.tagging_instances import (
     make_tagging_instances,
 )
-from bertwright.tasks.windows import cut, most_context
-from bertwright.text.tokenizer import Tokenizer
+from bertwright.text.tokenizer.tokenizer import Tokenizer
+from bertwright.text.windows import cut, most_context
 from tests.tasks.mixed_scripts import TOKENIZERS, UNCASED, WORDS
 
 LABELS = ("O", "B-PER", "I-PER")

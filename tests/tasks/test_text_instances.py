@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 
 from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError
-from bertwright.tasks.examples import TextExample
+from bertwright.labelled.examples import TextExample
 from bertwright.tasks.instances import Instance, Lengths
 from bertwright.tasks.text_instances import make_text_instances, read_in_windows
-
-from .sample import LETTERS, TOKENIZER, ids_of
+from tests.tasks.sample import LETTERS, TOKENIZER, ids_of
 
 TASK = TaskConfig("classification", labels=("neg", "pos"), max_length=12, stride=3)
 CLS, SEP = TOKENIZER.cls_id, TOKENIZER.sep_id

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import unicodedata
 
-from bertwright.text.normalize import is_chinese, is_punctuation
+from bertwright.text.tokenizer.normalize import is_chinese, is_punctuation
 
 
 def basic_tokenize(

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from bertwright.errors import BertwrightError
-from bertwright.text.tokenizer_files import CutRules
-from bertwright.text.word_counts import count_words
+from bertwright.text.tokenizer.files import CutRules
+from bertwright.text.tokenizer.word_counts import count_words
 
 SCRIPT = """
 import itertools
-from bertwright.text.tokenizer_files import CutRules
-from bertwright.text.word_counts import count_words
+from bertwright.text.tokenizer.files import CutRules
+from bertwright.text.tokenizer.word_counts import count_words
 count_words(itertools.repeat(["a b c"]), CutRules(), workers=2)
 """
 

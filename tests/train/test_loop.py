@@ -27,8 +27,7 @@ from bertwright.train.loop import Trainer, mean_losses
 from bertwright.train.loss_sums import Window
 from bertwright.train.schedule import Budget
 from bertwright.train.state import Place, Position
-
-from .sample import ALONE, LENGTHS, MASKS, Given, make_batch, make_trainer, new_learner
+from tests.train.sample import ALONE, LENGTHS, MASKS, Given, make_batch, make_trainer, new_learner
 
 
 def gradients(split: Sequence[Sequence[int]]) -> dict[str, torch.Tensor]:

@@ -18,8 +18,7 @@ from bertwright.train import loop
 from bertwright.train.log import Log, read_records
 from bertwright.train.loop import MOST_SKIPPED
 from bertwright.train.state import Place, Position
-
-from .sample import make_trainer, new_learner
+from tests.train.sample import make_trainer, new_learner
 
 
 def corrupt(monkeypatch: pytest.MonkeyPatch, value: float, calls: Sequence[int]) -> None:

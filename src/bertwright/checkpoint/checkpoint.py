@@ -24,15 +24,10 @@ import torch
 from torch import Tensor, nn
 
 from bertwright.atomic import MANIFEST, read_manifest, verify_files, verify_manifest
-from bertwright.checkpoint import (
-    head_files,
-    heads,
-    huggingface,
-    names,
-    sources,
-    task_file,
-    tensorflow,
-)
+from bertwright.checkpoint import head_files, heads, sources, task_file
+from bertwright.checkpoint.huggingface import model as huggingface
+from bertwright.checkpoint.huggingface import names
+from bertwright.checkpoint.tensorflow import model as tensorflow
 from bertwright.config.bert import BertConfig
 from bertwright.config.task import TaskConfig
 from bertwright.errors import BertwrightError, ConfigError, DataError, IntegrityError

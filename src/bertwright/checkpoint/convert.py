@@ -30,23 +30,17 @@ from bertwright.atomic import (
     refuse_source,
     write_manifest,
 )
-from bertwright.checkpoint import (
-    checkpoint,
-    dense,
-    head_files,
-    huggingface,
-    huggingface_heads,
-    names,
-    pickled,
-    sentence_transformers,
-    sources,
-    task_file,
-    tensorflow,
-)
-from bertwright.checkpoint.sentence_transformers import EmbeddingDefaults
+from bertwright.checkpoint import checkpoint, head_files, sources, task_file
+from bertwright.checkpoint.huggingface import heads as huggingface_heads
+from bertwright.checkpoint.huggingface import model as huggingface
+from bertwright.checkpoint.huggingface import names, pickled
+from bertwright.checkpoint.sentence_transformers import dense
+from bertwright.checkpoint.sentence_transformers import folder as sentence_transformers
+from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults
+from bertwright.checkpoint.tensorflow import model as tensorflow
 from bertwright.config.bert import BertConfig
 from bertwright.errors import BertwrightError, ConfigError, DataError, IntegrityError
-from bertwright.text.tokenizer import load_tokenizer
+from bertwright.text.tokenizer.tokenizer import load_tokenizer
 
 Format = Literal["huggingface", "tensorflow", "sentence-transformers"]
 

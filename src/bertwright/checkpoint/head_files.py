@@ -15,9 +15,12 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from bertwright.checkpoint import huggingface, huggingface_heads, names, sources
+from bertwright.checkpoint import sources
 from bertwright.checkpoint.heads import listed, shapes
-from bertwright.checkpoint.huggingface import CONFIG, Header
+from bertwright.checkpoint.huggingface import heads as huggingface_heads
+from bertwright.checkpoint.huggingface import model as huggingface
+from bertwright.checkpoint.huggingface import names
+from bertwright.checkpoint.huggingface.model import CONFIG, Header
 from bertwright.checkpoint.sources import Headers
 from bertwright.checkpoint.task_file import TASKS, read_tasks
 from bertwright.config.bert import BertConfig

@@ -10,17 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from bertwright.atomic import MANIFEST, verify_manifest
-from bertwright.checkpoint import (
-    checkpoint,
-    huggingface,
-    names,
-    pickled,
-    sentence_transformers,
-    sources,
-)
+from bertwright.checkpoint import checkpoint, sources
+from bertwright.checkpoint.huggingface import model as huggingface
+from bertwright.checkpoint.huggingface import names, pickled
+from bertwright.checkpoint.sentence_transformers import folder as sentence_transformers
 from bertwright.config.bert import BertConfig
 from bertwright.errors import BertwrightError
-from bertwright.text.tokenizer import load_tokenizer
+from bertwright.text.tokenizer.tokenizer import load_tokenizer
 
 
 @dataclass

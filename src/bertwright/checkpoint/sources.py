@@ -19,11 +19,14 @@ from typing import Any
 
 from torch import Tensor
 
-from bertwright.checkpoint import huggingface, names, sentence_transformers, tensorflow
-from bertwright.checkpoint.huggingface import Header
+from bertwright.checkpoint.huggingface import model as huggingface
+from bertwright.checkpoint.huggingface import names
+from bertwright.checkpoint.huggingface.model import Header
+from bertwright.checkpoint.sentence_transformers import folder as sentence_transformers
+from bertwright.checkpoint.tensorflow import model as tensorflow
 from bertwright.config.bert import BertConfig
 from bertwright.errors import IntegrityError
-from bertwright.text.tokenizer import Tokenizer, load_tokenizer
+from bertwright.text.tokenizer.tokenizer import Tokenizer, load_tokenizer
 
 AnyHeader = Header | tensorflow.Place
 Headers = Mapping[str, AnyHeader]

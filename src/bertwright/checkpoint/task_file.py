@@ -19,8 +19,8 @@ from typing import Any
 
 from torch import nn
 
-from bertwright.checkpoint.huggingface import read_json, short
-from bertwright.checkpoint.names import PARTS
+from bertwright.checkpoint.huggingface.model import read_json, short
+from bertwright.checkpoint.huggingface.names import PARTS
 from bertwright.config.task import TaskConfig
 from bertwright.config.values import from_dict, to_dict
 from bertwright.errors import ConfigError, DataError

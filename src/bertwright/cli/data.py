@@ -50,7 +50,7 @@ def build(
 
     from bertwright.data.build import build_shards
     from bertwright.data.encode import load_segmenter
-    from bertwright.text.corpus_report import CorpusReport
+    from bertwright.text.corpus.report import CorpusReport
 
     start = time.monotonic()
     with bar("Building", "bytes") as on_progress:

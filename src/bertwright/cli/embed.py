@@ -164,7 +164,7 @@ def embed(
     target = out or fit_whitening or plot
     assert target is not None
     if out is not None:
-        from bertwright.recipes.embedding import check_suffix
+        from bertwright.recipes.embed import check_suffix
 
         check_suffix(out, pooling == "none")
     refuse_existing(target, overwrite)
@@ -230,7 +230,7 @@ def _write(
     overwrite: bool,
     json: bool,
 ) -> None:
-    from bertwright.recipes.embedding import embed_file
+    from bertwright.recipes.embed import embed_file
 
     with bar("Embedding", "texts") as on_progress:
         found = embed_file(
@@ -279,7 +279,7 @@ def _write(
 
 
 def _fit(loaded: Embedder, texts: Texts, path: Path, dimensions: int | None, json: bool) -> None:
-    from bertwright.recipes.embedding import fit_whitening
+    from bertwright.recipes.embed import fit_whitening
 
     with bar("Embedding", "texts") as on_progress:
         whitening, count = fit_whitening(loaded, texts, dimensions, on_progress)

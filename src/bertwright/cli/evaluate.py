@@ -74,9 +74,9 @@ def evaluate(
         refuse_existing(out, overwrite)
 
     from bertwright.inference.model import load
-    from bertwright.recipes.evaluating import evaluate_file
-    from bertwright.tasks.columns import Columns
-    from bertwright.tasks.sources import refuse_missing
+    from bertwright.labelled.columns import Columns
+    from bertwright.labelled.sources import refuse_missing
+    from bertwright.recipes.evaluate import evaluate_file
 
     refuse_missing(data)
     loaded = load(model, device=None if device == "auto" else device)

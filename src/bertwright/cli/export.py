@@ -71,7 +71,7 @@ def _export(runtime: Literal["onnx", "openvino"], asked: Asked) -> None:
     if asked.sample is not None and not asked.int8:
         raise ConfigError("--sample is of --int8; leave it out here, or pass both")
     texts = None if asked.sample is None else _read_sample(asked.sample)
-    from bertwright.checkpoint.export import export
+    from bertwright.checkpoint.export.write import export
 
     facts = export(
         asked.model,

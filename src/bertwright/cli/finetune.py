@@ -52,8 +52,8 @@ def finetune(
     """
     asked = _asked(kind, name, files, tasks)
 
-    from bertwright.recipes.finetuning import finetune as run_finetuning
-    from bertwright.recipes.task_setup import TaskToLearn
+    from bertwright.recipes.finetune.run import finetune as run_finetuning
+    from bertwright.recipes.finetune.setup import TaskToLearn
 
     to_learn = [TaskToLearn(each, *asked[each]) for each in asked]
     said: set[str] = set()

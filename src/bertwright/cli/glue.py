@@ -35,11 +35,11 @@ def glue(
     finished. Where a task has a test.tsv, its predictions are written for GLUE's server. All other
     options hold for every task.
     """
-    from bertwright.recipes.glue_tasks import find_tasks
+    from bertwright.recipes.glue.tasks import find_tasks
 
     find_tasks(data, tasks)  # a wrong name need not wait for torch
 
-    from bertwright.recipes.glue import glue as run_glue
+    from bertwright.recipes.glue.run import glue as run_glue
 
     with bar("Encoding", "tokens") as on_progress:
         found = run_glue(data, config, say, tasks, overwrite, on_progress)
@@ -56,7 +56,7 @@ def glue(
 
 def _print(found: dict[str, Any], config: FinetuneConfig) -> None:
     """The table, its averages, and what the submission holds."""
-    from bertwright.recipes.glue import SUBMISSION, averages, notes, table
+    from bertwright.recipes.glue.run import SUBMISSION, averages, notes, table
 
     columns, rows = table(found)
     shown = [n for n, name in enumerate(columns) if name not in ("train", "dev", "notes")]

@@ -67,9 +67,9 @@ def predict(
         raise ConfigError("--json tells on standard output what was met; give --out a file then")
 
     from bertwright.inference.model import load
-    from bertwright.recipes.predicting import predict_file
-    from bertwright.tasks.columns import Columns
-    from bertwright.tasks.sources import refuse_missing
+    from bertwright.labelled.columns import Columns
+    from bertwright.labelled.sources import refuse_missing
+    from bertwright.recipes.predict import predict_file
 
     refuse_missing(input)
     loaded = load(model, device=None if device == "auto" else device)

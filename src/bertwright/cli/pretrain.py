@@ -28,7 +28,7 @@ def pretrain(
     The length of the run is one of --steps, --minutes and --epochs. Ctrl-C and SIGTERM save and
     end with 130 and 143; the same command with --resume goes on.
     """
-    from bertwright.recipes.pretraining import pretrain as run_pretraining
+    from bertwright.recipes.pretrain import pretrain as run_pretraining
 
     folder = run_pretraining(config, say, overwrite=overwrite, resume=resume)
     if os.environ.get("RANK", "0") == "0":  # of the processes of torchrun, one speaks

@@ -38,7 +38,7 @@ def quickstart(
     """
     if not 0 < minutes < 1e5:
         raise ConfigError(f"--minutes is {minutes}; expected more than 0 and less than 100,000")
-    from bertwright.recipes import quickstart as steps
+    from bertwright.recipes.quickstart import run as steps
 
     places = steps.begin(out, overwrite)
     result: dict[str, Any] = {"out": str(out)}
@@ -75,7 +75,7 @@ def quickstart(
 
     say(f"\n5/{STEPS}  First weights, then {minutes:g} min of pre-training {steps.MODEL}")
     begin = time.monotonic()
-    from bertwright.recipes.pretraining import pretrain
+    from bertwright.recipes.pretrain import pretrain
 
     config = steps.configuration(places, minutes)
     try:
@@ -153,8 +153,8 @@ def _step(number: int, title: str, seconds: dict[str, float], unit: str = "") ->
 def _evaluate(places: Any, config: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """The figures, and what the page shows."""
     from bertwright.inference.model import load
-    from bertwright.recipes import quickstart_evaluation as evaluation
-    from bertwright.recipes import quickstart_examples as texts
+    from bertwright.recipes.quickstart import evaluation
+    from bertwright.recipes.quickstart import examples as texts
 
     model = load(places.run)
     masked = evaluation.masked_tokens(model, config)
@@ -179,7 +179,7 @@ def _evaluate(places: Any, config: Any) -> tuple[dict[str, Any], dict[str, Any]]
 
 def _learning_curve(places: Any, minutes: float, step: _Step) -> dict[str, Any]:
     """The figures by number of labelled examples, and the page with them."""
-    from bertwright.recipes.quickstart_curve import learning_curve
+    from bertwright.recipes.quickstart.curve import learning_curve
     from bertwright.report.labelled_curve import best_sentence, task_sentence
 
     curve = learning_curve(places, minutes, step.on_progress)

@@ -41,14 +41,14 @@ def train(
     bytes, with any number of workers.
     """
     from bertwright.atomic import atomic_folder, refuse_folder, refuse_source
-    from bertwright.text.files import find_files
+    from bertwright.text.corpus.files import find_files
 
     for source in find_files(corpus):
         refuse_source(out, source)
     refuse_folder(out, overwrite)  # before the work, not after
-    from bertwright.text.corpus_report import CorpusReport
-    from bertwright.text.tokenizer_files import write_training
-    from bertwright.text.vocabulary import count_corpus, learn_tokenizer
+    from bertwright.text.corpus.report import CorpusReport
+    from bertwright.text.tokenizer.files import write_training
+    from bertwright.text.tokenizer.vocabulary import count_corpus, learn_tokenizer
 
     report = CorpusReport()
     with bar("Counting words", "bytes") as on_progress:
@@ -105,7 +105,7 @@ def extend(
     out, and its length in tokens told before and after. Then: data build --tokenizer DIR, and
     pretrain --init DIR.
     """
-    from bertwright.recipes.extending import extend as extend_model
+    from bertwright.recipes.extend import extend as extend_model
 
     with bar("Counting words", "characters") as on_progress:
         found = extend_model(
@@ -161,8 +161,8 @@ def inspect(
     """
     if not texts:
         raise ConfigError('no text given; put it in quotes: tokenizer inspect "A text."')
-    from bertwright.text.inspection import inspect_text
-    from bertwright.text.tokenizer import load_tokenizer
+    from bertwright.text.tokenizer.inspection import inspect_text
+    from bertwright.text.tokenizer.tokenizer import load_tokenizer
 
     loaded = load_tokenizer(find_tokenizer(tokenizer))
     inspections = [inspect_text(loaded, text) for text in texts]

@@ -23,7 +23,7 @@ from bertwright.data.sentence_pairs import Plan, plan_epoch
 from bertwright.data.shards import Shards, open_shards
 from bertwright.errors import BertwrightError
 from bertwright.progress import OnProgress, silent
-from bertwright.text.tokenizer import Tokenizer, load_tokenizer
+from bertwright.text.tokenizer.tokenizer import Tokenizer, load_tokenizer
 
 Level = Literal["ok", "warning", "error"]
 

@@ -12,7 +12,7 @@ from typing import Any
 from bertwright.atomic import sync_file, verify_files
 from bertwright.config.values import differing_keys
 from bertwright.errors import IntegrityError
-from bertwright.text.corpus_report import CorpusReport
+from bertwright.text.corpus.report import CorpusReport
 
 JOURNAL = "journal.json"
 

@@ -15,7 +15,7 @@ from bertwright.arrays import Bools, Int64s
 from bertwright.atomic import sync_file
 from bertwright.data.shards import SUFFIXES
 from bertwright.errors import DataError
-from bertwright.text.corpus_report import CorpusReport
+from bertwright.text.corpus.report import CorpusReport
 
 
 @dataclass(frozen=True)

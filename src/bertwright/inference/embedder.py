@@ -11,13 +11,13 @@ from typing import get_args
 
 import torch
 
-from bertwright.checkpoint.dense import read_layer
-from bertwright.checkpoint.sentence_transformers import EmbeddingDefaults, read_defaults
+from bertwright.checkpoint.sentence_transformers.dense import read_layer
+from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults, read_defaults
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError
 from bertwright.inference import model as models
-from bertwright.inference.backend_choice import Choice
-from bertwright.inference.backends import BackendName, Precision
+from bertwright.inference.backends.choice import Choice
+from bertwright.inference.backends.plain import BackendName, Precision
 from bertwright.inference.pieces import Text
 from bertwright.inference.vector_maker import VectorMaker
 from bertwright.inference.whitening import load_whitening

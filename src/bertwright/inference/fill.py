@@ -12,7 +12,7 @@ from bertwright.errors import ConfigError, DataError
 from bertwright.inference.pieces import only_text
 from bertwright.inference.runner import Runner, is_count, window_around
 from bertwright.objectives.masked_lm import MaskedLM
-from bertwright.text.tokenizer import Tokenizer
+from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 Blank = list[tuple[str, float]]
 """Tokens and their probabilities, likeliest first."""

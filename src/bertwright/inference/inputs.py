@@ -20,14 +20,14 @@ from typing import Any
 
 from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError
-from bertwright.tasks.examples import (
+from bertwright.labelled.examples import (
     ChoiceExample,
     Example,
     SpanExample,
     TaggingExample,
     TextExample,
 )
-from bertwright.tasks.tagging_rows import text_example
+from bertwright.labelled.tagging_rows import text_example
 
 _EXPECTED = {
     "classification": "a text, or two texts",

@@ -13,14 +13,14 @@ import torch
 
 from bertwright.arrays import Float32s
 from bertwright.checkpoint import checkpoint
-from bertwright.checkpoint.names import Report
+from bertwright.checkpoint.huggingface.names import Report
 from bertwright.checkpoint.sources import read_tokenizer
 from bertwright.config.bert import BertConfig
 from bertwright.config.task import TaskConfig
 from bertwright.config.vectors import Combine, VectorConfig
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference import fill, next_sentence
-from bertwright.inference.backends import PlainBackend
+from bertwright.inference.backends.plain import PlainBackend
 from bertwright.inference.inputs import make_examples
 from bertwright.inference.pieces import Text, listed, parts_of
 from bertwright.inference.runner import Runner, is_count, windows
@@ -29,7 +29,7 @@ from bertwright.progress import OnProgress, silent
 from bertwright.tasks.predict import predict
 from bertwright.tasks.predictions import Prediction
 from bertwright.tasks.task_data import TaskData
-from bertwright.text.tokenizer import Encoding, Tokenizer
+from bertwright.text.tokenizer.tokenizer import Encoding, Tokenizer
 
 Precision = Literal["fp32", "bf16"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from bertwright.errors import DataError
 from bertwright.inference.runner import windows
-from bertwright.text.tokenizer import Tokenizer
+from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 Text = str | tuple[str, str]
 """A text or a pair."""

@@ -16,11 +16,11 @@ import torch
 from bertwright.config.bert import BertConfig
 from bertwright.data.batch import token_batches
 from bertwright.errors import DataError
-from bertwright.inference.backends import Places, lay_out, places_in
+from bertwright.inference.backends.plain import Places, lay_out, places_in
 from bertwright.models.bert import Bert
 from bertwright.models.encoder import Encoded
 from bertwright.objectives.objective import Learner
-from bertwright.text.tokenizer import Tokenizer
+from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)

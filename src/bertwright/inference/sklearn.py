@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from bertwright.arrays import Float32s
 from bertwright.config.vectors import Combine, choose_prompt
 from bertwright.errors import DataError
-from bertwright.inference.backends import Precision
+from bertwright.inference.backends.plain import Precision
 from bertwright.inference.embedder import Embedder, default_config, prompts_of
 from bertwright.inference.pieces import Text
 from bertwright.inference.vector_maker import layer_tuple

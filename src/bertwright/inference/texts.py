@@ -22,13 +22,13 @@ from typing import Any, TypeVar, cast
 
 from bertwright.errors import DataError
 from bertwright.inference.pieces import Text
-from bertwright.tasks.bad_rows import BadRowLog, BadRows
-from bertwright.tasks.columns import TEXTS, Columns, find_asked, find_one
-from bertwright.tasks.delimited import delimited_table, delimiter_of
-from bertwright.tasks.sources import name_of, open_source, suffix_of, without_surrogates
-from bertwright.tasks.tables import Table, json_lines, json_of, json_table, parquet_table
-from bertwright.text.files import BLOCK_BYTES, COMPRESSED_SUFFIXES, open_bytes
-from bertwright.text.rows import is_json_lines
+from bertwright.labelled.bad_rows import BadRowLog, BadRows
+from bertwright.labelled.columns import TEXTS, Columns, find_asked, find_one
+from bertwright.labelled.delimited import delimited_table, delimiter_of
+from bertwright.labelled.sources import name_of, open_source, suffix_of, without_surrogates
+from bertwright.labelled.tables import Table, json_lines, json_of, json_table, parquet_table
+from bertwright.text.corpus.files import BLOCK_BYTES, COMPRESSED_SUFFIXES, open_bytes
+from bertwright.text.corpus.rows import is_json_lines
 
 TABLES = (".jsonl", ".json", ".ndjson", ".csv", ".tsv", ".parquet")
 T = TypeVar("T")

@@ -17,11 +17,11 @@ import torch
 from torch import Tensor
 
 from bertwright.arrays import Float32s, Int64s
-from bertwright.checkpoint.dense import DenseLayer
+from bertwright.checkpoint.sentence_transformers.dense import DenseLayer
 from bertwright.config.bert import BertConfig
 from bertwright.config.vectors import VectorConfig, choose_prompt
 from bertwright.errors import ConfigError
-from bertwright.inference.backends import Backend, Found, Places
+from bertwright.inference.backends.plain import Backend, Found, Places
 from bertwright.inference.pieces import (
     Pieces,
     Text,
@@ -34,7 +34,7 @@ from bertwright.inference.whitening import Whitening
 from bertwright.nn.pooling import pool
 from bertwright.nn.sequences import Sequences
 from bertwright.progress import OnProgress, silent
-from bertwright.text.tokenizer import Tokenizer
+from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from itertools import islice
 from typing import Any
 
 from bertwright.serve.aside import Aside
-from bertwright.serve.refusal import Refusal, busy, unavailable
+from bertwright.serve.errors import Refusal, busy, unavailable
 
 WINDOW = 1024
 """Texts among which those that fit are looked for."""

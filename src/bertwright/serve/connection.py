@@ -22,8 +22,8 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from bertwright.config.serve import ServeConfig
-from bertwright.serve.door import HEADERS, Door, raw_headers, refusal_body, refusal_headers
-from bertwright.serve.refusal import Refusal, bad
+from bertwright.serve.errors import Refusal, bad
+from bertwright.serve.middleware import HEADERS, Door, raw_headers, refusal_body, refusal_headers
 
 HEAD = 65536
 """Bytes of the address and headers of a request."""

@@ -30,10 +30,10 @@ from bertwright.checkpoint.checkpoint import (
     find_checkpoint,
     list_checkpoints,
 )
-from bertwright.checkpoint.dense import DenseLayer, read_layer
 from bertwright.checkpoint.head_files import HEADS
-from bertwright.checkpoint.huggingface import WEIGHTS, read_json
-from bertwright.checkpoint.sentence_transformers import (
+from bertwright.checkpoint.huggingface.model import WEIGHTS, read_json
+from bertwright.checkpoint.sentence_transformers.dense import DenseLayer, read_layer
+from bertwright.checkpoint.sentence_transformers.folder import (
     EmbeddingDefaults,
     folders_of,
     read_defaults,
@@ -47,10 +47,16 @@ from bertwright.checkpoint.sources import (
 )
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import BertwrightError, DataError
-from bertwright.inference.backends import Backend, PackedBackend, Places, PlainBackend, Precision
+from bertwright.inference.backends.packed import PackedBert
+from bertwright.inference.backends.plain import (
+    Backend,
+    PackedBackend,
+    Places,
+    PlainBackend,
+    Precision,
+)
 from bertwright.inference.embedder import Embedder
 from bertwright.inference.model import Model, load
-from bertwright.inference.packed import PackedBert
 from bertwright.inference.vector_maker import VectorMaker
 from bertwright.nn.sequences import Sequences
 

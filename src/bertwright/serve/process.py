@@ -24,10 +24,10 @@ import uvicorn
 
 from bertwright.config.serve import ServeConfig
 from bertwright.errors import ConfigError
+from bertwright.serve.app import make_app
 from bertwright.serve.connection import bounded
 from bertwright.serve.engine import refuse_no_model
-from bertwright.serve.refusal import Refusal
-from bertwright.serve.server import make_app
+from bertwright.serve.errors import Refusal
 from bertwright.serve.service import Service
 
 TURN = 0.001

@@ -20,13 +20,13 @@ from starlette.types import Message, Receive, Scope
 from bertwright.config.serve import ServeConfig
 from bertwright.errors import BertwrightError
 from bertwright.serve.aside import Aside
+from bertwright.serve.auth import Keys
 from bertwright.serve.batching import FOR_SHORT, Batcher, Item
 from bertwright.serve.engine import Engine, Work, load_engine
-from bertwright.serve.keys import Keys
+from bertwright.serve.errors import Refusal, bad, busy, unavailable
 from bertwright.serve.metrics import Metrics
-from bertwright.serve.plans import Plan, Route, make_plan
-from bertwright.serve.readers import Vectors
-from bertwright.serve.refusal import Refusal, bad, busy, unavailable
+from bertwright.serve.outputs import Vectors
+from bertwright.serve.requests import Plan, Route, make_plan
 
 DRAIN = 8
 """A body that is too large is read to the end, and thrown away, up to so many times the bound: a

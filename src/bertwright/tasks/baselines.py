@@ -26,13 +26,14 @@ import numpy as np
 
 from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError
-from bertwright.tasks.examples import (
+from bertwright.labelled.examples import (
     ChoiceExample,
     Example,
     SpanExample,
     TaggingExample,
     TextExample,
 )
+from bertwright.labelled.script import is_mostly_chinese
 from bertwright.tasks.predictions import (
     Answer,
     ChoicePrediction,
@@ -41,7 +42,6 @@ from bertwright.tasks.predictions import (
     SpanPrediction,
     TextPrediction,
 )
-from bertwright.tasks.script import is_mostly_chinese
 from bertwright.tasks.span_decoding import decide_best
 from bertwright.tasks.tagging_baselines import predict_by_shape, predict_most_frequent
 from bertwright.tasks.text_baselines import (

@@ -14,10 +14,10 @@ from typing import cast
 
 from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError
-from bertwright.tasks.examples import ChoiceExample, Example
+from bertwright.labelled.examples import ChoiceExample, Example
 from bertwright.tasks.instances import Instance, Lengths
 from bertwright.tasks.text_instances import check_text, length_of, place, read_in_windows
-from bertwright.text.tokenizer import Tokenizer
+from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 _AT_ONCE = 1024  # examples
 

@@ -24,8 +24,8 @@ from typing import Any
 
 from bertwright.config.task import TaskConfig
 from bertwright.errors import ConfigError, DataError
+from bertwright.labelled.examples import ChoiceExample, Example, SpanExample, TaggingExample
 from bertwright.tasks import judgement as judge
-from bertwright.tasks.examples import ChoiceExample, Example, SpanExample, TaggingExample
 from bertwright.tasks.intervals import bootstrap, value
 from bertwright.tasks.predictions import Prediction
 

@@ -16,8 +16,9 @@ import numpy as np
 
 from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError
+from bertwright.labelled.examples import ChoiceExample, SpanExample, TaggingExample, TextExample
+from bertwright.labelled.tag_schemes import chunks
 from bertwright.tasks import classification_metrics as classes
-from bertwright.tasks.examples import ChoiceExample, SpanExample, TaggingExample, TextExample
 from bertwright.tasks.intervals import Statistic, of_sums, ratio
 from bertwright.tasks.predictions import (
     ChoicePrediction,
@@ -27,7 +28,6 @@ from bertwright.tasks.predictions import (
     TextPrediction,
 )
 from bertwright.tasks.span_metrics import best_threshold, rules_for, score_answer, score_answers
-from bertwright.tasks.tag_schemes import chunks
 from bertwright.tasks.tagging_metrics import EntityCounts, TagCounts
 
 NEVER_VARIES = 0.01

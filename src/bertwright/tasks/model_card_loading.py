@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from bertwright.checkpoint.huggingface_heads import architecture
+from bertwright.checkpoint.huggingface.heads import architecture
 from bertwright.config import values
 from bertwright.config.task import TaskConfig
 

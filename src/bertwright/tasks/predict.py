@@ -21,13 +21,13 @@ from torch import Tensor
 from bertwright.arrays import Float32s
 from bertwright.config.task import TaskConfig
 from bertwright.errors import ConfigError
+from bertwright.labelled.examples import Example, SpanExample, TaggingExample
 from bertwright.models.encoder import Encoded
 from bertwright.objectives.labelled import Head, LabelledBatch
 from bertwright.objectives.objective import Examples, Learner
 from bertwright.objectives.tagger import Tagger
 from bertwright.progress import OnProgress, silent
 from bertwright.tasks.batches import instance_batches, make_batch
-from bertwright.tasks.examples import Example, SpanExample, TaggingExample
 from bertwright.tasks.instances import Instance, Lengths
 from bertwright.tasks.predictions import (
     ChoicePrediction,
@@ -38,7 +38,7 @@ from bertwright.tasks.predictions import (
 from bertwright.tasks.span_decoding import decode_span
 from bertwright.tasks.tagging_decoding import decode_tagging
 from bertwright.tasks.task_data import TaskData
-from bertwright.text.tokenizer import Tokenizer
+from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 Predicted = Iterator[tuple[int, Prediction]]
 """Numbers of examples, and what is said of them."""

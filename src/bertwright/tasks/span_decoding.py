@@ -24,7 +24,7 @@ import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
 from bertwright.config.task import TaskConfig
-from bertwright.tasks.examples import SpanExample
+from bertwright.labelled.examples import SpanExample
 from bertwright.tasks.instances import Instance
 from bertwright.tasks.predictions import Answer, SpanPrediction
 from bertwright.tasks.span_metrics import best_threshold, rules_for, score_answers

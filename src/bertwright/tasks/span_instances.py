@@ -23,11 +23,11 @@ import numpy as np
 
 from bertwright.arrays import Int64s
 from bertwright.config.task import TaskConfig
-from bertwright.tasks.examples import Example, SpanExample
+from bertwright.labelled.examples import Example, SpanExample
 from bertwright.tasks.instances import Instance, Lengths
 from bertwright.tasks.text_instances import check_text
-from bertwright.tasks.windows import Span, cut
-from bertwright.text.tokenizer import Tokenizer
+from bertwright.text.tokenizer.tokenizer import Tokenizer
+from bertwright.text.windows import Span, cut
 
 LONGEST_QUESTION = 64
 """Tokens of a question that are read (`max_query_length` of `run_squad.py`)."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from bertwright.arrays import Float64s
 from bertwright.config.task import TaskConfig
-from bertwright.tasks.examples import TaggingExample
+from bertwright.labelled.examples import TaggingExample
 from bertwright.tasks.predictions import TaggingPrediction
 from bertwright.tasks.tagging_decoding import decode_tagging
 

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from bertwright.config.task import TaskConfig
-from bertwright.tasks.examples import TaggingExample
+from bertwright.labelled.examples import TaggingExample
+from bertwright.labelled.tag_schemes import chunks
 from bertwright.tasks.predictions import Entity, TaggingPrediction
-from bertwright.tasks.tag_schemes import chunks
 
 
 def decode_tagging(

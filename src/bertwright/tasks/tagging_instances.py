@@ -24,11 +24,11 @@ import numpy as np
 
 from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError
-from bertwright.tasks.examples import Example, TaggingExample
+from bertwright.labelled.examples import Example, TaggingExample
 from bertwright.tasks.instances import Instance, Lengths
 from bertwright.tasks.text_instances import label_number, place
-from bertwright.tasks.windows import Span, cut, most_context
-from bertwright.text.tokenizer import Tokenizer
+from bertwright.text.tokenizer.tokenizer import Tokenizer
+from bertwright.text.windows import Span, cut, most_context
 
 
 def make_tagging_instances(

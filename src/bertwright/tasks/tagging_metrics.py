@@ -16,9 +16,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from bertwright.arrays import Float64s
+from bertwright.labelled.tag_schemes import chunks
 from bertwright.tasks.classification_metrics import class_counts, f1_of, macro_f1_of
 from bertwright.tasks.intervals import Statistic, of_sums, ratio
-from bertwright.tasks.tag_schemes import chunks
 
 
 class EntityCounts:

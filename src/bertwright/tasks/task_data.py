@@ -8,13 +8,13 @@ from dataclasses import replace
 from functools import cached_property
 
 from bertwright.config.task import TaskConfig
+from bertwright.labelled.examples import Example
 from bertwright.tasks.choice_instances import make_choice_instances
-from bertwright.tasks.examples import Example
 from bertwright.tasks.instances import Instance, Lengths
 from bertwright.tasks.span_instances import make_span_instances
 from bertwright.tasks.tagging_instances import make_tagging_instances
 from bertwright.tasks.text_instances import make_text_instances
-from bertwright.text.tokenizer import Tokenizer
+from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 MakeInstances = Callable[[TaskConfig, Tokenizer, Sequence[Example]], tuple[list[Instance], Lengths]]
 

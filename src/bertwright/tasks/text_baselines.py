@@ -20,9 +20,9 @@ import numpy as np
 
 from bertwright.arrays import Float64s
 from bertwright.config.task import TaskConfig
-from bertwright.tasks.examples import TextExample
+from bertwright.labelled.examples import TextExample
+from bertwright.labelled.script import is_mostly_chinese
 from bertwright.tasks.predictions import NumberPrediction, TextPrediction
-from bertwright.tasks.script import is_mostly_chinese
 
 STRENGTHS = (0.3, 1.0, 10.0)
 """C of logistic regression, the best of which is found on a fifth of the training set held out."""

@@ -20,10 +20,10 @@ from typing import Any, cast
 
 from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError
-from bertwright.tasks.examples import Example, TextExample
+from bertwright.labelled.examples import Example, TextExample
 from bertwright.tasks.instances import Instance, Lengths
-from bertwright.tasks.windows import cut, cut_pair
-from bertwright.text.tokenizer import Tokenizer
+from bertwright.text.tokenizer.tokenizer import Tokenizer
+from bertwright.text.windows import cut, cut_pair
 
 Windows = tuple[tuple[Sequence[int], ...], tuple[Sequence[int], ...]]
 """Ids of each window and their segments."""

@@ -1,0 +1,1 @@
+"""ONNX and OpenVINO graphs: the same weights behind a padded signature."""

@@ -1,0 +1,256 @@
+"""An exported model held against ours: on random lengths, and where it is int8, on text.
+
+What ours gives is computed end to end, without padding, by the very heads that training uses, and
+sequence by sequence; so the second writing of the computation (`padded.py`), the exporter, the
+runtime and the padding are all in what is compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from bertwright.checkpoint.export.exported import Arrays, Exported
+from bertwright.checkpoint.export.padded import LOGITS, POOLED
+from bertwright.config.task import TaskConfig
+from bertwright.errors import BertwrightError
+from bertwright.models.bert import Bert
+from bertwright.nn.sequences import Sequences
+from bertwright.objectives.labelled import Head, LabelledBatch
+from bertwright.objectives.masked_lm import MaskedLM
+from bertwright.objectives.next_sentence import NextSentence
+from bertwright.objectives.objective import Learner
+from bertwright.text.tokenizer.tokenizer import Tokenizer
+
+LARGEST_DIFFERENCE = 1e-4
+"""Between ours and an export in float32, relative to the largest number of an output above 1."""
+
+SAMPLE = (
+    "The river rose after three days of rain, and the bridge was closed.",
+    "She opened the letter, read it twice and put it back into the drawer.",
+    "A committee of nine members will report to the council in June.",
+    "He did not say a word until the train had left the station.",
+    "Prices of wheat fell by four per cent, the largest drop in a year.",
+    "The museum holds a collection of maps from the sixteenth century.",
+    "If the pressure is too low, the valve closes and the pump stops.",
+    "They walked along the coast as far as the old lighthouse.",
+    "The film is too long, but the last half hour is worth the wait.",
+    "I would not buy it again: the handle broke after a week.",
+    "A function returns the value of its last expression.",
+    "Most of the island is covered with forest; few people live there.",
+    "The second edition corrects some errors of the first.",
+    "When the war ended, the factory made bicycles again.",
+    "Doctors advise drinking more water in hot weather.",
+    "The orchestra played the symphony without a conductor.",
+    "Is there a train to the north before eight in the morning?",
+    "The bird builds its nest under the roofs of houses.",
+    "Nobody knew who had painted the picture.",
+    "The court decided that the contract was not valid.",
+    "It was a quiet street with small shops and a school.",
+    "Water boils at a lower temperature in the mountains.",
+    "The team won the match in the last minute.",
+    "Her first novel was written in a kitchen at night.",
+    "The road is narrow, and lorries are not allowed on it.",
+    "Sort the list, then remove what occurs twice.",
+    "The king had three daughters and no son.",
+    "Yes.",
+    "This phone is light, quick and not expensive; I like it very much.",
+    "The glacier has lost a third of its length in forty years.",
+    "Paris is the capital of France, and Lyon its third largest city.",
+    "The experiment was repeated with twice as many people, and the result was the same.",
+)
+"""Sentences of our own, for an int8 export that is given no text."""
+
+
+def ours(
+    learner: Learner,
+    exported: Exported,
+    task: TaskConfig | None,
+    ids: Sequence[Sequence[int]],
+    types: Sequence[Sequence[int]],
+) -> dict[str, Arrays]:
+    """What our model gives each sequence, as `Exported.run_all` gives it."""
+    found: dict[str, Arrays] = {name: [] for name in exported.outputs}
+    for row, kinds in zip(ids, types, strict=True):
+        with torch.inference_mode():
+            tensors = _of_one(learner, exported, task, list(row), list(kinds))
+        for name, tensor in zip(exported.outputs, tensors, strict=True):
+            found[name].append(tensor.float().numpy())
+    return found
+
+
+def _of_one(
+    learner: Learner, exported: Exported, task: TaskConfig | None, row: list[int], kinds: list[int]
+) -> list[torch.Tensor]:
+    """The outputs of one sequence."""
+    encoder = learner.encoder
+    assert isinstance(encoder, Bert)
+    batch = LabelledBatch(
+        task=exported.head or "",
+        input_ids=torch.tensor(row),
+        token_type_ids=torch.tensor(kinds),
+        sequences=Sequences([len(row)]),
+        rows=(0,),
+        words=torch.arange(len(row)) if exported.kind == "tagging" else None,
+        counts=(len(row),) if exported.kind == "tagging" else (1,),
+    )
+    inputs = batch.input_ids, batch.token_type_ids, batch.sequences
+    if exported.head is None:
+        encoded = encoder(*inputs, keep_layers=True)
+        vectors = [encoded.layers[number] for number in exported.layers]
+        return [*vectors, encoded.pooled[0]] if POOLED in exported.outputs else vectors
+    head = learner.objectives[exported.head]
+    if isinstance(head, MaskedLM):
+        return [head.logits(encoder(*inputs).last)]
+    if isinstance(head, NextSentence):
+        return [head.logits(encoder(*inputs).pooled)[0]]
+    assert isinstance(head, Head)
+    scores = head.scores(learner.encode(batch, [head]), batch)
+    if exported.kind == "span":
+        return [scores[:, 0], scores[:, 1]]
+    if exported.kind == "tagging":
+        return [scores]
+    return [scores.reshape(1) if exported.kind == "regression" else scores[0]]
+
+
+def random_sequences(
+    longest: int, vocab_size: int, generator: np.random.Generator, count: int = 12
+) -> tuple[list[list[int]], list[list[int]]]:
+    """Ids and segments of random lengths, 1 and the longest (512 at most) among them."""
+    most = min(longest, 512)
+    lengths = [1, most, *generator.integers(1, min(most, 128) + 1, count - 2).tolist()]
+    ids = [generator.integers(0, vocab_size, length).tolist() for length in lengths]
+    types = []
+    for length in lengths:
+        first = int(generator.integers(1, length + 1))
+        types.append([0] * first + [1] * (length - first))
+    return ids, types
+
+
+def check_random(
+    learner: Learner,
+    exported: Exported,
+    task: TaskConfig | None,
+    vocab_size: int,
+    segments: int = 2,
+) -> float:
+    """The largest difference to ours on random lengths in rectangles of several.
+
+    Raises:
+        BertwrightError: it is over `LARGEST_DIFFERENCE`.
+    """
+    generator = np.random.default_rng(0)
+    ids, types = random_sequences(exported.longest, vocab_size, generator)
+    types = [[min(kind, segments - 1) for kind in row] for row in types]
+    theirs = exported.run_all(ids, types, batch_tokens=2048)
+    own = ours(learner, exported, task, ids, types)
+    worst, place = 0.0, ""
+    for name, arrays in own.items():
+        scale = max(1.0, max(float(np.abs(array).max()) for array in arrays))
+        for a, b in zip(arrays, theirs[name], strict=True):
+            difference = float(np.abs(a - b).max()) / scale if a.shape == b.shape else np.inf
+            if not difference <= worst:  # NaN is worse than all
+                worst, place = difference, name
+    if not worst <= LARGEST_DIFFERENCE:
+        raise BertwrightError(
+            f"the export is off: its {place} differs from ours by {worst:.2g} on random input; "
+            f"expected at most {LARGEST_DIFFERENCE:g}. Nothing was written; another version of "
+            "torch, onnx or the runtime may export it right"
+        )
+    return worst
+
+
+def check_text(
+    learner: Learner,
+    exported: Exported,
+    task: TaskConfig | None,
+    tokenizer: Tokenizer,
+    texts: Sequence[str],
+    least: float,
+) -> dict[str, Any]:
+    """How near an int8 export is to ours on texts.
+
+    Returns:
+        `texts`, `tokens`, `largest_difference` of any output; without a head `cosine_tokens` and
+        `cosine_texts` (means of tokens) of the layer that fares worst, and `cosine_pooler` where it
+        is given, each mean and least; with one `agreement`, the share of texts, or of
+        tokens where it judges those, about which both say the same, or for a number and a choice
+        `correlation` of the scores.
+
+    Raises:
+        BertwrightError: that mean cosine of texts, the agreement or the correlation is below
+            `least`.
+    """
+    encodings = [tokenizer.encode(text) for text in texts]
+    ids = [_cut(encoding.ids, exported.longest) for encoding in encodings]
+    types = [encoding.type_ids[: exported.longest] for encoding in encodings]
+    theirs = exported.run_all(ids, types)
+    own = ours(learner, exported, task, ids, types)
+    pairs = {name: list(zip(own[name], theirs[name], strict=True)) for name in own}
+    figures: dict[str, Any] = {
+        "texts": len(ids),
+        "tokens": sum(map(len, ids)),
+        "largest_difference": max(
+            float(np.abs(a - b).max()) for each in pairs.values() for a, b in each
+        ),
+    }
+    if exported.head is None:
+        pooled = pairs.pop(POOLED, [])
+        layers = [
+            {
+                "cosine_tokens": _mean_and_least([_cosines(a, b) for a, b in each]),
+                "cosine_texts": _mean_and_least([_cosines(a.mean(0), b.mean(0)) for a, b in each]),
+            }
+            for each in pairs.values()
+        ]
+        figures |= min(layers, key=lambda layer: layer["cosine_texts"]["mean"])
+        if pooled:
+            figures["cosine_pooler"] = _mean_and_least([_cosines(a, b) for a, b in pooled])
+        what, reached = "mean cosine of texts", figures["cosine_texts"]["mean"]
+    elif exported.kind in ("regression", "multiple-choice"):
+        flat = np.array([[a.item(), b.item()] for a, b in pairs[LOGITS]])
+        what, reached = "correlation", _correlation(flat[:, 0], flat[:, 1])
+        figures["correlation"] = reached
+    else:
+        same = [_same(a, b, task) for each in pairs.values() for a, b in each]
+        what, reached = "agreement", float(np.concatenate(same).mean())
+        figures["agreement"] = reached
+    if not reached >= least:
+        raise BertwrightError(
+            f"int8 is too far from ours: {what} {reached:.4f} on {len(ids)} texts; expected "
+            f"{least} or more. Nothing was written; export without --int8, give text of your own "
+            "with --sample, or lower --least"
+        )
+    return figures
+
+
+def _cut(ids: list[int], longest: int) -> list[int]:
+    return ids if len(ids) <= longest else [*ids[: longest - 1], ids[-1]]
+
+
+def _same(a: Any, b: Any, task: TaskConfig | None) -> Any:
+    """Whether both say the same: of a text, of each token, or of each label."""
+    if task is not None and task.multi_label:
+        return (a > 0) == (b > 0)
+    return np.atleast_1d(a.argmax(-1) == b.argmax(-1))
+
+
+def _cosines(a: Any, b: Any) -> Any:
+    """Row by row, `[n, H]` twice -> `[n]`, or `[H]` twice -> `[]`; -1 where numbers are none."""
+    lengths = np.linalg.norm(a, axis=-1) * np.linalg.norm(b, axis=-1)
+    return np.nan_to_num((a * b).sum(-1) / np.maximum(lengths, 1e-12), nan=-1.0)
+
+
+def _mean_and_least(cosines: Sequence[Any]) -> dict[str, float]:
+    flat = np.hstack(cosines)
+    return {"mean": float(flat.mean()), "least": float(flat.min())}
+
+
+def _correlation(a: Any, b: Any) -> float:
+    """Pearson's; 1 where neither varies."""
+    if len(a) < 2 or (a.std() == 0 and b.std() == 0):
+        return 1.0
+    return float(np.corrcoef(a, b)[0, 1])

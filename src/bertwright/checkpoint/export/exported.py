@@ -1,0 +1,219 @@
+"""Exported folders, opened and run: ONNX Runtime or OpenVINO over rectangles of ids.
+
+`checkpoint/export/write.py` writes the folder; `export.json` says what is in it. Sequences go in
+without padding and come out without it: they are sorted by length, put into rectangles of about so
+many positions, and each gets its own rows back.
+
+Letters: T a sequence's length, H hidden, C scores.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from bertwright.arrays import Float32s, Int64s
+from bertwright.atomic import verify_manifest
+from bertwright.checkpoint.export.quantize import weight_bits
+from bertwright.checkpoint.huggingface.model import EXPORT, read_json
+from bertwright.errors import ConfigError, DataError, IntegrityError, MissingExtra
+
+ONNX = "model.onnx"
+OPENVINO = "openvino_model.xml"
+FORMAT = 1
+
+Runtime = Literal["onnx", "openvino"]
+Arrays = list[Float32s]
+Session = Callable[[Mapping[str, Int64s]], list[npt.NDArray[Any]]]
+"""Inputs by name -> one array an output, in the order of `Exported.outputs`."""
+
+_FILES: dict[Runtime, str] = {"onnx": ONNX, "openvino": OPENVINO}
+_PACKAGES: dict[Runtime, str] = {"onnx": "onnxruntime", "openvino": "openvino"}
+
+
+@dataclass(frozen=True)
+class Exported:
+    """An exported model, ready to run."""
+
+    folder: Path
+    """Holds `config.json`, the tokenizer and, with a task head, `task.json` too."""
+    runtime: Runtime
+    int8: bool
+    head: str | None
+    """`masked_lm`, `next_sentence` or a task's name; None: vectors."""
+    kind: str | None
+    """The kind of the task, if the head is a task's."""
+    outputs: dict[str, bool]
+    """Name -> whether it has a row for each token."""
+    layers: tuple[int, ...]
+    """Without a head: the layers that are given, 0 the embeddings."""
+    longest: int
+    """Tokens of a sequence, at most."""
+    session: Session
+
+    def run_all(
+        self,
+        ids: Sequence[Sequence[int]],
+        types: Sequence[Sequence[int]] | None = None,
+        batch_tokens: int = 4096,
+    ) -> dict[str, Arrays]:
+        """Run sequences of ids, each with its [CLS] and [SEP].
+
+        Args:
+            ids: n sequences. With a multiple-choice head each is one choice.
+            types: their segments; unset: all 0.
+            batch_tokens: places of a rectangle, about; at least one sequence goes.
+
+        Returns:
+            Each output by name: n arrays in the order of `ids`, `[T, H]` or `[T, C]` where it has a
+            row for each token (`[T]` for start and end), else `[H]`, `[C]` or `[]`.
+
+        Raises:
+            DataError: a sequence is empty, or longer than the model's positions.
+        """
+        for number, sequence in enumerate(ids):
+            if not 0 < len(sequence) <= self.longest:
+                raise DataError(
+                    f"sequence {number} has {len(sequence)} tokens; this model takes 1 to "
+                    f"{self.longest}: cut it or encode it in windows"
+                )
+        found: dict[str, list[Any]] = {name: [None] * len(ids) for name in self.outputs}
+        for rows in _rectangles([len(sequence) for sequence in ids], batch_tokens):
+            feed = pad([ids[r] for r in rows], None if types is None else [types[r] for r in rows])
+            if self.kind == "multiple-choice":
+                feed = {name: array[:, None] for name, array in feed.items()}
+            arrays = self.session(feed)
+            for (name, of_tokens), array in zip(self.outputs.items(), arrays, strict=True):
+                if self.kind == "multiple-choice":
+                    array = array[:, 0]
+                for place, row in enumerate(rows):
+                    own = array[place, : len(ids[row])] if of_tokens else array[place]
+                    found[name][row] = np.array(own, dtype=np.float32)
+        return found
+
+
+def open_exported(folder: str | Path, threads: int | None = None) -> Exported:
+    """Open what `bertwright export` wrote.
+
+    Args:
+        folder: of the export.
+        threads: of the runtime; unset: as the runtime likes.
+
+    Raises:
+        DataError: no export, or one of another version.
+        ConfigError: int8 for processors unlike this one.
+        IntegrityError: a file was changed.
+        MissingExtra: the runtime is not installed.
+    """
+    folder = Path(folder)
+    if not (folder / EXPORT).is_file():
+        raise DataError(
+            f"{folder} has no {EXPORT}: it is no exported model; write one with "
+            "bertwright export onnx|openvino --model CKPT --out DIR"
+        )
+    verify_manifest(folder)
+    return open_unverified(folder, threads)
+
+
+def open_unverified(folder: Path, threads: int | None = None) -> Exported:
+    """`open_exported` of a folder that has no manifest yet."""
+    facts = read_json(folder / EXPORT)
+    try:
+        if facts["format"] != FORMAT:
+            raise DataError(
+                f"{folder / EXPORT} has the format {facts['format']!r}; this version reads {FORMAT}"
+            )
+        runtime: Runtime = facts["runtime"]
+        path = folder / _FILES[runtime]
+        outputs = {str(name): value == "token" for name, value in facts["outputs"].items()}
+        head, kind = facts["head"], facts["kind"]
+        layers, longest = tuple(facts["layers"]), int(facts["longest"])
+        int8 = bool(facts["int8"])
+        bits = facts.get("weight_bits") or 8
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{folder / EXPORT} is damaged ({error!r})") from error
+    require(runtime)
+    if not path.is_file():
+        raise IntegrityError(f"{folder} lacks {path.name}; its {EXPORT} tells of it")
+    if int8 and runtime == "onnx" and bits > weight_bits():
+        raise ConfigError(
+            f"{folder} has weights of 8 bits, whose sums a processor without VNNI, as this one "
+            "seems to be, cuts: vectors would be wrong. Export it again on this one"
+        )
+    start = _start_onnx if runtime == "onnx" else _start_openvino
+    session = start(path, list(outputs), threads)
+    return Exported(folder, runtime, int8, head, kind, outputs, layers, longest, session)
+
+
+def require(runtime: Runtime) -> None:
+    """Raise MissingExtra unless a runtime is installed."""
+    package = _PACKAGES[runtime]
+    if importlib.util.find_spec(package) is None:
+        raise MissingExtra("export", package, f"an exported model of {runtime}")
+
+
+def pad(
+    ids: Sequence[Sequence[int]], types: Sequence[Sequence[int]] | None = None
+) -> dict[str, Int64s]:
+    """`input_ids`, `attention_mask` and `token_type_ids`, `[B, T]` each, zeros behind the text."""
+    longest = max(map(len, ids))
+    feed = {
+        name: np.zeros((len(ids), longest), dtype=np.int64)
+        for name in ("input_ids", "attention_mask", "token_type_ids")
+    }
+    for row, sequence in enumerate(ids):
+        feed["input_ids"][row, : len(sequence)] = sequence
+        feed["attention_mask"][row, : len(sequence)] = 1
+        if types is not None:
+            feed["token_type_ids"][row, : len(sequence)] = types[row]
+    return feed
+
+
+def _rectangles(lengths: list[int], batch_tokens: int) -> Iterator[list[int]]:
+    """Rows of each rectangle, the longest sequences first."""
+    order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
+    start = 0
+    while start < len(order):
+        count = max(1, batch_tokens // lengths[order[start]])
+        yield order[start : start + count]
+        start += count
+
+
+def _start_onnx(path: Path, outputs: list[str], threads: int | None) -> Session:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3  # errors
+    if threads is not None:
+        options.intra_op_num_threads = threads
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+    def run(feed: Mapping[str, Int64s]) -> list[npt.NDArray[Any]]:
+        found: list[npt.NDArray[Any]] = session.run(outputs, dict(feed))
+        return found
+
+    return run
+
+
+def _start_openvino(path: Path, outputs: list[str], threads: int | None) -> Session:
+    import openvino
+
+    # On a processor with bf16 OpenVINO computes in it unless told otherwise.
+    settings: dict[str, Any] = {"INFERENCE_PRECISION_HINT": "f32"}
+    if threads is not None:
+        settings["INFERENCE_NUM_THREADS"] = threads
+    model = openvino.Core().compile_model(str(path), "CPU", settings)
+
+    def run(feed: Mapping[str, Int64s]) -> list[npt.NDArray[Any]]:
+        found = model(dict(feed))
+        return [found[name] for name in outputs]
+
+    return run

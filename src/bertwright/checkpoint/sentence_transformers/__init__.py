@@ -1,0 +1,1 @@
+"""sentence-transformers folders, read and written."""

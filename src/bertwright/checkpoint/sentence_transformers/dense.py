@@ -1,0 +1,166 @@
+"""The dense layers of a folder of sentence-transformers: a pooled vector to another.
+
+    x' = f(W x + b)
+
+`N_Dense/config.json` has the sizes and the name of f, `model.safetensors` beside it `linear.weight`
+`[out, in]` and `linear.bias` `[out]`. Sizes are held against the header of the weights before
+memory is taken for them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from bertwright.checkpoint.huggingface import model as huggingface
+from bertwright.checkpoint.huggingface import pickled
+from bertwright.checkpoint.huggingface.model import read_json, short
+from bertwright.errors import DataError, IntegrityError
+
+LARGEST = 1 << 16
+"""Numbers of a vector, at most: six layers of a BERT Large under six poolings have 37 thousand."""
+_CONFIG = "config.json"
+_SENTENCE = "sentence_embedding"
+_TANH = "torch.nn.modules.activation.Tanh"
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "torch.nn.modules.linear.Identity": lambda x: x,
+    _TANH: torch.tanh,
+    "torch.nn.modules.activation.ReLU": F.relu,
+    "torch.nn.modules.activation.GELU": F.gelu,
+    "torch.nn.modules.activation.SiLU": F.silu,
+    "torch.nn.modules.activation.Sigmoid": torch.sigmoid,
+}
+# Keys that change what a layer computes, and the values under which it is ours.
+_HELD: dict[str, tuple[Any, ...]] = {
+    "module_input_name": (_SENTENCE, None),
+    "module_output_name": (_SENTENCE, None),
+    "use_residual": (False, None),
+}
+
+
+@dataclass(frozen=True)
+class Dense:
+    """What a layer is, by its configuration."""
+
+    in_features: int
+    out_features: int
+    bias: bool = True
+    activation: str = _TANH
+    """The class of PyTorch, by its whole name."""
+    folder: Path = field(default=Path(), compare=False)
+    """Where its weights lie."""
+
+
+@dataclass(frozen=True, eq=False)
+class DenseLayer:
+    """A layer with its weights."""
+
+    dense: Dense
+    weight: Tensor
+    """`[out, in]`, float32."""
+    bias: Tensor | None
+    """`[out]`"""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """`[n, in]` -> `[n, out]`, float32"""
+        with torch.inference_mode():
+            return _ACTIVATIONS[self.dense.activation](F.linear(x, self.weight, self.bias))
+
+    @property
+    def tensors(self) -> dict[str, Tensor]:
+        """Its weights, by the names in its file."""
+        named = {"linear.weight": self.weight}
+        return named if self.bias is None else named | {"linear.bias": self.bias}
+
+
+def read_config(folder: Path) -> Dense:
+    """What a layer is; its weights are not read.
+
+    Raises:
+        DataError: no configuration, or a layer that is not read.
+    """
+    path = folder / _CONFIG
+    content = read_json(path)
+    known = {"in_features", "out_features", "bias", "activation_function", *_HELD}
+    unknown = sorted(set(content) - known)
+    if unknown:
+        raise DataError(f"{path} has the unknown key {short(unknown[0])}: that layer is not read")
+    for key, allowed in _HELD.items():
+        value = content.get(key, allowed[0])
+        if not any(value == each and type(value) is type(each) for each in allowed):
+            raise DataError(f"'{key}' in {path} is {short(value)}; only {allowed[0]!r} is read")
+    for key in ("in_features", "out_features"):
+        value = content.get(key)
+        if type(value) is not int or not 0 < value <= LARGEST:
+            raise DataError(f"'{key}' in {path} is {short(value)}; expected 1 to {LARGEST:,}")
+    bias, activation = content.get("bias", True), content.get("activation_function", _TANH)
+    if type(bias) is not bool:
+        raise DataError(f"'bias' in {path} is {short(bias)}; expected true or false")
+    if not isinstance(activation, str) or activation not in _ACTIVATIONS:
+        raise DataError(
+            f"'activation_function' in {path} is {short(activation)}; expected one of "
+            f"{', '.join(_ACTIVATIONS)}"
+        )
+    return Dense(content["in_features"], content["out_features"], bias, activation, folder)
+
+
+def read_layer(dense: Dense) -> DenseLayer:
+    """A layer with its weights.
+
+    Raises:
+        DataError: no weights but a pickle, or numbers that are not finite.
+        IntegrityError: the weights are not those of the configuration, or damaged.
+    """
+    path = dense.folder / huggingface.WEIGHTS
+    if not path.is_file():
+        if is_pickled(dense):
+            raise DataError(
+                f"{dense.folder} has its weights as a pickle ({pickled.NAME}), which may run code "
+                "when opened; convert the model once: bertwright convert SRC DST "
+                "--to sentence-transformers"
+            )
+        raise DataError(f"{dense.folder} has no {path.name}: the weights of a layer are missing")
+    headers = huggingface.headers_of(path)
+    shapes: dict[str, tuple[int, ...]] = {
+        "linear.weight": (dense.out_features, dense.in_features),
+        **({"linear.bias": (dense.out_features,)} if dense.bias else {}),
+    }
+    found = {name: header.shape for name, header in headers.items()}
+    if found != shapes:
+        raise IntegrityError(
+            f"{path} has {_listed(found)}; its {_CONFIG} tells of {_listed(shapes)}"
+        )
+    read = huggingface.read_tensors(headers, list(shapes))
+    tensors = {name: value.float().clone() for name, value in read.items()}
+    return DenseLayer(dense, tensors["linear.weight"], tensors.get("linear.bias"))
+
+
+def is_pickled(dense: Dense) -> bool:
+    """Whether a layer has its weights as a pickle alone."""
+    folder = dense.folder
+    return not (folder / huggingface.WEIGHTS).is_file() and (folder / pickled.NAME).is_file()
+
+
+def write_layer(folder: Path, layer: DenseLayer) -> None:
+    """Write a layer into an existing folder, as every version of sentence-transformers reads it."""
+    dense = layer.dense
+    content = {
+        "in_features": dense.in_features,
+        "out_features": dense.out_features,
+        "bias": dense.bias,
+        "activation_function": dense.activation,
+    }
+    (folder / _CONFIG).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    huggingface.write_weights(folder, layer.tensors)
+
+
+def _listed(shapes: Mapping[str, tuple[int, ...]]) -> str:
+    parts = [f"{short(name)} {list(shape)}" for name, shape in list(shapes.items())[:4]]
+    return ", ".join(parts) + (", ..." if len(shapes) > 4 else "") or "nothing"

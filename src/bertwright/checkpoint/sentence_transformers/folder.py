@@ -1,0 +1,329 @@
+"""Folders of sentence-transformers: a BERT, and how its tokens become one vector.
+
+```
+modules.json                       Transformer, Pooling, perhaps Dense, perhaps Normalize
+sentence_bert_config.json          max_seq_length, with [CLS] and [SEP]
+config_sentence_transformers.json  prompts, truncate_dim
+1_Pooling/config.json              how tokens are pooled
+2_Dense/                           pooled vectors through a layer (dense.py); none, one or more
+3_Normalize/
+```
+
+The Transformer lies in the folder itself or, in the oldest ones, in `0_Transformer`. Read are the
+forms of every version to date, written is the oldest that can say it. A part that changes vectors
+and that is not ours is refused, never left out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bertwright.checkpoint.huggingface.model import config_of, read_any_json, read_json, short
+from bertwright.checkpoint.sentence_transformers.dense import (
+    Dense,
+    read_config,
+    read_layer,
+    write_layer,
+)
+from bertwright.checkpoint.sentence_transformers.transformer_part import (
+    SIZES,
+    read_max_length,
+    whole,
+)
+from bertwright.config.vectors import VectorConfig, poolings_of
+from bertwright.errors import BertwrightError, ConfigError, DataError, IntegrityError
+
+MODULES = "modules.json"
+_SETTINGS = "config_sentence_transformers.json"
+_WIDTHS = ("word_embedding_dimension", "embedding_dimension")
+_NAMES = ("module_input_name", "module_output_name")
+_THEIRS = "sentence_transformers."
+_LARGEST_PROMPT = 1 << 13
+"""Characters."""
+
+# Theirs -> ours, in the order in which flags put several side by side.
+_MODES = {
+    "cls": "cls",
+    "max": "max",
+    "mean": "mean",
+    "mean_sqrt_len_tokens": "mean-sqrt",
+    "weightedmean": "weighted",
+    "lasttoken": "last",
+}
+_FLAGS = {
+    "cls": "pooling_mode_cls_token",
+    "max": "pooling_mode_max_tokens",
+    "mean": "pooling_mode_mean_tokens",
+    "mean_sqrt_len_tokens": "pooling_mode_mean_sqrt_len_tokens",
+    "weightedmean": "pooling_mode_weightedmean_tokens",
+    "lasttoken": "pooling_mode_lasttoken",
+}
+
+
+@dataclass(frozen=True)
+class EmbeddingDefaults:
+    """How a folder wants its vectors made."""
+
+    pooling: str = "mean"
+    """How tokens become one vector, [CLS] and [SEP] among them: as `VectorConfig.pooling`."""
+    normalize: bool = False
+    """Whether every vector is scaled to length 1."""
+    max_length: int = 512
+    """Tokens of a text that are read, [CLS] and [SEP] among them; the rest is cut off."""
+    layers: tuple[int, ...] = (-1,)
+    """Which layers: always the last."""
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    """Name -> text that may be put before every text."""
+    default_prompt_name: str | None = None
+    """The prompt that is put before where nothing else is asked for."""
+    include_prompt: bool = True
+    """Whether the prompt's tokens are pooled too, with [CLS]."""
+    dense: tuple[Dense, ...] = ()
+    """Layers that pooled vectors pass through, in order."""
+    dimensions: int | None = None
+    """Numbers that are kept of a vector, before it is scaled."""
+
+    def vectors(self) -> VectorConfig:
+        """The same as one asks for vectors."""
+        prompt = self.prompts.get(self.default_prompt_name or "", "")
+        dense = self.dense[-1].out_features if self.dense else 0
+        return VectorConfig(
+            self.layers,
+            "concat",
+            self.pooling,
+            self.normalize,
+            truncate=True,
+            max_length=self.max_length,
+            prompt=prompt,
+            include_prompt=self.include_prompt,
+            dense=dense,
+            dimensions=self.dimensions,
+        )
+
+
+def read_defaults(folder: str | Path) -> EmbeddingDefaults | None:
+    """How vectors are made in a folder; None if it is none of sentence-transformers.
+
+    Args:
+        folder: the one with `modules.json`, or the one of its Transformer.
+
+    Raises:
+        DataError: parts or settings that would give other vectors here.
+    """
+    root = _root(Path(folder))
+    if root is None:
+        return None
+    parts = _parts(root)
+    kinds = [kind for kind, _ in parts]
+    scaled = kinds[-1] == "Normalize"
+    inside = kinds[2 : len(kinds) - scaled]
+    if kinds[:2] != ["Transformer", "Pooling"] or any(kind != "Dense" for kind in inside):
+        raise DataError(
+            f"{root / MODULES} has the parts {', '.join(kinds)}; only a Transformer, a Pooling, "
+            "perhaps Dense and perhaps a Normalize are read"
+        )
+    transformer = parts[0][1]
+    pooling, include_prompt = _read_pooling(parts[1][1] / "config.json")
+    if scaled:
+        _check_normalize(parts[-1][1] / "config.json")
+    dense = tuple(read_config(place) for kind, place in parts if kind == "Dense")
+    max_length = read_max_length(transformer)
+    width = _width(transformer, pooling, dense)
+    prompts, default, dimensions = _read_settings(root / _SETTINGS)
+    return EmbeddingDefaults(
+        pooling,
+        scaled,
+        max_length,
+        prompts=prompts,
+        default_prompt_name=default,
+        include_prompt=include_prompt,
+        dense=dense,
+        dimensions=None if dimensions is None or dimensions >= width else dimensions,
+    )
+
+
+def is_part(folder: Path) -> bool:
+    """Whether a folder is one of sentence-transformers, or the one of its Transformer."""
+    return _root(folder) is not None
+
+
+def model_folder(folder: Path) -> Path:
+    """Where the BERT of a folder lies: `0_Transformer`, where `modules.json` says so, or itself."""
+    if not (folder / MODULES).is_file():
+        return folder
+    return _parts(folder)[0][1]
+
+
+def folders_of(folder: Path) -> list[Path]:
+    """The folders that are read with one: of sentence-transformers the root and its parts."""
+    root = _root(folder)
+    if root is None:
+        return [folder]
+    parts = [place for _, place in _parts(root) if place.is_dir()]
+    return list(dict.fromkeys([root, *parts]))
+
+
+def write_defaults(folder: Path, defaults: EmbeddingDefaults, hidden_size: int) -> None:
+    """Make a Hugging Face folder one of sentence-transformers.
+
+    Raises:
+        ConfigError: a pooling that sentence-transformers has not.
+        DataError, IntegrityError: the weights of a dense layer cannot be read.
+    """
+    kinds = ["Pooling", *["Dense"] * len(defaults.dense), *["Normalize"] * defaults.normalize]
+    places = [("Transformer", ""), *((k, f"{n}_{k}") for n, k in enumerate(kinds, 1))]
+    modules = [
+        {"idx": n, "name": str(n), "path": place, "type": f"sentence_transformers.models.{kind}"}
+        for n, (kind, place) in enumerate(places)
+    ]
+    pooling = {"word_embedding_dimension": hidden_size, **_pooling_keys(defaults)}
+    for _, place in places[1:]:
+        (folder / place).mkdir()
+    for layer, (_, place) in zip(defaults.dense, places[2:], strict=False):
+        write_layer(folder / place, read_layer(layer))
+    if defaults.normalize:
+        _write(folder / places[-1][1] / "config.json", {})  # an empty folder does not travel
+    _write(folder / MODULES, modules)
+    _write(folder / SIZES, {"max_seq_length": defaults.max_length, "do_lower_case": False})
+    _write(folder / places[1][1] / "config.json", pooling)
+    settings: dict[str, Any] = {}
+    if defaults.prompts:
+        settings |= {
+            "prompts": dict(defaults.prompts),
+            "default_prompt_name": defaults.default_prompt_name,
+        }
+    if defaults.dimensions is not None:
+        settings["truncate_dim"] = defaults.dimensions
+    if settings:
+        _write(folder / _SETTINGS, settings)
+
+
+def _pooling_keys(defaults: EmbeddingDefaults) -> dict[str, Any]:
+    """The configuration of a pooling: flags, which all versions read, where they can say it."""
+    theirs = {ours: name for name, ours in _MODES.items()}
+    asked = poolings_of(defaults.pooling)
+    if defaults.pooling == "first-last" or not theirs.keys() >= set(asked):
+        raise ConfigError(
+            f"sentence-transformers has no pooling {defaults.pooling!r}; expected one or more of "
+            f"{', '.join(theirs)}"
+        )
+    modes = [theirs[each] for each in asked]
+    if modes == [mode for mode in _FLAGS if mode in modes]:
+        keys: dict[str, Any] = {flag: mode in modes for mode, flag in _FLAGS.items()}
+    else:
+        keys = {"pooling_mode": modes}
+    return keys if defaults.include_prompt else {**keys, "include_prompt": False}
+
+
+def _root(folder: Path) -> Path | None:
+    """The folder with `modules.json` that a folder belongs to."""
+    if (folder / MODULES).is_file():
+        return folder
+    above = folder.absolute().parent
+    if not (above / MODULES).is_file():
+        return None
+    try:
+        return above if _parts(above)[0][1] == folder.absolute() else None
+    except BertwrightError:  # a file of this name that is about something else
+        return None
+
+
+def _parts(root: Path) -> list[tuple[str, Path]]:
+    """Kind and folder of each part, in order."""
+    path = root / MODULES
+    listed = read_any_json(path)
+    parts = []
+    for part in listed if isinstance(listed, list) else []:
+        kind, place = (part.get(k) for k in ("type", "path")) if isinstance(part, dict) else (0, 0)
+        if not isinstance(kind, str) or not isinstance(place, str):
+            raise DataError(f"{path} holds {short(part)}; expected a type and a path")
+        if place and (Path(place).name != place or place == ".."):
+            raise IntegrityError(f"{path} names {place!r}; a part is a folder beside it")
+        theirs = kind.startswith(_THEIRS)  # of another package it is another thing
+        parts.append((kind.rpartition(".")[2] if theirs else kind[:60], root / place))
+    if not parts:
+        raise DataError(f"{path} holds {short(listed)}; expected a list of parts")
+    return parts
+
+
+def _read_pooling(path: Path) -> tuple[str, bool]:
+    """How tokens are pooled, in our words, and whether those of a prompt are."""
+    content = read_json(path)
+    known = {"pooling_mode", "include_prompt", *_FLAGS.values(), *_WIDTHS}
+    unknown = sorted(set(content) - known)
+    if unknown:
+        raise DataError(f"{path} has the unknown key {short(unknown[0])}: that is not read")
+    flags = {flag: content.get(flag, False) for flag in _FLAGS.values()}
+    include = content.get("include_prompt", True)
+    for key, value in {**flags, "include_prompt": include}.items():
+        if type(value) is not bool:
+            raise DataError(f"'{key}' in {path} is {short(value)}; expected true or false")
+    modes = content.get("pooling_mode")
+    if modes is None:
+        modes = [mode for mode, flag in _FLAGS.items() if flags[flag]] or ["mean"]
+    listed = modes if isinstance(modes, list) else [modes]
+    distinct = all(isinstance(mode, str) and mode in _MODES for mode in listed)
+    if not listed or not distinct or len(set(listed)) < len(listed):
+        raise DataError(
+            f"the pooling of {path} is {short(modes)}; expected one or more of {', '.join(_MODES)}"
+        )
+    return "+".join(_MODES[mode] for mode in listed), include
+
+
+def _check_normalize(path: Path) -> None:
+    """Refuse a scaling of other than the vector of a text."""
+    content = read_json(path) if path.is_file() else {}
+    for key, value in content.items():
+        if key not in _NAMES or value not in ("sentence_embedding", None):
+            raise DataError(f"{short(key)} in {path} is {short(value)}; that is not read")
+
+
+def _width(transformer: Path, pooling: str, dense: tuple[Dense, ...]) -> int:
+    """Numbers of a vector.
+
+    Raises:
+        DataError: no BERT, or a layer that takes another number than it is given.
+    """
+    path = transformer / "config.json"
+    width = config_of(read_json(path), path).hidden_size * len(poolings_of(pooling))
+    for layer in dense:
+        if layer.in_features != width:
+            raise DataError(
+                f"'in_features' in {layer.folder / 'config.json'} is {layer.in_features:,}; it is "
+                f"given vectors of {width:,} numbers"
+            )
+        width = layer.out_features
+    return width
+
+
+def _read_settings(path: Path) -> tuple[dict[str, str], str | None, int | None]:
+    """Prompts by name, the name of the default, and numbers of a vector that are kept."""
+    content = read_json(path) if path.is_file() else {}
+    prompts, default = content.get("prompts"), content.get("default_prompt_name")
+    prompts = {} if prompts is None else prompts
+    if not isinstance(prompts, dict):
+        raise DataError(f"'prompts' in {path} is {short(prompts)}; expected texts by name")
+    found: dict[str, str] = {}
+    for name, text in prompts.items():
+        text = "" if text is None else text
+        if not isinstance(text, str) or len(text) > _LARGEST_PROMPT:
+            raise DataError(
+                f"the prompt {short(name)} in {path} is {short(text)}; expected a text of up to "
+                f"{_LARGEST_PROMPT:,} characters"
+            )
+        found[name] = text
+    if default is not None and (not isinstance(default, str) or default not in found):
+        raise DataError(
+            f"'default_prompt_name' in {path} is {short(default)}; expected the name of a prompt "
+            f"there ({short(list(found))})"
+        )
+    dimensions = whole(content, "truncate_dim", path, "numbers")
+    return found, default, dimensions
+
+
+def _write(path: Path, content: Any) -> None:
+    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

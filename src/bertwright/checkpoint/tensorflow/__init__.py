@@ -1,0 +1,1 @@
+"""TensorFlow 1 checkpoints, read and written without TensorFlow."""

@@ -1,0 +1,204 @@
+"""LevelDB's table files, as the `.index` of a TensorFlow checkpoint is one: read and written.
+
+    table  := block... index-block footer
+    block  := entry... restart-offset (uint32)... their number (uint32)
+    entry  := shared unshared length (varints) key-end value
+    after each block: its type (one byte, 0 plain, 1 snappy) and the masked CRC-32C of both
+    footer := metaindex-handle index-handle padding to 40 bytes, magic (uint64)
+    handle := offset size (varints)
+
+A key shares its first `shared` bytes with the key before; at a restart it shares none. Keys rise.
+Source: LevelDB, doc/table_format.md; TensorFlow, core/lib/io/table_builder.cc.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from bertwright.checkpoint.tensorflow.crc32c import masked
+from bertwright.errors import IntegrityError
+
+MAGIC = 0xDB4775248B80FB57
+_FOOTER = 48
+_RESTART_EVERY = 16
+_BLOCK = 1 << 16
+_LONGEST_KEY = 4 << 10
+_MOST_KEYS = 16 << 20
+"""Bytes of all keys: what they share is written once, so that a small file may tell of endless
+ones."""
+
+
+class Handle(NamedTuple):
+    """Where a block lies, without its trailer of five bytes."""
+
+    offset: int
+    size: int
+
+
+def read_table(data: bytes, where: str) -> dict[bytes, bytes]:
+    """All keys of a table with their values, every block held against its CRC.
+
+    Args:
+        data: of the file.
+        where: names the file in messages.
+
+    Raises:
+        IntegrityError: no table, cut, damaged or compressed, or keys no checkpoint has so many of.
+    """
+    if len(data) < _FOOTER or data[-8:] != struct.pack("<Q", MAGIC):
+        raise IntegrityError(
+            f"{where} does not end as an index of TensorFlow does: it was cut, or is another file"
+        )
+    footer = data[-_FOOTER:-8]
+    _, place = _handle(footer, 0, where)
+    index, _ = _handle(footer, place, where)
+    found: dict[bytes, bytes] = {}
+    last = None
+    end = taken = 0
+    for _, value in _entries(_block(data, index, where), where):
+        handle, _ = _handle(value, 0, where)
+        if handle.offset < end:
+            raise IntegrityError(f"{where} is damaged: its blocks overlap")
+        end = handle.offset + handle.size
+        for key, content in _entries(_block(data, handle, where), where):
+            if last is not None and key <= last:
+                raise IntegrityError(f"{where} is damaged: its keys do not rise")
+            taken += len(key)
+            if taken > _MOST_KEYS:
+                raise IntegrityError(
+                    f"{where} has names of over {_MOST_KEYS} bytes; no checkpoint has so many"
+                )
+            found[key] = content
+            last = key
+    return found
+
+
+def make_table(content: dict[bytes, bytes]) -> bytes:
+    """The bytes of a table."""
+    parts: list[bytes] = []
+    index: dict[bytes, bytes] = {}
+    offset = 0
+    for block in _cut(content):
+        data = _make_block(block)
+        index[next(reversed(block))] = varint(offset) + varint(len(data))
+        parts += [data, _trailer(data)]
+        offset += len(data) + 5
+    handles = b""
+    for block in ({}, index):
+        data = _make_block(block, 1)
+        handles += varint(offset) + varint(len(data))
+        parts += [data, _trailer(data)]
+        offset += len(data) + 5
+    return b"".join([*parts, handles.ljust(_FOOTER - 8, b"\0"), struct.pack("<Q", MAGIC)])
+
+
+def varint(value: int) -> bytes:
+    """A whole number of 0 or more, seven bits a byte, the lowest first."""
+    parts = bytearray()
+    while value > 127:
+        parts.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*parts, value])
+
+
+def read_varint(data: bytes, place: int, where: str) -> tuple[int, int]:
+    """A number and the place after it.
+
+    Raises:
+        IntegrityError: it does not end, or has more than 64 bits.
+    """
+    value = 0
+    for shift in range(0, 70, 7):
+        if place >= len(data):
+            break
+        byte = data[place]
+        place += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            if value >> 64:
+                break
+            return value, place
+    raise IntegrityError(f"{where} is damaged: a number in it does not end")
+
+
+def _handle(data: bytes, place: int, where: str) -> tuple[Handle, int]:
+    offset, place = read_varint(data, place, where)
+    size, place = read_varint(data, place, where)
+    return Handle(offset, size), place
+
+
+def _block(data: bytes, handle: Handle, where: str) -> bytes:
+    """A block without its trailer, verified."""
+    end = handle.offset + handle.size
+    if end + 5 > len(data) - _FOOTER:
+        raise IntegrityError(f"{where} is cut or damaged: a block ends at byte {end}")
+    kind = data[end]
+    stored = struct.unpack_from("<I", data, end + 1)[0]
+    if masked(data[handle.offset : end + 1]) != stored:
+        raise IntegrityError(f"{where} is damaged: the CRC of the block at {handle.offset} differs")
+    if kind != 0:
+        raise IntegrityError(
+            f"{where} has compressed blocks (type {kind}), which are not read; TensorFlow's own "
+            "savers write plain ones"
+        )
+    return data[handle.offset : end]
+
+
+def _entries(block: bytes, where: str) -> Iterator[tuple[bytes, bytes]]:
+    """Keys and values of a block."""
+    restarts = struct.unpack_from("<I", block, len(block) - 4)[0] if len(block) >= 4 else -1
+    end = len(block) - 4 * (restarts + 1)
+    if restarts < 0 or end < 0:
+        raise IntegrityError(f"{where} is damaged: a block has no restarts")
+    place, key = 0, b""
+    while place < end:
+        shared, place = read_varint(block, place, where)
+        fresh, place = read_varint(block, place, where)
+        length, place = read_varint(block, place, where)
+        if shared > len(key) or place + fresh + length > end:
+            raise IntegrityError(f"{where} is damaged: an entry goes over its block")
+        if shared + fresh > _LONGEST_KEY:
+            raise IntegrityError(
+                f"{where} has a name of {shared + fresh} bytes; expected {_LONGEST_KEY} at most"
+            )
+        key = key[:shared] + block[place : place + fresh]
+        place += fresh
+        yield key, block[place : place + length]
+        place += length
+
+
+def _cut(content: dict[bytes, bytes]) -> Iterator[dict[bytes, bytes]]:
+    """Sorted entries in blocks of some 64 KB."""
+    block: dict[bytes, bytes] = {}
+    size = 0
+    for key in sorted(content):
+        block[key] = content[key]
+        size += len(key) + len(content[key])
+        if size >= _BLOCK:
+            yield block
+            block, size = {}, 0
+    if block:
+        yield block
+
+
+def _make_block(entries: dict[bytes, bytes], restart_every: int = _RESTART_EVERY) -> bytes:
+    data = bytearray()
+    restarts = [] if entries else [0]
+    last = b""
+    for number, (key, value) in enumerate(entries.items()):
+        if number % restart_every == 0:
+            restarts.append(len(data))
+            last = b""
+        shared = 0
+        while shared < min(len(key), len(last)) and key[shared] == last[shared]:
+            shared += 1
+        data += varint(shared) + varint(len(key) - shared) + varint(len(value))
+        data += key[shared:] + value
+        last = key
+    return bytes(data) + struct.pack(f"<{len(restarts) + 1}I", *restarts, len(restarts))
+
+
+def _trailer(block: bytes) -> bytes:
+    return b"\0" + struct.pack("<I", masked(block + b"\0"))

@@ -1,0 +1,1 @@
+"""How layers are computed: plain PyTorch, packed weights, int8."""

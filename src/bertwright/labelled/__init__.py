@@ -1,0 +1,1 @@
+"""Users' labelled files -> examples: one file a form."""

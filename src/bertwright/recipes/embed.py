@@ -1,0 +1,238 @@
+"""A file of texts to a file of vectors, in constant memory: what `bertwright embed` runs.
+
+Texts are read in parts of at most `AT_ONCE`, sorted by length among themselves, and written in the
+file's order; after each part the place is noted, so that a killed run goes on there. Long texts
+make a part smaller, so that memory does not grow with them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from bertwright.atomic import MANIFEST, disk_errors, sha256_file
+from bertwright.checkpoint.checkpoint import find_checkpoint
+from bertwright.checkpoint.sources import config_file, weight_files
+from bertwright.errors import ConfigError, DataError
+from bertwright.inference.backends.plain import ExportedBackend
+from bertwright.inference.pieces import Text
+from bertwright.inference.texts import Texts
+from bertwright.inference.vector_files import (
+    SUFFIXES,
+    Coder,
+    ResumableWriter,
+    Stored,
+    scales_path,
+)
+from bertwright.inference.vector_maker import VectorMaker
+from bertwright.inference.whitening import Moments, Whitening
+from bertwright.progress import OnProgress, silent
+
+AT_ONCE, CHARACTERS_AT_ONCE = 8192, 1 << 23
+TOKENS_AT_ONCE, TOKENS_CHARACTERS_AT_ONCE = 256, 1 << 17
+"""The same when every token keeps its vector."""
+
+
+@dataclass
+class Embedded:
+    """What was written."""
+
+    rows: int = 0
+    width: int = 0
+    resumed: int = 0
+    """Rows that an earlier run had made."""
+    cut: int = 0
+    tokens_cut: int = 0
+    clipped: int = 0
+    """Numbers of int8 beyond the range of the first texts."""
+    files: list[Path] = field(default_factory=list)
+
+
+def embed_file(
+    maker: VectorMaker,
+    texts: Texts,
+    out: Path,
+    model: str,
+    *,
+    dtype: Stored = "float32",
+    tokens: bool = False,
+    resume: bool = False,
+    overwrite: bool = False,
+    at_once: int | None = None,
+    on_progress: OnProgress = silent,
+) -> Embedded:
+    """Write a vector for every text, in order.
+
+    Args:
+        maker: makes the vectors.
+        texts: from `open_texts`.
+        out: `.npy`, `.jsonl` or `.parquet`.
+        model: the path it was loaded from; going on asks for the same weights.
+        dtype: of the stored numbers; int8 has its scales in a file beside, `scales_path(out)`.
+        tokens: a vector a token, with offsets; `.jsonl` or `.parquet`.
+        resume: go on with what a killed run left.
+        overwrite: replace what is there, unfinished files too.
+        at_once: texts in memory.
+        on_progress: called with the texts done now, not before, and how many are to do.
+
+    Raises:
+        ConfigError: another suffix; an unfinished file, or one of other settings or weights.
+        DataError: a text that cannot be read, no text, or other texts than before.
+    """
+    check_suffix(out, tokens)
+    if tokens and dtype not in ("float32", "float16"):
+        raise ConfigError(f"--dtype {dtype} is for vectors of texts; tokens take float32, float16")
+    report = Embedded()
+    coder = Coder(dtype)
+    with disk_errors(out):
+        key = _key(maker, model, dtype, tokens)
+        writer = ResumableWriter(out, key, resume, overwrite)
+        try:
+            _write_all(maker, texts, writer, coder, report, tokens, at_once, on_progress)
+            if not writer.rows:
+                told = " ".join(texts.log.summary())
+                raise DataError(f"{texts.name} has no text to embed. {told}".strip())
+            writer.finish()
+        finally:
+            writer.close()
+    report.rows = writer.rows
+    report.cut, report.tokens_cut = maker.cut, maker.tokens_cut
+    report.clipped, report.width = coder.clipped, maker.width
+    report.files = [out, *([scales_path(out)] if dtype == "int8" else [])]
+    return report
+
+
+def fit_whitening(
+    maker: VectorMaker,
+    texts: Texts,
+    dimensions: int | None = None,
+    on_progress: OnProgress = silent,
+) -> tuple[Whitening, int]:
+    """The whitening of a file's vectors, and of how many texts it is.
+
+    Raises:
+        ConfigError: more dimensions than a vector has numbers, or none.
+        DataError: too few texts for so many dimensions, or texts that do not differ.
+    """
+    raw = maker.without_finish()
+    moments = Moments(raw.width)
+    moments.check(dimensions)
+    for part in _parts((text for text, _ in texts.rows), AT_ONCE, CHARACTERS_AT_ONCE):
+        moments.add(raw.embed(part))
+        on_progress(moments.count, texts.total)
+    return moments.fit(dimensions), moments.count
+
+
+def check_suffix(out: Path, tokens: bool) -> None:
+    """Raise ConfigError unless vectors can be written so."""
+    if out.suffix not in SUFFIXES:
+        raise ConfigError(f"--out is {out}; expected a name that ends in .npy, .jsonl or .parquet")
+    if tokens and out.suffix == ".npy":
+        raise ConfigError(
+            f"--out is {out}; texts have tokens in different numbers: write .jsonl or .parquet"
+        )
+
+
+def _write_all(
+    maker: VectorMaker,
+    texts: Texts,
+    writer: ResumableWriter,
+    coder: Coder,
+    report: Embedded,
+    tokens: bool,
+    at_once: int | None,
+    on_progress: OnProgress,
+) -> None:
+    rows = (text for text, _ in texts.rows)
+    if writer.rows:
+        report.resumed = writer.rows
+        for part in _parts(islice(rows, writer.rows), AT_ONCE, CHARACTERS_AT_ONCE):
+            writer.skip(part)
+        writer.check_skipped()
+        coder.scales = writer.scales
+    left = None if texts.total is None else texts.total - report.resumed
+    most, characters = (
+        (TOKENS_AT_ONCE, TOKENS_CHARACTERS_AT_ONCE) if tokens else (AT_ONCE, CHARACTERS_AT_ONCE)
+    )
+    for part in _parts(rows, at_once or most, characters):
+        if tokens:
+            writer.write_tokens(_token_lines(maker, part, coder), part)
+        else:
+            vectors = maker.embed(part)
+            if coder.fit(vectors):
+                writer.scales = coder.scales
+            writer.write(coder(vectors), part)
+        on_progress(writer.rows - report.resumed, left)
+
+
+def _parts(texts: Iterator[Text], most: int, characters: int) -> Iterator[list[Text]]:
+    """Lists of at most so many texts and characters; a text that has more is alone."""
+    part: list[Text] = []
+    size = 0
+    for text in texts:
+        length = len(text) if isinstance(text, str) else sum(map(len, text))
+        if part and (len(part) == most or size + length > characters):
+            yield part
+            part, size = [], 0
+        part.append(text)
+        size += length
+    if part:
+        yield part
+
+
+def _token_lines(maker: VectorMaker, texts: list[Text], coder: Coder) -> list[dict[str, Any]]:
+    return [
+        {
+            "text": text if isinstance(text, str) else list(text),
+            "tokens": found.tokens,
+            "offsets": [list(place) for place in found.offsets],
+            "vectors": coder(found.vectors),
+        }
+        for text, found in zip(texts, maker.embed_tokens(texts), strict=True)
+    ]
+
+
+def _key(maker: VectorMaker, model: str, dtype: str, tokens: bool) -> dict[str, Any]:
+    """All that a row depends on but its text."""
+    place = find_checkpoint(model)
+    paths = [config_file(place), *weight_files(place)]
+    files = [f"{path.name} {sha256_file(path)}" for path in paths]
+    white = maker.whitening
+    whitening = None
+    if white is not None:
+        whitening = hashlib.sha256(white.mean.tobytes() + white.kernel.tobytes()).hexdigest()
+    settings = asdict(maker.config) | {"layers": list(maker.layers)}
+    return {
+        "model": hashlib.sha256("\n".join(files).encode()).hexdigest(),
+        "tokenizer": maker.tokenizer.fingerprint,
+        **settings,
+        "backend": maker.backend.name,
+        "export": _export(maker),
+        "whitening": whitening,
+        "dense_weights": _digest(maker),
+        "dtype": dtype,
+        "tokens": tokens,
+    }
+
+
+def _digest(maker: VectorMaker) -> str | None:
+    """What tells dense layers from others of the same sizes."""
+    if not maker.dense:
+        return None
+    digest = hashlib.sha256()
+    for layer in maker.dense:
+        digest.update(layer.dense.activation.encode())
+        for tensor in layer.tensors.values():
+            digest.update(tensor.numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _export(maker: VectorMaker) -> str | None:
+    """What tells the export that computes from others of the same model."""
+    if not isinstance(maker.backend, ExportedBackend):
+        return None
+    return sha256_file(maker.backend.exported.folder / MANIFEST)

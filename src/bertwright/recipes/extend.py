@@ -1,0 +1,174 @@
+"""A trained BERT for another domain: its vocabulary with the words of a corpus that it lacks.
+
+The folder that comes out is a checkpoint like any other; `bertwright data build --tokenizer DIR`
+and `bertwright pretrain --init DIR` go on from it. Until then the new rows have seen no text.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bertwright.atomic import atomic_folder, refuse_folder, refuse_source, write_manifest
+from bertwright.checkpoint import checkpoint
+from bertwright.checkpoint.extension import Start, extend_learner
+from bertwright.checkpoint.sentence_transformers.folder import read_defaults, write_defaults
+from bertwright.checkpoint.sources import read_tokenizer
+from bertwright.config.corpus import CorpusConfig
+from bertwright.config.values import to_dict
+from bertwright.errors import ConfigError, DataError
+from bertwright.progress import OnProgress, silent
+from bertwright.text.corpus.corpus import read_blocks
+from bertwright.text.corpus.files import find_files
+from bertwright.text.corpus.report import CorpusReport
+from bertwright.text.tokenizer.extension import Addition, HeldOut, Length, choose_additions, measure
+from bertwright.text.tokenizer.word_counts import count_words
+
+EXTENSION = "extension.json"
+
+
+@dataclass(frozen=True)
+class Extension:
+    """What was added, and what it is worth."""
+
+    folder: Path
+    vocab_before: int
+    """Tokens of the tokenizer."""
+    vocab_after: int
+    additions: list[Addition]
+    before: Length
+    """Of the held-out documents, with the old vocabulary."""
+    after: Length
+    held_out: int
+    """Documents that were measured on and not counted; 0: the corpus is under 20 documents, and
+    all of it was counted and measured."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """For `--json` and `extension.json`."""
+        characters = sum(not each.pieces for each in self.additions)
+        return {
+            "folder": str(self.folder),
+            "vocab_before": self.vocab_before,
+            "vocab_after": self.vocab_after,
+            "words_added": len(self.additions) - characters,
+            "characters_added": characters,
+            "held_out_documents": self.held_out,
+            "before": self.before.as_dict(),
+            "after": self.after.as_dict(),
+            "shorter_by": round(1 - self.after.tokens / self.before.tokens, 4),
+            "first": [each.token for each in self.additions if each.pieces][:20],
+        }
+
+
+def extend(
+    model: str | Path,
+    inputs: Sequence[str],
+    out: Path,
+    *,
+    add: int = 2000,
+    min_count: int = 5,
+    start: Start = "mean",
+    reading: CorpusConfig | None = None,
+    workers: int = 0,
+    overwrite: bool = False,
+    on_progress: OnProgress = silent,
+) -> Extension:
+    """Write a checkpoint whose vocabulary has the words of a corpus too.
+
+    A folder of sentence-transformers stays one: its vectors are made the same way.
+
+    Args:
+        model: a run, a checkpoint, a Hugging Face or sentence-transformers folder.
+        inputs: files, folders or globs of text.
+        out: the folder to write.
+        add: new entries, at most.
+        min_count: rarer words are not added.
+        start: how long a new row is (see `checkpoint/extension.py`).
+        reading: how documents are read.
+        workers: processes that count; 0: one a processor. The result does not depend on it.
+        overwrite: replace what stands in `out`.
+        on_progress: called with the characters counted.
+
+    Raises:
+        ConfigError: `add` or `min_count` below 1, `workers` below 0; `out` holds something, or what
+            is read.
+        DataError: no model, no documents, no words, or nothing to add.
+    """
+    given = (("add", add, 1), ("min_count", min_count, 1), ("workers", workers, 0))
+    for name, value, least in given:
+        if value < least:
+            raise ConfigError(f"{name} is {value}; expected {least} or more")
+    for source in (model, *find_files(inputs)):
+        refuse_source(out, source)
+    refuse_folder(out, overwrite)
+    loaded = checkpoint.load(model)
+    refuse_source(out, loaded.folder)  # of a run, its newest checkpoint
+    defaults = read_defaults(loaded.folder)
+    tokenizer = read_tokenizer(loaded.folder, loaded.config)
+    reading = reading or CorpusConfig()
+    report, kept_back = CorpusReport(), HeldOut()
+    counted = count_words(
+        kept_back.pass_on(read_blocks(inputs, reading, report)),
+        tokenizer.rules,
+        workers=workers,
+        repair=reading.normalize_unicode,
+        on_progress=on_progress,
+    )
+    additions = choose_additions(counted.counts, tokenizer, add, min_count)
+    if not additions:
+        raise DataError(
+            f"nothing to add: no word that occurs {min_count} times or more in the corpus "
+            f"({counted.words} words) is cut into pieces; give more text or a lower --min-count"
+        )
+    larger = tokenizer.extended([each.token for each in additions])
+    held_out = kept_back.documents or kept_back.first
+    found = Extension(
+        out,
+        tokenizer.vocab_size,
+        larger.vocab_size,
+        additions,
+        measure(held_out, tokenizer, reading),
+        measure(held_out, larger, reading),
+        len(kept_back.documents),
+    )
+    pieces = [each.pieces for each in additions]
+    learner, _ = extend_learner(
+        loaded.learner, loaded.config, loaded.tasks, tokenizer.vocab_size, pieces, start
+    )
+    record = {
+        **found.as_dict(),
+        "model": str(model),
+        "start": start,
+        "min_count": min_count,
+        "corpus": to_dict(reading),
+        "added": [[each.token, each.count, len(each.pieces)] for each in additions],
+    }
+    del record["folder"]
+    with atomic_folder(out, overwrite) as folder, tempfile.TemporaryDirectory() as beside:
+        larger.save(beside)
+        text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
+        checkpoint.save(
+            folder, learner, Path(beside), _card(found), {EXTENSION: text}, tasks=loaded.tasks
+        )
+        if defaults is not None:
+            write_defaults(folder, defaults, loaded.config.hidden_size)
+        write_manifest(folder)
+    return found
+
+
+def _card(found: Extension) -> str:
+    before, after = found.before, found.after
+    text = "held-out text" if found.held_out else "the corpus they are from (nothing was held out)"
+    return (
+        "# A BERT with an extended vocabulary\n\n"
+        f"{found.vocab_after - found.vocab_before} entries were added to "
+        f"{found.vocab_before}, each started from the pieces it replaces (a character that was "
+        "lacking, from all rows). The new rows have seen no text yet: go on with `bertwright data "
+        "build --tokenizer` and `bertwright pretrain --init` before use.\n\n"
+        f"Tokens a word on {text}: {before.tokens_per_word} before, "
+        f"{after.tokens_per_word} after.\n"
+    )

@@ -1,0 +1,1 @@
+"""Fine-tuning: labelled files in, a model with its figures out."""

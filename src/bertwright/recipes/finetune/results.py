@@ -1,0 +1,205 @@
+"""What a fine-tuning run leaves: figures, predictions on dev, and the best model with its card.
+
+```
+RUN/ config.toml  environment.json  metrics.jsonl  results.json  dev-predictions.jsonl
+     tasks.toml    (of several tasks)
+     checkpoints/step-00000390/  checkpoints/latest
+```
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from bertwright.atomic import atomic_folder, write_manifest
+from bertwright.checkpoint import checkpoint
+from bertwright.config import values
+from bertwright.config.finetune import FinetuneConfig
+from bertwright.config.task import TaskConfig
+from bertwright.labelled.examples import Example, SpanExample, TaggingExample
+from bertwright.objectives.objective import Learner
+from bertwright.recipes.finetune.seed_run import SeedRun
+from bertwright.recipes.finetune.setup import TaskSetup, TaskToLearn
+from bertwright.recipes.run_folder import ENVIRONMENT
+from bertwright.tasks.evaluation import Evaluation, evaluate
+from bertwright.tasks.model_card import card
+from bertwright.tasks.results import PREDICTIONS, RESULTS
+
+TASKS = "tasks.toml"
+
+
+def settings(tasks: Sequence[TaskToLearn], config: FinetuneConfig) -> dict[str, Any]:
+    """What `config.toml` holds, from which `bertwright finetune KIND --config` runs again.
+
+    Of one task all keys; of several the run's, and `tasks`, the file that `write_tasks` writes.
+    """
+    if len(tasks) > 1:
+        return {**values.to_dict(config), "tasks": str(Path(config.out) / TASKS)}
+    (task,) = tasks
+    return {"name": task.name, **values.to_dict(config), **values.to_dict(task.files)}
+
+
+def write_tasks(run: Path, tasks: Sequence[TaskToLearn]) -> None:
+    """Write a section a task, as `bertwright finetune multitask --tasks` reads it."""
+    sections = {task.name: {"kind": task.kind, **values.to_dict(task.files)} for task in tasks}
+    (run / TASKS).write_text(values.to_toml(sections), encoding="utf-8")
+
+
+def final_task(setup: TaskSetup, best: SeedRun) -> TaskConfig:
+    """A task with what was tuned on dev."""
+    if setup.task_name not in best.thresholds:
+        return setup.task
+    return replace(setup.task, null_threshold=best.thresholds[setup.task_name])
+
+
+def write(
+    tasks: Sequence[TaskToLearn],
+    config: FinetuneConfig,
+    setups: Sequence[TaskSetup],
+    runs: Sequence[SeedRun],
+    diverged: Sequence[int],
+    baselines: Mapping[str, Mapping[str, Evaluation]],
+) -> dict[str, Any]:
+    """The figures of a run: of one task, or of each by its name.
+
+    Args:
+        tasks: what was asked.
+        config: the run, with what was chosen for it.
+        setups: the tasks.
+        runs: the seeds; only the best has weights.
+        diverged: the numbers of those that came to nothing.
+        baselines: by task and name.
+    """
+    best = max(runs, key=lambda each: each.score)
+    shared = {"format": 1, "model": config.model, "transfer": config.transfer}
+    found = {
+        setup.task_name: shared
+        | _of_task(setup, runs, diverged, best, baselines.get(setup.task_name, {}))
+        | {"settings": _settings(tasks, config, setup.task_name)}
+        for setup in setups
+    }
+    if len(found) == 1:
+        return next(iter(found.values()))
+    return shared | {"best_seed": best.seed, "tasks": found}
+
+
+def save(
+    run: Path,
+    learner: Learner,
+    tokenizer_folder: Path,
+    results: Mapping[str, Any],
+    setups: Sequence[TaskSetup],
+    best: SeedRun,
+) -> Path:
+    """Write the figures, the predictions and the best model; its folder."""
+    text = json.dumps(values.plain(results), indent=1, ensure_ascii=False)
+    (run / RESULTS).write_text(text + "\n", encoding="utf-8")
+    with (run / PREDICTIONS).open("w", encoding="utf-8") as file:
+        for setup in setups:
+            predictions = best.predictions[setup.task_name]
+            for example, prediction in zip(setup.dev.examples, predictions, strict=True):
+                line = {"task": setup.task_name, "line": example.line, "gold": _gold(example)}
+                line |= prediction.as_dict()
+                file.write(json.dumps(values.plain(line), ensure_ascii=False) + "\n")
+    environment = json.loads((run / ENVIRONMENT).read_text(encoding="utf-8"))
+    folder = run / checkpoint.CHECKPOINTS / f"step-{best.step:08d}"
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_folder(folder, overwrite=True) as partial:
+        checkpoint.save(
+            partial,
+            learner,
+            tokenizer_folder,
+            card(results, environment),
+            tasks={setup.task_name: final_task(setup, best) for setup in setups},
+        )
+        write_manifest(partial, {"format": 1, "step": best.step})
+    checkpoint.write_latest(run, folder.name)
+    return folder
+
+
+def _of_task(
+    setup: TaskSetup,
+    runs: Sequence[SeedRun],
+    diverged: Sequence[int],
+    best: SeedRun,
+    baselines: Mapping[str, Evaluation],
+) -> dict[str, Any]:
+    """The figures of one task over the seeds, and the whole story of the best."""
+    name, task = setup.task_name, final_task(setup, best)
+    whole = evaluate(
+        task, setup.dev.examples, best.predictions[name], main=setup.files.metric
+    ).as_dict()
+    seeds = [
+        {
+            "seed": run.seed,
+            "metrics": run.evaluations[name].metrics,
+            "best_epoch": run.best_epoch,
+            "epochs": run.epochs,
+            "degenerate": run.evaluations[name].degenerate,
+            "seconds": round(run.seconds, 3),
+            "examples_per_second": round(run.examples_per_second, 2),
+        }
+        for run in runs
+    ]
+    failed = [run.seed for run in runs if run.evaluations[name].degenerate]
+    warnings = [*setup.warnings, *whole.pop("warnings")]
+    if failed:
+        warnings.append(
+            f"{_seeds(failed, len(runs))} degenerate, with the same answer for every example; try "
+            "more epochs, a lower --learning-rate, more --seeds or a longer --warmup"
+        )
+    if diverged:
+        warnings.append(
+            f"{_seeds(diverged, len(runs) + len(diverged))} diverged and in no figure: lower "
+            "--learning-rate"
+        )
+    whole |= {"tuned": {"null_threshold": task.null_threshold} if task.unanswerable else {}}
+    return {
+        "name": name,
+        "task": values.to_dict(task),
+        "data": setup.facts,
+        "seeds": seeds,
+        "diverged": list(diverged),
+        "best_seed": best.seed,
+        "summary": _summary(runs, name),
+        "baselines": {key: found.metrics for key, found in baselines.items()},
+        "lengths": {"train": setup.train.lengths.as_dict(), "dev": setup.dev.lengths.as_dict()},
+        **whole,
+        "warnings": list(dict.fromkeys(warnings)),
+    }
+
+
+def _seeds(some: Sequence[int], total: int) -> str:
+    """`2 of 3 seeds (1, 3)`"""
+    plural = "" if total == 1 else "s"
+    return f"{len(some)} of {total} seed{plural} ({', '.join(map(str, some))})"
+
+
+def _summary(runs: Sequence[SeedRun], name: str) -> dict[str, dict[str, float | None]]:
+    """Mean, standard deviation (of a sample; of one seed nobody knows it) and maximum of every
+    metric over the seeds."""
+    summary: dict[str, dict[str, float | None]] = {}
+    for metric in runs[0].evaluations[name].metrics:
+        found = [run.evaluations[name].metrics[metric] for run in runs]
+        sd = statistics.stdev(found) if len(found) > 1 else None
+        summary[metric] = {"mean": statistics.fmean(found), "sd": sd, "max": max(found)}
+    return summary
+
+
+def _settings(tasks: Sequence[TaskToLearn], config: FinetuneConfig, name: str) -> dict[str, Any]:
+    """The flat settings of a task: the run's and its own."""
+    own = next(values.to_dict(task.files) for task in tasks if task.name == name)
+    return {**values.to_dict(config), **own}
+
+
+def _gold(example: Example) -> Any:
+    if isinstance(example, TaggingExample):
+        return example.tags
+    if isinstance(example, SpanExample):
+        return [text for text, _ in example.answers or ()]
+    return example.label

@@ -1,0 +1,346 @@
+"""A task made ready: its labelled files read, its labels found, its examples as ids.
+
+labelled file -> examples (`labelled/read.py`) -> instances (`tasks/task_data.py`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
+from bertwright.config.task import HeadConfig, Kind, TaskConfig
+from bertwright.data.randomness import make_key, permutation
+from bertwright.errors import ConfigError, DataError
+from bertwright.labelled.bad_rows import listed
+from bertwright.labelled.columns import Columns
+from bertwright.labelled.examples import (
+    ChoiceExample,
+    Example,
+    SpanExample,
+    TaggingExample,
+    TextExample,
+    labels_of,
+)
+from bertwright.labelled.read import Read, ReadOptions, read_examples
+from bertwright.tasks.evaluation import check_main
+from bertwright.tasks.task_data import TaskData
+from bertwright.text.tokenizer.tokenizer import Tokenizer
+
+HELD_OUT = 0.1
+"""Share of the training file that is dev where no dev file is given."""
+SPAN_LENGTH, DOCUMENT_LENGTH = 384, 256
+
+
+@dataclass(frozen=True)
+class TaskToLearn:
+    """A task by name, kind and files."""
+
+    name: str
+    kind: Kind
+    files: TaskFilesConfig
+
+
+@dataclass(frozen=True)
+class TaskSetup:
+    """A task, its data, and what there is to tell of them."""
+
+    task_name: str
+    task: TaskConfig
+    files: TaskFilesConfig
+    train: TaskData
+    dev: TaskData
+    class_weights: Tensor | None
+    facts: dict[str, Any]
+    """The files, their formats and sizes: `data` of `results.json`."""
+    warnings: list[str]
+
+
+def set_up(
+    asked: TaskToLearn,
+    config: FinetuneConfig,
+    tokenizer: Tokenizer,
+    most_tokens: int,
+    say: Callable[[str], None],
+) -> TaskSetup:
+    """Read a task's files and make its instances.
+
+    Args:
+        asked: the task and what to read.
+        config: the run.
+        tokenizer: of the model.
+        most_tokens: positions of the model.
+        say: told what was found.
+
+    Raises:
+        DataError: a file cannot be read, or nothing can be learned from it.
+        ConfigError: a window is longer than the model's positions; a setting is of another kind.
+    """
+    name, kind, files = asked.name, asked.kind, asked.files
+    read = _read(files.train, kind, files)
+    _tell(files.train, read, say)
+    labels = _labels(kind, read.examples, files.train)
+    if files.dev is None:
+        train, dev, spared = hold_out(read.examples, config.seed)
+        warnings = [
+            f"no dev file: {len(dev)} of {len(read.examples)} examples of {files.train} are "
+            "held out to judge by"
+        ]
+        if spared:
+            warnings[0] += (
+                f"; the last examples of {listed(spared)} are not, as nothing else teaches them"
+            )
+        dev_read = read
+    else:
+        dev_read = _read(files.dev, kind, files, like=read, labels=labels)
+        _tell(files.dev, dev_read, say)
+        train, dev = list(read.examples), list(dev_read.examples)
+        warnings = _overlap(_shared(train, dev), len(dev), files)
+    task = _task(kind, files, config, read, labels, train, most_tokens)
+    weights = _class_weights(task, train) if files.class_weights == "balanced" else None
+    if files.metric is not None:
+        check_main(task, files.metric, dev)
+    warnings += [*read.warnings, *(dev_read.warnings if files.dev else [])]
+    setup = TaskSetup(
+        task_name=name,
+        task=task,
+        files=files,
+        train=TaskData(name, task, tokenizer, train),
+        dev=TaskData(name, task, tokenizer, dev),
+        class_weights=weights,
+        facts={
+            "train": _facts(files.train, read, len(train)),
+            "dev": _facts(files.dev or files.train, dev_read, len(dev))
+            | {"in_train": _shared(train, dev)},
+        },
+        warnings=warnings,
+    )
+    for which, data in (("train", setup.train), ("dev", setup.dev)):
+        if data.lengths.cut:
+            warnings.append(
+                f"{data.lengths.tokens_cut} tokens of {data.lengths.cut} {which} examples fit no "
+                f"window of {task.max_length} tokens and are not read"
+            )
+    for warning in warnings:
+        say(f"warning: {warning}")
+    return setup
+
+
+def hold_out(
+    examples: Sequence[Example], seed: int
+) -> tuple[list[Example], list[Example], list[str]]:
+    """Examples to learn from and to judge by; what is of one document or passage, or the same text
+    more than once, stays together.
+
+    Also the labels, if any, of which examples were spared: to hold them out would have left none to
+    learn from.
+
+    Raises:
+        DataError: too few to hold any out.
+    """
+    members: list[list[int]] = []
+    for group_of in (_source, _content):
+        groups: dict[Hashable, list[int]] = {}
+        for number, example in enumerate(examples):
+            groups.setdefault(group_of(example), []).append(number)
+        members = list(groups.values())
+        if len(members) >= 10:
+            break
+    else:
+        members = [[number] for number in range(len(examples))]
+    taken: set[int] = set()
+    spared: set[str] = set()
+    left = _counts(examples)
+    for place in permutation(make_key("dev", seed), len(members)):
+        if len(taken) >= HELD_OUT * len(examples):
+            break
+        group = members[int(place)]
+        own = _counts([examples[number] for number in group])
+        last = {label for label, count in own.items() if count == left[label]}
+        spared |= last
+        if not last:
+            left -= own
+            taken.update(group)
+    if not taken or len(taken) == len(examples):
+        raise DataError(
+            f"{len(examples)} examples are too few to hold some out and to learn every label from "
+            "the others; pass more, or --dev FILE"
+        )
+    train = [example for number, example in enumerate(examples) if number not in taken]
+    return train, [examples[number] for number in sorted(taken)], sorted(spared)
+
+
+def _source(example: Example) -> Hashable:
+    """What an example is taken from: its article or document; a text is its own."""
+    if isinstance(example, SpanExample):
+        return example.title or example.context
+    return example.document if isinstance(example, TaggingExample) else _content(example)
+
+
+def _read(
+    path: str,
+    kind: Kind,
+    files: TaskFilesConfig,
+    like: Read | None = None,
+    labels: Sequence[str] = (),
+) -> Read:
+    """Read a labelled file; dev `like` train with its `labels`, and with answers that are not where
+    they should be: their texts count all the same."""
+    tagging, wrong = kind == "tagging", files.wrong_answers
+    options = ReadOptions(
+        labels=labels or None,
+        multi_label=files.multi_label,
+        tag_column=files.label if tagging else None,
+        iob1_as_iob2=True,
+        as_scheme=like.scheme if tagging and like is not None else None,
+        bad_tags=files.bad_tags,
+        hint=Columns() if like is None else like.columns,
+        bad_rows=files.bad_rows,
+        wrong_answers="keep" if like is not None and wrong == "skip" else wrong,
+    )
+    columns = Columns(files.text, files.text2, None if tagging else files.label)
+    return read_examples(path, kind, columns, options)
+
+
+def _tell(path: str, read: Read, say: Callable[[str], None]) -> None:
+    say(f"{path}: {len(read.examples):,} examples, {read.format}")
+
+
+def _facts(path: str, read: Read, examples: int) -> dict[str, Any]:
+    columns = read.columns
+    found = {"text": columns.text, "text2": columns.text2, "label": columns.label}
+    return {
+        "file": Path(path).name,
+        "examples": examples,
+        "format": read.format,
+        "columns": {key: value for key, value in found.items() if value is not None},
+        "skipped": {reason: asdict(each) for reason, each in read.skipped.items()},
+    }
+
+
+def _task(
+    kind: Kind,
+    files: TaskFilesConfig,
+    config: FinetuneConfig,
+    read: Read,
+    labels: tuple[str, ...],
+    train: list[Example],
+    most_tokens: int,
+) -> TaskConfig:
+    usual = most_tokens
+    if kind == "span":
+        usual = min(most_tokens, SPAN_LENGTH)
+    elif files.context == "document":
+        usual = min(most_tokens, DOCUMENT_LENGTH)
+    length = files.max_length or usual
+    if length > most_tokens:
+        raise ConfigError(
+            f"max_length is {length}, but {config.model} has positions for {most_tokens}; "
+            "pass less: what is longer is read in windows"
+        )
+    stride = files.stride
+    if stride is None:
+        stride = min(128 if kind == "span" else 32, length // 3)
+    head = HeadConfig(crf=files.crf, dropout=config.dropout)
+    if config.transfer == "features":
+        head = replace(
+            head,
+            layers=config.layers or "last",
+            network=config.network,
+            network_size=config.network_size,
+            pooling=config.pooling,
+        )
+    return TaskConfig(
+        kind=kind,
+        labels=labels,
+        multi_label=files.multi_label,
+        scheme=read.scheme if kind == "tagging" else "none",
+        max_length=length,
+        stride=stride,
+        merge=files.merge,
+        context=files.context,
+        unanswerable=any(isinstance(e, SpanExample) and e.answers == () for e in train),
+        max_answer_tokens=files.max_answer_tokens,
+        text_column=read.columns.text,
+        text2_column=read.columns.text2,
+        label_column=read.columns.label,
+        head=head,
+    )
+
+
+def _labels(kind: Kind, train: Sequence[Example], path: str) -> tuple[str, ...]:
+    """The labels of the training examples; a prediction of nothing, O, is number 0."""
+    found = labels_of(train)
+    bare = any(isinstance(each, TextExample) and each.label == () for each in train)  # multi-label
+    if kind in ("classification", "tagging") and len(found) + bare < 2:
+        raise DataError(
+            f"{path} has one label only, {found[0]!r}: there is nothing to learn; "
+            "is --label the right column?"
+            if found
+            else f"{path} has no labels; is --label the right column?"
+        )
+    return found
+
+
+def _counts(examples: Sequence[Example]) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for example in examples:
+        if isinstance(example, TaggingExample):
+            counts.update(example.tags or ())
+        elif isinstance(example, TextExample) and not isinstance(example.label, float | None):
+            counts.update((example.label,) if isinstance(example.label, str) else example.label)
+    return counts
+
+
+def _class_weights(task: TaskConfig, train: Sequence[Example]) -> Tensor:
+    """[C]: the inverse of each label's frequency, with a mean of 1 over the training file, so that
+    the loss keeps its size; where several labels hold, each example is judged by all of them.
+
+    Raises:
+        ConfigError: the task has no classes, or tags that are judged together.
+    """
+    if not task.labels:
+        raise ConfigError(f"a {task.kind} task has no classes: leave class weights out")
+    if task.head.crf:
+        raise ConfigError(
+            "a crf judges the tags of a sentence together, so a tag has no weight of its own: "
+            "leave out the class weights or the crf"
+        )
+    counts = _counts(train)
+    inverse = torch.tensor([1 / max(1, counts[label]) for label in task.labels])
+    often = [1 if task.multi_label else counts[label] for label in task.labels]
+    return inverse * sum(often) / (inverse @ torch.tensor(often, dtype=inverse.dtype))
+
+
+def _shared(train: list[Example], dev: list[Example]) -> int:
+    """How many inputs of dev are training inputs too."""
+    seen = {_content(example) for example in train}
+    return sum(_content(example) in seen for example in dev)
+
+
+def _overlap(shared: int, total: int, files: TaskFilesConfig) -> list[str]:
+    """A warning where a tenth of dev or more was learned from; published sets have up to 6 %."""
+    if shared < 0.1 * total:
+        return []
+    share = f"all {shared}" if shared == total else f"{shared} of {total}"
+    return [
+        f"{share} inputs of {files.dev} are in {files.train} too: figures on them say how well the "
+        "model remembers, not how well it does"
+    ]
+
+
+def _content(example: Example) -> Hashable:
+    if isinstance(example, TextExample):
+        return example.text, example.text2
+    if isinstance(example, TaggingExample):
+        return example.words
+    if isinstance(example, SpanExample):
+        return example.question, example.context
+    assert isinstance(example, ChoiceExample)
+    return example.text, example.text2, example.choices

@@ -1,0 +1,314 @@
+"""GLUE as one function: every task that is there fine-tuned over seeds, a table, a submission.
+
+```
+RUN/ CoLA/ SST-2/ ...   a run of `recipes/finetune/run.py` each
+     glue.json  glue.md  submission/CoLA.tsv ...  submission.zip
+```
+
+Figures are of dev, not of test, whose labels only GLUE's server has. A task's score is the mean of
+its metrics, as GLUE has it (Wang et al. 2019); MNLI's is of the matched genres, where the server
+takes the mean of both. The average is over the tasks there are, and once more without WNLI. The
+average of Devlin et al. (2019, table 1) is another: without WNLI, of MRPC and QQP F1 alone, of
+STS-B Spearman's correlation alone, and both sets of MNLI count.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from bertwright.atomic import atomic_file
+from bertwright.config import values
+from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
+from bertwright.errors import ConfigError, DataError
+from bertwright.inference.model import load
+from bertwright.progress import OnProgress, silent
+from bertwright.recipes.evaluate import evaluate_file
+from bertwright.recipes.finetune import results as task_results
+from bertwright.recipes.finetune.run import finetune
+from bertwright.recipes.finetune.seed_run import Diverged
+from bertwright.recipes.finetune.setup import TaskToLearn
+from bertwright.recipes.glue.submission import write_submission, zip_submission
+from bertwright.recipes.glue.tasks import SUBMITTED, TASKS, Found, find_tasks
+from bertwright.recipes.run_folder import CONFIG
+from bertwright.tasks.results import GLUE, RESULTS, spread, title
+from bertwright.train.machine import choose_precision
+
+TABLE, SUBMISSION = "glue.md", "submission"
+_FILES = (GLUE, TABLE, SUBMISSION, f"{SUBMISSION}.zip", "report.html")
+_BASELINES = {"majority": ("majority", "mean"), "TF-IDF": ("tfidf", "tfidf_ridge")}
+"""The columns of baselines: the usual answer, a class or a number, and a model of words."""
+_OF_BEST = ", best seed"
+_OURS = {*_FILES, *(task.name for task in TASKS)}
+
+
+def glue(
+    data: Path,
+    config: FinetuneConfig,
+    say: Callable[[str], None],
+    wanted: Sequence[str] = (),
+    overwrite: bool = False,
+    on_progress: OnProgress = silent,
+) -> dict[str, Any]:
+    """Fine-tune a checkpoint on every task of GLUE that is there; what `glue.json` holds.
+
+    A task that is finished in the run's folder with the same settings is not trained again, so the
+    same command goes on where it was interrupted, and tasks that are asked for one by one come
+    into one table.
+
+    A task of which every seed diverges is named under `failed`, and the others go on.
+
+    Args:
+        data: GLUE's folder.
+        config: of every task; `out` is the folder of all.
+        say: told each line for the screen.
+        wanted: names of tasks; none: all there are.
+        overwrite: train anew what is there.
+        on_progress: told how far the encoding of frozen features is, in tokens.
+
+    Raises:
+        ConfigError: no such task; the folder holds something else, or a task with other settings.
+        DataError: no task, or a file that cannot be read.
+        Diverged: every seed of every task.
+    """
+    run = Path(config.out)
+    found, missing = find_tasks(data, wanted)
+    there = {place.name for place in run.iterdir()} if run.is_dir() else set()
+    if there - _OURS:
+        raise ConfigError(
+            f"{run} holds {sorted(there - _OURS)[0]}, which is not of a GLUE run; choose another "
+            "--out"
+        )
+    if missing:
+        say(f"not in {data}: {', '.join(missing)}")
+    asked = {each.task.name for each in found}
+    every = find_tasks(data)[0]
+    done = {t.task.name: _finished(t, config, overwrite and t.task.name in asked) for t in every}
+    found = [each for each in every if each.task.name in asked or done[each.task.name]]
+    tasks: dict[str, dict[str, Any]] = {}
+    failed: list[str] = []
+    for each in found:
+        results = done[each.task.name]
+        if results is None:
+            say(f"{each.task.name}:")
+            learned = [_to_learn(each)]
+            try:
+                results = finetune(learned, _config(each, config), say, True, on_progress)
+            except Diverged as error:
+                failed.append(each.task.name)
+                if len(failed) == len(found):
+                    raise
+                say(f"warning: {each.task.name}: {error}")
+                continue
+        else:
+            say(f"{each.task.name}: finished before")
+        tasks[each.task.name] = _figures(each, results)
+    learned_well = [each for each in found if each.task.name in tasks]
+    submitted = _after_training(run, learned_well, tasks, config, say)
+    whole = summary(config, tasks, missing, failed, submitted)
+    _write(run, whole)
+    return whole
+
+
+def summary(
+    config: FinetuneConfig,
+    tasks: Mapping[str, Mapping[str, Any]],
+    missing: Sequence[str],
+    failed: Sequence[str],
+    submitted: Sequence[str],
+) -> dict[str, Any]:
+    """The figures of all tasks, and their averages."""
+    scores = {name: task["score"]["mean"] for name, task in tasks.items()}
+    others = [score for name, score in scores.items() if name != "WNLI"]
+    return {
+        "format": 1,
+        "model": config.model,
+        "split": "dev",
+        "tasks": dict(tasks),
+        "missing": list(missing),
+        "failed": list(failed),
+        "average": statistics.fmean(scores.values()),
+        "average_without_wnli": statistics.fmean(others) if others else None,
+        "submission": list(submitted),
+        "not_submitted": [name for name in SUBMITTED if name not in submitted],
+        "settings": values.to_dict(config),
+    }
+
+
+def table(whole: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """The table of a run: its columns and rows, for the screen and for `glue.md`."""
+    tasks = whole["tasks"]
+    beside = {
+        title: names
+        for title, names in _BASELINES.items()
+        if any(name in task["baselines"] for task in tasks.values() for name in names)
+    }
+    columns = ["task", "train", "dev", "metric", "mean ± sd", "max", "seeds", *beside, "notes"]
+    rows = []
+    for name, task in tasks.items():
+        first = [name, f"{task['train']:,}", f"{task['dev']:,}"]
+        seeds, said, b = str(task["seeds"]), notes(task), task["baselines"]
+        for metric, found in task["metrics"].items():
+            simple = [
+                next((b[each].get(metric) for each in names if each in b), None)
+                for names in beside.values()
+            ]
+            rows.append(
+                [
+                    *first,
+                    title(metric).removesuffix(" correlation"),
+                    spread(metric, found["mean"], found["sd"]),
+                    spread(metric, found["max"], None),
+                    seeds,
+                    *(spread(metric, value, None) for value in simple),
+                    said,
+                ]
+            )
+            first, seeds, said = ["", "", ""], "", ""
+        for what, value in task["more"].items():
+            shown = spread("accuracy", value, None)
+            what = what.removesuffix(_OF_BEST)
+            rows.append([*first, what, shown, "", "", *("" for _ in beside), "best seed"])
+    return columns, rows
+
+
+def notes(task: Mapping[str, Any]) -> str:
+    """Which seeds of a task learned nothing, in words."""
+    failed = {word: task.get(word, 0) for word in ("degenerate", "diverged")}
+    return ", ".join(f"{count} {word}" for word, count in failed.items() if count)
+
+
+def averages(whole: Mapping[str, Any]) -> str:
+    """The averages in words, and of what they are."""
+    number = len(whole["tasks"])
+    said = f"GLUE average over {number} of {len(TASKS)} tasks: {100 * whole['average']:.1f}"
+    without = whole["average_without_wnli"]
+    if "WNLI" in whole["tasks"] and without is not None:
+        said += f" ({100 * without:.1f} without WNLI)"
+    if "MNLI" in whole["tasks"]:
+        said += "; of MNLI the matched genres count"
+    return f"{said}. Figures are of the dev sets, not of the test sets."
+
+
+def _to_learn(found: Found) -> TaskToLearn:
+    task = found.task
+    files = TaskFilesConfig(
+        str(found.train), str(found.dev), metric=task.metrics[0], bad_rows="skip"
+    )
+    return TaskToLearn(task.name, task.kind, files)
+
+
+def _config(found: Found, config: FinetuneConfig) -> FinetuneConfig:
+    return replace(config, out=str(Path(config.out) / found.task.name))
+
+
+def _finished(found: Found, config: FinetuneConfig, overwrite: bool) -> dict[str, Any] | None:
+    """The results of a task that was finished before; None where it is to be trained.
+
+    Raises:
+        ConfigError: it was trained with other settings.
+    """
+    own = _config(found, config)
+    folder = Path(own.out)
+    if overwrite or not (folder / CONFIG).is_file():
+        if not overwrite and folder.is_dir() and any(folder.iterdir()):
+            raise ConfigError(f"{folder} is no run; choose another --out")
+        return None
+    now = task_results.settings([_to_learn(found)], own)
+    saved = values.read_toml(folder / CONFIG)
+    differing = values.differing_keys(saved, {k: _as_saved(v) for k, v in now.items()})
+    changed = [key for key in differing if key != "out"]
+    if changed:
+        raise ConfigError(
+            f"{folder} was trained with another {', '.join(changed)}, and one table is of one "
+            f"configuration; choose another --out, or pass --overwrite and {found.task.name} among "
+            "--tasks to train it anew"
+        )
+    if not (folder / RESULTS).is_file():
+        return None
+    text = (folder / RESULTS).read_text(encoding="utf-8")
+    results: dict[str, Any] = json.loads(text)
+    trained = len(results["seeds"]) + len(results.get("diverged", []))
+    return results if trained == config.seeds else None
+
+
+def _as_saved(value: Any) -> Any:
+    """TOML has no null."""
+    return "none" if value is None else value
+
+
+def _figures(found: Found, results: Mapping[str, Any]) -> dict[str, Any]:
+    """What the table tells of a task."""
+    metrics = found.task.metrics
+    scores = [
+        statistics.fmean(seed["metrics"][metric] for metric in metrics) for seed in results["seeds"]
+    ]
+    return {
+        "metrics": {metric: results["summary"][metric] for metric in metrics},
+        "score": {
+            "mean": statistics.fmean(scores),
+            "sd": statistics.stdev(scores) if len(scores) > 1 else None,
+        },
+        "seeds": len(scores),
+        "degenerate": sum(seed["degenerate"] for seed in results["seeds"]),
+        "diverged": len(results.get("diverged", [])),
+        "train": results["data"]["train"]["examples"],
+        "dev": results["data"]["dev"]["examples"],
+        "dev_file": found.dev.name,
+        "baselines": results["baselines"],
+        "warnings": results["warnings"],
+        "more": {},
+    }
+
+
+def _after_training(
+    run: Path,
+    found: Sequence[Found],
+    tasks: Mapping[str, dict[str, Any]],
+    config: FinetuneConfig,
+    say: Callable[[str], None],
+) -> list[str]:
+    """Judge the second dev sets, and write what can be submitted; the names of its files."""
+    folder = run / SUBMISSION
+    shutil.rmtree(folder, ignore_errors=True)
+    (run / f"{SUBMISSION}.zip").unlink(missing_ok=True)
+    submitted: list[str] = []
+    device = None if config.device == "auto" else config.device
+    for each in found:
+        if each.more_dev is None and not each.tests:
+            continue
+        model = load(run / each.task.name, device=device)
+        precision, _ = choose_precision(model.runner.device, config.precision)
+        try:
+            if each.more_dev is not None:
+                more = evaluate_file(
+                    model, str(each.more_dev), bad_rows="skip", intervals=False, precision=precision
+                )
+                tasks[each.task.name]["more"] = {
+                    f"{metric}, mismatched{_OF_BEST}": more["metrics"][metric]
+                    for metric in each.task.metrics
+                }
+            for name in write_submission(model, each.task, each.tests, folder, precision):
+                submitted.append(name)
+        except DataError as error:  # the training was not for nothing
+            say(f"warning: {error}")
+            tasks[each.task.name]["warnings"] = [*tasks[each.task.name]["warnings"], str(error)]
+    if submitted:
+        zip_submission(folder, run / f"{SUBMISSION}.zip")
+    return submitted
+
+
+def _write(run: Path, whole: Mapping[str, Any]) -> None:
+    columns, rows = table(whole)
+    lines = [f"| {' | '.join(cells)} |" for cells in [columns, ["---"] * len(columns), *rows]]
+    with atomic_file(run / TABLE, overwrite=True) as file:
+        model = Path(str(whole["model"])).name
+        file.write("\n".join([f"# GLUE, {model}", "", *lines, "", averages(whole)]) + "\n")
+    with atomic_file(run / GLUE, overwrite=True) as file:
+        json.dump(whole, file, ensure_ascii=False, indent=1)
+        file.write("\n")

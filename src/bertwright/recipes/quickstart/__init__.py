@@ -1,0 +1,1 @@
+"""The quickstart: the whole way from text to a model on a small corpus."""

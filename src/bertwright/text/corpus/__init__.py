@@ -1,0 +1,1 @@
+"""Reading a corpus: files, rows, documents, cleaning, duplicates."""

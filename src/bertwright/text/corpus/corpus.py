@@ -1,0 +1,266 @@
+"""Files, folders, globs, standard input and `datasets` to documents of sentences.
+
+Two ways in: `read_documents` does everything in one stream; `read_blocks` hands out raw documents
+in blocks, in a fixed order, and `split_document`, which is pure and can be pickled, cuts each of
+them in any process. What depends on order (boilerplate that repeats, duplicates) is done by the
+reader.
+
+Memory does not grow with the corpus: a block, a document of at most
+`documents.MAX_DOCUMENT_CHARACTERS`, and where duplicates are looked for what `duplicates` states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from io import BufferedReader
+from pathlib import Path
+from typing import cast
+
+from bertwright.config.corpus import CorpusConfig
+from bertwright.errors import DataError
+from bertwright.text.corpus.cleaning import RepeatedLines, repair_name, repair_unicode
+from bertwright.text.corpus.documents import read_text, split_documents
+from bertwright.text.corpus.duplicates import ExactDuplicates, NearDuplicates
+from bertwright.text.corpus.files import (
+    ROW_SUFFIXES,
+    find_files,
+    format_of,
+    is_dataset_folder,
+    is_dataset_name,
+    open_with_position,
+)
+from bertwright.text.corpus.report import EXAMPLES
+from bertwright.text.corpus.report import CorpusReport as CorpusReport
+from bertwright.text.corpus.rows import is_json_lines, read_dataset, read_rows
+from bertwright.text.sentences import split_sentences
+
+Splitter = Callable[[str], list[str]]
+"""A text to its sentences."""
+
+MAX_SENTENCE_CHARACTERS = 4096
+"""A sentence over this is cut at a space: tokenizers are quadratic in what they are given."""
+
+
+def read_documents(
+    inputs: Sequence[str],
+    config: CorpusConfig,
+    report: CorpusReport,
+    splitter: Splitter | None = None,
+) -> Iterator[list[str]]:
+    """Documents as lists of sentences.
+
+    Args:
+        inputs: what `files.find_files` takes.
+        config: what a document and a sentence is, and the cleaning.
+        report: is filled while reading.
+        splitter: a text to its sentences, in place of `sentences.split_sentences`.
+
+    Yields:
+        Documents of at least one sentence.
+
+    Raises:
+        DataError: unreadable or malformed input; at the end, if there was no document at all.
+        MissingExtra: a format whose package is not installed.
+    """
+    for block in read_blocks(inputs, config, report):
+        for document in block:
+            sentences = split_document(document, config, splitter, report)
+            if sentences:
+                yield sentences
+
+
+def read_blocks(
+    inputs: Sequence[str],
+    config: CorpusConfig,
+    report: CorpusReport,
+    block_characters: int = 1 << 20,
+) -> Iterator[list[str]]:
+    """Raw documents, decoded and deduplicated but not split, in blocks.
+
+    The blocks depend on the input alone, so work shared out by them gives the same bytes for any
+    number of workers.
+
+    Args:
+        block_characters: a block ends with the document that brings it to this size.
+
+    Raises:
+        DataError, MissingExtra: as `read_documents`.
+    """
+    passed_over: list[Path] = []
+    paths = find_files(inputs, passed_over)
+    report.files_passed_over += len(passed_over)
+    for path in passed_over[:EXAMPLES]:
+        report.note(report.passed_over_examples, str(path))
+    keep = _Filter(config, report)
+    block: list[str] = []
+    size = 0
+    for path in paths:
+        before = report.documents
+        for group in _read(path, config, report):
+            for document in keep(group):
+                block.append(document)
+                size += len(document)
+                if size >= block_characters:
+                    yield block
+                    block, size = [], 0
+        if report.documents == before and not keep.left_out_since_asked():
+            report.empty_files += 1
+    if block:
+        yield block
+    if not report.documents:
+        raise DataError(_nothing(report, len(paths)))
+
+
+def split_document(
+    text: str,
+    config: CorpusConfig,
+    splitter: Splitter | None = None,
+    report: CorpusReport | None = None,
+) -> list[str]:
+    """The sentences of one raw document, none empty, none over `MAX_SENTENCE_CHARACTERS`.
+
+    Args:
+        text: as `read_blocks` gives it.
+        splitter: in place of `split_sentences`; it gets the whole document, line breaks included.
+        report: counts sentences, cuts and repairs, if given.
+
+    Returns:
+        Sentences without white space at their ends; an empty list if repair left no text.
+    """
+    if config.normalize_unicode:
+        repaired = repair_unicode(text)
+        if report is not None and repaired != text:
+            report.repaired_documents += 1
+        text = repaired
+    if config.sentences == "line":
+        sentences = [line for line in map(str.strip, text.split("\n")) if line]
+    elif splitter is None:
+        sentences = split_sentences(text)
+    else:
+        sentences = _checked(splitter, text)
+    if len(text) > MAX_SENTENCE_CHARACTERS and sentences:
+        whole = len(sentences)
+        if max(map(len, sentences)) > MAX_SENTENCE_CHARACTERS:
+            sentences = [part for sentence in sentences for part in _cut(sentence)]
+            if report is not None:
+                report.sentences_cut += len(sentences) - whole
+    if report is not None:
+        report.sentences += len(sentences)
+        if not sentences:
+            report.empty_documents += 1
+    return sentences
+
+
+def _checked(splitter: Splitter, text: str) -> list[str]:
+    sentences = splitter(text)
+    if not isinstance(sentences, list) or not all(isinstance(each, str) for each in sentences):
+        raise DataError(
+            f"the splitter {getattr(splitter, '__qualname__', splitter)} gave "
+            f"{type(sentences).__name__}; expected a list of strings"
+        )
+    return [sentence for sentence in map(str.strip, sentences) if sentence]
+
+
+def _cut(sentence: str) -> list[str]:
+    parts = []
+    begin = 0
+    while len(sentence) - begin > MAX_SENTENCE_CHARACTERS:
+        most = begin + MAX_SENTENCE_CHARACTERS
+        space = sentence.rfind(" ", begin + MAX_SENTENCE_CHARACTERS // 2, most)
+        end = space if space >= 0 else most
+        parts.append(sentence[begin:end])
+        begin = end
+    parts.append(sentence[begin:])
+    return [part for part in map(str.strip, parts) if part]
+
+
+def _read(path: Path, config: CorpusConfig, report: CorpusReport) -> Iterator[list[str]]:
+    """The raw documents of one input, in groups; empty ones may be among them."""
+    report.files += 1
+    if is_dataset_name(path) or is_dataset_folder(path):
+        yield from read_dataset(path, config, report)
+        return
+    name = "standard input" if str(path) == "-" else str(path)
+    kind = format_of(path)
+    before = report.position
+    stream, position = open_with_position(path)
+    with stream:
+        if not kind and is_json_lines(cast(BufferedReader, stream).peek(), config.text_column):
+            kind = ".jsonl"
+        if kind in ROW_SUFFIXES:
+            groups = read_rows(stream, kind, name, config, report)
+        else:
+            groups = split_documents(read_text(stream, name, config, report), config, report)
+        for group in groups:
+            report.position = before + position()
+            yield group
+        report.position = before + position()
+
+
+class _Filter:
+    """Groups of raw documents to those that stay, counted."""
+
+    def __init__(self, config: CorpusConfig, report: CorpusReport) -> None:
+        self._least = config.min_characters
+        self._report = report
+        self._repeated = RepeatedLines() if config.boilerplate else None
+        self._exact = ExactDuplicates() if config.deduplicate != "none" else None
+        self._near = NearDuplicates() if config.deduplicate == "near" else None
+        self._plain = not (self._least or self._repeated or self._exact)
+        self._left_out = 0
+        if config.normalize_unicode:
+            report.unicode_repair = repair_name()
+
+    def __call__(self, documents: list[str]) -> list[str]:
+        kept = [document for document in map(str.strip, documents) if document]
+        if not self._plain:
+            before = len(kept)
+            kept = [document for document in map(self._clean, kept) if document]
+            self._left_out += before - len(kept)
+        if kept:
+            sizes = list(map(len, kept))
+            self._report.documents += len(kept)
+            self._report.characters += sum(sizes)
+            self._report.longest_document = max(self._report.longest_document, *sizes)
+        return kept
+
+    def left_out_since_asked(self) -> int:
+        """Documents left out since this was last called."""
+        count, self._left_out = self._left_out, 0
+        return count
+
+    def _clean(self, text: str) -> str:
+        """The document without boilerplate, or "" if it is left out."""
+        report = self._report
+        if self._repeated is not None:
+            text, lines = self._repeated.leave_out(text)
+            report.boilerplate_lines += len(lines)
+            for line in lines:
+                report.note(report.boilerplate_examples, line[:100])
+            text = text.strip()
+            if not text:
+                report.empty_documents += 1
+                return ""
+        if len(text) < self._least:
+            report.short_documents += 1
+            return ""
+        if self._exact is not None and self._exact.met(text):
+            report.exact_duplicates += 1
+            return ""
+        if self._near is not None and self._near.met(text):
+            report.near_duplicates += 1
+            return ""
+        return text
+
+
+def _nothing(report: CorpusReport, inputs: int) -> str:
+    left_out = {
+        "without text": report.empty_documents,
+        "too short (--min-characters)": report.short_documents,
+        "duplicates": report.exact_duplicates + report.near_duplicates,
+    }
+    why = ", ".join(f"{count:,} {name}" for name, count in left_out.items() if count)
+    return (
+        f"no documents in {inputs:,} input{'s' if inputs != 1 else ''} ({report.bytes:,} bytes read"
+        f"{'; left out: ' + why if why else ''}); expected text. Check the files and the options"
+    )

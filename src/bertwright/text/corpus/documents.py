@@ -1,0 +1,200 @@
+"""Bytes to text to raw documents, in blocks.
+
+Whole blocks are decoded and split by the methods of `bytes` and `str`; no line is looked at alone.
+A document over `MAX_DOCUMENT_CHARACTERS` is cut at a line, a sentence or a space, so that memory
+has a bound whatever the file holds.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from bertwright.config.corpus import CorpusConfig
+from bertwright.errors import DataError
+from bertwright.text.corpus.files import BLOCK_BYTES
+from bertwright.text.corpus.report import CorpusReport
+
+MAX_DOCUMENT_CHARACTERS = 1 << 23
+"""A document over this is cut into several."""
+LINES_WITHOUT_DOCUMENT = 1000
+"""A file of one document with more lines than this is counted as one without separators."""
+
+_MARKS = {  # those of UTF-32 begin as those of UTF-16 do
+    codecs.BOM_UTF32_LE: "UTF-32",
+    codecs.BOM_UTF32_BE: "UTF-32",
+    codecs.BOM_UTF16_LE: "UTF-16",
+    codecs.BOM_UTF16_BE: "UTF-16",
+}
+_WHITE_LINES = re.compile(r"\n[^\S\n]+(?=\n)")
+_SEPARATOR = {"blank-line": "\n\n", "line": "\n", "file": None}
+
+
+def read_text(
+    stream: BinaryIO, name: str, config: CorpusConfig, report: CorpusReport
+) -> Iterator[str]:
+    """Decode a stream of UTF-8 block by block; line ends become `\\n`, a byte order mark is
+    dropped.
+
+    Raises:
+        DataError: the bytes are binary or of another encoding, or malformed where `config.errors`
+            is `refuse`.
+    """
+    rest = b""
+    carriage_return = ""
+    offset = 0
+    while True:
+        block = stream.read(BLOCK_BYTES)
+        report.bytes += len(block)
+        if not offset:
+            _refuse_binary(block, name)
+            block = block.removeprefix(codecs.BOM_UTF8)
+        data = rest + block if rest else block
+        try:
+            text, used = codecs.utf_8_decode(data, "strict", not block)
+        except UnicodeDecodeError as error:
+            place = f"{name}, byte {max(0, offset - len(rest)) + error.start:,}"
+            text, used = _replace(data, not block, place, config, report, first=not offset)
+        rest = data[used:]
+        offset += len(block)
+        if carriage_return or "\r" in text:
+            text = carriage_return + text
+            carriage_return = "\r" if block and text.endswith("\r") else ""
+            text = text.removesuffix(carriage_return) if carriage_return else text
+            text = normalize_lines(text)
+        if text:
+            yield text
+        if not block:
+            return
+
+
+def normalize_lines(text: str) -> str:
+    """Line ends of Windows and old Macs become `\\n`."""
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def _refuse_binary(block: bytes, name: str) -> None:
+    coding = next((name for mark, name in _MARKS.items() if block.startswith(mark)), None)
+    if coding:
+        raise DataError(
+            f"{name} is {coding}; expected UTF-8. Convert it: iconv -f {coding} -t UTF-8 FILE > NEW"
+        )
+    zero = block[:8192].find(b"\0")
+    if zero >= 0:
+        raise DataError(
+            f"{name} is a binary file (a zero byte at {zero:,}); expected UTF-8 text. "
+            "Extract its text first, or leave it out"
+        )
+
+
+def _replace(
+    data: bytes,
+    final: bool,
+    place: str,
+    config: CorpusConfig,
+    report: CorpusReport,
+    *,
+    first: bool,
+) -> tuple[str, int]:
+    """Decode with U+FFFD for malformed sequences, and count them."""
+    if config.errors == "refuse":
+        raise DataError(
+            f"{place}: malformed UTF-8; mend the file, or replace what is malformed with "
+            f"--errors replace"
+        )
+    text, used = codecs.utf_8_decode(data, "replace", final)
+    # A true U+FFFD in the file is no error: EF starts a sequence wherever it stands, so counting
+    # its bytes is exact.
+    invalid = text.count("�") - data.count(b"\xef\xbf\xbd")
+    if first and invalid > 32 and invalid > 0.2 * len(text):
+        raise DataError(
+            f"{place}: {invalid / len(text):.0%} of the first characters are malformed, so this is "
+            f"no UTF-8. "
+            "Convert it (iconv -f ENCODING -t UTF-8 FILE > NEW), or leave it out if it is binary"
+        )
+    report.invalid_utf8 += invalid
+    report.note(report.invalid_places, place)
+    return text, used
+
+
+def split_documents(
+    blocks: Iterator[str], config: CorpusConfig, report: CorpusReport
+) -> Iterator[list[str]]:
+    """Raw documents of one text file, in groups; those of white space alone are still among them.
+
+    Args:
+        blocks: the text, cut anywhere.
+        config: `documents` says what separates.
+        report: counts `documents_cut` and `files_of_one_document`.
+    """
+    separator = _SEPARATOR[config.documents]
+    parts: list[str] = []  # of the document that is still open
+    size = lines = groups = 0
+    held = ""
+    for text in blocks:
+        text = held + text
+        # White space at the end is held back, shortened, so that a separator is never cut in two.
+        end = _end_of_text(text)
+        held, text = _shorten(text[end:]), text[:end]
+        if not text:
+            continue
+        if separator == "\n\n":
+            text = _WHITE_LINES.sub("\n", text)
+        pieces = text.split(separator) if separator else [text]
+        parts.append(pieces[0])
+        size += len(pieces[0])
+        if len(pieces) > 1:
+            pieces[0] = "".join(parts)
+            parts = [pieces.pop()]
+            size = len(parts[0])
+            groups += 1
+            yield [part for piece in pieces for part in cut_document(piece, report)]
+        else:
+            lines += text.count("\n")
+        if size > MAX_DOCUMENT_CHARACTERS:
+            *whole, rest = cut_document("".join(parts), report)
+            yield whole
+            parts, size = [rest], len(rest)
+    if not groups and lines > LINES_WITHOUT_DOCUMENT and config.documents == "blank-line":
+        report.files_of_one_document += 1
+    if parts:
+        yield cut_document("".join(parts), report)
+
+
+def _end_of_text(text: str) -> int:
+    # The check first: `rstrip` returns the text itself only where nothing is stripped.
+    if not text[-1].isspace():
+        return len(text)
+    return len(text.rstrip())
+
+
+def _shorten(space: str) -> str:
+    if len(space) <= 4096:
+        return space
+    newlines = space.count("\n")
+    return "\n" * min(newlines, 2) if newlines else space[:1]
+
+
+def cut_document(text: str, report: CorpusReport) -> list[str]:
+    """The text, in pieces if it is over `MAX_DOCUMENT_CHARACTERS`; cuts are counted."""
+    if len(text) <= MAX_DOCUMENT_CHARACTERS:
+        return [text]
+    pieces = []
+    begin = 0
+    while len(text) - begin > MAX_DOCUMENT_CHARACTERS:
+        least, most = begin + MAX_DOCUMENT_CHARACTERS // 2, begin + MAX_DOCUMENT_CHARACTERS
+        cut = next(
+            (
+                at + len(mark)
+                for mark in ("\n", ". ", "。", " ")
+                if (at := text.rfind(mark, least, most)) >= 0
+            ),
+            most,
+        )
+        pieces.append(text[begin:cut])
+        begin = cut
+        report.documents_cut += 1
+    pieces.append(text[begin:])
+    return pieces

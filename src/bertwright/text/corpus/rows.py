@@ -1,0 +1,278 @@
+"""JSON lines, tables and `datasets`: a row is a document, the line breaks in it end sentences."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import itertools
+import json
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from bertwright.config.corpus import CorpusConfig
+from bertwright.errors import DataError, MissingExtra
+from bertwright.text.corpus.documents import cut_document, normalize_lines, read_text
+from bertwright.text.corpus.report import CorpusReport
+
+MAX_ROW_CHARACTERS = 1 << 28
+"""A line of JSON or a field of a table over this is refused: it must be held in memory whole."""
+_ROWS = 1024  # rows handed on at once
+_SEPARATOR_LINE = re.compile(r'\ufeff?"?sep=(.)"?\s*', re.IGNORECASE | re.DOTALL)
+"""What Excel reads, and some programs write, before the header."""
+
+
+def csv_delimiter(line: str) -> tuple[str, bool]:
+    """What separates the fields of a CSV file (comma, semicolon or tab), by its first line, and
+    whether this line says nothing else (`sep=;`)."""
+    if found := _SEPARATOR_LINE.fullmatch(line):
+        return found[1], True
+    return max(",;\t", key=lambda mark: len(next(csv.reader([line], delimiter=mark), []))), False
+
+
+def read_rows(
+    stream: BinaryIO, kind: str, name: str, config: CorpusConfig, report: CorpusReport
+) -> Iterator[list[str]]:
+    """The text of the rows of one file, in groups.
+
+    Args:
+        stream: the decompressed bytes.
+        kind: `.jsonl`, `.ndjson`, `.csv`, `.tsv` (tabs, no quoting) or `.parquet`.
+        name: of the file, for messages.
+
+    Raises:
+        DataError: a malformed row, no column `config.text_column` (its message lists those there).
+        MissingExtra: Parquet without pyarrow.
+    """
+    if kind == ".parquet":
+        values = _parquet(stream, name, config.text_column)
+    else:
+        lines = _lines(read_text(stream, name, config, report), name)
+        if kind in (".jsonl", ".ndjson"):
+            values = _json_values(lines, name, config.text_column)
+        else:
+            values = _table_values(lines, kind, name, config.text_column)
+    yield from _texts(values, name, config, report, count_bytes=kind == ".parquet")
+
+
+def is_json_lines(head: bytes, column: str) -> bool:
+    """Whether a stream without a name begins with a JSON object: a whole line of it, or one that
+    has the column."""
+    line, end, _ = head.removeprefix(codecs.BOM_UTF8).lstrip().partition(b"\n")
+    if not line.startswith(b"{"):
+        return False
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return not end and f'"{column}":'.encode() in line.replace(b'" :', b'":')
+
+
+def read_dataset(path: Path, config: CorpusConfig, report: CorpusReport) -> Iterator[list[str]]:
+    """The text of a `datasets` folder or of `hf:NAME[@CONFIG][:SPLIT]`, in groups of rows.
+
+    Raises:
+        MissingExtra: `datasets` is not installed.
+        DataError: no such dataset, split or column.
+    """
+    try:
+        import datasets
+    except ImportError as error:
+        raise MissingExtra("hf", "datasets", f"reading {path}") from error
+    split = config.split_name
+    try:
+        if str(path).startswith("hf:"):
+            name, _, given = str(path).removeprefix("hf:").partition(":")
+            name, _, subset = name.partition("@")
+            split = given or split
+            rows: Any = datasets.load_dataset(name, subset or None, split=split, streaming=True)
+        else:
+            rows = datasets.load_from_disk(str(path))
+    except (OSError, ValueError, RuntimeError) as error:
+        raise DataError(f"{path}: split {split!r} cannot be read: {error}") from error
+    if isinstance(rows, dict):
+        if split not in rows:
+            raise DataError(
+                f"{path} has no split {split!r}; it has {', '.join(rows)}. Choose one: --split-name"
+            )
+        rows = rows[split]
+    columns = rows.column_names
+    if columns is not None:
+        _check_column(config.text_column, columns, str(path))
+        rows = rows.select_columns([config.text_column])
+    values = (row.get(config.text_column) for batch in rows.iter(_ROWS) for row in _unpack(batch))
+    yield from _texts(values, str(path), config, report, count_bytes=True)
+
+
+def _unpack(batch: dict[str, list[Any]]) -> Iterator[dict[str, Any]]:
+    names = list(batch)
+    for row in zip(*batch.values(), strict=True):
+        yield dict(zip(names, row, strict=True))
+
+
+def _texts(
+    values: Iterable[object],
+    name: str,
+    config: CorpusConfig,
+    report: CorpusReport,
+    *,
+    count_bytes: bool,
+) -> Iterator[list[str]]:
+    """Checked, normalised and cut text of the rows."""
+    group: list[str] = []
+    for number, value in enumerate(values, 1):
+        if value is None:
+            report.empty_documents += 1
+            continue
+        if not isinstance(value, str):
+            raise DataError(
+                f"{name}, row {number:,}: column {config.text_column!r} holds "
+                f"{type(value).__name__}; expected a string. Name another: --text-column"
+            )
+        if not value or value.isspace():
+            report.empty_documents += 1
+            continue
+        text = normalize_lines(value)
+        if not text.isascii():
+            text = _without_surrogates(text, f"{name}, row {number:,}", config, report)
+        if count_bytes:
+            report.bytes += len(text) if text.isascii() else len(text.encode())
+        group.extend(cut_document(text, report))
+        if len(group) >= _ROWS or len(text) > 1 << 20:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def _without_surrogates(text: str, place: str, config: CorpusConfig, report: CorpusReport) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        if config.errors == "refuse":
+            raise DataError(
+                f"{place}: a lone surrogate; mend the file, or replace what is malformed with "
+                "--errors replace"
+            ) from None
+    else:
+        return text
+    replaced = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    report.lone_surrogates += replaced.count("\ufffd") - text.count("\ufffd")
+    return replaced
+
+
+def _lines(blocks: Iterator[str], name: str) -> Iterator[str]:
+    """Lines with their ends."""
+    parts: list[str] = []
+    size = 0
+    for block in blocks:
+        pieces = block.split("\n")
+        parts.append(pieces[0])
+        size += len(pieces[0])
+        if size > MAX_ROW_CHARACTERS:
+            raise DataError(
+                f"{name} has a row of over {MAX_ROW_CHARACTERS:,} characters; "
+                f"is it {Path(name).suffix}?"
+            )
+        if len(pieces) > 1:
+            yield "".join(parts) + "\n"
+            for piece in pieces[1:-1]:
+                yield piece + "\n"
+            parts = [pieces[-1]]
+            size = len(pieces[-1])
+    if size:
+        yield "".join(parts)
+
+
+def _json_values(lines: Iterable[str], name: str, column: str) -> Iterator[object]:
+    for number, line in enumerate(lines, 1):
+        if line.isspace():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:  # ValueError alone: a number without end
+            raise DataError(f"{name}, line {number:,} is no JSON: {error}") from error
+        if not isinstance(row, dict):
+            raise DataError(
+                f"{name}, line {number:,} is a JSON {type(row).__name__}; expected an object "
+                f'like {{"{column}": "..."}}'
+            )
+        if column not in row:
+            _check_column(column, list(row), f"{name}, line {number:,}")
+        yield row[column]
+
+
+def _table_values(lines: Iterable[str], kind: str, name: str, column: str) -> Iterator[object]:
+    # The limit is global in csv, and 128 KiB by default: far less than a book.
+    csv.field_size_limit(max(csv.field_size_limit(), MAX_ROW_CHARACTERS))
+    if kind == ".tsv":
+        reader = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
+    else:
+        lines = iter(lines)
+        first = next(lines, "")
+        mark, alone = csv_delimiter(first)
+        lines = itertools.chain(["\n" if alone else first], lines)
+        reader = csv.reader(lines, delimiter=mark, strict=True)
+    try:
+        header = next(filter(None, reader), None)
+        if header is None:
+            return
+        _check_column(column, header, name)
+        if header.count(column) > 1:
+            raise DataError(
+                f"{name} has {header.count(column)} columns {column!r}; expected one. Rename the "
+                "others"
+            )
+        place = header.index(column)
+        for row in reader:
+            if not row:
+                continue
+            if len(row) != len(header):  # cut text, most likely
+                raise DataError(
+                    f"{name}, line {reader.line_num:,} has {len(row)} fields; the header has "
+                    f"{len(header)}. Mend the line, or quote separators in its text"
+                )
+            yield row[place]
+    except csv.Error as error:
+        raise DataError(
+            f"{name}, line {reader.line_num:,}: {error}; expected {kind.lstrip('.').upper()} "
+            "with closed quotes"
+        ) from error
+
+
+def _parquet(stream: BinaryIO, name: str, column: str) -> Iterator[object]:
+    try:
+        import pyarrow
+        import pyarrow.parquet as parquet
+    except ImportError as error:
+        raise MissingExtra("hf", "pyarrow", "reading .parquet files") from error
+    with tempfile.TemporaryFile() as whole:
+        source = stream
+        if not isinstance(getattr(stream, "raw", None), _file_type()):
+            # Parquet is read from its end: a compressed one goes to disk first, never to memory.
+            shutil.copyfileobj(stream, whole, 1 << 20)
+            whole.seek(0)
+            source = cast(BinaryIO, whole)
+        try:
+            table = parquet.ParquetFile(source)
+            _check_column(column, table.schema_arrow.names, name)
+            for batch in table.iter_batches(batch_size=_ROWS, columns=[column]):
+                yield from batch.column(0).to_pylist()
+        except (pyarrow.ArrowInvalid, OSError) as error:
+            raise DataError(f"{name} is no whole Parquet file ({error}); get it again") from error
+
+
+def _file_type() -> type:
+    import io
+
+    return io.FileIO
+
+
+def _check_column(column: str, there: list[str], name: str) -> None:
+    if column not in there:
+        raise DataError(
+            f"{name} has no column {column!r}; it has {', '.join(map(repr, there[:20]))}. "
+            "Name one: --text-column NAME"
+        )

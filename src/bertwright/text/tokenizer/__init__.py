@@ -1,0 +1,1 @@
+"""Tokenizers: normalization, WordPiece and its trainer, words, files."""

@@ -1,0 +1,395 @@
+"""Text -> ids and back: WordPiece as BERT runs it, over the `tokenizers` library.
+
+Source: google-research/bert `tokenization.py`. A text is cleaned, cut into words, and each
+word into pieces: always the longest entry of the vocabulary that starts the rest of the word,
+pieces after the first marked with "##"; a word that cannot be cut so, or is too long, is one [UNK].
+
+Two ways lead in. `encode` is for texts that a model reads: [CLS] and [SEP] are added, offsets are
+kept, and special tokens written in the text ("[MASK]") are what they say. `encode_sentence_ids` is
+for corpora: bare ids, and "[MASK]" in a text is five ordinary characters and their brackets, so no
+corpus can forge a special token. It remembers the ids of every blank-separated chunk, because
+BERT's rules never look across a blank; most of a corpus is then one dictionary look-up a chunk.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tokenizers
+
+from bertwright.arrays import Bools, Int64s
+from bertwright.errors import DataError
+from bertwright.text.framing import Bare, ClsSep, Framing
+from bertwright.text.tokenizer.chunks import cut_parts, drop_surrogates, is_plain
+from bertwright.text.tokenizer.files import (
+    SPECIAL_TOKENS,
+    CutRules,
+    huggingface_config,
+    make_backend,
+    read_folder,
+    write_folder,
+)
+
+ROLES = ("pad", "unk", "cls", "sep", "mask")
+"""Of special tokens, in the order of their ids in every vocabulary trained here."""
+
+_REMEMBERED = 1 << 18  # chunks; about 60 MB
+_LONGEST_REMEMBERED = 64  # characters
+_LONG = 1 << 16  # characters
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """A text, or a pair, ready for a model: five lists of one length."""
+
+    ids: list[int]
+    tokens: list[str]
+    offsets: list[tuple[int, int]]
+    """Start and stop in characters of the text the token is from; (0, 0) for added tokens."""
+    type_ids: list[int]
+    """0 in the first text, 1 in the second."""
+    word_ids: list[int | None]
+    """The number of the word in its text; None for added tokens."""
+
+
+class Tokenizer:
+    """A vocabulary with its rules; immutable but for what it remembers."""
+
+    def __init__(self, backend: tokenizers.Tokenizer, config: dict[str, Any]) -> None:
+        """Wrap a `tokenizers` tokenizer; `config` is its `tokenizer_config.json`.
+
+        Raises:
+            DataError: there is no token for unknown words.
+        """
+        backend.no_truncation()
+        backend.no_padding()
+        self._backend = backend
+        self._config = dict(config)
+        self.vocab: dict[str, int] = backend.get_vocab(with_added_tokens=True)
+        self._token_of = {index: token for token, index in self.vocab.items()}
+        self.vocab_size = max(self.vocab.values()) + 1
+        self.special: dict[str, int] = dict(self._find_special())
+        """The id of each role that a special token has here: `unk` always; `pad`, `cls`, `sep`,
+        `mask` in BERT's vocabularies."""
+        self.unk_id = self.special_id("unk")
+        added = backend.get_added_tokens_decoder()
+        self.special_ids = frozenset(
+            {*self.special.values(), *(index for index, token in added.items() if token.special)}
+        )
+        self._description = json.loads(backend.to_str())
+        self._memo = _Memo(self) if self._is_bert() else None
+        self._corpus_backend: tokenizers.Tokenizer | None = None
+
+    def special_id(self, role: str) -> int:
+        """The id of a special token: `pad`, `unk`, `cls`, `sep` or `mask`.
+
+        Raises:
+            DataError: this vocabulary has none for the role.
+        """
+        if role not in self.special:
+            raise DataError(
+                f"the vocabulary of {len(self.vocab)} tokens has no "
+                f"{SPECIAL_TOKENS[f'{role}_token']}; BERT needs [PAD], [UNK], [CLS], [SEP] and "
+                "[MASK]: use the tokenizer that the model was trained with"
+            )
+        return self.special[role]
+
+    @property
+    def pad_id(self) -> int:
+        """The id of [PAD]."""
+        return self.special_id("pad")
+
+    @property
+    def cls_id(self) -> int:
+        """The id of [CLS]."""
+        return self.special_id("cls")
+
+    @property
+    def sep_id(self) -> int:
+        """The id of [SEP]."""
+        return self.special_id("sep")
+
+    @property
+    def mask_id(self) -> int:
+        """The id of [MASK]."""
+        return self.special_id("mask")
+
+    @cached_property
+    def framing(self) -> Framing:
+        """How the ids of a text become a sequence: with [CLS] and [SEP] where there are such."""
+        if {"cls", "sep"} <= self.special.keys():
+            return ClsSep(self.cls_id, self.sep_id)
+        return Bare()
+
+    @property
+    def rules(self) -> CutRules:
+        """How words are made and cut. Raises DataError for a tokenizer that is not BERT's."""
+        if self._memo is None:
+            plain = [t["content"] for t in self._description["added_tokens"] if not t["special"]]
+            what = f"has added words, as {plain[0]!r}" if plain else "is not a BERT WordPiece"
+            raise DataError(f"this tokenizer {what}: BERT's rules alone do not tell how it cuts")
+        normalizer = self._description["normalizer"]
+        return CutRules(
+            lowercase=normalizer["lowercase"],
+            strip_accents=normalizer["strip_accents"],
+            chinese_characters=normalizer["handle_chinese_chars"],
+            max_word_characters=self._description["model"]["max_input_chars_per_word"],
+        )
+
+    @cached_property
+    def ids_without_token(self) -> list[int]:
+        """Ids below V that stand for nothing, as of a line that `vocab.txt` has twice: the last
+        one counts."""
+        return sorted(set(range(self.vocab_size)).difference(self._token_of))
+
+    @property
+    def is_continuation(self) -> Bools:
+        """[V] Whether a token goes on with the word before it ("##ing")."""
+        model = self._description["model"]
+        marks = np.zeros(self.vocab_size, dtype=np.bool_)
+        prefix = model.get("continuing_subword_prefix") or ""
+        starts = ("\u0120", "\u2581")  # the word-begin marks of byte-level BPE and SentencePiece
+        for token, index in self.vocab.items():
+            if index in self.special_ids:
+                continue
+            if prefix:
+                marks[index] = token.startswith(prefix) and len(token) > len(prefix)
+            elif model["type"] in ("BPE", "Unigram"):
+                marks[index] = not token.startswith(starts)
+        return marks
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over the vocabulary and all that decides how text is cut."""
+        described: dict[str, Any] = {
+            "vocab": sorted(self.vocab.items(), key=lambda item: item[1]),
+            "specials": [self.special.get(role) for role in ROLES],
+        }
+        if self._memo is not None:
+            described["rules"] = list(vars(self.rules).values())
+        else:
+            kept = ("normalizer", "pre_tokenizer", "model", "added_tokens")
+            described["backend"] = {name: self._description[name] for name in kept}
+        text = json.dumps(described, sort_keys=True, ensure_ascii=True)
+        return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+    def encode(self, text: str, pair: str | None = None) -> Encoding:
+        """Encode a text, or two, with the added tokens of the model."""
+        texts = [drop_surrogates(part) for part in (text, pair) if part is not None]
+        if self._memo is not None and max(map(len, texts)) > _LONG:
+            return self._encode_long(texts)
+        found = self._backend.encode(texts[0], texts[1] if len(texts) > 1 else None)
+        return Encoding(found.ids, found.tokens, found.offsets, found.type_ids, found.word_ids)
+
+    def _encode_long(self, texts: Sequence[str]) -> Encoding:
+        """The same for huge texts, cut at blanks: `tokenizers` alone takes 200 bytes a byte."""
+        cls, sep = self.tokens_of([self.cls_id, self.sep_id])
+        whole = Encoding([self.cls_id], [cls], [(0, 0)], [0], [None])
+        for kind, text in enumerate(texts):
+            words = 0
+            for start, stop in _spans(text, _LONG // 4):
+                found = self._backend.encode(text[start:stop], add_special_tokens=False)
+                whole.ids.extend(found.ids)
+                whole.tokens.extend(found.tokens)
+                whole.offsets.extend((a + start, b + start) for a, b in found.offsets)
+                whole.type_ids.extend([kind] * len(found.ids))
+                numbers = [None if word is None else word + words for word in found.word_ids]
+                whole.word_ids.extend(numbers)
+                words = max((n + 1 for n in numbers if n is not None), default=words)
+            for column, value in zip(
+                vars(whole).values(), (self.sep_id, sep, (0, 0), kind, None), strict=True
+            ):
+                column.append(value)
+        return whole
+
+    def encode_sentence_ids(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.uint32], Int64s]:
+        """Ids of many texts end to end, without added tokens, and the number of each text's ids.
+
+        Special tokens written in a text are cut like other text.
+        """
+        lengths = np.empty(len(texts), dtype=np.int64)
+        if self._memo is None:
+            encodings = self._raw().encode_batch_fast(
+                [drop_surrogates(text) for text in texts], add_special_tokens=False
+            )
+            ids = [np.array(encoding.ids, dtype=np.uint32) for encoding in encodings]
+            lengths[:] = [len(part) for part in ids]
+            return np.concatenate([*ids, np.empty(0, dtype=np.uint32)]), lengths
+        look_up = self._memo.__getitem__
+        joined = [b"".join(map(look_up, text.split(" "))) for text in texts]
+        lengths[:] = [len(part) >> 2 for part in joined]
+        return np.frombuffer(b"".join(joined), dtype=np.uint32), lengths
+
+    def encode_bare_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids that `encode` gives each text, without added tokens: many texts, quickly."""
+        flat, lengths = self.encode_sentence_ids(texts)
+        ids, ends = flat.tolist(), np.cumsum(lengths).tolist()
+        found = [ids[end - n : end] for end, n in zip(ends, lengths.tolist(), strict=True)]
+        specials = self.tokens_of(sorted(self.special_ids))
+        for number, text in enumerate(texts):
+            if any(special in text for special in specials):
+                ids = self.encode(text).ids
+                (inside,) = self.framing.inside(len(ids) - self.framing.special_tokens())
+                found[number] = ids[inside]
+        return found
+
+    def decode(self, ids: Iterable[int], skip_special_tokens: bool = True) -> str:
+        """The text that `ids` stand for, as near as the vocabulary keeps it."""
+        return str(self._backend.decode(list(ids), skip_special_tokens=skip_special_tokens))
+
+    def tokens_of(self, ids: Iterable[int]) -> list[str]:
+        """The token of every id; [UNK] of one that has none."""
+        unknown = self._token_of[self.unk_id]
+        return [self._token_of.get(int(index), unknown) for index in ids]
+
+    def normalized(self, text: str) -> str:
+        """What the rules make of `text` before it is cut into words."""
+        normalizer = self._backend.normalizer
+        text = drop_surrogates(text)
+        return text if normalizer is None else str(normalizer.normalize_str(text)).strip()
+
+    def save(self, folder: str | Path) -> None:
+        """Write `vocab.txt`, `tokenizer.json` and `tokenizer_config.json` into `folder`."""
+        write_folder(Path(folder), self._backend, self._config)
+
+    def extended(self, tokens: Sequence[str]) -> Tokenizer:
+        """The same with more entries at the end: no id and no rule of ours changes.
+
+        Raises:
+            DataError: a token is there already, or this is no WordPiece.
+        """
+        if self._description["model"]["type"] != "WordPiece":
+            kind = self._description["model"]["type"]
+            raise DataError(f"this tokenizer is a {kind}; only a WordPiece can be extended")
+        double = [token for token in tokens if token in self.vocab]
+        if double or len(set(tokens)) < len(tokens):
+            raise DataError(f"{double[:1] or 'a token'} would be in the vocabulary twice")
+        description = json.loads(self._backend.to_str())
+        # also what was added behind it (special tokens): else `tokenizers` numbers them anew
+        description["model"]["vocab"] = dict(self.vocab)
+        for index, token in enumerate(tokens, self.vocab_size):
+            description["model"]["vocab"][token] = index
+        return _from_text(json.dumps(description, ensure_ascii=False), self._config)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Worker processes get the rules, not what was remembered."""
+        return _from_text, (self._backend.to_str(), self._config)
+
+    def _find_special(self) -> Iterator[tuple[str, int]]:
+        """Roles and ids, by the names that the configuration gives, or else BERT's."""
+        for role in ROLES:
+            named = self._config.get(f"{role}_token") or SPECIAL_TOKENS[f"{role}_token"]
+            token = named["content"] if isinstance(named, dict) else named
+            if token in self.vocab:
+                yield role, self.vocab[token]
+
+    def _is_bert(self) -> bool:
+        """Whether every rule is BERT's own, so that parts of a text may be cut alone."""
+        description = self._description
+        normalizer = description["normalizer"] or {}
+        return (
+            normalizer.get("type") == "BertNormalizer"
+            and normalizer["clean_text"]
+            and (description["pre_tokenizer"] or {}).get("type") == "BertPreTokenizer"
+            and description["model"]["type"] == "WordPiece"
+            and all(token["special"] for token in description["added_tokens"])
+        )
+
+    def _raw(self) -> tokenizers.Tokenizer:
+        """A copy of the backend that cuts special tokens in a text like other text."""
+        if self._corpus_backend is None:
+            self._corpus_backend = tokenizers.Tokenizer.from_str(self._backend.to_str())
+            self._corpus_backend.encode_special_tokens = True
+        return self._corpus_backend
+
+
+class _Memo(dict[str, bytes]):
+    """Chunk -> its ids, as the bytes of uint32; cut when first asked for, forgotten when full."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        super().__init__()
+        model = tokenizer._description["model"]
+        normalizer = tokenizer._description["normalizer"]
+        self._raw = tokenizer._raw
+        self._vocab = tokenizer.vocab
+        self._unk_id = tokenizer.vocab[model["unk_token"]]
+        self._prefix: str = model["continuing_subword_prefix"]
+        self._longest: int = model["max_input_chars_per_word"]
+        self._lowercase: bool = normalizer["lowercase"]
+        self._chinese: bool = normalizer["handle_chinese_chars"]
+
+    def __missing__(self, chunk: str) -> bytes:
+        parts = cut_parts(chunk, self._chinese)
+        if parts == [chunk]:
+            ids = self._cut_plain(chunk) if is_plain(chunk) else self._cut_other(chunk)
+            found = np.array(ids, dtype=np.uint32).tobytes()
+        else:
+            found = b"".join([self[part] for part in parts])
+        if len(chunk) <= _LONGEST_REMEMBERED:
+            if len(self) >= _REMEMBERED:
+                self.clear()
+            self[chunk] = found
+        return found
+
+    def _cut_plain(self, word: str) -> list[int]:
+        """Longest match first over a word of ASCII letters and digits."""
+        if len(word) > self._longest:
+            return [self._unk_id]
+        rest = word.lower() if self._lowercase else word
+        vocab, prefix = self._vocab, self._prefix
+        ids: list[int] = []
+        while rest:
+            stop = len(rest)
+            while (index := vocab.get(rest[:stop])) is None:
+                stop -= 1
+                if stop <= (len(prefix) if ids else 0):
+                    return [self._unk_id]
+            ids.append(index)
+            rest = rest[stop:]
+            if rest:
+                rest = prefix + rest
+        return ids
+
+    def _cut_other(self, part: str) -> list[int]:
+        """Anything else, by the library."""
+        found: list[int] = self._raw().encode(drop_surrogates(part), add_special_tokens=False).ids
+        return found
+
+
+def load_tokenizer(folder: str | Path) -> Tokenizer:
+    """Load our own folder or any BERT folder of Hugging Face or google-research.
+
+    Raises:
+        ConfigError: no such folder, or no tokenizer in it.
+        DataError: a damaged file or a special token that is missing.
+    """
+    return Tokenizer(*read_folder(Path(folder)))
+
+
+def make_tokenizer(vocab: Sequence[str], rules: CutRules | None = None) -> Tokenizer:
+    """A WordPiece tokenizer over `vocab`, tokens in the order of their ids."""
+    rules = rules or CutRules()
+    return Tokenizer(make_backend(vocab, rules), huggingface_config(rules))
+
+
+def _spans(text: str, least: int) -> Iterator[tuple[int, int]]:
+    """Cut a text before a blank, every `least` characters or a little more."""
+    start = 0
+    while start < len(text):
+        stop = text.find(" ", start + least)
+        stop = stop if stop >= 0 else len(text)
+        yield start, stop
+        start = stop
+
+
+def _from_text(backend: str, config: dict[str, Any]) -> Tokenizer:
+    """The inverse of `Tokenizer.__reduce__`."""
+    return Tokenizer(tokenizers.Tokenizer.from_str(backend), config)

@@ -1,0 +1,159 @@
+"""How often each word of a corpus occurs: the only thing a vocabulary is learned from.
+
+Blocks of documents go to worker processes, which cut and count them; the parent adds the counts up
+in the order of the blocks. The table is bounded: when it holds more than `limit` distinct words
+after a block, the rarest go (ties by their spelling) until three quarters are left, and are
+reported. Both depend on the blocks alone, so any number of workers gives the same counts.
+
+A word is what the tokenizer sees at run time: the characters between the cuts of
+`text.chunks`, normalized by the very normalizer that runs later.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+
+from tokenizers import normalizers, pre_tokenizers
+
+from bertwright.cores import usable_cores
+from bertwright.progress import OnProgress, silent
+from bertwright.text.corpus.cleaning import repair_unicode
+from bertwright.text.tokenizer.chunks import cut_chunks, cut_parts, drop_surrogates, is_plain
+from bertwright.text.tokenizer.files import CutRules
+from bertwright.text.workers import in_order, start_worker
+
+
+@dataclass
+class WordCounts:
+    """Distinct words with their counts, and what was left out."""
+
+    counts: dict[str, int] = field(default_factory=dict)
+    documents: int = 0
+    characters: int = 0
+    words: int = 0
+    """Occurrences of words, those left out included."""
+    too_long: int = 0
+    """Occurrences of words above `max_word_characters`, which are `[UNK]` at run time."""
+    pruned_words: int = 0
+    """Distinct words dropped to bound the table; one may have come back and been dropped again."""
+    seconds: float = 0.0
+    """Wall-clock time of `count_words`."""
+
+    def add(self, other: WordCounts) -> None:
+        """Add the counts of a block."""
+        table = self.counts
+        get = table.get
+        for word, count in other.counts.items():
+            table[word] = get(word, 0) + count
+        self.documents += other.documents
+        self.characters += other.characters
+        self.words += other.words
+        self.too_long += other.too_long
+
+    def prune(self, limit: int) -> None:
+        """Keep three quarters of `limit` words if there are more than `limit`: the most frequent,
+        those that tie for the last places by their spelling."""
+        table = self.counts
+        if len(table) <= limit:
+            return
+        room = limit * 3 // 4
+        last = sorted(table.values(), reverse=True)[room]
+        kept = {word: count for word, count in table.items() if count > last}
+        tied = sorted(word for word, count in table.items() if count == last)
+        kept.update((word, last) for word in tied[: room - len(kept)])
+        self.pruned_words += len(table) - len(kept)
+        self.counts = kept
+
+
+def count_words(
+    blocks: Iterable[list[str]],
+    rules: CutRules,
+    workers: int = 0,
+    limit: int = 2_000_000,
+    repair: bool = False,
+    on_progress: OnProgress = silent,
+) -> WordCounts:
+    """Count the words of blocks of documents.
+
+    `workers` 0 means all processors; `limit` bounds the distinct words kept; `repair` mends
+    the Unicode of each document first (`repair_unicode`); `on_progress` is told the characters
+    read.
+
+    Raises:
+        BertwrightError: a worker died.
+    """
+    begin = time.monotonic()
+    total = WordCounts()
+    work = partial(count_block, rules=rules, repair=repair)
+    for counted in _counted(work, blocks, workers or usable_cores()):
+        total.add(counted)
+        total.prune(limit)
+        on_progress(total.characters, None)
+    total.seconds = round(time.monotonic() - begin, 2)
+    return total
+
+
+def count_block(documents: list[str], rules: CutRules, repair: bool = False) -> WordCounts:
+    """Count the words of one block; the work of a worker."""
+    chunks: Counter[str] = Counter()
+    result = WordCounts(documents=len(documents), characters=sum(map(len, documents)))
+    for document in documents:
+        chunks.update(cut_chunks(repair_unicode(document) if repair else document))
+    parts: dict[str, int] = {}
+    for chunk, count in chunks.items():
+        if is_plain(chunk):
+            parts[chunk] = parts.get(chunk, 0) + count
+        else:
+            for part in cut_parts(chunk, rules.chinese_characters):
+                parts[part] = parts.get(part, 0) + count
+    counts = result.counts
+    for part, count in parts.items():
+        if is_plain(part):
+            words: tuple[str, ...] = (part.lower() if rules.lowercase else part,)
+        else:
+            words = _words_of(part, rules)
+        for word in words:
+            result.words += count
+            if len(word) > rules.max_word_characters:
+                result.too_long += count
+            else:
+                counts[word] = counts.get(word, 0) + count
+    return result
+
+
+def _counted(
+    work: Callable[[list[str]], WordCounts], blocks: Iterable[list[str]], workers: int
+) -> Iterator[WordCounts]:
+    """The results of `work` in the order of `blocks`, with at most two blocks a worker waiting."""
+    if workers == 1:
+        yield from map(work, blocks)
+        return
+    pool = ProcessPoolExecutor(workers, initializer=start_worker)
+    try:
+        yield from in_order(pool, work, blocks, 2 * workers)
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+@lru_cache(maxsize=1)
+def _normalizer(rules: CutRules) -> normalizers.Normalizer:
+    """BERT's normalizer under `rules`."""
+    return normalizers.BertNormalizer(
+        clean_text=True,
+        handle_chinese_chars=rules.chinese_characters,
+        strip_accents=rules.strip_accents,
+        lowercase=rules.lowercase,
+    )
+
+
+@lru_cache(maxsize=1 << 16)
+def _words_of(part: str, rules: CutRules) -> tuple[str, ...]:
+    """The words of a part that is not plain ASCII, by the library that cuts at run time."""
+    normalized = _normalizer(rules).normalize_str(drop_surrogates(part))
+    found = pre_tokenizers.BertPreTokenizer().pre_tokenize_str(normalized)
+    return tuple(word for word, _ in found)

@@ -1,0 +1,320 @@
+"""`export`: what is written runs elsewhere, agrees with ours, and is refused where it does not."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bertwright.atomic import verify_manifest, write_manifest
+from bertwright.checkpoint.checkpoint import load, save
+from bertwright.checkpoint.export import check as export_check
+from bertwright.checkpoint.export import exported, quantize
+from bertwright.checkpoint.export import write as exporting
+from bertwright.checkpoint.export.check import check_text, ours
+from bertwright.checkpoint.export.exported import Exported, open_exported
+from bertwright.checkpoint.export.padded import Padded
+from bertwright.checkpoint.export.quantize import to_int8
+from bertwright.checkpoint.export.write import export
+from bertwright.checkpoint.sentence_transformers.folder import (
+    EmbeddingDefaults,
+    read_defaults,
+    write_defaults,
+)
+from bertwright.errors import (
+    BertwrightError,
+    ConfigError,
+    DataError,
+    IntegrityError,
+    MissingExtra,
+)
+from bertwright.inference.embedder import Embedder
+from bertwright.text.tokenizer.tokenizer import make_tokenizer
+from tests.checkpoint.conftest import VOCABULARY, new_learner
+from tests.checkpoint.export.test_padded import TASKS, learner_of, stand_in
+
+TEXTS = ["a b, c?", "z y x w v u t s", "q!", "h e l l o ."]
+
+
+def write_model(folder: Path, name: str = "encoder") -> Path:
+    """A folder of random weights, with one task head or none."""
+    folder.mkdir()
+    (folder.parent / "tokenizer").mkdir()
+    make_tokenizer(VOCABULARY).save(folder.parent / "tokenizer")
+    if name in TASKS:
+        learner, _, config = learner_of(name)
+        assert config is not None
+        save(folder, learner, folder.parent / "tokenizer", "", tasks={name: config})
+    else:
+        save(folder, new_learner(), folder.parent / "tokenizer", "")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def written(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[Path, Path, dict[str, Any]]:
+    """A model, its int8 export for ONNX Runtime and the figures: written once."""
+    pytest.importorskip("onnxscript")
+    pytest.importorskip("onnxruntime")
+    folder = tmp_path_factory.mktemp("export")
+    model = write_model(folder / "model")
+    facts = export(model, folder / "out", "onnx", int8=True, sample=TEXTS, least=0.9)
+    return model, folder / "out", facts
+
+
+def compare(model: Path, exported: Exported) -> float:
+    """The largest difference between a folder and its export, on sequences of several lengths."""
+    loaded = load(model)
+    ids = [[2, 7, 8, 3], [2, 3], [2, *range(5, 20), 3], [5]]
+    types = [[0] * len(row) for row in ids]
+    task = loaded.tasks.get(exported.head or "")
+    own = ours(loaded.learner.eval(), exported, task, ids, types)
+    theirs = exported.run_all(ids, types)
+    pairs = [(a, b) for name in own for a, b in zip(own[name], theirs[name], strict=True)]
+    assert all(a.shape == b.shape for a, b in pairs)
+    return max(float(np.abs(a - b).max()) for a, b in pairs)
+
+
+def test_the_model_and_files_stay(tmp_path: Path) -> None:
+    pytest.importorskip("onnxscript")
+    model = write_model(tmp_path / "model")
+    write_manifest(model)
+    (tmp_path / "t.txt").write_text("mine")
+    for out, message in ((model, "is what is read"), (tmp_path / "t.txt", "is no folder")):
+        with pytest.raises(ConfigError, match=message):
+            export(model, out, "onnx", overwrite=True)
+    verify_manifest(model)
+    assert (tmp_path / "t.txt").read_text() == "mine"
+
+
+def test_int8_is_near_and_says_how_near(written: tuple[Path, Path, dict[str, Any]]) -> None:
+    model, out, facts = written
+    assert facts["largest_difference"] < 1e-4
+    figures = facts["int8_on_text"]
+    assert figures["texts"] == len(TEXTS)
+    assert 0.9 < figures["cosine_tokens"]["least"] <= figures["cosine_tokens"]["mean"] <= 1
+    assert 0.95 < figures["cosine_texts"]["mean"] <= 1
+    assert json.loads((out / "export.json").read_text()) == facts
+    exported = open_exported(out, threads=1)
+    assert (exported.int8, exported.runtime, exported.head) == (True, "onnx", None)
+    assert exported.outputs == {"last_hidden_state": True, "pooler_output": False}
+    assert 0 < compare(model, exported) < 0.5
+    assert exported.run_all([]) == {"last_hidden_state": [], "pooler_output": []}
+
+
+def test_weights_whose_sums_would_be_cut_are_refused(
+    written: tuple[Path, Path, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, out, facts = written
+    assert facts["weight_bits"] == quantize.weight_bits()
+    wide = tmp_path / "wide"
+    shutil.copytree(out, wide)
+    (wide / "MANIFEST.json").unlink()
+    (wide / "export.json").write_text(json.dumps({**facts, "weight_bits": 8}))
+    monkeypatch.setattr(exported, "weight_bits", lambda: 7)
+    with pytest.raises(ConfigError, match="without VNNI"):
+        exported.open_unverified(wide)
+    monkeypatch.setattr(exported, "weight_bits", lambda: 8)
+    assert exported.open_unverified(wide).int8
+
+
+def test_the_folder_is_whole(written: tuple[Path, Path, dict[str, Any]], tmp_path: Path) -> None:
+    _, out, _ = written
+    names = {path.name for path in out.iterdir()}
+    assert names == {
+        "model.onnx", "config.json", "vocab.txt", "tokenizer.json", "tokenizer_config.json",
+        "export.json", "MANIFEST.json",
+    }  # fmt: skip
+    assert verify_manifest(out)["files"].keys() == names - {"MANIFEST.json"}
+    changed = tmp_path / "changed"
+    shutil.copytree(out, changed)
+    data = bytearray((changed / "model.onnx").read_bytes())
+    data[-1] ^= 1
+    (changed / "model.onnx").write_bytes(bytes(data))
+    with pytest.raises(IntegrityError, match="was changed after it was written"):
+        open_exported(changed)
+    with pytest.raises(DataError, match=r"no export\.json"):
+        open_exported(tmp_path)
+
+
+def test_what_cannot_be_run_is_told(written: tuple[Path, Path, dict[str, Any]]) -> None:
+    exported = open_exported(written[1], threads=1)
+    with pytest.raises(DataError, match="sequence 1 has 18 tokens; this model takes 1 to 17"):
+        exported.run_all([[2, 3], [5] * 18])
+
+
+def test_any_batch_gives_the_same(written: tuple[Path, Path, dict[str, Any]]) -> None:
+    exported = open_exported(written[1], threads=1)
+    ids = [[2, 7, 8, 3], [2, 3], [2, *range(5, 20), 3], [5], [6, 7]]
+    alone, together = (exported.run_all(ids, batch_tokens=n)["pooler_output"] for n in (1, 9999))
+    for a, b in zip(alone, together, strict=True):
+        assert a.shape == (24,)
+        # int8 takes one scale for all of a batch, so here neighbours do show
+        np.testing.assert_allclose(a, b, atol=0.2)
+
+
+def test_an_export_that_is_off_is_refused(
+    written: tuple[Path, Path, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, out, _ = written
+
+    def copy(padded: Any, path: Path, config: Any) -> None:
+        shutil.copyfile(out / "model.onnx", path)  # int8 in place of float32
+
+    monkeypatch.setattr(exporting, "_write_onnx", copy)
+    with pytest.raises(BertwrightError, match=r"the export is off: its .* differs from ours by"):
+        export(model, tmp_path / "off", "onnx")
+    assert not (tmp_path / "off").exists()
+    monkeypatch.setattr(exporting, "check_random", lambda *_: 0.0)
+    monkeypatch.setattr(exporting, "quantize_for_onnx", lambda path: None)
+    with pytest.raises(BertwrightError, match="int8 is too far from ours: mean cosine of texts"):
+        export(model, tmp_path / "off", "onnx", int8=True, sample=TEXTS, least=1.5)
+
+
+SENTENCES = EmbeddingDefaults(
+    "cls", True, 9, prompts={"query": "q: "}, default_prompt_name="query", dimensions=12
+)
+
+
+def test_how_vectors_are_made_goes_along(
+    written: tuple[Path, Path, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, out, facts = written
+    assert facts["pooling"] is None
+    monkeypatch.setattr(exporting, "_write_onnx", lambda _, to, __: shutil.copyfile(graph, to))
+    monkeypatch.setattr(exporting, "check_random", lambda *_: 0.0)
+    graph, sentences = out / "model.onnx", tmp_path / "sentences"
+    shutil.copytree(model, sentences)
+    write_defaults(sentences, SENTENCES, 24)
+    told = export(sentences, tmp_path / "out", "onnx")
+    assert (told["pooling"], read_defaults(tmp_path / "out")) == ("cls", SENTENCES)
+    assert "1_Pooling/config.json" in verify_manifest(tmp_path / "out")["files"]
+    export(sentences, tmp_path / "out", "onnx", layers=(-1,), overwrite=True)
+    assert read_defaults(tmp_path / "out") is None
+
+
+def test_int8_is_judged_by_its_worst_layer() -> None:
+    learner, _, _ = learner_of("encoder")
+    whole = stand_in(Padded(learner, layers=(3, 1)).eval(), None, None)
+
+    def off(worth: float) -> Exported:
+        def session(feed: Any) -> list[Any]:
+            first, second = whole.session(feed)
+            return [first, second * np.float32(worth)]
+
+        return replace(whole, session=session)
+
+    def check(exported: Exported) -> dict[str, Any]:
+        return check_text(learner, exported, None, make_tokenizer(VOCABULARY), TEXTS, 0.9)
+
+    assert check(whole)["cosine_texts"]["mean"] > 0.999
+    for worth in (-1.0, np.nan):
+        with pytest.raises(BertwrightError, match=r"mean cosine of texts -1\.0000 on 4 texts"):
+            check(off(worth))
+
+
+def test_a_runtime_that_cannot_write_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def save_model(*_: object, **__: object) -> None:
+        raise RuntimeError("iostream error")
+
+    stand = SimpleNamespace(convert_model=lambda path: path, save_model=save_model)
+    monkeypatch.setitem(sys.modules, "openvino", stand)
+    with pytest.raises(BertwrightError, match=r"iostream error; \d+ MB are free on its disk"):
+        exporting._finish_model(tmp_path, "openvino", False)
+
+
+def test_bad_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("onnxscript")
+    pytest.importorskip("onnxruntime")
+    model, out = write_model(tmp_path / "model"), tmp_path / "out"
+    with pytest.raises(ConfigError, match="has no head 'none'; it has masked_lm, next_sentence, "):
+        export(model, out, "onnx", head="none")
+    with pytest.raises(ConfigError, match=r"no layer 4: this model has 0 \(the embeddings\) to 3"):
+        export(model, out, "onnx", layers=(4,))
+    with pytest.raises(ConfigError, match="name one layer twice"):
+        export(model, out, "onnx", layers=(3, -1))
+    with pytest.raises(ConfigError, match="layers are vectors; the head masked_lm has its own"):
+        export(model, out, "onnx", head="masked_lm", layers=(1,))
+    with pytest.raises(DataError, match="the sample has no text"):
+        export(model, out, "onnx", int8=True, sample=[" "])
+    (tmp_path / "scores").mkdir()
+    scores = write_model(tmp_path / "scores" / "model", "number")
+    with pytest.raises(DataError, match="correlation here: give two texts or more"):
+        export(scores, out, "onnx", int8=True, sample=["a"])
+    assert not out.exists()
+    monkeypatch.setattr(exporting.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtra, match=r'needs the package onnx: pip install "bertwright\[exp'):
+        export(model, out, "onnx")
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_weight_keeps_half_a_scale(axis: int) -> None:
+    array = np.random.default_rng(0).normal(size=(5, 7)).astype(np.float32)
+    array[2] = 0
+    small, scale = to_int8(array, axis)
+    wide = scale[:, None] if axis == 0 else scale[None]
+    assert small.dtype == np.int8
+    assert len(scale) == array.shape[axis]
+    assert (np.abs(small * wide - array) <= wide / 2 + 1e-7).all()
+    assert np.abs(small).max() == 127
+
+
+def test_the_sample_is_ours_and_no_text_twice() -> None:
+    assert len(set(export_check.SAMPLE)) == len(export_check.SAMPLE) == 32
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("runtime", ["onnx", "openvino"])
+@pytest.mark.parametrize("name", ["encoder", "masked_lm", "next_sentence", *TASKS])
+def test_every_head_in_every_runtime(name: str, runtime: Any, tmp_path: Path) -> None:
+    pytest.importorskip("onnxscript")
+    pytest.importorskip({"onnx": "onnxruntime"}.get(runtime, runtime))
+    model, out = write_model(tmp_path / "model", name), tmp_path / "out"
+    facts = export(model, out, runtime, head=name, int8=False)
+    exported = open_exported(out, threads=1)
+    assert compare(model, exported) < 1e-4
+    assert (facts["crf"] is not None) == (name == "crf")
+    small = export(
+        model, out, runtime, head=name, int8=True, sample=TEXTS, least=0.5, overwrite=True
+    )
+    assert small["int8_on_text"]["texts"] == len(TEXTS)
+    assert compare(model, open_exported(out)) < 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("runtime", ["onnx", "openvino"])
+def test_sentence_transformers_makes_our_vectors_of_it(runtime: Any, tmp_path: Path) -> None:
+    pytest.importorskip("onnxscript")
+    pytest.importorskip(
+        {"onnx": "optimum.onnxruntime", "openvino": "optimum.intel.openvino"}[runtime]
+    )
+    theirs = pytest.importorskip("sentence_transformers")
+    model, out = write_model(tmp_path / "model"), tmp_path / "out"
+    write_defaults(model, replace(SENTENCES, dimensions=None), 24)
+    export(model, out, runtime)
+    found = theirs.SentenceTransformer(str(out), backend=runtime, device="cpu").encode(TEXTS)
+    own = Embedder.load(model, device="cpu").embed(TEXTS)
+    np.testing.assert_allclose(found, own, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_openvino_by_layer(tmp_path: Path) -> None:
+    pytest.importorskip("onnxscript")
+    pytest.importorskip("openvino")
+    model, out = write_model(tmp_path / "model"), tmp_path / "out"
+    export(model, out, "openvino", layers=(-2, 0))
+    assert {path.name for path in out.iterdir()} >= {"openvino_model.xml", "openvino_model.bin"}
+    assert not (out / "model.onnx").exists()
+    exported = open_exported(out)
+    assert list(exported.outputs) == ["hidden_states.2", "hidden_states.0"]
+    assert compare(model, exported) < 1e-4

@@ -1,0 +1,295 @@
+"""Hugging Face folders: transformers reads what we write, and hostile folders are refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from bertwright.checkpoint.checkpoint import load, save
+from bertwright.checkpoint.huggingface import model as huggingface
+from bertwright.checkpoint.sources import read_config
+from bertwright.config.bert import BertConfig
+from bertwright.errors import DataError, IntegrityError
+from bertwright.nn.sequences import Sequences
+from bertwright.objectives.objective import Learner
+from tests.checkpoint.conftest import CONFIG, new_learner
+
+
+def change(folder: Path, **values: Any) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+
+
+def test_transformers_gives_the_same_logits(folder: Path, learner: Learner) -> None:
+    transformers = pytest.importorskip("transformers")
+    ids = torch.randint(1, 35, (4, 13), generator=torch.Generator().manual_seed(1))
+    types = (torch.arange(13) > 6).long().expand(4, 13)
+    with torch.no_grad():
+        encoded = learner.encoder(ids.flatten(), types.flatten(), Sequences([13] * 4))
+        tokens = learner.objectives["masked_lm"].logits(encoded.last).view(4, 13, -1)
+        pairs = learner.objectives["next_sentence"].logits(encoded.pooled)
+        inputs = {"input_ids": ids, "token_type_ids": types}
+        whole = transformers.AutoModelForPreTraining.from_pretrained(folder).eval()(**inputs)
+        masked = transformers.AutoModelForMaskedLM.from_pretrained(folder).eval()(**inputs)
+        bare = transformers.AutoModel.from_pretrained(folder).eval()(**inputs)
+    assert (whole.prediction_logits - tokens).abs().max() <= 1e-5
+    assert (whole.seq_relationship_logits - pairs).abs().max() <= 1e-5
+    assert (masked.logits - tokens).abs().max() <= 1e-5
+    assert (bare.last_hidden_state - encoded.last.view(4, 13, -1)).abs().max() <= 1e-5
+    assert (bare.pooler_output - encoded.pooled).abs().max() <= 1e-5
+
+
+def test_transformers_finds_nothing_missing(folder: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    _, report = transformers.AutoModelForPreTraining.from_pretrained(
+        folder, output_loading_info=True
+    )
+    assert not report["missing_keys"]
+    assert not report["unexpected_keys"]
+    assert not report["mismatched_keys"]
+
+
+def test_transformers_reads_the_tokenizer(folder: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    found = tokenizer("A b?", "c [MASK]!")
+    letters = {letter: place for place, letter in enumerate("abcdefghijklmnopqrstuvwxyz.,!?", 5)}
+    expected = [2, letters["a"], letters["b"], letters["?"], 3, letters["c"], 4, letters["!"], 3]
+    assert found["input_ids"] == expected
+    assert found["token_type_ids"] == [0] * 5 + [1] * 4
+
+
+@pytest.mark.parametrize(
+    ("objectives", "architecture"),
+    [
+        (("masked_lm", "next_sentence"), "BertForPreTraining"),
+        (("masked_lm",), "BertForMaskedLM"),
+        (("next_sentence",), "BertForNextSentencePrediction"),
+        ((), "BertModel"),
+    ],
+)
+def test_architectures(tmp_path: Path, objectives: tuple[str, ...], architecture: str) -> None:
+    learner = new_learner(objectives)
+    save(tmp_path, learner, None, "")
+    written = json.loads((tmp_path / "config.json").read_text())
+    assert written["architectures"] == [architecture]
+    assert written["model_type"] == "bert"
+    loaded = load(tmp_path).learner
+    assert tuple(loaded.objectives) == objectives
+    for name, value in loaded.state_dict().items():
+        assert torch.equal(value, learner.state_dict()[name])
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ("gelu", "gelu"),
+        ("gelu_new", "gelu_tanh"),
+        ("gelu_pytorch_tanh", "gelu_tanh"),
+    ],
+)
+def test_activations(folder: Path, theirs: str, ours: str) -> None:
+    change(folder, hidden_act=theirs)
+    assert read_config(folder).hidden_act == ours
+
+
+def test_tanh_gelu_is_written_under_transformers_name(tmp_path: Path) -> None:
+    huggingface.write_config(tmp_path, BertConfig(hidden_act="gelu_tanh"), frozenset())
+    assert json.loads((tmp_path / "config.json").read_text())["hidden_act"] == "gelu_new"
+    assert read_config(tmp_path) == BertConfig(hidden_act="gelu_tanh")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("hidden_size", 10**400, r"'hidden_size' in .* is 10{56}\.\.\.; no BERT has that"),
+        ("layer_norm_eps", 10**400, r"'layer_norm_eps' in .* is 10{56}\.\.\.; no BERT has that"),
+        ("vocab_size", ["x" * 99], r"'vocab_size' in .* is \['x{55}\.\.\.; no BERT has that"),
+        ("hidden_size", 10**12, "hidden_size is 1000000000000; expected a whole number"),
+        ("hidden_size", -24, "hidden_size is -24"),
+        ("hidden_size", 24.0, "hidden_size is 24.0"),
+        ("hidden_size", "24", "hidden_size is '24'"),
+        ("hidden_size", None, "hidden_size is None"),
+        ("hidden_size", [24], r"hidden_size is \[24\]"),
+        ("num_hidden_layers", 10**9, "num_hidden_layers is 1000000000"),
+        ("num_hidden_layers", 0, "num_hidden_layers is 0"),
+        ("num_hidden_layers", True, "num_hidden_layers is True"),
+        ("num_attention_heads", 5, "hidden_size 24 is not a multiple of num_attention_heads 5"),
+        ("vocab_size", 10**18, "vocab_size is"),
+        ("max_position_embeddings", 2**62, "max_position_embeddings is"),
+        ("type_vocab_size", -1, "type_vocab_size is -1"),
+        ("intermediate_size", {}, "intermediate_size is {}"),
+        ("hidden_dropout_prob", float("nan"), "hidden_dropout_prob is nan"),
+        ("hidden_dropout_prob", "0.1", "'hidden_dropout_prob' in .* is '0.1'; expected a number"),
+        ("attention_probs_dropout_prob", 1.5, "attention_probs_dropout_prob is 1.5"),
+        ("layer_norm_eps", float("inf"), "layer_norm_eps is inf"),
+        ("layer_norm_eps", True, "expected a number"),
+        ("initializer_range", 10**400, "config.json"),
+        ("hidden_act", "relu", "'hidden_act' in .* is 'relu'; expected one of gelu"),
+        ("hidden_act", ["gelu"], r"'hidden_act' in .* is \['gelu'\]"),
+        ("model_type", "roberta", "'model_type' in .* is 'roberta', another model than BERT"),
+        ("model_type", ["bert"], "'model_type'"),
+        ("position_embedding_type", "relative_key_query", "only 'absolute' is read here"),
+        ("is_decoder", True, "'is_decoder' in .* is True"),
+        ("is_decoder", 0, "'is_decoder' in .* is 0"),
+        ("add_cross_attention", True, "add_cross_attention"),
+        ("tie_word_embeddings", False, "tie_word_embeddings"),
+        ("pruned_heads", {"0": [1]}, "pruned_heads"),
+        ("quantization_config", {"bits": 4}, "quantization_config"),
+    ],
+)
+def test_hostile_configurations(folder: Path, key: str, value: Any, message: str) -> None:
+    change(folder, **{key: value})
+    with pytest.raises(DataError, match=message):
+        load(folder)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is not JSON"),
+        (b"{", "is not JSON"),
+        (b"\xff\xfe{}", "is not JSON"),
+        (b"[" * 100_000, "is not JSON"),
+        (b"[1, 2]", "holds list; expected an object"),
+        (b"{}", "lacks vocab_size, hidden_size"),
+        (b'{"model_type": "bert"}', "it is no configuration of a BERT"),
+    ],
+)
+def test_files_that_are_no_configuration(folder: Path, content: bytes, message: str) -> None:
+    (folder / "config.json").write_bytes(content)
+    with pytest.raises(DataError, match=message):
+        load(folder)
+
+
+def test_large_sizes_are_held_against_the_weights_before_memory_is_taken(folder: Path) -> None:
+    """Every size within limits, 2 PB together: refused by the header, in no time."""
+    change(folder, hidden_size=65_536, intermediate_size=262_144, vocab_size=4_000_000)
+    with pytest.raises(IntegrityError, match=r"has the shape \[37, 24\]; .* \[4000000, 65536\]"):
+        load(folder)
+
+
+def test_fewer_or_more_layers_than_the_weights(folder: Path) -> None:
+    change(folder, num_hidden_layers=1000)
+    with pytest.raises(IntegrityError, match="1000 layers"):
+        load(folder)
+    change(folder, num_hidden_layers=2)
+    with pytest.raises(IntegrityError, match="no BERT of 2 layers has"):
+        load(folder)
+
+
+def test_keys_that_change_nothing_are_left_alone(folder: Path) -> None:
+    change(folder, transformers_version="9", id2label={"0": "a"}, directionality="bidi")
+    assert load(folder).config == CONFIG
+
+
+def test_published_keys_may_lack_the_later_ones(folder: Path) -> None:
+    path = folder / "config.json"
+    content = json.loads(path.read_text())
+    for key in ("model_type", "layer_norm_eps", "position_embedding_type", "tie_word_embeddings"):
+        del content[key]
+    path.write_text(json.dumps(content))
+    assert load(folder).config == CONFIG
+
+
+@pytest.mark.parametrize("cut", [0, 5, 200, 10_000])
+def test_cut_weights(folder: Path, cut: int) -> None:
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:cut])
+    with pytest.raises(IntegrityError, match="is cut or damaged"):
+        load(folder)
+
+
+def test_weights_that_are_not_finite(folder: Path) -> None:
+    tensors = load_file(folder / "model.safetensors")
+    tensors["bert.pooler.dense.weight"][1, 2] = float("nan")
+    save_file(tensors, folder / "model.safetensors")
+    with pytest.raises(DataError, match=r"'bert.pooler.dense.weight' in .* not finite"):
+        load(folder)
+
+
+def test_quantized_weights(folder: Path) -> None:
+    tensors = load_file(folder / "model.safetensors")
+    tensors["bert.pooler.dense.weight"] = torch.zeros(24, 24, dtype=torch.int8)
+    save_file(tensors, folder / "model.safetensors")
+    with pytest.raises(DataError, match=r"is of type I8; .*quantized"):
+        load(folder)
+
+
+def test_pickles_are_refused_with_advice(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    (folder / "pytorch_model.bin").write_bytes(b"never read")
+    with pytest.raises(DataError, match=r"pickle.*bertwright convert .* DST writes model.saf"):
+        load(folder)
+
+
+def test_no_weights(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(DataError, match=r"has no model.safetensors"):
+        load(folder)
+
+
+@pytest.fixture
+def sharded(folder: Path) -> Path:
+    """The same weights in two files with an index."""
+    tensors = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    places = {}
+    for number, half in enumerate((sorted(tensors)[::2], sorted(tensors)[1::2]), start=1):
+        name = f"model-0000{number}-of-00002.safetensors"
+        save_file({key: tensors[key] for key in half}, folder / name)
+        places |= dict.fromkeys(half, name)
+    index = {"metadata": {"total_size": 1}, "weight_map": places}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    return folder
+
+
+def reindex(folder: Path, change_map: Any) -> None:
+    path = folder / "model.safetensors.index.json"
+    index = json.loads(path.read_text())
+    index["weight_map"] = change_map(index["weight_map"])
+    path.write_text(json.dumps(index))
+
+
+def test_shards(sharded: Path, learner: Learner) -> None:
+    first = "model-00001-of-00002.safetensors"
+    buffer = {"bert.embeddings.position_ids": torch.arange(17)[None]}
+    for _ in range(2):
+        loaded = load(sharded).learner
+        for name, value in loaded.state_dict().items():
+            assert torch.equal(value, learner.state_dict()[name])
+        save_file({**load_file(sharded / first), **buffer}, sharded / first)
+        reindex(sharded, lambda places: {**places, **dict.fromkeys(buffer, first)})
+
+
+def test_a_missing_shard(sharded: Path) -> None:
+    (sharded / "model-00002-of-00002.safetensors").unlink()
+    with pytest.raises(IntegrityError, match=r"model-00002-of-00002.safetensors is missing"):
+        load(sharded)
+
+
+@pytest.mark.parametrize(
+    "name", ["../model.safetensors", "/etc/passwd", "a/b.safetensors", "x.bin"]
+)
+def test_shards_stay_in_their_folder(sharded: Path, name: str) -> None:
+    reindex(sharded, lambda places: {**places, "bert.pooler.dense.bias": name})
+    with pytest.raises(IntegrityError, match="a shard is a file beside it"):
+        load(sharded)
+
+
+@pytest.mark.parametrize("damage", [None, [], {}, {"a": 1}, {"a": {"b": "c"}}])
+def test_a_damaged_index(sharded: Path, damage: Any) -> None:
+    reindex(sharded, lambda places: damage)
+    with pytest.raises(IntegrityError):
+        load(sharded)
+
+
+def test_an_index_that_tells_of_other_tensors(sharded: Path) -> None:
+    reindex(sharded, lambda p: {k: v for k, v in p.items() if k != "cls.predictions.bias"})
+    with pytest.raises(IntegrityError, match="tell of different tensors"):
+        load(sharded)

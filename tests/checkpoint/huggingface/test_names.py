@@ -1,0 +1,180 @@
+"""The table of names: strict both ways."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from bertwright.checkpoint.checkpoint import load
+from bertwright.checkpoint.huggingface import names
+from bertwright.errors import DataError, IntegrityError
+from bertwright.objectives.objective import Learner
+
+WORDS = "bert.embeddings.word_embeddings.weight"
+
+
+@pytest.fixture
+def tensors(folder: Path) -> dict[str, Tensor]:
+    return load_file(folder / "model.safetensors")
+
+
+def rewrite(folder: Path, tensors: dict[str, Tensor]) -> None:
+    save_file({name: t.contiguous() for name, t in tensors.items()}, folder / "model.safetensors")
+
+
+def assert_same(folder: Path, learner: Learner) -> None:
+    loaded = load(folder).learner
+    expected = learner.state_dict()
+    assert set(loaded.state_dict()) == set(expected)
+    for name, value in loaded.state_dict().items():
+        assert torch.equal(value, expected[name]), name
+
+
+def test_there_and_back_is_the_same(learner: Learner) -> None:
+    foreign = names.to_hugging_face(learner.state_dict(), 3)
+    found = names.match(foreign, 3, "here")
+    back = {row.ours: names.stack(row, foreign) for row in found.rows}
+    assert set(back) == set(learner.state_dict())
+    for name, value in back.items():
+        assert torch.equal(value, learner.state_dict()[name])
+    assert found.report.parts == names.PARTS
+    assert set(found.report.matched) == set(foreign)
+    assert found.report.missing == found.report.unused == ()
+
+
+def test_each_foreign_tensor_has_its_own_memory(learner: Learner) -> None:
+    foreign = names.to_hugging_face(learner.state_dict(), 3)
+    places = [tensor.untyped_storage().data_ptr() for tensor in foreign.values()]
+    assert len(set(places)) == len(places)
+
+
+def test_a_parameter_without_a_foreign_name(learner: Learner) -> None:
+    state = {**learner.state_dict(), "encoder.extra": torch.zeros(1)}
+    with pytest.raises(IntegrityError, match=r"no Hugging Face name for 'encoder.extra'"):
+        names.to_hugging_face(state, 3)
+
+
+def test_a_parameter_that_is_not_there(learner: Learner) -> None:
+    state = dict(learner.state_dict())
+    del state["encoder.layers.2.attention.qkv.bias"]
+    with pytest.raises(IntegrityError, match=r"lacks 'encoder.layers.2.attention.qkv.bias'"):
+        names.to_hugging_face(state, 3)
+
+
+def test_a_missing_tensor(folder: Path, tensors: dict[str, Tensor]) -> None:
+    del tensors["bert.encoder.layer.1.attention.self.key.weight"]
+    rewrite(folder, tensors)
+    with pytest.raises(
+        IntegrityError, match=r"lacks 'bert.encoder.layer.1.attention.self.key.weight'.*3 layers"
+    ):
+        load(folder)
+
+
+def test_half_a_head(folder: Path, tensors: dict[str, Tensor]) -> None:
+    del tensors["cls.predictions.transform.dense.bias"]
+    rewrite(folder, tensors)
+    with pytest.raises(IntegrityError, match=r"lacks 'cls.predictions.transform.dense.bias'"):
+        load(folder)
+
+
+def test_a_layer_too_many(folder: Path, tensors: dict[str, Tensor]) -> None:
+    for name in [n for n in tensors if ".layer.2." in n]:
+        tensors[name.replace(".layer.2.", ".layer.3.")] = tensors[name].clone()
+    rewrite(folder, tensors)
+    with pytest.raises(IntegrityError, match=r"has 'bert.encoder.layer.3.*do not belong together"):
+        load(folder)
+
+
+def test_the_same_tensor_twice(folder: Path, tensors: dict[str, Tensor]) -> None:
+    tensors["bert.embeddings.LayerNorm.gamma"] = torch.ones(24)
+    rewrite(folder, tensors)
+    with pytest.raises(IntegrityError, match="one tensor twice"):
+        load(folder)
+
+
+def test_old_names_of_norms(folder: Path, tensors: dict[str, Tensor], learner: Learner) -> None:
+    old = {
+        name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
+            "LayerNorm.bias", "LayerNorm.beta"
+        ): tensor
+        for name, tensor in tensors.items()
+    }
+    assert set(old) != set(tensors)
+    rewrite(folder, old)
+    assert_same(folder, learner)
+
+
+def test_buffers_are_passed_over(
+    folder: Path, tensors: dict[str, Tensor], learner: Learner
+) -> None:
+    for buffer in (torch.arange(17.0), torch.arange(17)):
+        tensors["bert.embeddings.position_ids"] = buffer[None]
+        rewrite(folder, tensors)
+        assert_same(folder, learner)
+
+
+def test_a_bare_encoder(folder: Path, tensors: dict[str, Tensor], learner: Learner) -> None:
+    bare = {n.removeprefix("bert."): t for n, t in tensors.items() if n.startswith("bert.")}
+    rewrite(folder, bare)
+    loaded = load(folder)
+    assert loaded.report.parts == ("encoder", "pooler")
+    assert "cls.predictions.bias" in loaded.report.missing
+    assert "not in the file: cls.predictions" in str(loaded.report)
+    expected = learner.encoder.state_dict()
+    assert all(torch.equal(v, expected[n]) for n, v in loaded.learner.encoder.state_dict().items())
+
+
+def test_something_strange_in_a_bare_encoder(folder: Path, tensors: dict[str, Tensor]) -> None:
+    bare = {n.removeprefix("bert."): t for n, t in tensors.items() if n.startswith("bert.")}
+    rewrite(folder, {**bare, "decoder.weight": torch.zeros(2)})
+    with pytest.raises(IntegrityError, match=r"has 'decoder.weight', which no BERT"):
+        load(folder)
+
+
+def test_heads_of_others_are_reported(folder: Path, tensors: dict[str, Tensor]) -> None:
+    kept = {n: t for n, t in tensors.items() if n.startswith("bert.")}
+    rewrite(folder, {**kept, "classifier.weight": torch.zeros(3, 24)})
+    report = load(folder).report
+    assert report.unused == ("classifier.weight",)
+    assert "not used: classifier.weight" in str(report)
+
+
+def test_a_masked_lm_without_a_pooler(folder: Path, tensors: dict[str, Tensor]) -> None:
+    kept = {n: t for n, t in tensors.items() if "pooler" not in n and "seq_rel" not in n}
+    rewrite(folder, kept)
+    loaded, again = load(folder), load(folder)
+    assert loaded.report.parts == ("encoder", "masked_lm")
+    weight = loaded.learner.encoder.pooler.dense.weight
+    assert torch.equal(weight, again.learner.encoder.pooler.dense.weight)
+    assert 0 < weight.abs().max() <= 0.04
+
+
+def test_a_decoder_written_out(folder: Path, tensors: dict[str, Tensor], learner: Learner) -> None:
+    tensors["cls.predictions.decoder.weight"] = tensors[WORDS].clone()
+    tensors["cls.predictions.decoder.bias"] = tensors["cls.predictions.bias"].clone()
+    rewrite(folder, tensors)
+    assert_same(folder, learner)
+    del tensors["cls.predictions.bias"]
+    rewrite(folder, tensors)
+    assert_same(folder, learner)
+
+
+def test_a_decoder_that_is_not_tied(folder: Path, tensors: dict[str, Tensor]) -> None:
+    tensors["cls.predictions.decoder.weight"] = tensors[WORDS] + 1
+    rewrite(folder, tensors)
+    with pytest.raises(DataError, match="decoder is not tied"):
+        load(folder)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_other_precisions_become_float32(
+    folder: Path, tensors: dict[str, Tensor], dtype: torch.dtype
+) -> None:
+    rewrite(folder, {name: tensor.to(dtype) for name, tensor in tensors.items()})
+    weight = load(folder).learner.encoder.embeddings.token.weight
+    assert weight.dtype == torch.float32
+    assert torch.equal(weight, tensors[WORDS].to(dtype).float())

@@ -1,0 +1,244 @@
+"""Dense layers of sentence-transformers: by hand, written and read, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from bertwright.checkpoint.convert import convert
+from bertwright.checkpoint.inspection import inspect
+from bertwright.checkpoint.sentence_transformers.dense import (
+    Dense,
+    DenseLayer,
+    read_config,
+    read_layer,
+    write_layer,
+)
+from bertwright.checkpoint.sentence_transformers.folder import read_defaults
+from bertwright.errors import ConfigError, DataError, IntegrityError
+from bertwright.inference.embedder import Embedder
+from bertwright.inference.texts import open_texts
+from bertwright.recipes.embed import embed_file
+
+TEXTS = ["a b c.", "what is this?", "z", "a b c d e f g h i j k l m n o p q r s"]
+TANH = "torch.nn.modules.activation.Tanh"
+
+
+def random_layer(folder: Path, given: int, made: int, bias: bool = True) -> Dense:
+    """A layer in a folder of its own."""
+    folder.mkdir()
+    chance = torch.Generator().manual_seed(made)
+    weight = torch.randn(made, given, generator=chance)
+    dense = Dense(given, made, bias, TANH, folder)
+    told = torch.randn(made, generator=chance) if bias else None
+    write_layer(folder, DenseLayer(dense, weight, told))
+    return dense
+
+
+@pytest.fixture
+def layer(tmp_path: Path) -> Path:
+    random_layer(tmp_path / "2_Dense", 24, 7)
+    return tmp_path / "2_Dense"
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_by_hand(folder: Path, tmp_path: Path, normalize: bool) -> None:
+    """Behind the pooling, windows merged, before what scales; two in a row."""
+    layers = random_layer(tmp_path / "one", 48, 31), random_layer(tmp_path / "two", 31, 5, False)
+    told = {"pooling": "cls+mean", "dense": layers, "dimensions": 4, "normalize": normalize}
+    convert(folder, tmp_path / "st", "sentence-transformers", vectors=told)
+    names = sorted(path.name for path in (tmp_path / "st").iterdir() if path.is_dir())
+    assert names == ["1_Pooling", "2_Dense", "3_Dense", *["4_Normalize"] * normalize]
+    found = read_defaults(tmp_path / "st")
+    assert found is not None
+    assert (found.dense, found.dimensions) == (layers, 4)
+    embedder = Embedder.load(tmp_path / "st", device="cpu")
+    assert embedder.width == 4
+    x: Any = embedder.with_config(replace(embedder.config, dense=0, dimensions=None))
+    x = x.without_finish().embed(TEXTS).astype(np.float64)
+    for each in map(read_layer, layers):
+        x = x @ each.weight.double().numpy().T
+        x = np.tanh(x if each.bias is None else x + each.bias.double().numpy())
+    x = x[:, :4]
+    right = x / np.linalg.norm(x, axis=1, keepdims=True) if normalize else x
+    np.testing.assert_allclose(embedder.embed(TEXTS), right, atol=1e-5)
+    whole = embedder.with_config(replace(embedder.config, truncate=False))
+    assert np.abs(whole.embed(TEXTS) - embedder.embed(TEXTS))[:3].max() == 0
+    # what is read again is written the same
+    convert(tmp_path / "st", tmp_path / "again", "sentence-transformers")
+    for name in ("2_Dense", "3_Dense"):
+        for file in ("config.json", "model.safetensors"):
+            paths = [tmp_path / place / name / file for place in ("st", "again")]
+            assert paths[0].read_bytes() == paths[1].read_bytes()
+    told_of = inspect(tmp_path / "st").embedding
+    assert told_of is not None
+    assert told_of["dense"] == ["48 to 31, Tanh", "31 to 5, Tanh"]
+
+
+def test_other_layers_and_poolings_have_no_dense(folder: Path, tmp_path: Path) -> None:
+    """They were taught on the folder's own."""
+    dense = (random_layer(tmp_path / "one", 24, 31),)
+    told = {"pooling": "cls", "dense": dense, "dimensions": 9}
+    convert(folder, tmp_path / "st", "sentence-transformers", vectors=told)
+    own = Embedder.load(tmp_path / "st", device="cpu").config
+    assert (own.dense, own.dimensions) == (31, 9)
+    assert own.over((-1,), "concat", "cls", normalize=True, prompt="q ").dense == 31
+    for asked in ({"layers": (-2,)}, {"pooling": "mean"}, {"layers": (0, 1), "combine": "sum"}):
+        other = own.over(**asked)  # type: ignore[arg-type]
+        assert (other.dense, other.dimensions) == (0, None)
+        assert own.over(**asked, dimensions=3).dimensions == 3  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"dense is 31: .* take \[24\] numbers and give \[31\]"):
+        Embedder.load(tmp_path / "st", replace(own, layers=(0, 1)))
+    with pytest.raises(ConfigError, match="dimensions is 32; expected 1 to 31"):
+        Embedder.load(tmp_path / "st", replace(own, dimensions=32))
+
+
+def test_half_precision(layer: Path) -> None:
+    right = read_layer(read_config(layer))
+    tensors = {name: value.half() for name, value in right.tensors.items()}
+    save_file(tensors, layer / "model.safetensors")
+    found = read_layer(read_config(layer))
+    assert found.weight.dtype == torch.float32
+    torch.testing.assert_close(found.weight, right.weight, atol=1e-2, rtol=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"in_features": 0}, "'in_features' in .* is 0; expected 1 to 65,536"),
+        ({"in_features": 10**12}, "is 1000000000000; expected 1 to 65,536"),
+        ({"out_features": True}, "'out_features' in .* is True"),
+        ({"out_features": "7"}, "'out_features' in .* is '7'"),
+        ({"out_features": None}, "'out_features' in .* is None"),
+        ({"bias": 1}, "'bias' in .* is 1; expected true or false"),
+        ({"activation_function": "os.system"}, "is 'os.system'; expected one of torch.nn"),
+        ({"activation_function": None}, "'activation_function' in .* is None"),
+        ({"activation_function": ["a"]}, "'activation_function' in"),
+        ({"use_residual": True}, "'use_residual' in .* is True; only False is read"),
+        ({"module_input_name": "token_embeddings"}, "only 'sentence_embedding' is read"),
+        ({"module_output_name": "other"}, "only 'sentence_embedding' is read"),
+        ({"scale": 2}, "has the unknown key 'scale'"),
+    ],
+)
+def test_configurations_that_are_refused(layer: Path, change: Any, message: str) -> None:
+    path = layer / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(DataError, match=message):
+        read_config(layer)
+
+
+def test_what_versions_leave_open(layer: Path) -> None:
+    path = layer / "config.json"
+    path.write_text(json.dumps({"in_features": 24, "out_features": 7}))
+    assert read_config(layer) == Dense(24, 7, True, TANH)
+    more = {"module_input_name": "sentence_embedding", "module_output_name": None}
+    path.write_text(json.dumps({"in_features": 24, "out_features": 7, **more}))
+    assert read_config(layer) == Dense(24, 7, True, TANH)
+
+
+@pytest.mark.parametrize(
+    ("tensors", "error", "message"),
+    [
+        ({"linear.weight": torch.zeros(7, 24)}, IntegrityError, "tells of 'linear.weight'"),
+        (
+            {"linear.weight": torch.zeros(24, 7), "linear.bias": torch.zeros(7)},
+            IntegrityError,
+            r"\[24, 7\].*tells of .*\[7, 24\]",
+        ),
+        (
+            {"linear.weight": torch.full((7, 24), torch.nan), "linear.bias": torch.zeros(7)},
+            DataError,
+            "not finite",
+        ),
+        (
+            {"linear.weight": torch.zeros(7, 24).char(), "linear.bias": torch.zeros(7)},
+            DataError,
+            "quantized",
+        ),
+    ],
+)
+def test_weights_that_are_refused(
+    layer: Path, tensors: Any, error: type[Exception], message: str
+) -> None:
+    save_file(tensors, layer / "model.safetensors")
+    with pytest.raises(error, match=message):
+        read_layer(read_config(layer))
+
+
+def test_sizes_that_do_not_follow(folder: Path, tmp_path: Path) -> None:
+    wrong = {"pooling": "cls", "dense": (random_layer(tmp_path / "one", 24, 7),)}
+    convert(folder, tmp_path / "st", "sentence-transformers", vectors=wrong)
+    (tmp_path / "st" / "1_Pooling" / "config.json").write_text('{"pooling_mode": ["cls", "max"]}')
+    with pytest.raises(DataError, match="is 24; it is given vectors of 48 numbers"):
+        read_defaults(tmp_path / "st")
+
+
+def test_another_model_is_named_first(folder: Path, tmp_path: Path) -> None:
+    """As distiluse, a DistilBERT with a dense layer: not its sizes are what is wrong."""
+    wrong = {"pooling": "cls", "dense": (random_layer(tmp_path / "one", 24, 7),)}
+    convert(folder, tmp_path / "st", "sentence-transformers", vectors=wrong)
+    (tmp_path / "st" / "config.json").write_text('{"model_type": "distilbert", "dim": 24}')
+    with pytest.raises(
+        DataError, match=r"is 'distilbert', another model than BERT; .* transformers"
+    ):
+        read_defaults(tmp_path / "st")
+
+
+def test_weights_that_are_missing(layer: Path) -> None:
+    (layer / "model.safetensors").unlink()
+    with pytest.raises(DataError, match="the weights of a layer are missing"):
+        read_layer(read_config(layer))
+
+
+def test_a_link_out_of_the_folder(folder: Path, tmp_path: Path) -> None:
+    told = {"dense": (random_layer(tmp_path / "one", 24, 7),)}
+    convert(folder, tmp_path / "st", "sentence-transformers", vectors=told)
+    path = tmp_path / "st" / "2_Dense" / "model.safetensors"
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(IntegrityError, match="is a link out of its folder"):
+        Embedder.load(tmp_path / "st")
+
+
+@pytest.mark.slow  # a process that imports torch
+def test_a_pickle_is_opened_by_convert_alone(folder: Path, tmp_path: Path) -> None:
+    told = {"dense": (random_layer(tmp_path / "one", 24, 7),)}
+    convert(folder, tmp_path / "st", "sentence-transformers", vectors=told)
+    right = Embedder.load(tmp_path / "st", device="cpu").embed(TEXTS)
+    place = tmp_path / "st" / "2_Dense"
+    torch.save(read_layer(read_config(place)).tensors, place / "pytorch_model.bin")
+    (place / "model.safetensors").unlink()
+    with pytest.raises(DataError, match="convert the model once: bertwright convert SRC DST"):
+        Embedder.load(tmp_path / "st")
+    convert(tmp_path / "st", tmp_path / "out", "sentence-transformers")
+    found = Embedder.load(tmp_path / "out", device="cpu").embed(TEXTS)
+    np.testing.assert_array_equal(found, right)
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []
+
+
+def test_another_activation_does_not_go_on_with_a_file(folder: Path, tmp_path: Path) -> None:
+    own = random_layer(tmp_path / "2_Dense", 24, 7)
+    convert(folder, tmp_path / "st", "sentence-transformers", vectors={"dense": (own,)})
+    lines, out = tmp_path / "lines.txt", tmp_path / "v.npy"
+    lines.write_text("a b\n" * 9 + "\n")
+    with pytest.raises(KeyboardInterrupt):
+        embed_file(
+            Embedder.load(tmp_path / "st", device="cpu"), open_texts(str(lines)), out,
+            str(tmp_path / "st"), at_once=4, on_progress=_stop,
+        )  # fmt: skip
+    path = tmp_path / "st" / "2_Dense" / "config.json"
+    path.write_text(path.read_text().replace("Tanh", "ReLU"))
+    other = Embedder.load(tmp_path / "st", device="cpu")
+    with pytest.raises(ConfigError, match="made with another dense_weights"):
+        embed_file(other, open_texts(str(lines)), out, str(tmp_path / "st"), resume=True)
+
+
+def _stop(done: int, total: int | None) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,321 @@
+"""Folders of sentence-transformers: the same vectors both ways, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from bertwright.checkpoint.checkpoint import find_checkpoint
+from bertwright.checkpoint.convert import convert
+from bertwright.checkpoint.sentence_transformers.folder import (
+    EmbeddingDefaults,
+    read_defaults,
+    write_defaults,
+)
+from bertwright.errors import ConfigError, DataError, IntegrityError
+from bertwright.inference.model import load
+
+OURS = "sentence_transformers.models.{}"
+TEXTS = ["a b c.", "what is this?", "z", "the quick brown fox!"]
+
+
+@pytest.fixture
+def sentences(folder: Path, tmp_path: Path) -> Path:
+    convert(folder, tmp_path / "st", "sentence-transformers")
+    return tmp_path / "st"
+
+
+def put(path: Path, content: Any) -> None:
+    path.write_text(json.dumps(content))
+
+
+def parts(*kinds: str) -> list[dict[str, str]]:
+    """What `modules.json` says of parts that all lie in the folder itself."""
+    return [{"type": OURS.format(kind), "path": ""} for kind in kinds]
+
+
+def test_defaults(sentences: Path, folder: Path) -> None:
+    assert read_defaults(sentences) == EmbeddingDefaults("mean", False, 17, (-1,))
+    assert read_defaults(folder) is None
+
+
+@pytest.mark.parametrize("pooling", ["mean", "max", "cls"])
+@pytest.mark.parametrize("normalize", [False, True])
+def test_the_same_vectors(
+    folder: Path, tmp_path: Path, pooling: str, normalize: bool, recwarn: pytest.WarningsRecorder
+) -> None:
+    library = pytest.importorskip("sentence_transformers")
+    out = tmp_path / "st"
+    vectors = {"pooling": pooling, "normalize": normalize, "max_length": 9}
+    convert(folder, out, "sentence-transformers", vectors=vectors)
+    theirs = library.SentenceTransformer(str(out), device="cpu")
+    assert theirs.max_seq_length == 9
+    expected = theirs.encode(TEXTS[:3])
+    ours = load(out).embed(TEXTS[:3], layers=[-1], pooling=pooling, normalize=normalize)
+    assert np.abs(ours - expected).max() < 1e-5
+    assert not [w for w in recwarn if "pooling" in str(w.message).lower()]
+    # and what it saves itself, in the form of its version, is read
+    theirs.save(str(tmp_path / "theirs"))
+    found = read_defaults(tmp_path / "theirs")
+    assert found is not None
+    assert not any(found.prompts.values())  # their newest names two empty ones
+    assert replace(found, prompts={}) == EmbeddingDefaults(pooling, normalize, 9)
+    again = load(tmp_path / "theirs").embed(TEXTS[:3], [-1], pooling, normalize)
+    assert np.abs(again - expected).max() < 1e-5
+
+
+def test_the_oldest_form(sentences: Path) -> None:
+    """The Transformer in a folder of its own."""
+    inner = sentences / "0_Transformer"
+    inner.mkdir()
+    for path in list(sentences.iterdir()):
+        if path.is_file() and path.name != "modules.json":
+            path.rename(inner / path.name)
+    modules = json.loads((sentences / "modules.json").read_text())
+    modules[0]["path"] = "0_Transformer"
+    put(sentences / "modules.json", modules)
+    assert find_checkpoint(sentences) == inner
+    assert read_defaults(sentences) == read_defaults(inner) == EmbeddingDefaults(max_length=17)
+    load(sentences)
+
+
+def test_a_model_within_one_of_the_same_name(sentences: Path) -> None:
+    """It is no part: the Transformer of the outer one lies in the outer folder itself."""
+    inner = sentences / sentences.name
+    shutil.copytree(sentences, inner)
+    (inner / "modules.json").unlink()
+    assert read_defaults(inner) is None
+
+
+@pytest.mark.parametrize(
+    ("content", "pooling"),
+    [
+        ({"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": False}, "mean"),
+        ({"pooling_mode_max_tokens": True}, "max"),
+        ({"pooling_mode": "cls", "embedding_dimension": 24}, "cls"),
+        ({"pooling_mode": ["max"]}, "max"),
+        ({"pooling_mode": "weightedmean"}, "weighted"),
+        ({"pooling_mode": ["mean", "cls"], "include_prompt": True}, "mean+cls"),
+        ({"pooling_mode_mean_tokens": True, "pooling_mode_max_tokens": True}, "max+mean"),
+        ({"pooling_mode_mean_sqrt_len_tokens": True}, "mean-sqrt"),
+        ({"pooling_mode_lasttoken": True, "pooling_mode_cls_token": True}, "cls+last"),
+        ({}, "mean"),
+    ],
+)
+def test_forms_of_pooling(sentences: Path, content: Any, pooling: str) -> None:
+    put(sentences / "1_Pooling" / "config.json", content)
+    found = read_defaults(sentences)
+    assert found is not None
+    assert found.pooling == pooling
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"pooling_mode": "splade"}, "the pooling of .* is 'splade'; expected one or more of cls"),
+        ({"pooling_mode": 3}, "the pooling of .* is 3"),
+        ({"pooling_mode": []}, "the pooling of"),
+        ({"pooling_mode": [["cls"]]}, "the pooling of"),
+        ({"pooling_mode": ["cls", "cls"]}, "the pooling of"),
+        ({"pooling_mode_cls_token": 1}, "'pooling_mode_cls_token' in .* is 1; expected true or"),
+        ({"include_prompt": "no"}, "'include_prompt' in .* is 'no'; expected true or false"),
+        ({"pooling_mode_attention": True}, "has the unknown key 'pooling_mode_attention'"),
+    ],
+)
+def test_poolings_that_are_not_ours(sentences: Path, content: Any, message: str) -> None:
+    put(sentences / "1_Pooling" / "config.json", content)
+    with pytest.raises(DataError, match=message):
+        read_defaults(sentences)
+
+
+def test_lengths(sentences: Path) -> None:
+    sizes = sentences / "sentence_bert_config.json"
+    for given, length in ((5, 5), (9999, 17), (None, 17)):
+        put(sizes, {"max_seq_length": given})
+        assert read_defaults(sentences) == EmbeddingDefaults(max_length=length)
+    put(sentences / "tokenizer_config.json", {"model_max_length": 7})
+    assert read_defaults(sentences) == EmbeddingDefaults(max_length=7)
+    put(sizes, {"max_seq_length": "long"})
+    for value in ("long", 2, 2.5, float("inf"), float("nan"), True, [9]):
+        put(sizes, {"max_seq_length": value})
+        with pytest.raises(DataError, match=r"'max_seq_length' in .*/sentence_bert_config.json is"):
+            read_defaults(sentences)
+    put(sizes, {})
+    put(sentences / "tokenizer_config.json", {"model_max_length": 1e30})
+    assert read_defaults(sentences) == EmbeddingDefaults(max_length=17)
+    put(sentences / "tokenizer_config.json", {"model_max_length": 7.5})
+    with pytest.raises(DataError, match=r"'model_max_length' in .*/tokenizer_config.json is 7.5"):
+        read_defaults(sentences)
+    put(sizes, {"do_lower_case": True})
+    put(sentences / "tokenizer_config.json", {"do_lower_case": False})
+    with pytest.raises(DataError, match="in lower case before a tokenizer that tells cases"):
+        read_defaults(sentences)
+
+
+@pytest.mark.parametrize(
+    ("modules", "error", "message"),
+    [
+        ({}, DataError, "expected a list of parts"),
+        ([], DataError, "expected a list of parts"),
+        ([3], DataError, "expected a type and a path"),
+        ([{"type": OURS.format("Transformer"), "path": "../other"}], IntegrityError, "beside it"),
+        ([{"type": OURS.format("Transformer"), "path": ".."}], IntegrityError, "beside it"),
+        ([{"type": OURS.format("Transformer"), "path": "/etc"}], IntegrityError, "beside it"),
+        (
+            [{"type": "custom_st.Transformer", "path": ""}],
+            DataError,
+            "has the parts custom_st.Tran",
+        ),
+        (parts("Transformer"), DataError, "has the parts Transformer;"),
+        (
+            parts("Transformer", "Pooling", "LSTM"),
+            DataError,
+            "the parts Transformer, Pooling, LSTM",
+        ),
+        (parts("Transformer", "Pooling", "Normalize", "Dense"), DataError, "Normalize, Dense;"),
+        (parts("Transformer", "Dense", "Pooling"), DataError, "Dense, Pooling;"),
+    ],
+)
+def test_parts_that_are_not_read(
+    sentences: Path, modules: Any, error: type[Exception], message: str
+) -> None:
+    put(sentences / "modules.json", modules)
+    with pytest.raises(error, match=message):
+        read_defaults(sentences)
+
+
+def test_positions_that_are_no_number(sentences: Path) -> None:
+    config = json.loads((sentences / "config.json").read_text())
+    put(sentences / "config.json", {**config, "max_position_embeddings": "abc"})
+    with pytest.raises(DataError, match=r"'max_position_embeddings' in .*/config.json is 'abc'"):
+        read_defaults(sentences)
+
+
+@pytest.mark.parametrize("content", [{"webpack": True}, [], [3], [{"type": "x", "path": "../y"}]])
+def test_a_file_of_that_name_that_is_of_something_else(folder: Path, content: Any) -> None:
+    put(folder.parent / "modules.json", content)
+    assert read_defaults(folder) is None
+    load(folder)
+
+
+def test_what_another_format_has_no_place_for(folder: Path, tmp_path: Path) -> None:
+    vectors = {"pooling": "cls", "normalize": True, "max_length": 9}
+    convert(folder, tmp_path / "st", "sentence-transformers", vectors=vectors)
+    note = "not carried over: how vectors are made (cls of at most 9 tokens, normalized); "
+    for to in ("huggingface", "tensorflow"):
+        done = convert(tmp_path / "st", tmp_path / to, to)  # type: ignore[arg-type]
+        assert note + "--to sentence-transformers keeps it" in done.notes
+    done = convert(tmp_path / "st", tmp_path / "again", "sentence-transformers")
+    assert not [line for line in done.notes if "vectors" in line]
+    assert read_defaults(tmp_path / "again") == EmbeddingDefaults("cls", True, 9)
+
+
+def test_another_pooling_leaves_out_what_was_taught_on_the_first(
+    folder: Path, tmp_path: Path
+) -> None:
+    told = {"prompts": {"query": "Q: "}, "dimensions": 9}
+    convert(folder, tmp_path / "st", "sentence-transformers", vectors=told)
+    known = EmbeddingDefaults(max_length=17, **told)  # type: ignore[arg-type]
+    assert read_defaults(tmp_path / "st") == known
+    to = "sentence-transformers"
+    convert(tmp_path / "st", tmp_path / "max", to, vectors={"pooling": "max"})
+    expected = replace(known, pooling="max", dimensions=None)
+    assert read_defaults(tmp_path / "max") == expected
+    done = convert(tmp_path / "st", tmp_path / "plain")
+    assert "(mean of at most 17 tokens, cut to 9 numbers, with prompts)" in done.notes[-1]
+
+
+@pytest.mark.slow  # a process that imports torch
+@pytest.mark.parametrize("inner", [False, True])
+def test_defaults_beside_a_pickle(sentences: Path, tmp_path: Path, inner: bool) -> None:
+    put(sentences / "1_Pooling" / "config.json", {"pooling_mode": "cls"})
+    place = sentences
+    if inner:
+        place = sentences / "0_Transformer"
+        place.mkdir()
+        for path in [p for p in sentences.iterdir() if p.is_file() and p.name != "modules.json"]:
+            path.rename(place / path.name)
+        modules = json.loads((sentences / "modules.json").read_text())
+        modules[0]["path"] = "0_Transformer"
+        put(sentences / "modules.json", modules)
+    weights = place / "model.safetensors"
+    torch.save(load_file(weights), place / "pytorch_model.bin")
+    weights.unlink()
+    convert(sentences, tmp_path / "out", "sentence-transformers")
+    assert read_defaults(tmp_path / "out") == EmbeddingDefaults("cls", False, 17)
+
+
+def test_prompts(sentences: Path) -> None:
+    path = sentences / "config_sentence_transformers.json"
+    put(path, {"prompts": {"query": "Q: ", "none": None}, "default_prompt_name": None})
+    found = read_defaults(sentences)
+    assert found is not None
+    assert (found.prompts, found.default_prompt_name) == ({"query": "Q: ", "none": ""}, None)
+    assert found.vectors().prompt == ""
+    put(path, {"prompts": {"query": "Q: "}, "default_prompt_name": "query", "truncate_dim": 9})
+    found = read_defaults(sentences)
+    assert found is not None
+    assert (found.vectors().prompt, found.vectors().dimensions) == ("Q: ", 9)
+    put(path, {"truncate_dim": 24})  # all of them
+    assert read_defaults(sentences) == EmbeddingDefaults(max_length=17)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"prompts": ["query"]}, "'prompts' in .* is \\['query'\\]; expected texts by name"),
+        ({"prompts": {"query": 3}}, "the prompt 'query' in .* is 3; expected a text of up to"),
+        ({"prompts": {"query": "x" * 9000}}, "expected a text of up to 8,192 characters"),
+        ({"default_prompt_name": "query"}, "is 'query'; expected the name of a prompt there"),
+        ({"prompts": {}, "default_prompt_name": 3}, "'default_prompt_name' in .* is 3"),
+        ({"truncate_dim": 0}, "'truncate_dim' in .* is 0; expected a whole number of numbers from"),
+        ({"truncate_dim": "64"}, "'truncate_dim' in .* is '64'"),
+        ({"truncate_dim": True}, "'truncate_dim' in .* is True"),
+    ],
+)
+def test_settings_that_are_none(sentences: Path, content: Any, message: str) -> None:
+    put(sentences / "config_sentence_transformers.json", content)
+    with pytest.raises(DataError, match=message):
+        read_defaults(sentences)
+
+
+def test_a_scaling_of_something_else(folder: Path, tmp_path: Path) -> None:
+    convert(folder, tmp_path / "st", "sentence-transformers", vectors={"normalize": True})
+    path = tmp_path / "st" / "2_Normalize" / "config.json"
+    put(path, {"module_input_name": "sentence_embedding", "module_output_name": None})
+    assert read_defaults(tmp_path / "st") == EmbeddingDefaults(normalize=True, max_length=17)
+    put(path, {"module_input_name": "token_embeddings"})
+    with pytest.raises(DataError, match=r"'module_input_name' in .* is 'token_embeddings'"):
+        read_defaults(tmp_path / "st")
+
+
+def test_what_is_written(tmp_path: Path) -> None:
+    write_defaults(tmp_path, EmbeddingDefaults("max", True, 64), 24)
+    modules = json.loads((tmp_path / "modules.json").read_text())
+    assert [part["path"] for part in modules] == ["", "1_Pooling", "2_Normalize"]
+    pooling = json.loads((tmp_path / "1_Pooling" / "config.json").read_text())
+    assert pooling["word_embedding_dimension"] == 24
+    assert [key for key, value in pooling.items() if value is True] == ["pooling_mode_max_tokens"]
+    assert not (tmp_path / "config_sentence_transformers.json").exists()
+
+
+@pytest.mark.parametrize("pooling", ["first-last", "none", "mean+mean-max+sum"])
+def test_a_pooling_that_is_only_ours(tmp_path: Path, pooling: str) -> None:
+    with pytest.raises(ConfigError, match="pooling"):
+        write_defaults(tmp_path, EmbeddingDefaults(pooling), 24)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("length", [2, 18])
+def test_a_length_that_the_model_has_not(folder: Path, tmp_path: Path, length: int) -> None:
+    with pytest.raises(ConfigError, match=f"max_length is {length}; expected 3 to 17"):
+        convert(folder, tmp_path / "x", "sentence-transformers", vectors={"max_length": length})
+    assert not (tmp_path / "x").exists()

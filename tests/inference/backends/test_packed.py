@@ -1,0 +1,193 @@
+"""The network that only reads: the numbers of the model, and those that nobody reads left out."""
+
+from __future__ import annotations
+
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from bertwright.config.vectors import VectorConfig
+from bertwright.inference.backends.choice import other_texts
+from bertwright.inference.backends.int8 import has_int8, least_cosine
+from bertwright.inference.backends.packed import LONG as FLASH
+from bertwright.inference.backends.packed import (
+    SHORT,
+    Block,
+    PackedBert,
+    attend,
+    groups_of,
+    in_one_call,
+    make_blocks,
+    rows_for,
+)
+from bertwright.inference.embedder import Embedder
+from bertwright.inference.model import Model
+from bertwright.nn.sequences import Sequences
+from tests.small_bert import write_model
+
+LONG = "a b c d e f g h i j k l m n o p q"  # 17 tokens in windows of 10
+
+
+def test_the_packed_model_is_the_model(model: Model) -> None:
+    bert = model.runner.encoder
+    packed = PackedBert(bert, torch.float32)
+    sequences = Sequences([5, 3, 3, 1])
+    ids = torch.randint(5, 40, (12,), generator=torch.Generator().manual_seed(1))
+    types = torch.zeros(12, dtype=torch.long)
+    with torch.inference_mode():
+        right = bert(ids, types, sequences, keep_layers=True).layers
+        found = packed.run(ids, types, sequences, (3, 0, 1))
+    for layer, number in zip(found, (3, 0, 1), strict=True):
+        torch.testing.assert_close(layer, right[number], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("places", [[], [0], [4, 11, 0]])
+def test_the_highest_layer_is_computed_where_it_is_read(model: Model, places: list[int]) -> None:
+    packed = PackedBert(model.runner.encoder, torch.float32)
+    sequences, types = Sequences([5, 3, 3, 1]), torch.zeros(12, dtype=torch.long)
+    ids = torch.arange(5, 17)
+    at = torch.tensor(places, dtype=torch.long)
+    for layers in ((3,), (1, 2), (2, 0)):
+        with torch.inference_mode():
+            whole = packed.run(ids, types, sequences, layers)
+            found = packed.run(ids, types, sequences, layers, at)
+        for number, one, other in zip(layers, whole, found, strict=True):
+            if number == max(layers):
+                assert int(other.isfinite().all(1).sum()) == len(places)
+                one, other = one[at], other[at]
+            torch.testing.assert_close(other, one, atol=1e-6, rtol=0)
+
+
+ENDS = [("cls", (-1,)), ("last", (-1,)), ("cls+last", (-2,)), ("cls", (1, 3)), ("cls", (0,))]
+
+
+@pytest.mark.parametrize("prompt", ["", "k l"])
+@pytest.mark.parametrize(("pooling", "layers"), ENDS)
+def test_vectors_of_first_and_last_tokens_are_those_of_whole_layers(
+    model_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    pooling: str,
+    layers: tuple[int, ...],
+    prompt: str,
+) -> None:
+    """Of windows too, and where the first token that is pooled stands behind a prompt."""
+    config = VectorConfig(layers, pooling=pooling, prompt=prompt, include_prompt=not prompt)
+    maker = Embedder.load(model_folder, config, device="cpu")
+    packed = maker.backend.packed  # type: ignore[attr-defined]
+    packed.open()  # else no hook is called
+    seen: list[int] = []
+    norm = packed.layers[max(0, max(maker.layers) - 1)].feed_forward_norm
+    norm.register_forward_hook(lambda module, given, found: seen.append(len(found)))
+    texts = ["a b", "the quick.", "", "j", LONG, "c d e f g h", LONG]
+    found = maker.embed(texts)
+    ends, seen[:] = sum(seen), []
+    monkeypatch.setattr(maker, "places", lambda pieces: None)
+    np.testing.assert_allclose(found, maker.embed(texts), atol=1e-6)
+    assert ends < sum(seen) / 2 or maker.layers == (0,)
+
+
+@pytest.mark.parametrize("places", [None, [0, 3]])
+def test_one_call_gives_what_its_layers_give(model: Model, places: list[int] | None) -> None:
+    packed = PackedBert(model.runner.encoder, torch.float32)
+    lengths = [9, 6, 6, 3]
+    sequences, ids = Sequences(lengths), torch.arange(sum(lengths)) % 35 + 5
+    types = torch.arange(sum(lengths)) % 2
+    at = None if places is None else torch.tensor(places)
+    with torch.inference_mode():
+        found = packed.run(ids, types, sequences, (1, 3), at)
+        packed.open()
+        for one, other in zip(found, packed.run(ids, types, sequences, (1, 3), at), strict=True):
+            torch.testing.assert_close(one, other, atol=0, rtol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("why", ["Python", "source"])
+def test_where_torch_interprets_nothing_python_calls(
+    model: Model, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    def script(module: object) -> None:
+        raise OSError("could not get source code")
+
+    if why == "Python":
+        monkeypatch.setattr(sys, "version_info", (3, 14))
+    else:
+        monkeypatch.setattr(torch.jit, "script", script)
+    packed = PackedBert(model.runner.encoder, torch.float32)
+    called: list[int] = []
+    for number, layer in enumerate(packed.layers, 1):
+        layer.register_forward_hook(lambda *_, number=number: called.append(number))
+    packed.run(torch.arange(5, 8), torch.zeros(3, dtype=torch.long), Sequences([3]), (2,))
+    assert called == [1, 2]
+
+
+def test_products_have_few_sizes() -> None:
+    sizes = {tokens: rows_for(tokens) for tokens in range(1, 2049)}
+    for tokens, rows in sizes.items():
+        assert tokens <= rows <= max(tokens * (9 / 8 if tokens < 1024 else 17 / 16), tokens + 3)
+    assert len(set(sizes.values())) <= 64
+
+
+class Attention(nn.Module):
+    """Attention alone."""
+
+    def forward(self, qkv: Tensor, heads: int, blocks: list[Block]) -> Tensor:
+        return attend(qkv, heads, blocks)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("length", [1, SHORT, FLASH])
+def test_attention_of_every_length_is_the_formula(length: int, dtype: torch.dtype) -> None:
+    """Of two texts as long and one that is shorter, and of rows that belong to none."""
+    sequences = Sequences([length + 1, length + 1, length])
+    qkv = torch.randn(sequences.total + 3, 3 * 8, generator=torch.Generator().manual_seed(1))
+    qkv = qkv.to(dtype)
+    groups = groups_of(sequences)
+    found = attend(qkv, 2, make_blocks(groups, 2))
+    interpreted = in_one_call(Attention())
+    if interpreted is not None:
+        assert torch.equal(interpreted(qkv, 2, make_blocks(groups, 2)), found)
+    assert found.dtype == dtype
+    for start, stop in pairwise(sequences.offsets):
+        q, k, v = qkv[start:stop].double().view(-1, 3, 2, 4).permute(1, 2, 0, 3)
+        right = ((q @ k.mT).softmax(-1) @ v).transpose(0, 1).flatten(1)
+        tolerance = 1e-5 if dtype == torch.float32 else 3e-2
+        torch.testing.assert_close(found[start:stop].double(), right, atol=tolerance, rtol=0)
+    assert not found[sequences.total :].any()
+
+
+def test_scores_that_exp_cannot_take(model: Model) -> None:
+    bert = model.runner.encoder
+    bert.layer(0).attention.qkv.weight.data *= 60
+    sequences, types = Sequences([6]), torch.zeros(6, dtype=torch.long)
+    ids = torch.arange(5, 11)
+    with torch.inference_mode():
+        right = bert(ids, types, sequences).last
+        (found,) = PackedBert(bert, torch.float32).run(ids, types, sequences, (3,))
+    assert bool(found.isfinite().all())
+    torch.testing.assert_close(found, right, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.skipif(not has_int8(), reason="needs a processor with 8-bit products")
+def test_int8_of_texts_unlike_those_it_was_held_against(tmp_path: Path) -> None:
+    """A file may begin with lines that are all alike, or all empty."""
+    folder = write_model(tmp_path / "m", (), std=0.3, noise=0.3)
+    texts = ["the quick.", LONG, "fishing, fishing!", "c d e f g h", "j", "k l ! ? . ,", "z y x w"]
+    right = Embedder.load(folder, VectorConfig((-1,)), device="cpu").embed(texts)
+    for sample in (["a"] * 9, [""] * 9):
+        maker = Embedder.load(
+            folder, VectorConfig((-1,)), precision="int8", sample=sample, device="cpu"
+        )
+        found = torch.from_numpy(maker.embed(texts))
+        assert least_cosine(found, torch.from_numpy(right)) > 0.98
+
+
+def test_other_texts_are_of_the_vocabulary_too(model: Model) -> None:
+    texts = other_texts(model.tokenizer)
+    assert texts == other_texts(model.tokenizer)
+    ids = {token for text in texts for token in model.tokenizer.encode(text).ids[1:-1]}
+    assert model.tokenizer.special_ids & ids <= {model.tokenizer.unk_id}  # of ##ing alone
+    assert len(ids) > 20

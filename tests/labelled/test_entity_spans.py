@@ -1,0 +1,186 @@
+"""Entities marked in texts by characters, as annotation tools write them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bertwright.errors import DataError
+from bertwright.labelled.columns import Columns
+from bertwright.labelled.examples import TaggingExample
+from bertwright.labelled.read import Read, ReadOptions, read_examples
+
+Write = Callable[[str, Any], Path]
+TEXT = "Ann Lee lives in Berlin."
+TAGS = ("B-PER", "I-PER", "O", "O", "B-LOC", "O")
+
+
+def lines(*rows: dict[str, Any]) -> str:
+    return "\n".join(map(json.dumps, rows))
+
+
+def read(write: Write, *rows: dict[str, Any], **options: Any) -> Read:
+    return read_examples(write("a.jsonl", lines(*rows)), "tagging", options=ReadOptions(**options))
+
+
+def tagged(found: Read) -> list[tuple[str, str]]:
+    examples = [each for each in found.examples if isinstance(each, TaggingExample)]
+    return [(" ".join(each.words), " ".join(each.tags or ())) for each in examples]
+
+
+@pytest.mark.parametrize(
+    ("column", "entities"),
+    [
+        ("label", [[17, 23, "LOC"], [0, 7, "PER"]]),
+        ("labels", [[0, 7, "PER"], [17, 23, "LOC"], [0, 7, "PER"]]),
+        (
+            "entities",
+            [
+                {"id": 3, "label": "PER", "start_offset": 0, "end_offset": 7},
+                {"id": 4, "label": "LOC", "start_offset": 16, "end_offset": 23},
+            ],
+        ),
+        (
+            "spans",
+            [{"start": 0, "end": 8, "label": "PER"}, {"start": 17, "end": 23, "type": "LOC"}],
+        ),
+    ],
+)
+def test_what_tools_write(write: Write, column: str, entities: list[Any]) -> None:
+    """Also unsorted, twice the same, and with a blank at an end."""
+    found = read(write, {"id": 1, "text": TEXT, column: entities}, {"text": "no one", column: []})
+    first, second = found.examples
+    assert isinstance(first, TaggingExample)
+    assert isinstance(second, TaggingExample)
+    assert (first.words, first.tags) == (("Ann", "Lee", "lives", "in", "Berlin", "."), TAGS)
+    assert first.offsets is not None
+    assert tuple(TEXT[start:end] for start, end in first.offsets) == first.words
+    assert (first.text, second.tags) == (TEXT, ("O", "O"))
+    assert found.columns == Columns("text", None, column)
+    assert found.scheme == "iob2"
+    assert found.warnings == []
+
+
+def test_neighbours_of_one_label_stay_two(write: Write) -> None:
+    found = read(write, {"text": "Ann Bob 李雷", "label": [[0, 3, "P"], [4, 7, "P"], [8, 10, "P"]]})
+    assert tagged(found) == [("Ann Bob 李 雷", "B-P B-P B-P I-P")]
+
+
+def test_an_entity_within_a_word_cuts_it_and_is_told(write: Write) -> None:
+    found = read(
+        write,
+        {"text": "in Berlin", "label": [[3, 9, "LOC"]]},
+        {"text": "pro-German e-mail", "label": [[4, 10, "MISC"], [13, 17, "X"]]},
+    )
+    assert tagged(found)[1] == ("pro- German e- mail", "O B-MISC O B-X")
+    (warning,) = found.warnings
+    assert "2 of 3 entities begin or end within a word (first in line 2, 'German')" in warning
+
+
+def test_of_entities_that_overlap_the_longest_counts(write: Write) -> None:
+    found = read(
+        write,
+        {"text": "Bank of China here", "label": [[8, 13, "LOC"], [0, 13, "ORG"], [5, 7, "X"]]},
+    )
+    assert tagged(found) == [("Bank of China here", "B-ORG I-ORG I-ORG O")]
+    (warning,) = found.warnings
+    assert "2 entities overlap a longer one and are left out" in warning
+    assert "(first in line 1, 'LOC')" in warning
+
+
+def test_the_columns_may_be_named(write: Write) -> None:
+    path = write("a.json", [{"body": TEXT, "marks": [[0, 7, "PER"], [17, 23, "LOC"]]}])
+    found = read_examples(path, "tagging", Columns("body"), ReadOptions(tag_column="marks"))
+    assert tagged(found) == [("Ann Lee lives in Berlin .", " ".join(TAGS))]
+    hinted = ReadOptions(hint=found.columns)
+    assert read_examples(path, "tagging", options=hinted).examples == found.examples
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (
+            {"text": "ab", "label": [[0, 3, "X"]]},
+            r"line 1: the entity .*'X'.* has no char.*2;",
+        ),
+        ({"text": "ab", "label": [[1, 1, "X"]]}, "has no characters"),
+        ({"text": "ab", "label": [[-1, 1, "X"]]}, "has no characters"),
+        ({"text": "a  b", "label": [[1, 3, "X"]]}, "has no characters"),
+        ({"text": "ab", "label": [[0, 1]]}, r"expected \[start, end, \"label\"\]"),
+        ({"text": "ab", "label": [["0", "1", "X"]]}, r"expected \[start, end"),
+        ({"text": "ab", "label": [[0, 1, " "]]}, r"expected \[start, end"),
+        ({"text": "ab", "label": [{"start": 0, "label": "X"}]}, "an object with start, end"),
+        ({"text": "ab", "label": "PER"}, "'label' holds 'PER'; expected a list of"),
+        ({"text": "ab", "label": ["O"]}, "'text' holds 'ab'; expected a list of strings"),
+        ({"text": "ab", "other": []}, r"no column of entities \(entities, spans, label\)"),
+    ],
+)
+def test_what_is_refused(write: Write, row: dict[str, Any], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        read(write, row)
+
+
+def test_bad_rows_may_be_left_out(write: Write) -> None:
+    rows = {"text": "ab", "label": [[0, 9, "X"]]}, {"text": "ab c", "label": [[0, 2, "X"]]}
+    found = read(write, *rows, bad_rows="skip")
+    assert tagged(found) == [("ab c", "B-X O")]
+    assert found.skipped["entity that is not in the text"].lines == [1]
+
+
+def test_a_label_that_training_had_not_is_refused(write: Write) -> None:
+    with pytest.raises(DataError, match="the label 'B-LOK' is unseen in training; did you mean"):
+        read(
+            write, {"text": "ab", "label": [[0, 2, "LOK"]]}, labels=["O", "B-LOC"], as_scheme="iob2"
+        )
+
+
+PRODIGY = {
+    "text": TEXT,
+    "_task_hash": 7,
+    "tokens": [{"text": "Ann", "start": 0, "end": 3, "id": 0}],
+    "spans": [{"start": 0, "end": 7, "token_start": 0, "token_end": 1, "label": "PER"}],
+    "answer": "accept",
+}
+
+
+def test_prodigys_own_tokens_are_passed_over_and_what_was_not_accepted_is_left_out(
+    write: Write,
+) -> None:
+    """Rows without entities have no `spans` in some versions."""
+    rest = ({**PRODIGY, "answer": "reject"}, {**PRODIGY, "answer": "ignore", "spans": []})
+    bare = {key: value for key, value in PRODIGY.items() if key != "spans"}
+    found = read(write, PRODIGY, *rest, bare)
+    expected = ["B-PER I-PER O O O O", "O O O O O O"]
+    assert [tags for _, tags in tagged(found)] == expected
+    assert found.skipped["the annotator did not accept it (answer)"].lines == [2, 3]
+    to_predict = read(write, PRODIGY, *rest, require_labels=False)
+    assert tagged(to_predict) == [("Ann Lee lives in Berlin .", "")] * 3
+    tagged_words = {**PRODIGY, "ner_tags": ["B-PER"]}
+    assert tagged(read(write, tagged_words)) == [("Ann", "B-PER")]
+
+
+def test_characters_counted_as_in_javascript_are_told(write: Write) -> None:
+    """There an emoji is two."""
+    text = "\N{GRINNING FACE} Ann Lee lives"
+    assert tagged(read(write, {"text": text, "label": [[2, 9, "P"]]}))[0][1] == "O B-P I-P O"
+    found = read(write, {"text": text, "label": [[3, 10, "P"]]})
+    assert "; in 1 texts behind an emoji, which counts as one" in found.warnings[0]
+    with pytest.raises(DataError, match=r"which has 15; .* There is an emoji, which counts as one"):
+        read(write, {"text": text, "label": [[11, 16, "P"]]})
+    within = read(write, {"text": "Annie", "label": [[0, 3, "P"]]})
+    assert "emoji" not in within.warnings[0]
+
+
+def test_half_a_character_in_a_label(write: Write) -> None:
+    found = read(write, {"text": "ab", "label": [[0, 2, "\ud800x"]]})
+    assert tagged(found) == [("ab", "B-\ufffdx")]
+    assert found.warnings[0].endswith("lone surrogates were replaced by U+FFFD")
+
+
+def test_tags_that_are_numbers_are_told(write: Write) -> None:
+    found = read(write, {"tokens": ["a", "b"], "ner_tags": [3, 0]})
+    assert "the tags are numbers; if they mark entities" in found.warnings[0]

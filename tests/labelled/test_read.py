@@ -1,0 +1,539 @@
+"""Texts, pairs and numbers from TSV, CSV, JSON, Parquet and plain lines."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import json
+import lzma
+from types import SimpleNamespace
+
+import pytest
+
+from bertwright.errors import ConfigError, DataError, MissingExtra
+from bertwright.labelled.columns import Columns
+from bertwright.labelled.examples import TextExample, labels_of
+from bertwright.labelled.read import ReadOptions, read_examples, stream_examples
+
+PAIRS = [("a cat", "an animal", "yes"), ("a dog", "a fish", "no"), ("rain", "water", "yes")]
+
+
+def rows(read):
+    return [(each.text, each.text2, each.label) for each in read.examples]
+
+
+def table(header, lines, mark="\t"):
+    return "\n".join(mark.join(row) for row in [header, *lines]) + "\n"
+
+
+def test_tsv_has_no_quoting_and_keeps_every_character(write):
+    text = 'she said "no\u2028way" , \x85 really '
+    path = write("a.tsv", f'\ufefftext\tlabel\r\n{text}\tx\r\n"open\ty\r\n')
+    read = read_examples(path, "classification")
+    assert rows(read) == [(text, None, "x"), ('"open', None, "y")]
+    assert [each.line for each in read.examples] == [2, 3]
+    assert read.format == "TSV with the columns text, label"
+    assert read.columns == Columns("text", None, "label")
+
+
+def test_csv_quotes_and_counts_the_lines_within_quotes(write):
+    path = write("a.csv", 'label,Review\nx,"one, ""two""\nthree"\ny,four\n')
+    read = read_examples(path, "classification")
+    assert rows(read) == [('one, "two"\nthree', None, "x"), ("four", None, "y")]
+    assert [each.line for each in read.examples] == [2, 4]
+
+
+@pytest.mark.parametrize("mark", [";", "\t"])
+def test_csv_may_be_separated_otherwise(write, mark):
+    read = read_examples(
+        write("a.csv", table(("text", "label"), [("a,b", "x")], mark)), "classification"
+    )
+    assert rows(read) == [("a,b", None, "x")]
+
+
+@pytest.mark.parametrize("begin", ["\ufeff", "sep=;\r\n", "\ufeffsep=;\n", '"sep=;"\n'])
+def test_a_first_line_that_names_the_separator_is_no_header(write, begin):
+    path = write("a.csv", f"{begin}Text;Label\n1,5;x\n2,5;y\n3\n")
+    read = read_examples(path, "classification", options=ReadOptions(bad_rows="skip"))
+    assert [(each.text, each.label) for each in read.examples] == [("1,5", "x"), ("2,5", "y")]
+    assert read.skipped["wrong number of fields"].lines == [4 + ("sep" in begin)]
+
+
+@pytest.mark.parametrize("mark", [",", ";"])
+def test_csv_without_its_name_is_told_by_its_header(write, mark):
+    path = write(
+        "a.txt", table(("id", "text", "label"), [("1", 'a"b', "x"), ("2", "c", "y")], mark)
+    )
+    found = [('a"b', "x"), ("c", "y")]
+    read = read_examples(path, "classification")
+    assert [(each.text, each.label) for each in read.examples] == found
+    hint = Columns(text="text", label="label")
+    stream = stream_examples(path, "classification", options=ReadOptions(hint=hint))
+    assert [each.text for each in stream.examples] == ['a"b', "c"]
+
+
+@pytest.mark.parametrize("first", ["Well, text is text", "text, label or both of them", "a,text"])
+def test_plain_text_with_commas_is_no_csv(write, first):
+    hint = Columns(text="text", label="label")
+    path = write("a.txt", f"{first}\nno, it is not\n")
+    stream = stream_examples(path, "classification", options=ReadOptions(hint=hint))
+    assert [each.text for each in stream.examples] == [first, "no, it is not"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "label"),
+    [
+        ("sentence1", "sentence2", "label"),
+        ("Premise", "Hypothesis", "Label"),
+        ("question1", "question2", "is_duplicate"),
+        ("question", "sentence", "label"),
+        ("text1", "text2", "target"),
+        ("sentence_A", "sentence_B", "entailment_judgment"),
+        ("#1 String", "#2 String", "Quality"),
+        ("text_a", "text_b", "gold_label"),
+    ],
+)
+def test_pairs_are_known_by_their_names(write, first, second, label):
+    lines = [(c, "7", a, b) for a, b, c in PAIRS]
+    path = write("a.tsv", table((label, "other", first, second), lines))
+    read = read_examples(path, "classification")
+    assert rows(read) == PAIRS
+    assert read.columns == Columns(first, second, label)
+
+
+def test_a_file_is_told_by_content_where_its_name_says_nothing(write):
+    expected = [("a", None, "x"), ("b", None, "y")]
+    tsv = "text\tlabel\na\tx\nb\ty\n"
+    lines = '{"text": "a", "label": "x"}\n\n{"text": "b", "label": "y"}\n'
+    array = json.dumps([{"text": a, "label": b} for a, _, b in expected], indent=1)
+    nested = json.dumps({"version": 1, "data": json.loads(array)})
+    for name, content in {
+        "a.txt": tsv,
+        "b": lines,
+        "c.json": lines,
+        "d.json": array,
+        "e.json": nested,
+        "f": array,
+    }.items():
+        assert rows(read_examples(write(name, content), "classification")) == expected, name
+
+
+@pytest.mark.parametrize(
+    ("suffix", "pack"), [(".gz", gzip.compress), (".xz", lzma.compress), (".bz2", bz2.compress)]
+)
+def test_compressed_files_are_read(write, suffix, pack):
+    path = write(f"a.tsv{suffix}", pack(b"text\tlabel\na\tx\n"))
+    assert rows(read_examples(path, "classification")) == [("a", None, "x")]
+
+
+def test_standard_input_is_read(monkeypatch):
+    stream = io.BufferedReader(io.BytesIO(b'{"sentence": "a"}\n{"sentence": "b"}\n'))
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=stream))
+    read = read_examples("-", "classification", options=ReadOptions(require_labels=False))
+    assert read.examples == [TextExample("a", line=1), TextExample("b", line=2)]
+
+
+def test_parquet_gives_the_names_of_classes(write):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    features = {
+        "label": {"names": ["neg", "pos"], "_type": "ClassLabel"},
+        "text": {"dtype": "string"},
+    }
+    there = pyarrow.table({"text": ["a", "b"], "label": [1, 0]}).replace_schema_metadata(
+        {"huggingface": json.dumps({"info": {"features": features}})}
+    )
+    stream = io.BytesIO()
+    parquet.write_table(there, stream)
+    for name, content in (
+        ("a.parquet", stream.getvalue()),
+        ("b.parquet.gz", gzip.compress(stream.getvalue())),
+    ):
+        read = read_examples(write(name, content), "classification")
+        assert rows(read) == [("a", None, "pos"), ("b", None, "neg")]
+        assert read.format == "Parquet with the columns text, label"
+    with pytest.raises(DataError, match=r"no whole Parquet file.*get it again"):
+        read_examples(write("c.parquet", stream.getvalue()[:-9]), "classification")
+
+
+def test_parquet_without_pyarrow_names_the_extra(write, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    with pytest.raises(MissingExtra, match=r"bertwright\[hf\]"):
+        read_examples(write("a.parquet", b"PAR1"), "classification")
+
+
+def test_cola_and_other_files_without_header(write):
+    cola = "gj04\t1\t\tHe ran.\ngj04\t0\t*\tHe ran him.\n"
+    read = read_examples(write("a.tsv", cola), "classification")
+    assert rows(read) == [("He ran.", None, "1"), ("He ran him.", None, "0")]
+    assert read.format == "GLUE's CoLA, text in column 4, label in column 2"
+    plain = "question\twhy ?\nanswer\tso .\nquestion\twho ?\nanswer\tme .\n"
+    read = read_examples(write("b.tsv", plain), "classification")
+    assert rows(read)[0] == ("why ?", None, "question")
+    assert len(read.examples) == 4
+    pairs = "a\tb\t0.5\nc\td\t1\n"
+    assert rows(read_examples(write("c.tsv", pairs), "regression")) == [
+        ("a", "b", 0.5),
+        ("c", "d", 1.0),
+    ]
+    numbered = read_examples(
+        write("d.tsv", "x\ta b\ny\tc d\n"), "classification", Columns("2", None, "1")
+    )
+    assert rows(numbered) == [("a b", None, "x"), ("c d", None, "y")]
+    with pytest.raises(
+        DataError, match=r"no name in the first line is known: 'x', 'a b'.*--text 1"
+    ):
+        read_examples(write("e.tsv", "x\ta b\ny\tc d\n"), "classification")
+    with pytest.raises(DataError, match=r"no column 'body'; its first line is 'x', 'a b'"):
+        read_examples(write("f.tsv", "x\ta b\ny\tc d\n"), "classification", Columns("body"))
+
+
+def test_glue_layouts_of_many_columns(write):
+    header = (
+        "index\tpromptID\tgenre\tsentence1_parse\tsentence1\tsentence2\tlabel1\tlabel2\tgold_label"
+    )
+    lines = [
+        "7\t1\tx\t(A)\ta\tb\tneutral\tneutral\tneutral",
+        "8\t1\tx\t(A)\tc\td\tneutral\tentailment\t-",
+    ]
+    read = read_examples(write("mnli.tsv", "\n".join([header, *lines])), "classification")
+    assert read.examples == [TextExample("a", "b", "neutral", "7", 2)]
+    (reason,) = read.skipped
+    assert "did not agree" in reason
+    assert read.skipped[reason].lines == [3]
+    assert read.warnings == [f"{read_name(read)}: 1 left out, {reason} (line 3)"]
+    sick = (
+        "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n"
+        "4\ta\tb\t3.6\tNEUTRAL\n"
+    )
+    path = write("sick.tsv", sick)
+    assert rows(read_examples(path, "classification")) == [("a", "b", "NEUTRAL")]
+    assert rows(read_examples(path, "regression")) == [("a", "b", 3.6)]
+    assert read_examples(path, "regression").examples[0].id == "4"
+
+
+def read_name(read):
+    return read.warnings[0].partition(":")[0]
+
+
+def test_asked_columns_win_and_may_differ_in_case(write):
+    path = write("a.tsv", "sentence1\tsentence2\tTitle\tlabel\tkind\na\tb\tc\tx\ty\n")
+    asked = Columns("title", None, "kind")
+    assert rows(read_examples(path, "classification", asked)) == [("c", None, "y")]
+    assert rows(read_examples(path, "classification", Columns("sentence1"))) == [("a", None, "x")]
+    assert rows(read_examples(path, "classification", Columns("title", "sentence1"))) == [
+        ("c", "a", "x")
+    ]
+    hint = Columns("sentence2", None, "kind")
+    assert rows(read_examples(path, "classification", options=ReadOptions(hint=hint))) == [
+        ("b", None, "y")
+    ]
+    away = Columns("body", None, "sort")
+    assert rows(read_examples(path, "classification", options=ReadOptions(hint=away))) == [
+        ("a", "b", "x")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "asked", "message"),
+    [
+        ("text\tkind\na\tx\n", Columns(), r"to be the label; it has 'text', 'kind'.*--label"),
+        ("body_\tlabel\na\tx\n", Columns(), r"to be the text; it has 'body_', 'label'.*--text"),
+        ("text\tlabel\na\tx\n", Columns("txet"), r"'txet'; did you mean 'text'\?.*--text COLUMN"),
+        ("text\tlabel\na\tx\n", Columns(None, None, "lab"), r"no column 'lab'.*--label COLUMN"),
+        ("text\tlabel\na\tx\n", Columns(None, "other"), r"no column 'other'.*--text2 COLUMN"),
+        ("text\ttext\tlabel\na\tb\tx\n", Columns(), r"header names 'text' twice"),
+        ("review\tcontent\tlabel\na\tb\tx\n", Columns(), r"'review', 'content' could each.*--text"),
+        ("text\tquality\ttarget\na\tb\tx\n", Columns(), r"'quality', 'target' could each.*--label"),
+        (
+            "premise\thypothesis\tquestion1\tquestion2\tlabel\na\tb\tc\td\tx\n",
+            Columns(),
+            r"several pairs of texts.*--text2",
+        ),
+        ("text\tlabel\na\tx\nb\tx\ty\n", Columns(), r"line 3: 3 fields; .* 2.*--bad-rows skip"),
+        ("text\tlabel\na\tx\n \tx\n", Columns(), r"line 3: the text in the column 'text' is empty"),
+        ("text\tlabel\na\t\n", Columns(), r"line 2: the label is empty"),
+        ("text\tlabel\n", Columns(), r"has no example"),
+        ("\n\n", Columns(), r"is empty; expected labelled examples"),
+    ],
+)  # fmt: skip
+def test_bad_tables_are_refused_with_what_to_do(write, content, asked, message):
+    with pytest.raises(DataError, match=message) as error:
+        read_examples(write("bad.tsv", content), "classification", asked)
+    assert "bad.tsv" in str(error.value)
+    assert error.value.exit_code == 4
+
+
+def test_a_column_asked_for_twice_is_refused():
+    with pytest.raises(DataError, match=r"asked for twice: 'a', 'a'.*--text2"):
+        Columns("a", "a")
+
+
+def test_bad_rows_are_left_out_by_option(write):
+    content = "text\tlabel\na\tx\nb\n\t\n" + "c\ty\td\n" * 6 + "e\ty\n"
+    read = read_examples(
+        write("a.tsv", content), "classification", options=ReadOptions(bad_rows="skip")
+    )
+    assert rows(read) == [("a", None, "x"), ("e", None, "y")]
+    assert read.skipped["wrong number of fields"].count == 7
+    assert read.skipped["wrong number of fields"].lines == [3, 5, 6, 7, 8]
+    assert read.skipped["empty text"].lines == [4]
+    assert any(
+        "7 left out, wrong number of fields (line 3, 5, 6, 7, 8, ...)" in w for w in read.warnings
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"text": "a", "label"', r"line 2: no JSON"),
+        ('{"text": NaN, "label": "x"}', r"line 2: there is nothing in the column 'text'"),
+        ('{"text": true, "label": "x"}', r"column 'text' holds a bool"),
+        ('["a"]', r"line 2: a JSON list; expected an object"),
+        ('{"text": "a", "text": "b", "label": "x"}', r"the key 'text' comes twice"),
+        ('{"label": "x"}', r"nothing in the column 'text'"),
+        ('{"text": ["a"], "label": "x"}', r"column 'text' holds a list; expected a text"),
+        ('{"text": "a", "label": ["x"]}', r"expected one class. Several at once: --multi-label"),
+        ('{"text": "a"}', r"the label is empty"),
+    ],
+)
+def test_bad_json_lines_are_refused_with_their_line(write, line, message):
+    content = '{"text": "good", "label": "x"}\n' + line + "\n"
+    with pytest.raises(DataError, match=message):
+        read_examples(write("a.jsonl", content), "classification")
+    read = read_examples(
+        write("a.jsonl", content), "classification", options=ReadOptions(bad_rows="skip")
+    )
+    assert rows(read) == [("good", None, "x")]
+
+
+def test_bad_files_are_refused(write, tmp_path):
+    for content, message in (
+        (b"text\tlabel\na\0b\tx\n", "binary file"),
+        ("text\tlabel\n".encode("utf-16"), "UTF-16"),
+    ):
+        with pytest.raises(DataError, match=message):
+            read_examples(write("a.tsv", content), "classification")
+    with pytest.raises(DataError, match=r"line 2:.*closed quotes"):
+        read_examples(write("a.csv", 'text,label\n"open,x\nb,y\n'), "classification")
+    with pytest.raises(DataError, match=r"line 2, column 14 is no JSON"):
+        read_examples(write("a.json", '[{"text": "a"},\n{"text": "b"}\n'), "classification")
+    for content in ("null\n", "[" * 100_000, "{'text': 'a'}\n"):
+        with pytest.raises(DataError, match=r"line \d: neither this line nor those after it"):
+            read_examples(write("a.jsonl", content), "classification")
+    with pytest.raises(DataError, match="cannot be read"):
+        read_examples(tmp_path / "none.tsv", "classification")
+    with pytest.raises(DataError, match="is a folder"):
+        read_examples(tmp_path, "classification")
+    with pytest.raises(DataError, match="has no columns"):
+        read_examples(write("a.txt", "just words\n"), "classification")
+    with pytest.raises(ConfigError, match="kind is 'sorting'"):
+        read_examples(write("a.txt", "just words\n"), "sorting")
+
+
+def test_malformed_characters_are_replaced_and_told(write):
+    read = read_examples(write("a.tsv", b"text\tlabel\na\xff\tx\nb\ty\n"), "classification")
+    assert read.examples[0].text == "a\ufffd"
+    assert any("1 malformed UTF-8" in warning for warning in read.warnings)
+    content = '{"text": "a\\ud800b", "label": "x"}\n{"text": "\\ud83d\\ude00", "label": "y"}'
+    read = read_examples(write("a.jsonl", content), "classification")
+    assert [each.text for each in read.examples] == ["a\ufffdb", "\U0001f600"]
+    assert [warning for warning in read.warnings if "lone surrogates" in warning]
+
+
+def test_an_unknown_label_names_line_and_nearest(write):
+    path = write("a.tsv", "text\tlabel\na\tpositive\nb\tpostive\n")
+    with pytest.raises(
+        DataError, match=r"line 3: the label 'postive' is unseen.*did you mean 'positive'"
+    ):
+        read_examples(path, "classification", options=ReadOptions(labels=["negative", "positive"]))
+    assert (
+        read_examples(
+            path, "classification", options=ReadOptions(labels=["postive", "positive"])
+        ).warnings
+        == []
+    )
+
+
+@pytest.mark.parametrize(("written", "known"), [("TRUE", "true"), ("1.0", "1"), ("-0", "0")])
+def test_an_unknown_label_may_differ_in_case_or_notation_only(write, written, known):
+    with pytest.raises(DataError, match=f"label '{written}' is unseen.*did you mean '{known}'"):
+        read_examples(
+            write("a.csv", f"text,label\na,{written}\n"),
+            "classification",
+            options=ReadOptions(labels=["no", known]),
+        )
+
+
+def test_labels_that_differ_in_case_or_notation_only_are_told(write):
+    rows = "".join(f"a,{label}\n" for label in ["TRUE", "true", "1", "1.0", "no", "nod"] * 3)
+    read = read_examples(write("a.csv", f"text,label\n{rows}"), "classification")
+    assert [warning.partition(": ")[2].partition(";")[0] for warning in read.warnings] == [
+        "the labels 'TRUE', 'true' are learned as 2 classes",
+        "the labels '1', '1.0' are learned as 2 classes",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("choices", "label", "number"),
+    [(["x", "y"], "y", 1), (["10", "12"], "12", 1), (["x", "y"], "b", 1), (["3", "1"], "1", 1)],
+)
+def test_a_choice_may_be_named_by_a_letter_or_number_that_is_its_text(
+    write, choices, label, number
+):
+    row = json.dumps({"question": "a", "choices": choices, "label": label})
+    read = read_examples(write("a.jsonl", row), "multiple-choice")
+    assert read.examples[0].label == number
+
+
+def test_messages_show_no_more_than_sixty_characters(write):
+    secret = "secret " * 100
+    with pytest.raises(DataError) as error:
+        read_examples(
+            write("a.tsv", f"text\tlabel\na\t{secret}\n"),
+            "classification",
+            options=ReadOptions(labels=["x"]),
+        )
+    assert str(error.value).count("secret") < 9
+
+
+def test_labels_of_many_kinds(write):
+    content = "\n".join(
+        json.dumps({"text": "a", "label": label}) for label in [10, 2, 2.0, True, " x ", "-1"]
+    )
+    read = read_examples(write("a.jsonl", content), "classification")
+    assert [each.label for each in read.examples] == ["10", "2", "2", "true", "x", "-1"]
+    assert labels_of(read.examples) == ("-1", "10", "2", "true", "x")
+    assert labels_of([TextExample("", label="10"), TextExample("", label="9")]) == ("9", "10")
+
+
+def test_several_labels_at_once(write):
+    content = '{"text": "a", "labels": ["x", "y", "x"]}\n{"text": "b", "labels": []}\n'
+    read = read_examples(
+        write("a.jsonl", content), "classification", options=ReadOptions(multi_label=True)
+    )
+    assert [each.label for each in read.examples] == [("x", "y"), ()]
+    path = write("a.tsv", "text\tlabels\na\tx , y\nb\t\nc\ty\n")
+    read = read_examples(path, "classification", options=ReadOptions(multi_label=True))
+    assert [each.label for each in read.examples] == [("x", "y"), (), ("y",)]
+    assert labels_of(read.examples) == ("x", "y")
+    with pytest.raises(DataError, match="label 'z' is unseen"):
+        read_examples(
+            write("b.tsv", "text\tlabels\na\tx,z\n"),
+            "classification",
+            options=ReadOptions(multi_label=True, labels=["x"]),
+        )
+
+
+ONE_EACH = "id,comment_text,mean,very rude,threat\n7,a,1,0,0\n8,b,0,0.0,0\n9,c,1.0,True,0\n"
+
+
+def test_a_column_for_each_class(write):
+    asked, several = Columns(label="mean,Very_Rude, threat"), ReadOptions(multi_label=True)
+    path = write("a.csv", ONE_EACH)
+    read = read_examples(path, "classification", asked, several)
+    assert [each.label for each in read.examples] == [("mean",), (), ("mean", "very rude")]
+    assert [each.text for each in read.examples] == ["a", "b", "c"]
+    assert [each.id for each in read.examples] == ["7", "8", "9"]
+    hinted = ReadOptions(multi_label=True, hint=read.columns)
+    again = read_examples(path, "classification", options=hinted)
+    assert again.examples == read.examples
+    rows = [{"text": "a", "x": True, "y": 0}, {"text": "b", "x": 0, "y": 1}]
+    read = read_examples(write("a.json", rows), "classification", Columns(label="x,y"), several)
+    assert [each.label for each in read.examples] == [("x",), ("y",)]
+    bare = write("bare.tsv", "a b\t0\t1\nc d\t1\t1\n")
+    read = read_examples(bare, "classification", Columns("1", label="2,3"), several)
+    assert [each.label for each in read.examples] == [("3",), ("2", "3")]
+
+
+def test_a_column_whose_name_has_a_comma_is_one(write):
+    path = write("a.tsv", "text\tyes, or no\na\tx\nb\ty\n")
+    read = read_examples(path, "classification", Columns(label="yes, or no"))
+    assert [each.label for each in read.examples] == ["x", "y"]
+
+
+@pytest.mark.parametrize(
+    ("content", "label", "several", "message"),
+    [
+        (ONE_EACH, "mean,threat", False, r"in 2 columns, 'mean', 'threat'.*pass --multi-label"),
+        (ONE_EACH, "mean,treat", True, "no column 'treat'; did you mean 'threat'"),
+        (ONE_EACH, "mean,mean", True, "asked for twice"),
+        (ONE_EACH, "mean,comment_text", True, "asked for twice"),
+        (ONE_EACH + "10,d,2,0,0\n", "mean,threat", True, "line 5: the column 'mean' holds '2'"),
+        (ONE_EACH + "10,d,,0,0\n", "mean,threat", True, "line 5.*holds ''; expected 0 or 1"),
+    ],
+)
+def test_columns_for_each_class_that_cannot_be(write, content, label, several, message):
+    with pytest.raises(DataError, match=message):
+        read_examples(
+            write("a.csv", content),
+            "classification",
+            Columns("comment_text", label=label),
+            ReadOptions(multi_label=several),
+        )
+
+
+@pytest.mark.parametrize("value", ["high", "nan", "inf"])
+def test_a_number_must_be_one(write, value):
+    with pytest.raises(DataError, match=rf"line 2: the label '{value}' is no number"):
+        read_examples(write("a.tsv", f"text\tscore\na\t{value}\n"), "regression")
+
+
+def test_labels_that_teach_nothing_are_told(write):
+    lines = [(f"text {i}", f"label {i}") for i in range(10)]
+    with pytest.raises(DataError, match=r"each of the 10 examples has a label of its own.*--label"):
+        read_examples(write("a.tsv", table(("text", "label"), lines)), "classification")
+    few = read_examples(write("a.tsv", table(("text", "label"), lines[:4])), "classification")
+    assert "4 classes in 4 examples" in few.warnings[0]
+    same = read_examples(write("a.tsv", "text\tlabel\na\tx\nb\tx\nc\tx\n"), "classification")
+    assert same.warnings == [
+        f"{read_name(same)}: all 3 examples have the label 'x'; there is nothing to tell apart"
+    ]
+
+
+def test_plain_lines_and_pairs_to_predict(write):
+    path = write("a.txt", "one\n\ntwo\twords\n")
+    read = read_examples(path, "classification", options=ReadOptions(require_labels=False))
+    assert read.examples == [TextExample("one", line=1), TextExample("two\twords", line=3)]
+    with pytest.raises(DataError, match=r"line 1: expected two texts with one tab between them"):
+        read_examples(path, "classification", options=ReadOptions(require_labels=False, pair=True))
+    read = read_examples(
+        path,
+        "regression",
+        options=ReadOptions(require_labels=False, hint=Columns("x", "y"), bad_rows="skip"),
+    )
+    assert read.examples == [TextExample("two", "words", line=3)]
+    assert read.skipped["no pair of texts"].lines == [1]
+
+
+def test_columns_of_the_training_file_are_found_again(write):
+    path = write("a.tsv", "good\t1\nbad\t0\n")
+    for columns, hint in ((Columns(), Columns("1")), (Columns("1"), Columns())):
+        read = read_examples(
+            path, "classification", columns, ReadOptions(hint=hint, require_labels=False)
+        )
+        assert rows(read) == [("good", None, None), ("bad", None, None)]
+    path = write("b.tsv", "txt\tkind\ngood\t1\nbad\t0\n")
+    for label in (False, True):
+        read = read_examples(
+            path,
+            "classification",
+            options=ReadOptions(hint=Columns("txt", None, "kind"), require_labels=label),
+        )
+        assert [each.text for each in read.examples] == ["good", "bad"]
+        assert read.columns == Columns("txt", None, "kind" if label else None)
+
+
+def test_labels_are_not_read_where_none_is_needed(write):
+    path = write("a.tsv", "id\tsentence1\tsentence2\tlabel\n9\ta\tb\tanything\n")
+    read = read_examples(
+        path, "classification", options=ReadOptions(require_labels=False, labels=["x"])
+    )
+    assert read.examples == [TextExample("a", "b", None, "9", 2)]
+    with pytest.raises(DataError, match="second text"):
+        read_examples(
+            write("b.tsv", "text\na\n"),
+            "classification",
+            options=ReadOptions(require_labels=False, pair=True),
+        )

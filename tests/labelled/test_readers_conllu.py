@@ -1,0 +1,148 @@
+"""Columns whose words are numbered: CoNLL-U and its like, comments, and tables of texts to tag."""
+
+from __future__ import annotations
+
+import pytest
+
+from bertwright.errors import DataError
+from bertwright.labelled.read import ReadOptions, read_examples, stream_examples
+
+CONLLU = """\
+# newdoc id = a
+# sent_id = 1
+# text = I don't.
+1\tI\tI\tPRON\tPRP\tCase=Nom\t3\tnsubj\t_\t_
+2-3\tdon't\t_\t_\t_\t_\t_\t_\t_\tSpaceAfter=No
+2\tdo\tdo\tAUX\tVBP\t_\t3\taux\t_\t_
+3\tn't\tnot\tPART\tRB\t_\t0\troot\t_\t_
+3.1\tsee\tsee\tVERB\tVB\t_\t_\t_\t3:conj\t_
+
+# sent_id = 2
+1\t#\t#\tSYM\tNN\t_\t0\troot\t_\t_
+2\t10 000\t10000\tNUM\tCD\t_\t1\tnummod\t_\t_
+
+# newdoc id = b
+# sent_id = 3
+1\t_\t_\tPUNCT\tNFP\t_\t0\troot\t_\t_
+"""
+NUMBERED = "#\thttp://a.b [2009]\n1\tAnna\tB-PER\tO\n2\tlives\tO\tO\n\n#\tc\n1\tBob\tB-PER\tO\n"
+COMMENTED = (
+    "# id 5\tdomain=dev\nthe _ _ O\n# _ _ O\ncat _ _ B-X\n\n# id 6\tdomain=dev\ndog _ _ B-X\n"
+)
+
+
+def rows(examples):
+    return [(each.words, each.tags) for each in examples]
+
+
+@pytest.mark.parametrize("name", ["a.conllu", "a.txt", "a.tsv"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_conllu_gives_syntactic_words_with_upos_and_documents(write, name, end):
+    path = write(name, CONLLU.replace("\n", end))
+    read = read_examples(path, "tagging")
+    assert rows(read.examples) == [
+        (("I", "do", "n't"), ("PRON", "AUX", "PART")),
+        (("#", "10 000"), ("SYM", "NUM")),
+        (("_",), ("PUNCT",)),
+    ]
+    assert [each.document for each in read.examples] == [0, 0, 1]
+    assert [each.line for each in read.examples] == [4, 11, 16]
+    assert read.scheme == "none"
+    assert read.format.startswith("CoNLL-U, tags in UPOS")
+    unlabelled = list(stream_examples(path, "tagging").examples)
+    assert [each.words for each in unlabelled] == [each.words for each in read.examples]
+
+
+@pytest.mark.parametrize("column", ["xpos", "XPOS", "5"])
+def test_another_column_of_conllu_is_asked_for_by_name_or_number(write, column):
+    path = write("a.conllu", CONLLU)
+    read = read_examples(path, "tagging", options=ReadOptions(tag_column=column))
+    assert rows(read.examples)[0] == (("I", "do", "n't"), ("PRP", "VBP", "RB"))
+
+
+@pytest.mark.parametrize("column", ["id", "form", "1", "2", "pos"])
+def test_words_and_their_numbers_are_no_tags(write, column):
+    with pytest.raises(DataError, match=r"column"):
+        read_examples(write("a.conllu", CONLLU), "tagging", options=ReadOptions(tag_column=column))
+
+
+def test_a_missing_value_of_conllu_is_no_tag_but_no_features_are(write):
+    path = write("a.conllu", CONLLU.replace("VBP", "_"))
+    with pytest.raises(DataError, match=r"line 6: XPOS is _, which is no tag; --label"):
+        read_examples(path, "tagging", options=ReadOptions(tag_column="xpos"))
+    skipping = ReadOptions(tag_column="xpos", bad_rows="skip")
+    assert len(read_examples(path, "tagging", options=skipping).examples) == 2
+    read = read_examples(path, "tagging", options=ReadOptions(tag_column="feats"))
+    assert rows(read.examples)[0][1] == ("Case=Nom", "_", "_")
+
+
+def test_sentences_without_a_blank_line_between_are_told_by_their_numbers(write):
+    path = write("a.conllu", CONLLU.replace("\n\n# sent_id = 2", "\n# sent_id = 2"))
+    with pytest.raises(DataError, match=r"line 10: the number of the word is '1'; expected 4"):
+        read_examples(path, "tagging")
+
+
+def test_spaces_in_place_of_tabs_are_refused(write):
+    with pytest.raises(DataError, match=r"1 columns where CoNLL-U has 10.*cut at tabs"):
+        read_examples(write("a.conllu", CONLLU.replace("\t", "  ")), "tagging")
+    with pytest.raises(DataError, match=r"no words"):
+        read_examples(write("b.conllu", "# newdoc\n\n"), "tagging")
+
+
+def test_conllu_plus_names_its_columns(write):
+    content = "# global.columns = ID FORM NE\n1\ta\tO\n2\tb\tB-X\n\n"
+    read = read_examples(write("a.conllup", content), "tagging")
+    assert rows(read.examples) == [(("a", "b"), ("O", "B-X"))]
+    with pytest.raises(DataError, match=r"expected ID, FORM"):
+        read_examples(write("b.conllup", content.replace("ID FORM", "FORM ID")), "tagging")
+
+
+def test_numbers_before_the_words_are_no_words(write):
+    path = write("a.tsv", NUMBERED)
+    read = read_examples(path, "tagging", options=ReadOptions(tag_column=3))
+    assert rows(read.examples) == [(("Anna", "lives"), ("B-PER", "O")), (("Bob",), ("B-PER",))]
+    assert [each.words for each in stream_examples(path, "tagging").examples] == [
+        ("Anna", "lives"),
+        ("Bob",),
+    ]
+    from_zero = write("c.tsv", "0\tAnna\tB-PER\n1\tlives\tO\n\n0\tBob\tB-PER\n")
+    assert rows(read_examples(from_zero, "tagging").examples) == rows(read.examples)
+    headed = write("b.tsv", "id\ttoken\tner\n1\tAnna\tB-PER\n2\tlives\tO\n\n1\tBob\tB-PER\n")
+    assert rows(read_examples(headed, "tagging").examples) == rows(read.examples)
+
+
+def test_a_comment_before_each_sentence_is_no_word(write):
+    read = read_examples(write("a.conll", COMMENTED), "tagging")
+    assert rows(read.examples) == [(("the", "#", "cat"), ("O", "O", "B-X")), (("dog",), ("B-X",))]
+    assert [each.line for each in read.examples] == [2, 7]
+
+
+def test_a_header_over_sentences_a_line_is_no_sentence(write):
+    read = read_examples(write("a.tsv", "tokens\tner_tags\na b\tO B-X\nc d\tO O\n"), "tagging")
+    assert rows(read.examples)[0] == (("a", "b"), ("O", "B-X"))
+    assert len(read.examples) == 2
+
+
+def test_tags_behind_sentences_are_not_read_as_words_to_predict(write):
+    path = write("a.txt", "高 勇\tB-NAME E-NAME\n张 三 丰\tB-NAME M-NAME E-NAME\n")
+    assert [each.words for each in stream_examples(path, "tagging").examples][1] == tuple("张三丰")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", 'id,text\n1,"Anna, lives\nhere"\n2,Bob\n'),
+        ("a.csv", 'text\n"Anna, lives\nhere"\nBob\n'),
+        ("a.tsv", "id\ttext\n1\tAnna, lives here\n2\tBob\n"),
+    ],
+)
+def test_a_table_of_texts_to_tag_is_read_by_its_column(write, name, content):
+    options = ReadOptions(labels=["O", "B-PER"])
+    found = list(stream_examples(write(name, content), "tagging", options=options).examples)
+    assert [each.words for each in found] == [("Anna", ",", "lives", "here"), ("Bob",)]
+
+
+def test_columns_under_a_header_are_no_table_of_texts(write):
+    path = write("a.tsv", "text\ttag\nAnna\tB-PER\nlives\tO\n\nBob\tB-PER\n")
+    stream = stream_examples(path, "tagging", options=ReadOptions(labels=["O", "B-PER"]))
+    assert [each.words for each in stream.examples] == [("Anna", "lives"), ("Bob",)]

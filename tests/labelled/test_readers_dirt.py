@@ -1,0 +1,135 @@
+"""What is nearly right in tables: lists as text, vectors of labels, headers that come again."""
+
+from __future__ import annotations
+
+import pytest
+
+from bertwright.errors import DataError
+from bertwright.labelled.columns import Columns
+from bertwright.labelled.examples import labels_of
+from bertwright.labelled.read import ReadOptions, read_examples
+
+
+def test_lists_of_labels_may_be_written_as_text(write):
+    content = 'text,labels\na,"[\'x\', \'y\']"\nb,[]\nc,"[""x""]"\nd,x\ne,"[\'x\' \'y\']"\n'
+    several = ReadOptions(multi_label=True, bad_rows="skip")
+    read = read_examples(write("a.csv", content), "classification", options=several)
+    assert [each.label for each in read.examples] == [("x", "y"), (), ("x",), ("x",)]
+    assert read.skipped["label of a wrong form"].lines == [6]
+
+
+@pytest.mark.parametrize("held", ["[0, 1, 0]", "[0.0, 0.0]", "[true, false, false]"])
+def test_a_number_for_each_class_is_no_list_of_classes(write, held):
+    path = write("a.jsonl", f'{{"text": "a", "labels": {held}}}\n')
+    with pytest.raises(DataError, match=r"line 1: .* more than once.*expected the classes that"):
+        read_examples(path, "classification", options=ReadOptions(multi_label=True))
+    text = write("c.jsonl", '{"text": "a", "labels": "0,1,0"}\n')
+    with pytest.raises(DataError, match=r"line 1: .* more than once.*expected the classes that"):
+        read_examples(text, "classification", options=ReadOptions(multi_label=True))
+    two = write("b.jsonl", '{"text": "a", "labels": [1, 4]}\n{"text": "b", "labels": ["x", "x"]}\n')
+    read = read_examples(two, "classification", options=ReadOptions(multi_label=True))
+    assert [each.label for each in read.examples] == [("1", "4"), ("x",)]
+
+
+def test_labels_that_look_wrong_are_told(write):
+    several = ReadOptions(multi_label=True)
+    read = read_examples(
+        write("a.csv", "text,labels\na,x;y\nb,x\nc,x\n"), "classification", options=several
+    )
+    assert any("'x;y' is learned as one class" in each for each in read.warnings)
+    read = read_examples(write("b.csv", "text,label\na,NaN\nb,x\nc,x\n"), "classification")
+    assert any("'NaN' is learned as a class" in each for each in read.warnings)
+
+
+CLASSES = "text,a,b,c\nx,1,0,0\ny,0,1,0\nz,1,1,0\nw,0,0,0\n"
+
+
+def test_a_class_that_no_text_has_is_told(write):
+    several, asked = ReadOptions(multi_label=True), Columns(label="a,b,c")
+    read = read_examples(write("a.csv", CLASSES), "classification", asked, several)
+    assert [
+        each for each in read.warnings if "no text has 'c', as the columns hold 0 alone" in each
+    ]
+    read = read_examples(write("b.csv", CLASSES), "classification", Columns(label="a,b"), several)
+    assert read.warnings == []
+
+
+def test_a_file_to_evaluate_lacks_columns_of_classes(write):
+    """What is not asked for would count as not held, and a missing column is named."""
+    known = ReadOptions(multi_label=True, labels=["a", "b"], hint=Columns("text", None, "a,b"))
+    whole = read_examples(write("a.csv", CLASSES), "classification", options=known)
+    assert [each.label for each in whole.examples] == [("a",), ("b",), ("a", "b"), ()]
+    assert whole.warnings == []
+    path = write("b.csv", CLASSES.replace("a,b,c", "a,B2,c"))
+    with pytest.raises(DataError, match="lacks 'b' of training's columns 'a', 'b'"):
+        read_examples(path, "classification", options=known)
+    read = read_examples(
+        write("c.csv", CLASSES.replace("a,b,c", "a,B2,a2")),
+        "classification",
+        Columns(label="a,a2"),
+        known,
+    )
+    assert "no column is asked for that tells of 'b', which training had" in read.warnings[0]
+
+
+def test_half_a_character_in_a_label(write):
+    """It could not be written into the model's configuration."""
+    rows = '{"text": "a", "label": "\\ud800x"}\n{"text": "b", "label": "y"}\n'
+    for several, label in ((False, "\ufffdx"), (True, ("\ufffdx",))):
+        options = ReadOptions(multi_label=several)
+        read = read_examples(write("a.jsonl", rows), "classification", options=options)
+        assert read.examples[0].label == label
+        assert read.warnings[0].endswith("lone surrogates were replaced by U+FFFD")
+
+
+@pytest.mark.parametrize("rows_between", [1, 300])
+def test_a_header_that_comes_again_is_no_example(write, rows_between):
+    part = "text,label\n" + "a,x\nb,y\n" * rows_between
+    path = write("a.csv", part + part)
+    with pytest.raises(DataError, match=rf"line {2 * rows_between + 2}: the header comes again"):
+        read_examples(path, "classification")
+    read = read_examples(path, "classification", options=ReadOptions(bad_rows="skip"))
+    assert labels_of(read.examples) == ("x", "y")
+    assert len(read.examples) == 4 * rows_between
+
+
+def test_json_by_columns_names_the_way_out(write):
+    path = write("a.json", '{"text": {"0": "a", "1": "b"}, "label": {"0": "x", "1": "y"}}')
+    with pytest.raises(DataError, match=r"a column after another.*orient='records'"):
+        read_examples(path, "classification")
+
+
+def test_a_pattern_is_no_name_of_a_file(tmp_path):
+    with pytest.raises(DataError, match=r"expected the name of one file, no pattern"):
+        read_examples(tmp_path / "*.csv", "classification")
+
+
+def test_a_comma_in_a_number_is_told(write):
+    with pytest.raises(DataError, match=r"line 2: the label '1,5' is no number.*with a point"):
+        read_examples(write("a.csv", "text;score\na;1,5\n"), "regression")
+
+
+def test_parquet_with_a_doubled_column_is_refused(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as parquet
+
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pyarrow.table([["a"], ["b"]], names=["text", "text"]), path)
+    with pytest.raises(DataError, match=r"names 'text' twice"):
+        read_examples(path, "classification", Columns(text="text"))
+
+
+def test_choices_with_letters_that_are_no_list(write):
+    rows = [{"question": "q", "choices": {"text": ["a", "b"], "label": 5}, "answerKey": "B"}]
+    read = read_examples(write("a.json", rows), "multiple-choice")
+    assert [each.label for each in read.examples] == [1]
+
+
+def test_a_header_of_columns_in_another_order_is_refused(write):
+    """A tag would be taken for the word."""
+    path = write("a.tsv", "label\ttoken\nB-X\ta\nO\tb\n\nO\tc\n")
+    with pytest.raises(DataError, match="names the columns 'label', 'token'; expected 'token' as"):
+        read_examples(path, "tagging")
+    table = write("b.tsv", "label\ttext\nx\ta b\n")  # a table of texts, whose label is left alone
+    read = read_examples(table, "tagging", options=ReadOptions(require_labels=False))
+    assert [each.words for each in read.examples] == [("a", "b")]

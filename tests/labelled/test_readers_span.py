@@ -1,0 +1,223 @@
+"""Questions with answers by character, and multiple choice."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from bertwright.errors import DataError
+from bertwright.labelled.columns import Columns
+from bertwright.labelled.examples import ChoiceExample, SpanExample
+from bertwright.labelled.read import ReadOptions, read_examples
+
+CONTEXT = "北京 is big. Paris is old 🙂 and Rome too."
+SQUAD = {
+    "version": "2.0",
+    "data": [
+        {
+            "title": "Cities",
+            "paragraphs": [
+                {
+                    "context": CONTEXT,
+                    "qas": [
+                        {
+                            "id": "a",
+                            "question": "Which is old?",
+                            "answers": [{"text": "Paris", "answer_start": 11}],
+                        },
+                        {"id": "b", "question": "Why?", "answers": [], "is_impossible": True},
+                        {
+                            "id": "c",
+                            "question": "Also?",
+                            "answers": [
+                                {"text": "Rome", "answer_start": 31},
+                                {"text": "Rome", "answer_start": CONTEXT.index("Rome")},
+                            ],
+                        },
+                        {
+                            "id": "d",
+                            "question": "Where?",
+                            "answers": [{"text": "too.", "answer_start": -4}],
+                        },
+                    ],
+                }
+            ],
+        }
+    ],
+}
+
+
+def test_squad_answers_are_slices_of_the_passage(write):
+    read = read_examples(write("a.json", SQUAD), "span")
+    assert read.format == "SQuAD JSON, version 2.0"
+    rome = (("Rome", CONTEXT.index("Rome")),)
+    assert read.examples == [
+        SpanExample("Which is old?", CONTEXT, (("Paris", 11),), "a", "Cities", 1),
+        SpanExample("Why?", CONTEXT, (), "b", "Cities", 2),
+        SpanExample("Also?", CONTEXT, rome, "c", "Cities", 3),
+    ]
+    assert "2 of 4 questions have an answer that is not at its answer_start" in read.warnings[0]
+    assert "question 3 (c), question 4 (d)" in read.warnings[0]
+    (skipped,) = read.skipped.values()
+    assert (skipped.count, skipped.lines) == (1, [4])
+
+
+def test_wrong_answers_are_kept_to_evaluate_or_refused(write):
+    path = write("a.json", json.dumps(SQUAD, indent=1))
+    read = read_examples(path, "span", options=ReadOptions(wrong_answers="keep"))
+    assert [len(each.answers) for each in read.examples] == [1, 0, 2, 1]
+    assert "kept as they are" in read.warnings[0]
+    with pytest.raises(
+        DataError, match=r"question 3 \(c\): the answer 'Rome' is not at character 31"
+    ):
+        read_examples(path, "span", options=ReadOptions(wrong_answers="refuse"))
+
+
+def test_squad_without_answers_to_predict(write):
+    read = read_examples(write("a.json", SQUAD), "span", options=ReadOptions(require_labels=False))
+    assert [each.answers for each in read.examples] == [None] * 4
+    assert read.warnings == []
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        {"text": ["Paris"], "answer_start": [11]},
+        [{"text": "Paris", "answer_start": 11}],
+        {"text": "Paris", "answer_start": 11},
+    ],
+)
+def test_flat_rows(write, answers):
+    rows = [
+        {"id": 7, "question": "q", "context": CONTEXT, "answers": answers},
+        {"id": 8, "question": "r", "context": CONTEXT, "answers": []},
+        {"id": 9, "question": "s", "context": CONTEXT, "answers": {"text": [], "answer_start": []}},
+        {"id": 10, "question": "t", "context": "c", "answers": [{"text": "", "answer_start": -1}]},
+    ]  # fmt: skip
+    for name, content in (("a.jsonl", "\n".join(map(json.dumps, rows))), ("b.json", rows)):
+        read = read_examples(write(name, content), "span")
+        assert [each.answers for each in read.examples] == [(("Paris", 11),), (), (), ()]
+        assert [each.id for each in read.examples] == ["7", "8", "9", "10"]
+    assert read.columns == Columns("question", "context", "answers")
+
+
+def test_flat_tables(write):
+    content = (
+        'question,context,answer,answer_start\nq,"a b, c",c,5\nr,"a b, c",,\ns,"a b, c",b,2.0\n'
+    )
+    read = read_examples(write("a.csv", content), "span")
+    assert [each.answers for each in read.examples] == [(("c", 5),), (), (("b", 2),)]
+    asked = Columns("q", "p")
+    content = '{"q": "who", "p": "me", "context": "x"}'
+    read = read_examples(
+        write("a.jsonl", content), "span", asked, ReadOptions(require_labels=False)
+    )
+    assert read.examples == [SpanExample("who", "me", line=1)]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"question": "q", "context": "c"}, r"no column of answers.*--label"),
+        ({"question": "q", "answers": []}, r"no column of passages.*--text2"),
+        ({"context": "q", "answers": []}, r"no column of questions.*--text"),
+        ({"question": "q", "context": "c", "answers": None}, r"line 1: there are no answers"),
+        ({"question": "q", "context": "c", "answers": "c"}, r"is not of the form"),
+        ({"question": "q", "context": "c", "answers": [{"text": "c"}]}, r"is not of the form"),
+        ({"question": " ", "context": "c", "answers": []}, r"column 'question' is empty"),
+        (
+            {"question": "q", "context": "c", "answers": {"text": ["c"], "answer_start": []}},
+            r"1 texts, 0 starts",
+        ),
+    ],
+)
+def test_bad_rows_of_questions_are_refused(write, row, message):
+    with pytest.raises(DataError, match=message):
+        read_examples(write("a.jsonl", json.dumps(row) + "\n"), "span")
+
+
+def test_a_broken_squad_tree_is_refused(write):
+    with pytest.raises(DataError, match="no list 'qas'"):
+        read_examples(write("a.json", {"data": [{"paragraphs": [{"context": "x"}]}]}), "span")
+
+
+SWAG = (
+    ",video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3,label\n"
+    '0,v,1,s,"He runs, fast.",He,gold,stops.,eats.,"sits, too.",flies.,2\n'
+)
+
+
+def test_swag(write):
+    read = read_examples(write("a.csv", SWAG), "multiple-choice")
+    assert read.examples == [
+        ChoiceExample("He runs, fast.", ("stops.", "eats.", "sits, too.", "flies."), "He", 2, "", 2)
+    ]
+    assert read.columns == Columns("sent1", "sent2", "label")
+    read = read_examples(
+        write("a.csv", SWAG), "multiple-choice", options=ReadOptions(require_labels=False)
+    )
+    assert read.examples[0].label is None
+
+
+@pytest.mark.parametrize(
+    ("row", "text", "text2", "label"),
+    [
+        ({"text": "t", "question": "q", "choices": ["a", "b"], "label": 1}, "t", "q", 1),
+        ({"question": "q", "choices": ["a", "b"], "label": "A"}, "q", "", 0),
+        ({"article": "t", "question": "q", "options": ["a", "b"], "answer": "B"}, "t", "q", 1),
+        ({"ctx_a": "t", "ctx_b": "", "ctx": "x", "endings": ["a", "b"], "label": "1"}, "t", "", 1),
+        (
+            {"premise": "t", "choice1": "a", "choice2": "b", "question": "cause", "label": 0},
+            "t", "cause", 0,
+        ),
+        (
+            {"question": "q", "choices": {"text": ["a", "b"], "label": ["1", "2"]},
+             "answerKey": "2"},
+            "q", "", 1,
+        ),
+        (
+            {"question": "q", "choices": [{"text": "a", "label": "A"}, {"text": "b", "label": "B"}],
+             "answerKey": "B"},
+            "q", "", 1,
+        ),
+        ({"question": "q", "choices": ["a", "b"], "answer": "b"}, "q", "", 1),
+    ],
+)  # fmt: skip
+def test_rows_of_choices(write, row, text, text2, label):
+    read = read_examples(write("a.jsonl", json.dumps(row)), "multiple-choice")
+    assert read.examples == [ChoiceExample(text, ("a", "b"), text2, label, line=1)]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"label": 2}, r"line 1: the label '2' is one more than the last of 2 choices.*from 1"),
+        ({"label": "Z"}, r"the label 'Z' is none"),
+        ({"label": None}, r"the label is empty"),
+        ({"choices": ["a"]}, r"1 choices; expected two or more"),
+        ({"choices": "a b"}, r"'choices' holds 'a b'; expected a list"),
+        ({"choices": ["a", ""]}, r"column 'choices' is empty"),
+        ({"text": " "}, r"column 'text' is empty"),
+    ],
+)
+def test_bad_choices_are_refused(write, change, message):
+    row = {"text": "t", "choices": ["a", "b"], "label": 0} | change
+    with pytest.raises(DataError, match=message):
+        read_examples(write("a.jsonl", json.dumps(row)), "multiple-choice")
+
+
+def test_missing_columns_of_choices_are_named(write):
+    with pytest.raises(DataError, match=r"choices are missing"):
+        read_examples(write("a.csv", SWAG.replace("ending1", "ending7")), "multiple-choice")
+    with pytest.raises(DataError, match=r"no columns of choices; it has 'text', 'label'"):
+        read_examples(write("b.csv", "text,label\na,0\n"), "multiple-choice")
+    with pytest.raises(DataError, match=r"no column of labels"):
+        read_examples(write("c.csv", "text,choice0,choice1\na,b,c\n"), "multiple-choice")
+
+
+def test_labels_that_count_from_one_are_not_left_out_row_by_row(write):
+    rows = [{"text": "t", "choices": ["a", "b"], "label": label} for label in (1, 2)]
+    path = write("a.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(DataError, match=r"line 2.*where labels count from 1, take 1 from each"):
+        read_examples(path, "multiple-choice", options=ReadOptions(bad_rows="skip"))

@@ -1,0 +1,115 @@
+"""Files without labels, of any size: the same examples as read whole, and no more than is asked."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from bertwright.config.task import Kind
+from bertwright.errors import DataError
+from bertwright.labelled.columns import Columns
+from bertwright.labelled.read import ReadOptions, read_examples, stream_examples
+from bertwright.labelled.sources import refuse_missing
+
+FILES: dict[str, tuple[Kind, str]] = {
+    "a.txt": ("classification", "one\n\ntwo\n"),
+    "a.tsv": ("classification", "text\tlabel\none\tx\ntwo\ty\n"),
+    "b.csv": ("regression", "sentence1,sentence2\none,two\nthree,four\n"),
+    "a.jsonl": ("multiple-choice", '{"text": "a", "choices": ["b", "c"]}\n' * 2),
+    "b.jsonl": ("span", '{"question": "a", "context": "b"}\n' * 2),
+    "b.txt": ("tagging", "one, two\nthree\n"),
+    "a.conll": ("tagging", "one O\ntwo O\n\nthree O\n"),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_stream_is_the_file(tmp_path: Path, name: str) -> None:
+    kind, text = FILES[name]
+    (tmp_path / name).write_text(text)
+    read = read_examples(tmp_path / name, kind, options=ReadOptions(require_labels=False))
+    stream = stream_examples(tmp_path / name, kind)
+    assert list(stream.examples) == list(read.examples)
+    assert len(read.examples) == 2
+    assert (stream.columns, stream.format) == (read.columns, read.format)
+    assert stream.warnings() == read.warnings
+
+
+def test_no_more_is_read_than_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Endless(io.RawIOBase):
+        """Lines without end."""
+
+        given = 0
+
+        def readable(self) -> bool:
+            return True
+
+        def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
+            line = b"a line of text\n" * 64
+            size = min(len(line), len(buffer))
+            buffer[:size] = line[:size]
+            self.given += size
+            return size
+
+    endless = Endless()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(endless)))
+    examples: Iterator[object] = stream_examples("-", "classification").examples
+    assert len(list(islice(examples, 1000))) == 1000
+    assert endless.given < 20_000_000
+
+
+def test_a_bad_row_is_told_when_it_is_reached(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "a"}\n{"text": ""}\n{"text": "c"}\n')
+    examples = stream_examples(tmp_path / "a.jsonl", "classification").examples
+    next(examples)
+    with pytest.raises(DataError, match=r"a\.jsonl, line 2: .* is empty"):
+        next(examples)
+    stream = stream_examples(
+        tmp_path / "a.jsonl", "classification", options=ReadOptions(bad_rows="skip")
+    )
+    assert [each.line for each in stream.examples] == [1, 3]
+    assert stream.log.skipped["empty text"].lines == [2]
+    assert len(stream.warnings()) == 1
+
+
+def test_one_column_under_the_name_of_training_is_no_input(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("Text\none\ntitle\n")
+
+    def texts(**columns: str) -> list[str]:
+        hint = Columns(**columns)
+        stream = stream_examples(
+            tmp_path / "a.txt", "classification", options=ReadOptions(pair=False, hint=hint)
+        )
+        return [each.text for each in stream.examples]  # type: ignore[union-attr]
+
+    assert texts(text="text", label="label") == ["one", "title"]
+    assert texts(text="sentence") == ["Text", "one", "title"]
+    assert texts() == ["Text", "one", "title"]
+
+
+def test_columns_without_known_tags_are_no_plain_text(tmp_path: Path) -> None:
+    def sentences(text: str) -> list[tuple[str, ...]]:
+        (tmp_path / "a.txt").write_text(text)
+        stream = stream_examples(
+            tmp_path / "a.txt", "tagging", options=ReadOptions(labels=["O", "B-PER"])
+        )
+        return [each.words for each in stream.examples]  # type: ignore[union-attr]
+
+    assert sentences("Ann NNP I-NP\nsaw VBD I-VP\n\n" * 5) == [("Ann", "saw")] * 5
+    names = "".join(f"First{n} Last{n}\n" for n in range(10))
+    assert sentences(f"{names}\n")[0] == ("First0", "Last0")
+    assert sentences("come in\nthen sit\n\nlog in\n")[0] == ("come", "in")
+
+
+def test_a_pipe_is_not_opened_to_see_whether_it_is_there(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    refuse_missing(str(tmp_path / "pipe"))  # to open it would wait for a writer
+    refuse_missing("-")
+    for missing in (tmp_path, tmp_path / "none.txt"):
+        with pytest.raises(DataError, match=str(missing)):
+            refuse_missing(str(missing))

@@ -1,0 +1,173 @@
+"""Tagged words in the rows of CSV and TSV."""
+
+from __future__ import annotations
+
+import pytest
+
+from bertwright.errors import DataError
+from bertwright.labelled.columns import Columns
+from bertwright.labelled.read import ReadOptions, read_examples
+
+KAGGLE = (
+    "Sentence #,Word,POS,Tag\nSentence: 1,Ann,NNP,B-per\n,lives,VBZ,O\n,here,RB,O\n"
+    'Sentence: 2,"1,000",CD,O\n,Romans,NNPS,B-gpe\nSentence: 3,No,UH,O\n'
+)
+
+
+def rows(read):
+    return [(" ".join(each.words), " ".join(each.tags or ())) for each in read.examples]
+
+
+def test_csv_of_a_word_a_row(write):
+    path = write("ner.csv", KAGGLE)
+    read = read_examples(path, "tagging")
+    expected = [("Ann lives here", "B-per O O"), ("1,000 Romans", "O B-gpe"), ("No", "O")]
+    assert rows(read) == expected
+    assert [each.line for each in read.examples] == [2, 5, 7]
+    assert (read.columns, read.scheme) == (Columns("Word", None, "Tag"), "iob2")
+    assert rows(read_examples(path, "tagging", options=ReadOptions(hint=read.columns))) == expected
+    assert rows(read_examples(path, "tagging", options=ReadOptions(tag_column="POS")))[2] == (
+        "No",
+        "UH",
+    )
+    every = "sentence_id;token;ner_tags\n7;Ann;B-per\n7;runs;O\n8;No;O\n"
+    assert rows(read_examples(write("b.csv", every), "tagging")) == [
+        ("Ann runs", "B-per O"),
+        ("No", "O"),
+    ]
+    to_predict = ReadOptions(require_labels=False, hint=read.columns)
+    assert [words for words, _ in rows(read_examples(path, "tagging", options=to_predict))] == [
+        words for words, _ in expected
+    ]
+    texts = write("texts.csv", "sentence,note\nAnn runs,a\n")
+    assert rows(read_examples(texts, "tagging", options=to_predict)) == [("Ann runs", "")]
+    unnamed = write("d.csv", KAGGLE.replace("Sentence: 1,", ","))  # the first sentence
+    assert [each.line for each in read_examples(unnamed, "tagging").examples] == [2, 5, 7]
+    columns = write("c.conll", "Ann B-per\nruns O\n")
+    assert rows(read_examples(columns, "tagging", options=ReadOptions(hint=read.columns))) == [
+        ("Ann runs", "B-per O")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (KAGGLE.replace("No,", ","), "line 7: 'Word' is empty"),
+        (KAGGLE.replace("CD,O", "CD,"), "line 5: 'Tag' is empty"),
+        (KAGGLE.replace(",B-gpe", ",B_gpe"), "line 6"),
+        ("Word,Tag\na,O\n", r"lacks a column of sentences \(sentence_id.*it has 'Word', 'Tag'"),
+        ("word,sentence_id\na,1\n", r"lacks a column of tags"),
+    ],
+)
+def test_csv_of_words_that_cannot_be_read(write, content, message):
+    with pytest.raises(DataError, match=message):
+        read_examples(
+            write("ner.csv", content),
+            "tagging",
+            options=ReadOptions(labels=["O", "B-per", "B-gpe"]),
+        )
+
+
+def test_a_sentence_with_an_empty_word_is_left_out(write):
+    path = write("ner.csv", KAGGLE.replace(",lives,", ",,"))
+    read = read_examples(path, "tagging", options=ReadOptions(bad_rows="skip"))
+    assert [words for words, _ in rows(read)] == ["1,000 Romans", "No"]
+    assert read.skipped["sentence with an empty word or tag"].lines == [3]
+
+
+SKIP = ReadOptions(bad_rows="skip")
+BESIDE = "sentence beside a row that was left out"
+
+
+def test_a_row_of_another_width_takes_the_sentences_beside_it_with_it(write):
+    """It may have begun a sentence, whose other words are not to join the one before."""
+    for bad in ("Sentence: 2,a,b,CD,O", 'Sentence: 2,"1,000"'):
+        path = write("ner.csv", KAGGLE.replace('Sentence: 2,"1,000",CD,O', bad))
+        read = read_examples(path, "tagging", options=SKIP)
+        assert rows(read) == [("No", "O")]
+        assert read.skipped["wrong number of fields"].lines == [5]
+        assert read.skipped[BESIDE].lines == [2]
+    named = "sentence_id,word,tag\n1,a,O\n1,b,O\n2,c\n2,d,O\n3,e,O\n3\n3,f,O\n4,g,O\n5,h,O\n5,i"
+    read = read_examples(write("a.csv", named), "tagging", options=SKIP)
+    assert rows(read) == [("g", "O")]
+    assert read.skipped["wrong number of fields"].lines == [4, 7, 11]
+    assert read.skipped[BESIDE].lines == [2, 5, 6, 10]
+    first = write("b.csv", "sentence_id,word\n1\n1,a\n2,b\n")
+    to_predict = ReadOptions(require_labels=False, bad_rows="skip")
+    assert rows(read_examples(first, "tagging", options=to_predict)) == [("b", "")]
+
+
+def test_the_header_again_is_no_sentence(write):
+    path = write("a.csv", "sentence_id,word,tag\n1,a,O\nsentence_id,word,tag\n2,b,O\n")
+    assert rows(read_examples(path, "tagging", options=SKIP)) == [("a", "O"), ("b", "O")]
+
+
+def test_quotes_that_swallow_rows_are_found(write):
+    """A quote as a word, not doubled: CSV reads up to the next as one word."""
+    path = write("a.csv", 'sentence_id,word,tag\n1,a,O\n1,",O\n2,b,O\n3,",O\n3,c,O\n4,d,O\n')
+    with pytest.raises(DataError, match=r"line 3: the word .* is of several lines; a quote"):
+        read_examples(path, "tagging")
+    read = read_examples(path, "tagging", options=SKIP)
+    assert rows(read) == [("d", "O")]
+    assert read.skipped[BESIDE].lines == [6]
+
+
+def test_a_sentence_that_comes_again_is_told(write):
+    path = write("a.csv", "sentence_id,word,tag\n1,a,O\n 1,b,O\n2,c,B-X\n1,d,O\n2,e,O\n")
+    read = read_examples(path, "tagging")
+    assert rows(read) == [("a b", "O O"), ("c", "B-X"), ("d", "O"), ("e", "O")]
+    (warning,) = read.warnings
+    assert "come again behind others, 2 times (first '1' at line 5)" in warning
+
+
+def test_documents(write):
+    """Each may count its sentences anew."""
+    table = "doc_id,sentence_id,word,tag\nx,1,a,B-X\n,,b,O\nx,2,c,O\ny,2,d,O\ny,1,e,O\n"
+    read = read_examples(write("a.csv", table), "tagging")
+    assert rows(read) == [("a b", "B-X O"), ("c", "O"), ("d", "O"), ("e", "O")]
+    assert [each.document for each in read.examples] == [0, 0, 1, 1]
+    assert read.warnings == []
+
+
+def test_a_text_beside_the_number_of_its_sentence(write):
+    path = write("a.csv", "sentence_id,sentence,word,tag\n1,a b,a,B-X\n1,a b,b,O\n")
+    assert rows(read_examples(path, "tagging")) == [("a b", "B-X O")]
+
+
+@pytest.mark.parametrize(
+    ("name", "mark"), [("a.tsv", "\t"), ("a.txt", "\t"), ("a", "\t"), ("a.txt", ","), ("a", ",")]
+)
+def test_the_header_alone_tells_words_in_rows(write, name, mark):
+    path = write(name, KAGGLE.replace('"1,000"', "1000").replace(",", mark))
+    expected = [("Ann lives here", "B-per O O"), ("1000 Romans", "O B-gpe"), ("No", "O")]
+    assert rows(read_examples(path, "tagging")) == expected
+    to_predict = ReadOptions(require_labels=False)
+    found = rows(read_examples(path, "tagging", options=to_predict))
+    assert found == [(words, "") for words, _ in expected]
+
+
+@pytest.mark.parametrize(("column", "tags"), [("3", "NNP VBZ RB"), ("-1", "B-per O O")])
+def test_the_tags_by_number(write, column, tags):
+    found = read_examples(write("a.csv", KAGGLE), "tagging", options=ReadOptions(tag_column=column))
+    assert rows(found)[0][1] == tags
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [("1", "'Sentence #' says which sentence"), ("2", "asked for twice"), ("5", "no column '5'")],
+)
+def test_numbers_of_other_columns_are_refused(write, column, message):
+    with pytest.raises(DataError, match=message):
+        read_examples(write("a.csv", KAGGLE), "tagging", options=ReadOptions(tag_column=column))
+
+
+def test_lists_written_as_text_are_no_words(write):
+    table = """sentence_id,tokens,ner_tags\n1,"['a', 'b']","['O', 'O']"\n"""
+    with pytest.raises(DataError, match=r"line 2: .* in the column 'tokens' is a list"):
+        read_examples(write("a.csv", table), "tagging")
+
+
+def test_words_in_rows_of_json_are_no_texts(write):
+    path = write("a.jsonl", '{"sentence_id": 1, "token": "a"}\n{"sentence_id": 1, "token": "b"}\n')
+    with pytest.raises(DataError, match="line 1: the column 'token' holds a word of a sentence"):
+        read_examples(path, "tagging", options=ReadOptions(require_labels=False))

@@ -1,0 +1,520 @@
+"""Fine-tuning, whole: every kind of task and transfer, seeds, tasks, and what a run leaves."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from bertwright.checkpoint import checkpoint
+from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
+from bertwright.config.task import TaskConfig
+from bertwright.errors import ConfigError, DataError, Interrupted
+from bertwright.labelled.examples import SpanExample, TaggingExample, TextExample
+from bertwright.labelled.read import read_examples
+from bertwright.recipes import run_folder
+from bertwright.recipes.finetune import run as finetuning
+from bertwright.recipes.finetune import seed_run
+from bertwright.recipes.finetune.epoch_batches import EpochBatches
+from bertwright.recipes.finetune.setup import TaskToLearn, hold_out
+from bertwright.tasks.evaluation import Evaluation, evaluate
+from bertwright.tasks.predict import predict
+from bertwright.tasks.task_data import TaskData
+from bertwright.text.tokenizer.tokenizer import load_tokenizer
+from bertwright.train.distributed import Ranks
+from bertwright.train.log import read_records
+from bertwright.train.state import Place
+from tests.recipes.task_files import learn, write_files
+
+MAINS = {
+    "classification": 0.9,
+    "pair": 0.9,
+    "regression": 0.8,
+    "tagging": 0.9,
+    "span": 0.8,
+    "multiple-choice": 0.8,
+}
+
+
+@pytest.mark.parametrize("kind", MAINS)
+def test_every_kind_learns_and_its_model_is_complete(
+    kind: str, model: Path, tmp_path: Path
+) -> None:
+    train, dev = write_files(tmp_path, kind)
+    out = tmp_path / "run"
+    epochs = 4.0 if kind in ("span", "multiple-choice") else 7.0
+    results, said = learn(model, out, kind, train, dev, epochs=epochs)
+    main = results["metrics"][results["main"]]
+    assert main >= MAINS[kind], said[-3:]
+    assert json.loads((out / "results.json").read_text())["summary"] == results["summary"]
+    assert any("examples" in line and train.name in line for line in said)
+
+    for split, count in (("train", 120), ("dev", 40)):
+        drawn = results["lengths"][split]["histogram"]
+        assert sum(drawn["counts"]) + drawn["beyond"] == count
+
+    # What was saved says the same of dev, with nothing but its folder
+    loaded = checkpoint.load(out)
+    (name,) = loaded.tasks
+    task = loaded.tasks[name]
+    examples = read_examples(str(dev), task.kind).examples
+    tokenizer = load_tokenizer(loaded.folder)
+    data = TaskData(name, task, tokenizer, examples)
+    again = predict(loaded.learner, data, torch.device("cpu"), "fp32", 300)
+    lines = (out / "dev-predictions.jsonl").read_text().splitlines()
+    assert len(again) == len(lines) == 40
+    for prediction, line in zip(again, lines, strict=True):
+        kept = json.loads(line)
+        for key in ("label", "tags", "answer", "choice"):
+            if hasattr(prediction, key):
+                value = getattr(prediction, key)
+                assert kept[key] == (list(value) if isinstance(value, tuple) else value)
+        if hasattr(prediction, "value"):
+            assert math.isclose(kept["value"], prediction.value, abs_tol=1e-4)
+
+
+TRANSFERS: list[dict[str, Any]] = [
+    {"transfer": "features", "layers": "mix", "learning_rate": 0.02},
+    {"transfer": "features", "layers": "last", "network": "bilstm", "learning_rate": 0.01},
+    {"transfer": "top-1"},
+    {"transfer": "gradual", "learning_rate": 0.01},
+]
+
+
+@pytest.mark.parametrize("changes", TRANSFERS, ids=lambda c: f"{c['transfer']}-{c.get('layers')}")
+def test_every_transfer_learns(changes: dict[str, Any], model: Path, tmp_path: Path) -> None:
+    train, dev = write_files(tmp_path, "tagging")
+    out = tmp_path / "run"
+    results, _ = learn(model, out, "tagging", train, dev, **{"epochs": 8.0, **changes})
+    assert results["metrics"]["f1"] > 0.85
+    before = checkpoint.load(model).learner.state_dict()
+    after = checkpoint.load(out).learner.state_dict()
+    frozen = {
+        "features": "encoder.",
+        "top-1": "encoder.layers.0.",
+        "gradual": "none",
+    }[str(changes["transfer"])]
+    for name in before:
+        if name.startswith(frozen) and name in after:
+            assert torch.equal(before[name], after[name]), name
+    if changes["transfer"] == "gradual":
+        name = "encoder.embeddings.token.weight"
+        assert not torch.equal(before[name], after[name])
+    assert not list(out.glob(".features*"))
+
+
+def test_frozen_features_say_what_the_encoder_says(model: Path, tmp_path: Path) -> None:
+    """A run on the table ends with the figures that the saved model has on the texts."""
+    train, dev = write_files(tmp_path, "classification")
+    out = tmp_path / "run"
+    results, _ = learn(model, out, "classification", train, dev, transfer="features", epochs=3.0)
+    loaded = checkpoint.load(out)
+    data = TaskData(
+        "task",
+        loaded.tasks["task"],
+        load_tokenizer(loaded.folder),
+        read_examples(str(dev), "classification").examples,
+    )
+    kept = (out / "dev-predictions.jsonl").read_text().splitlines()
+    for prediction, line in zip(predict(loaded.learner, data), kept, strict=True):
+        scores = json.loads(line)["scores"]
+        assert scores == pytest.approx(prediction.scores, abs=2e-3)  # type: ignore[union-attr]
+    assert results["transfer"] == "features"
+
+
+def test_several_seeds_are_told_and_the_best_is_kept(model: Path, tmp_path: Path) -> None:
+    train, dev = write_files(tmp_path, "classification")
+    out = tmp_path / "run"
+    results, said = learn(model, out, "classification", train, dev, seeds=3, epochs=2.0)
+    scores = [seed["metrics"]["accuracy"] for seed in results["seeds"]]
+    assert [seed["seed"] for seed in results["seeds"]] == [1, 2, 3]
+    assert results["summary"]["accuracy"]["mean"] == pytest.approx(sum(scores) / 3)
+    assert results["summary"]["accuracy"]["max"] == max(scores)
+    assert results["best_seed"] == 1 + scores.index(max(scores))
+    records = read_records(out / "metrics.jsonl")
+    assert {record["seed"] for record in records} == {1, 2, 3}
+    assert len([r for r in records if r["split"] == "dev"]) == 6
+    assert any("seed 2 (1 to 3)" in line for line in said)
+
+
+def test_the_same_seed_gives_the_same_run(model: Path, tmp_path: Path) -> None:
+    train, dev = write_files(tmp_path, "classification")
+    runs = []
+    for name in ("one", "two"):
+        results, _ = learn(model, tmp_path / name, "classification", train, dev, epochs=2.0)
+        runs.append((results["metrics"], checkpoint.load(tmp_path / name).learner.state_dict()))
+    assert runs[0][0] == runs[1][0]
+    for name, value in runs[0][1].items():
+        assert torch.equal(value, runs[1][1][name]), name
+
+
+def test_the_best_epoch_is_kept_or_the_last(model: Path, tmp_path: Path) -> None:
+    train, dev = write_files(tmp_path, "classification")
+    out = tmp_path / "run"
+    changes = {"epochs": 6.0, "learning_rate": 0.02}
+    results, _ = learn(model, out, "classification", train, dev, **changes)
+    told = [r for r in read_records(out / "metrics.jsonl") if r["split"] == "dev"]
+    best = max(range(6), key=lambda epoch: told[epoch]["accuracy"])
+    assert results["seeds"][0]["best_epoch"] == best + 1
+    assert results["metrics"]["accuracy"] == told[best]["accuracy"]
+    last, _ = learn(model, tmp_path / "last", "classification", train, dev, keep="last", **changes)
+    assert last["metrics"]["accuracy"] == told[-1]["accuracy"]
+
+
+def test_patience_ends_a_seed_that_gets_no_better(model: Path, tmp_path: Path) -> None:
+    train, dev = write_files(tmp_path, "classification")
+    results, _ = learn(
+        model, tmp_path / "run", "classification", train, dev, epochs=40.0, patience=2
+    )
+    (seed,) = results["seeds"]
+    assert seed["epochs"] < 40
+    assert seed["epochs"] == seed["best_epoch"] + 2
+
+
+def tell(monkeypatch: pytest.MonkeyPatch, accuracies: list[float]) -> None:
+    """Let dev say these accuracies, one after the other, in place of its own."""
+    told = iter(accuracies)
+
+    def said(*given: Any, **named: Any) -> Evaluation:
+        found = evaluate(*given, **named)
+        return replace(found, metrics=found.metrics | {"accuracy": next(told)})
+
+    monkeypatch.setattr(seed_run, "evaluate", said)
+
+
+def test_patience_counts_from_the_best_where_the_last_is_kept(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train, dev = write_files(tmp_path, "classification", train=16, dev=4)
+    tell(monkeypatch, [0.5, 0.9, 0.6, 0.7, 0.8, 0.85])
+    changes: dict[str, Any] = {"keep": "last", "patience": 3, "epochs": 6.0}
+    results, _ = learn(model, tmp_path / "run", "classification", train, dev, **changes)
+    assert results["seeds"][0]["epochs"] == 5
+
+
+def test_frozen_features_of_a_random_encoder_are_those_of_the_saved_one(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train, dev = write_files(tmp_path, "classification", train=16, dev=8)
+    tell(monkeypatch, [0.5, 0.9])
+    out = tmp_path / "run"
+    changes = {"transfer": "features", "random_start": True, "seeds": 2, "epochs": 1.0}
+    results, _ = learn(model, out, "classification", train, dev, **changes)
+    assert results["best_seed"] == 2
+    loaded = checkpoint.load(out)
+    examples = read_examples(str(dev), "classification").examples
+    data = TaskData("task", loaded.tasks["task"], load_tokenizer(loaded.folder), examples)
+    kept = (out / "dev-predictions.jsonl").read_text().splitlines()
+    for prediction, line in zip(predict(loaded.learner, data), kept, strict=True):
+        scores = json.loads(line)["scores"]
+        assert scores == pytest.approx(prediction.scores, abs=2e-3)  # type: ignore[union-attr]
+
+
+def test_a_head_that_goes_on_is_told(model: Path, tmp_path: Path) -> None:
+    train, dev = write_files(tmp_path, "classification", train=16, dev=8)
+    first, _ = learn(model, tmp_path / "first", "classification", train, dev, epochs=1.0)
+    assert not any("goes on" in each for each in first["warnings"])
+    again = tmp_path / "first", tmp_path / "again", "classification", train, dev
+    second, said = learn(*again, epochs=1.0)
+    assert any("the model has a head 'task' for this kind" in each for each in second["warnings"])
+    assert any("every seed goes on from its weights" in line for line in said)
+
+
+def test_a_seed_that_says_the_same_of_everything_is_named(model: Path, tmp_path: Path) -> None:
+    train, dev = write_files(tmp_path, "classification")
+    rows = train.read_text().splitlines()
+    train.write_text("\n".join([*rows[1::2], rows[0]]) + "\n")  # nearly all have one label
+    results, _ = learn(model, tmp_path / "run", "classification", train, dev, epochs=2.0)
+    assert results["seeds"][0]["degenerate"]
+    assert any("1 of 1 seed (1) degenerate" in line for line in results["warnings"])
+
+
+def test_several_tasks_share_an_encoder(model: Path, tmp_path: Path) -> None:
+    tasks = []
+    for name, kind in (("words", "classification"), ("tags", "tagging")):
+        train, dev = write_files(tmp_path, kind)
+        files = TaskFilesConfig(str(train), str(dev), weight=1.5 if name == "tags" else 1.0)
+        tasks.append(TaskToLearn(name, kind, files))  # type: ignore[arg-type]
+    out = tmp_path / "run"
+    config = FinetuneConfig(
+        str(model), str(out), epochs=6.0, learning_rate=3e-3, batch_size=16, precision="fp32"
+    )
+    results = finetuning.finetune(tasks, config, lambda line: None)
+    assert results["tasks"]["words"]["metrics"]["accuracy"] > 0.85
+    assert results["tasks"]["tags"]["metrics"]["f1"] > 0.85
+    loaded = checkpoint.load(out)
+    assert set(loaded.tasks) == {"words", "tags"}
+    told = [r for r in read_records(out / "metrics.jsonl") if r["split"] == "dev"]
+    places = ["step", "tokens", "seconds", "split", "epoch"]
+    assert list(told[0])[:7] == [*places, "words.accuracy", "tags.f1"]
+    seed = results["tasks"]["tags"]["seeds"][0]
+    passed = seed["examples_per_second"] * seed["seconds"]
+    assert passed == pytest.approx(6 * (120 + 1.5 * 120), rel=0.02)
+
+
+def test_unanswerable_questions_tune_a_threshold_that_is_saved(model: Path, tmp_path: Path) -> None:
+    train, dev = write_files(tmp_path, "span")
+    for path in (train, dev):
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        for row in rows[::3]:
+            row["context"] = row["context"].replace("j", "i")
+            row["answers"] = {"text": [], "answer_start": []}
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    out = tmp_path / "run"
+    results, _ = learn(model, out, "span", train, dev, epochs=4.0)
+    threshold = results["tuned"]["null_threshold"]
+    task = checkpoint.load(out).tasks["task"]
+    assert task.unanswerable
+    assert task.null_threshold == threshold
+    assert results["metrics"]["f1"] == pytest.approx(results["metrics"]["best_f1"])
+
+
+def test_the_threshold_is_tuned_by_the_metric_that_selects(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train, dev = write_files(tmp_path, "span", train=8, dev=4)
+    none = {"question": "c ?", "context": "b d", "answers": {"text": [], "answer_start": []}}
+    train.write_text(train.read_text() + json.dumps(none) + "\n")
+    asked: list[str] = []
+
+    def tuned(examples: Any, predictions: Any, metric: str) -> Any:
+        asked.append(metric)
+        return list(predictions), 0.0
+
+    monkeypatch.setattr(seed_run, "decide_best", tuned)
+    for metric in ("exact_match", None):
+        learn(model, tmp_path / str(metric), "span", train, dev, epochs=1.0, metric=metric)
+    assert asked == ["exact_match", "f1"]
+
+
+def test_without_dev_a_tenth_is_held_out(model: Path, tmp_path: Path) -> None:
+    train, _ = write_files(tmp_path, "classification", train=100)
+    results, said = learn(model, tmp_path / "run", "classification", train, None, epochs=1.0)
+    assert results["data"]["train"]["examples"] == 90
+    assert results["data"]["dev"]["examples"] == 10
+    assert any("10 of 100 examples" in line and "held out" in line for line in said)
+
+
+def test_what_is_of_one_passage_is_held_out_together() -> None:
+    questions = [SpanExample(f"q{n}", f"passage {n % 20}", ()) for n in range(200)]
+    train, dev, spared = hold_out(questions, 1)
+    assert spared == []
+    assert len(train) + len(dev) == 200
+    assert 20 <= len(dev) < 40
+    assert not {e.context for e in train} & {e.context for e in dev}  # type: ignore[union-attr]
+
+
+def test_dev_that_was_learned_from_is_warned_of(model: Path, tmp_path: Path) -> None:
+    train, _ = write_files(tmp_path, "classification")
+    results, said = learn(model, tmp_path / "run", "classification", train, train, epochs=1.0)
+    assert any("all 120 inputs of" in line for line in results["warnings"])
+    assert any("how well the model remembers" in line for line in said)
+
+
+def test_a_number_starts_as_the_mean(model: Path, tmp_path: Path) -> None:
+    train, dev = write_files(tmp_path, "regression")
+    rows = [json.loads(line) for line in train.read_text().splitlines()]
+    for row in rows:
+        row["label"] += 100
+    train.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    out = tmp_path / "run"
+    learn(model, out, "regression", train, dev, learning_rate=1e-9, epochs=1.0)
+    values = [json.loads(line)["value"] for line in (out / "dev-predictions.jsonl").open()]
+    assert sum(values) / len(values) == pytest.approx(100.8, abs=1.5)
+
+
+def test_rare_classes_weigh_more_if_asked(model: Path, tmp_path: Path) -> None:
+    train, dev = write_files(tmp_path, "classification")
+    rows = train.read_text().splitlines()
+    train.write_text("\n".join([r for r in rows if "without" in r] + rows[1:20:2]) + "\n")
+    sure = {}
+    for weights in ("none", "balanced"):
+        out = tmp_path / weights
+        learn(model, out, "classification", train, dev, class_weights=weights, epochs=1.0)
+        lines = (out / "dev-predictions.jsonl").read_text().splitlines()
+        sure[weights] = sum(json.loads(line)["scores"]["with"] for line in lines)
+    assert sure["balanced"] > sure["none"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"text": "words"}, "words"),
+        ({"max_length": 64}, "max_length is 64, but .* has positions for 40"),
+        ({"transfer": "top-3"}, "top-3, but the model has 2 layers"),
+        ({"metric": "bleu"}, "bleu"),
+        ({"transfer": "features", "layers": "sum-last-4"}, "needs 4 or more"),
+    ],
+)
+def test_what_fits_not_is_refused_and_leaves_nothing(
+    change: dict[str, Any], message: str, model: Path, tmp_path: Path
+) -> None:
+    train, dev = write_files(tmp_path, "classification")
+    out = tmp_path / "run"
+    with pytest.raises((ConfigError, DataError), match=message):
+        learn(model, out, "classification", train, dev, **change)
+    assert not out.exists()
+
+
+def test_a_label_that_training_lacks_is_named_with_its_line(model: Path, tmp_path: Path) -> None:
+    train, dev = write_files(tmp_path, "classification")
+    rows = dev.read_text().splitlines()
+    rows[4] = json.dumps({"text": "a b", "label": "perhaps"})
+    dev.write_text("\n".join(rows) + "\n")
+    with pytest.raises(DataError, match=r"line 5.*'perhaps'"):
+        learn(model, tmp_path / "run", "classification", train, dev)
+
+
+def test_one_label_only_is_nothing_to_learn(model: Path, tmp_path: Path) -> None:
+    train, dev = write_files(tmp_path, "classification")
+    train.write_text("".join(json.dumps({"text": t, "label": "x"}) + "\n" for t in "abcd"))
+    with pytest.raises(DataError, match="one label only, 'x'"):
+        learn(model, tmp_path / "run", "classification", train, dev)
+    with pytest.raises(DataError, match="one label only, 'x'"):
+        learn(model, tmp_path / "run", "classification", train, dev, multi_label=True)
+
+
+def test_one_label_that_some_texts_have_and_others_have_not_is_learned(
+    model: Path, tmp_path: Path
+) -> None:
+    train = tmp_path / "train.jsonl"
+    rows = [{"text": f"{word} {n}", "label": ["x"] * (n % 2)} for n, word in enumerate("abcdef")]
+    train.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    out = tmp_path / "run"
+    results, _ = learn(model, out, "classification", train, train, multi_label=True, baselines=True)
+    assert set(results["metrics"]) >= {"micro_f1", "exact_match"}
+    (task,) = checkpoint.load(out).tasks.values()
+    assert (task.labels, task.multi_label) == (("x",), True)
+
+
+def test_a_folder_in_which_another_trains_is_left_alone(model: Path, tmp_path: Path) -> None:
+    train, dev = write_files(tmp_path, "classification")
+    with (
+        run_folder.alone(tmp_path / "run"),
+        pytest.raises(ConfigError, match="another process is training into"),
+    ):
+        learn(model, tmp_path / "run", "classification", train, dev)
+
+
+def test_an_interrupted_run_keeps_the_seeds_before_it(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train, dev = write_files(tmp_path, "classification")
+    out, real = tmp_path / "run", finetuning.train_seed
+
+    def interrupt_third(*arguments: Any) -> Any:
+        if arguments[3] == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+        return real(*arguments)
+
+    def at_once(number: int, frame: object) -> None:
+        raise Interrupted(number, "stopped")
+
+    monkeypatch.setattr(finetuning, "train_seed", interrupt_third)
+    before = signal.signal(signal.SIGINT, at_once)
+    try:
+        with pytest.raises(Interrupted, match=r"interrupted in seed 3; .* holds the 2 seeds"):
+            learn(model, out, "classification", train, dev, seeds=4, epochs=1.0)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert len(json.loads((out / "results.json").read_text())["seeds"]) == 2
+    assert checkpoint.load(out).tasks
+
+
+def test_an_epoch_has_every_example_once_in_another_order_each_time(model: Path) -> None:
+    examples = [TextExample(f"{'a ' * (n % 7 + 1)}", label="x") for n in range(50)]
+    tokenizer = load_tokenizer(model)
+    task = TaskConfig("classification", labels=("x", "y"), max_length=40, stride=8)
+    data = TaskData("task", task, tokenizer, examples)
+    ranks = Ranks(0, 1, torch.device("cpu"))
+    source = EpochBatches([("task", task, data.instances, 1.0)], 8, 20, 1, ranks)
+    orders = []
+    place = Place()
+    for _ in range(2):
+        rows: list[int] = []
+        for _ in range(source.steps_in_epoch):
+            batches, place = source.step(place, 0.0)
+            found = [row for batch in batches for row in batch.rows]
+            assert len(found) in (8, 2)
+            assert all(len(b.input_ids) <= 20 or len(b.rows) == 1 for b in batches)
+            rows += found
+        assert sorted(rows) == list(range(50))
+        orders.append(rows)
+    assert orders[0] != orders[1]
+
+
+def test_ranks_share_a_step_without_overlap(model: Path) -> None:
+    task = TaskConfig("classification", labels=("x", "y"), max_length=40, stride=8)
+    examples = [TextExample("a b c", label="x") for _ in range(21)]
+    data = TaskData("task", task, load_tokenizer(model), examples)
+    seen = []
+    for rank in range(2):
+        ranks = Ranks(rank, 2, torch.device("cpu"))
+        source = EpochBatches([("task", task, data.instances, 1.0)], 8, 999, 1, ranks)
+        batches, _ = source.step(Place(), 0.0)
+        seen.append({row for batch in batches for row in batch.rows})
+    assert len(seen[0] | seen[1]) == 8
+    assert not seen[0] & seen[1]
+
+
+def test_what_is_left_for_too_few_ranks_is_not_lost(model: Path) -> None:
+    task = TaskConfig("classification", labels=("x", "y"), max_length=40, stride=8)
+    examples = [TextExample("a b c", label="x") for _ in range(17)]
+    data = TaskData("task", task, load_tokenizer(model), examples)
+    rows: list[int] = []
+    for rank in range(2):
+        ranks, place = Ranks(rank, 2, torch.device("cpu")), Place()
+        source = EpochBatches([("task", task, data.instances, 1.0)], 8, 999, 1, ranks)
+        assert source.steps_in_epoch == 2
+        for _ in range(2):
+            batches, place = source.step(place, 0.0)
+            rows += [row for batch in batches for row in batch.rows]
+    assert sorted(rows) == list(range(17))
+
+
+def test_steps_count_sentences_where_documents_are_read(model: Path) -> None:
+    task = TaskConfig("tagging", labels=("O", "B"), max_length=40, stride=8, context="document")
+    sizes = [1 + number % 12 for number in range(30)]
+    examples = [
+        TaggingExample(("a", "b"), ("O", "B"), number)
+        for number, size in enumerate(sizes)
+        for _ in range(size)
+    ]
+    data = TaskData("task", task, load_tokenizer(model), examples)
+    assert len(data.instances) == 30
+    ranks = Ranks(0, 1, torch.device("cpu"))
+    source = EpochBatches([("task", task, data.instances, 1.0)], 8, 999, 1, ranks)
+    rows: list[int] = []
+    place = Place()
+    for _ in range(source.steps_in_epoch):
+        (batch,), place = source.step(place, 0.0)
+        documents = {examples[row].document for row in batch.rows}
+        assert len(batch.rows) <= 8 or len(documents) == 1
+        rows += batch.rows
+    assert sorted(rows) == list(range(len(examples)))
+    two = Ranks(1, 2, torch.device("cpu"))
+    for part in (data.instances[:2], data.instances):
+        source = EpochBatches([("task", task, part, 1.0)], 8, 999, 1, two)
+        place = Place()
+        for _ in range(source.steps_in_epoch):
+            batches, place = source.step(place, 0.0)
+            assert batches  # no rank is without work
+    source = EpochBatches([("task", task, data.instances[:1], 1.0)], 8, 999, 1, two)
+    with pytest.raises(DataError, match=r"task: 1 texts or documents .* for 2 processes"):
+        source.step(Place(), 0.0)
+
+
+def test_few_examples_are_seen_more_often() -> None:
+    config = FinetuneConfig("m", "o")
+    assert finetuning.epochs_of(config, 400_000) == 3
+    assert finetuning.epochs_of(config, 4000) == 5
+    assert finetuning.epochs_of(config, 100) == 20
+    assert finetuning.rate_of(config, 768) == pytest.approx(3e-5)
+    assert finetuning.rate_of(config, 384) == pytest.approx(6e-5)

@@ -1,0 +1,75 @@
+"""Seeds that diverge: named, left out of the figures, and an error where there is no other."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bertwright.errors import BertwrightError, DataError
+from bertwright.recipes.finetune import seed_run
+from bertwright.tasks.predictions import (
+    ChoicePrediction,
+    NumberPrediction,
+    SpanPrediction,
+    TaggingPrediction,
+    TextPrediction,
+    is_finite,
+)
+from tests.recipes.task_files import learn, write_files
+
+NAN = math.nan
+
+
+def test_a_seed_that_diverges_is_told_and_the_others_are_kept(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train, dev = write_files(tmp_path, "regression", train=20, dev=10)
+    out, real, looks = tmp_path / "run", seed_run.predict, [0]
+
+    def second_fails(*given: Any) -> Any:
+        looks[0] += 1
+        found = real(*given)
+        return [replace(found[0], value=NAN), *found[1:]] if looks[0] == 2 else found
+
+    monkeypatch.setattr(seed_run, "predict", second_fails)
+    results, said = learn(model, out, "regression", train, dev, seeds=3, epochs=1.0)
+    assert [seed["seed"] for seed in results["seeds"]] == [1, 3]
+    assert results["diverged"] == [2]
+    assert any("diverged: lower --learning-rate (seed 2" in line for line in said)
+    assert any("1 of 3 seeds (2) diverged" in line for line in results["warnings"])
+    assert json.loads((out / "results.json").read_text())["diverged"] == [2]
+
+
+@pytest.mark.parametrize("kind", ["regression", "classification"])
+def test_where_all_diverge_the_run_has_failed(kind: str, model: Path, tmp_path: Path) -> None:
+    train, dev = write_files(tmp_path, kind, train=40, dev=10)
+    changes = {"seeds": 2, "epochs": 3.0, "learning_rate": 1e37, "warmup": 0.0}
+    with pytest.raises(BertwrightError, match=r"diverged: every seed \(1, 2\) .*1e\+37") as failed:
+        learn(model, tmp_path / "run", kind, train, dev, **changes)
+    assert failed.value.exit_code == 1
+    assert not isinstance(failed.value, DataError)
+    assert not (tmp_path / "run" / "results.json").exists()
+
+
+def test_numbers_of_every_prediction_are_looked_at() -> None:
+    right = [
+        TextPrediction("a", {"a": 1.0}),
+        NumberPrediction(1.0),
+        TaggingPrediction(("w",), ("O",), (1.0,), ()),
+        SpanPrediction("", 0, 0, 1.0, 0.0, ()),
+        ChoicePrediction(0, (1.0, 0.0)),
+    ]
+    assert all(map(is_finite, right))
+    wrong = [
+        TextPrediction("a", {"a": NAN}),
+        NumberPrediction(math.inf),
+        TaggingPrediction(("w",), ("O",), (NAN,), ()),
+        SpanPrediction("", 0, 0, math.inf, 0.0, ()),
+        ChoicePrediction(0, (NAN, 0.0)),
+    ]
+    assert not any(map(is_finite, wrong))

@@ -1,0 +1,151 @@
+"""What a task learns from and is judged by: held-out examples, unseen labels, metrics, schemes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
+from bertwright.config.task import Kind
+from bertwright.errors import ConfigError, DataError
+from bertwright.labelled.examples import TaggingExample, TextExample
+from bertwright.recipes.finetune.setup import TaskSetup, TaskToLearn, hold_out, set_up
+from bertwright.text.tokenizer.tokenizer import load_tokenizer
+from tests.recipes.task_files import write_files, write_model
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_model(tmp_path_factory.mktemp("model") / "model")
+
+
+def made(
+    model: Path, kind: Kind, train: Path, dev: Path | None = None, metric: str | None = None
+) -> TaskSetup:
+    files = TaskFilesConfig(str(train), str(dev) if dev else None, metric=metric)
+    asked = TaskToLearn("task", kind, files)
+    return set_up(
+        asked, FinetuneConfig(str(model), "o"), load_tokenizer(model), 40, lambda line: None
+    )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_last_example_of_a_label_is_never_held_out(seed: int) -> None:
+    labels = ["a", "b"] * 20 + ["F", "G", "G"]
+    texts = [TextExample(str(n), label=label) for n, label in enumerate(labels)]
+    train, dev, spared = hold_out(texts, seed)
+    assert {e.label for e in train} == set(labels)  # type: ignore[union-attr]
+    assert len(dev) == 5
+    assert set(spared) <= {"F", "G"}
+    tags = [TaggingExample(("w", "w"), ("O", "B-X" if n == 7 else "O")) for n in range(20)]
+    train, dev, _ = hold_out(tags, seed)
+    assert tags[7] in train
+    assert len(dev) == 2
+
+
+def test_a_text_that_comes_again_is_on_one_side() -> None:
+    texts = [TextExample(str(n % 60), label="ab"[n % 2]) for n in range(120)]
+    for seed in range(5):
+        train, dev, _ = hold_out(texts, seed)
+        assert len(dev) == 12
+        assert not {e.text for e in train} & {e.text for e in dev}  # type: ignore[union-attr]
+
+
+def test_weights_of_classes_leave_the_loss_its_size(model: Path, tmp_path: Path) -> None:
+    one = tmp_path / "one.tsv"
+    one.write_text("text\tlabel\n" + "a\tx\n" * 3 + "b\ty\n" * 9)
+    several = tmp_path / "several.tsv"
+    several.write_text("text\tlabel\n" + "a\tx,y\n" * 3 + "b\ty\n" * 6)
+    for path, several_hold, expected in ((one, False, [2, 2 / 3]), (several, True, [1.5, 0.5])):
+        files = TaskFilesConfig(
+            str(path), str(path), multi_label=several_hold, class_weights="balanced"
+        )
+        asked = TaskToLearn("task", "classification", files)
+        config = FinetuneConfig(str(model), "o")
+        setup = set_up(asked, config, load_tokenizer(model), 40, lambda line: None)
+        assert setup.class_weights is not None
+        assert setup.class_weights.tolist() == pytest.approx(expected)
+
+
+def test_labels_that_are_spared_are_told(model: Path, tmp_path: Path) -> None:
+    rows = [f"a b{n}\t{'yes' if n % 2 else 'no'}" for n in range(12)]
+    rows += [f"c{n}\tclass {n}" for n in range(40)]
+    (tmp_path / "a.tsv").write_text("\n".join(["text\tlabel", *rows]) + "\n")
+    setup = made(model, "classification", tmp_path / "a.tsv")
+    assert "the last examples of 'class " in setup.warnings[0]
+    assert "are not, as nothing else teaches them" in setup.warnings[0]
+    assert len(setup.dev.examples) == 6
+
+
+def test_an_unseen_label_of_dev_has_its_line_and_the_nearest(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("text\tlabel\n" + "a\tgood\nb\tbad\n" * 4)
+    (tmp_path / "b.tsv").write_text("text\tlabel\na\tgood\nb\tgod\n")
+    with pytest.raises(DataError, match=r"b.tsv, line 3: the label 'god' .* you mean 'good'\?"):
+        made(model, "classification", tmp_path / "a.tsv", tmp_path / "b.tsv")
+    (tmp_path / "a.conll").write_text("a B-PER\nb O\n\n" * 4)
+    (tmp_path / "b.conll").write_text("a B-PER\nb O\nc B-PRE\n")
+    with pytest.raises(DataError, match=r"b.conll, line 3: the label .* you mean 'B-PER'\?"):
+        made(model, "tagging", tmp_path / "a.conll", tmp_path / "b.conll")
+
+
+def test_dev_comes_in_the_scheme_of_train_or_is_refused(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.conll").write_text("a B-X\nb I-X\nc O\n\n" * 4)
+    (tmp_path / "b.conll").write_text("a B-X\nb E-X\nc S-X\n")
+    setup = made(model, "tagging", tmp_path / "a.conll", tmp_path / "b.conll")
+    assert setup.dev.examples[0].tags == ("B-X", "I-X", "B-X")  # type: ignore[union-attr]
+    assert setup.facts["dev"]["format"].endswith("IOBES, given as IOB2")
+    (tmp_path / "b.conll").write_text("a NN\nb VB\n")
+    with pytest.raises(DataError, match="line 1: the tag 'NN' is none of the scheme iob2"):
+        made(model, "tagging", tmp_path / "a.conll", tmp_path / "b.conll")
+
+
+def test_dev_with_one_class_is_warned_of(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("text\tlabel\n" + "a\tgood\nb\tbad\n" * 4)
+    (tmp_path / "b.tsv").write_text("text\tlabel\nc\tgood\nd\tgood\n")
+    setup = made(model, "classification", tmp_path / "a.tsv", tmp_path / "b.tsv")
+    assert any("b.tsv: all 2 examples have the label 'good'" in each for each in setup.warnings)
+
+
+def test_what_dev_shares_with_train_is_counted(model: Path, tmp_path: Path) -> None:
+    lines = ["a\tgood", "b\tbad", "c\tgood", "d\tbad"]
+    (tmp_path / "a.tsv").write_text("\n".join(["text\tlabel", *lines]) + "\n")
+    for rows, share in ((lines[:2], "all 2 inputs"), ([*lines[:2], "e\tbad"], "2 of 3 inputs")):
+        (tmp_path / "b.tsv").write_text("\n".join(["text\tlabel", *rows]) + "\n")
+        setup = made(model, "classification", tmp_path / "a.tsv", tmp_path / "b.tsv")
+        assert any(each.startswith(f"{share} of ") for each in setup.warnings), setup.warnings
+        assert setup.facts["dev"]["in_train"] == 2
+
+
+def test_a_metric_that_dev_cannot_give_is_refused(model: Path, tmp_path: Path) -> None:
+    train, dev = write_files(tmp_path, "span", train=20, dev=5)
+    text = train.read_text()
+    none = '{"question": "c ?", "context": "b d", "answers": {"text": [], "answer_start": []}}\n'
+    train.write_text(text + none)
+    with pytest.raises(ConfigError, match="every question of dev has one; choose f1"):
+        made(model, "span", train, dev, "has_answer_f1")
+    dev.write_text(dev.read_text() + none)
+    assert made(model, "span", train, dev, "has_answer_f1").files.metric == "has_answer_f1"
+
+
+@pytest.mark.parametrize(
+    ("kind", "setting", "message"),
+    [
+        ("regression", {"multi_label": True}, "multi_label is of classification"),
+        ("tagging", {"multi_label": True}, "multi_label is of classification"),
+        ("classification", {"context": "document"}, "context is of tagging"),
+        ("span", {"context": "document"}, "context is of tagging"),
+        ("regression", {"class_weights": "balanced"}, "has no classes"),
+        ("multiple-choice", {"class_weights": "balanced"}, "has no classes"),
+        ("tagging", {"class_weights": "balanced", "crf": True}, "leave out the class weights"),
+    ],
+)
+def test_settings_of_another_kind_are_refused(
+    model: Path, tmp_path: Path, kind: Kind, setting: dict[str, Any], message: str
+) -> None:
+    train, dev = write_files(tmp_path, kind)
+    asked = TaskToLearn("task", kind, TaskFilesConfig(str(train), str(dev), **setting))
+    config = FinetuneConfig(str(model), "o")
+    with pytest.raises(ConfigError, match=message):
+        set_up(asked, config, load_tokenizer(model), 40, lambda line: None)

@@ -1,0 +1,186 @@
+"""The labelled task of a quickstart, on corpora written by hand."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bertwright.data.split import split_documents
+from bertwright.recipes.quickstart import task
+from bertwright.recipes.quickstart.python_docs import corpus_files
+from bertwright.recipes.quickstart.run import Places
+from tests.data.conftest import write_shards
+
+PACKAGES = ("numpy", "rich", "torch")
+SHARED = "This sentence of thirteen words stands in every module of one package alone."
+COMMON = "This other sentence of many more words stands in the modules of all."
+
+
+def write_corpus(places: Places, documents: list[tuple[str, list[str]]]) -> None:
+    """A corpus and shards of as many documents, each of a package and its sentences."""
+    places.corpus.mkdir(parents=True)
+    places.run.mkdir()
+    text, index = corpus_files(places.corpus)
+    whole = "\n\n".join("\n".join(sentences) for _, sentences in documents)
+    text.write_bytes(gzip.compress(whole.encode()))
+    lines = []
+    for number, (package, _) in enumerate(documents):
+        place = {"document": number, "module": f"{package}.m{number}", "package": package}
+        lines.append(json.dumps({**place, "source": "packages"}))
+    index.write_text("\n".join(lines) + "\n")
+    write_shards(places.shards, [[5] * len(sentences) for _, sentences in documents])
+
+
+def sentences_of(package: str, number: int, count: int = 12) -> list[str]:
+    """Sentences of 13 words that no other module has, each with the package's name in it."""
+    words = " ".join(f"w{number}" for _ in range(10))
+    return [f"The {package} {words} s{number}x{place}." for place in range(count)]
+
+
+def some_documents(count: int = 120) -> list[tuple[str, list[str]]]:
+    """Modules of the three packages in turn, with a sentence that they share."""
+    found = []
+    for number in range(count):
+        package = PACKAGES[number % 3]
+        shared = [COMMON, SHARED] if package == "numpy" else [COMMON]
+        found.append((package, [*sentences_of(package, number), *shared]))
+    return found
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Places:
+    found = Places(tmp_path / "start")
+    write_corpus(found, some_documents())
+    return found
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def test_files_are_balanced_and_each_holds_the_one_before(places: Places) -> None:
+    files = task.write_task(places, 0.2, [30, 90, 100000])
+    assert files.labels == PACKAGES
+    assert [count for count, _ in files.train[:2]] == [30, 90]
+    before: list[dict[str, str]] = []
+    for count, path in (*files.train, files.test):
+        rows = rows_of(path)
+        assert len(rows) == count
+        assert len({row["text"] for row in rows}) == count
+        labels = Counter(row["label"] for row in rows)
+        assert labels == dict.fromkeys(PACKAGES, count // 3)
+        if path is not files.test[1]:
+            assert rows[: len(before)] == before
+            before = rows
+    most = files.train[-1][0] // 3
+    assert 300 < most <= min(train for train, _ in files.passages.values())
+
+
+def test_training_and_test_are_of_the_modules_of_pretraining(places: Places) -> None:
+    files = task.write_task(places, 0.2, [90])
+    shards = task.read_modules(places, 0.2)
+    held_out = {entry["module"] for entry, _, is_held_out in shards if is_held_out}
+    numbers = split_documents(write_shards(places.folder / "s", [[5]] * 120), "dev", 0.2)
+    assert held_out == {f"{PACKAGES[n % 3]}.m{n}" for n in numbers.tolist()}
+    assert {row["module"] for row in rows_of(files.test[1])} <= held_out
+    train = rows_of(files.train[0][1])
+    assert not {row["module"] for row in train} & held_out
+    assert all(row["module"].startswith(row["label"]) for row in train)
+
+
+def test_no_sentence_is_on_both_sides(places: Places) -> None:
+    files = task.write_task(places, 0.2, [600])
+    train, test = rows_of(files.train[0][1]), rows_of(files.test[1])
+    assert any(row["text"] == SHARED for row in train)
+    assert all(row["text"] != SHARED for row in test)
+    assert all(row["text"] != COMMON for row in (*train, *test))
+
+
+def test_no_name_gives_a_label_away(places: Places) -> None:
+    files = task.write_task(places, 0.2, [600])
+    for row in rows_of(files.train[0][1]) + rows_of(files.test[1]):
+        assert not re.search("numpy|rich|torch", row["text"])
+        assert row["text"] == SHARED or row["text"].startswith("The package w")
+
+
+@pytest.mark.parametrize(
+    ("text", "hidden"),
+    [
+        ("NumPy's np.array of PyTorch", "package's package.array of package"),
+        ("torch.nn and numpydoc, TORCH_LOGS=1", "package.nn and package, package=1"),
+        ("Rich text enriches an npz", "package text enriches an npz"),
+        ("scikit-learn, or Scikit learn", "package, or package"),
+        ("Hugging Face's huggingface_hub", "package's package"),
+    ],
+)
+def test_names_that_are_hidden(text: str, hidden: str) -> None:
+    assert task.hider(["huggingface_hub", "numpy", "rich", "sklearn", "torch"])(text) == hidden
+
+
+@given(st.lists(st.text("ab é.\n", min_size=1, max_size=60), max_size=40))
+def test_passages_keep_words_in_order(sentences: list[str]) -> None:
+    least, most = task.WORDS
+    said = [word for sentence in sentences for word in sentence.split()]
+    place = 0
+    for passage in task.passages(sentences):
+        words = passage.split()
+        assert least <= len(words) <= most
+        while said[place : place + len(words)] != words:
+            place += 1
+            assert place < len(said)
+        place += len(words)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "labels", "most", "found"),
+    [
+        ([100, 400, 1600], 8, 1000, [12, 50, 200]),
+        ([100, 400, 1600], 8, 90, [12, 50, 90]),
+        ([100, 400, 1600], 8, 60, [12, 50]),
+        ([100], 8, 5, [5]),
+        ([2], 8, 5, [1]),
+    ],
+)
+def test_sizes(sizes: list[int], labels: int, most: int, found: list[int]) -> None:
+    assert task.per_label(sizes, labels, most) == found
+
+
+def test_labels_are_the_packages_with_most(places: Places) -> None:
+    def some(counts: dict[str, int]) -> dict[str, list[task.Passage]]:
+        return {name: [task.Passage("t", name, "m")] * n for name, n in counts.items()}
+
+    train = some({f"p{n:02}": 100 + n for n in range(12)} | {"few": 24, "untested": 999})
+    test = some(dict.fromkeys(train, 15) | {"untested": 14})
+    assert task.choose_labels(train, test) == tuple(f"p{n:02}" for n in range(4, 12))
+
+
+def test_the_standard_library_is_one_label() -> None:
+    for source in ("standard library", "topics"):
+        assert task.label_of({"package": "email", "source": source}) == "python"
+    assert task.label_of({"package": "numpy", "source": "packages"}) == "numpy"
+
+
+def test_two_packages_make_no_task(tmp_path: Path) -> None:
+    places = Places(tmp_path)
+    write_corpus(places, [each for each in some_documents() if each[0] != "torch"])
+    with pytest.raises(task.TooFewPackages, match="2 packages here have documentation enough"):
+        task.write_task(places, 0.2, [90])
+    assert not places.task.exists()
+
+
+def test_held_out_modules_that_say_nothing_new(tmp_path: Path) -> None:
+    """What remains of them after names are hidden was learned from: there is no test."""
+    places = Places(tmp_path)
+    write_corpus(places, [(p, [f"{p} {s}" for s in OLD]) for p in PACKAGES for _ in range(40)])
+    with pytest.raises(task.TooFewPackages):
+        task.write_task(places, 0.2, [90])
+
+
+OLD = [f"{' '.join(['old'] * 12)} number {n}." for n in range(12)]

@@ -1,0 +1,549 @@
+"""Files of vectors: every form, killed and resumed, whitened; and what is refused."""
+
+from __future__ import annotations
+
+import copy
+import gzip
+import io
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import numpy as np
+import pyarrow.parquet as parquet
+import pytest
+import torch
+
+from bertwright.atomic import write_manifest
+from bertwright.checkpoint.convert import convert
+from bertwright.checkpoint.export.exported import Exported
+from bertwright.checkpoint.sentence_transformers.dense import Dense, DenseLayer
+from bertwright.config.vectors import VectorConfig
+from bertwright.errors import ConfigError, DataError, IntegrityError
+from bertwright.inference.backends.plain import Backend, ExportedBackend, Found, Ids, Places
+from bertwright.inference.embedder import Embedder
+from bertwright.inference.similar import nearest
+from bertwright.inference.texts import open_texts
+from bertwright.inference.vector_files import Coder, decode, npy_header, read_vectors, scales_path
+from bertwright.inference.whitening import Whitening, load_whitening
+from bertwright.recipes.embed import embed_file, fit_whitening
+from tests.small_bert import write_model
+
+TEXTS = [f"{'abcdefghij'[n % 10]} {'klmnop'[n % 6]}{' the' * (n % 4)}" for n in range(23)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(write_model(tmp_path_factory.mktemp("vectors") / "model", ()))
+
+
+@pytest.fixture(scope="module")
+def embedder(folder: str) -> Embedder:
+    return Embedder.load(folder, VectorConfig((-1,)), device="cpu")
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> str:
+    path = tmp_path / "in.txt"
+    path.write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
+    return str(path)
+
+
+def test_a_mark_of_byte_order_is_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "in.txt"
+    path.write_bytes("\ufeffHello\n\ufeffb\n".encode())
+    assert [text for text, _ in open_texts(str(path)).rows] == ["Hello", "\ufeffb"]
+
+
+@pytest.mark.parametrize(
+    ("sent", "column", "expected"),
+    [
+        ('{"text": "one"}\n{"text": "two"}\n', None, ["one", "two"]),
+        ('\ufeff{"id": 1, "sentence": "one"}\n', None, ["one"]),
+        ('{"text": "one"}', None, ["one"]),
+        ('{"a": "one"}\n', "a", ["one"]),
+        ('a,b\none,two\n"1, 2",three\n', "b", ["two", "three"]),
+        ("a;b\n1,5;two\n", "b", ["two"]),
+        ("a\tb\n1,5\ttwo\n", "b", ["two"]),
+        ("{not an object}\n\n[1]\n", None, ["{not an object}", "", "[1]"]),
+        ("one\n{}\n", None, ["one", "{}"]),
+    ],
+)
+def test_standard_input_is_lines_or_a_table(
+    sent: str, column: str | None, expected: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = io.TextIOWrapper(io.BufferedReader(io.BytesIO(sent.encode())))  # type: ignore[arg-type]
+    monkeypatch.setattr(sys, "stdin", stream)
+    assert [text for text, _ in open_texts("-", column).rows] == expected
+
+
+def test_objects_without_a_text_are_no_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.TextIOWrapper(io.BufferedReader(io.BytesIO(b'{"a": "one"}\n')))  # type: ignore[arg-type]
+    monkeypatch.setattr(sys, "stdin", stream)
+    with pytest.raises(DataError, match=r"it has a\. Name one: --text COLUMN"):
+        open_texts("-")
+
+
+def test_npy_is_in_order_and_maps(
+    embedder: Embedder, folder: str, lines: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "v.npy"
+    report = embed_file(embedder, open_texts(lines), out, folder, at_once=5)
+    found = np.load(out, mmap_mode="r")
+    assert (report.rows, report.width, found.dtype) == (23, 24, np.float32)
+    np.testing.assert_allclose(found, embedder.embed(TEXTS), atol=1e-6)
+    assert {path.name for path in tmp_path.iterdir()} == {"in.txt", "v.npy"}
+
+
+class Killed(Exception):
+    """The end of a process, for a test."""
+
+
+def kill_after(rows: int) -> object:
+    def on_progress(done: int, total: int | None) -> None:
+        if done >= rows:
+            raise Killed
+
+    return on_progress
+
+
+@pytest.mark.parametrize("name", ["v.npy", "v.jsonl", "v.parquet"])
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_a_killed_run_goes_on(
+    embedder: Embedder, folder: str, lines: str, tmp_path: Path, name: str, dtype: str
+) -> None:
+    whole, out = tmp_path / "whole" / name, tmp_path / name
+    embed_file(embedder, open_texts(lines), whole, folder, dtype=dtype, at_once=5)  # type: ignore[arg-type]
+    with pytest.raises(Killed):
+        embed_file(
+            embedder, open_texts(lines), out, folder, dtype=dtype, at_once=5,  # type: ignore[arg-type]
+            on_progress=kill_after(10),  # type: ignore[arg-type]
+        )  # fmt: skip
+    assert not out.exists()
+    with (tmp_path / f".{name}.partial").open("ab") as file:
+        file.write(b"half a row that no journal tells of")
+    with pytest.raises(ConfigError, match="pass --resume to go on"):
+        embed_file(embedder, open_texts(lines), out, folder, dtype=dtype)  # type: ignore[arg-type]
+    told: list[tuple[int, int | None]] = []
+    report = embed_file(
+        embedder, open_texts(lines), out, folder, dtype=dtype, resume=True, at_once=5,  # type: ignore[arg-type]
+        on_progress=lambda done, total: told.append((done, total)),
+    )  # fmt: skip
+    assert (report.resumed, report.rows) == (10, 23)
+    assert told == [(5, 13), (10, 13), (13, 13)]
+    assert out.read_bytes() == whole.read_bytes()
+    assert not list(tmp_path.glob(".*"))
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from bertwright.config.vectors import VectorConfig
+from bertwright.inference.embedder import Embedder
+from bertwright.inference.texts import open_texts
+from bertwright.recipes.embed import embed_file
+
+def on_progress(done, total):
+    if done >= 12:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+folder, lines, out = sys.argv[1:]
+embedder = Embedder.load(folder, VectorConfig((-1,)), device="cpu")
+embed_file(
+    embedder, open_texts(lines), Path(out), folder, tokens=True, at_once=4, on_progress=on_progress
+)
+"""
+
+
+def test_a_process_killed_at_its_tokens_goes_on(
+    embedder: Embedder, folder: str, lines: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "t.parquet"
+    done = subprocess.run([sys.executable, "-c", KILLED, folder, lines, str(out)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert not out.exists()
+    report = embed_file(
+        embedder, open_texts(lines), out, folder, tokens=True, resume=True, at_once=4
+    )
+    assert (report.resumed, report.rows) == (12, 23)
+    found = parquet.read_table(out).to_pylist()
+    assert [each["text"] for each in found] == TEXTS
+    for each, right in zip(found, embedder.embed_tokens(TEXTS), strict=True):
+        np.testing.assert_allclose(each["vectors"], right.vectors, atol=1e-5)
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_parquet_killed_while_its_end_is_written_goes_on(
+    embedder: Embedder, folder: str, lines: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "v.parquet"
+
+    def killed(path: Path) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr("bertwright.inference.vector_files.sync_file", killed)
+        with pytest.raises(Killed):
+            embed_file(embedder, open_texts(lines), out, folder, at_once=5)
+    assert not out.exists()
+    report = embed_file(embedder, open_texts(lines), out, folder, at_once=5, resume=True)
+    assert (report.resumed, report.rows) == (23, 23)
+    assert parquet.read_table(out).column("text").to_pylist() == TEXTS
+    assert parquet.ParquetFile(out).num_row_groups == 5
+    assert not list(tmp_path.glob(".*"))
+
+
+def embed_until_killed(embedder: Embedder, lines: str, out: Path, folder: str) -> None:
+    with pytest.raises(Killed):
+        embed_file(
+            embedder, open_texts(lines), out, folder, at_once=5,
+            on_progress=kill_after(10),  # type: ignore[arg-type]
+        )  # fmt: skip
+
+
+def test_going_on_with_something_else_is_refused(
+    embedder: Embedder, folder: str, lines: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "v.npy"
+    embed_until_killed(embedder, lines, out, folder)
+    other = embedder.with_config(VectorConfig((1,)))
+    with pytest.raises(ConfigError, match="made with another layers"):
+        embed_file(other, open_texts(lines), out, folder, resume=True)  # type: ignore[arg-type]
+    model = str(write_model(tmp_path / "model", ("masked_lm",)))
+    with pytest.raises(ConfigError, match="made with another model"):
+        embed_file(embedder, open_texts(lines), out, model, resume=True)
+    Path(lines).write_text("z\n" + "\n".join(TEXTS[1:]) + "\n", encoding="utf-8")
+    with pytest.raises(DataError, match="the input was changed"):
+        embed_file(embedder, open_texts(lines), out, folder, resume=True)
+    embed_file(embedder, open_texts(lines), out, folder, overwrite=True)
+    assert len(np.load(out)) == 23
+
+
+@pytest.mark.parametrize(
+    "changed", ["dtype", "tokens", "tokenizer", "whitening", "dense_weights", "prompt"]
+)
+def test_rows_of_two_kinds_are_never_in_one_file(
+    embedder: Embedder, folder: str, lines: str, tmp_path: Path, changed: str
+) -> None:
+    out = tmp_path / "v.jsonl"
+    embed_until_killed(embedder, lines, out, folder)
+    other = copy.copy(embedder)
+    if changed == "tokenizer":
+        other.tokenizer = SimpleNamespace(fingerprint="0" * 64)  # type: ignore[assignment]
+    elif changed == "whitening":
+        other.whitening = Whitening(np.zeros(24, np.float32), np.eye(24, dtype=np.float32))
+    elif changed == "dense_weights":
+        other.dense = (DenseLayer(Dense(24, 24, bias=False), torch.eye(24), None),)
+    elif changed == "prompt":
+        other = embedder.with_config(VectorConfig((-1,), prompt="the "))  # type: ignore[assignment]
+    dtype = "float16" if changed == "dtype" else "float32"
+    with pytest.raises(ConfigError, match=f"made with another {changed}; go on with the same"):
+        embed_file(
+            other, open_texts(lines), out, folder,
+            dtype=dtype, tokens=changed == "tokens", resume=True,  # type: ignore[arg-type]
+        )  # fmt: skip
+
+
+def test_a_file_that_lost_rows_is_refused(
+    embedder: Embedder, folder: str, lines: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "v.npy"
+    embed_until_killed(embedder, lines, out, folder)
+    partial = tmp_path / ".v.npy.partial"
+    partial.write_bytes(partial.read_bytes()[:-1])
+    with pytest.raises(IntegrityError, match="shorter than its journal says"):
+        embed_file(embedder, open_texts(lines), out, folder, resume=True)
+
+
+@pytest.mark.parametrize("changed", ["weights", "config"])
+@pytest.mark.parametrize("to", ["huggingface", "tensorflow"])
+def test_going_on_with_another_model_is_refused(
+    embedder: Embedder, folder: str, lines: str, tmp_path: Path, to: str, changed: str
+) -> None:
+    """Its files decide, in any format, whatever their names."""
+    one, other = tmp_path / "one", tmp_path / "other"
+    convert(folder, one, to)  # type: ignore[arg-type]
+    if changed == "weights":
+        convert(write_model(tmp_path / "model", ("masked_lm",)), other, to)  # type: ignore[arg-type]
+    else:
+        shutil.copytree(one, other)
+        path = other / ("config.json" if to == "huggingface" else "bert_config.json")
+        path.write_text(path.read_text().replace('"gelu"', '"relu"'), encoding="utf-8")
+    out = tmp_path / "v.npy"
+    with pytest.raises(Killed):
+        embed_file(
+            embedder, open_texts(lines), out, str(one), at_once=5,
+            on_progress=kill_after(10),  # type: ignore[arg-type]
+        )  # fmt: skip
+    with pytest.raises(ConfigError, match="made with another model"):
+        embed_file(embedder, open_texts(lines), out, str(other), resume=True)
+    embed_file(embedder, open_texts(lines), out, str(one), resume=True)
+
+
+def test_what_is_not_read_is_no_other_model(
+    embedder: Embedder, folder: str, lines: str, tmp_path: Path
+) -> None:
+    model, out = tmp_path / "model", tmp_path / "v.npy"
+    shutil.copytree(folder, model)
+    with pytest.raises(Killed):
+        embed_file(
+            embedder, open_texts(lines), out, str(model), at_once=5,
+            on_progress=kill_after(10),  # type: ignore[arg-type]
+        )  # fmt: skip
+    for name in ("training_args.bin", "trainer.safetensors"):
+        (model / name).write_bytes(b"of a trainer")
+    report = embed_file(embedder, open_texts(lines), out, str(model), resume=True)
+    assert report.resumed == 10
+
+
+class Export(ExportedBackend):
+    """Computes as another backend does, in the name of an exported folder."""
+
+    def __init__(self, inner: Backend, folder: Path) -> None:
+        self.inner, self.name = inner, "onnx int8"
+        self.exported = cast(Exported, SimpleNamespace(folder=folder))
+
+    def run(
+        self, ids: Ids, types: Ids | None, layers: tuple[int, ...], places: Places | None = None
+    ) -> Iterator[Found]:
+        return self.inner.run(ids, types, layers, places)
+
+
+def test_going_on_with_another_export_is_refused(
+    embedder: Embedder, folder: str, lines: str, tmp_path: Path
+) -> None:
+    makers = []
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "model.onnx").write_text(name)
+        write_manifest(tmp_path / name)
+        maker = copy.copy(embedder)
+        maker.backend = Export(embedder.backend, tmp_path / name)
+        makers.append(maker)
+    out = tmp_path / "v.npy"
+    with pytest.raises(Killed):
+        embed_file(
+            makers[0], open_texts(lines), out, folder, at_once=5,
+            on_progress=kill_after(10),  # type: ignore[arg-type]
+        )  # fmt: skip
+    with pytest.raises(ConfigError, match="made with another export"):
+        embed_file(makers[1], open_texts(lines), out, folder, resume=True)
+    with pytest.raises(ConfigError, match="made with another backend"):
+        embed_file(embedder, open_texts(lines), out, folder, resume=True)
+    assert embed_file(makers[0], open_texts(lines), out, folder, resume=True).resumed == 10
+
+
+def test_scales_are_of_their_file(
+    embedder: Embedder, folder: str, lines: str, tmp_path: Path
+) -> None:
+    other = embedder.with_config(VectorConfig((0,)))
+    for maker, name in ((embedder, "q.npy"), (other, "q.jsonl")):
+        embed_file(maker, open_texts(lines), tmp_path / name, folder, dtype="int8")  # type: ignore[arg-type]
+    found = decode(*read_vectors(tmp_path / "q.npy"))
+    assert np.abs(found - embedder.embed(TEXTS)).max() < 0.02
+    assert scales_path(tmp_path / "q.jsonl").is_file()
+
+
+def test_old_vectors_never_lie_beside_new_scales(
+    embedder: Embedder, folder: str, lines: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, source = tmp_path / "q.npy", open_texts(lines)
+    embed_file(embedder, source, out, folder, dtype="int8")
+    before = out.read_bytes(), scales_path(out).read_bytes()
+    other, options = embedder.with_config(VectorConfig((0,))), {"dtype": "int8", "at_once": 5}
+    with pytest.raises(Killed):
+        embed_file(
+            other, open_texts(lines), out, folder, overwrite=True, **options,  # type: ignore[arg-type]
+            on_progress=kill_after(10),  # type: ignore[arg-type]
+        )  # fmt: skip
+    assert (out.read_bytes(), scales_path(out).read_bytes()) == before
+
+    def killed(path: Path) -> None:
+        if "scales" in path.name:
+            raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr("bertwright.inference.vector_files.sync_file", killed)
+        with pytest.raises(Killed):
+            embed_file(other, open_texts(lines), out, folder, resume=True, **options)  # type: ignore[arg-type]
+    assert not out.exists()
+    assert not scales_path(out).exists()
+    report = embed_file(other, open_texts(lines), out, folder, resume=True, **options)  # type: ignore[arg-type]
+    assert report.resumed == 23
+    found = decode(*read_vectors(out))[:5]  # what the ranges are of
+    assert np.abs(found - other.embed(TEXTS[:5])).max() < 0.02
+    embed_file(other, open_texts(lines), out, folder, overwrite=True)
+    assert {path.name for path in tmp_path.iterdir()} == {"in.txt", "q.npy"}
+
+
+def test_dtypes(embedder: Embedder, folder: str, lines: str, tmp_path: Path) -> None:
+    right = embedder.embed(TEXTS)
+    for dtype in ("float16", "int8"):
+        out = tmp_path / f"{dtype}.npy"
+        embed_file(embedder, open_texts(lines), out, folder, dtype=dtype)  # type: ignore[arg-type]
+        stored = np.load(out)
+        assert stored.dtype == np.dtype(dtype)
+        scales = np.load(scales_path(out)) if dtype == "int8" else None
+        bound = 2e-3 if scales is None else scales[1] / 2 + 1e-6  # half a step
+        assert (np.abs(decode(stored, scales) - right) <= bound).all()
+    out = tmp_path / "b.npy"
+    embed_file(embedder, open_texts(lines), out, folder, dtype="binary")
+    assert np.load(out).shape == (23, 3)
+    np.testing.assert_array_equal(decode(np.load(out)) > 0, right > 0)
+    signs = decode(Coder("binary")(np.array([[0, 2, -3, 0, 0, 1, 0, -1]], np.float32)))
+    assert signs.tolist() == [[-1, 1, -1, -1, -1, 1, -1, -1]]
+
+
+def test_int8_tells_what_it_clips(embedder: Embedder, folder: str, tmp_path: Path) -> None:
+    path = tmp_path / "in.txt"
+    path.write_text("a\na b\n" + "\n".join(TEXTS), encoding="utf-8")
+    out = tmp_path / "v.npy"
+    report = embed_file(embedder, open_texts(str(path)), out, folder, dtype="int8", at_once=2)
+    assert report.clipped > 0
+
+
+def test_tables_and_pairs(embedder: Embedder, folder: str, tmp_path: Path) -> None:
+    rows = [
+        {"sentence": a, "other": b, "id": n} for n, (a, b) in enumerate([("a", "b"), ("c", "d")])
+    ]
+    source = tmp_path / "in.jsonl"
+    source.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    out = tmp_path / "v.parquet"
+    embed_file(embedder, open_texts(str(source)), out, folder)
+    found = parquet.read_table(out).to_pydict()
+    assert found["text"] == ["a", "c"]
+    np.testing.assert_allclose(found["vector"], embedder.embed(["a", "c"]), atol=1e-6)
+    out = tmp_path / "v.jsonl"
+    embed_file(embedder, open_texts(str(source), "sentence", "other"), out, folder)
+    found = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [each["text"] for each in found] == [["a", "b"], ["c", "d"]]
+    right = embedder.embed([("a", "b"), ("c", "d")])
+    np.testing.assert_allclose([each["vector"] for each in found], right, atol=1e-6)
+    with pytest.raises(DataError, match="no column 'nothing'"):
+        open_texts(str(source), "nothing")
+
+
+def test_bad_rows(embedder: Embedder, folder: str, tmp_path: Path) -> None:
+    source = tmp_path / "in.jsonl"
+    source.write_text('{"text": "a"}\n{"text": null}\n{"text": "b"}\n', encoding="utf-8")
+    with pytest.raises(DataError, match=r"in.jsonl, line 2: column text holds no text"):
+        embed_file(embedder, open_texts(str(source)), tmp_path / "v.npy", folder, overwrite=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
+    texts = open_texts(str(source), bad_rows="skip")
+    embed_file(embedder, texts, tmp_path / "v.npy", folder, overwrite=True)
+    assert len(np.load(tmp_path / "v.npy")) == 2
+    assert "1 left out, no text (line 2)" in texts.log.summary()[0]
+    source.write_text('{"text": "a", "other": []}\n', encoding="utf-8")
+    with pytest.raises(DataError, match=r"column other holds no text but \[\]"):
+        list(open_texts(str(source), "text", "other").rows)
+
+
+@pytest.mark.parametrize("name", ["t.jsonl", "t.parquet"])
+def test_tokens(embedder: Embedder, folder: str, lines: str, tmp_path: Path, name: str) -> None:
+    out = tmp_path / name
+    embed_file(embedder, open_texts(lines), out, folder, tokens=True, at_once=4)
+    if name.endswith("jsonl"):
+        found = [json.loads(line) for line in out.read_text().splitlines()]
+    else:
+        found = parquet.read_table(out).to_pylist()
+    assert [each["text"] for each in found] == TEXTS
+    right = embedder.embed_tokens(TEXTS)[3]
+    assert found[3]["tokens"] == right.tokens
+    assert [tuple(place) for place in found[3]["offsets"]] == right.offsets
+    np.testing.assert_allclose(found[3]["vectors"], right.vectors, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_parquet_holds_tokens_in_their_dtype(
+    embedder: Embedder, folder: str, lines: str, tmp_path: Path, dtype: str
+) -> None:
+    out = tmp_path / "t.parquet"
+    embed_file(embedder, open_texts(lines), out, folder, tokens=True, dtype=dtype)  # type: ignore[arg-type]
+    numbers = parquet.read_schema(out).field("vectors").type.value_type.value_type
+    assert numbers.to_pandas_dtype() == np.dtype(dtype)
+
+
+@pytest.mark.parametrize("tokens", [False, True])
+def test_long_texts_make_parts_smaller(
+    embedder: Embedder,
+    folder: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tokens: bool,
+) -> None:
+    path = tmp_path / "in.txt"
+    path.write_text("a b\n" * 4 + "a b c d e\n" + "a b\n" * 3, encoding="utf-8")
+    for name in ("CHARACTERS_AT_ONCE", "TOKENS_CHARACTERS_AT_ONCE"):
+        monkeypatch.setattr(f"bertwright.recipes.embed.{name}", 7)
+    done: list[int] = []
+    embed_file(
+        embedder, open_texts(str(path)), tmp_path / "v.jsonl", folder, tokens=tokens,
+        on_progress=lambda rows, total: done.append(rows),
+    )  # fmt: skip
+    assert done == [2, 4, 5, 7, 8]
+
+
+def test_suffixes_that_are_refused(embedder: Embedder, folder: str, lines: str) -> None:
+    with pytest.raises(ConfigError, match=r"ends in .npy, .jsonl or .parquet"):
+        embed_file(embedder, open_texts(lines), Path("v.txt"), folder)
+    with pytest.raises(ConfigError, match=r"write .jsonl or .parquet"):
+        embed_file(embedder, open_texts(lines), Path("v.npy"), folder, tokens=True)
+
+
+def test_whitening(embedder: Embedder, folder: str, lines: str, tmp_path: Path) -> None:
+    whitening, count = fit_whitening(embedder, open_texts(lines), 4)
+    assert count == 23
+    whitening.save(tmp_path / "w.npz")
+    path = tmp_path / "w.npz"
+    loaded = Embedder.load(folder, VectorConfig((-1,)), whitening=path, device="cpu")
+    found = loaded.embed(TEXTS)
+    assert found.shape == (23, 4)
+    np.testing.assert_allclose(found.mean(0), 0, atol=1e-3)
+    np.testing.assert_allclose(np.cov(found.T, bias=True), np.eye(4), atol=1e-2)
+    with pytest.raises(ConfigError, match="the whitening is of vectors of 24 numbers; these"):
+        Embedder.load(folder, VectorConfig((1, 2)), whitening=path)
+    (tmp_path / "bad.npz").write_bytes(b"PK no")
+    with pytest.raises(DataError, match="holds no whitening"):
+        load_whitening(tmp_path / "bad.npz")
+
+
+def test_nearest_is_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = np.random.default_rng(0)
+    corpus = chance.standard_normal((50, 8)).astype(np.float32)
+    queries = chance.standard_normal((3, 8)).astype(np.float32)
+    cosines = (queries @ corpus.T) / np.linalg.norm(corpus, axis=1)
+    cosines /= np.linalg.norm(queries, axis=1, keepdims=True)
+    monkeypatch.setattr("bertwright.inference.similar.BLOCK", 7)
+    rows, found = nearest(corpus, queries, 5)
+    np.testing.assert_array_equal(rows, np.argsort(-cosines, axis=1)[:, :5])
+    np.testing.assert_allclose(found, -np.sort(-cosines, axis=1)[:, :5], atol=1e-6)
+    assert nearest(corpus[:2], queries, 5)[0].shape == (3, 2)
+    assert nearest(np.tile(corpus[:1], (20, 1)), queries, 9)[0].tolist() == [[*range(9)]] * 3
+    with pytest.raises(DataError, match="vectors of 8 numbers; the model's have 5"):
+        nearest(corpus, queries[:, :5], 5)
+    with pytest.raises(ConfigError, match="top is 0"):
+        nearest(corpus, queries, 0)
+
+
+@pytest.mark.parametrize("shape", [[0], [1_000_000, 384], [10**12, 10**5]])
+def test_headers_have_one_size(shape: list[int]) -> None:
+    assert len(npy_header("<f4", shape)) == 128
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "total"),
+    [("a.txt", b"x\ny\n", 2), ("a.jsonl", b'{"text": "x"}\n', 1), ("a.csv", b"text\nx\n", None)],
+)
+def test_how_many_texts_are_to_come(
+    tmp_path: Path, name: str, content: bytes, total: int | None
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"x\ny\n"))
+    assert open_texts(str(tmp_path / name)).total == total
+    assert open_texts(str(tmp_path / "b.txt.gz")).total is None

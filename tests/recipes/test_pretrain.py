@@ -1,0 +1,293 @@
+"""Pre-training from shards to a checkpoint: what it writes, says and refuses."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from bertwright.atomic import verify_manifest
+from bertwright.checkpoint.checkpoint import list_checkpoints, load
+from bertwright.config import values
+from bertwright.config.pretrain import PretrainConfig
+from bertwright.data.loader import evaluation_data, to_tensors
+from bertwright.data.shards import open_shards
+from bertwright.errors import BertwrightError
+from bertwright.recipes import pretrain as pretraining
+from bertwright.recipes.pretrain import Batches, make_learner
+from bertwright.train.distributed import Ranks
+from bertwright.train.state import Place
+from tests.recipes.sample import config_of, newest, records, tensors, train
+
+CPU = torch.device("cpu")
+
+
+def test_a_run_on_disk(data: Path, whole_run: Path) -> None:
+    names = {place.name for place in whole_run.iterdir()}
+    assert names == {"config.toml", "environment.json", "metrics.jsonl", "checkpoints"}
+    saved = values.from_dict(PretrainConfig, values.read_toml(whole_run / "config.toml"))
+    assert saved == config_of(data, whole_run)
+    environment = json.loads((whole_run / "environment.json").read_text())
+    assert environment["precision"] == "fp32"
+    assert environment["torch"] == torch.__version__
+    manifest = verify_manifest(newest(whole_run))
+    assert manifest["step"] == 20
+    assert {"model.safetensors", "trainer.safetensors", "trainer.json"} <= manifest["files"].keys()
+    state = json.loads((newest(whole_run) / "trainer.json").read_text())
+    assert state["position"]["finished"] is True
+    assert "Step 20" in (newest(whole_run) / "README.md").read_text()
+
+
+def test_metrics_have_the_names_of_the_design(whole_run: Path) -> None:
+    told = records(whole_run)
+    every = {
+        *("step", "tokens", "seconds", "split", "loss"),
+        *("masked_lm.loss", "masked_lm.accuracy", "next_sentence.loss", "next_sentence.accuracy"),
+    }
+    training = {"learning_rate", "gradient_norm", "tokens_per_second"}
+    by_split = {split: [r for r in told if r["split"] == split] for split in ("train", "dev")}
+    assert all(r.keys() == every for r in by_split["dev"])
+    assert all(
+        r.keys() == every | training | {"utilization", "memory_gb"} for r in by_split["train"]
+    )
+    assert [r["step"] for r in by_split["train"]] == [3, 6, 9, 12, 15, 18, 20]
+    assert [r["step"] for r in by_split["dev"]] == [6, 12, 18, 20]
+    assert [r["tokens"] for r in told] == sorted(r["tokens"] for r in told)
+    assert told[-1]["tokens"] == pytest.approx(20 * 256, rel=0.1)
+    for record in told:
+        assert record["loss"] == record["masked_lm.loss"] + record["next_sentence.loss"]
+    assert by_split["train"][0]["masked_lm.loss"] == pytest.approx(np.log(87), rel=0.05)
+    assert by_split["train"][0]["next_sentence.loss"] == pytest.approx(np.log(2), rel=0.05)
+
+
+def test_what_is_said(data: Path, tmp_path: Path) -> None:
+    said = train(config_of(data, tmp_path / "run", steps=3))
+    assert said[0] == "bert-tiny: 4,712 parameters, fp32 on cpu"
+    assert re.fullmatch(
+        r"step 3 · 100% · masked LM \d\.\d{3} \([\d.]+%\) · next sentence \d\.\d{3} \([\d.]+%\) · "
+        r"rate \d\.\de-04 · gradient \d\.\d\d · [\d,]+ tokens/s · \d+% of peak · \d\.\d GB · 0:00 "
+        "left",
+        said[1],
+    )
+    assert re.fullmatch(
+        r"step 3 held-out · masked LM \d\.\d{3} \([\d.]+%\) · next sentence \d\.\d{3} \([\d.]+%\)",
+        said[2],
+    )
+    assert len(said) == 3
+
+
+def test_shards_of_one_process_are_none(data: Path, tmp_path: Path) -> None:
+    said = train(config_of(data, tmp_path / "run", steps=1, parallel="fsdp"))
+    assert "fp32 on cpu (fsdp shards nothing in one process: torchrun --nproc" in said[0]
+
+
+def test_it_learns(data: Path, tmp_path: Path) -> None:
+    """Each sentence counts on: the word beside a mask gives it away."""
+    more = {
+        "steps": 250,
+        "architecture": {"hidden_size": 64, "hidden_dropout_prob": 0.0},
+        "optimizer": {"learning_rate": 5e-3},
+        "batch": {"tokens": 1024, "micro_tokens": 1024},
+        "log": {"every_steps": 1000},
+        "validation": {"every_steps": 1000},
+    }
+    train(config_of(data, tmp_path / "run", **more))
+    assert records(tmp_path / "run")[-1]["masked_lm.accuracy"] > 0.3
+
+
+@pytest.mark.parametrize("objectives", ["mlm", "mlm+sop"])
+def test_objectives(data: Path, tmp_path: Path, objectives: str) -> None:
+    train(config_of(data, tmp_path / "run", steps=3, instances={"objectives": objectives}))
+    names = {key.partition(".")[0] for key in records(tmp_path / "run")[-1] if "." in key}
+    both = {"masked_lm", "next_sentence"}
+    assert names == ({"masked_lm"} if objectives == "mlm" else both)
+    config = json.loads((newest(tmp_path / "run") / "config.json").read_text())
+    expected = "BertForMaskedLM" if objectives == "mlm" else "BertForPreTraining"
+    assert config["architectures"] == [expected]
+
+
+def test_masked_lm_alone_leaves_the_pooler_as_it_began(data: Path, tmp_path: Path) -> None:
+    config = config_of(data, tmp_path / "run", steps=3, instances={"objectives": "mlm"})
+    before = make_learner(config, open_shards(data))
+    assert not before.encoder.pooler.dense.weight.requires_grad
+    train(config)
+    after = load(newest(tmp_path / "run")).learner
+    for name, value in before.state_dict().items():
+        pooler, moved = "pooler" in name, not torch.equal(value, after.state_dict()[name])
+        assert moved != pooler, name
+    moments = load_file(newest(tmp_path / "run") / "trainer.safetensors")
+    assert not any("pooler" in name for name in moments)
+
+
+def test_length_in_epochs(data: Path, tmp_path: Path) -> None:
+    config = config_of(data, tmp_path / "run", epochs=1.5)
+    ranks = Ranks(0, 1, CPU)
+    batches = Batches(config, open_shards(data), ranks)
+    loader = batches.phases[0]
+    whole, next_one = (loader.steps_in_epoch(epoch, 256) for epoch in (0, 1))
+    train(config)
+    last = records(tmp_path / "run")[-1]
+    assert last["step"] == whole + round(next_one / 2)
+    state = json.loads((newest(tmp_path / "run") / "trainer.json").read_text())
+    assert state["position"]["place"] == {"phase": 0, "epoch": 1, "step": last["step"] - whole}
+    place, seen = Place(), 0
+    while place.epoch == 0:
+        step, place = batches.step(place, 0.0)
+        seen += sum(len(batch.input_ids) for batch in step)
+    assert seen == loader.tokens_in_epoch(0)
+
+
+def test_length_in_minutes(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock of our own: 0.5 seconds at each look, three looks a step."""
+    from bertwright.train import loop
+
+    ticks = iter(range(1_000_000))
+    monkeypatch.setattr(loop.time, "monotonic", lambda: 0.5 * next(ticks))
+    said = train(config_of(data, tmp_path / "run", minutes=0.5, log={"every_steps": 1}))
+    told = [r for r in records(tmp_path / "run") if r["split"] == "train"]
+    assert 10 < told[-1]["step"] < 25
+    assert told[-1]["seconds"] == pytest.approx(30, abs=2)
+    rates = [record["learning_rate"] for record in told]
+    top = rates.index(max(rates))
+    assert rates[: top + 1] == sorted(rates[: top + 1])
+    assert rates[top:] == sorted(rates[top:], reverse=True)
+    assert max(rates) <= 1e-3
+    assert rates[-1] < 1e-4
+    assert said[1].endswith("0:29 left")
+
+
+def test_a_few_seconds_are_a_few_seconds(data: Path, tmp_path: Path) -> None:
+    config = config_of(data, tmp_path / "run", minutes=1 / 60, validation={"every_steps": 9999})
+    train(config)
+    last = records(tmp_path / "run")[-1]
+    assert last["seconds"] >= 1
+    assert last["step"] >= 1
+
+
+def test_long_sequences_come_last(data: Path, tmp_path: Path) -> None:
+    long = {"share": 0.25, "sequence_length": 64, "batch_tokens": 512}
+    config = config_of(data, tmp_path / "run", steps=8, long_phase=long, log={"every_steps": 1})
+    seen: list[int] = []
+    step = Batches.step
+
+    def watched(batches: Batches, place: Place, done: float) -> object:
+        made = step(batches, place, done)
+        seen.append(max(batch.sequences.longest for batch in made[0]))
+        return made
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Batches, "step", watched)
+        train(config)
+    assert max(seen[:6]) <= 32 < min(seen[6:])
+    assert len(seen) == 8
+    told = [r["tokens"] for r in records(tmp_path / "run") if r["split"] == "train"]
+    steps = np.diff([0, *told])
+    assert steps[:6].mean() == pytest.approx(256, rel=0.2)
+    assert steps[6:].mean() == pytest.approx(512, rel=0.2)
+
+
+def test_without_validation(data: Path, tmp_path: Path) -> None:
+    train(config_of(data, tmp_path / "run", steps=3, validation={"share": 0.0}))
+    assert {record["split"] for record in records(tmp_path / "run")} == {"train"}
+
+
+def test_a_validation_of_less_than_one_sequence_asks_one(data: Path, tmp_path: Path) -> None:
+    train(config_of(data, tmp_path / "run", steps=1, validation={"tokens": 1}))
+    assert records(tmp_path / "run")[-1]["masked_lm.loss"] > 1
+
+
+def test_checkpoints_are_kept(data: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    train(config_of(data, run, steps=10, checkpoint={"every_steps": 3, "keep": 3}))
+    assert [f.name for f in list_checkpoints(run)] == [f"step-{n:08d}" for n in (6, 9, 10)]
+    assert newest(run).name == "step-00000010"
+    assert not list((run / "checkpoints").glob(".*"))
+
+
+def test_attention_dropout_and_bf16(data: Path, tmp_path: Path) -> None:
+    changes = {"attention_probs_dropout_prob": 0.1}
+    run = tmp_path / "run"
+    said = train(config_of(data, run, steps=3, precision="bf16", architecture=changes))
+    assert "bf16 on cpu" in said[0]
+    assert records(run)[-1]["masked_lm.loss"] < 5
+    weights = load_file(newest(run) / "model.safetensors")
+    assert {value.dtype for value in weights.values()} == {torch.float32}
+    assert (
+        json.loads((newest(run) / "config.json").read_text())["attention_probs_dropout_prob"] == 0.1
+    )
+
+
+def test_the_same_seed_is_the_same_run(data: Path, tmp_path: Path, whole_run: Path) -> None:
+    train(config_of(data, tmp_path / "again"))
+    train(config_of(data, tmp_path / "other", seed=2))
+    one, again, other = (tensors(r) for r in (whole_run, tmp_path / "again", tmp_path / "other"))
+    assert all(torch.equal(one[name], again[name]) for name in one)
+    assert not all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_transformers_loads_a_checkpoint(data: Path, whole_run: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    folder = newest(whole_run)
+    theirs = transformers.AutoModelForPreTraining.from_pretrained(folder).eval()
+    assert type(theirs).__name__ == "BertForPreTraining"
+    ours = load(folder).learner.eval()
+    loader = evaluation_data(open_shards(data), config_of(data, folder), "train")
+    batch = to_tensors(loader.step(0, 0, 200, 256)[0], "cpu")
+    with torch.no_grad():
+        encoded = ours.encoder(batch.input_ids, batch.token_type_ids, batch.sequences)
+        words = ours.objectives["masked_lm"].logits(encoded.last)
+        pairs = ours.objectives["next_sentence"].logits(encoded.pooled)
+        for place, (ids, types, part) in enumerate(
+            zip(
+                *(
+                    x.split(batch.sequences.lengths)
+                    for x in (batch.input_ids, batch.token_type_ids)
+                ),
+                words.split(batch.sequences.lengths),
+                strict=True,
+            )
+        ):
+            out = theirs(input_ids=ids[None], token_type_ids=types[None])
+            torch.testing.assert_close(part, out.prediction_logits[0], rtol=0, atol=1e-5)
+            expected = out.seq_relationship_logits[0]
+            torch.testing.assert_close(pairs[place], expected, rtol=0, atol=1e-5)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    assert tokenizer.tokenize("Ba be .") == ["ba", "be", "."]
+
+
+def test_chosen_parts_are_wired(data: Path, tmp_path: Path) -> None:
+    nothing = {"aimed_heads": False, "counted_vectors": False, "frequency_bias": False}
+    config = config_of(data, tmp_path / "run", start=nothing)
+    neighbours = config_of(data, tmp_path / "run", start={**nothing, "aimed_heads": True})
+    shards = open_shards(data)
+    one, other = (make_learner(each, shards).state_dict() for each in (config, neighbours))
+    differing = {name for name in one if not torch.equal(one[name], other[name])}
+    assert differing == {
+        "encoder.embeddings.position.weight",
+        "encoder.layers.0.attention.qkv.weight",
+    }
+    assert pretraining.Evaluate is not None
+
+
+def test_a_slow_start_leaves_a_run_its_minutes_if_they_do_not_count_it(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick = pretraining.make_learner
+
+    def make_slowly(*words: Any) -> Any:
+        time.sleep(0.7)
+        return quick(*words)
+
+    monkeypatch.setattr(pretraining, "make_learner", make_slowly)
+    config = config_of(data, tmp_path / "run", minutes=0.01)
+    with pytest.raises(BertwrightError, match="no step was taken"):
+        train(config)
+    train(config, overwrite=True, counts_start=False)
+    assert records(tmp_path / "run")[-1]["step"] >= 1

@@ -1,0 +1,135 @@
+"""OpenAI's protocol to the letter: the list of models, headers, and inputs that are ids."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+
+from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults, write_defaults
+from bertwright.inference.backends.packed import has_bfloat16
+from tests.serve.conftest import TASKS
+from tests.serve.test_bad_input import check_no
+from tests.small_bert import VOCABULARY
+
+LONG = " ".join("abcdefghijklmnopqrst")
+A, B = VOCABULARY.index("a"), VOCABULARY.index("b")
+CLS, SEP = VOCABULARY.index("[CLS]"), VOCABULARY.index("[SEP]")
+
+
+def embeddings(client: TestClient, **body: Any) -> Any:
+    reply = client.post("/v1/embeddings", json=body)
+    assert reply.status_code == 200, reply.text
+    return reply
+
+
+def test_what_is_told_of_a_model(client: TestClient) -> None:
+    found = client.get("/v1/models/full").json()
+    assert 0 <= time.time() - found.pop("created") < 3600
+    assert found.pop("sha256") == client.post("/embed", json={"input": "a"}).json()["sha256"]
+    tasks = [
+        {
+            "name": name,
+            "kind": task.kind,
+            "labels": list(task.labels),
+            "pairs": True if name == "score" else None,
+        }
+        for name, task in TASKS.items()
+    ]
+    default = {"layers": [2], "pooling": "mean", "normalize": False, "prompt": ""}
+    default |= {"max_tokens": 16, "width": 24}
+    assert found == {
+        "id": "full",
+        "object": "model",
+        "owned_by": "bertwright",
+        "layers": 3,
+        "attention_heads": 4,
+        "hidden_size": 24,
+        "max_tokens": 16,
+        "precision": "fp32",
+        "default": default,
+        "heads": ["masked_lm", "next_sentence"],
+        "tasks": tasks,
+    }
+
+
+@pytest.mark.skipif(not has_bfloat16(), reason="needs a processor with bfloat16 products")
+def test_the_precision_is_told(served: Callable[..., TestClient]) -> None:
+    assert served(precision="bf16").get("/v1/models/full").json()["precision"] == "bf16"
+
+
+def test_the_pooling_of_a_folder_is_told(
+    bare: Path, tmp_path: Path, served: Callable[..., TestClient]
+) -> None:
+    folder = tmp_path / "mine"
+    shutil.copytree(bare, folder)
+    write_defaults(folder, EmbeddingDefaults("cls", max_length=16), 24)
+    client = served(model=(str(folder),))
+    assert client.get("/v1/models/mine").json()["default"]["pooling"] == "cls"
+    assert client.post("/embed", json={"input": "a"}).json()["pooling"] == "cls"
+    assert embeddings(client, input="a").headers["x-bertwright-pooling"] == "cls"
+
+
+def test_headers_say_how_a_reply_was_made(client: TestClient) -> None:
+    reply = embeddings(client, input=["a", LONG], dimensions=3)
+    told = {
+        name.removeprefix("x-bertwright-"): value
+        for name, value in reply.headers.items()
+        if name.startswith("x-bertwright-")
+    }
+    assert told == {
+        "sha256": client.get("/v1/models/full").json()["sha256"],
+        "layers": "2",
+        "pooling": "mean",
+        "normalized": "true",
+        "prompt": "none",
+        "tokens": "19",
+        "truncated": "1",
+        "tokens-cut": "6",
+    }
+    found = reply.json()
+    assert (found["object"], found["model"]) == ("list", "full")
+    assert found["usage"] == {"prompt_tokens": 19, "total_tokens": 19}
+    assert [each["object"] for each in found["data"]] == ["embedding"] * 2
+    assert embeddings(client, input="a").headers["x-bertwright-normalized"] == "false"
+
+
+def test_many_texts_that_were_cut_are_told_of_in_part(client: TestClient) -> None:
+    for count, more in ((50, ""), (51, ", ...")):
+        headers = embeddings(client, input=[LONG] * count).headers
+        assert headers["x-bertwright-truncated"] == ", ".join(map(str, range(50))) + more
+        assert headers["x-bertwright-tokens-cut"] == str(6 * count)
+
+
+def test_ids_are_cut_as_their_text_is(client: TestClient) -> None:
+    ids = [VOCABULARY.index(letter) for letter in LONG.split()]
+    by_text = embeddings(client, input=["a", LONG])
+    by_ids = embeddings(client, input=[[A], ids])
+    for one, other in zip(by_text.json()["data"], by_ids.json()["data"], strict=True):
+        np.testing.assert_allclose(one["embedding"], other["embedding"], atol=1e-6)
+    for name in ("truncated", "tokens-cut", "tokens"):
+        header = f"x-bertwright-{name}"
+        assert by_text.headers[header] == by_ids.headers[header]
+
+
+@pytest.mark.parametrize(
+    ("ids", "tokens"),
+    [([CLS, A, SEP], 3), ([CLS, A, B], 5), ([A, B, SEP], 5), ([CLS], 3), ([A] * 14, 16)],
+)
+def test_a_frame_is_there_once(client: TestClient, ids: list[int], tokens: int) -> None:
+    reply = embeddings(client, input=[ids])
+    assert reply.json()["usage"]["prompt_tokens"] == tokens
+    assert reply.headers["x-bertwright-truncated"] == "none"
+
+
+def test_ids_beyond_the_tokenizer_are_refused(client: TestClient) -> None:
+    last = len(VOCABULARY) - 1  # the model has rows for more
+    assert embeddings(client, input=[[A, last]])
+    error = check_no(client.post("/v1/embeddings", json={"input": [[A], [A, last + 1]]}), 400)
+    assert error["message"].startswith(f"input 1 has an id beyond {last}")

@@ -1,0 +1,148 @@
+"""Health, the list of models, keys and swaps: what needs no device."""
+
+from __future__ import annotations
+
+import ctypes
+import gzip
+import re
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+
+from bertwright.config.serve import ServeConfig
+from bertwright.errors import ConfigError
+from bertwright.serve.app import make_app
+from bertwright.serve.auth import Keys
+from bertwright.serve.engine import Engine
+from bertwright.serve.service import Service
+
+
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/metrics", "/v1/models", "/", "/docs"])
+def test_head(client: TestClient, path: str) -> None:
+    assert client.head(path).status_code == client.get(path).status_code == 200
+
+
+def test_requests_keep_the_name_that_a_proxy_gave(client: TestClient) -> None:
+    def named(given: str) -> str:
+        return client.get("/livez", headers={"X-Request-Id": given}).headers["x-request-id"]
+
+    assert named("8f3a-1.b_C") == "8f3a-1.b_C"
+    for given in ("", "two words", "a" * 65, '"}'):
+        assert named(given) not in ("", given)
+
+
+def test_what_is_no_way_to_ask(client: TestClient) -> None:
+    reply = client.post("/embed/", json={"input": "a"}, follow_redirects=False)
+    assert reply.status_code == 404
+    for path, allowed in (("/livez", "GET, HEAD"), ("/embed", "POST")):
+        reply = client.delete(path)
+        assert (reply.status_code, reply.headers["allow"]) == (405, allowed)
+    packed = gzip.compress(b'{"input": "a"}')
+    reply = client.post("/embed", content=packed, headers={"Content-Encoding": "gzip"})
+    assert (reply.status_code, "not compressed" in reply.text) == (400, True)
+
+
+def test_models_that_are_being_loaded_are_not_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def start(self: Service) -> None:
+        pass
+
+    monkeypatch.setattr(Service, "start", start)
+    with TestClient(make_app(ServeConfig(model=("m",), log_requests=False))) as client:
+        for path in ("/v1/models", "/v1/models/m"):
+            reply = client.get(path)
+            assert (reply.status_code, reply.json()["error"]["code"]) == (503, "loading")
+
+
+def test_one_model(client: TestClient) -> None:
+    listed = client.get("/v1/models").json()["data"]
+    assert [client.get(f"/v1/models/{each['id']}").json() for each in listed] == listed
+    for unknown in ("other", "a/b", "%2e%2e"):
+        reply = client.get(f"/v1/models/{unknown}")
+        assert (reply.status_code, reply.json()["error"]["code"]) == (404, "model_not_found")
+    described = client.get("/openapi.json").json()["paths"]["/v1/models/{name}"]
+    assert list(described) == ["get"]
+    assert described["get"]["parameters"][0]["name"] == "name"
+
+
+@pytest.mark.parametrize(
+    ("written", "sent"),
+    [
+        ("\ufeff one\t\n\n \n".encode(), b"one"),
+        ("first\n\ufeff# no\ncl\u00e9\n".encode(), "cl\u00e9".encode()),
+        ("cl\u00e9\n".encode(), b"cl\xe9"),
+        ("\u043a\u043b\u044e\u0447\n".encode(), "\u043a\u043b\u044e\u0447".encode()),
+    ],
+    ids=["byte order mark", "UTF-8", "Latin-1", "beyond Latin-1"],
+)
+def test_keys(tmp_path: Path, written: bytes, sent: bytes) -> None:
+    (tmp_path / "keys").write_bytes(written)
+    keys = Keys(tmp_path / "keys")
+    assert keys.allow(b"Bearer " + sent)
+    assert keys.allow(b"bearer  " + sent + b" ")
+    for wrong in (b"Bearer " + sent + b"x", b"Bearer ????", b"Bearer ", b"Basic " + sent, sent):
+        assert not keys.allow(wrong)
+
+
+def test_keys_are_read_anew(tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    file.write_bytes(b"old\r\n# no\r\n\r\n")
+    service = Service(ServeConfig(model=("m",), api_keys=str(file)))
+    for written, allowed in (("new\n", b"new"), ("# nothing\n", b"new"), ("last", b"last")):
+        file.write_text(written)
+        with suppress(ConfigError):
+            service.read_keys()
+        assert service.keys is not None
+        told = [key for key in (b"old", b"new", b"last") if service.keys.allow(b"Bearer " + key)]
+        assert told == [allowed]
+
+
+def test_keys_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "keys").write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match="cannot read the file of keys"):
+        Keys(tmp_path / "keys")
+
+
+def test_a_swap_that_fails_is_no_failure(
+    served: Callable[..., TestClient], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "keys").write_text("boss")
+    client = served(admin_keys=str(tmp_path / "keys"))
+
+    def swap(folder: str) -> tuple[int, str]:
+        body = {"model": "full", "folder": folder}
+        reply = client.post("/admin/swap", json=body, headers={"Authorization": "Bearer boss"})
+        return reply.status_code, reply.json()["error"]["message"]
+
+    assert swap("a" * 5000) == (409, "full: the old model stays: File name too long")
+
+    async def loaded(self: Service, name: str, folder: str) -> Engine:
+        raise RuntimeError("secret")
+
+    monkeypatch.setattr(Service, "_loaded", loaded)
+    assert swap("x") == (409, "full: the old model stays: RuntimeError")
+    assert client.post("/embed", json={"input": "a"}).status_code == 200
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="needs glibc"
+)
+def test_a_swap_gives_memory_back(served: Callable[..., TestClient], tmp_path: Path) -> None:
+    def resident() -> int:
+        found = re.search(r"VmRSS:\s+(\d+)", Path("/proc/self/status").read_text())
+        assert found
+        return int(found[1]) // 1024
+
+    (tmp_path / "keys").write_text("boss")
+    client = served(admin_keys=str(tmp_path / "keys"))
+    arrays = [np.ones(8000) for _ in range(4000)]  # 244 MiB, each too small for pages of its own
+    last = arrays.pop()  # what is freed before it is not the end of the heap
+    arrays.clear()
+    before = resident()
+    reply = client.post("/admin/swap", json={}, headers={"Authorization": "Bearer boss"})
+    assert (reply.status_code, last.sum()) == (200, 8000)
+    assert resident() < before - 150

@@ -1,0 +1,387 @@
+"""Every format to documents of sentences, and every kind of bad input."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import pickle
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bertwright.config.corpus import CorpusConfig
+from bertwright.errors import DataError, MissingExtra
+from bertwright.text.corpus import corpus, documents, rows
+from bertwright.text.corpus.corpus import CorpusReport, read_blocks, read_documents, split_document
+from bertwright.text.corpus.documents import read_text, split_documents
+from bertwright.text.corpus.files import find_files
+
+DEFAULT = CorpusConfig()
+TEXT = "A title\nOne is here. Two is there.\n\nB title\nThree “é” came.\n"
+DOCUMENTS = [["A title", "One is here.", "Two is there."], ["B title", "Three “é” came."]]
+
+
+def read(path: Path | str, config: CorpusConfig = DEFAULT) -> tuple[list[list[str]], CorpusReport]:
+    report = CorpusReport()
+    return list(read_documents([str(path)], config, report)), report
+
+
+def write(folder: Path, name: str, data: str | bytes) -> Path:
+    path = folder / name
+    path.write_bytes(data.encode() if isinstance(data, str) else data)
+    return path
+
+
+def test_blank_lines_separate(tmp_path: Path) -> None:
+    found, report = read(write(tmp_path, "a.txt", TEXT))
+    assert found == DOCUMENTS
+    counts = {name: value for name, value in report.as_dict().items() if value}
+    assert counts == {
+        "files": 1,
+        "bytes": len(TEXT.encode()),
+        "position": len(TEXT.encode()),
+        "documents": 2,
+        "characters": len(TEXT.strip()) - 2,
+        "longest_document": 34,
+        "sentences": 5,
+    }
+    assert json.loads(json.dumps(report.as_dict())) == report.as_dict()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TEXT.replace("\n", "\r\n"),
+        TEXT.replace("\n", "\r"),
+        "\ufeff\n \n" + TEXT.replace("\n\n", "\n \t \n\n\n\u3000\n") + "\n\n  \n",
+    ],
+)
+def test_line_ends_and_white_lines(tmp_path: Path, text: str) -> None:
+    assert read(write(tmp_path, "a.txt", text))[0] == DOCUMENTS
+
+
+def test_other_documents_and_sentences(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.txt", TEXT)
+    assert read(path, replace(DEFAULT, documents="file"))[0] == [DOCUMENTS[0] + DOCUMENTS[1]]
+    by_line = read(path, replace(DEFAULT, documents="line"))[0]
+    assert by_line == [
+        ["A title"],
+        ["One is here.", "Two is there."],
+        ["B title"],
+        DOCUMENTS[1][1:],
+    ]
+    by_sentence = read(path, replace(DEFAULT, sentences="line"))[0]
+    assert by_sentence == [["A title", "One is here. Two is there."], DOCUMENTS[1]]
+
+
+TEXTS = st.text(alphabet=st.sampled_from(list("ab。é😀 \t\n\r\n\n")), max_size=200)
+
+
+@settings(max_examples=200)
+@given(text=TEXTS, size=st.integers(1, 9), kind=st.sampled_from(["blank-line", "line", "file"]))
+def test_blocks_cut_anywhere_give_the_same_documents(text: str, size: int, kind: str) -> None:
+    """The stream is read in blocks of a few bytes: separators and characters are cut in two."""
+    config = CorpusConfig(documents=kind)  # type: ignore[arg-type]
+    data = text.encode()
+
+    class Dripping(io.BytesIO):
+        def read(self, count: int | None = -1, /) -> bytes:
+            return super().read(size)
+
+    def found(stream: io.BytesIO) -> list[str]:
+        report = CorpusReport()
+        groups = split_documents(read_text(stream, "a", config, report), config, report)
+        assert not report.invalid_utf8
+        return [document.strip() for group in groups for document in group if document.strip()]
+
+    whole = text.replace("\r\n", "\n").replace("\r", "\n")
+    lines = [line.strip() for line in whole.split("\n")]
+    if kind == "line":
+        expected = [[line] for line in lines if line]
+    elif kind == "file":
+        expected = [[line for line in lines if line]]
+    else:
+        expected = [[]]
+        for line in lines:
+            if line:
+                expected[-1].append(line)
+            elif expected[-1]:
+                expected.append([])
+    got = [[line.strip() for line in d.split("\n") if line.strip()] for d in found(Dripping(data))]
+    assert got == [document for document in expected if document]
+
+
+ROWS = ["One is here. Two is there.\nA new paragraph.\n\nAnother.", 'Say "é", he said.', "", "End."]
+ROW_DOCUMENTS = [
+    ["One is here.", "Two is there.", "A new paragraph.", "Another."],
+    ['Say "é", he said.'],
+    ["End."],
+]
+
+
+def make_rows(folder: Path, suffix: str) -> Path:
+    path = folder / ("rows" + suffix)
+    if suffix in (".jsonl", ".ndjson"):
+        lines = [json.dumps({"id": 1, "text": text}) for text in ROWS]
+        path.write_text("\n".join(lines) + "\n\n")
+    elif suffix == ".csv":
+        with path.open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows([["id", "text"], *[[1, text] for text in ROWS]])
+    elif suffix == ".tsv":
+        lines = ["id\ttext", *["1\t" + text.replace("\n", " ") for text in ROWS]]
+        path.write_text("\n".join(lines), encoding="utf-8")
+    else:
+        pyarrow = pytest.importorskip("pyarrow")
+        import pyarrow.parquet as parquet
+
+        parquet.write_table(pyarrow.table({"id": [1] * len(ROWS), "text": ROWS}), path)
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".ndjson", ".csv", ".tsv", ".parquet"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_rows_are_documents(tmp_path: Path, suffix: str, packed: bool) -> None:
+    path = make_rows(tmp_path, suffix)
+    if packed:
+        path = write(tmp_path, path.name + ".gz", gzip.compress(path.read_bytes()))
+    found, report = read(path)
+    assert found == ROW_DOCUMENTS
+    assert (report.documents, report.empty_documents, report.files) == (3, 1, 1)
+    with pytest.raises(DataError, match=r"no column 'body'; it has 'id', 'text'.*--text-col"):
+        read(path, replace(DEFAULT, text_column="body"))
+    with pytest.raises(DataError, match=r"no column"):
+        read(path, replace(DEFAULT, text_column="i"))
+
+
+@pytest.mark.parametrize("begin", ["", "\ufeff", "sep=;\r\n", "\ufeffsep=;\n", '"sep=;"\n'])
+def test_csv_of_other_separators(tmp_path: Path, begin: str) -> None:
+    path = write(tmp_path, "a.csv", f'{begin}id;text\n1;"One, two; three."\n2;Four.\n'.encode())
+    assert read(path)[0] == [["One, two; three."], ["Four."]]
+
+
+def test_bad_rows(tmp_path: Path) -> None:
+    bad = {
+        "a.jsonl": ('{"text": "a"}\n{"text": ', r"a\.jsonl, line 2 is no JSON"),
+        "b.jsonl": ("[1]\n", r"line 1 is a JSON list; expected an object"),
+        "c.jsonl": ('{"text": 5}\n', r"row 1: column 'text' holds int; expected a string"),
+        "g.jsonl": ('{"text": ' + "1" * 6000 + "}\n", r"line 1 is no JSON: .*integer"),
+        "d.csv": ("id,text\n1,a\n2\n", r"line 3 has 1 fields; the header has 2"),
+        "f.csv": ("id,text\n1,Hello, world\n", r"line 2 has 3 fields; the header has 2"),
+        "g.csv": ("text,text\na,b\n", r"2 columns 'text'; expected one"),
+        "h.csv": ("id;text\n1;a;b\n", r"line 2 has 3 fields; the header has 2"),
+        "i.csv": ("sep=;\nid;text\n1;a\n2\n", r"line 4 has 1 fields; the header has 2"),
+        "e.csv": ('text\n"never closed\n', r"e\.csv, line 2: unexpected end of data"),
+        "f.parquet": ("PAR1 no more", r"no whole Parquet file"),
+    }
+    for name, (data, message) in bad.items():
+        if name.endswith("parquet"):
+            pytest.importorskip("pyarrow")
+        with pytest.raises(DataError, match=message):
+            read(write(tmp_path, name, data))
+
+
+def test_null_is_an_empty_document(tmp_path: Path) -> None:
+    found, report = read(write(tmp_path, "a.jsonl", '{"text": null}\n{"text": "A."}\n'))
+    assert (found, report.empty_documents) == ([["A."]], 1)
+
+
+def test_a_row_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "MAX_ROW_CHARACTERS", 1000)
+    path = write(tmp_path, "a.jsonl", "x" * 3_000_000)
+    with pytest.raises(DataError, match=r"a row of over 1,000 characters"):
+        read(path)
+
+
+def test_lone_surrogates(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.jsonl", r'{"text": "a \ud800 b \udc00 \ud83d\ude00 \ufffd"}')
+    found, report = read(path)
+    assert found == [["a � b � 😀 �"]]
+    assert report.lone_surrogates == 2
+    with pytest.raises(DataError, match=r"row 1: a lone surrogate"):
+        read(path, replace(DEFAULT, errors="refuse"))
+
+
+def test_invalid_utf8(tmp_path: Path) -> None:
+    data = (
+        b"Good \xe2\x82 text \xff here \xef\xbf\xbd and \xed\xa0\x80. "
+        + b"More text. " * 10
+        + b"\xc3"
+    )
+    path = write(tmp_path, "a.txt", data)
+    found, report = read(path)
+    assert found[0][0] == "Good � text � here � and ���."
+    assert report.invalid_utf8 == 6
+    assert report.invalid_places == [f"{path}, byte 5", f"{path}, byte 143"]
+    with pytest.raises(DataError, match=r"a\.txt, byte 5: malformed UTF-8; .*--errors repl"):
+        read(path, replace(DEFAULT, errors="refuse"))
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", r"binary file \(a zero byte at 8\)"),
+        ("Some text".encode("utf-32"), r"is UTF-32; expected UTF-8.*iconv -f UTF-32"),
+        ("Some text".encode("utf-16"), r"is UTF-16; expected UTF-8.*iconv -f UTF-16"),
+        ("这是一个文件。" * 50).encode("gb18030")
+        and (
+            ("这是一个文件。" * 50).encode("gb18030"),
+            r"% of the first characters are malformed.*iconv -f ENCODING",
+        ),
+        (b"", r"no documents in 1 input \(0 bytes read\); expected text"),
+        (b" \n\n \n", r"no documents in 1 input \(5 bytes read\)"),
+    ],
+)
+def test_no_text(tmp_path: Path, data: bytes, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        read(write(tmp_path, "a.txt", data))
+
+
+def test_everything_left_out_says_why(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.txt", TEXT)
+    with pytest.raises(DataError, match=r"left out: 2 too short \(--min-characters\)"):
+        read(path, replace(DEFAULT, min_characters=1000))
+
+
+def test_one_giant_line_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "MAX_DOCUMENT_CHARACTERS", 1 << 16)
+    text = "word " * 500_000
+    found, report = read(write(tmp_path, "a.txt", text))
+    assert report.documents_cut == report.documents - 1 > 30
+    assert report.longest_document <= 1 << 16
+    assert max(len(sentence) for document in found for sentence in document) <= 4096
+    assert report.sentences_cut > 500
+    assert " ".join(" ".join(document) for document in found) == text.strip()
+    found, report = read(write(tmp_path, "b.txt", "x" * 300_000))
+    assert "".join("".join(document) for document in found) == "x" * 300_000
+
+
+def test_a_file_without_blank_lines_shows(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.txt", "A line.\n" * 1200)
+    assert read(path)[1].files_of_one_document == 1
+    assert read(path, replace(DEFAULT, documents="file"))[1].files_of_one_document == 0
+
+
+def test_blocks_are_fixed_and_compose(tmp_path: Path) -> None:
+    for name in "abc":
+        write(tmp_path, name + ".txt", "\n\n".join(f"Text {name} {n}. End." for n in range(100)))
+    report = CorpusReport()
+    blocks = list(read_blocks([str(tmp_path)], DEFAULT, report, block_characters=200))
+    assert min(sum(map(len, block)) for block in blocks[:-1]) >= 200
+    apart = CorpusReport()
+    split = pickle.loads(pickle.dumps(split_document))
+    found = [split(text, DEFAULT, None, apart) for block in blocks for text in block]
+    whole, total = read(tmp_path)
+    assert found == whole
+    report.add(pickle.loads(pickle.dumps(apart)))
+    assert report == total
+    assert total.sentences == 600
+
+
+def test_a_splitter_of_ones_own(tmp_path: Path) -> None:
+    path = str(write(tmp_path, "a.txt", "a|b | |c"))
+    report = CorpusReport()
+    found = list(read_documents([path], DEFAULT, report, splitter=lambda text: text.split("|")))
+    assert found == [["a", "b", "c"]]
+    with pytest.raises(DataError, match=r"the splitter .*lambda.* gave str; expected a list"):
+        list(read_documents([path], DEFAULT, report, splitter=lambda text: text))  # type: ignore[arg-type, return-value]
+
+
+def test_cleaning_is_counted(tmp_path: Path) -> None:
+    parts = [f"Text number {n} is here, and it is long enough.\nThe footer." for n in range(20)]
+    text = "\n\n".join(
+        [*parts, parts[0], "Short.", "Sign in", "Cafe\u0301 is good and is open today."]
+    )
+    config = CorpusConfig(
+        normalize_unicode=True, boilerplate=True, deduplicate="exact", min_characters=10
+    )
+    found, report = read(write(tmp_path, "a.txt", text), config)
+    assert report.boilerplate_lines == 12
+    assert report.boilerplate_examples == ["The footer.", "Sign in"]
+    assert (report.short_documents, report.empty_documents, report.documents) == (1, 1, 22)
+    assert report.repaired_documents == 1
+    assert report.unicode_repair
+    assert found[-1] == ["Café is good and is open today."]
+    again = "\n\n".join([*parts, *parts])
+    report = read(write(tmp_path, "b.txt", again), replace(DEFAULT, deduplicate="exact"))[1]
+    assert (report.documents, report.exact_duplicates) == (20, 20)
+
+
+def test_near_duplicates_are_left_out(tmp_path: Path) -> None:
+    base = [f"word{n}" for n in range(300)]
+    other = [*base[:150], "changed", *base[151:]]
+    text = "\n\n".join([" ".join(base), " ".join(other), " ".join(base), "Another text."])
+    report = read(write(tmp_path, "a.txt", text), replace(DEFAULT, deduplicate="near"))[1]
+    assert (report.documents, report.exact_duplicates, report.near_duplicates) == (2, 1, 1)
+
+
+def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Input:
+        buffer = io.BufferedReader(io.BytesIO(TEXT.encode()))  # type: ignore[type-var]
+
+    monkeypatch.setattr(sys, "stdin", Input)
+    assert read("-")[0] == DOCUMENTS
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+@pytest.mark.parametrize(
+    ("text", "documents"),
+    [
+        ('{"id": 1, "text": "One. Two."}\n{"text": "Three."}\n', [["One.", "Two."], ["Three."]]),
+        ('\ufeff{"text" : "' + "Word. " * 9000 + '"}', [["Word."] * 9000]),
+        ("{not JSON}\nat all\n", [["{not JSON}", "at all"]]),
+    ],
+)
+def test_json_lines_come_through_standard_input_too(
+    monkeypatch: pytest.MonkeyPatch,
+    text: str,
+    documents: list[list[str]],
+    pack: Callable[[bytes], bytes],
+) -> None:
+    class Input:
+        buffer = io.BufferedReader(io.BytesIO(pack(text.encode())))  # type: ignore[type-var]
+
+    monkeypatch.setattr(sys, "stdin", Input)
+    assert read("-")[0] == documents
+
+
+def test_missing_extras(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path, "a.parquet", "PAR1")
+    for name in ["pyarrow", "pyarrow.parquet", "datasets"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(MissingExtra, match=r'pip install "bertwright\[hf\]"'):
+        read(path)
+    with pytest.raises(MissingExtra, match=r"reading hf:some/name needs the package datasets"):
+        read("hf:some/name")
+
+
+def test_a_datasets_folder(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    train = datasets.Dataset.from_dict({"id": list(range(4)), "text": ROWS})
+    train.save_to_disk(tmp_path / "one")
+    datasets.DatasetDict({"train": train, "dev": train.select([3])}).save_to_disk(tmp_path / "two")
+    assert read(tmp_path / "one")[0] == ROW_DOCUMENTS
+    assert [str(p) for p in find_files([f"hf:{tmp_path / 'one'}"])] == [str(tmp_path / "one")]
+    assert read(tmp_path / "two")[0] == ROW_DOCUMENTS
+    assert read(tmp_path / "two", replace(DEFAULT, split_name="dev"))[0] == [["End."]]
+    with pytest.raises(DataError, match=r"has no split 'test'; it has train, dev"):
+        read(tmp_path / "two", replace(DEFAULT, split_name="test"))
+    with pytest.raises(DataError, match=r"no column 'body'; it has 'id', 'text'"):
+        read(tmp_path / "one", replace(DEFAULT, text_column="body"))
+
+
+def test_shared_corpus(shared: Path) -> None:
+    report = CorpusReport()
+    blocks = read_blocks([str(shared / "data/corpora/english-1.txt.xz")], DEFAULT, report)
+    assert sum(len(block) for block, _ in zip(blocks, range(3), strict=False)) > 50
+
+
+def test_sentence_limit_is_the_documented_one() -> None:
+    assert corpus.MAX_SENTENCE_CHARACTERS == 4096
+    assert len(split_document("x" * 10_000, DEFAULT)) == 3

@@ -1,0 +1,201 @@
+"""Finding and opening files; what is missing, unknown, cut or corrupt."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bertwright.errors import ConfigError, DataError, MissingExtra
+from bertwright.text.corpus.files import (
+    find_files,
+    format_of,
+    open_bytes,
+    open_with_position,
+    size_on_disk,
+)
+
+TEXT = b"A line of text, again and again.\n" * 20_000
+
+
+def _zstd(data: bytes) -> bytes:
+    zstandard = pytest.importorskip("zstandard")
+    packed: bytes = zstandard.ZstdCompressor().compress(data)
+    return packed
+
+
+PACK: dict[str, Callable[[bytes], bytes]] = {
+    ".gz": gzip.compress,
+    ".xz": lzma.compress,
+    ".bz2": bz2.compress,
+    ".zst": _zstd,
+}
+
+
+def test_formats() -> None:
+    assert format_of(Path("a.txt")) == ".txt"
+    assert format_of(Path("a.b.JSONL.zst")) == ".jsonl"
+    assert format_of(Path("a.gz")) == ""
+    assert format_of(Path("a.pdf")) == ""
+
+
+def test_files_folders_and_globs_come_once_and_sorted(tmp_path: Path) -> None:
+    (tmp_path / "b" / "c").mkdir(parents=True)
+    for name in ["z.txt", "a.csv", "b/x.jsonl.gz", "b/c/y.txt", "b/.hidden.txt", "b/notes.pdf"]:
+        (tmp_path / name).write_text("x")
+    everything = ["a.csv", "b/c/y.txt", "b/x.jsonl.gz", "z.txt"]
+    assert find_files([str(tmp_path)]) == [tmp_path / name for name in everything]
+    globbed = find_files([str(tmp_path / "**/*.txt"), str(tmp_path / "z.txt"), "-", "hf:a/b:train"])
+    assert globbed == [tmp_path / "b/c/y.txt", tmp_path / "z.txt", Path("-"), Path("hf:a/b:train")]
+    assert size_on_disk([tmp_path / "z.txt", tmp_path / "a.csv"]) == 2
+    assert size_on_disk(globbed) is None
+
+
+def test_a_file_whose_name_looks_like_a_glob(tmp_path: Path) -> None:
+    path = tmp_path / "a[1].txt"
+    path.write_text("x")
+    assert find_files([str(path)]) == [path]
+
+
+def test_what_cannot_be_found(tmp_path: Path) -> None:
+    (tmp_path / "corpus.txt").write_text("x")
+    (tmp_path / "corpus.docx").write_text("x")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "pdfs").mkdir()
+    (tmp_path / "pdfs" / "a.pdf").write_text("x")
+    with pytest.raises(ConfigError, match=r"no corpus given; name files"):
+        find_files([])
+    with pytest.raises(DataError, match=r"no such file or folder: .*did you mean .*corpus\.txt\?"):
+        find_files([str(tmp_path / "corpsu.txt")])
+    with pytest.raises(DataError, match=r"unknown extension; known are \.txt .*\.zst"):
+        find_files([str(tmp_path / "corpus.docx")])
+    (tmp_path / "corpus.json").write_text("[]")
+    with pytest.raises(DataError, match=r"unknown extension.*an object a line, as \.jsonl"):
+        find_files([str(tmp_path / "corpus.json")])
+    with pytest.raises(DataError, match=r"no file with a known extension .* it is empty"):
+        find_files([str(tmp_path / "empty")])
+    with pytest.raises(DataError, match=r"no file with a known extension .* it has \.pdf"):
+        find_files([str(tmp_path / "pdfs")])
+    with pytest.raises(DataError, match=r"no file with a known extension matches .*\(1 matches"):
+        find_files([str(tmp_path / "*.docx")])
+
+
+@pytest.mark.parametrize("suffix", PACK)
+def test_compressed_files(tmp_path: Path, suffix: str) -> None:
+    packed = PACK[suffix](TEXT)
+    for name in ["a.txt" + suffix, "misnamed.txt"]:
+        (tmp_path / name).write_bytes(packed)
+        with open_bytes(tmp_path / name) as stream:
+            assert stream.read() == TEXT
+    # Two streams one after another are one text, as `cat a.gz b.gz` makes them.
+    (tmp_path / "two.txt").write_bytes(packed + PACK[suffix](b"end"))
+    stream, position = open_with_position(tmp_path / "two.txt")
+    with stream:
+        assert stream.read() == TEXT + b"end"
+        assert position() == (tmp_path / "two.txt").stat().st_size
+
+
+@pytest.mark.parametrize("suffix", PACK)
+def test_cut_and_corrupt_files(tmp_path: Path, suffix: str) -> None:
+    packed = PACK[suffix](TEXT)
+    middle = len(packed) // 2
+    flipped = packed[:middle] + bytes(255 - byte for byte in packed[middle:])
+    for data in [packed[:-5], packed[:middle], flipped]:
+        path = tmp_path / ("a.txt" + suffix)
+        path.write_bytes(data)
+        with (
+            open_bytes(path) as stream,
+            pytest.raises(DataError, match=r"a\.txt.*cut or corrupt after [\d,]+ good bytes"),
+        ):
+            stream.read()
+
+
+@pytest.mark.parametrize("suffix", PACK)
+def test_a_damaged_second_stream_is_no_end(tmp_path: Path, suffix: str) -> None:
+    packed = PACK[suffix](TEXT)
+    path = tmp_path / ("a.txt" + suffix)
+    for tail in [b"garbage", packed[:6] + bytes(255 - byte for byte in packed[6:])]:
+        path.write_bytes(packed + tail)
+        with open_bytes(path) as stream, pytest.raises(DataError, match=r"cut or corrupt"):
+            stream.read()
+
+
+def test_padding_and_frames_to_skip(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    one, two = lzma.compress(b"one "), lzma.compress(b"two")
+    path.write_bytes(one + bytes(8) + two + bytes(20_000))
+    with open_bytes(path) as stream:
+        assert stream.read() == b"one two"
+    path.write_bytes(b"\x50\x2a\x4d\x18\x04\0\0\0abcd" + _zstd(b"text"))
+    with open_bytes(path) as stream:
+        assert stream.read() == b"text"
+
+
+def test_links_are_followed_and_a_file_is_read_once(tmp_path: Path) -> None:
+    for name in ["corpus/a.txt", "corpus/notes.md", "elsewhere/b.txt"]:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x")
+    corpus = tmp_path / "corpus"
+    (corpus / "c.txt").symlink_to("a.txt")
+    (corpus / "linked").symlink_to("../elsewhere")
+    (corpus / "round").symlink_to("../corpus")
+    passed_over: list[Path] = []
+    again = str(corpus / ".." / "corpus" / "a.txt")
+    found = find_files([str(corpus), again], passed_over)
+    assert found == [corpus / "a.txt", corpus / "linked" / "b.txt"]
+    assert passed_over == [corpus / "notes.md"]
+
+
+def test_a_folder_that_cannot_be_entered_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "closed").mkdir()
+    (tmp_path / "a.txt").write_text("x")
+    scandir = os.scandir
+
+    def refuse(path: str) -> object:
+        if path.endswith("closed"):
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(DataError, match=r"closed cannot be read: Permission denied"):
+        find_files([str(tmp_path)])
+
+
+def test_no_compression_inside(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt.gz"
+    path.write_bytes(b"plain text")
+    with pytest.raises(DataError, match=r"is named \.gz but its first bytes are 70 6c 61"):
+        open_bytes(path)
+    path.write_bytes(b"")
+    with open_bytes(path) as stream:
+        assert stream.read() == b""
+
+
+def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Input:
+        buffer = io.BufferedReader(io.BytesIO(gzip.compress(TEXT)))  # type: ignore[type-var]
+
+    monkeypatch.setattr(sys, "stdin", Input)
+    assert open_bytes(Path("-")).read() == TEXT
+    Input.buffer.close()
+    with pytest.raises(DataError, match=r"was read before; - can stand for one file only"):
+        open_bytes(Path("-"))
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(DataError, match="standard input is closed"):
+        open_bytes(Path("-"))
+
+
+def test_missing_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.txt.zst").write_bytes(_zstd(TEXT))
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    with pytest.raises(MissingExtra, match=r'pip install "bertwright\[zst\]"'):
+        open_bytes(tmp_path / "a.txt.zst")

@@ -1,0 +1,86 @@
+"""Windows: all is covered, none is too long, neighbours share what was asked."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bertwright.text.windows import cut, cut_pair, most_context
+
+ROOMS = st.integers(1, 40)
+
+
+@given(length=st.integers(0, 300), room=ROOMS, stride=st.integers(0, 25))
+def test_windows_cover_all_and_share(length: int, room: int, stride: int) -> None:
+    spans = cut(length, room, stride)
+    assert spans[0][0] == 0
+    assert spans[-1][1] == length
+    sizes = [stop - start for start, stop in spans]
+    assert max(sizes) <= room
+    assert max(sizes) - min(sizes) <= 1
+    shared = min(stride, room // 2)
+    for (_, stop), (start, _) in pairwise(spans):
+        assert stop - start == shared
+    # One window fewer would be too long.
+    if len(spans) > 1:
+        assert length + (len(spans) - 2) * shared > (len(spans) - 1) * room
+
+
+def test_what_fits_is_one_window() -> None:
+    assert cut(0, 5, 2) == [(0, 0)]
+    assert cut(5, 5, 2) == [(0, 5)]
+    assert cut(6, 5, 2) == [(0, 4), (2, 6)]
+    with pytest.raises(ValueError, match="room for 0 tokens; expected 1 or more"):
+        cut(5, 0, 0)
+
+
+@given(
+    first=st.integers(0, 120),
+    second=st.integers(0, 120),
+    room=st.integers(2, 40),
+    stride=st.integers(0, 25),
+)
+def test_pairs_lose_nothing(first: int, second: int, room: int, stride: int) -> None:
+    pairs = cut_pair(first, second, room, stride)
+    for length, spans in ((first, [p[0] for p in pairs]), (second, [p[1] for p in pairs])):
+        covered = {place for start, stop in spans for place in range(start, stop)}
+        assert covered == set(range(length))
+        assert all(0 <= start <= stop <= length for start, stop in spans)
+        for (_, stop), (start, _) in pairwise(spans):
+            assert stop - start >= min(stride, room // 2 // 2, length)
+    assert all(b - a + d - c <= room for (a, b), (c, d) in pairs)
+    assert len(set(pairs)) == len(pairs)
+
+
+def test_a_pair_keeps_the_text_that_takes_half_whole() -> None:
+    assert cut_pair(4, 6, 10, 2) == [((0, 4), (0, 6))]
+    assert cut_pair(5, 8, 10, 2) == [((0, 5), (0, 5)), ((0, 5), (3, 8))]
+    assert cut_pair(8, 5, 10, 2) == [((0, 5), (0, 5)), ((3, 8), (0, 5))]
+    assert cut_pair(6, 8, 10, 2) == [((0, 5), (0, 5)), ((1, 6), (3, 8))]
+    with pytest.raises(ValueError, match="room for 1 tokens of a pair; expected 2 or more"):
+        cut_pair(3, 3, 1, 0)
+
+
+@given(length=st.integers(1, 200), room=ROOMS, stride=st.integers(0, 25), data=st.data())
+def test_most_context(length: int, room: int, stride: int, data: st.DataObject) -> None:
+    spans = cut(length, room, stride)
+    place = data.draw(st.integers(0, length - 1))
+    number = most_context(spans, place)
+
+    def context(span: tuple[int, int]) -> int:
+        return min(place - span[0], span[1] - 1 - place)
+
+    best = max(context(span) for span in spans)
+    assert [context(span) == best for span in spans].index(True) == number
+    assert best >= 0
+
+
+def test_most_context_by_hand() -> None:
+    # run_squad.py: of the two windows that hold "bought", the one with more to its lesser side.
+    spans = [(0, 5), (3, 8), (6, 11)]
+    assert [most_context(spans, place) for place in range(11)] == [0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 2]
+    with pytest.raises(ValueError, match="token 11 is in none of 3 windows"):
+        most_context(spans, 11)

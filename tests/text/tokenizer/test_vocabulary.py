@@ -1,0 +1,116 @@
+"""Training as a whole: order of the vocabulary, alphabet, pruning, bad input."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bertwright.config.corpus import CorpusConfig
+from bertwright.config.tokenizer import TokenizerConfig
+from bertwright.errors import ConfigError, DataError
+from bertwright.text.tokenizer.alphabet import choose_alphabet
+from bertwright.text.tokenizer.files import CutRules
+from bertwright.text.tokenizer.pruning import Pruner
+from bertwright.text.tokenizer.vocabulary import learn_tokenizer, train_tokenizer
+from bertwright.text.tokenizer.word_counts import WordCounts, count_words
+
+TEXT = (
+    "The winter was long. Winters are longer in the north, where the river freezes.\n"
+    "Walking and talking, they walked, talked and walk still; the talker talks.\n\n"
+) * 3
+
+
+def counted(text: str = TEXT, lowercase: bool = True) -> WordCounts:
+    """Word counts of a small text."""
+    return count_words([[text]], CutRules(lowercase=lowercase), workers=1)
+
+
+@pytest.mark.parametrize("algorithm", ["wordpiece", "bpe", "word"])
+def test_special_tokens_come_first_and_the_size_is_kept(algorithm: str) -> None:
+    size = 70 if algorithm != "word" else 20
+    config = TokenizerConfig(vocab_size=size, algorithm=algorithm)  # type: ignore[arg-type]
+    tokenizer, training = learn_tokenizer(counted(), config)
+    assert tokenizer.tokens_of(range(5)) == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    assert tokenizer.vocab_size == training.vocab_size == size
+    assert len(tokenizer.vocab) == size
+
+
+def test_every_known_word_is_cut() -> None:
+    tokenizer, training = learn_tokenizer(counted(), TokenizerConfig(vocab_size=60))
+    ids, _ = tokenizer.encode_sentence_ids([TEXT, "gnihtyreve tnereffid"])
+    assert tokenizer.unk_id not in ids
+    assert training.unknown_share == 0
+    assert training.pieces_per_word > 1
+
+
+def test_a_small_corpus_gives_what_it_has() -> None:
+    tokenizer, training = learn_tokenizer(counted("a b ab ab"), TokenizerConfig(vocab_size=100))
+    assert training.vocab_size == tokenizer.vocab_size == 5 + 2 + 2 + 1
+
+
+def test_whole_words_only() -> None:
+    tokenizer, training = learn_tokenizer(
+        counted(), TokenizerConfig(vocab_size=8, algorithm="word")
+    )
+    assert tokenizer.tokens_of(range(5, 8)) == ["the", ",", "."]
+    assert 0 < training.unknown_share < 1
+    assert tokenizer.encode("the winter").tokens == ["[CLS]", "the", "[UNK]", "[SEP]"]
+
+
+def test_vocabulary_smaller_than_the_alphabet() -> None:
+    with pytest.raises(ConfigError, match=r"vocab_size is 20, but the alphabet alone needs \d+"):
+        learn_tokenizer(counted(), TokenizerConfig(vocab_size=20))
+    tokenizer, training = learn_tokenizer(
+        counted(), TokenizerConfig(vocab_size=20, limit_alphabet=6)
+    )
+    assert training.alphabet == 6
+    assert tokenizer.vocab_size <= 20
+    assert training.characters_dropped > 0
+    assert training.unknown_share > 0
+
+
+@pytest.mark.parametrize("text", ["\x00\x01\ufffd", "\ud800\udc00 \ud800", "x" * 500])
+def test_text_without_words(text: str) -> None:
+    with pytest.raises(DataError, match="no words to learn from: 1 documents"):
+        learn_tokenizer(counted(text), TokenizerConfig())
+
+
+def test_empty_file(tmp_path: Path) -> None:
+    (tmp_path / "empty.txt").write_text("\n\n")
+    with pytest.raises(DataError):
+        train_tokenizer([str(tmp_path)], CorpusConfig(), TokenizerConfig(workers=1))
+
+
+def test_training_from_files_for_any_number_of_workers(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text(TEXT, encoding="utf-8")
+    (tmp_path / "b.txt").write_text("Caf\u00e9 au lait. " * 9, encoding="utf-8")
+    prints = []
+    for workers in (1, 2):
+        config = TokenizerConfig(vocab_size=80, workers=workers)
+        tokenizer, training = train_tokenizer([str(tmp_path)], CorpusConfig(), config)
+        assert training.documents == 4
+        prints.append(tokenizer.fingerprint)
+    assert prints[0] == prints[1]
+
+
+def test_alphabet_by_coverage_and_by_number() -> None:
+    counts = {"aab": 100, "b": 10, ".": 50, "z": 1, "y": 1}
+    alphabet = choose_alphabet(counts, coverage=0.99)
+    assert alphabet.entries == [".", "a", "b", "##a", "##b"]
+    assert alphabet.dropped == ["y", "z"]
+    assert (alphabet.dropped_occurrences, alphabet.occurrences) == (2, 362)
+    assert alphabet.covers("ba")
+    assert not alphabet.covers("bay")
+    assert choose_alphabet(counts, 1.0, limit=1).entries == ["a", "##a"]
+    assert choose_alphabet(counts, 1.0).dropped == []
+
+
+def test_pruning_drops_what_the_cut_never_uses() -> None:
+    alphabet = [mark + c for mark in ("", "##") for c in "abc"]
+    pruner = Pruner(alphabet, ["##bc", "ab", "abc"], ["abc", "ab", "a"], [9, 4, 1])
+    assert pruner.uses["abc"] == 9
+    assert pruner.losses()["##bc"] == 0
+    assert pruner.shrink(2) == ["ab", "abc"]
+    assert pruner.shrink(1) == ["abc"]
+    assert pruner.uses["##b"] == 4
