@@ -19,6 +19,7 @@ from bertwright.config.task import TaskConfig
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.text.tokenizer.tokenizer import CutRules, load_tokenizer, make_tokenizer
 from tests.checkpoint.conftest import CONFIG, VOCABULARY, new_learner
+from tests.checkpoint.huggingface.test_pickled import Hostile
 
 
 def same(a: Path, b: Path) -> bool:
@@ -233,7 +234,6 @@ def pickled(folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.slow  # a process that imports torch
 def test_a_pickle(pickled: Path, tmp_path: Path) -> None:
     done = convert(pickled, tmp_path / "out")
     expected = torch.load(pickled / "pytorch_model.bin", weights_only=True)
@@ -250,19 +250,9 @@ def test_a_pickle(pickled: Path, tmp_path: Path) -> None:
     assert entries(tmp_path) == ["model", "out", "tokenizer"]
 
 
-class Hostile:
-    """What runs when a pickle of it is opened."""
-
-    def __init__(self, mark: Path) -> None:
-        self.mark = mark
-
-    def __reduce__(self) -> object:
-        return exec, (f"open({str(self.mark)!r}, 'w')",)
-
-
 def test_a_pickle_that_would_run_something(pickled: Path, tmp_path: Path) -> None:
     torch.save({"a": Hostile(tmp_path / "ran")}, pickled / "pytorch_model.bin")
-    with pytest.raises(DataError, match=r"calls '(__builtin__|builtins).exec', which no weights"):
+    with pytest.raises(DataError, match=r"Unsupported .*exec"):
         convert(pickled, tmp_path / "out")
     assert entries(tmp_path) == ["model", "tokenizer"]
 
@@ -291,8 +281,6 @@ def packed(path: Path, change: str) -> None:
         members = {each.filename: archive.read(each) for each in archive.infolist()}
     if change == "long":
         members = {n: b"]" * (2 << 20) if n.endswith(".pkl") else v for n, v in members.items()}
-    if change == "many":
-        members |= {f"x/{n}.pkl": b"]" * (1 << 18) + b"." for n in range(9)}
     kind = zipfile.ZIP_DEFLATED if change == "deflated" else zipfile.ZIP_STORED
     with zipfile.ZipFile(path, "w", kind) as archive:
         for name, data in members.items():
@@ -309,21 +297,10 @@ def packed(path: Path, change: str) -> None:
     path.write_bytes(data)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ("deflated", "is compressed, as weights of PyTorch never are"),
-        ("unknown", "is compressed, as weights of PyTorch never are"),
-        ("encrypted", "is cut or damaged .*encrypted"),
-        ("long", "has 2097152 bytes of instructions; weights need fewer than 1048576"),
-        ("many", "bytes of instructions; weights need fewer"),
-    ],
-)
-def test_archives_that_pytorch_does_not_write(
-    pickled: Path, tmp_path: Path, change: str, message: str
-) -> None:
+@pytest.mark.parametrize("change", ["deflated", "unknown", "encrypted", "long"])
+def test_archives_that_pytorch_does_not_write(pickled: Path, tmp_path: Path, change: str) -> None:
     packed(pickled / "pytorch_model.bin", change)
-    with pytest.raises((DataError, IntegrityError), match=message):
+    with pytest.raises(DataError, match=r"is compressed or encrypted|bytes of instructions"):
         convert(pickled, tmp_path / "out")
     assert entries(tmp_path) == ["model", "tokenizer"]
 
@@ -331,7 +308,7 @@ def test_archives_that_pytorch_does_not_write(
 def test_a_cut_pickle(pickled: Path, tmp_path: Path) -> None:
     path = pickled / "pytorch_model.bin"
     path.write_bytes(path.read_bytes()[:-500])
-    with pytest.raises(IntegrityError, match=r"pytorch_model.bin is cut or damaged"):
+    with pytest.raises(IntegrityError, match=r"pytorch_model.bin is truncated or damaged"):
         convert(pickled, tmp_path / "out")
 
 

@@ -87,7 +87,7 @@ def convert(
 
     Args:
         source: a run, a checkpoint, a folder of any format that is read, or one whose weights are
-            `pytorch_model.bin`, which is opened in a process of its own.
+            `pytorch_model.bin` (`pickled.py`).
         out: the folder to write.
         to: the format.
         overwrite: whether `out` may be replaced, if Bertwright wrote it.

@@ -3,8 +3,7 @@
 What is read may come from anywhere. `config.json` goes through a closed schema: sizes within
 limits, and every key that would change the computation held to the one value our BERT has. Names
 and shapes are compared with the header of the weights before memory is taken for any of them.
-Pickles (`pytorch_model.bin`) are never opened: opening one may run what is in it. `pickled.py` is
-the one place that does, in a process of its own, for `bertwright convert`.
+Pickles (`pytorch_model.bin`) are never opened but by `bertwright convert` (`pickled.py`).
 """
 
 from __future__ import annotations

@@ -1,40 +1,33 @@
-"""`pytorch_model.bin`, a pickle: opened in a process of its own, and never but to be converted.
+"""`pytorch_model.bin`, a pickle: opened by `bertwright convert` alone, and only for its tensors.
 
-Opening a pickle runs what is in it. So its instructions are first listed without running one, and
-whatever names a function that weights do not need is refused at once. PyTorch's `weights_only` then
-reads the few forms that weights need. In case both err, the process that reads has no more memory
-and time than weights take, and leaves a safetensors file, from which all that follows is read as
-from any other folder. Only a file of this name, or its numbered shards, is taken for weights.
+Opening a pickle with Python's `pickle` runs what is in it. PyTorch's `weights_only` builds nothing
+but tensors and plain containers; any other name in the file is an error before it is called. Only a
+file of this name, or its numbered shards, is taken for weights.
 """
 
 from __future__ import annotations
 
-import os
-import pickletools
 import re
-import subprocess
-import sys
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
 
 from bertwright.errors import DataError, IntegrityError
 
 NAME = "pytorch_model.bin"
 
 _SHARD = re.compile(r"pytorch_model-(\d{5})-of-(\d{5})\.bin")
-_SECONDS = 60
-_BYTES_A_SECOND = 50 << 20
-_ROOM = 1 << 30
-"""Bytes for what reading needs beside the weights, which are there up to four times."""
 _LARGEST_PROGRAM = 1 << 20
-"""Bytes of instructions: a BERT Large has under 100 KB of them."""
-_NAMING = ("GLOBAL", "INST")
-_NEEDED = re.compile(
-    r"torch\._utils _rebuild_(?:tensor(?:_v2)?|parameter)|collections OrderedDict"
-    r"|torch (?:Float|Half|BFloat16|Double|Long|Int|Byte|Bool)Storage"
-)
+"""Bytes of pickle instructions: a BERT Large has under 100 KB of them."""
+_MOST_COPIES = 4
+"""Bytes of tensors for each byte of the file: tied weights are stored once and written twice."""
 _ARCHIVE = b"PK\x03\x04"
-_OF_PICKLES = (_ARCHIVE, b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
+_PICKLES = (_ARCHIVE, b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
 
 
 def pickles_of(folder: Path) -> list[Path]:
@@ -57,82 +50,74 @@ def pickles_of(folder: Path) -> list[Path]:
 
 def is_pickle(path: Path) -> bool:
     """Whether a file begins as pickles and PyTorch's archives do."""
-    with path.open("rb") as file:
-        return file.read(4).startswith(_OF_PICKLES)
-
-
-def screen(path: Path) -> None:
-    """Refuse a pickle that names what weights do not need; nothing of it is run.
-
-    Files of PyTorch before 1.6 are no archives; `weights_only` judges them alone.
-
-    Raises:
-        DataError: it names something else, has far more instructions than weights need, or is
-            compressed, which PyTorch's never are.
-        IntegrityError: it is cut, damaged or encrypted.
-    """
-    with path.open("rb") as file:
-        if not file.read(4).startswith(_ARCHIVE):
-            return
-    try:
-        with zipfile.ZipFile(path) as archive:
-            members = archive.infolist()
-            if any(member.compress_type != zipfile.ZIP_STORED for member in members):
-                raise DataError(f"{path} is compressed, as weights of PyTorch never are")
-            programs = [member for member in members if member.filename.endswith(".pkl")]
-            size = sum(member.file_size for member in programs)
-            if size > _LARGEST_PROGRAM:
-                raise DataError(
-                    f"{path} has {size} bytes of instructions; weights need fewer than "
-                    f"{_LARGEST_PROGRAM}"
-                )
-            for member in programs:
-                for operation, argument, _ in pickletools.genops(archive.read(member)):
-                    if operation.name in _NAMING and not _NEEDED.fullmatch(str(argument)):
-                        raise DataError(
-                            f"{path} calls '{str(argument)[:80].replace(' ', '.')}', which no "
-                            "weights need: it is refused, and nothing of it was run"
-                        )
-    except (zipfile.BadZipFile, ValueError, EOFError, OSError, RuntimeError) as error:
-        if isinstance(error, DataError):
-            raise
-        raise IntegrityError(f"{path} is cut or damaged ({error})") from error
+    return _starts_with(path, *_PICKLES)
 
 
 def unpickle(pickles: list[Path], out: Path) -> None:
     """Write the tensors of pickles as one safetensors file.
 
     Raises:
-        DataError: they hold more than weights, or need more than weights do.
+        DataError: they hold something else than tensors by name.
+        IntegrityError: a file is truncated, damaged or encrypted.
     """
+    tensors: dict[str, Tensor] = {}
     for path in pickles:
-        screen(path)
+        content = _read(path)
+        if not isinstance(content, Mapping):
+            raise DataError(f"{path} holds {type(content).__name__}; expected tensors by name")
+        for name, value in content.items():
+            if not isinstance(name, str) or not _has_numbers(value):
+                kind = type(value).__name__
+                raise DataError(
+                    f"{str(name)[:80]!r} in {path} is {kind}; expected a named dense tensor"
+                )
+            if name in tensors:
+                raise DataError(f"{name[:80]!r} is in two shards, one of them {path}")
+            tensors[name] = value.detach()
+    needed = sum(value.numel() * value.element_size() for value in tensors.values())
     size = sum(path.stat().st_size for path in pickles)
-    seconds = _SECONDS + size // _BYTES_A_SECOND
-    program = [sys.executable, "-P", "-m", "bertwright.checkpoint.huggingface.unpickling"]
-    limits = [str(_ROOM + 4 * size), str(seconds)]
+    if needed > _MOST_COPIES * size:
+        raise DataError(f"{pickles[0]} has {size} bytes for tensors of {needed}: no weights do")
+    save_file({n: v.contiguous().clone() for n, v in tensors.items()}, out, {"format": "pt"})
+
+
+def _read(path: Path) -> Any:
+    """What a pickle holds, its tensors left in the file where it is an archive."""
+    archive = _starts_with(path, _ARCHIVE)  # PyTorch before 1.6 wrote bare pickles
+    if archive:
+        _check_archive(path)
     try:
-        done = subprocess.run(
-            [*program, *limits, str(out), *map(str, pickles)],
-            capture_output=True,
-            text=True,
-            timeout=seconds,
-            env=_environment(),
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=archive)
+    except Exception as error:  # a hostile pickle may end in any
+        named = re.search(r"[Uu]nsupported [^\n]{1,120}", str(error))
+        why = named[0] if named else (str(error).splitlines() or [type(error).__name__])[0]
         raise DataError(
-            f"{pickles[0]} took more than {seconds} s to open; it was given up"
+            f"{path} is no pickle of weights alone ({why[:200]}); nothing of it was run"
         ) from error
-    if done.returncode != 0 or not out.is_file():
-        lines = [line for line in done.stderr.splitlines() if line.strip()]
-        why = lines[-1][:300] if lines else f"the process ended with {done.returncode}"
-        raise DataError(f"{pickles[0]} is no pickle of weights alone, and was given up ({why})")
 
 
-def _environment() -> dict[str, str]:
-    """What the process is told: where packages are, and one thread."""
-    kept = ("PATH", "LD_LIBRARY_PATH", "SYSTEMROOT", "VIRTUAL_ENV")
-    found = {name: os.environ[name] for name in kept if name in os.environ}
-    package = str(Path(__file__).resolve().parents[2])
-    return {**found, "PYTHONPATH": package, "OMP_NUM_THREADS": "1"}
+def _has_numbers(value: Any) -> bool:
+    """Whether it is a tensor that safetensors holds: not sparse, quantized or without memory."""
+    dense = isinstance(value, Tensor) and value.layout is torch.strided
+    return dense and not value.is_quantized and not value.is_meta
+
+
+def _check_archive(path: Path) -> None:
+    """Raise unless an archive is packed as PyTorch does: nothing in it grows when it is read."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+    except (zipfile.BadZipFile, ValueError, EOFError, OSError) as error:
+        raise IntegrityError(f"{path} is truncated or damaged ({error})") from error
+    if any(
+        member.compress_type != zipfile.ZIP_STORED or member.flag_bits & 1 for member in members
+    ):
+        raise DataError(f"{path} is compressed or encrypted; PyTorch's archives never are")
+    size = sum(member.file_size for member in members if member.filename.endswith(".pkl"))
+    if size > _LARGEST_PROGRAM:
+        raise DataError(f"{path} has {size} bytes of instructions; expected {_LARGEST_PROGRAM}")
+
+
+def _starts_with(path: Path, *starts: bytes) -> bool:
+    with path.open("rb") as file:
+        return file.read(4).startswith(starts)
