@@ -26,8 +26,8 @@ import tokenizers
 from machine import machine
 from text_part import write_text
 
+from bertwright.config.bert_run import InstanceConfig, MaskingConfig
 from bertwright.config.corpus import CorpusConfig
-from bertwright.config.instances import InstanceConfig, MaskingConfig
 from bertwright.data.loader import PretrainingData
 from bertwright.data.shards import Shards, open_shards
 from bertwright.text.corpus.corpus import read_documents

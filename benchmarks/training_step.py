@@ -92,7 +92,7 @@ def bertwright_step(size: str, rows: int, dropout: float) -> Callable[[], None]:
 
     from bertwright.checkpoint.checkpoint import make_learner
     from bertwright.config.bert import PRESETS
-    from bertwright.config.pretrain import OptimizerConfig
+    from bertwright.config.run import OptimizerConfig
     from bertwright.data.loader import TensorBatch
     from bertwright.nn.init import initialize
     from bertwright.nn.sequences import Sequences

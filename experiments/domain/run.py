@@ -37,7 +37,8 @@ import torch
 
 from bertwright.cli.app import run as command
 from bertwright.config import values
-from bertwright.config.pretrain import LogConfig, LongPhaseConfig, PretrainConfig, ValidationConfig
+from bertwright.config.bert_run import BertRun, LongPhaseConfig
+from bertwright.config.run import LogConfig, ValidationConfig
 from bertwright.inference.model import Model, load
 from bertwright.recipes.extend import extend
 from bertwright.recipes.pretrain import pretrain
@@ -166,7 +167,7 @@ def go_on(model: Path | str, train: Path, out: Path, arguments: argparse.Namespa
     if arguments.minutes is not None:
         budget = {"minutes": arguments.minutes}
     given = {"data": str(shards), "out": str(out), "init": str(model), "seed": arguments.seed}
-    config = values.from_dict(PretrainConfig, values.merge(mapping, {**given, **budget}))
+    config = values.from_dict(BertRun, values.merge(mapping, {**given, **budget}))
     rates = replace(config.optimizer, learning_rate=5e-4, matrix_learning_rate=1e-3)
     config = replace(
         config,

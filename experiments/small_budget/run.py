@@ -18,24 +18,19 @@ from pathlib import Path
 from typing import Any
 
 from bertwright.config import values
-from bertwright.config.pretrain import (
-    LogConfig,
-    LongPhaseConfig,
-    PretrainConfig,
-    StartConfig,
-    ValidationConfig,
-)
+from bertwright.config.bert_run import BertRun, InitializationConfig, LongPhaseConfig
+from bertwright.config.run import LogConfig, ValidationConfig
 from bertwright.recipes.pretrain import pretrain
 from bertwright.train.log import read_records
 
 RECIPE = Path(__file__).parents[2] / "src/bertwright/recipes/small-budget.toml"
 
-PUBLISHED = StartConfig(
+PUBLISHED = InitializationConfig(
     aimed_heads=False, counted_vectors=False, frequency_bias=False, embedding_std=0.02
 )
 
 
-def rows(recipe: PretrainConfig) -> dict[str, PretrainConfig]:
+def rows(recipe: BertRun) -> dict[str, BertRun]:
     """The configurations, by what is new in each."""
     adamw = replace(recipe.optimizer, matrices="adamw")
     plain = replace(recipe, start=PUBLISHED, optimizer=adamw)
@@ -54,10 +49,10 @@ def rows(recipe: PretrainConfig) -> dict[str, PretrainConfig]:
     }
 
 
-def variants(recipe: PretrainConfig) -> dict[str, PretrainConfig]:
+def variants(recipe: BertRun) -> dict[str, BertRun]:
     """What was tried around the recipe, one change each."""
 
-    def optimizer(**changes: Any) -> PretrainConfig:
+    def optimizer(**changes: Any) -> BertRun:
         return replace(recipe, optimizer=replace(recipe.optimizer, **changes))
 
     return {
@@ -80,7 +75,7 @@ def main() -> None:
     mapping = {k: v for k, v in values.read_toml(RECIPE).items() if k != "minutes"}
     given = {"data": arguments.shards, "out": "", "steps": arguments.steps}
     recipe = replace(
-        values.from_dict(PretrainConfig, values.merge(mapping, given)),
+        values.from_dict(BertRun, values.merge(mapping, given)),
         long_phase=LongPhaseConfig(),
         validation=ValidationConfig(every_steps=max(1, arguments.steps // 6)),
         log=LogConfig(every_seconds=30.0),

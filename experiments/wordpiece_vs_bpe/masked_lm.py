@@ -19,8 +19,8 @@ import numpy as np
 import torch
 
 from bertwright.checkpoint.checkpoint import load
-from bertwright.config.instances import InstanceConfig, MaskingConfig
-from bertwright.config.pretrain import LogConfig, PretrainConfig
+from bertwright.config.bert_run import BertRun, InstanceConfig, MaskingConfig
+from bertwright.config.run import LogConfig
 from bertwright.data.build import build_shards
 from bertwright.data.loader import PretrainingData, to_tensors
 from bertwright.data.shards import open_shards
@@ -72,7 +72,7 @@ def main() -> None:
         vocabulary = arguments.vocabularies / name
         for text, place in ((arguments.train, "train"), (arguments.held_out, "held-out")):
             build_shards([text], folder / place, vocabulary, overwrite=True)
-        config = PretrainConfig(
+        config = BertRun(
             data=str(folder / "train"),
             out=str(folder / "run"),
             model="bert-tiny",

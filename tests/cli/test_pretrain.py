@@ -18,7 +18,7 @@ from bertwright.atomic import verify_manifest
 from bertwright.cli.app import run
 from bertwright.cli.reading import RECIPES
 from bertwright.config import values
-from bertwright.config.pretrain import PretrainConfig
+from bertwright.config.bert_run import BertRun
 from bertwright.recipes import pretrain as pretraining
 from bertwright.train.state import TENSORS
 from tests.recipes.sample import build_data, mapping_of, newest, records, tensors
@@ -132,7 +132,7 @@ def test_the_saved_configuration_runs_again(
             "no section 'optimiser', did you mean 'optimizer'? valid keys: optimizer.matrices",
         ),
         (["--optimiser.learning-rat", "1"], "did you mean 'optimizer.learning_rate'?"),
-        (["--steps", "1", "--model", "bert-huge"], "no model 'bert-huge'; there are bert-tiny"),
+        (["--steps", "1", "--model", "bert-huge"], "no model 'bert-huge'; expected bert-tiny"),
         (["--steps", "1", "--batch.micro-tokens", "16"], "one sequence may have 32 tokens"),
         (["--steps", "1", "--checkpoint.keep", "0"], "keep is 0; expected 1 or more"),
         (["--steps", "1", "--resume", "--overwrite"], "pass one of them"),
@@ -197,7 +197,7 @@ def test_a_shipped_recipe_by_its_name(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    came: list[PretrainConfig] = []
+    came: list[BertRun] = []
     monkeypatch.setattr(pretraining, "pretrain", lambda config, say, **_: came.append(config))
     words = ["pretrain", "--config", "bert-base-paper", "--data", str(data), "--out", "run"]
     assert run(words) == 0
@@ -245,7 +245,7 @@ def test_no_such_recipe_lists_them(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("path", sorted(RECIPES.glob("*.toml")), ids=lambda path: path.stem)
 def test_every_shipped_recipe_is_a_configuration(path: Path) -> None:
     mapping = values.merge(values.read_toml(path), {"data": "d", "out": "o"})
-    assert values.from_dict(PretrainConfig, mapping, path.name).data == "d"
+    assert values.from_dict(BertRun, mapping, path.name).data == "d"
 
 
 @pytest.mark.parametrize(

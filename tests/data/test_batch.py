@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from bertwright.config.instances import InstanceConfig, MaskingConfig
+from bertwright.config.bert_run import InstanceConfig, MaskingConfig
 from bertwright.data.batch import assemble, collate, vocabulary_of
 from bertwright.data.masking import Masker
 from bertwright.data.randomness import make_key

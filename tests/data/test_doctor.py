@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bertwright.config.bert_run import InstanceConfig, MaskingConfig
 from bertwright.config.corpus import CorpusConfig
-from bertwright.config.instances import InstanceConfig, MaskingConfig
 from bertwright.data.build import build_shards
 from bertwright.data.doctor import Checkup, Finding, check
 from bertwright.data.scan import scan_shards

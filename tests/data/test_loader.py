@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from bertwright.config.instances import InstanceConfig, MaskingConfig
-from bertwright.config.pretrain import PretrainConfig
+from bertwright.config.bert_run import BertRun, InstanceConfig, MaskingConfig
 from bertwright.data.batch import Batch
 from bertwright.data.loader import PretrainingData, evaluation_data, to_tensors
 from bertwright.data.shards import Shards
@@ -129,7 +128,7 @@ def test_every_run_is_judged_on_the_same_masks(
     shards = make_shards(some_lengths)
     found = []
     for seed, share in ((1, 0.15), (2, 0.4)):
-        run = PretrainConfig("data", "run", steps=1, seed=seed, masking=MaskingConfig(share))
+        run = BertRun("data", "run", steps=1, seed=seed, masking=MaskingConfig(share))
         found.append(by_position(evaluation_data(shards, run, "dev").step(0, 0, 9999, 9999)))
     assert found[0] == found[1]
 

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file
 
 from bertwright.config import values
-from bertwright.config.pretrain import PretrainConfig
+from bertwright.config.bert_run import BertRun
 from bertwright.data.build import build_shards
 from bertwright.recipes import pretrain as pretraining
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
@@ -69,12 +69,12 @@ def mapping_of(data: Path, out: Path, **over: Any) -> dict[str, Any]:
     return values.merge(base, over)
 
 
-def config_of(data: Path, out: Path, **over: Any) -> PretrainConfig:
+def config_of(data: Path, out: Path, **over: Any) -> BertRun:
     """`mapping_of` as a configuration."""
-    return values.from_dict(PretrainConfig, mapping_of(data, out, **over))
+    return values.from_dict(BertRun, mapping_of(data, out, **over))
 
 
-def train(config: PretrainConfig, **options: bool) -> list[str]:
+def train(config: BertRun, **options: bool) -> list[str]:
     """Run it; what it said."""
     said: list[str] = []
     pretraining.pretrain(config, said.append, **options)

@@ -19,7 +19,7 @@ from bertwright.checkpoint import checkpoint
 from bertwright.checkpoint.checkpoint import list_checkpoints
 from bertwright.checkpoint.huggingface import model as huggingface
 from bertwright.config import values
-from bertwright.config.pretrain import PretrainConfig
+from bertwright.config.bert_run import BertRun
 from bertwright.data.shards import open_shards
 from bertwright.errors import BertwrightError, ConfigError, DataError, IntegrityError
 from bertwright.objectives.objective import Learner
@@ -269,9 +269,9 @@ def test_init_brings_the_shape(data: Path, tmp_path: Path, whole_run: Path) -> N
     mapping = mapping_of(data, tmp_path / "run", init=str(whole_run), steps=1)
     del mapping["architecture"]
     with pytest.raises(ConfigError, match=r"another shape than --model bert-tiny; leave it out"):
-        train(values.from_dict(PretrainConfig, mapping))
+        train(values.from_dict(BertRun, mapping))
     del mapping["model"]
-    train(values.from_dict(PretrainConfig, mapping))
+    train(values.from_dict(BertRun, mapping))
 
 
 def poison(monkeypatch: pytest.MonkeyPatch, steps: object) -> None:

@@ -10,12 +10,7 @@ import numpy as np
 import torch
 
 from bertwright.checkpoint.checkpoint import make_learner
-from bertwright.config.pretrain import (
-    CheckpointConfig,
-    LogConfig,
-    OptimizerConfig,
-    ValidationConfig,
-)
+from bertwright.config.run import CheckpointConfig, LogConfig, OptimizerConfig, ValidationConfig
 from bertwright.data.loader import TensorBatch
 from bertwright.nn.init import initialize
 from bertwright.nn.sequences import Sequences

@@ -11,12 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from bertwright.config.pretrain import (
-    CheckpointConfig,
-    LogConfig,
-    OptimizerConfig,
-    ValidationConfig,
-)
+from bertwright.config.run import CheckpointConfig, LogConfig, OptimizerConfig, ValidationConfig
 from bertwright.data.loader import TensorBatch
 from bertwright.errors import BertwrightError
 from bertwright.models.encoder import Encoded

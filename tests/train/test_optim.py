@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from bertwright.config.pretrain import OptimizerConfig
+from bertwright.config.run import OptimizerConfig
 from bertwright.train.machine import Precision
 from bertwright.train.muon import COEFFICIENTS, ITERATIONS, orthogonal
 from bertwright.train.optim import clip_gradients, make_optimizers

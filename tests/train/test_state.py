@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from bertwright.config.pretrain import OptimizerConfig
+from bertwright.config.run import OptimizerConfig
 from bertwright.errors import IntegrityError
 from bertwright.train.distributed import Ranks
 from bertwright.train.loss_sums import Window

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from bertwright.config.pretrain import ValidationConfig
+from bertwright.config.run import ValidationConfig
 from bertwright.errors import BertwrightError, Interrupted
 from bertwright.objectives.objective import Learner
 from bertwright.train import loop

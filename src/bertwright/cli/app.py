@@ -25,7 +25,7 @@ its help, nested sections are dotted, and `--config FILE.toml` holds the same ke
 
     def pretrain(
         *,
-        config: Annotated[PretrainConfig, EVERY_KEY] = PretrainConfig(),
+        config: Annotated[BertRun, EVERY_KEY] = BertRun(),
         config_file: ConfigFile = None,                        # read before the verb is called
     ) -> None:
         '''Pre-train BERT.'''

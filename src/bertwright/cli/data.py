@@ -18,8 +18,8 @@ from bertwright.cli.options import (
     find_tokenizer,
 )
 from bertwright.cli.output import counted, print_json, say
+from bertwright.config.bert_run import InstanceConfig, MaskingConfig
 from bertwright.config.corpus import CorpusConfig
-from bertwright.config.instances import InstanceConfig, MaskingConfig
 from bertwright.errors import DataError
 
 

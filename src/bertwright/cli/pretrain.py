@@ -10,12 +10,12 @@ from cyclopts import Parameter
 
 from bertwright.cli.options import EVERY_KEY, ConfigFile, Overwrite
 from bertwright.cli.output import say
-from bertwright.config.pretrain import PretrainConfig
+from bertwright.config.bert_run import BertRun
 
 
 def pretrain(
     *,
-    config: Annotated[PretrainConfig, EVERY_KEY],
+    config: Annotated[BertRun, EVERY_KEY],
     config_file: ConfigFile = None,
     resume: Annotated[
         bool,

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from bertwright.config.instances import InstanceConfig, MaskingConfig
+from bertwright.config.bert_run import InstanceConfig, MaskingConfig
 from bertwright.data.batch import assemble, vocabulary_of
 from bertwright.data.masking import Masker
 from bertwright.data.randomness import make_key

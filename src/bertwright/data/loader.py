@@ -21,8 +21,7 @@ import numpy as np
 import torch
 
 from bertwright.arrays import Int64s
-from bertwright.config.instances import InstanceConfig, MaskingConfig
-from bertwright.config.pretrain import PretrainConfig
+from bertwright.config.bert_run import BertRun, InstanceConfig, MaskingConfig
 from bertwright.data.batch import Batch, assemble, vocabulary_of
 from bertwright.data.masking import Masker
 from bertwright.data.randomness import make_key
@@ -156,7 +155,7 @@ class PretrainingData:
 
 
 def evaluation_data(
-    shards: Shards, config: PretrainConfig, split: Split, rank: int = 0, world_size: int = 1
+    shards: Shards, config: BertRun, split: Split, rank: int = 0, world_size: int = 1
 ) -> PretrainingData:
     """What a run is judged on: one epoch, masked as the paper masks, the same whatever its seed."""
     return PretrainingData(

@@ -18,7 +18,7 @@ from bertwright.atomic import MANIFEST, disk_errors, refuse_source, sha256_file
 from bertwright.checkpoint import checkpoint
 from bertwright.checkpoint.sources import read_config
 from bertwright.config.bert import SIZES
-from bertwright.config.pretrain import PretrainConfig
+from bertwright.config.bert_run import BertRun
 from bertwright.data.loader import PretrainingData, TensorBatch, evaluation_data, to_tensors
 from bertwright.data.shards import Shards, open_shards, require_tokenizer
 from bertwright.errors import BertwrightError, ConfigError, DataError
@@ -45,7 +45,7 @@ Evaluate = Callable[[], dict[str, float]]
 
 
 def pretrain(
-    config: PretrainConfig,
+    config: BertRun,
     say: Callable[[str], None],
     overwrite: bool = False,
     resume: bool = False,
@@ -102,7 +102,7 @@ def pretrain(
     return run
 
 
-def make_learner(config: PretrainConfig, shards: Shards) -> Learner:
+def make_learner(config: BertRun, shards: Shards) -> Learner:
     """The learner a run starts from: new weights, or those of `config.init`."""
     objectives = _objectives(config)
     chance = torch.Generator().manual_seed(config.seed)
@@ -115,7 +115,7 @@ def make_learner(config: PretrainConfig, shards: Shards) -> Learner:
     return _ready(config, learner)
 
 
-def _ready(config: PretrainConfig, learner: Learner) -> Learner:
+def _ready(config: BertRun, learner: Learner) -> Learner:
     """A learner as training wants it."""
     encoder = _encoder(learner)
     for parameter in learner.parameters():
@@ -131,7 +131,7 @@ def _ready(config: PretrainConfig, learner: Learner) -> Learner:
 
 
 def _continued(
-    config: PretrainConfig,
+    config: BertRun,
     init: str,
     shards: Shards,
     objectives: list[str],
@@ -166,7 +166,7 @@ def _continued(
 class Batches:
     """The batches of a run: short sequences first, then, if asked, a phase of long ones."""
 
-    def __init__(self, config: PretrainConfig, shards: Shards, ranks: Ranks) -> None:
+    def __init__(self, config: BertRun, shards: Shards, ranks: Ranks) -> None:
         self._device = ranks.device
         self._world_size = ranks.world_size
         self._long_from = 1 - config.long_phase.share
@@ -226,7 +226,7 @@ class Batches:
 
 
 def _train(
-    config: PretrainConfig,
+    config: BertRun,
     run: Path,
     shards: Shards,
     data_sha256: str,
@@ -332,7 +332,7 @@ def _way_on(run: Path, good: int) -> str:
 
 
 def _precision(
-    config: PretrainConfig, ranks: Ranks, beginning: run_folder.Beginning | None
+    config: BertRun, ranks: Ranks, beginning: run_folder.Beginning | None
 ) -> tuple[Precision, float]:
     """Of matrix products, and the peak rate in it: the same on all ranks and in all sessions.
 
@@ -358,7 +358,7 @@ def _tell_beginning(
 
 
 def _validation(
-    config: PretrainConfig, shards: Shards, learner: Learner, precision: Precision, ranks: Ranks
+    config: BertRun, shards: Shards, learner: Learner, precision: Precision, ranks: Ranks
 ) -> Evaluate | None:
     """Asks the held-out documents: always the same instances with the same masks."""
     if not config.validation.share:
@@ -382,7 +382,7 @@ def _validation(
     return lambda: mean_losses(learner, batches(), precision, ranks)
 
 
-def _objectives(config: PretrainConfig) -> list[str]:
+def _objectives(config: BertRun) -> list[str]:
     return ["masked_lm"] if config.instances.objectives == "mlm" else ["masked_lm", "next_sentence"]
 
 

@@ -29,7 +29,7 @@ from bertwright.atomic import (
 )
 from bertwright.checkpoint import checkpoint
 from bertwright.config import values
-from bertwright.config.pretrain import PretrainConfig
+from bertwright.config.run import RunConfig
 from bertwright.data.shards import Shards
 from bertwright.errors import ConfigError, IntegrityError
 from bertwright.objectives.objective import Learner
@@ -166,14 +166,14 @@ def recover(run: Path) -> None:
             partial.unlink()
 
 
-def check_same(config: PretrainConfig, run: Path, shards: Shards) -> Beginning | None:
+def check_same(config: RunConfig, run: Path, shards: Shards) -> Beginning | None:
     """The checkpoint to go on from; None where none was written yet.
 
     Raises:
         ConfigError: the run there has another configuration; names the differing keys.
         IntegrityError: the data was built anew since, or every checkpoint is damaged.
     """
-    saved = values.from_dict(PretrainConfig, values.read_toml(run / CONFIG), str(run / CONFIG))
+    saved = values.from_dict(type(config), values.read_toml(run / CONFIG), str(run / CONFIG))
     environment = _read_environment(run)
     same_data = environment.get("data_sha256") == sha256_file(shards.folder / MANIFEST)
     differing = [
@@ -202,7 +202,7 @@ def check_same(config: PretrainConfig, run: Path, shards: Shards) -> Beginning |
 
 
 def save(
-    config: PretrainConfig,
+    config: RunConfig,
     run: Path,
     learner: Learner,
     optimizers: Optimizers,
@@ -217,7 +217,7 @@ def save(
         folder = run / checkpoint.CHECKPOINTS / f"step-{position.step:08d}"
         folder.parent.mkdir(parents=True, exist_ok=True)
         with atomic_folder(folder, overwrite=True) as partial:
-            card = _card(config, position)
+            card = _card(config, learner, position)
             checkpoint.save(partial, learner, shards.tokenizer_folder, card, files, weights)
             write_manifest(partial, {"format": 1, "step": position.step})
         checkpoint.write_latest(run, folder.name)
@@ -235,12 +235,12 @@ def last_good(run: Path, step: int) -> Path | None:
     return good[-1] if good else None
 
 
-def _card(config: PretrainConfig, position: Position) -> str:
+def _card(config: RunConfig, learner: Learner, position: Position) -> str:
     """The model card of a checkpoint."""
     return (
-        f"# {config.model or 'BERT'}, pre-trained with Bertwright\n\n"
+        f"# {config.model or 'A model'}, pre-trained with Bertwright\n\n"
         f"Step {position.step:,}, {position.tokens:,} tokens, {position.seconds / 60:.1f} minutes; "
-        f"objectives {config.instances.objectives}.\n\n"
+        f"objectives {', '.join(learner.objectives)}.\n\n"
         "```python\n"
         "import bertwright\n\n"
         "model = bertwright.load(FOLDER)\n"

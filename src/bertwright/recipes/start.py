@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from bertwright.config.pretrain import PretrainConfig
+from bertwright.config.bert_run import BertRun
 from bertwright.data.shards import Shards
 from bertwright.data.split import split_documents
 from bertwright.data.token_vectors import make_token_vectors, sample_tokens
@@ -25,7 +25,7 @@ COUNTED_TOKENS = 4_000_000
 """Tokens of training documents to count in: some seconds' work."""
 
 
-def start(learner: Learner, config: PretrainConfig, shards: Shards, seed: int) -> None:
+def start(learner: Learner, config: BertRun, shards: Shards, seed: int) -> None:
     """Give weights their first values, in place; nothing is counted in held-out documents."""
     encoder, masked_lm = learner.encoder, learner.objectives["masked_lm"]
     assert isinstance(encoder, Bert)

@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from bertwright.config import values
-from bertwright.config.instances import InstanceConfig, MaskingConfig
+from bertwright.config.bert_run import InstanceConfig, MaskingConfig
 from bertwright.data.doctor import Finding, check
 from bertwright.data.shards import read_shards_manifest
 from bertwright.errors import BertwrightError

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bertwright.config import values
-from bertwright.config.instances import MaskingConfig
+from bertwright.config.bert_run import MaskingConfig
 from bertwright.errors import ConfigError, DataError
 from bertwright.report.examples import comparison, examples
 from bertwright.report.figures import clock, count, figure, short

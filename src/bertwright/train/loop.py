@@ -21,11 +21,7 @@ from typing import Any, Protocol
 
 import torch
 
-from bertwright.config.pretrain import (
-    CheckpointConfig,
-    LogConfig,
-    ValidationConfig,
-)
+from bertwright.config.run import CheckpointConfig, LogConfig, ValidationConfig
 from bertwright.errors import BertwrightError, Interrupted
 from bertwright.objectives.objective import Learner
 from bertwright.train.distributed import Ranks, reshard

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bertwright.config.pretrain import OptimizerConfig
+from bertwright.config.run import OptimizerConfig
 from bertwright.train.distributed import whole
 from bertwright.train.machine import Precision
 from bertwright.train.muon import Muon

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bertwright.config.pretrain import PretrainConfig, ValidationConfig
+from bertwright.config.bert_run import BertRun
+from bertwright.config.run import ValidationConfig
 from bertwright.data.split import split_documents
 from bertwright.recipes.quickstart import evaluation
 from bertwright.recipes.quickstart.evaluation import Nearest, Sentence
@@ -55,9 +56,7 @@ def test_cosines_of_equal_and_foreign_halves() -> None:
 
 def test_tables_are_of_the_training_documents(tmp_path: object) -> None:
     shards = write_shards(tmp_path / "s", [[20], [30], [25, 5], [40]] * 5)  # type: ignore[operator]
-    config = PretrainConfig(
-        data="d", out="o", steps=1, validation=ValidationConfig(share=0.3, tokens=100)
-    )
+    config = BertRun(data="d", out="o", steps=1, validation=ValidationConfig(share=0.3, tokens=100))
     documents = split_documents(shards, "train", 0.3)
     ids = np.concatenate(
         [

@@ -11,7 +11,7 @@ from itertools import chain
 from torch import Tensor
 
 from bertwright.config.finetune import FinetuneConfig
-from bertwright.config.pretrain import CheckpointConfig, LogConfig, ValidationConfig
+from bertwright.config.run import CheckpointConfig, LogConfig, ValidationConfig
 from bertwright.errors import BertwrightError
 from bertwright.labelled.examples import SpanExample
 from bertwright.models.bert import Bert, training_flops

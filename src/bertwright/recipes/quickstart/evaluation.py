@@ -22,7 +22,7 @@ from sklearn.feature_extraction.text import TfidfTransformer, TfidfVectorizer
 from sklearn.preprocessing import normalize
 
 from bertwright.arrays import Float32s, Int64s
-from bertwright.config.pretrain import PretrainConfig
+from bertwright.config.bert_run import BertRun
 from bertwright.data.batch import Batch
 from bertwright.data.loader import evaluation_data, to_tensors
 from bertwright.data.shards import Shards, open_shards
@@ -59,7 +59,7 @@ class Nearest:
     tfidf: Int64s
 
 
-def held_out(places: Places, config: PretrainConfig) -> tuple[list[Sentence], float]:
+def held_out(places: Places, config: BertRun) -> tuple[list[Sentence], float]:
     """All sentences of the modules that were held out, in order; and the share of them that stand
     word for word in a training module too."""
     found: list[Sentence] = []
@@ -76,7 +76,7 @@ def held_out(places: Places, config: PretrainConfig) -> tuple[list[Sentence], fl
     return found, seen / max(1, len(found))
 
 
-def masked_tokens(model: Model, config: PretrainConfig) -> dict[str, Any]:
+def masked_tokens(model: Model, config: BertRun) -> dict[str, Any]:
     """Accuracy at the masked positions of held-out sequences, and of the two tables."""
     shards = open_shards(config.data)
     most_frequent, behind = _tables(shards, config)
@@ -103,7 +103,7 @@ def masked_tokens(model: Model, config: PretrainConfig) -> dict[str, Any]:
     }
 
 
-def next_sentences(model: Model, config: PretrainConfig) -> dict[str, Any]:
+def next_sentences(model: Model, config: BertRun) -> dict[str, Any]:
     """Accuracy on held-out pairs with nothing masked, and of TF-IDF on the same pairs."""
     shards = open_shards(config.data)
     tokens = PAIRS * config.instances.sequence_length
@@ -177,7 +177,7 @@ def _other(similarity: Float32s) -> Int64s:
     return nearest
 
 
-def _batches(shards: Shards, config: PretrainConfig, split: Split, tokens: int) -> list[Batch]:
+def _batches(shards: Shards, config: BertRun, split: Split, tokens: int) -> list[Batch]:
     """The first sequences of a split, always the same."""
     data = evaluation_data(shards, config, split)
     tokens = min(tokens, data.tokens_in_epoch(0))
@@ -197,7 +197,7 @@ def _restored(batch: Batch) -> Batch:
     return replace(batch, input_ids=ids)
 
 
-def _tables(shards: Shards, config: PretrainConfig) -> tuple[int, Int64s]:
+def _tables(shards: Shards, config: BertRun) -> tuple[int, Int64s]:
     """Of the training text: the most frequent token, and what most often follows each token [V]."""
     documents = split_documents(shards, "train", config.validation.share)
     first = shards.sentence_tokens[shards.document_sentences[documents]]

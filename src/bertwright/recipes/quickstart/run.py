@@ -24,14 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from bertwright.atomic import disk_errors, refuse_existing
+from bertwright.config.bert_run import BertRun, InstanceConfig, MaskingConfig
 from bertwright.config.corpus import CorpusConfig
-from bertwright.config.instances import InstanceConfig, MaskingConfig
-from bertwright.config.pretrain import (
-    CheckpointConfig,
-    LogConfig,
-    PretrainConfig,
-    ValidationConfig,
-)
+from bertwright.config.run import CheckpointConfig, LogConfig, ValidationConfig
 from bertwright.config.tokenizer import TokenizerConfig
 from bertwright.data.build import build_shards
 from bertwright.data.doctor import Checkup, check
@@ -164,9 +159,9 @@ def examine(places: Places, on_progress: OnProgress = silent) -> Checkup:
     return check(places.shards, config.instances, config.masking, on_progress=on_progress)
 
 
-def configuration(places: Places, minutes: float) -> PretrainConfig:
+def configuration(places: Places, minutes: float) -> BertRun:
     """The run. What is not named here is as `bertwright pretrain` has it."""
-    return PretrainConfig(
+    return BertRun(
         data=str(places.shards),
         out=str(places.run),
         model=MODEL,

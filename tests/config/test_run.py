@@ -1,9 +1,9 @@
-"""The configuration of a pre-training run: what it takes, what it refuses, what it derives."""
+"""The configuration of a training run, and BERT's part of it: values, errors, what is derived."""
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
@@ -11,24 +11,24 @@ from hypothesis import strategies as some
 
 from bertwright.config import values
 from bertwright.config.bert import PRESETS, BertConfig
-from bertwright.config.pretrain import (
-    ArchitectureConfig,
+from bertwright.config.bert_run import ArchitectureConfig, BertRun, LongPhaseConfig
+from bertwright.config.run import (
     BatchConfig,
     CheckpointConfig,
     LogConfig,
-    LongPhaseConfig,
     OptimizerConfig,
-    PretrainConfig,
+    RunConfig,
     ScheduleConfig,
     ValidationConfig,
 )
+from bertwright.config.systems import RUN_CONFIGS, system_of
 from bertwright.errors import ConfigError
 
 
-def make(**changes: Any) -> PretrainConfig:
+def make(**changes: Any) -> BertRun:
     length = {} if {"steps", "minutes", "epochs"} & changes.keys() else {"steps": 10}
     mapping = {"data": "d", "out": "o", **length, **changes}
-    return values.from_dict(PretrainConfig, mapping)
+    return values.from_dict(BertRun, mapping)
 
 
 @given(
@@ -42,7 +42,7 @@ def test_there_and_back_through_toml(length: str, amount: int, rate: float, init
 
     changes = {length: amount, "init": init, "optimizer": {"learning_rate": rate}}
     config = make(**changes)
-    again = values.from_dict(PretrainConfig, tomllib.loads(values.to_toml(config)))
+    again = values.from_dict(BertRun, tomllib.loads(values.to_toml(config)))
     assert again == config
     assert values.differing_keys(config, again) == []
 
@@ -57,7 +57,7 @@ def test_one_length(length: str) -> None:
 
 def test_no_length_and_two() -> None:
     with pytest.raises(ConfigError, match="expected one of --steps, --minutes, --epochs; none of"):
-        PretrainConfig(data="d", out="o")
+        BertRun(data="d", out="o")
     with pytest.raises(ConfigError, match="--steps and --epochs came"):
         make(steps=1, epochs=1.0)
 
@@ -76,7 +76,7 @@ def test_sequences_must_fit() -> None:
 
 
 def test_no_such_model() -> None:
-    with pytest.raises(ConfigError, match="no model 'bert-giant'; there are bert-tiny, bert-mini"):
+    with pytest.raises(ConfigError, match="no model 'bert-giant'; expected bert-tiny, bert-mini"):
         make(model="bert-giant")
 
 
@@ -125,17 +125,23 @@ def test_what_is_out_of_range(section: type, wrong: dict[str, Any]) -> None:
         section(**wrong)
 
 
-def test_every_key_is_explained() -> None:
-    """The docstring under a field is the help of its option."""
-    import ast
-    import inspect
+@dataclass(frozen=True)
+class ToyRun(RunConfig):
+    """The runs of a system that is only here."""
 
-    from bertwright.config import pretrain
+    presets: ClassVar[dict[str, int]] = {"toy-small": 8, "toy-large": 16}
+    default_model: ClassVar[str] = "toy-small"
 
-    tree = ast.parse(inspect.getsource(pretrain))
-    for part in (node for node in tree.body if isinstance(node, ast.ClassDef)):
-        assert is_dataclass(getattr(pretrain, part.name))
-        for place, line in enumerate(part.body):
-            if isinstance(line, ast.AnnAssign):
-                below = part.body[place + 1]
-                assert isinstance(below, ast.Expr), f"{part.name}.{ast.unparse(line.target)}"
+    window: int = 5
+    """Tokens that one prediction sees."""
+
+
+def test_another_system_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(RUN_CONFIGS, "toy", ToyRun)
+    assert [system_of(name) for name in (None, "bert-base", "toy-large")] == ["bert", "bert", "toy"]
+    config = values.from_dict(ToyRun, {"data": "d", "out": "o", "steps": 3, "window": 7})
+    assert (config.model, config.window) == ("toy-small", 7)
+    with pytest.raises(ConfigError, match="no model 'toy-tiny'; expected bert-tiny"):
+        system_of("toy-tiny")
+    with pytest.raises(ConfigError, match="no model 'bert-base'; expected toy-small, toy-large"):
+        ToyRun("d", "o", "bert-base", steps=1)

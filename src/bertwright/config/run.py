@@ -1,57 +1,15 @@
-"""A pre-training run as one value: what `config.toml` of a run holds and `--config` reads."""
+"""What every training run of any system has: its data, length, optimizer, batches and checkpoints.
 
-from __future__ import annotations
+A system's own run adds its parts in a subclass (`config/bert_run.py`); `config/systems.py` lists
+them. Annotations are types here, not text: cyclopts reads those of a subclass in its own file.
+"""
 
-from dataclasses import dataclass, field, fields, replace
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
 
-from bertwright.config.bert import PRESETS, BertConfig
-from bertwright.config.instances import InstanceConfig, MaskingConfig
 from bertwright.config.ranges import above, at_least, part, seed
 from bertwright.errors import ConfigError
-
-DEFAULT_MODEL = "bert-mini"
-
-
-@dataclass(frozen=True)
-class ArchitectureConfig:
-    """What to change of the model that `model` names; unset: as published.
-
-    Dropout is off: a small budget sees its text once or twice, and has nothing to forget.
-    """
-
-    hidden_size: int | None = None
-    """H, width of a token's vector."""
-    num_hidden_layers: int | None = None
-    """L, layers."""
-    num_attention_heads: int | None = None
-    """A, attention heads of a layer."""
-    intermediate_size: int | None = None
-    """F, width inside the feed-forward part."""
-    hidden_act: Literal["gelu", "gelu_tanh"] | None = None
-    """GELU by the error function, or by its tanh approximation."""
-    max_position_embeddings: int | None = None
-    """Longest sequence the model will ever read, in tokens."""
-    hidden_dropout_prob: float | None = 0.0
-    """Dropout after embeddings, attention and feed-forward; none: as published, 0.1."""
-    attention_probs_dropout_prob: float | None = 0.0
-    """Dropout of attention probabilities; above 0 it leaves the fast attention path."""
-
-
-@dataclass(frozen=True)
-class LongPhaseConfig:
-    """The last part of a run on longer sequences (BERT, appendix A.2)."""
-
-    share: float = 0.0
-    """Share of the budget for it; 0: no such phase. BERT gave it 0.1."""
-    sequence_length: int = 512
-    """Its sequence length in tokens."""
-    batch_tokens: int | None = None
-    """Tokens of its optimizer steps; unset: as before."""
-
-    def __post_init__(self) -> None:
-        part(self, "share")
-        at_least(self, 8, "sequence_length", "batch_tokens")
 
 
 @dataclass(frozen=True)
@@ -79,23 +37,6 @@ class OptimizerConfig:
         at_least(self, 0, "learning_rate", "matrix_learning_rate", "eps")
         at_least(self, 0, "weight_decay", "clip_norm")
         part(self, "beta1", "beta2")
-
-
-@dataclass(frozen=True)
-class StartConfig:
-    """What first weights know; without it they are random, as published."""
-
-    aimed_heads: bool = True
-    """Sinusoidal positions, and heads of the first layer aimed at neighbours (nn/init.py)."""
-    counted_vectors: bool = True
-    """Token vectors from counts of neighbours in the training documents (data/token_vectors.py)."""
-    frequency_bias: bool = True
-    """The output bias is the logarithm of each token's frequency."""
-    embedding_std: float = 0.05
-    """Root mean square of token and position vectors; published: 0.02."""
-
-    def __post_init__(self) -> None:
-        at_least(self, 1e-6, "embedding_std")
 
 
 @dataclass(frozen=True)
@@ -174,17 +115,22 @@ class LogConfig:
 
 
 @dataclass(frozen=True)
-class PretrainConfig:
-    """Everything that decides a pre-training run."""
+class RunConfig:
+    """What decides a training run, whatever the system; a subclass adds the system's own keys."""
+
+    presets: ClassVar[Mapping[str, Any]] = {}
+    """The sizes that `model` may name, by name."""
+    default_model: ClassVar[str] = ""
+    """What `model` is where neither it nor `init` is given."""
 
     data: str
     """Folder that `bertwright data build` wrote."""
     out: str
     """Folder of the run."""
     model: str | None = None
-    """bert-tiny, -mini, -small, -medium, -base, -large; unset: bert-mini, with `init` its shape."""
+    """Size of the model, by name; unset: that of `init`, else the system's usual one."""
     init: str | None = None
-    """Checkpoint to go on from in a new run (continued pre-training); it brings the shape."""
+    """Checkpoint to continue from in a new run (continued pre-training); it brings the size."""
     steps: int | None = None
     """Length of the run in optimizer steps."""
     minutes: float | None = None
@@ -192,7 +138,7 @@ class PretrainConfig:
     epochs: float | None = None
     """Length of the run in passes over the data."""
     seed: int = 1
-    """Seed of weights, instances, masks and dropout."""
+    """Seed of weights, instances and dropout."""
     precision: Literal["auto", "bf16", "fp32"] = "auto"
     """Of matrix products; auto measures whether bf16 is faster here. Weights stay float32."""
     compile: bool = False
@@ -201,16 +147,6 @@ class PretrainConfig:
     """Where to train; auto takes the GPU if there is one."""
     parallel: Literal["ddp", "fsdp"] = "ddp"
     """Of torchrun's processes: ddp, each holds all weights; fsdp, its shard of them (FSDP2)."""
-    start: StartConfig = field(default_factory=StartConfig)
-    """What first weights know."""
-    architecture: ArchitectureConfig = field(default_factory=ArchitectureConfig)
-    """Changes to the model."""
-    instances: InstanceConfig = field(default_factory=InstanceConfig)
-    """What a training sequence is made of."""
-    long_phase: LongPhaseConfig = field(default_factory=LongPhaseConfig)
-    """The last part of the run, on longer sequences."""
-    masking: MaskingConfig = field(default_factory=MaskingConfig)
-    """Which tokens are hidden."""
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     """The optimizer."""
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
@@ -222,7 +158,7 @@ class PretrainConfig:
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
     """Saving."""
     log: LogConfig = field(default_factory=LogConfig)
-    """Telling."""
+    """Logging."""
 
     def __post_init__(self) -> None:
         given = [name for name in ("steps", "minutes", "epochs") if getattr(self, name) is not None]
@@ -232,34 +168,17 @@ class PretrainConfig:
         above(self, 0, *given)
         seed(self)
         if self.model is None and self.init is None:
-            object.__setattr__(self, "model", DEFAULT_MODEL)
-        if self.model is not None and self.model not in PRESETS:
-            raise ConfigError(f"no model {self.model!r}; there are {', '.join(PRESETS)}")
-        longest = self.longest_sequence
-        room = self.architecture.max_position_embeddings or 512
-        if longest > room and self.init is None:
-            raise ConfigError(
-                f"sequences of {longest} tokens do not fit max_position_embeddings {room}; "
-                "shorten them or raise --architecture.max-position-embeddings"
-            )
+            object.__setattr__(self, "model", self.default_model or None)
+        if self.model is not None and self.presets and self.model not in self.presets:
+            raise ConfigError(f"no model {self.model!r}; expected {', '.join(self.presets)}")
         micro = self.batch.micro_tokens
-        if micro is not None and micro < longest:
+        if micro is not None and micro < self.longest_sequence:
             raise ConfigError(
-                f"batch.micro_tokens is {micro}; one sequence may have {longest} tokens"
+                f"batch.micro_tokens is {micro}; one sequence may have {self.longest_sequence} "
+                "tokens"
             )
 
     @property
     def longest_sequence(self) -> int:
-        """Tokens of the longest sequence of any phase."""
-        long = self.long_phase.sequence_length if self.long_phase.share else 0
-        return max(self.instances.sequence_length, long)
-
-    def bert(self, vocab_size: int) -> BertConfig:
-        """The model's shape: the preset, what `architecture` changes, the vocabulary's size."""
-        changes = {f.name: getattr(self.architecture, f.name) for f in fields(self.architecture)}
-        given = {name: value for name, value in changes.items() if value is not None}
-        preset = PRESETS[self.model or DEFAULT_MODEL]
-        try:
-            return replace(preset, vocab_size=vocab_size, **given)
-        except ConfigError as error:
-            raise ConfigError(f"--architecture: {error}") from error
+        """Tokens of the longest sequence that the run may see."""
+        return 1

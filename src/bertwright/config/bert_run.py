@@ -1,0 +1,168 @@
+"""BERT's own part of a pre-training run: its architecture, initialization, instances and masks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import ClassVar, Literal
+
+from bertwright.config.bert import PRESETS, BertConfig
+from bertwright.config.ranges import OutOfRange, above, at_least, part, share
+from bertwright.config.run import RunConfig
+from bertwright.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class InitializationConfig:
+    """How weights are initialized; all off, and 0.02: random, as published."""
+
+    aimed_heads: bool = True
+    """Sinusoidal positions, and heads of the first layer aimed at neighbours (nn/init.py)."""
+    counted_vectors: bool = True
+    """Token vectors from counts of neighbours in the training documents (data/token_vectors.py)."""
+    frequency_bias: bool = True
+    """The output bias is the logarithm of each token's frequency."""
+    embedding_std: float = 0.05
+    """Root mean square of token and position vectors; published: 0.02."""
+
+    def __post_init__(self) -> None:
+        at_least(self, 1e-6, "embedding_std")
+
+
+@dataclass(frozen=True)
+class ArchitectureConfig:
+    """What to change of the model that `model` names; unset: as published.
+
+    Dropout is off: a small budget sees its text once or twice, and has nothing to forget.
+    """
+
+    hidden_size: int | None = None
+    """H, width of a token's vector."""
+    num_hidden_layers: int | None = None
+    """L, layers."""
+    num_attention_heads: int | None = None
+    """A, attention heads of a layer."""
+    intermediate_size: int | None = None
+    """F, width inside the feed-forward part."""
+    hidden_act: Literal["gelu", "gelu_tanh"] | None = None
+    """GELU by the error function, or by its tanh approximation."""
+    max_position_embeddings: int | None = None
+    """Longest sequence the model will ever read, in tokens."""
+    hidden_dropout_prob: float | None = 0.0
+    """Dropout after embeddings, attention and feed-forward; none: as published, 0.1."""
+    attention_probs_dropout_prob: float | None = 0.0
+    """Dropout of attention probabilities; above 0 it leaves the fast attention path."""
+
+
+@dataclass(frozen=True)
+class InstanceConfig:
+    """What one training sequence is made of (BERT, section 3.1 and appendix A.2)."""
+
+    objectives: Literal["mlm", "mlm+nsp", "mlm+sop"] = "mlm+nsp"
+    """Masked LM alone, with next-sentence prediction, or with sentence-order prediction."""
+    sequence_length: int = 128
+    """Tokens of a sequence at most, [CLS] and [SEP] included."""
+    short_probability: float = 0.1
+    """Share of instances with a shorter, random target length."""
+    random_next_probability: float = 0.5
+    """Share of pairs whose B comes from another document (for `mlm+sop`: that are swapped)."""
+
+    def __post_init__(self) -> None:
+        at_least(self, 8, "sequence_length")
+        share(self, "short_probability", "random_next_probability")
+
+
+@dataclass(frozen=True)
+class LongPhaseConfig:
+    """The last part of a run on longer sequences (BERT, appendix A.2)."""
+
+    share: float = 0.0
+    """Share of the budget for it; 0: no such phase. BERT gave it 0.1."""
+    sequence_length: int = 512
+    """Its sequence length in tokens."""
+    batch_tokens: int | None = None
+    """Tokens of its optimizer steps; unset: as before."""
+
+    def __post_init__(self) -> None:
+        part(self, "share")
+        at_least(self, 8, "sequence_length", "batch_tokens")
+
+
+@dataclass(frozen=True)
+class MaskingConfig:
+    """Which tokens are hidden, and by what (BERT, appendix A.1)."""
+
+    probability: float = 0.15
+    """Share of tokens to predict."""
+    max_predictions: int | None = None
+    """Predictions of a sequence at most; unset: `probability` of its longest length, rounded up."""
+    whole_word: bool = False
+    """Mask all pieces of a word together."""
+    mask_share: float = 0.8
+    """Of the tokens to predict, the share replaced by [MASK]."""
+    random_share: float = 0.1
+    """Of the tokens to predict, the share replaced by a random token; the rest stay."""
+
+    def __post_init__(self) -> None:
+        above(self, 0, "probability")
+        share(self, "probability", "mask_share", "random_share")
+        if self.mask_share + self.random_share > 1 + 1e-9:  # 0.7 + 0.3 as computers add
+            rest = f"{1 - self.mask_share:g} or less, as mask_share is {self.mask_share}"
+            raise OutOfRange(self, "random_share", rest)
+        at_least(self, 1, "max_predictions")
+
+    def most_predictions(self, sequence_length: int) -> int:
+        """Predictions of one sequence of at most `sequence_length` tokens."""
+        if self.max_predictions is not None:
+            return self.max_predictions
+        return max(1, math.ceil(self.probability * sequence_length))
+
+
+@dataclass(frozen=True)
+class BertRun(RunConfig):
+    """Everything that decides a pre-training run of BERT."""
+
+    presets: ClassVar[Mapping[str, BertConfig]] = PRESETS
+    """The published sizes."""
+    default_model: ClassVar[str] = "bert-mini"
+    """What a small machine trains in minutes."""
+
+    model: str | None = None
+    """bert-tiny, -mini, -small, -medium, -base, -large; unset: bert-mini, or the size of `init`."""
+    start: InitializationConfig = field(default_factory=InitializationConfig)
+    """How weights are initialized."""
+    architecture: ArchitectureConfig = field(default_factory=ArchitectureConfig)
+    """Changes to the model."""
+    instances: InstanceConfig = field(default_factory=InstanceConfig)
+    """What a training sequence is made of."""
+    long_phase: LongPhaseConfig = field(default_factory=LongPhaseConfig)
+    """The last part of the run, on longer sequences."""
+    masking: MaskingConfig = field(default_factory=MaskingConfig)
+    """Which tokens are masked."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        longest = self.longest_sequence
+        room = self.architecture.max_position_embeddings or BertConfig.max_position_embeddings
+        if longest > room and self.init is None:
+            raise ConfigError(
+                f"sequences of {longest} tokens do not fit max_position_embeddings {room}; "
+                "shorten them or raise --architecture.max-position-embeddings"
+            )
+
+    @property
+    def longest_sequence(self) -> int:
+        """Tokens of the longest sequence of any phase."""
+        long = self.long_phase.sequence_length if self.long_phase.share else 0
+        return max(self.instances.sequence_length, long)
+
+    def bert(self, vocab_size: int) -> BertConfig:
+        """The model: the preset, what `architecture` changes, the vocabulary's size."""
+        changes = {f.name: getattr(self.architecture, f.name) for f in fields(self.architecture)}
+        given = {name: value for name, value in changes.items() if value is not None}
+        preset = PRESETS[self.model or self.default_model]
+        try:
+            return replace(preset, vocab_size=vocab_size, **given)
+        except ConfigError as error:
+            raise ConfigError(f"--architecture: {error}") from error

@@ -1,0 +1,26 @@
+"""Which keys a system's runs have: one entry a system. What each system is stands in `recipes/`."""
+
+from __future__ import annotations
+
+from bertwright.config.bert_run import BertRun
+from bertwright.config.run import RunConfig
+from bertwright.errors import ConfigError
+
+RUN_CONFIGS: dict[str, type[RunConfig]] = {"bert": BertRun}
+"""System, as `model_type` of a checkpoint's config.json names it -> the configuration of its runs.
+The first is what a run trains where nothing is said."""
+
+
+def system_of(model: str | None) -> str:
+    """The system that a `model` belongs to; of None, the first.
+
+    Raises:
+        ConfigError: no system has a model of this name.
+    """
+    if model is None:
+        return next(iter(RUN_CONFIGS))
+    for system, config in RUN_CONFIGS.items():
+        if model in config.presets:
+            return system
+    known = [name for config in RUN_CONFIGS.values() for name in config.presets]
+    raise ConfigError(f"no model {model!r}; expected {', '.join(known)}")
