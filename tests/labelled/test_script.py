@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from bertwright.labelled.script import is_mostly_chinese
+from bertwright.labelled.examples import is_mostly_chinese
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from bertwright.config.task import TaskConfig
 from bertwright.labelled.examples import TextExample
 from bertwright.report.numbers import numbers
 from bertwright.report.run_page import Run, read_run, render, write_report
-from bertwright.tasks.evaluation import evaluate
+from bertwright.tasks.evaluate import evaluate
 from bertwright.tasks.predictions import TextPrediction
 from tests.report.finetuned_runs import (
     KINDS,

@@ -13,11 +13,9 @@ from bertwright.labelled.examples import (
     TaggingExample,
     TextExample,
 )
-from bertwright.tasks.baselines import baseline_predictions
-from bertwright.tasks.evaluation import Evaluation, evaluate
+from bertwright.tasks.baselines import baseline_predictions, overlaps, shape
+from bertwright.tasks.evaluate import Evaluation, evaluate
 from bertwright.tasks.predictions import NumberPrediction, TextPrediction
-from bertwright.tasks.tagging_baselines import shape
-from bertwright.tasks.text_baselines import overlaps
 
 NOUNS = ("film", "book", "song", "play", "meal")
 GOOD, BAD = ("fine", "lovely", "great"), ("awful", "dull", "poor")

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn import metrics as sk
 
-from bertwright.tasks import classification_metrics as cm
-from bertwright.tasks.intervals import value
+from bertwright.tasks import metrics as cm
+from bertwright.tasks.metrics import value
 
 pairs = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=40)
 sets = st.lists(

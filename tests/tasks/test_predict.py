@@ -21,7 +21,7 @@ from bertwright.labelled.examples import (
     TextExample,
 )
 from bertwright.objectives.labelled import Head
-from bertwright.tasks.batches import make_batch
+from bertwright.tasks.batch import make_batch
 from bertwright.tasks.predict import predict, predict_stream
 from bertwright.tasks.predictions import (
     ChoicePrediction,
@@ -163,8 +163,8 @@ def windows_scores(name: str, task: TaskConfig, text: str) -> tuple[Any, list[to
     head = learner.objectives["head"]
     assert isinstance(head, Head)
     found = []
-    for ids, types in zip(data.instances[0].ids, data.instances[0].types, strict=True):
-        alone = [replace(data.instances[0], ids=(ids,), types=(types,))]
+    for ids, types in zip(data.instances[0].ids, data.instances[0].segments, strict=True):
+        alone = [replace(data.instances[0], ids=(ids,), segments=(types,))]
         batch = make_batch("head", task, alone, [0], with_labels=False)
         with torch.no_grad():
             found.append(head.scores(learner.encode(batch, [head]), batch)[0])
@@ -248,7 +248,7 @@ def test_other_ids_for_the_same_examples() -> None:
     data = TaskData("head", task, TOKENIZER, [TextExample("a b"), TextExample("c")])
     assert data.num_tokens == 7
     other = data.with_instances(
-        [replace(i, ids=([2, 3],), types=([0, 0],)) for i in data.instances]
+        [replace(i, ids=([2, 3],), segments=([0, 0],)) for i in data.instances]
     )
     assert (other.num_tokens, data.num_tokens) == (4, 7)
     assert other.examples is data.examples

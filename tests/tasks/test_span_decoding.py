@@ -16,8 +16,7 @@ from bertwright.config.task import TaskConfig
 from bertwright.labelled.examples import SpanExample
 from bertwright.tasks.instances import Instance
 from bertwright.tasks.predictions import Answer, SpanPrediction
-from bertwright.tasks.span_decoding import best_null_threshold, decide, decode_span
-from bertwright.tasks.span_instances import make_span_instances
+from bertwright.tasks.span import best_null_threshold, decide, decode_span, make_span_instances
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 from tests.tasks.mixed_scripts import TEXTS, TOKENIZERS, UNCASED
 

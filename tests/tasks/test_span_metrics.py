@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertwright.tasks.intervals import value
+from bertwright.tasks.metrics import value
 from bertwright.tasks.span_metrics import (
     Rules,
     best_threshold,

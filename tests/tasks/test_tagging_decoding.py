@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from bertwright.config.task import Scheme, TaskConfig
 from bertwright.labelled.examples import TaggingExample
 from bertwright.tasks.predictions import Entity
-from bertwright.tasks.tagging_decoding import decode_tagging
-from bertwright.tasks.tagging_metrics import EntityCounts
+from bertwright.tasks.tagging import EntityCounts, decode_tagging
 
 
 def entities(tags: list[str], scheme: Scheme) -> list[tuple[str, int, int]]:

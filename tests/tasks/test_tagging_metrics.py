@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertwright.tasks.classification_metrics import per_class
-from bertwright.tasks.intervals import value
-from bertwright.tasks.tagging_metrics import EntityCounts, TagCounts
+from bertwright.tasks.metrics import per_class, value
+from bertwright.tasks.tagging import EntityCounts, TagCounts
 
 
 def scores(gold: str, said: str) -> dict[str, float]:

@@ -15,7 +15,7 @@ from bertwright.models.encoder import Encoded
 from bertwright.nn.sequences import Sequences
 from bertwright.objectives.labelled import LabelledBatch
 from bertwright.objectives.objective import Learner
-from bertwright.tasks.batches import make_batch
+from bertwright.tasks.batch import make_batch
 from bertwright.tasks.instances import Instance
 from bertwright.train.optim import clip_gradients
 from bertwright.transfer.stepping import Stepping

@@ -93,3 +93,13 @@ def labels_of(examples: Iterable[Example]) -> tuple[str, ...]:
     if all(name.removeprefix("-").isdecimal() for name in names):
         return tuple(sorted(names, key=lambda name: (int(name), name)))
     return tuple(sorted(names, key=lambda name: (name != "O", name)))
+
+
+def is_mostly_chinese(texts: Iterable[str]) -> bool:
+    """Whether more than half of the letters of all texts are CJK ideographs."""
+    chinese = letters = 0
+    for text in texts:
+        letters += sum(map(str.isalpha, text))
+        if not text.isascii():
+            chinese += sum(map(is_chinese, text))
+    return chinese > letters / 2

@@ -17,7 +17,7 @@ from bertwright.labelled.columns import Columns
 from bertwright.labelled.read import Read, ReadOptions, read_examples
 from bertwright.labelled.tagging_rows import BadTags
 from bertwright.progress import OnProgress, silent
-from bertwright.tasks.evaluation import evaluate
+from bertwright.tasks.evaluate import evaluate
 from bertwright.tasks.predict import predict
 from bertwright.tasks.task_data import TaskData
 from bertwright.train.machine import choose_precision

@@ -1,41 +1,52 @@
 """Examples as ids: windows, labels as numbers, and where words are.
 
-A text that is longer than a window is read in several, which share `stride` tokens; nothing is cut
-without being counted. One file a kind of input makes the instances: `text_instances`,
-`tagging_instances`, `span_instances`, `choice_instances`.
+A text that is longer than a window is read in several (`text/windows.py`), which share `stride`
+tokens; what no window holds is counted in `Lengths`. One file a kind of task makes the instances:
+`text`, `tagging`, `span`, `multiple_choice`.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import lru_cache
 from typing import Any
 
-MOST_STRETCHES = 60
+from bertwright.config.task import TaskConfig
+from bertwright.errors import DataError
+from bertwright.text.framing import Framing
+from bertwright.text.windows import cut, cut_pair
+
+MOST_BINS = 60
 """Bars of a histogram of lengths."""
+
+Windows = tuple[tuple[Sequence[int], ...], tuple[Sequence[int], ...]]
+"""Ids of each window and their segments."""
 
 
 @dataclass(frozen=True)
 class Instance:
     """One example ready for a model; of a span task, one window of an example; of sentences tagged
-    in their document, those that one window judges."""
+    in the context of their document, those whose words are tagged in one window."""
 
     example: int
     """Number of the (first) example in its list."""
     ids: tuple[Sequence[int], ...]
-    """Its windows, each with [CLS] and [SEP]."""
-    types: tuple[Sequence[int], ...]
-    """Their segments."""
+    """Its windows, each with the model's special tokens: `[T]` ids, or `[T, C]`."""
+    segments: tuple[Sequence[int], ...]
+    """The segment of each token, window by window."""
     label: Any = None
     """Classification: number of the class; multi-label: numbers of classes; regression: a float;
-    tagging: a number a word; span: places of the first and last token in the window, (0, 0) for no
+    tagging: a number a word; span: first and last token of the answer in the window, (0, 0) for no
     answer here; multiple choice: number of the choice. None: not known."""
     owners: tuple[int, ...] = ()
     """Multiple choice: which choice each window is of."""
     words: tuple[tuple[int, int], ...] = ()
-    """Tagging: of every word, the window that judges it (the one with most context around it) and
-    the place of its first piece there."""
+    """Tagging: of every word, the window in which it is tagged (the one with most context around
+    it) and the position of its first token there."""
     counts: tuple[int, ...] = (0,)
     """Tagging: words of each example; of other kinds there is one example."""
     offsets: Sequence[tuple[int, int] | None] = ()
@@ -51,7 +62,7 @@ class Instance:
 
 @dataclass
 class Lengths:
-    """What became of long texts; told by every command that reads texts."""
+    """How long the texts are and what no window held; every command that reads texts prints it."""
 
     examples: int = 0
     tokens: list[int] = field(default_factory=list)
@@ -64,10 +75,10 @@ class Lengths:
     the rest was."""
     tokens_cut: int = 0
     answers_widened: int = 0
-    """Answers that begin or end inside a token: the whole token is learned."""
+    """Answers that begin or end inside a token: the whole token is the label."""
     answers_lost: int = 0
     """Questions of whose answers none is where it should be, or of which the tokenizer keeps
-    nothing: learned as without an answer."""
+    nothing: labelled as without an answer."""
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: counts, and the quantiles and the histogram of the lengths."""
@@ -92,7 +103,74 @@ class Lengths:
         """How many examples have 0 to `width` - 1 tokens, the next `width`, and so on up
         to the length that 99 of 100 do not pass, and how many lie `beyond`."""
         end = sorted(self.tokens)[int(0.99 * len(self.tokens))] if self.tokens else 0
-        width = end // MOST_STRETCHES + 1
+        width = end // MOST_BINS + 1
         counts = Counter(length // width for length in self.tokens)
-        inside = [counts.pop(place, 0) for place in range(end // width + 1)]
+        inside = [counts.pop(number, 0) for number in range(end // width + 1)]
         return {"width": width, "counts": inside, "beyond": counts.total()}
+
+
+def make_windows(
+    task: TaskConfig, framing: Framing, first: Sequence[int], second: Sequence[int] | None = None
+) -> Windows:
+    """The windows of a text, or of a pair, with the model's special tokens.
+
+    Ids are arrays of 32-bit numbers: 4 bytes a token where a list takes up to 40.
+    """
+    room = task.max_length - framing.special_tokens(second is not None)
+    if second is None:
+        spans = cut(len(first), room, task.stride)
+        return (
+            tuple(array("i", framing.one(first[a:b])) for a, b in spans),
+            tuple(segments_of(framing, b - a) for a, b in spans),
+        )
+    pairs = cut_pair(len(first), len(second), room, task.stride)
+    return (
+        tuple(array("i", framing.two(first[a:b], second[c:d])) for (a, b), (c, d) in pairs),
+        tuple(segments_of(framing, b - a, d - c) for (a, b), (c, d) in pairs),
+    )
+
+
+def whole_length(framing: Framing, first: Sequence[int], second: Sequence[int] | None) -> int:
+    """Tokens of a text or pair with the model's special tokens, before windows."""
+    return len(first) + len(second or ()) + framing.special_tokens(second is not None)
+
+
+@lru_cache(maxsize=1 << 16)
+def segments_of(framing: Framing, first: int, second: int | None = None) -> Sequence[int]:
+    """The segments of a window; windows of equal lengths share them."""
+    return array("b", framing.segments(first, second))
+
+
+def check_text(text: str, column: str, line: int, number: int) -> None:
+    """Raise DataError for a text that is empty or blank."""
+    if not text or text.isspace():
+        raise DataError(
+            f"{in_words(line, number)}: {column} is empty; fill it in or take the line out"
+        )
+
+
+def in_words(line: int, number: int) -> str:
+    """Where an example stands in its file, or which of its list it is, for messages."""
+    return f"line {line}" if line else f"example {number}"
+
+
+def label_number(labels: dict[str, int], label: object, where: str) -> int:
+    """The number of a label.
+
+    Args:
+        labels: the numbers of the task's labels.
+        label: what the example has.
+        where: the example's line, for the message.
+
+    Raises:
+        DataError: the task has no such label.
+    """
+    if isinstance(label, str) and label in labels:
+        return labels[label]
+    near = get_close_matches(str(label), labels, 1, 0.6)
+    shown = ", ".join(repr(name) for name in [*labels][:10]) + (", ..." if len(labels) > 10 else "")
+    raise DataError(
+        f"{where}: the task has no label {label!r}; "
+        + (f"did you mean {near[0]!r}? It has " if near else "it has ")
+        + f"{len(labels)}: {shown}"
+    )

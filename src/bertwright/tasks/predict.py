@@ -1,7 +1,7 @@
-"""What a learner says of examples, of any kind of task, in their order.
+"""The predictions of a learner for examples of any kind of task, in their order.
 
-Instances go longest first, in batches of so many tokens, and each prediction to its example's
-place; a batch is end to end, so neighbours do not change each other. A class has the softmax of
+Instances go longest first, in batches of so many tokens, and predictions come in the order of the
+examples; a batch is end to end, so neighbours do not change each other. A class has the softmax of
 the scores for its probability, with multi-label the sigmoid of its own; a choice the softmax over
 the choices of its example. A word has the likeliest tag, or that of the likeliest path where the
 head has a CRF. The tokens of an answer are scored in every window, and the windows of an example
@@ -27,7 +27,7 @@ from bertwright.objectives.labelled import Head, LabelledBatch
 from bertwright.objectives.objective import Examples, Learner
 from bertwright.objectives.tagger import Tagger
 from bertwright.progress import OnProgress, silent
-from bertwright.tasks.batches import instance_batches, make_batch
+from bertwright.tasks.batch import instance_batches, make_batch
 from bertwright.tasks.instances import Instance, Lengths
 from bertwright.tasks.predictions import (
     ChoicePrediction,
@@ -35,13 +35,13 @@ from bertwright.tasks.predictions import (
     Prediction,
     TextPrediction,
 )
-from bertwright.tasks.span_decoding import decode_span
-from bertwright.tasks.tagging_decoding import decode_tagging
+from bertwright.tasks.span import decode_span
+from bertwright.tasks.tagging import decode_tagging
 from bertwright.tasks.task_data import TaskData
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 Predicted = Iterator[tuple[int, Prediction]]
-"""Numbers of examples, and what is said of them."""
+"""Numbers of examples, and their predictions."""
 
 _LIKELY = 0.5
 
@@ -132,7 +132,7 @@ def predict_stream(
         examples: read as they are needed.
         at_once: examples of a part. Where sentences are read in the context of their document, a
             part ends with a document, so that parts change nothing.
-        on_lengths: told what became of the long texts of each part.
+        on_lengths: called with the lengths of each part.
         on_progress: called with the examples done.
 
     The other arguments are those of `predict`.
@@ -182,13 +182,13 @@ def _texts(data: TaskData, scored: Scored) -> Predicted:
     """Classes."""
     labels, several = data.task.labels, data.task.multi_label
     for batch, _, scores in scored:
-        chances = torch.sigmoid(scores) if several else torch.softmax(scores, 1)
-        best = chances.argmax(1).tolist()
-        for row, likeliest, chance in zip(batch.rows, best, chances.tolist(), strict=True):
+        probabilities = torch.sigmoid(scores) if several else torch.softmax(scores, 1)
+        best = probabilities.argmax(1).tolist()
+        for row, likeliest, own in zip(batch.rows, best, probabilities.tolist(), strict=True):
             label: str | tuple[str, ...] = labels[likeliest]
             if several:
-                label = tuple(n for n, c in zip(labels, chance, strict=True) if c >= _LIKELY)
-            yield row, TextPrediction(label, dict(zip(labels, chance, strict=True)))
+                label = tuple(n for n, p in zip(labels, own, strict=True) if p >= _LIKELY)
+            yield row, TextPrediction(label, dict(zip(labels, own, strict=True)))
 
 
 def _numbers(data: TaskData, scored: Scored) -> Predicted:
@@ -202,23 +202,23 @@ def _tags(data: TaskData, scored: Scored) -> Predicted:
     """Tags and entities."""
     for batch, head, scores in scored:
         assert isinstance(head, Tagger)
-        chances, tags = head.probabilities(scores, batch), head.decode(scores, batch)
-        chance, tag = _array(chances), tags.cpu().numpy()
+        probabilities = _array(head.probabilities(scores, batch))
+        tags = head.decode(scores, batch).cpu().numpy()
         ends = list(accumulate(batch.counts))
         for row, count, end in zip(batch.rows, batch.counts, ends, strict=True):
             example = cast(TaggingExample, data.examples[row])
             own = slice(end - count, end)
-            yield row, decode_tagging(data.task, example, chance[own], tag[own])
+            yield row, decode_tagging(data.task, example, probabilities[own], tags[own])
 
 
 def _spans(data: TaskData, scored: Scored) -> Predicted:
     """Answers."""
     windows: dict[int, list[tuple[Instance, Float32s]]] = {}
     for batch, _, scores in scored:
-        values, bounds = _array(scores), batch.sequences.offsets
-        for place, row in enumerate(batch.rows):
+        values, offsets = _array(scores), batch.sequences.offsets
+        for number, row in enumerate(batch.rows):
             instance = data.instances[row]
-            own = values[bounds[place] : bounds[place + 1]]
+            own = values[offsets[number] : offsets[number + 1]]
             windows.setdefault(instance.example, []).append((instance, own))
     for number, own_windows in windows.items():
         example = cast(SpanExample, data.examples[number])
@@ -230,8 +230,8 @@ def _choices(data: TaskData, scored: Scored) -> Predicted:
     for batch, _, scores in scored:
         parts = torch.split(scores.cpu(), list(batch.counts))
         for row, own in zip(batch.rows, parts, strict=True):
-            chances = torch.softmax(own, 0)
-            yield row, ChoicePrediction(int(chances.argmax()), tuple(chances.tolist()))
+            likely = torch.softmax(own, 0)
+            yield row, ChoicePrediction(int(likely.argmax()), tuple(likely.tolist()))
 
 
 _READERS: dict[str, Callable[[TaskData, Scored], Predicted]] = {

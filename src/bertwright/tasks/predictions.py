@@ -1,4 +1,4 @@
-"""What a model says of an example; `as_dict` is the JSON line that `bertwright predict` writes."""
+"""What a model predicts for an example; `as_dict` is the JSON that `bertwright predict` writes."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def is_finite(prediction: Prediction) -> bool:
     if isinstance(prediction, NumberPrediction):
         return math.isfinite(prediction.value)
     if isinstance(prediction, SpanPrediction):
-        chances = (answer.probability for answer in prediction.n_best)
-        return all(map(math.isfinite, (prediction.score, prediction.null_score, *chances)))
+        likely = (answer.probability for answer in prediction.n_best)
+        return all(map(math.isfinite, (prediction.score, prediction.null_score, *likely)))
     scores = prediction.scores
     return all(map(math.isfinite, scores.values() if isinstance(scores, dict) else scores))

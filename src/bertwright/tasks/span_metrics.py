@@ -28,8 +28,8 @@ from typing import Literal
 import numpy as np
 
 from bertwright.arrays import Float64s
-from bertwright.labelled.script import is_mostly_chinese
-from bertwright.tasks.intervals import Statistic, of_sums, ratio
+from bertwright.labelled.examples import is_mostly_chinese
+from bertwright.tasks.metrics import Statistic, of_sums, ratio
 
 Rules = Literal["squad1", "squad2", "cmrc"]
 

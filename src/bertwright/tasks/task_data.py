@@ -9,11 +9,11 @@ from functools import cached_property
 
 from bertwright.config.task import TaskConfig
 from bertwright.labelled.examples import Example
-from bertwright.tasks.choice_instances import make_choice_instances
 from bertwright.tasks.instances import Instance, Lengths
-from bertwright.tasks.span_instances import make_span_instances
-from bertwright.tasks.tagging_instances import make_tagging_instances
-from bertwright.tasks.text_instances import make_text_instances
+from bertwright.tasks.multiple_choice import make_choice_instances
+from bertwright.tasks.span import make_span_instances
+from bertwright.tasks.tagging import make_tagging_instances
+from bertwright.tasks.text import make_text_instances
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 MakeInstances = Callable[[TaskConfig, Tokenizer, Sequence[Example]], tuple[list[Instance], Lengths]]
@@ -37,7 +37,7 @@ class TaskData:
 
         Args:
             name: the head it is for, by the name it has in the learner.
-            task: what is asked; its kind tells which class `examples` are of.
+            task: its kind says which class `examples` are of.
             tokenizer: the model's.
             examples: all of one data set: sentences to be tagged are each other's context.
 

@@ -16,6 +16,9 @@ Ids = Sequence[int]
 class Framing(Protocol):
     """Adds a model's special tokens."""
 
+    def __hash__(self) -> int:
+        """A framing is a value."""
+
     def special_tokens(self, paired: bool = False) -> int:
         """How many tokens are added to one text, or to a pair."""
 

@@ -24,7 +24,7 @@ from bertwright.recipes.finetune import run as finetuning
 from bertwright.recipes.finetune import seed_run
 from bertwright.recipes.finetune.epoch_batches import EpochBatches
 from bertwright.recipes.finetune.setup import TaskToLearn, hold_out
-from bertwright.tasks.evaluation import Evaluation, evaluate
+from bertwright.tasks.evaluate import Evaluation, evaluate
 from bertwright.tasks.predict import predict
 from bertwright.tasks.task_data import TaskData
 from bertwright.text.tokenizer.tokenizer import load_tokenizer

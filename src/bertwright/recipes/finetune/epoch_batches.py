@@ -16,7 +16,7 @@ from bertwright.config.task import TaskConfig
 from bertwright.data.randomness import make_key, permutation
 from bertwright.errors import DataError
 from bertwright.objectives.labelled import LabelledBatch
-from bertwright.tasks.batches import make_batch, micro_batches
+from bertwright.tasks.batch import make_batch, micro_batches
 from bertwright.tasks.instances import Instance
 from bertwright.train.distributed import Ranks
 from bertwright.train.state import Place

@@ -15,7 +15,7 @@ from bertwright.objectives.objective import Learner
 from bertwright.progress import OnProgress, silent
 from bertwright.recipes.finetune.seed_run import Machine
 from bertwright.recipes.finetune.setup import TaskSetup
-from bertwright.tasks.batches import instance_batches, make_batch
+from bertwright.tasks.batch import instance_batches, make_batch
 from bertwright.tasks.task_data import TaskData
 from bertwright.transfer.features import FeatureTable
 

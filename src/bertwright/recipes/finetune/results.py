@@ -26,7 +26,7 @@ from bertwright.objectives.objective import Learner
 from bertwright.recipes.finetune.seed_run import SeedRun
 from bertwright.recipes.finetune.setup import TaskSetup, TaskToLearn
 from bertwright.recipes.run_folder import ENVIRONMENT
-from bertwright.tasks.evaluation import Evaluation, evaluate
+from bertwright.tasks.evaluate import Evaluation, evaluate
 from bertwright.tasks.model_card import card
 from bertwright.tasks.results import PREDICTIONS, RESULTS
 

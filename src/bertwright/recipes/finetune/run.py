@@ -33,7 +33,7 @@ from bertwright.recipes.finetune.frozen import tabulate
 from bertwright.recipes.finetune.seed_run import Diverged, Machine, SeedRun, train_seed
 from bertwright.recipes.finetune.setup import TaskSetup, TaskToLearn, set_up
 from bertwright.tasks.baselines import baseline_predictions
-from bertwright.tasks.evaluation import Evaluation, evaluate
+from bertwright.tasks.evaluate import Evaluation, evaluate
 from bertwright.train.distributed import join_ranks
 from bertwright.train.log import Log
 from bertwright.train.machine import choose_precision, keep_few_kernels, keep_freed_memory

@@ -19,10 +19,10 @@ from bertwright.objectives.labelled import LabelledBatch
 from bertwright.objectives.objective import Learner
 from bertwright.recipes.finetune.epoch_batches import EpochBatches
 from bertwright.recipes.finetune.setup import TaskSetup
-from bertwright.tasks.evaluation import Evaluation, evaluate
+from bertwright.tasks.evaluate import Evaluation, evaluate
 from bertwright.tasks.predict import predict
 from bertwright.tasks.predictions import Prediction, SpanPrediction, is_finite
-from bertwright.tasks.span_decoding import decide_best
+from bertwright.tasks.span import decide_best
 from bertwright.train.distributed import Ranks
 from bertwright.train.log import Log
 from bertwright.train.loop import LoopConfig, Trainer

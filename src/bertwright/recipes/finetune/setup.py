@@ -29,7 +29,7 @@ from bertwright.labelled.examples import (
     labels_of,
 )
 from bertwright.labelled.read import Read, ReadOptions, read_examples
-from bertwright.tasks.evaluation import check_main
+from bertwright.tasks.evaluate import check_main
 from bertwright.tasks.task_data import TaskData
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 

@@ -38,7 +38,7 @@ from bertwright.recipes.quickstart.task import (
 )
 from bertwright.recipes.run_folder import ENVIRONMENT
 from bertwright.tasks.baselines import baseline_predictions
-from bertwright.tasks.evaluation import evaluate
+from bertwright.tasks.evaluate import evaluate
 
 SIZES = ((15.0, 6400), (3.0, 1600), (1.0, 400), (0.0, 100))
 """Labelled examples that so many minutes of pre-training pay for; all smaller sizes with them."""

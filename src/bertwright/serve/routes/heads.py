@@ -108,7 +108,7 @@ def plan_task(
                 raise bad(reason, "too_long")
             truncated.append({"input": number, "tokens_cut": lengths.tokens_cut})
         ids = [each for instance in data.instances for each in instance.ids]
-        types = [each for instance in data.instances for each in instance.types]
+        types = [each for instance in data.instances for each in instance.segments]
         works.append(Work(reader, ids, types if any(map(any, types)) else None, data))
         tokens += works[-1].tokens
         judge_tokens(tokens, config)

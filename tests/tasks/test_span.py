@@ -10,7 +10,7 @@ from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError
 from bertwright.labelled.examples import SpanExample
 from bertwright.tasks.instances import Instance, Lengths
-from bertwright.tasks.span_instances import LONGEST_QUESTION, make_span_instances
+from bertwright.tasks.span import LONGEST_QUESTION, make_span_instances
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 from bertwright.text.windows import cut, most_context
 from tests.tasks.mixed_scripts import CASED, TEXTS, TOKENIZERS, UNCASED
@@ -45,7 +45,7 @@ def test_a_question_a_passage_and_the_answer() -> None:
         ".",
         "[SEP]",
     ]
-    assert list(instance.types[0]) == [0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1]
+    assert list(instance.segments[0]) == [0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1]
     assert instance.label == (7, 8)
     assert instance.offsets[:5] == [None, None, None, None, (0, 3)]
     assert instance.offsets[7:] == [(9, 12), (12, 16), (16, 17), None]
@@ -177,14 +177,14 @@ def test_every_token_is_read_and_judged_once(
         question, context, tokenizer=tokenizer, max_length=max_length, stride=stride
     )
     whole = tokenizer.encode(context).ids[1:-1]
-    head = list(instances[0].types[0]).index(1)
+    head = list(instances[0].segments[0]).index(1)
     bounds = cut(len(whole), max_length - head - 1, stride)
     judged: list[int] = []
     for number, ((start, stop), instance) in enumerate(zip(bounds, instances, strict=True)):
         size = stop - start + head + 1
         assert size <= max_length
         assert list(instance.ids[0])[head:-1] == whole[start:stop]
-        assert size == len(instance.ids[0]) == len(instance.types[0]) == len(instance.offsets)
+        assert size == len(instance.ids[0]) == len(instance.segments[0]) == len(instance.offsets)
         assert [offset is None for offset in instance.offsets] == [
             *[True] * head,
             *[False] * (stop - start),

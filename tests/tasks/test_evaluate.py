@@ -16,7 +16,7 @@ from bertwright.labelled.examples import (
     TaggingExample,
     TextExample,
 )
-from bertwright.tasks.evaluation import check_main, evaluate, metrics_of
+from bertwright.tasks.evaluate import check_main, evaluate, metrics_of
 from bertwright.tasks.predictions import (
     Answer,
     ChoicePrediction,
@@ -351,7 +351,7 @@ def test_what_cannot_be_judged(
 
 
 def test_metrics_and_baselines_load_neither_torch_nor_scikit_learn() -> None:
-    program = "import sys, bertwright.tasks.evaluation, bertwright.tasks.baselines\n"
+    program = "import sys, bertwright.tasks.evaluate, bertwright.tasks.baselines\n"
     program += "sys.exit(any(name in sys.modules for name in ('torch', 'sklearn', 'scipy')))"
     assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 0
 

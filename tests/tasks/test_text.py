@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError
 from bertwright.labelled.examples import TextExample
-from bertwright.tasks.instances import Instance, Lengths
-from bertwright.tasks.text_instances import make_text_instances, read_in_windows
+from bertwright.tasks.instances import Instance, Lengths, make_windows
+from bertwright.tasks.text import make_text_instances
 from tests.tasks.sample import LETTERS, TOKENIZER, ids_of
 
 TASK = TaskConfig("classification", labels=("neg", "pos"), max_length=12, stride=3)
@@ -26,17 +26,17 @@ def one(text: str, text2: str | None = None, task: TaskConfig = TASK) -> Instanc
 def test_a_text_and_a_pair_are_as_the_tokenizer_encodes_them() -> None:
     single, pair = one("a bc d"), one("a b", "c de")
     encoding = TOKENIZER.encode("a bc d")
-    assert (list(single.ids[0]), list(single.types[0])) == (encoding.ids, encoding.type_ids)
+    assert (list(single.ids[0]), list(single.segments[0])) == (encoding.ids, encoding.type_ids)
     encoding = TOKENIZER.encode("a b", "c de")
-    assert (list(pair.ids[0]), list(pair.types[0])) == (encoding.ids, encoding.type_ids)
+    assert (list(pair.ids[0]), list(pair.segments[0])) == (encoding.ids, encoding.type_ids)
     assert single.label is None
 
 
 @given(st.integers(0, 60), st.none() | st.integers(0, 60))
 def test_no_token_is_lost(first: int, second: int | None) -> None:
     texts = [list(range(100, 100 + first)), list(range(200, 200 + (second or 0)))]
-    all_ids, all_types = read_in_windows(
-        TASK, TOKENIZER, texts[0], None if second is None else texts[1]
+    all_ids, all_types = make_windows(
+        TASK, TOKENIZER.framing, texts[0], None if second is None else texts[1]
     )
     seen: tuple[set[int], set[int]] = set(), set()
     for ids, types in zip(all_ids, all_types, strict=True):
@@ -62,7 +62,7 @@ def test_windows_of_a_long_text_and_pair() -> None:
     pair = one("x y", " ".join(LETTERS[:14]))
     x = ids_of("x y")
     assert list(pair.ids[0][:4]) == [CLS, *x, SEP] == list(pair.ids[1][:4])
-    assert list(pair.types[0]) == [0, 0, 0, 0, *[1] * (len(pair.ids[0]) - 4)]
+    assert list(pair.segments[0]) == [0, 0, 0, 0, *[1] * (len(pair.ids[0]) - 4)]
     assert pair.num_tokens == sum(len(ids) for ids in pair.ids)
 
 
@@ -82,7 +82,7 @@ def test_parts_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         TextExample(c * (1 + n % 5), None if n % 3 else "b c") for n, c in enumerate("abc" * 9)
     ]
     whole, _ = make_text_instances(TASK, TOKENIZER, examples)
-    monkeypatch.setattr("bertwright.tasks.text_instances._AT_ONCE", 4)
+    monkeypatch.setattr("bertwright.tasks.text._AT_ONCE", 4)
     assert make_text_instances(TASK, TOKENIZER, examples)[0] == whole
 
 

@@ -1,7 +1,8 @@
-"""From examples and predictions to all numbers of a task, with their intervals.
+"""From examples and predictions to all metrics of a task, with their intervals.
 
-`evaluate` judges any kind of task. Metrics lie between 0 and 1; correlations between -1 and 1;
-`mean_absolute_error` and `mean_squared_error` have no upper end and are better when small.
+`evaluate` takes any kind of task; the metrics of a kind stand in its own file. Metrics lie between
+0 and 1; correlations between -1 and 1; `mean_absolute_error` and `mean_squared_error` have no upper
+end and are better when small.
 
 | kind | metrics, the main one (it selects a model) first |
 |---|---|
@@ -25,19 +26,22 @@ from typing import Any
 from bertwright.config.task import TaskConfig
 from bertwright.errors import ConfigError, DataError
 from bertwright.labelled.examples import ChoiceExample, Example, SpanExample, TaggingExample
-from bertwright.tasks import judgement as judge
-from bertwright.tasks.intervals import bootstrap, value
+from bertwright.tasks.metrics import Metrics, bootstrap, value
+from bertwright.tasks.multiple_choice import choice_metrics
 from bertwright.tasks.predictions import Prediction
+from bertwright.tasks.span import span_metrics
+from bertwright.tasks.tagging import tagging_metrics
+from bertwright.tasks.text import classification_metrics, label_set_metrics, regression_metrics
 
 BETTER_WHEN_SMALL = ("mean_absolute_error", "mean_squared_error")
 
-_JUDGES: dict[str, Callable[..., judge.Judgement]] = {
-    "classification": judge.judge_classes,
-    "multi-label": judge.judge_label_sets,
-    "regression": judge.judge_numbers,
-    "tagging": judge.judge_tags,
-    "span": judge.judge_answers,
-    "multiple-choice": judge.judge_choices,
+_METRICS: dict[str, Callable[..., Metrics]] = {
+    "classification": classification_metrics,
+    "multi-label": label_set_metrics,
+    "regression": regression_metrics,
+    "tagging": tagging_metrics,
+    "span": span_metrics,
+    "multiple-choice": choice_metrics,
 }
 
 
@@ -95,16 +99,16 @@ class Evaluation:
     calibration: dict[str, Any] | None
     """`bins` of confidence that are not empty, and the expected calibration `error`."""
     worst: list[dict[str, Any]]
-    """The errors of which the model was surest: `text`, `text2`, `gold`, `predicted`, `score` (the
+    """The errors with the highest confidence: `text`, `text2`, `gold`, `predicted`, `score` (the
     confidence; regression: how far off), `line`."""
     degenerate: bool
-    """The model gives every example the same answer."""
+    """The model predicts the same for every example."""
     warnings: list[str]
-    """Among them the sentence that names that answer."""
+    """Among them the sentence that names that prediction."""
     tuned: dict[str, float]
     """Null thresholds that are best on these examples."""
     rules: str | None
-    """Whose rules judged answers: `squad1`, `squad2` or `cmrc` (Chinese)."""
+    """By whose rules answers are compared: `squad1`, `squad2` or `cmrc` (Chinese)."""
     examples: int
 
     @property
@@ -139,7 +143,7 @@ def evaluate(
     worst: int = 20,
     main: str | None = None,
 ) -> Evaluation:
-    """Judge the predictions, one an example, in the same order.
+    """Evaluate the predictions, one an example, in the same order.
 
     Args:
         metrics: names of the metrics wanted, the main one first; unset: all, the main one as in the
@@ -147,7 +151,7 @@ def evaluate(
         intervals: whether to bootstrap 95 % intervals (1,000 resamples; about a second for 10,000
             examples of the slowest metric, Spearman's).
         worst: how many errors to show.
-        main: the metric that selects, where it is not the first; all the others are told too.
+        main: the metric that selects, where it is not the first; the others are given too.
 
     Raises:
         ConfigError: a metric the task does not have, or a main one that is better when small.
@@ -155,34 +159,32 @@ def evaluate(
             label that the task does not have.
     """
     _check(examples, predictions)
-    judgement = _JUDGES["multi-label" if task.multi_label else task.kind](
-        task, examples, predictions
-    )
-    found = value(judgement.statistic, len(examples)) | judgement.best
+    found = _METRICS["multi-label" if task.multi_label else task.kind](task, examples, predictions)
+    values = value(found.statistic, len(examples)) | found.best
     if main is not None:
-        metrics = [main, *(metrics or found)]
-    wanted = _wanted(metrics, found, judgement.main)
-    ends = bootstrap(judgement.statistic, len(examples)) if intervals else {}
-    surest = sorted(judgement.wrong.items(), key=lambda item: (-item[1], item[0]))[:worst]
-    warnings = [f"degenerate: the model {judgement.degenerate}"] if judgement.degenerate else []
+        metrics = [main, *(metrics or values)]
+    wanted = _wanted(metrics, values, found.main)
+    ends = bootstrap(found.statistic, len(examples)) if intervals else {}
+    worst_rows = sorted(found.errors.items(), key=lambda item: (-item[1], item[0]))[:worst]
+    warnings = [f"degenerate: the model {found.degenerate}"] if found.degenerate else []
     return Evaluation(
-        metrics={name: found[name] for name in wanted},
+        metrics={name: values[name] for name in wanted},
         main=wanted[0],
         intervals={name: ends[name] for name in wanted if name in ends},
-        per_class=judgement.per_class,
-        confusion=judgement.confusion,
-        calibration=judgement.calibration,
-        worst=[_error(examples[row], judgement.show(row), score) for row, score in surest],
-        degenerate=bool(judgement.degenerate),
+        per_class=found.per_class,
+        confusion=found.confusion,
+        calibration=found.calibration,
+        worst=[_error(examples[row], found.describe(row), score) for row, score in worst_rows],
+        degenerate=bool(found.degenerate),
         warnings=warnings,
-        tuned=judgement.tuned,
-        rules=judgement.rules,
+        tuned=found.tuned,
+        rules=found.rules,
         examples=len(examples),
     )
 
 
 def _wanted(metrics: Sequence[str] | None, found: dict[str, float], main: str) -> list[str]:
-    """The metrics asked for, the main one first."""
+    """The names of the metrics to give, the main one first."""
     if metrics is None:
         return [main, *(name for name in found if name != main)]
     for name in metrics:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError
 from bertwright.labelled.examples import TaggingExample
-from bertwright.tasks.tagging_instances import (
+from bertwright.tasks.tagging import (
     make_tagging_instances,
 )
 from bertwright.text.tokenizer.tokenizer import Tokenizer
@@ -46,8 +46,8 @@ def test_words_pieces_and_tags() -> None:
     )
     assert instance.words == ((0, 1), (0, 2), (0, 4), (0, 5), (0, 10))
     assert instance.label == [0, 1, 2, 0, 0]
-    assert not any(instance.types[0])
-    assert len(instance.types[0]) == 12
+    assert not any(instance.segments[0])
+    assert len(instance.segments[0]) == 12
     assert (lengths.examples, lengths.windows, lengths.in_windows, lengths.tokens) == (
         1,
         1,

@@ -51,7 +51,7 @@ def make_batch(
     windows = [len(instance.ids) for instance in chosen]
     batch = collate(
         [ids for instance in chosen for ids in instance.ids],
-        [types for instance in chosen for types in instance.types],
+        [each for instance in chosen for each in instance.segments],
     )
     order = batch.positions  # [B]: which window, counted through, each sequence is
     owners = np.repeat(np.arange(len(chosen)), windows)
@@ -71,7 +71,7 @@ def make_batch(
     labels = _labels(task, chosen, rows) if with_labels else None
     if task.kind == "tagging":
         counts = tuple(chain.from_iterable(instance.counts for instance in chosen))
-        words = _places(chosen, windows, batch.lengths, order)
+        words = _positions(chosen, windows, batch.lengths, order)
         rows = [each.example + n for each in chosen for n in range(len(each.counts))]
 
     def put(array: npt.NDArray[Any]) -> Tensor:
@@ -103,29 +103,29 @@ def micro_batches(
     return [[rows[n] for n in part] for part in token_batches(lengths, most_tokens)]
 
 
-def _places(
+def _positions(
     chosen: Sequence[Instance],
     windows: Sequence[int],
     lengths: Int64s,
     order: Int64s,
 ) -> Int64s:
-    """[W] Places in N of all words."""
+    """[W] Positions in N of all words."""
     starts = np.empty_like(lengths)
     starts[order] = np.cumsum(lengths) - lengths  # of every window, counted through
     words = [len(instance.words) for instance in chosen]
     first_window = np.repeat(np.cumsum(windows) - windows, words)
     pairs = _flat(pair for instance in chosen for pair in instance.words).reshape(-1, 2)
-    places: Int64s = starts[first_window + pairs[:, 0]] + pairs[:, 1]
-    return places
+    positions: Int64s = starts[first_window + pairs[:, 0]] + pairs[:, 1]
+    return positions
 
 
 def _labels(task: TaskConfig, chosen: Sequence[Instance], rows: Sequence[int]) -> npt.NDArray[Any]:
-    """The labels of a batch, shaped as its kind of task wants them."""
+    """The labels of a batch, in the form that its kind of task takes."""
     labels = [instance.label for instance in chosen]
     for row, label in zip(rows, labels, strict=True):
         if label is None:
-            raise ValueError(f"instance {row} has no label; ask for a batch without labels")
-    return _SHAPES[task.kind](task, labels)
+            raise ValueError(f"instance {row} has no label; make the batch with with_labels=False")
+    return _FORMS[task.kind](task, labels)
 
 
 def _of_texts(task: TaskConfig, labels: list[Any]) -> npt.NDArray[Any]:
@@ -136,7 +136,7 @@ def _of_texts(task: TaskConfig, labels: list[Any]) -> npt.NDArray[Any]:
     return held
 
 
-_SHAPES: dict[str, Callable[[TaskConfig, list[Any]], npt.NDArray[Any]]] = {
+_FORMS: dict[str, Callable[[TaskConfig, list[Any]], npt.NDArray[Any]]] = {
     "classification": _of_texts,
     "regression": lambda task, labels: np.array(labels, np.float32),
     "tagging": lambda task, labels: _flat(labels),

@@ -1,25 +1,88 @@
-"""Metrics of classes, sets of labels and numbers.
+"""Metrics with their intervals: formulas over counts, and the bootstrap over examples.
 
-As scikit-learn and scipy define them; written as formulas of sums, so that `intervals` can compute
-a thousand resamples at once (the tests hold them against both libraries). What is undefined is 0:
-a correlation with a constant, an F1 of a class that neither occurs nor is predicted. As in
-scikit-learn, the macro average is over the classes that occur or are predicted.
+A statistic is written once, for counts of how often a resample holds each example; one of each
+gives the metrics themselves, and those that are formulas of sums take a thousand resamples in one
+matrix product. Metrics are as scikit-learn and scipy define them (the tests compare them with
+both). What is undefined is 0: a correlation with a constant, an F1 of a class that neither occurs
+nor is predicted. As in scikit-learn, the macro average is over the classes that occur or are
+predicted.
 
-Matthews: for any number of classes, Gorodkin (2004). Calibration: Guo, Pleiss, Sun and Weinberger,
-"On Calibration of Modern Neural Networks" (ICML 2017), section 2: expected calibration error.
+Intervals are percentiles: a resample draws E of the E examples with replacement, the metric is
+computed again, and the middle 95 % of its values are the interval. It shows how much the score
+depends on these examples, not on the seed of the training.
 
-Letters: E examples, C classes, R resamples (see `intervals`).
+Sources: Efron, "Bootstrap Methods: Another Look at the Jackknife" (1979); Efron and Tibshirani, "An
+Introduction to the Bootstrap" (1993), chapter 13. Matthews for any number of classes: Gorodkin
+(2004). Calibration: Guo, Pleiss, Sun and Weinberger, "On Calibration of Modern Neural Networks"
+(ICML 2017), section 2: expected calibration error.
+
+Letters: E examples, C classes, R resamples, K sums.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from bertwright.arrays import Bools, Float64s, Int64s
-from bertwright.tasks.intervals import Statistic, of_sums, ratio
+
+Statistic = Callable[[Float64s], Mapping[str, Float64s]]
+"""From counts [R, E], how often each resample holds each example, to metrics by name, each [R]."""
+
+_CELLS = 2_000_000
+"""Counts held at once."""
+
+
+def of_sums(parts: Any, formula: Callable[[Float64s], Mapping[str, Float64s]]) -> Statistic:
+    """A statistic that is a formula of sums over examples.
+
+    `parts` [E, K], an array or a sparse matrix of scipy; `formula` takes sums [R, K].
+    """
+    return lambda counts: formula(counts @ parts)
+
+
+def value(statistic: Statistic, examples: int) -> dict[str, float]:
+    """The metrics of the examples themselves."""
+    return {name: float(v[0]) for name, v in statistic(np.ones((1, examples))).items()}
+
+
+def bootstrap(
+    statistic: Statistic, examples: int, resamples: int = 1000, seed: int = 0, level: float = 0.95
+) -> dict[str, tuple[float, float]]:
+    """The lower and upper end of each metric's interval.
+
+    Raises `ValueError` without examples or resamples, or with a level that is not between 0 and 1.
+    """
+    if examples < 1 or resamples < 1:
+        raise ValueError(f"{resamples} resamples of {examples} examples; expected 1 or more")
+    if not 0 < level < 1:
+        raise ValueError(f"level is {level}; expected more than 0 and less than 1")
+    generator = np.random.default_rng(seed)
+    found: dict[str, list[Float64s]] = {}
+    left, at_once = resamples, max(1, _CELLS // examples)
+    while left:
+        rows = min(left, at_once)
+        left -= rows
+        drawn = generator.integers(examples, size=(rows, examples))
+        drawn += np.arange(rows)[:, None] * examples
+        counts = np.bincount(drawn.ravel(), minlength=rows * examples).reshape(rows, examples)
+        for name, values in statistic(counts.astype(np.float64)).items():
+            found.setdefault(name, []).append(values)
+    ends = ((1 - level) / 2, (1 + level) / 2)
+    intervals = {}
+    for name, chunks in found.items():
+        low, high = np.quantile(np.concatenate(chunks), ends)
+        intervals[name] = (float(low), float(high))
+    return intervals
+
+
+def ratio(over: Float64s, under: Float64s) -> Float64s:
+    """`over / under`, and 0 where that is undefined."""
+    return np.divide(over, under, out=np.zeros(np.shape(over)), where=under > 0)
+
 
 BINS = 10
 """Bins of confidence in a calibration."""
@@ -72,7 +135,7 @@ def class_counts(
 ) -> Any:
     """A sparse matrix [E, 3 C]: whether right, predicted and true, by class.
 
-    `sizes` [E], where an example holds several judgements (a sentence its words): how many.
+    `sizes` [E], where an example holds several labels (a sentence its words): how many.
     """
     from scipy.sparse import csr_array
 
@@ -206,3 +269,40 @@ def calibration(confidence: Float64s, right: Bools) -> dict[str, Any]:
     ]
     error = np.abs(sums[0] - sums[1]).sum() / max(1, len(confidence))
     return {"bins": bins, "error": float(error)}
+
+
+@dataclass
+class Metrics:
+    """The metrics of predictions, before their intervals.
+
+    `degenerate` is a sentence where a model predicts the same for every example although their
+    labels differ: one class, one choice or one set of labels, numbers that hardly vary, no entity
+    at all, one tag, always "no answer".
+    """
+
+    main: str
+    """The metric that selects a model unless another is asked for."""
+    statistic: Statistic
+    errors: dict[int, float]
+    """Rows with a wrong prediction, each with its confidence (regression: how far off)."""
+    describe: Callable[[int], tuple[str, str]]
+    """Gold and predicted of a row, as text."""
+    degenerate: str = ""
+    per_class: list[dict[str, Any]] = field(default_factory=list)
+    confusion: dict[str, Any] | None = None
+    calibration: dict[str, Any] | None = None
+    best: dict[str, float] = field(default_factory=dict)
+    """Metrics with a threshold chosen on these examples: no intervals."""
+    tuned: dict[str, float] = field(default_factory=dict)
+    """The thresholds that gave them."""
+    rules: str | None = None
+    """By whose rules answers are compared: `squad1`, `squad2` or `cmrc`."""
+
+
+def only_prediction(
+    gold: Sequence[Any], predicted: Sequence[Any], name: Callable[[Any], str]
+) -> str:
+    """The sentence that names the only prediction, where there should be several."""
+    if len(set(gold)) < 2 or len(set(predicted)) > 1:
+        return ""
+    return f"predicts {name(predicted[0])!r} for all {len(predicted)} examples"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import bootstrap as scipy_bootstrap
 
-from bertwright.tasks.intervals import bootstrap, of_sums, ratio, value
+from bertwright.tasks.metrics import bootstrap, of_sums, ratio, value
 
 X = np.random.default_rng(5).normal(3.0, 2.0, 400)
 MEAN = of_sums(np.stack([X, np.ones(400)], axis=1), lambda s: {"mean": s[:, 0] / s[:, 1]})

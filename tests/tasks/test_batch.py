@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bertwright.config.task import TaskConfig
 from bertwright.objectives.labelled import LabelledBatch
-from bertwright.tasks.batches import instance_batches, make_batch, micro_batches
+from bertwright.tasks.batch import instance_batches, make_batch, micro_batches
 from bertwright.tasks.instances import Instance
 
 

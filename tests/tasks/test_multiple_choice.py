@@ -7,7 +7,7 @@ import pytest
 from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError
 from bertwright.labelled.examples import ChoiceExample
-from bertwright.tasks.choice_instances import make_choice_instances
+from bertwright.tasks.multiple_choice import make_choice_instances
 from tests.tasks.sample import LETTERS, TOKENIZER
 
 TASK = TaskConfig(kind="multiple-choice", max_length=12, stride=2)
@@ -19,7 +19,7 @@ def test_choices_are_pairs() -> None:
     for number, choice in enumerate(("c d e", "c f")):
         encoding = TOKENIZER.encode("a b", choice)
         assert list(instance.ids[number]) == encoding.ids
-        assert list(instance.types[number]) == encoding.type_ids
+        assert list(instance.segments[number]) == encoding.type_ids
     assert (instance.owners, instance.label) == ((0, 1), 1)
     assert (lengths.tokens, lengths.windows, lengths.in_windows) == ([8], 2, 0)
 
@@ -39,7 +39,7 @@ def test_long_choices_are_read_in_windows(monkeypatch: pytest.MonkeyPatch) -> No
     assert lengths.in_windows == 1
     assert lengths.windows == len(owners) + 2
     assert lengths.tokens == [2 + 26 + 3, 1 + 1 + 3]
-    monkeypatch.setattr("bertwright.tasks.choice_instances._AT_ONCE", 1)
+    monkeypatch.setattr("bertwright.tasks.multiple_choice._AT_ONCE", 1)
     assert make_choice_instances(TASK, TOKENIZER, examples)[0] == instances
 
 

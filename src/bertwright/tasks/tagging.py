@@ -1,0 +1,362 @@
+"""Tagging: sentences of words as instances, scores as tags and entities, and their metrics.
+
+**Instances.** Devlin et al. 2019, section 5.3: every word is split into wordpieces by itself, and
+its first token is what is tagged. A word of which the tokenizer keeps nothing, as a zero-width
+space, is [UNK]; one that looks like a special token ("[SEP]") is split like any other; so every
+word has a first token. A sentence longer than a window is read in several (`text/windows.py`), and
+a word is tagged in the one where its first token has most context.
+
+With `context = "document"` a window holds as many whole sentences of a document as leave a quarter
+of it on each side to their context ("the maximal document context", Devlin et al. 2019; Luoma and
+Pyysalo, COLING 2020, fill windows with neighbours likewise), and the words of these are tagged in
+it; a document that fits is one window. What is free is filled up with the document's tokens, half
+left and half right; what one side lacks the other gets.
+
+**Metrics.** Precision, recall and F1 of entities, as the Perl script `conlleval` of CoNLL-2000
+counts them: an entity is right if its type, its first and its last word are. Tags that break their
+scheme are read as the script reads them (`tags.chunks`): "I-PER" after "O" or after another
+type begins an entity, so IOB1 and IOB2 go by the same rules. The script has rules for "E" (ends an
+entity); one is mended: an "E-X" before "B-X" ends there. It does not know "S" (an entity of one
+word), which is as in seqeval. Well-formed IOB2 and IOBES give what seqeval's strict mode gives.
+
+Letters: E sentences, W words of all of them, C types of entity or tags.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate, chain, groupby, pairwise
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from bertwright.arrays import Float64s
+from bertwright.config.task import TaskConfig
+from bertwright.errors import DataError
+from bertwright.labelled.examples import Example, TaggingExample
+from bertwright.labelled.tag_schemes import chunks
+from bertwright.tasks.instances import Instance, Lengths, in_words, label_number, segments_of
+from bertwright.tasks.metrics import (
+    Metrics,
+    Statistic,
+    calibration,
+    class_counts,
+    confusion_matrix,
+    f1_of,
+    macro_f1_of,
+    of_sums,
+    only_prediction,
+    per_class,
+    ratio,
+)
+from bertwright.tasks.predictions import Entity, TaggingPrediction
+from bertwright.text.tokenizer.tokenizer import Tokenizer
+from bertwright.text.windows import Span, cut, most_context
+
+
+def make_tagging_instances(
+    task: TaskConfig, tokenizer: Tokenizer, examples: Sequence[Example]
+) -> tuple[list[Instance], Lengths]:
+    """One instance a sentence, or of documents one for each run of sentences (`_runs`).
+
+    Args:
+        task: a tagging task.
+        tokenizer: the model's.
+        examples: `TaggingExample`s; those of one document stand together, in its order.
+
+    Raises:
+        DataError: a tag that the task has not, or not one tag a word; with the line.
+    """
+    chosen = cast(Sequence[TaggingExample], examples)
+    tokens = _tokens(tokenizer, chosen)
+    framing = tokenizer.framing
+    before = framing.inside(0)[0].start
+    numbers = {label: number for number, label in enumerate(task.labels)}
+    room = task.max_length - framing.special_tokens()
+    instances: list[Instance] = []
+    lengths = Lengths()
+    done = 0
+    for document in _documents(task, chosen):
+        # One document, end to end: where each word begins, and each sentence.
+        counts = np.array([len(tokens[word]) for e in document for word in e.words], np.int64)
+        ids = array("i", [id_ for e in document for word in e.words for id_ in tokens[word]])
+        begins = [0, *np.cumsum(counts).tolist()]
+        ends = [0, *accumulate(len(example.words) for example in document)]  # words
+        bounds = [begins[word] for word in ends]
+        for first, last in _runs(bounds, room):
+            spans = _windows(bounds[first], bounds[last], len(ids), room, task.stride)
+            read = document[first:last]
+            tags = [_numbers_of_tags(e, numbers, done + n) for n, e in enumerate(read, first)]
+            instances.append(
+                Instance(
+                    done + first,
+                    tuple(array("i", framing.one(ids[a:b])) for a, b in spans),
+                    tuple(segments_of(framing, b - a) for a, b in spans),
+                    None if None in tags else list(chain.from_iterable(filter(None, tags))),
+                    words=_windows_of_words(spans, begins[ends[first] : ends[last]], before),
+                    counts=tuple(len(example.words) for example in read),
+                )
+            )
+            lengths.windows += len(spans)
+            lengths.in_windows += len(spans) > 1
+        lengths.tokens += [
+            stop - start + framing.special_tokens() for start, stop in pairwise(bounds)
+        ]
+        done += len(document)
+    lengths.examples = done
+    return instances, lengths
+
+
+def _tokens(tokenizer: Tokenizer, examples: Sequence[TaggingExample]) -> dict[str, list[int]]:
+    """Every distinct word with its ids, one at least."""
+    words = list(dict.fromkeys(word for example in examples for word in example.words))
+    found, counts = tokenizer.encode_sentence_ids(words)
+    ids, stops = found.tolist(), np.cumsum(counts).tolist()
+    return {
+        word: ids[start:stop] or [tokenizer.unk_id]
+        for word, (start, stop) in zip(words, pairwise([0, *stops]), strict=True)
+    }
+
+
+def _documents(
+    task: TaskConfig, examples: Sequence[TaggingExample]
+) -> Iterator[list[TaggingExample]]:
+    """The sentences that are each other's context."""
+    if task.context == "sentence":
+        return ([example] for example in examples)
+    return (list(group) for _, group in groupby(examples, key=lambda example: example.document))
+
+
+def _runs(bounds: Sequence[int], room: int) -> Iterator[Span]:
+    """Sentences of a document that share windows: the first, and one after the last.
+
+    Args:
+        bounds: where each sentence begins in the document's tokens, and where the last ends.
+        room: tokens of a window.
+    """
+    length, margin = bounds[-1], room // 4
+    first = 0
+    for last in range(1, len(bounds)):
+        if last + 1 < len(bounds):
+            start, stop = bounds[first], bounds[last + 1]
+            if min(start, margin) + (stop - start) + min(length - stop, margin) <= room:
+                continue
+        yield first, last
+        first = last
+
+
+def _windows(start: int, stop: int, length: int, room: int, stride: int) -> list[Span]:
+    """Windows over the sentences at `start` to `stop` of a document of `length` tokens."""
+    if stop - start > room:
+        return [(start + a, start + b) for a, b in cut(stop - start, room, stride)]
+    free = room - (stop - start)
+    left = min(start, max(free // 2, free - (length - stop)))
+    return [(start - left, min(length, stop + free - left))]
+
+
+def _windows_of_words(
+    spans: Sequence[Span], firsts: Sequence[int], before: int
+) -> tuple[tuple[int, int], ...]:
+    """Of every word, its window and the position of its first token there, behind `before` special
+    tokens."""
+    chosen = [most_context(spans, first) for first in firsts] if len(spans) > 1 else None
+    numbers = chosen or [0] * len(firsts)
+    return tuple(
+        (number, first - spans[number][0] + before)
+        for number, first in zip(numbers, firsts, strict=True)
+    )
+
+
+def _numbers_of_tags(
+    example: TaggingExample, numbers: dict[str, int], number: int
+) -> list[int] | None:
+    """The number of every tag; None where they are not known."""
+    if example.tags is None:
+        return None
+    where = in_words(example.line, number)
+    if len(example.tags) != len(example.words):
+        raise DataError(
+            f"{where}: {len(example.words)} words with {len(example.tags)} tags; expected one each"
+        )
+    try:
+        return [numbers[tag] for tag in example.tags]
+    except KeyError:
+        for at, (word, tag) in enumerate(zip(example.words, example.tags, strict=True), 1):
+            label_number(numbers, tag, f"{where}, word {at} ({word!r})")
+        raise
+
+
+def decode_tagging(
+    task: TaskConfig,
+    example: TaggingExample,
+    probabilities: npt.NDArray[np.floating[Any]],
+    labels: npt.NDArray[np.integer[Any]],
+) -> TaggingPrediction:
+    """The prediction for a sentence.
+
+    Args:
+        task: its task.
+        example: the sentence, of W words.
+        probabilities: [W, C], of every label.
+        labels: [W], the number of each word's label; with a CRF not always the likeliest.
+
+    Returns:
+        Tags and entities, in characters of the text where it and its offsets are known, otherwise
+        in words (`TaggingExample.read`). Tags that break the scheme are read as conlleval reads
+        them; those without a scheme mark no entities.
+
+    Raises:
+        ValueError: the shapes are not of W words and C labels.
+    """
+    expected = (len(example.words), len(task.labels))
+    if probabilities.shape != expected or labels.shape != expected[:1]:
+        raise ValueError(
+            f"probabilities {list(probabilities.shape)} and labels {list(labels.shape)}; expected "
+            f"{list(expected)} and {list(expected[:1])}"
+        )
+    tags = tuple(task.labels[number] for number in labels)
+    scores = probabilities[np.arange(len(tags)), labels].tolist()
+    found = []
+    for start, stop, label in chunks(tags) if task.scheme != "none" else ():
+        score = sum(scores[start:stop]) / (stop - start)
+        first, last = start, stop
+        if example.text is not None and example.offsets is not None:
+            first, last = example.offsets[start][0], example.offsets[stop - 1][1]
+        found.append(Entity(label, first, last, example.read(start, stop), score))
+    return TaggingPrediction(example.words, tags, tuple(scores), tuple(found), example.offsets)
+
+
+class EntityCounts:
+    """Entities of each sentence: right, predicted, true.
+
+    `gold` and `predicted` are the tags of E sentences, each as long in both.
+    """
+
+    def __init__(self, gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> None:
+        pairs = [(set(chunks(a)), set(chunks(b))) for a, b in zip(gold, predicted, strict=True)]
+        self.types = tuple(sorted({kind for pair in pairs for one in pair for *_, kind in one}))
+        """C types of entity, in gold or predicted, in the order of the alphabet."""
+        numbers = {kind: number for number, kind in enumerate(self.types)}
+        self.by_type: Float64s = np.zeros((3, len(self.types)))
+        """[3, C], for `per_class`."""
+        rows = []
+        for true, chosen in pairs:
+            found = (true & chosen, chosen, true)
+            rows.append([len(one) for one in found])
+            for counts, one in zip(self.by_type, found, strict=True):
+                for *_, kind in one:
+                    counts[numbers[kind]] += 1
+        words = [
+            [sum(a == b for a, b in zip(t, p, strict=True)), len(t)]
+            for t, p in zip(gold, predicted, strict=True)
+        ]
+        self.parts: Float64s = np.concatenate([np.array(rows), np.array(words)], 1).astype(
+            np.float64
+        )
+        """[E, 5]: entities right, predicted, true; words right, words."""
+
+    @property
+    def statistic(self) -> Statistic:
+        """`precision`, `recall`, `f1` of entities and `accuracy` of words' tags."""
+        return of_sums(self.parts, _entity_formula)
+
+
+def _entity_formula(sums: Float64s) -> Mapping[str, Float64s]:
+    hits, chosen, true, right, words = sums.T
+    return {
+        "precision": ratio(hits, chosen),
+        "recall": ratio(hits, true),
+        "f1": f1_of(hits, chosen, true),
+        "accuracy": ratio(right, words),
+    }
+
+
+class TagCounts:
+    """Tags where each word has one and there are no entities: parts of speech."""
+
+    def __init__(self, gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> None:
+        flat = [[tag for tags in side for tag in tags] for side in (gold, predicted)]
+        self.tags = tuple(sorted(set(flat[0]) | set(flat[1])))
+        """C tags, in gold or predicted, in the order of the alphabet."""
+        numbers = {tag: number for number, tag in enumerate(self.tags)}
+        self.gold, self.predicted = (
+            np.array([numbers[tag] for tag in side], dtype=np.int64) for side in flat
+        )
+        """Numbers of tags, [W]."""
+        sizes = [len(tags) for tags in gold]
+        self._parts = class_counts(self.gold, self.predicted, len(self.tags), sizes)
+        self.by_tag: Float64s = self._parts.sum(axis=0).reshape(3, -1)
+        """[3, C], for `per_class`."""
+
+    @property
+    def statistic(self) -> Statistic:
+        """`accuracy` of words, and `macro_f1` over tags."""
+
+        def formula(sums: Float64s) -> Mapping[str, Float64s]:
+            hits, chosen, true = np.split(sums, 3, axis=1)
+            accuracy = ratio(hits.sum(1), true.sum(1))
+            return {"accuracy": accuracy, "macro_f1": macro_f1_of(hits, chosen, true)}
+
+        return of_sums(self._parts, formula)
+
+
+def tagging_metrics(
+    task: TaskConfig, examples: Sequence[TaggingExample], predictions: Sequence[TaggingPrediction]
+) -> Metrics:
+    """A tag a word. A tag the task does not have is wrong, not an error."""
+    for row, (example, prediction) in enumerate(zip(examples, predictions, strict=True)):
+        if len(example.words) != len(prediction.tags):
+            raise DataError(
+                f"sentence {row + 1} (line {example.line}) has {len(example.words)} words, "
+                f"but {len(prediction.tags)} tags were predicted; expected one a word"
+            )
+    gold = [cast("tuple[str, ...]", e.tags) for e in examples]
+    predicted = [p.tags for p in predictions]
+    right = [
+        [a == b for a, b in zip(*pair, strict=True)] for pair in zip(gold, predicted, strict=True)
+    ]
+    wrong = {
+        row: max(s for s, ok in zip(predictions[row].scores, oks, strict=True) if not ok)
+        for row, oks in enumerate(right)
+        if not all(oks)
+    }
+    confidence = np.array([s for p in predictions for s in p.scores])
+    calibrated = calibration(confidence, np.array([ok for oks in right for ok in oks], np.bool_))
+    tags = TagCounts(gold, predicted)
+    confusion = confusion_matrix(tags.gold, tags.predicted, tags.tags)
+    if task.scheme == "none":
+        return Metrics(
+            main="accuracy",
+            statistic=tags.statistic,
+            errors=wrong,
+            describe=lambda row: (" ".join(gold[row]), " ".join(predicted[row])),
+            degenerate=only_prediction(
+                tags.gold.tolist(), tags.predicted.tolist(), tags.tags.__getitem__
+            ),
+            per_class=per_class(tags.by_tag, tags.tags),
+            confusion=confusion,
+            calibration=calibrated,
+        )
+    entities = EntityCounts(gold, predicted)
+    _, chosen, true = entities.by_type.sum(1)
+    return Metrics(
+        main="f1",
+        statistic=entities.statistic,
+        errors=wrong,
+        describe=lambda row: (
+            _entities(examples[row], gold[row]),
+            _entities(examples[row], predicted[row]),
+        ),
+        degenerate=f"predicts no entity; there are {true:.0f}" if true and not chosen else "",
+        per_class=per_class(entities.by_type, entities.types),
+        confusion=confusion,
+        calibration=calibrated,
+    )
+
+
+def _entities(example: TaggingExample, tags: Sequence[str]) -> str:
+    """ "ORG European Union; LOC Brussels"."""
+    found = chunks(tags)
+    return "; ".join(f"{kind} {example.read(start, end)}" for start, end, kind in found)
