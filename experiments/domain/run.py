@@ -2,7 +2,7 @@
 
     python experiments/domain/run.py --model CKPT --out DIR [--steps 300 | --minutes 10]
 
-The domain is the documentation inside this Python (`recipes/quickstart/python_docs.py`), or
+The domain is the documentation inside this Python (`recipes/quickstart/corpus.py`), or
 `--corpus FILE`: text with a blank line between documents, or `.jsonl` (`.jsonl.xz`) with keys
 `text` and, for the last question below, `label`. One document in ten is held out. The model goes on
 with masked LM for the same budget with the old vocabulary and with the extended one; measured are,
@@ -42,7 +42,7 @@ from bertwright.config.run import LogConfig, ValidationConfig
 from bertwright.inference.model import Model, load
 from bertwright.recipes.extend import extend
 from bertwright.recipes.pretrain import pretrain
-from bertwright.recipes.quickstart.python_docs import corpus_files, read_index, write_python_docs
+from bertwright.recipes.quickstart.corpus import corpus_files, read_index, write_python_docs
 from bertwright.text.sentences import split_sentences
 from bertwright.text.tokenizer.extension import measure
 

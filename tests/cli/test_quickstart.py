@@ -21,10 +21,9 @@ import torch
 from bertwright.cli.app import make_app, run
 from bertwright.errors import Interrupted
 from bertwright.recipes import pretrain as pretraining
-from bertwright.recipes.quickstart import curve as quickstart_curve
-from bertwright.recipes.quickstart import python_docs
+from bertwright.recipes.quickstart import corpus, task
 from bertwright.recipes.quickstart import run as recipe
-from bertwright.recipes.quickstart.python_docs import Module
+from bertwright.recipes.quickstart.corpus import Module
 
 
 @dataclass(frozen=True)
@@ -50,11 +49,11 @@ def some_modules(search: object = None) -> list[Module]:
 
 
 def make_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(python_docs, "find_modules", some_modules)
+    monkeypatch.setattr(corpus, "find_modules", some_modules)
     monkeypatch.setattr(recipe, "MODEL", "bert-tiny")
     monkeypatch.setattr(recipe, "VOCAB_SIZE", 600)
     monkeypatch.setattr(recipe, "FEW_STEPS", 10**6)
-    monkeypatch.setattr(quickstart_curve, "SIZES", ((0.0, 24),))
+    monkeypatch.setattr(task, "SIZES", ((0.0, 24),))
 
 
 @pytest.fixture(scope="module")
@@ -74,11 +73,11 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
 
 
 def test_everything_is_there(finished: Finished) -> None:
-    places = recipe.Places(finished.out)
-    for place in (places.text, places.report, places.run / "examples.json"):
+    paths = recipe.Paths(finished.out)
+    for place in (paths.text, paths.report, paths.run / "examples.json"):
         assert place.is_file(), place
-    assert (places.run / "checkpoints").is_dir()
-    assert finished.told["report"] == str(places.report)
+    assert (paths.run / "checkpoints").is_dir()
+    assert finished.told["report"] == str(paths.report)
     assert finished.told["corpus"]["documents"] > 20
 
 
@@ -118,7 +117,7 @@ def test_examples_are_of_the_text(finished: Finished) -> None:
 
 def test_the_learning_curve(finished: Finished) -> None:
     curve = finished.told["learning_curve"]
-    places = recipe.Places(finished.out)
+    paths = recipe.Paths(finished.out)
     assert curve["labels"] == ["early", "late", "middle", "python"]
     assert curve["sizes"] == [24]
     methods = {method["name"]: method for method in curve["methods"]}
@@ -127,10 +126,10 @@ def test_the_learning_curve(finished: Finished) -> None:
     for method in methods.values():
         ((low, high),), (share,) = method["intervals"], method["accuracy"]
         assert 0 <= low <= share <= high <= 1
-    test = (places.task / "test.jsonl").read_text(encoding="utf-8").splitlines()
+    test = (paths.task / "test.jsonl").read_text(encoding="utf-8").splitlines()
     assert len(test) == curve["test"]["examples"]
     assert set(json.loads(test[0])) == {"text", "label", "module"}
-    results = json.loads((places.finetuned / "results.json").read_text(encoding="utf-8"))
+    results = json.loads((paths.finetuned / "results.json").read_text(encoding="utf-8"))
     assert f"--name {results['name']} " in curve["command"]  # chance depends on the name
     assert results["summary"]["accuracy"]["mean"] == methods["pretrained"]["accuracy"][0]
     assert not (finished.out / ".finetuning").exists()
@@ -163,19 +162,19 @@ def test_overwrite_takes_nothing_but_its_own(
     assert "is no quickstart" in capsys.readouterr().err
     assert (tmp_path / "corpus" / "mine.txt").read_text() == "mine"
     quick = tmp_path / "quick"
-    places = recipe.begin(quick)
-    places.run.mkdir()
+    paths = recipe.begin(quick)
+    paths.run.mkdir()
     (quick / "notes.txt").write_text("mine")
     recipe.begin(quick, overwrite=True)
     assert sorted(p.name for p in quick.iterdir()) == ["notes.txt", "quickstart.json"]
 
 
 def test_few_steps(tmp_path: Path) -> None:
-    places = recipe.begin(tmp_path / "q")
-    places.run.mkdir()
+    paths = recipe.begin(tmp_path / "q")
+    paths.run.mkdir()
     for step, told in ((3, 3), (recipe.FEW_STEPS, None)):
-        (places.run / "metrics.jsonl").write_text(f'{{"step": 1}}\n{{"step": {step}}}\n')
-        assert recipe.few_steps(places) == told
+        (paths.run / "metrics.jsonl").write_text(f'{{"step": 1}}\n{{"step": {step}}}\n')
+        assert recipe.few_steps(paths) == told
 
 
 @pytest.mark.parametrize("minutes", ["0", "-1", "nan"])

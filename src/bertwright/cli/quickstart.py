@@ -40,12 +40,12 @@ def quickstart(
         raise ConfigError(f"--minutes is {minutes}; expected more than 0 and less than 100,000")
     from bertwright.recipes.quickstart import run as steps
 
-    places = steps.begin(out, overwrite)
+    paths = steps.begin(out, overwrite)
     result: dict[str, Any] = {"out": str(out)}
     seconds: dict[str, float] = {}
 
     with _step(1, "Gathering the documentation that this Python holds", seconds, "modules") as step:
-        docs = steps.gather(places, step.on_progress)
+        docs = steps.write_corpus(paths, step.on_progress)
         largest = list(docs.characters_by_package.items())[:6]
         step.tell(
             f"{docs.documents:,} modules with {docs.sentences:,} sentences, "
@@ -56,16 +56,16 @@ def quickstart(
     result["corpus"] = docs.as_dict()
 
     with _step(2, f"Training a vocabulary of {steps.VOCAB_SIZE:,}", seconds, "bytes") as step:
-        size = steps.learn_vocabulary(places, step.on_progress)
-        step.tell(f"{size:,} WordPiece tokens, uncased, in {places.tokenizer}")
+        size = steps.train_vocabulary(paths, step.on_progress)
+        step.tell(f"{size:,} WordPiece tokens, uncased, in {paths.tokenizer}")
 
     with _step(3, "Turning the text into ids", seconds, "bytes") as step:
-        counts = steps.build(places, step.on_progress)
-        step.tell(f"{counts['tokens']:,} tokens in {places.shards}")
+        counts = steps.build(paths, step.on_progress)
+        step.tell(f"{counts['tokens']:,} tokens in {paths.shards}")
     result["data"] = counts
 
     with _step(4, "Examining the data", seconds, "tokens") as step:
-        checkup = steps.examine(places, step.on_progress)
+        checkup = steps.check_data(paths, step.on_progress)
         troubles = [f for f in checkup.findings if f.level != "ok"]
         step.tell(
             f"{counted(len(checkup.findings), 'finding')}: {counted(checkup.errors, 'error')}, "
@@ -77,43 +77,46 @@ def quickstart(
     begin = time.monotonic()
     from bertwright.recipes.pretrain import pretrain
 
-    config = steps.configuration(places, minutes)
+    config = steps.configuration(paths, minutes)
     try:
         # On a busy machine, making first weights may take longer than few minutes are.
         pretrain(config, lambda line: say(f"     {line}"), counts_start=False)
     except Interrupted as stop:
         raise Interrupted(
             stop.signal_number,
-            f"interrupted while pre-training; what it learned is saved in {places.run}: to go on, "
-            f"bertwright pretrain --config {places.run}/config.toml --resume; to begin anew, "
+            f"interrupted while pre-training; what it learned is saved in {paths.run}: to go on, "
+            f"bertwright pretrain --config {paths.run}/config.toml --resume; to begin anew, "
             "the same command with --overwrite",
         ) from stop
     seconds["pretrain"] = time.monotonic() - begin
-    few = steps.few_steps(places)
+    few = steps.few_steps(paths)
     if few is not None:
         say(f"     {counted(few, 'step')} only, too few to learn from: pass more --minutes")
     say(f"     {seconds['pretrain']:.1f} s")
 
     with _step(6, "Asking the model about the modules that were held out", seconds) as step:
-        figures, found = _evaluate(places, config)
-        steps.keep_findings(places, checkup, found)
-        _write_page(places)
-        step.tell(f"the page: {places.report}")
+        from bertwright.inference.model import load
+        from bertwright.recipes.quickstart.evaluation import evaluate
+
+        figures, found = evaluate(load(paths.run), paths, config)
+        steps.write_findings(paths, checkup, found)
+        _write_page(paths)
+        step.tell(f"the page: {paths.report}")
     result |= figures
 
     title = "Fine-tuning: which package does a passage belong to?"
     with _step(7, title, seconds, "examples") as step:
-        curve = _learning_curve(places, minutes, step)
+        curve = _learning_curve(paths, minutes, step)
     result["learning_curve"] = curve
-    result |= {"report": str(places.report), "model": str(places.run), "seconds": seconds}
+    result |= {"report": str(paths.report), "model": str(paths.run), "seconds": seconds}
     if json:
         print_json({**result, "examples": found, "next": steps.next_commands()})
         return
     _show(found)
     _show_curve(curve)
-    print(f"The page with curves and examples: {places.report}")
+    print(f"The page with curves and examples: {paths.report}")
     print("\nTry the model:\n")
-    print(f'    bertwright fill --model {places.run} "Return the [MASK] of the array."')
+    print(f'    bertwright fill --model {paths.run} "Return the [MASK] of the array."')
     if "command" in curve:
         print("\nFine-tune it again, on the labelled files made here:\n")
         print(f"    {curve['command']}")
@@ -150,53 +153,26 @@ def _step(number: int, title: str, seconds: dict[str, float], unit: str = "") ->
     say(f"     {taken:.1f} s")
 
 
-def _evaluate(places: Any, config: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The figures, and what the page shows."""
-    from bertwright.inference.model import load
-    from bertwright.recipes.quickstart import evaluation
-    from bertwright.recipes.quickstart import examples as texts
-
-    model = load(places.run)
-    masked = evaluation.masked_tokens(model, config)
-    pairs = evaluation.next_sentences(model, config)
-    sentences, seen = evaluation.held_out(places, config)
-    near, nearest = evaluation.nearest_sentences(model, sentences)
-    found = {
-        "baselines": {
-            "masked_lm.accuracy": masked["most_frequent_token"],
-            "next_sentence.accuracy": pairs["more_frequent_answer"],
-        },
-        "comparison": texts.comparison(masked, pairs, near, seen),
-        "blanks": texts.blanks(model, sentences),
-        "pairs": texts.pairs(model, sentences),
-        "neighbours": texts.neighbours(nearest),
-        "note": texts.NOTE,
-    }
-    masked["sentences_seen_in_training"] = seen
-    figures = {"masked_tokens": masked, "next_sentences": pairs, "nearest_sentences": near}
-    return figures, found
-
-
-def _learning_curve(places: Any, minutes: float, step: _Step) -> dict[str, Any]:
+def _learning_curve(paths: Any, minutes: float, step: _Step) -> dict[str, Any]:
     """The figures by number of labelled examples, and the page with them."""
-    from bertwright.recipes.quickstart.curve import learning_curve
+    from bertwright.recipes.quickstart.task import learning_curve
     from bertwright.report.labelled_curve import best_sentence, task_sentence
 
-    curve = learning_curve(places, minutes, step.on_progress)
-    _write_page(places)
+    curve = learning_curve(paths, minutes, step.on_progress)
+    _write_page(paths)
     if "left_out" in curve:
         step.tell(f"left out: {curve['left_out']}")
     else:
         step.tell(task_sentence(curve), best_sentence(curve))
-        step.tell(f"labelled files in {places.task}, the fine-tuned model in {places.finetuned}")
+        step.tell(f"labelled files in {paths.task}, the fine-tuned model in {paths.finetuned}")
     return curve
 
 
-def _write_page(places: Any) -> None:
+def _write_page(paths: Any) -> None:
     """The page of the run, at the top of the quickstart's folder."""
     from bertwright.report.run_page import read_run, write_report
 
-    write_report(read_run(places.run), places.report)
+    write_report(read_run(paths.run), paths.report)
 
 
 def _show(found: Mapping[str, Any]) -> None:

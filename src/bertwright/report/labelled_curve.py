@@ -1,6 +1,6 @@
 """Accuracy by number of labelled examples, on the page of a quickstart.
 
-Read is `learning_curve.json` as `recipes/quickstart/curve.py` writes it. The table is the legend of
+Read is `learning_curve.json` as `recipes/quickstart/task.py` writes it. The table is the legend of
 the chart; whoever is best in a column stands out.
 """
 

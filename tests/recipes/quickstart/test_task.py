@@ -1,21 +1,25 @@
-"""The labelled task of a quickstart, on corpora written by hand."""
+"""The labelled task of a quickstart, on corpora written by hand (tests/cli runs it whole)."""
 
 from __future__ import annotations
 
 import gzip
 import json
 import re
+import signal
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bertwright.config.finetune import FinetuneConfig
 from bertwright.data.split import split_documents
+from bertwright.errors import Interrupted
 from bertwright.recipes.quickstart import task
-from bertwright.recipes.quickstart.python_docs import corpus_files
-from bertwright.recipes.quickstart.run import Places
+from bertwright.recipes.quickstart.corpus import corpus_files
+from bertwright.recipes.quickstart.run import Paths
 from tests.data.conftest import write_shards
 
 PACKAGES = ("numpy", "rich", "torch")
@@ -23,11 +27,11 @@ SHARED = "This sentence of thirteen words stands in every module of one package 
 COMMON = "This other sentence of many more words stands in the modules of all."
 
 
-def write_corpus(places: Places, documents: list[tuple[str, list[str]]]) -> None:
+def write_corpus(paths: Paths, documents: list[tuple[str, list[str]]]) -> None:
     """A corpus and shards of as many documents, each of a package and its sentences."""
-    places.corpus.mkdir(parents=True)
-    places.run.mkdir()
-    text, index = corpus_files(places.corpus)
+    paths.corpus.mkdir(parents=True)
+    paths.run.mkdir()
+    text, index = corpus_files(paths.corpus)
     whole = "\n\n".join("\n".join(sentences) for _, sentences in documents)
     text.write_bytes(gzip.compress(whole.encode()))
     lines = []
@@ -35,7 +39,7 @@ def write_corpus(places: Places, documents: list[tuple[str, list[str]]]) -> None
         place = {"document": number, "module": f"{package}.m{number}", "package": package}
         lines.append(json.dumps({**place, "source": "packages"}))
     index.write_text("\n".join(lines) + "\n")
-    write_shards(places.shards, [[5] * len(sentences) for _, sentences in documents])
+    write_shards(paths.shards, [[5] * len(sentences) for _, sentences in documents])
 
 
 def sentences_of(package: str, number: int, count: int = 12) -> list[str]:
@@ -55,8 +59,8 @@ def some_documents(count: int = 120) -> list[tuple[str, list[str]]]:
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> Places:
-    found = Places(tmp_path / "start")
+def paths(tmp_path: Path) -> Paths:
+    found = Paths(tmp_path / "start")
     write_corpus(found, some_documents())
     return found
 
@@ -65,8 +69,8 @@ def rows_of(path: Path) -> list[dict[str, str]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def test_files_are_balanced_and_each_holds_the_one_before(places: Places) -> None:
-    files = task.write_task(places, 0.2, [30, 90, 100000])
+def test_files_are_balanced_and_each_holds_the_one_before(paths: Paths) -> None:
+    files = task.write_task(paths, 0.2, [30, 90, 100000])
     assert files.labels == PACKAGES
     assert [count for count, _ in files.train[:2]] == [30, 90]
     before: list[dict[str, str]] = []
@@ -80,14 +84,14 @@ def test_files_are_balanced_and_each_holds_the_one_before(places: Places) -> Non
             assert rows[: len(before)] == before
             before = rows
     most = files.train[-1][0] // 3
-    assert 300 < most <= min(train for train, _ in files.passages.values())
+    assert most > 300
 
 
-def test_training_and_test_are_of_the_modules_of_pretraining(places: Places) -> None:
-    files = task.write_task(places, 0.2, [90])
-    shards = task.read_modules(places, 0.2)
+def test_training_and_test_are_of_the_modules_of_pretraining(paths: Paths) -> None:
+    files = task.write_task(paths, 0.2, [90])
+    shards = task.read_modules(paths, 0.2)
     held_out = {entry["module"] for entry, _, is_held_out in shards if is_held_out}
-    numbers = split_documents(write_shards(places.folder / "s", [[5]] * 120), "dev", 0.2)
+    numbers = split_documents(write_shards(paths.folder / "s", [[5]] * 120), "dev", 0.2)
     assert held_out == {f"{PACKAGES[n % 3]}.m{n}" for n in numbers.tolist()}
     assert {row["module"] for row in rows_of(files.test[1])} <= held_out
     train = rows_of(files.train[0][1])
@@ -95,16 +99,16 @@ def test_training_and_test_are_of_the_modules_of_pretraining(places: Places) -> 
     assert all(row["module"].startswith(row["label"]) for row in train)
 
 
-def test_no_sentence_is_on_both_sides(places: Places) -> None:
-    files = task.write_task(places, 0.2, [600])
+def test_no_sentence_is_on_both_sides(paths: Paths) -> None:
+    files = task.write_task(paths, 0.2, [600])
     train, test = rows_of(files.train[0][1]), rows_of(files.test[1])
     assert any(row["text"] == SHARED for row in train)
     assert all(row["text"] != SHARED for row in test)
     assert all(row["text"] != COMMON for row in (*train, *test))
 
 
-def test_no_name_gives_a_label_away(places: Places) -> None:
-    files = task.write_task(places, 0.2, [600])
+def test_no_name_gives_a_label_away(paths: Paths) -> None:
+    files = task.write_task(paths, 0.2, [600])
     for row in rows_of(files.train[0][1]) + rows_of(files.test[1]):
         assert not re.search("numpy|rich|torch", row["text"])
         assert row["text"] == SHARED or row["text"].startswith("The package w")
@@ -152,7 +156,7 @@ def test_sizes(sizes: list[int], labels: int, most: int, found: list[int]) -> No
     assert task.per_label(sizes, labels, most) == found
 
 
-def test_labels_are_the_packages_with_most(places: Places) -> None:
+def test_labels_are_the_packages_with_most(paths: Paths) -> None:
     def some(counts: dict[str, int]) -> dict[str, list[task.Passage]]:
         return {name: [task.Passage("t", name, "m")] * n for name, n in counts.items()}
 
@@ -168,19 +172,94 @@ def test_the_standard_library_is_one_label() -> None:
 
 
 def test_two_packages_make_no_task(tmp_path: Path) -> None:
-    places = Places(tmp_path)
-    write_corpus(places, [each for each in some_documents() if each[0] != "torch"])
+    paths = Paths(tmp_path)
+    write_corpus(paths, [each for each in some_documents() if each[0] != "torch"])
     with pytest.raises(task.TooFewPackages, match="2 packages here have documentation enough"):
-        task.write_task(places, 0.2, [90])
-    assert not places.task.exists()
+        task.write_task(paths, 0.2, [90])
+    assert not paths.task.exists()
 
 
 def test_held_out_modules_that_say_nothing_new(tmp_path: Path) -> None:
     """What remains of them after names are hidden was learned from: there is no test."""
-    places = Places(tmp_path)
-    write_corpus(places, [(p, [f"{p} {s}" for s in OLD]) for p in PACKAGES for _ in range(40)])
+    paths = Paths(tmp_path)
+    write_corpus(paths, [(p, [f"{p} {s}" for s in OLD]) for p in PACKAGES for _ in range(40)])
     with pytest.raises(task.TooFewPackages):
-        task.write_task(places, 0.2, [90])
+        task.write_task(paths, 0.2, [90])
 
 
 OLD = [f"{' '.join(['old'] * 12)} number {n}." for n in range(12)]
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> Paths:
+    found = Paths(tmp_path)
+    write_corpus(found, some_documents(300))
+    (found.run / "environment.json").write_text('{"precision": "fp32"}')
+    return found
+
+
+@pytest.mark.parametrize(
+    ("minutes", "sizes"),
+    [(0.2, [100]), (1, [100, 400]), (5, [100, 400, 1600]), (30, [100, 400, 1600, 6400])],
+)
+def test_more_minutes_pay_for_more_labels(minutes: float, sizes: list[int]) -> None:
+    assert task.sizes_for(minutes) == sizes
+
+
+def test_few_examples_are_seen_more_often() -> None:
+    assert [task.epochs_for(n) for n in (6, 96, 400, 1600, 6400)] == [20, 16, 8, 4, 3]
+
+
+def test_too_few_packages_are_no_error(tmp_path: Path) -> None:
+    paths = Paths(tmp_path)
+    write_corpus(paths, some_documents(12))
+    found = task.learning_curve(paths, 5)
+    assert "0 packages here have documentation enough" in found["left_out"]
+    assert json.loads((paths.run / "learning_curve.json").read_text()) == found
+
+
+def test_an_interruption_names_what_is_whole(large: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(tasks: Any, config: FinetuneConfig, *_: Any, **__: Any) -> None:
+        Path(config.out).mkdir()
+        raise Interrupted(signal.SIGINT, "interrupted before a seed was finished")
+
+    monkeypatch.setattr(task, "finetune", broken)
+    with pytest.raises(Interrupted, match=r"the pre-trained model in .*run and .* are whole") as it:
+        task.learning_curve(large, 5)
+    assert it.value.exit_code == 130
+    assert not (large.folder / ".finetuning").exists()
+    assert not (large.run / "learning_curve.json").exists()
+
+
+def test_every_method_meets_the_same_files(large: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[Any, FinetuneConfig]] = []
+
+    def answer(tasks: Any, config: FinetuneConfig, *_: Any, **__: Any) -> dict[str, Any]:
+        asked.append((tasks[0], config))
+        share = len(asked) / 100
+        return {
+            "summary": {"accuracy": {"mean": share}},
+            "intervals": {"accuracy": [share, share]},
+            "degenerate": len(asked) == 1,
+        }
+
+    monkeypatch.setattr(task, "finetune", answer)
+    told: list[tuple[int, int | None]] = []
+    found = task.learning_curve(large, 3, lambda *done: told.append(done))
+    assert found["sizes"] == [99, 399, 1599]
+    by_name = {method["name"]: method for method in found["methods"]}
+    assert by_name["pretrained"]["accuracy"] == [0.01, 0.04, 0.07]
+    assert by_name["pretrained"]["degenerate"] == [True, False, False]
+    assert by_name["frozen"]["accuracy"] == [0.02, 0.05, 0.08]
+    assert by_name["random_start"]["accuracy"] == [0.03, 0.06, 0.09]
+    assert by_name["majority"]["accuracy"] == [pytest.approx(1 / 3)] * 3
+    assert by_name["tfidf"]["accuracy"][-1] > 0
+    for place in (0, 3, 6):
+        (first, tuned), (_, frozen), (third, random) = asked[place : place + 3]
+        assert first == third
+        assert (tuned.random_start, random.random_start) == (False, True)
+        assert (tuned.epochs, tuned.learning_rate) == (random.epochs, random.learning_rate)
+        assert (tuned.keep, frozen.transfer) == ("last", "features")
+    assert [config.out == str(large.finetuned) for _, config in asked].index(True) == 6
+    assert told[-1][0] == told[-1][1]
+    assert f"--train {large.task}/train-1599.jsonl" in found["command"]

@@ -1,23 +1,32 @@
-"""A labelled task out of a quickstart's corpus: which package does this documentation belong to?
+"""The labelled task of a quickstart: which package does this documentation belong to?
 
 The labels are real: a module says where it stands. Training examples are of the modules that
-pre-training learned from, test examples of those it held out. A held-out sentence that stands in a
-training module too is left out, and a passage that two labels or both sides have is in neither, so
-that no docstring is on both sides.
+pre-training was on, test examples of those it held out. An example is a passage: sentences of one
+module that follow one another, as many as it takes to have 12 words, truncated at 40. A held-out
+sentence that occurs in a training module too is left out, and a passage that two labels or both
+sides have is in neither. A package's name would give it away, so the names of all packages of the
+task, and what they are known by (`np`, `PyTorch`), are replaced by "package" in every passage. The
+labels are balanced, the passages drawn at random.
 
-An example is a passage: sentences of one module that follow one another, as many as it takes to
-have 12 words, cut at 40. A package's name would give it away, so the names of all packages of the
-task, and what they are known by (`np`, `PyTorch`), are replaced by the word "package" in every
-passage. The labels are balanced: as many examples of each, drawn by lot.
+How many labels does it take? For each number of examples, on the same files: the pre-trained model
+fine-tuned; the same model from random weights, fine-tuned with the same settings; the pre-trained
+model frozen, with a linear layer on the mean of its last layer's vectors; TF-IDF + logistic
+regression; and the most frequent label. Nothing is chosen by the test file: settings are fixed (a
+learning rate of 3e-4 and 160 / sqrt(examples) epochs, between 3 and 20), and the last weights
+count. One seed, and 95 % intervals by bootstrap of the test examples.
 
 In `OUT/task/`: `train-96.jsonl`, `train-400.jsonl`, ... (each holds the one before) and
-`test.jsonl`; an object a line with `text`, `label` and `module`.
+`test.jsonl`, an object a line with `text`, `label` and `module`; the figures in
+`RUN/learning_curve.json`; in `OUT/finetuned/` the pre-trained model, fine-tuned on the most
+examples.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,21 +36,29 @@ from typing import Any
 import numpy as np
 
 from bertwright.atomic import disk_errors
-from bertwright.errors import DataError
-from bertwright.recipes.quickstart.run import Places, read_modules
+from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
+from bertwright.config.task import TaskConfig
+from bertwright.errors import DataError, Interrupted
+from bertwright.labelled.read import read_examples
+from bertwright.progress import OnProgress, silent
+from bertwright.recipes.finetune.run import finetune
+from bertwright.recipes.finetune.setup import TaskToLearn
+from bertwright.recipes.quickstart.run import HELD_OUT, SEED, Paths, read_modules
+from bertwright.recipes.run_folder import ENVIRONMENT
+from bertwright.tasks.baselines import baseline_predictions
+from bertwright.tasks.evaluate import evaluate
 
 MOST_LABELS = 8
 FEWEST_LABELS = 3
-FEWEST_TO_LEARN, FEWEST_TO_TEST = 25, 15
+FEWEST_TO_TRAIN, FEWEST_TO_TEST = 25, 15
 """Passages that a package must have to be a label."""
 MOST_TO_TEST = 120
 """Test passages of each label, at most."""
 WORDS = (12, 40)
-"""A passage goes on until it has so many words, and is cut at so many."""
+"""A passage goes on until it has so many words, and is truncated at so many."""
 LONGEST_WHOLE = 5
 """A name of so many letters or more is hidden inside longer words too: `NumPy's`, `pythonic`."""
 HIDDEN = "package"
-
 ALSO_CALLED: Mapping[str, tuple[str, ...]] = {
     "attr": ("attrs",),
     "huggingface_hub": ("hugging-face", "hf"),
@@ -56,6 +73,18 @@ ALSO_CALLED: Mapping[str, tuple[str, ...]] = {
     "torch": ("pytorch", "aten"),
 }
 """What packages are called beside their names."""
+SIZES = ((15.0, 6400), (3.0, 1600), (1.0, 400), (0.0, 100))
+"""Labelled examples that so many minutes of pre-training pay for; all smaller sizes with them."""
+LEARNING_RATE = 3e-4
+NAME = "package"
+"""Of the task; the seed's random numbers depend on it, too."""
+LENGTH = 64
+"""Tokens of a window: what the model was pre-trained on."""
+
+LearningCurve = dict[str, Any]
+"""`learning_curve.json`: `labels`, `sizes`, `epochs`, `test` {`file`, `examples`}, `methods` [{
+`name`, `accuracy` [sizes], `intervals` [sizes][2], `degenerate` [sizes]}], `hidden`, `words`,
+`model`, `command`; or `left_out`, the reason."""
 
 
 class TooFewPackages(DataError):
@@ -79,49 +108,155 @@ class LabelledFiles:
     train: tuple[tuple[int, Path], ...]
     """Examples and file of each size, the smallest first."""
     test: tuple[int, Path]
-    passages: Mapping[str, tuple[int, int]]
-    """How many passages there were to draw from: of each label, to learn from and to test with."""
 
 
-def write_task(places: Places, validation_share: float, sizes: Sequence[int]) -> LabelledFiles:
+def learning_curve(paths: Paths, minutes: float, on_progress: OnProgress = silent) -> LearningCurve:
+    """Make the task, train on it in every way, and write the figures beside the run.
+
+    A corpus of too few packages makes no task: the figures then say why.
+
+    Args:
+        paths: of a quickstart whose run is finished.
+        minutes: of its pre-training; they say how many labelled examples there shall be.
+        on_progress: called with the examples trained on, each once an epoch.
+
+    Raises:
+        Interrupted: a signal came; the pre-training run is whole.
+    """
+    unfinished = paths.folder / ".finetuning"
+    found: LearningCurve
+    try:
+        files = write_task(paths, HELD_OUT, sizes_for(minutes))
+        found = _compare(paths, files, unfinished, on_progress)
+    except TooFewPackages as few:
+        found = {"format": 1, "left_out": str(few)}
+    except Interrupted as interrupted:
+        raise Interrupted(
+            interrupted.exit_code - 128,
+            f"interrupted while fine-tuning; the pre-trained model in {paths.run} and "
+            f"{paths.report} are whole",
+        ) from None
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    text = json.dumps(found, indent=1, ensure_ascii=False) + "\n"
+    (paths.run / "learning_curve.json").write_text(text, encoding="utf-8")
+    return found
+
+
+def sizes_for(minutes: float) -> list[int]:
+    """Numbers of labelled examples for a quickstart of so many minutes, rising."""
+    return [size for least, size in reversed(SIZES) if minutes >= least]
+
+
+def epochs_for(examples: int) -> int:
+    """Passes over so many examples."""
+    return min(20, max(3, round(160 / math.sqrt(examples))))
+
+
+def _compare(
+    paths: Paths, files: LabelledFiles, unfinished: Path, on_progress: OnProgress
+) -> LearningCurve:
+    """Every method on every size; runs that are not kept are written into `unfinished`."""
+    sizes = [count for count, _ in files.train]
+    epochs = [epochs_for(count) for count in sizes]
+    test = str(files.test[1])
+    precision = json.loads((paths.run / ENVIRONMENT).read_text(encoding="utf-8"))["precision"]
+    tuned = FinetuneConfig(
+        model=str(paths.run),
+        out=str(unfinished),
+        learning_rate=LEARNING_RATE,
+        keep="last",
+        evaluations_per_epoch=1e-9,  # at the end alone
+        seed=SEED,
+        precision=precision,  # as was measured to be faster here
+    )
+    methods: dict[str, dict[str, Any]] = {
+        name: {"name": name, "accuracy": [], "intervals": [], "degenerate": []}
+        for name in ("pretrained", "frozen", "random_start", "tfidf", "majority")
+    }
+
+    def add(name: str, accuracy: float, interval: Sequence[float], is_degenerate: bool) -> None:
+        figures = methods[name]
+        figures["accuracy"].append(float(accuracy))
+        figures["intervals"].append([float(end) for end in interval])
+        figures["degenerate"].append(bool(is_degenerate))
+
+    total = sum(2 * n * e + n for n, e in zip(sizes, epochs, strict=True))
+    done = 0
+    on_progress(done, total)
+    for (count, path), passes in zip(files.train, epochs, strict=True):
+        train = TaskFilesConfig(train=str(path), dev=test, max_length=LENGTH)
+        task = TaskToLearn(NAME, "classification", train)
+        kept = str(paths.finetuned if count == sizes[-1] else unfinished)
+        for name, seen, config in (
+            ("pretrained", count * passes, replace(tuned, epochs=passes, out=kept)),
+            ("frozen", count, replace(tuned, transfer="features", learning_rate=None)),
+            ("random_start", count * passes, replace(tuned, epochs=passes, random_start=True)),
+        ):
+            results = finetune([task], config, silent, overwrite=True)
+            mean = results["summary"]["accuracy"]["mean"]
+            add(name, mean, results["intervals"]["accuracy"], results["degenerate"])
+            done += seen
+            on_progress(done, total)
+        examples, tested = (read_examples(p, "classification").examples for p in (path, test))
+        baselines = TaskConfig("classification", files.labels)
+        predicted = baseline_predictions(baselines, examples, tested, seed=SEED)
+        for name, predictions in predicted.items():
+            measured = evaluate(baselines, tested, predictions, worst=0)
+            add(name, measured.score, measured.intervals["accuracy"], measured.degenerate)
+    return {
+        "format": 1,
+        "labels": list(files.labels),
+        "sizes": sizes,
+        "epochs": epochs,
+        "learning_rate": LEARNING_RATE,
+        "test": {"file": test, "examples": files.test[0]},
+        "methods": list(methods.values()),
+        "hidden": HIDDEN,
+        "words": list(WORDS),
+        "model": str(paths.finetuned),
+        "command": f"bertwright finetune classification --model {paths.run} "
+        f"--train {files.train[-1][1]} --dev {test} "
+        f"--name {NAME} --max-length {LENGTH} --epochs {epochs[-1]} "
+        f"--learning-rate {LEARNING_RATE:g} --keep last --precision {precision} "
+        f"--evaluations-per-epoch 0.01 --out {paths.folder / 'again'}",
+    }
+
+
+def write_task(paths: Paths, validation_fraction: float, sizes: Sequence[int]) -> LabelledFiles:
     """Write the labelled files.
 
     Args:
-        places: of a quickstart whose corpus and shards stand.
-        validation_share: share of the modules that pre-training held out.
+        paths: of a quickstart whose corpus and shards are there.
+        validation_fraction: of the modules that pre-training held out.
         sizes: how many training examples the files shall have, rising; each becomes a multiple of
             the number of labels, and no more than there are.
 
     Raises:
         TooFewPackages: fewer than three packages have passages enough.
     """
-    modules = list(read_modules(places, validation_share))
-    learned = {_plain(s) for _, sentences, is_held in modules if not is_held for s in sentences}
+    modules = list(read_modules(paths, validation_fraction))
+    trained_on = {_plain(s) for _, sentences, is_held in modules if not is_held for s in sentences}
     train: dict[str, list[Passage]] = {}
     test: dict[str, list[Passage]] = {}
     for entry, sentences, is_held in modules:
         label = label_of(entry)
         if is_held:
-            sentences = [s for s in sentences if _plain(s) not in learned]
+            sentences = [s for s in sentences if _plain(s) not in trained_on]
         side = (test if is_held else train).setdefault(label, [])
         side.extend(Passage(text, label, entry["module"]) for text in passages(sentences))
     labels = choose_labels(train, test)
-    learn, ask = _drawn(train, test, labels, max(sizes) // len(labels))
-    most = min(map(len, learn))
-    count = min(MOST_TO_TEST, *map(len, ask))
+    to_train, to_test = _drawn(train, test, labels, max(sizes) // len(labels))
+    most, count = min(map(len, to_train)), min(MOST_TO_TEST, *map(len, to_test))
     if not most or not count:
         raise TooFewPackages("the packages here say nothing of their own in so few words")
-    folder = places.task
-    with disk_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        files = []
-        for each in per_label(sizes, len(labels), most):
-            rows = _mixed([found[:each] for found in learn])
-            files.append((len(rows), _write(folder / f"train-{len(rows)}.jsonl", rows)))
-        rows = _mixed([found[:count] for found in ask])
-        test_file = (len(rows), _write(folder / "test.jsonl", rows))
-    there = {label: (len(train[label]), len(test[label])) for label in labels}
-    return LabelledFiles(labels, tuple(files), test_file, there)
+    with disk_errors(paths.task):
+        paths.task.mkdir(parents=True, exist_ok=True)
+        files = [
+            _write(paths.task, "train-{}.jsonl", to_train, each)
+            for each in per_label(sizes, len(labels), most)
+        ]
+        return LabelledFiles(labels, tuple(files), _write(paths.task, "test.jsonl", to_test, count))
 
 
 def label_of(entry: Mapping[str, Any]) -> str:
@@ -143,7 +278,7 @@ def passages(sentences: Sequence[str]) -> Iterator[str]:
 def choose_labels(
     train: Mapping[str, Sequence[Passage]], test: Mapping[str, Sequence[Passage]]
 ) -> tuple[str, ...]:
-    """The packages with most passages to learn from, in the order of their names.
+    """The packages with most passages to train on, in the order of their names.
 
     Raises:
         TooFewPackages: fewer than three have enough.
@@ -151,12 +286,12 @@ def choose_labels(
     fitting = [
         label
         for label, found in train.items()
-        if len(found) >= FEWEST_TO_LEARN and len(test.get(label, ())) >= FEWEST_TO_TEST
+        if len(found) >= FEWEST_TO_TRAIN and len(test.get(label, ())) >= FEWEST_TO_TEST
     ]
     if len(fitting) < FEWEST_LABELS:
         raise TooFewPackages(
             f"{len(fitting)} packages here have documentation enough for a labelled task "
-            f"({FEWEST_TO_LEARN} passages to learn from and {FEWEST_TO_TEST} in held-out modules); "
+            f"({FEWEST_TO_TRAIN} passages to train on and {FEWEST_TO_TEST} in held-out modules); "
             f"expected {FEWEST_LABELS} or more: the more packages are installed, the more there is"
         )
     most = sorted(fitting, key=lambda label: (-len(train[label]), label))[:MOST_LABELS]
@@ -193,39 +328,37 @@ def _drawn(
     labels: Sequence[str],
     count: int,
 ) -> tuple[list[list[Passage]], list[list[Passage]]]:
-    """Passages of each label to learn from and to test with; what is in two places is in none."""
+    """Passages of each label to train on and to test with; what occurs twice is in none."""
     hide = hider(labels)
-    chance = np.random.default_rng(1)
-    more = count + count // 10 + 10  # some are in two places
-    learn = [_draw(train[label], more, hide, chance) for label in labels]
-    ask = [_draw(test[label], 2 * MOST_TO_TEST, hide, chance) for label in labels]
-    places = Counter(p.text for found in (*learn, *ask) for p in found)
-    alone = [[p for p in found if places[p.text] == 1] for found in (*learn, *ask)]
+    generator = np.random.default_rng(1)
+
+    def draw(found: Sequence[Passage], most: int) -> list[Passage]:
+        """Up to `most` passages in random order, names hidden, none twice."""
+        once: dict[str, Passage] = {}
+        for index in generator.permutation(len(found)):
+            if len(once) == most:
+                break
+            text = hide(found[index].text)
+            once.setdefault(text, replace(found[index], text=text))
+        return list(once.values())
+
+    more = count + count // 10 + 10  # some occur twice
+    drawn = [draw(train[label], more) for label in labels]
+    drawn += [draw(test[label], 2 * MOST_TO_TEST) for label in labels]
+    occurrences = Counter(passage.text for found in drawn for passage in found)
+    alone = [[p for p in found if occurrences[p.text] == 1] for found in drawn]
     return alone[: len(labels)], alone[len(labels) :]
 
 
-def _draw(
-    found: Sequence[Passage], count: int, hide: Callable[[str], str], chance: Any
-) -> list[Passage]:
-    """Up to `count` passages in the order of a lot, names hidden, none twice."""
-    once: dict[str, Passage] = {}
-    for place in chance.permutation(len(found)):
-        if len(once) == count:
-            break
-        text = hide(found[place].text)
-        once.setdefault(text, replace(found[place], text=text))
-    return list(once.values())
-
-
-def _mixed(groups: Sequence[Sequence[Passage]]) -> list[Passage]:
-    """One of each group in turn; the groups are equally long."""
-    return [passage for row in zip(*groups, strict=True) for passage in row]
-
-
-def _write(path: Path, rows: Sequence[Passage]) -> Path:
+def _write(
+    folder: Path, name: str, groups: Sequence[Sequence[Passage]], each: int
+) -> tuple[int, Path]:
+    """Write so many passages of each group, the groups in turn; how many they are, and the file."""
+    rows = [passage for row in zip(*(g[:each] for g in groups), strict=True) for passage in row]
+    path = folder / name.format(len(rows))
     lines = (json.dumps(vars(row), ensure_ascii=False) + "\n" for row in rows)
     path.write_text("".join(lines), encoding="utf-8", errors="replace")
-    return path
+    return len(rows), path
 
 
 def _plain(sentence: str) -> str:

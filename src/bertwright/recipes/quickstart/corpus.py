@@ -1,0 +1,468 @@
+"""A corpus of English out of the source files of Python packages: one module a document.
+
+Sources, in this order: the language topics of `pydoc_data.topics` (one topic a document), the
+docstrings of the standard library, those of the packages in `site-packages` by name. Nothing is
+downloaded, imported or run: a source file is read by one regular expression that knows comments and
+string literals, so a file of another Python version, or a broken one, gives what it holds. Taken
+are the triple-quoted literals that begin their line (docstrings, and the strings that `add_docstr`
+of torch and `add_newdoc` of NumPy attach to compiled functions) or follow a name with "doc" in it.
+
+Of a docstring (plain, reStructuredText, NumPy or Google style) prose is kept; doctest blocks,
+literal blocks, tables, headings, signatures, lists of types, references, URLs, licences and markup
+are left out. So is a paragraph that occurred before in any module (packages repeat themselves:
+re-exports, templates, sibling classes); paragraphs that differ only in names and numbers count as
+the same. What remains of a module is a document if it has three sentences or more.
+
+Written is what google-research/bert reads (a sentence a line, a blank line between documents), and
+beside it one JSON object a document that says where it is from.
+"""
+
+from __future__ import annotations
+
+import ast
+import gzip
+import inspect
+import json
+import multiprocessing
+import os
+import re
+import sys
+import sysconfig
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bertwright.cores import usable_cores
+from bertwright.errors import DataError
+from bertwright.progress import OnProgress, silent
+from bertwright.text.sentences import split_sentences
+from bertwright.text.workers import start_worker
+
+MOST_CHARACTERS = 40_000_000
+LARGEST_SOURCE = 4_000_000  # bytes; what is larger is a table
+FEWEST_SENTENCES = 3
+
+_NOT_VISITED = re.compile(
+    r"(?:idle_)?test|tests|testdata|_?vendor|_?vendored|_vendored_packages|externals|extern"
+    r"|third_?party|bertwright"
+)
+_FILES_OF_TESTS = re.compile(r"(?:test_\w+|\w+_tests?|conftest)\.py")
+_COMPARED = re.compile(r"(?<![^\s(\"'])[a-z]+(?=[\s.,;:!?)\"']|$)")
+
+_LITERAL = re.compile(
+    r"""\#[^\n]*                                               # a comment
+    |(?P<quotes>\"{3}|'{3})
+        (?P<body>[^\\"']*(?:(?:\\[\s\S]|(?!(?P=quotes))["'])[^\\"']*)*)(?P=quotes)
+    |"[^"\\\n]*(?:\\[\s\S][^"\\\n]*)*"
+    |'[^'\\\n]*(?:\\[\s\S][^'\\\n]*)*'""",
+    re.VERBOSE,
+)  # no possessive repeats: Python 3.11.0 to 3.11.4 match groups of them wrongly
+_PREFIX = re.compile(r"\b[rRbBuUfF]{1,2}$")
+_BEFORE = re.compile(r"[ \t]*(?:\w*(?:doc|DOC)\w*\s*=\s*\(?)?")
+
+_HEADING_LINE = re.compile(r"([-=~^\"*+#`'.:_])\1{2,}\s*$")
+_GOOGLE = re.compile(
+    r"(?:keyword )?(?:args?|arguments?|parameters?|params|returns?|raises|yields?|examples?|usage"
+    r"|attributes|notes?|warnings?|shape|inputs?|outputs?|references?|see also|todo|methods?"
+    r"|variables|members|options|keywords?|default)\s*:{1,2}",
+    re.IGNORECASE,
+)
+_LEFT_OUT = re.compile(r"(?:references?|see also|bibliography|authors?|shape)\s*:?", re.IGNORECASE)
+_DIRECTIVE = re.compile(r"\.\. *([\w:-]+)::\s*(.*)")
+_TEXT_DIRECTIVE = re.compile("note|warning|tip|hint|important|caution|attention|admonition")
+_VERSIONS = {"versionadded", "versionchanged", "deprecated", "deprecated-removed"}
+_FIELD = re.compile(r":(\w+)(?: [^:]*)?:(?:\s+(.*)|$)")
+_FIELD_OF_TYPES = {"type", "rtype", "vartype"}
+_PARAMETER = re.compile(r"[*`]{0,3}[\w.,* `]{1,80} : \S.*")
+_ARGUMENT = re.compile(r"[*`]{0,3}\w[\w.]*[`*]{0,2}(?: ?\([^()]*(?:\([^()]*\)[^()]*)*\))?:(?: +|$)")
+_ITEM = re.compile(r"(?:[-*+•]|\d{1,2}[.)]|\(\w\)|#\.)\s+")
+_TABLE = re.compile(r"[\s|+=:*-]*$|.*\|.*\||.*\S {4,}\S.* {4,}\S|[+|]")
+_CODE = re.compile(
+    r"(?:@\w|def \w+\(|class \w+[(:]|import \w+|from [\w.]+ import|[$#%]\s|In ?\[|Out ?\["
+    r"|[\w.]+ ?= ?\S)"
+)
+_SIGNATURE = re.compile(r"[\w.]+\(.*\)(?: *->.*|:)?$")
+
+_ROLE = re.compile(r":[\w+.-]+(?::[\w+.-]+)*:`([^`]*)`")
+_MARKDOWN_LINK = re.compile(r"\[([^\[\]]+)\]\((?:[^()]*\)|\S*)")
+_LINK = re.compile(r"`([^`<]*?)\s*<[^`>]*>`_{0,2}")
+_CODE_SPAN = re.compile(r"``?([^`]+)``?_{0,2}")
+_EMPHASIS = re.compile(r"(?<![\w*])\*{1,2}(\w[^*]*?)\*{1,2}(?![\w*])")
+_CITATION = re.compile(r"\s*\[(?:\d+|#\w*|[A-Z]\w+)\]_")
+_URL = re.compile(r"<?\b(?:https?|ftp)://\S+")
+_SUBSTITUTION = re.compile(r"\|(\w[\w ]*)\|_?")
+_LICENCE = ("copyright", "license", "licence", "warrant", "redistribut", "rights reserved", "spdx")
+_WORD = re.compile(r"[^\W\d_]{2,}")
+_NOT_PROSE = re.compile(r"%\(|\{\w*\}|[{};<>=|\\@]{2}|__\w+__.*__\w+__|(?:=.*){2}|\$")
+
+Paragraphs = list[list[str]]
+
+
+@dataclass(frozen=True)
+class Module:
+    """A source file and the name it is imported by."""
+
+    path: Path
+    name: str
+    package: str
+    """The first part of the name."""
+    source: str
+    """`standard library` or `packages`."""
+
+
+@dataclass
+class DocsReport:
+    """What the corpus is made of."""
+
+    documents: int = 0
+    sentences: int = 0
+    characters: int = 0
+    modules_read: int = 0
+    modules_without_text: int = 0
+    """Modules with fewer than three sentences of their own."""
+    repeated_paragraphs: int = 0
+    """Paragraphs left out because they came before."""
+    reached_limit: bool = False
+    """Whether modules were left out because there was text enough."""
+    characters_by_package: dict[str, int] = field(default_factory=dict)
+    """The largest first; all of the standard library counts as `python`."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Every field by its name."""
+        return asdict(self)
+
+
+def write_python_docs(
+    folder: Path,
+    *,
+    search: Sequence[str] | None = None,
+    workers: int = 0,
+    most_characters: int = MOST_CHARACTERS,
+    on_progress: OnProgress = silent,
+) -> DocsReport:
+    """Write `python-docs.txt.gz` and `python-docs.index.jsonl` into `folder`.
+
+    Args:
+        folder: made if it does not exist.
+        search: folders of packages to read in place of the standard library and `site-packages`.
+        workers: processes; 0 means one for every core. The bytes written do not depend on it.
+        most_characters: stop when there is so much text.
+        on_progress: counts modules.
+
+    Raises:
+        DataError: no documentation was found.
+    """
+    modules = find_modules(search)
+    report = DocsReport()
+    seen: set[str] = set()
+    sizes: Counter[str] = Counter()
+    folder.mkdir(parents=True, exist_ok=True)
+    text_path, index_path = corpus_files(folder)
+    with (
+        # no name and no time in the header: the same text is the same bytes
+        gzip.GzipFile("", "wb", 6, text_path.open("wb"), mtime=0) as text,
+        index_path.open("w", encoding="utf-8") as index,
+    ):
+        for entry, paragraphs in _all_documents(modules, search is None, workers):
+            report.modules_read += entry["source"] != "topics"
+            on_progress(report.modules_read, len(modules))
+            sentences = _unseen(paragraphs, seen, report)
+            if len(sentences) < FEWEST_SENTENCES:
+                report.modules_without_text += entry["source"] != "topics"
+                continue
+            document = "\n".join(sentences)
+            text.write((document + "\n\n").encode("utf-8", "replace"))
+            size = len(document)
+            place = {"document": report.documents, **entry, "sentences": len(sentences)}
+            index.write(json.dumps({**place, "characters": size}) + "\n")
+            report.documents += 1
+            report.sentences += len(sentences)
+            report.characters += size
+            sizes[entry["package"] if entry["source"] == "packages" else "python"] += size
+            if report.characters >= most_characters:
+                report.reached_limit = True
+                break
+    if not report.documents:
+        raise DataError(
+            "no documentation found in this Python: its library has no source files "
+            f"({len(modules)} modules looked at); give a corpus of your own: "
+            "bertwright tokenizer train CORPUS --out DIR"
+        )
+    report.characters_by_package = dict(sizes.most_common())
+    return report
+
+
+def corpus_files(folder: Path) -> tuple[Path, Path]:
+    """Where the text and its index stand."""
+    return folder / "python-docs.txt.gz", folder / "python-docs.index.jsonl"
+
+
+def read_index(folder: Path) -> list[dict[str, Any]]:
+    """The index: `document`, `module`, `package`, `source`, `sentences`, `characters` of each."""
+    lines = corpus_files(folder)[1].read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def find_modules(search: Sequence[str] | None = None) -> list[Module]:
+    """Source files worth reading, the standard library first, each group in order of names."""
+    if search is not None:
+        return [m for place in search for m in _modules_below(Path(place), "packages")]
+    library = Path(sysconfig.get_path("stdlib"))
+    modules = list(_modules_below(library, "standard library"))
+    visited = {library.resolve()}
+    for entry in sys.path:
+        place = Path(entry)
+        if place.name not in ("site-packages", "dist-packages") or not place.is_dir():
+            continue
+        if place.resolve() not in visited:
+            visited.add(place.resolve())
+            modules.extend(_modules_below(place, "packages"))
+    return modules
+
+
+def _modules_below(root: Path, source: str) -> Iterator[Module]:
+    """The modules below one folder of `sys.path`."""
+    for folder, folders, files in os.walk(root):
+        folders[:] = sorted(
+            f for f in folders if f.isidentifier() and not _NOT_VISITED.fullmatch(f)
+        )
+        for file in sorted(files):
+            path = Path(folder, file)
+            if not file.endswith(".py") or _FILES_OF_TESTS.fullmatch(file):
+                continue
+            try:
+                size = path.stat().st_size
+            except OSError:  # a link to nothing, as editors' locks are
+                continue
+            if not 0 < size <= LARGEST_SOURCE:
+                continue
+            parts = list(path.relative_to(root).with_suffix("").parts)
+            if len(parts) > 1 and parts[-1] == "__init__":
+                parts.pop()
+            if parts[0] != "pydoc_data":
+                yield Module(path, ".".join(parts), parts[0], source)
+
+
+def _all_documents(
+    modules: list[Module], topics: bool, workers: int
+) -> Iterator[tuple[dict[str, Any], Paragraphs]]:
+    """Where each text is from, and its paragraphs, always in the same order."""
+    if topics:
+        yield from _topics()
+    for module, paragraphs in zip(modules, _read_all(modules, workers), strict=True):
+        place = {"module": module.name, "package": module.package, "source": module.source}
+        yield place, paragraphs
+
+
+def _topics() -> Iterator[tuple[dict[str, Any], Paragraphs]]:
+    """The language topics of `help()`; none where a distribution left them out."""
+    path = Path(sysconfig.get_path("stdlib"), "pydoc_data", "topics.py")
+    if not path.is_file():
+        return
+    tree = ast.parse(path.read_bytes())
+    for node in tree.body:
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and isinstance(node.value, ast.Dict):
+            topics: dict[str, str] = ast.literal_eval(node.value)
+            for name in sorted(topics):
+                place = {"module": f"topic {name}", "package": "python", "source": "topics"}
+                yield place, prose(topics[name])
+
+
+def read_module(path: Path) -> Paragraphs:
+    """The paragraphs of all docstrings of one source file, in order; none if it is not readable."""
+    try:
+        source = path.read_bytes().decode("utf-8", "replace")
+    except OSError:
+        return []
+    return [paragraph for text in find_docstrings(source) for paragraph in prose(text)]
+
+
+def _read_all(modules: list[Module], workers: int) -> Iterator[Paragraphs]:
+    """`read_module` of all, by several processes."""
+    paths = [module.path for module in modules]
+    workers = workers or usable_cores()
+    if workers == 1 or len(paths) < 100:
+        yield from map(read_module, paths)
+        return
+    context = multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
+    with ProcessPoolExecutor(workers, context, start_worker) as pool:
+        try:
+            yield from pool.map(read_module, paths, chunksize=32)
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _unseen(paragraphs: Paragraphs, seen: set[str], report: DocsReport) -> list[str]:
+    """The sentences of the paragraphs that did not come before."""
+    kept: list[str] = []
+    for sentences in paragraphs:
+        key = _key(" ".join(sentences))
+        if key in seen:
+            report.repeated_paragraphs += 1
+            continue
+        seen.add(key)
+        kept.extend(sentences)
+    return kept
+
+
+def _key(text: str) -> str:
+    """What two paragraphs must share to be the same: their plain words."""
+    words = _COMPARED.findall(text)
+    return " ".join(words) if len(words) >= 4 else text.lower()
+
+
+def find_docstrings(source: str) -> Iterator[str]:
+    """The documentation strings of a source file, in order, their escapes resolved."""
+    for match in _LITERAL.finditer(source):
+        if not match["quotes"]:
+            continue
+        line = source[source.rfind("\n", 0, match.start()) + 1 : match.start()]
+        found = _PREFIX.search(line)
+        prefix = found[0] if found else ""
+        if not _BEFORE.fullmatch(line.removesuffix(prefix)) or set(prefix.lower()) & {"f", "b"}:
+            continue
+        body = match["body"]
+        yield _unescape(match[0], body) if "\\" in body and "r" not in prefix.lower() else body
+
+
+def _unescape(literal: str, body: str) -> str:
+    """The value of a literal; as it is written where Python would refuse it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # "\d" is an invalid escape in other people's docstrings
+        try:
+            return str(ast.literal_eval(literal))
+        except (SyntaxError, ValueError):
+            return body
+
+
+def prose(docstring: str) -> list[list[str]]:
+    """The paragraphs of a docstring that are English, each a list of sentences; maybe none."""
+    paragraphs: list[list[str]] = []
+    for text in _paragraphs(inspect.cleandoc(docstring).split("\n")):
+        lower = text.lower()
+        if len(text) < 15 or any(word in lower for word in _LICENCE):
+            continue
+        sentences = [s for s in split_sentences(_plain(text)) if is_prose(s)]
+        if sentences:
+            paragraphs.append(sentences)
+    return paragraphs
+
+
+def is_prose(sentence: str) -> bool:
+    """Whether a sentence is one: some words, mostly letters, and none of the marks of code."""
+    if not 20 <= len(sentence) <= 800 or _NOT_PROSE.search(sentence):
+        return False
+    if sentence.endswith("):") and "(" in sentence[:60]:
+        return False  # a name and its type
+    if not (sentence[0].isalnum() or sentence[0] in "\"'("):
+        return False
+    words = _WORD.findall(sentence)
+    letters = sum(map(len, words))
+    return len(words) >= 4 and letters + sentence.count(" ") >= 0.82 * len(sentence)
+
+
+def _plain(text: str) -> str:
+    """A paragraph without markup."""
+    if "`" in text:
+        text = _ROLE.sub(_of_role, text)
+        text = _LINK.sub(r"\1", text)
+        text = _CODE_SPAN.sub(r"\1", text)
+    if "[" in text:
+        text = _MARKDOWN_LINK.sub(r"\1", text)
+        text = _CITATION.sub("", text)
+    if "*" in text:
+        text = _EMPHASIS.sub(r"\1", text)
+    if "://" in text:
+        text = _URL.sub("", text)
+    if "|" in text:
+        text = _SUBSTITUTION.sub(r"\1", text)
+    return " ".join(text.split())
+
+
+def _of_role(match: re.Match[str]) -> str:
+    """`:class:`~a.b.C`` shows C, `:ref:`text <target>`` shows text."""
+    shown = match[1].partition(" <")[0].lstrip("!")
+    return shown.rpartition(".")[2] if shown.startswith("~") else shown
+
+
+def _paragraphs(lines: list[str]) -> Iterator[str]:
+    """The running text of a docstring, a string a paragraph or list item."""
+    text: list[str] = []
+    indent = 0  # of the paragraph
+    is_item = False  # then its next lines may stand further in
+    left_out: int | None = None  # what stands further in than this is left out
+    section_left_out = in_doctest = in_arguments = False
+    for number, raw in enumerate(lines):
+        line = raw.strip()
+        here = len(raw) - len(raw.lstrip())
+        if not line:
+            in_doctest = False
+            if text:
+                yield " ".join(text)
+                text = []
+            continue
+        after = lines[number + 1] if number + 1 < len(lines) else ""
+        further = len(after) - len(after.lstrip()) > here and bool(after.strip())
+        if left_out is not None:
+            if here > left_out:
+                continue
+            left_out = None
+        if line.startswith((">>>", "In [")):
+            in_doctest = True
+        heading = bool(_HEADING_LINE.match(after.strip())) and len(line) < 80
+        google = bool(_GOOGLE.fullmatch(line))
+        argument = _ARGUMENT.match(line) if in_arguments else None
+        marked = argument or _ITEM.match(line) or line.startswith((".. ", ":"))
+        moved = here < indent or (here > indent and not is_item)
+        if text and (in_doctest or heading or google or marked or moved):
+            yield " ".join(text)
+            text = []
+        if in_doctest:
+            continue
+        if heading or google:
+            section_left_out = bool(_LEFT_OUT.fullmatch(line))
+            in_arguments = google
+            indent = here
+            left_out = here if google and section_left_out else None
+            continue
+        if section_left_out or _HEADING_LINE.match(line):
+            continue
+        if line.startswith(".."):
+            found = _DIRECTIVE.match(line)
+            is_text = found is not None and _TEXT_DIRECTIVE.fullmatch(found[1])
+            if found is None or not (is_text or found[1] in _VERSIONS):
+                left_out = here
+            elif is_text and found[2]:
+                text, indent, is_item = [found[2]], here, True
+            continue
+        if not text:
+            if _TABLE.match(line) or _CODE.match(line) or _SIGNATURE.match(line):
+                continue
+            item = _ITEM.match(line)
+            term = further and len(line) < 60 and line[-1] not in ".:,"
+            if not item and (term or _PARAMETER.fullmatch(line)):
+                continue  # a name and its type above what they mean
+            field = _FIELD.match(line)
+            if field:
+                if field[1] in _FIELD_OF_TYPES:
+                    left_out = here
+                    continue
+                line = field[2] or ""
+                item = _ITEM.match(line)
+            if item:
+                line = line[item.end() :]
+            argument = _ARGUMENT.match(line) if in_arguments or item else None
+            if argument:
+                line = line[argument.end() :]
+            indent, is_item = here, bool(item or field or in_arguments)
+        if line.endswith("::"):
+            line = line[:-1].rstrip()
+            left_out = here
+        if line:
+            text.append(line)
+    if text:
+        yield " ".join(text)
