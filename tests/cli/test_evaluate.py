@@ -13,7 +13,7 @@ import pytest
 from bertwright.cli.app import run
 from bertwright.config.task import TaskConfig
 from bertwright.labelled.columns import Columns
-from bertwright.recipes.evaluate import read_labelled
+from bertwright.recipes.predict import read_labelled
 from tests.cli.labelled import FILES
 
 Captured = pytest.CaptureFixture[str]

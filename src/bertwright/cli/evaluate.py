@@ -76,7 +76,7 @@ def evaluate(
     from bertwright.inference.model import load
     from bertwright.labelled.columns import Columns
     from bertwright.labelled.sources import refuse_missing
-    from bertwright.recipes.evaluate import evaluate_file
+    from bertwright.recipes.predict import evaluate_file
 
     refuse_missing(data)
     loaded = load(model, device=None if device == "auto" else device)

@@ -1,14 +1,17 @@
-"""Predictions for a file of any size: what `bertwright predict` writes, a JSON line an input.
+"""A fine-tuned model on a file: what `bertwright evaluate` prints and `bertwright predict` writes.
 
-A line has `line` (where the input stands in its file, from 1), `id` if it has one, and what
-`tasks/predictions.py` says of its kind.
+The model brings its labels, windows, null threshold and the names of its columns. To evaluate, the
+file brings the labels. To predict, it may be of any size: a JSON line is written for each input,
+with `line` (its line in the file, from 1), `id` if it has one, and the fields of its kind in
+`tasks/predictions.py`.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 from bertwright.config.task import TaskConfig
@@ -18,21 +21,86 @@ from bertwright.inference.model import Model
 from bertwright.labelled.bad_rows import BadRows, Skipped
 from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import Example
-from bertwright.labelled.read import ReadOptions, Stream, stream_examples
+from bertwright.labelled.read import Read, ReadOptions, Stream, read_examples, stream_examples
+from bertwright.labelled.tagging_rows import BadTags
 from bertwright.progress import OnProgress, silent
-from bertwright.recipes.evaluate import is_pair
+from bertwright.tasks.evaluate import evaluate
 from bertwright.tasks.instances import Lengths
-from bertwright.tasks.predict import predict_stream
+from bertwright.tasks.predict import predict, predict_stream
 from bertwright.tasks.predictions import Prediction
+from bertwright.tasks.task_data import TaskData
 from bertwright.train.machine import choose_precision
 
 AT_ONCE = 1024
 """Examples in memory at once: enough of equal lengths for good batches."""
 
 
+def evaluate_file(
+    model: Model,
+    path: str,
+    task_name: str | None = None,
+    columns: Columns = Columns(),  # noqa: B008 - frozen
+    *,
+    main: str | None = None,
+    bad_rows: BadRows = "refuse",
+    bad_tags: BadTags = "mend",
+    intervals: bool = True,
+    precision: str = "auto",
+    on_progress: OnProgress = silent,
+) -> dict[str, Any]:
+    """Evaluate a model on a labelled file.
+
+    Args:
+        model: a loaded one, with a task head.
+        path: the file, or `-`.
+        task_name: which of its tasks; it may be left out where there is one.
+        columns: those asked for; what is left out is found by the names of the training file.
+        main: the metric to put first; unset: the usual one of the kind.
+        bad_rows: whether rows that cannot be read stop the reading or are counted.
+        bad_tags: whether tags that break their scheme are mended and counted, or stop the reading.
+        intervals: whether to bootstrap 95 % intervals.
+        precision: `auto`, `fp32` or `bf16`, of the matrix products.
+        on_progress: called with the tokens done.
+
+    Returns:
+        `Evaluation.as_dict()` with `task` (its name), `kind`, `model`, `data` and `lengths`.
+
+    Raises:
+        DataError: no task head; a bad row; a label unseen in training; names file and line.
+        ConfigError: no such task, or no such metric.
+    """
+    name = model.task_name(task_name)
+    task = model.tasks[name]
+    read = read_labelled(path, task, columns, bad_rows, bad_tags)
+    runner = model.runner
+    precision, _ = choose_precision(runner.device, precision)
+    data = TaskData(name, task, runner.tokenizer, read.examples)
+    predictions = predict(
+        runner.learner, data, runner.device, precision, runner.batch_tokens, on_progress
+    )
+    found = evaluate(task, read.examples, predictions, intervals=intervals, main=main).as_dict()
+    warnings = [*read.warnings, *found.pop("warnings")]
+    if data.lengths.cut:
+        warnings.append(
+            f"{data.lengths.tokens_cut} tokens of {data.lengths.cut} examples fit no window of "
+            f"{task.max_length} tokens and were not read"
+        )
+    facts = {"file": Path(path).name, "examples": len(read.examples), "format": read.format}
+    skipped = {reason: asdict(each) for reason, each in read.skipped.items()}
+    return {
+        "model": runner.name,
+        "task": name,
+        "kind": task.kind,
+        "data": facts | {"skipped": skipped},
+        **found,
+        "lengths": data.lengths.as_dict(),
+        "warnings": warnings,
+    }
+
+
 @dataclass
 class Predicted:
-    """What was met on the way."""
+    """What `predict_file` found on the way."""
 
     task: str
     format: str
@@ -66,8 +134,8 @@ def predict_file(
 ) -> Predicted:
     """Write a line for every input of a file, in order; no more than a part is in memory.
 
-    A file is gone through once before the first prediction, so that a bad row at its end is told
-    at the start, and the time left is known. Standard input is not.
+    A file is read once before the first prediction, so that a bad row at its end is an error at
+    the start, and the time left is known. Standard input is not.
 
     Args:
         model: a loaded one, with a task head.
@@ -117,12 +185,44 @@ def predict_file(
 
 
 def as_line(example: Example, prediction: Prediction) -> dict[str, Any]:
-    """What is said of one input, for JSON."""
+    """The prediction of one input, for JSON."""
     line: dict[str, Any] = {"line": example.line}
     if example.id:
         line["id"] = example.id
     found: dict[str, Any] = plain(line | prediction.as_dict())
     return found
+
+
+def read_labelled(
+    path: str, task: TaskConfig, columns: Columns, bad_rows: BadRows, bad_tags: BadTags = "mend"
+) -> Read:
+    """Read a labelled file, for a task that is known.
+
+    Raises:
+        DataError: a bad row, a label that the task does not have, or tags that break their scheme
+            where they are refused.
+    """
+    tagging = task.kind == "tagging"
+    options = ReadOptions(
+        labels=task.labels or None,
+        multi_label=task.multi_label,
+        pair=is_pair(task),
+        hint=Columns(task.text_column, task.text2_column, task.label_column),
+        tag_column=columns.label if tagging else None,
+        as_scheme=task.scheme if tagging else None,
+        bad_tags=bad_tags,
+        bad_rows=bad_rows,
+        wrong_answers="keep",
+    )
+    asked = Columns(columns.text, columns.text2, None if tagging else columns.label)
+    return read_examples(path, task.kind, asked, options)
+
+
+def is_pair(task: TaskConfig) -> bool | None:
+    """Whether a text comes with a second; None where the model does not know."""
+    if task.kind not in ("classification", "regression") or task.text_column is None:
+        return None
+    return task.text2_column is not None
 
 
 def _stream(path: str, task: TaskConfig, columns: Columns, bad_rows: BadRows) -> Stream:

@@ -17,7 +17,8 @@ from __future__ import annotations
 import json
 import shutil
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,16 +27,20 @@ from bertwright.atomic import atomic_file
 from bertwright.config import values
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
 from bertwright.errors import ConfigError, DataError
-from bertwright.inference.model import load
+from bertwright.inference.model import Model, load
+from bertwright.labelled.columns import Columns
+from bertwright.labelled.examples import TextExample
+from bertwright.labelled.read import ReadOptions, stream_examples
 from bertwright.progress import OnProgress, silent
-from bertwright.recipes.evaluate import evaluate_file
 from bertwright.recipes.finetune import results as task_results
 from bertwright.recipes.finetune.run import finetune
 from bertwright.recipes.finetune.seed_run import Diverged
 from bertwright.recipes.finetune.setup import TaskToLearn
-from bertwright.recipes.glue.submission import write_submission, zip_submission
-from bertwright.recipes.glue.tasks import SUBMITTED, TASKS, Found, find_tasks
+from bertwright.recipes.glue.tasks import LIMITS, SUBMITTED, TASKS, Found, GlueTask, find_tasks
+from bertwright.recipes.predict import evaluate_file
 from bertwright.recipes.run_folder import CONFIG
+from bertwright.tasks.predict import predict_stream
+from bertwright.tasks.predictions import NumberPrediction, Prediction, TextPrediction
 from bertwright.tasks.results import GLUE, RESULTS, spread, title
 from bertwright.train.machine import choose_precision
 
@@ -66,10 +71,10 @@ def glue(
     Args:
         data: GLUE's folder.
         config: of every task; `out` is the folder of all.
-        say: told each line for the screen.
+        say: called with each line for the screen.
         wanted: names of tasks; none: all there are.
-        overwrite: train anew what is there.
-        on_progress: told how far the encoding of frozen features is, in tokens.
+        overwrite: train again what is there.
+        on_progress: called with the tokens of frozen features encoded.
 
     Raises:
         ConfigError: no such task; the folder holds something else, or a task with other settings.
@@ -96,9 +101,8 @@ def glue(
         results = done[each.task.name]
         if results is None:
             say(f"{each.task.name}:")
-            learned = [_to_learn(each)]
             try:
-                results = finetune(learned, _config(each, config), say, True, on_progress)
+                results = finetune([_to_learn(each)], _config(each, config), say, True, on_progress)
             except Diverged as error:
                 failed.append(each.task.name)
                 if len(failed) == len(found):
@@ -108,8 +112,8 @@ def glue(
         else:
             say(f"{each.task.name}: finished before")
         tasks[each.task.name] = _figures(each, results)
-    learned_well = [each for each in found if each.task.name in tasks]
-    submitted = _after_training(run, learned_well, tasks, config, say)
+    trained = [each for each in found if each.task.name in tasks]
+    submitted = _after_training(run, trained, tasks, config, say)
     whole = summary(config, tasks, missing, failed, submitted)
     _write(run, whole)
     return whole
@@ -178,7 +182,7 @@ def table(whole: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
 
 
 def notes(task: Mapping[str, Any]) -> str:
-    """Which seeds of a task learned nothing, in words."""
+    """How many seeds of a task failed, in words."""
     failed = {word: task.get(word, 0) for word in ("degenerate", "diverged")}
     return ", ".join(f"{count} {word}" for word, count in failed.items() if count)
 
@@ -227,7 +231,7 @@ def _finished(found: Found, config: FinetuneConfig, overwrite: bool) -> dict[str
         raise ConfigError(
             f"{folder} was trained with another {', '.join(changed)}, and one table is of one "
             f"configuration; choose another --out, or pass --overwrite and {found.task.name} among "
-            "--tasks to train it anew"
+            "--tasks to train it again"
         )
     if not (folder / RESULTS).is_file():
         return None
@@ -243,7 +247,7 @@ def _as_saved(value: Any) -> Any:
 
 
 def _figures(found: Found, results: Mapping[str, Any]) -> dict[str, Any]:
-    """What the table tells of a task."""
+    """What the table shows of a task."""
     metrics = found.task.metrics
     scores = [
         statistics.fmean(seed["metrics"][metric] for metric in metrics) for seed in results["seeds"]
@@ -273,7 +277,7 @@ def _after_training(
     config: FinetuneConfig,
     say: Callable[[str], None],
 ) -> list[str]:
-    """Judge the second dev sets, and write what can be submitted; the names of its files."""
+    """Evaluate on the second dev sets, and write what can be submitted; the names of its files."""
     folder = run / SUBMISSION
     shutil.rmtree(folder, ignore_errors=True)
     (run / f"{SUBMISSION}.zip").unlink(missing_ok=True)
@@ -301,6 +305,80 @@ def _after_training(
     if submitted:
         zip_submission(folder, run / f"{SUBMISSION}.zip")
     return submitted
+
+
+def write_submission(
+    model: Model, task: GlueTask, tests: Sequence[tuple[str, Path]], folder: Path, precision: str
+) -> Iterator[str]:
+    """Write a file for each test set of a task; give the names of those that are written.
+
+    Args:
+        model: fine-tuned on the task.
+        task: of GLUE.
+        tests: the files to write, and those with the examples.
+        folder: where to write.
+        precision: `fp32` or `bf16`.
+
+    Raises:
+        DataError: a test set of which a row cannot be read, or labels that the server does not
+            know.
+    """
+    ((name, trained),) = model.tasks.items()
+    if set(trained.labels) != set(task.labels):
+        raise DataError(
+            f"the labels of {task.name} are {', '.join(trained.labels)}; GLUE's are "
+            f"{', '.join(task.labels)}: its server would not know them"
+        )
+    for submitted, path in tests:
+        options = ReadOptions(
+            pair=trained.text2_column is not None,
+            hint=Columns(trained.text_column, trained.text2_column),
+            bad_rows="skip",
+        )
+        stream = stream_examples(path, trained.kind, options=options)
+        runner = model.runner
+        predicted = predict_stream(
+            runner.learner,
+            name,
+            trained,
+            runner.tokenizer,
+            stream.examples,
+            runner.device,
+            precision,
+            runner.batch_tokens,
+        )
+        with atomic_file(folder / submitted, overwrite=True) as file:
+            file.write("index\tprediction\n")
+            for number, (example, prediction) in enumerate(predicted):
+                assert isinstance(example, TextExample)
+                index = example.id if example.id.isdecimal() else str(number)
+                file.write(f"{index}\t{_submitted(prediction)}\n")
+            if stream.log.skipped:
+                raise DataError(
+                    f"{' '.join(stream.log.summary())}; GLUE's server wants an answer to every "
+                    f"row, so {submitted} is not written: put some text there"
+                )
+        yield submitted
+
+
+def zip_submission(folder: Path, path: Path) -> None:
+    """Put the files of a submission into an archive, equal bytes for equal files."""
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
+            for file in sorted(folder.glob("*.tsv")):
+                archive.writestr(zipfile.ZipInfo(file.name), file.read_bytes())
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _submitted(prediction: Prediction) -> str:
+    """A prediction as the server reads it."""
+    if isinstance(prediction, NumberPrediction):
+        return f"{min(max(prediction.value, LIMITS[0]), LIMITS[1]):.3f}"
+    assert isinstance(prediction, TextPrediction)
+    return str(prediction.label)
 
 
 def _write(run: Path, whole: Mapping[str, Any]) -> None:

@@ -3,8 +3,8 @@
 Source: Wang et al., "GLUE: A Multi-Task Benchmark and Analysis Platform for Natural Language
 Understanding" (2019), table 1; file names of its data, and of what its server takes.
 
-Where a folder holds MRPC as Microsoft published it, its test file is what one judges by: GLUE
-took its dev examples from the training file.
+Where a folder holds MRPC as Microsoft published it, its test file is the dev set: GLUE took its dev
+examples from the training file.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Test(NamedTuple):
 
 @dataclass(frozen=True)
 class GlueTask:
-    """One task: where its files are, and what it is judged by."""
+    """One task: where its files are, and its metrics."""
 
     name: str
     metrics: Names
