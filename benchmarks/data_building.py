@@ -30,7 +30,7 @@ from bertwright.config.bert_run import InstanceConfig, MaskingConfig
 from bertwright.config.corpus import CorpusConfig
 from bertwright.data.loader import PretrainingData
 from bertwright.data.shards import Shards, open_shards
-from bertwright.text.corpus.corpus import read_documents
+from bertwright.text.corpus.read import read_documents
 from bertwright.text.corpus.report import CorpusReport
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 

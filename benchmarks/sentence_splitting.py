@@ -20,8 +20,8 @@ from pathlib import Path
 from machine import machine
 
 from bertwright.config.corpus import CorpusConfig
-from bertwright.text.corpus.corpus import CorpusReport, read_blocks, read_documents
 from bertwright.text.corpus.files import find_files, open_bytes
+from bertwright.text.corpus.read import CorpusReport, read_blocks, read_documents
 from bertwright.text.sentences import split_sentences
 
 

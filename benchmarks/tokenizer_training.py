@@ -32,14 +32,12 @@ from text_part import write_text
 
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.tokenizer import TokenizerConfig
-from bertwright.text.corpus.corpus import CorpusReport, read_blocks, split_document
-from bertwright.text.tokenizer.bpe import FREQUENCY
+from bertwright.text.corpus.read import CorpusReport, read_blocks, split_document
 from bertwright.text.tokenizer.files import CutRules
-from bertwright.text.tokenizer.merges import NEAR, Merger
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
-from bertwright.text.tokenizer.vocabulary import train_tokenizer
+from bertwright.text.tokenizer.train import train_tokenizer
 from bertwright.text.tokenizer.word_counts import count_words
-from bertwright.text.tokenizer.wordpiece import LIKELIHOOD
+from bertwright.text.tokenizer.wordpiece import FREQUENCY, LIKELIHOOD, NEAR, Merger
 
 
 def train_ours(text: str, size: int, workers: int) -> dict[str, Any]:
@@ -67,7 +65,7 @@ def rounds(text: str, size: int, workers: int) -> dict[str, Any]:
         for one in (False, True):
             merger = Merger(words, times)
             begin = time.monotonic()
-            number = merger.learn(size, rule, near=1.0 if one else NEAR, one_a_round=one)
+            number = merger.train(size, rule, near=1.0 if one else NEAR, one_a_round=one)
             counts = merger.piece_count[merger.piece_count > 0].astype(float)
             likelihood = (counts * np.log(counts)).sum() - merger.total * math.log(merger.total)
             figures[f"{name}, {'one a round' if one else 'rounds'}"] = {

@@ -29,10 +29,10 @@ from pathlib import Path
 
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.tokenizer import TokenizerConfig
-from bertwright.text.corpus.corpus import CorpusReport, read_blocks
+from bertwright.text.corpus.read import CorpusReport, read_blocks
 from bertwright.text.tokenizer.normalize import longest_match
 from bertwright.text.tokenizer.tokenizer import Tokenizer
-from bertwright.text.tokenizer.vocabulary import learn_tokenizer, rules_of
+from bertwright.text.tokenizer.train import rules_of, train_on_counts
 from bertwright.text.tokenizer.word_counts import WordCounts, count_words
 
 SYSTEMS: dict[str, dict[str, object]] = {
@@ -105,7 +105,7 @@ def main() -> None:
     held_out = words_of(given.held_out, configs["bpe"], given.megabytes)
     results = {}
     for name, config in configs.items():
-        tokenizer, training = learn_tokenizer(train, config)
+        tokenizer, training = train_on_counts(train, config)
         tokenizer.save(given.out / name)
         results[name] = {
             "vocab_size": training.vocab_size,

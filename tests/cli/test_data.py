@@ -108,7 +108,7 @@ def test_a_tokenizer_by_its_run(corpus: Path) -> None:
 def test_what_was_cut_is_said(
     corpus: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bertwright.text.corpus.corpus.MAX_SENTENCE_CHARACTERS", 10)
+    monkeypatch.setattr("bertwright.text.corpus.read.MAX_SENTENCE_CHARACTERS", 10)
     (corpus / "corpus.txt").write_bytes(b"a b c a b c a b c\xff .\n" * 3)
     assert build(corpus) == 0
     said = capsys.readouterr().out

@@ -48,13 +48,13 @@ def train(
     refuse_folder(out, overwrite)  # before the work, not after
     from bertwright.text.corpus.report import CorpusReport
     from bertwright.text.tokenizer.files import write_training
-    from bertwright.text.tokenizer.vocabulary import count_corpus, learn_tokenizer
+    from bertwright.text.tokenizer.train import count_corpus, train_on_counts
 
     report = CorpusReport()
     with bar("Counting words", "bytes") as on_progress:
         counted = count_corpus(corpus, reading, config, report, on_progress)
     with bar("Learning pieces", "pieces") as on_progress:
-        tokenizer, training = learn_tokenizer(counted, config, on_progress)
+        tokenizer, training = train_on_counts(counted, config, on_progress)
     with atomic_folder(out, overwrite) as folder:
         tokenizer.save(folder)
         write_training(
@@ -161,7 +161,7 @@ def inspect(
     """
     if not texts:
         raise ConfigError('no text given; put it in quotes: tokenizer inspect "A text."')
-    from bertwright.text.tokenizer.inspection import inspect_text
+    from bertwright.text.tokenizer.inspect import inspect_text
     from bertwright.text.tokenizer.tokenizer import load_tokenizer
 
     loaded = load_tokenizer(find_tokenizer(tokenizer))

@@ -33,8 +33,8 @@ from bertwright.data.shard_writer import ShardWriter
 from bertwright.data.shards import FORMAT
 from bertwright.errors import ConfigError, DataError
 from bertwright.progress import OnProgress, silent
-from bertwright.text.corpus.corpus import read_blocks
 from bertwright.text.corpus.files import find_files, size_on_disk
+from bertwright.text.corpus.read import read_blocks
 from bertwright.text.corpus.report import CorpusReport
 from bertwright.text.tokenizer.tokenizer import Tokenizer, load_tokenizer
 from bertwright.version import __version__

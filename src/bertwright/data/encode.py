@@ -24,7 +24,7 @@ from bertwright.config.corpus import CorpusConfig
 from bertwright.data.shard_writer import EncodedBlock
 from bertwright.data.shards import token_dtype
 from bertwright.errors import ConfigError, DataError
-from bertwright.text.corpus.corpus import split_document
+from bertwright.text.corpus.read import split_document
 from bertwright.text.corpus.report import CorpusReport
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 from bertwright.text.workers import in_order, start_worker

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 from bertwright.config.corpus import CorpusConfig
 from bertwright.errors import DataError, MissingExtra
-from bertwright.text.corpus import corpus, documents, rows
-from bertwright.text.corpus.corpus import CorpusReport, read_blocks, read_documents, split_document
+from bertwright.text.corpus import documents, rows
 from bertwright.text.corpus.documents import read_text, split_documents
 from bertwright.text.corpus.files import find_files
+from bertwright.text.corpus.read import CorpusReport, read_blocks, read_documents, split_document
 
 DEFAULT = CorpusConfig()
 TEXT = "A title\nOne is here. Two is there.\n\nB title\nThree “é” came.\n"
@@ -382,6 +382,5 @@ def test_shared_corpus(shared: Path) -> None:
     assert sum(len(block) for block, _ in zip(blocks, range(3), strict=False)) > 50
 
 
-def test_sentence_limit_is_the_documented_one() -> None:
-    assert corpus.MAX_SENTENCE_CHARACTERS == 4096
-    assert len(split_document("x" * 10_000, DEFAULT)) == 3
+def test_long_sentences_are_split_at_4096_characters() -> None:
+    assert list(map(len, split_document("x" * 10_000, DEFAULT))) == [4096, 4096, 1808]

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from bertwright.errors import ConfigError, DataError
 from bertwright.text.tokenizer.files import SPECIAL_TOKENS, CutRules
-from bertwright.text.tokenizer.inspection import inspect_text
+from bertwright.text.tokenizer.inspect import inspect_text
 from bertwright.text.tokenizer.normalize import longest_match
 from bertwright.text.tokenizer.tokenizer import Tokenizer, load_tokenizer, make_tokenizer
 from tests.text.published_rules import basic_tokenize

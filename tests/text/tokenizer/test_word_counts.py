@@ -79,12 +79,12 @@ def test_long_words_are_counted_apart() -> None:
 def test_hash_seed_does_not_change_the_vocabulary(tmp_path: Path) -> None:
     code = (
         "from bertwright.config.tokenizer import TokenizerConfig\n"
-        "from bertwright.text.tokenizer.vocabulary import learn_tokenizer\n"
+        "from bertwright.text.tokenizer.train import train_on_counts\n"
         "from bertwright.text.tokenizer.word_counts import count_words\n"
         "from bertwright.text.tokenizer.files import CutRules\n"
         "text = ' '.join(f'{a}{b}{c}' for a in 'abcde' for b in 'xyzab' for c in 'ing')\n"
         "counted = count_words([[text], [text + ' abc']], CutRules(), workers=1)\n"
-        "print(learn_tokenizer(counted, TokenizerConfig(vocab_size=60))[0].fingerprint)\n"
+        "print(train_on_counts(counted, TokenizerConfig(vocab_size=60))[0].fingerprint)\n"
     )
     prints = set()
     for seed in ("0", "1", "4321"):

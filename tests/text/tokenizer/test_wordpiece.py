@@ -11,9 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bertwright.text.tokenizer.bpe import FREQUENCY
-from bertwright.text.tokenizer.merges import MARK, Criterion, Merger
-from bertwright.text.tokenizer.wordpiece import LIKELIHOOD, gain, least_count
+from bertwright.text.tokenizer.wordpiece import (
+    FREQUENCY,
+    LIKELIHOOD,
+    MARK,
+    Criterion,
+    Merger,
+    gain,
+    least_count,
+)
 
 WORDS = st.dictionaries(
     st.text(alphabet="abc", min_size=1, max_size=8), st.integers(1, 50), min_size=1, max_size=12
@@ -113,7 +119,7 @@ def test_bound_never_hides_a_pair(n: int, x: int, y: int, rest: int) -> None:
 @given(WORDS, st.sampled_from([LIKELIHOOD, FREQUENCY]))
 def test_counts_stay_exact_through_all_rounds(words: dict[str, int], rule: Criterion) -> None:
     merger = Merger(list(words), list(words.values()))
-    merger.learn(len(merger.pieces) + 10, rule)
+    merger.train(len(merger.pieces) + 10, rule)
     uses: Counter[str] = Counter()
     pairs: Counter[tuple[str, str]] = Counter()
     place = 0
@@ -143,7 +149,7 @@ def test_one_merge_a_round_is_the_textbook_loop(words: dict[str, int], criterion
     ordered = dict(sorted(words.items()))
     merger = Merger(list(ordered), list(ordered.values()))
     size = len(merger.pieces) + 6
-    merger.learn(size, rule, near=1.0, one_a_round=True)
+    merger.train(size, rule, near=1.0, one_a_round=True)
     by_hand = learn_by_hand(ordered, size, criterion)
     characters = len({piece for piece in by_hand if len(piece.removeprefix(MARK)) == 1})
     assert set(merger.pieces[:characters]) == set(by_hand[:characters])
@@ -173,7 +179,7 @@ def test_no_other_merge_would_raise_the_likelihood_more(words: dict[str, int]) -
     }
     merger = Merger(list(words), list(words.values()))
     characters = len(merger.pieces)
-    merger.learn(characters + 1, LIKELIHOOD, near=1.0, one_a_round=True)
+    merger.train(characters + 1, LIKELIHOOD, near=1.0, one_a_round=True)
     best = max(rises.values(), default=0.0)
     if merger.pieces[characters:]:
         assert rises[merger.pieces[characters]] == pytest.approx(best, abs=1e-6)
@@ -183,7 +189,7 @@ def test_no_other_merge_would_raise_the_likelihood_more(words: dict[str, int]) -
 
 def test_runs_merge_every_second_from_the_left() -> None:
     merger = Merger(["xaaaaa"], [3])
-    merger.learn(len(merger.pieces) + 1, FREQUENCY)
+    merger.train(len(merger.pieces) + 1, FREQUENCY)
     assert cut_of(merger, 0) == ["x", "##aa", "##aa", "##a"]
 
 
@@ -191,7 +197,7 @@ def test_surprise_alone_does_not_win() -> None:
     """Two characters only ever seen together, once, against the commonest pair."""
     words = {"the": 1000, "then": 300, "hat": 400, "tea": 400, "qz": 1}
     merger = Merger(list(words), list(words.values()))
-    merger.learn(len(merger.pieces) + 1, LIKELIHOOD)
+    merger.train(len(merger.pieces) + 1, LIKELIHOOD)
     assert merger.pieces[-1] != "qz"
 
 
@@ -202,7 +208,7 @@ def test_frequency_and_likelihood_choose_differently() -> None:
     for name, rule in (("likelihood", LIKELIHOOD), ("frequency", FREQUENCY)):
         merger = Merger(list(words), list(words.values()))
         characters = len(merger.pieces)
-        merger.learn(characters + 2, rule)
+        merger.train(characters + 2, rule)
         first[name] = merger.pieces[characters:]
     assert first == {"likelihood": ["xy", "cb"], "frequency": ["cb", "ab"]}
 
@@ -212,6 +218,24 @@ def test_order_of_words_does_not_matter() -> None:
     results = []
     for ordered in (sorted(words.items()), sorted(words.items(), reverse=True)):
         merger = Merger([w for w, _ in ordered], [n for _, n in ordered])
-        merger.learn(len(merger.pieces) + 8, LIKELIHOOD)
+        merger.train(len(merger.pieces) + 8, LIKELIHOOD)
         results.append(merger.pieces)
     assert results[0] == results[1]
+
+
+# Sennrich et al. 2016, section 3.2
+SENNRICH = {"low": 5, "lower": 2, "newest": 6, "widest": 3}
+
+
+def test_first_merges_of_the_bpe_paper() -> None:
+    merger = Merger(list(SENNRICH), list(SENNRICH.values()))
+    characters = len(merger.pieces)
+    merger.train(characters + 3, FREQUENCY)
+    assert merger.pieces[characters:] == ["##es", "##est", "##ow"]  # "lo" ties: 7 times too
+
+
+def test_stops_when_every_word_is_whole() -> None:
+    merger = Merger(["ab", "abc"], [2, 1])
+    merger.train(100, FREQUENCY)
+    assert merger.pieces[-2:] == ["ab", "abc"]
+    assert merger.total == 3

@@ -39,9 +39,9 @@ from bertwright.recipes.quickstart.corpus import (
     read_index,
     write_python_docs,
 )
-from bertwright.text.corpus.corpus import read_documents
+from bertwright.text.corpus.read import read_documents
 from bertwright.text.corpus.report import CorpusReport
-from bertwright.text.tokenizer.vocabulary import train_tokenizer
+from bertwright.text.tokenizer.train import train_tokenizer
 from bertwright.train.log import read_records
 
 MODEL = "bert-mini"

@@ -20,10 +20,10 @@ from typing import Any
 
 from bertwright.config.corpus import CorpusConfig
 from bertwright.errors import DataError
-from bertwright.text.corpus.corpus import split_document
-from bertwright.text.tokenizer.merges import MARK
+from bertwright.text.corpus.read import split_document
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 from bertwright.text.tokenizer.word_counts import count_block
+from bertwright.text.tokenizer.wordpiece import MARK
 
 HELD_OUT_EVERY = 20
 """One document in so many is held out to measure on."""

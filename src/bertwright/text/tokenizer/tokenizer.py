@@ -28,7 +28,6 @@ import tokenizers
 from bertwright.arrays import Bools, Int64s
 from bertwright.errors import DataError
 from bertwright.text.framing import Bare, ClsSep, Framing
-from bertwright.text.tokenizer.chunks import cut_parts, drop_surrogates, is_plain
 from bertwright.text.tokenizer.files import (
     SPECIAL_TOKENS,
     CutRules,
@@ -37,6 +36,7 @@ from bertwright.text.tokenizer.files import (
     read_folder,
     write_folder,
 )
+from bertwright.text.tokenizer.normalize import drop_surrogates, is_plain, split_parts
 
 ROLES = ("pad", "unk", "cls", "sep", "mask")
 """Of special tokens, in the order of their ids in every vocabulary trained here."""
@@ -327,7 +327,7 @@ class _Memo(dict[str, bytes]):
         self._chinese: bool = normalizer["handle_chinese_chars"]
 
     def __missing__(self, chunk: str) -> bytes:
-        parts = cut_parts(chunk, self._chinese)
+        parts = split_parts(chunk, self._chinese)
         if parts == [chunk]:
             ids = self._cut_plain(chunk) if is_plain(chunk) else self._cut_other(chunk)
             found = np.array(ids, dtype=np.uint32).tobytes()

@@ -23,8 +23,8 @@ from tokenizers import normalizers, pre_tokenizers
 from bertwright.cores import usable_cores
 from bertwright.progress import OnProgress, silent
 from bertwright.text.corpus.cleaning import repair_unicode
-from bertwright.text.tokenizer.chunks import cut_chunks, cut_parts, drop_surrogates, is_plain
 from bertwright.text.tokenizer.files import CutRules
+from bertwright.text.tokenizer.normalize import drop_surrogates, is_plain, split_chunks, split_parts
 from bertwright.text.workers import in_order, start_worker
 
 
@@ -103,13 +103,13 @@ def count_block(documents: list[str], rules: CutRules, repair: bool = False) -> 
     chunks: Counter[str] = Counter()
     result = WordCounts(documents=len(documents), characters=sum(map(len, documents)))
     for document in documents:
-        chunks.update(cut_chunks(repair_unicode(document) if repair else document))
+        chunks.update(split_chunks(repair_unicode(document) if repair else document))
     parts: dict[str, int] = {}
     for chunk, count in chunks.items():
         if is_plain(chunk):
             parts[chunk] = parts.get(chunk, 0) + count
         else:
-            for part in cut_parts(chunk, rules.chinese_characters):
+            for part in split_parts(chunk, rules.chinese_characters):
                 parts[part] = parts.get(part, 0) + count
     counts = result.counts
     for part, count in parts.items():

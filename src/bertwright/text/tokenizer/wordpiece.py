@@ -1,16 +1,16 @@
-"""A WordPiece vocabulary: the pieces that raise the likelihood of the corpus most.
+"""WordPiece vocabularies out of word counts: the merges that raise the likelihood most. BPE, too.
 
 Source: Schuster and Nakajima, "Japanese and Korean Voice Search" (ICASSP 2012), section 3.1: start
 from the characters; "choose the new word unit out of all possible ones that increases the
 likelihood on the training data the most when added to the model"; repeat. google-research/bert
 released vocabularies made so, never the trainer.
 
-The model is a unigram model over pieces, estimated on the pieces themselves. With c_x the count of
-piece x and N the number of pieces, its log-likelihood is
+The model is a unigram model over wordpieces, estimated on the wordpieces themselves. With c_x the
+count of wordpiece x and N the number of all, its log-likelihood is
 
     L = sum over x of c_x log c_x  -  N log N.
 
-Merging all n occurrences of the pair (a, b) makes a piece of count n, leaves a and b with n
+Merging all n occurrences of the pair (a, b) makes a wordpiece of count n, leaves a and b with n
 fewer, and N with n fewer. The gain is exact, not an approximation:
 
     gain = n log n + (c_a - n) log(c_a - n) - c_a log c_a
@@ -19,32 +19,115 @@ fewer, and N with n fewer. The gain is exact, not an approximation:
 
 for a = b the middle lines become (c_a - 2n) log(c_a - 2n) - c_a log c_a.
 
-To first order this is n log(n N / (c_a c_b)): how often, times how surprising. Byte pair encoding
-maximizes n alone. The score n / (c_a c_b) found in tutorials is the surprise alone: it is the gain
-per occurrence, so it puts any two characters seen once, together, above "t" + "##h".
+To first order this is n log(n N / (c_a c_b)): how often, times how surprising. The score
+n / (c_a c_b) found in tutorials is the gain per occurrence: it puts any two characters seen once,
+together, above "t" + "##h".
 
-Cutting at run time is longest match first, which may cut otherwise than the merges did. So more
-pieces are learned than asked for, and those go whose absence costs the likelihood least under that
-very cut; see `text.pruning`.
+Byte pair encoding (Sennrich, Haddow and Birch, "Neural Machine Translation of Rare Words with
+Subword Units", ACL 2016, section 3.2, on characters) maximizes n alone. Its vocabularies carry "##"
+and are matched longest first at run time like every other here, so that any BERT loads them; the
+order of the merges is not kept. Of a run ("aaa") those pairs count that can be merged together,
+where the paper's listing counts overlapping ones too.
+
+Three steps, each below: `choose_alphabet`, `Merger.train` (to more wordpieces than wanted),
+`Pruner.shrink` (to those that matching longest first makes most use of).
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from bertwright.arrays import Bools, Float64s, Int64s
-from bertwright.text.tokenizer.merges import Criterion
+from bertwright.progress import OnProgress, silent
+from bertwright.text.tokenizer.normalize import longest_match
+
+NEAR = 0.8
+"""Pairs down to this fraction of the best score may be merged in one round."""
+
+MARK = "##"
+"""What a wordpiece begins with that continues a word."""
+
+
+PASSES = 3
+"""Words are matched again so often while pruning: a dropped wordpiece lends its uses to others."""
+
+
+@dataclass(frozen=True)
+class Alphabet:
+    """The characters kept, as vocabulary entries, and what was left out.
+
+    A character that occurs in longer words is an entry twice, as "x" and as "##x", so that any word
+    made of known characters has a tokenization; one that always stands alone (punctuation, Chinese)
+    is an entry once.
+    """
+
+    entries: list[str]
+    """Bare characters by code point, then those with "##"."""
+    characters: frozenset[str]
+    dropped: list[str]
+    """Characters left out, the most frequent first."""
+    dropped_occurrences: int
+    occurrences: int
+
+    def covers(self, word: str) -> bool:
+        """Whether every character of `word` is known."""
+        return self.characters.issuperset(word)
+
+
+def choose_alphabet(
+    counts: Mapping[str, int], coverage: float, limit: int | None = None
+) -> Alphabet:
+    """The most frequent characters of the words of `counts`, ties by code point.
+
+    Args:
+        counts: how often each word occurs.
+        coverage: characters are kept until this fraction of all occurrences is covered.
+        limit: characters kept at most.
+    """
+    words = list(counts)
+    lengths = np.array([len(word) for word in words], dtype=np.int64)
+    codes = np.frombuffer("".join(words).encode("utf-32-le"), dtype=np.uint32)
+    times = np.repeat(np.fromiter(counts.values(), dtype=np.int64, count=len(words)), lengths)
+    distinct, which = np.unique(codes, return_inverse=True)
+    uses = np.bincount(which, times).astype(np.int64)
+    in_longer = np.bincount(which, np.repeat(lengths > 1, lengths)) > 0
+
+    order = np.lexsort((distinct, -uses))
+    covered = np.cumsum(uses[order])
+    total = int(covered[-1]) if len(covered) else 0
+    kept = int(np.searchsorted(covered, math.ceil(total * coverage))) + 1
+    kept = min(kept, len(order), len(order) if limit is None else limit)
+    chosen, dropped = np.sort(order[:kept]), order[kept:]
+    bare = [chr(code) for code in distinct[chosen].tolist()]
+    marked = [MARK + chr(code) for code in distinct[chosen[in_longer[chosen]]].tolist()]
+    return Alphabet(
+        entries=bare + marked,
+        characters=frozenset(bare),
+        dropped=[chr(code) for code in distinct[dropped].tolist()],
+        dropped_occurrences=int(uses[dropped].sum()),
+        occurrences=total,
+    )
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """What makes a pair worth merging."""
+
+    score: Callable[[Int64s, Int64s, Int64s, Bools, int], Float64s]
+    """(how often each pair can be merged, counts of its left and of its right wordpiece, whether
+    both are the same, number of wordpieces in all) -> scores; only positive ones are merged."""
+    bound: Callable[[float, int], float]
+    """(score, number of wordpieces in all) -> the count below which no pair reaches it."""
 
 
 def gain(pair: Int64s, left: Int64s, right: Int64s, twins: Bools, total: int) -> Float64s:
-    """Gain in log-likelihood of merging each pair, in nats.
-
-    `pair` how often each pair can be merged, `left` and `right` counts of their pieces, `twins`
-    whether both are the same piece, `total` the number of pieces in the corpus; all arrays of one
-    shape.
-    """
+    """Gain in log-likelihood of merging each pair, in nats; arguments as of `Criterion.score`."""
     n = pair.astype(np.float64)
     rest_left = np.where(twins, left - 2 * pair, left - pair)
     gained = _x_log_x(n) + _x_log_x(rest_left) - _x_log_x(left)
@@ -58,9 +141,322 @@ def least_count(score: float, total: int) -> float:
 
 
 def _x_log_x(x: Float64s | Int64s) -> Float64s:
-    """x log x, 0 at 0 (and below it: `Merger` first asks with counts of runs that overlap)."""
+    """x log x, 0 at 0 (and below it: `Merger` first scores with counts of runs that overlap)."""
     x = np.maximum(x, 1).astype(np.float64)
     return x * np.log(x)
 
 
 LIKELIHOOD = Criterion(score=gain, bound=least_count)
+"""WordPiece."""
+FREQUENCY = Criterion(
+    score=lambda pair, left, right, twins, total: pair.astype(np.float64),
+    bound=lambda score, total: score,
+)
+"""Byte pair encoding."""
+
+
+class Merger:
+    """Words as rows of wordpieces, with the counts of all wordpieces and pairs kept up to date.
+
+    Every distinct word starts as a row of characters, the first bare and the others marked "##". A
+    round scores all pairs of neighbours exactly, takes the best pair and every pair that scores
+    nearly as much (`NEAR` of the best) and shares no wordpiece with a better one in a way that
+    could overlap or compete with it, and merges all of them at once in all words. A merged pair is
+    a new wordpiece, or one that is there already when the same string came about in another way.
+
+    Merging one pair a round would be the textbook loop. The rounds give the same likelihood (0.1 %
+    of it either way) in a tenth of the time or less, because a round is a handful of numpy calls
+    over all occurrences; `benchmarks/tokenizer_training.py` shows both.
+
+    Everything is kept by position: `symbol`, the words' wordpieces end to end; `after` and
+    `before`, the neighbouring position in the word or -1; `pair`, the number of the pair that
+    begins here, 0 for none. Ties are broken by the spelling of the pair, so the outcome is a
+    function of the word counts.
+    """
+
+    def __init__(self, words: Sequence[str], counts: Sequence[int]) -> None:
+        """Start from the characters of distinct, non-empty `words`, each seen `counts` times."""
+        lengths = np.array([len(word) for word in words], dtype=np.int64)
+        codes = np.frombuffer("".join(words).encode("utf-32-le"), dtype=np.uint32)
+        starts = np.cumsum(lengths) - lengths
+        goes_on = np.ones(len(codes), dtype=np.int64)
+        goes_on[starts] = 0
+        kinds, symbol = np.unique(codes.astype(np.int64) * 2 + goes_on, return_inverse=True)
+        self.pieces = [(MARK if kind & 1 else "") + chr(kind >> 1) for kind in kinds.tolist()]
+        self.index = {piece: number for number, piece in enumerate(self.pieces)}
+        self.symbol = symbol.astype(np.int32)
+        self.weight = np.repeat(np.asarray(counts, dtype=np.int64), lengths)
+        positions = np.arange(len(codes), dtype=np.int32)
+        self.after = positions + 1
+        self.after[starts + lengths - 1] = -1
+        self.before = positions - 1
+        self.before[starts] = -1
+        self.piece_count = _sums(self.symbol, self.weight, len(self.pieces))
+        self.total = int(self.piece_count.sum())
+        self.pair = np.zeros(len(codes), dtype=np.int32)
+        self.pair_number: dict[int, int] = {}
+        self.num_pairs = 1  # number 0 is no pair
+        self.left = np.zeros(1 << 16, dtype=np.int32)
+        self.right = np.zeros(1 << 16, dtype=np.int32)
+        self.pair_count = np.zeros(1 << 16, dtype=np.int64)
+        self._count_pairs(np.flatnonzero(self.after >= 0))
+
+    def train(
+        self,
+        size: int,
+        criterion: Criterion,
+        near: float = NEAR,
+        one_a_round: bool = False,
+        on_progress: OnProgress = silent,
+    ) -> int:
+        """Merge until there are `size` wordpieces or no pair scores above 0; return the rounds."""
+        rounds = 0
+        threshold = 0.0
+        while len(self.pieces) < size:
+            pairs, scores = self._best_pairs(criterion, near, threshold)
+            if not len(pairs):
+                break
+            threshold = float(scores.max()) * near
+            chosen = self._choose(pairs, scores, 1 if one_a_round else size - len(self.pieces))
+            self._merge(chosen)
+            rounds += 1
+            on_progress(len(self.pieces), size)
+        return rounds
+
+    def _best_pairs(
+        self, criterion: Criterion, near: float, last_threshold: float
+    ) -> tuple[Int64s, Float64s]:
+        """The pairs that score at least `near` of the best, and their scores.
+
+        A count too small for half of the last round's threshold is not scored at all, unless the
+        best score turns out so low that it could matter; then all are.
+
+        Neighbouring pairs of a run overlap: "aaa" has two (a, a), of which one can be merged. Their
+        count as neighbours scores them too high if anything, so only those at the top are counted
+        again, until none of them is left.
+        """
+        for reach in (last_threshold / 2, 0.0):
+            lowest = max(1.0, criterion.bound(reach, self.total)) if reach > 0 else 1.0
+            pairs = np.flatnonzero(self.pair_count[: self.num_pairs] >= lowest)
+            if not len(pairs):
+                continue
+            scores = self._scores(criterion, pairs, self.pair_count[pairs])
+            unsure = self.left[pairs] == self.right[pairs]
+            while True:
+                best = float(scores.max())
+                high = np.flatnonzero(unsure & (scores >= best * near))
+                if best <= 0 or not len(high):
+                    break
+                unsure[high] = False
+                scores[high] = self._scores(criterion, pairs[high], self._mergeable(pairs[high]))
+            if best <= 0 or best * near < reach:
+                continue
+            kept = scores >= best * near
+            return pairs[kept], scores[kept]
+        return np.empty(0, dtype=np.int64), np.empty(0)
+
+    def _scores(self, criterion: Criterion, pairs: Int64s, times: Int64s) -> Float64s:
+        """The scores of pairs that can be merged so many times."""
+        left, right, counts = self.left[pairs], self.right[pairs], self.piece_count
+        return criterion.score(times, counts[left], counts[right], left == right, self.total)
+
+    def _mergeable(self, twins: Int64s) -> Int64s:
+        """How often each pair of twins can be merged: of a run, every second."""
+        wanted = np.zeros(self.num_pairs, dtype=np.bool_)
+        wanted[twins] = True
+        first = np.flatnonzero(wanted[self.pair])
+        first = first[self._every_second_of_a_run(first)]
+        return _sums(self.pair[first], self.weight[first], self.num_pairs)[twins]
+
+    def _choose(self, pairs: Int64s, scores: Float64s, most: int) -> dict[int, int]:
+        """Pair number -> wordpiece number of what is merged this round, best first."""
+        left, right = self.left[pairs].tolist(), self.right[pairs].tolist()
+        ordered = sorted(
+            (-score, self.pieces[a], self.pieces[b], a, b, pair)
+            for score, a, b, pair in zip(scores.tolist(), left, right, pairs.tolist(), strict=True)
+        )
+        # What a better pair has on its left may be on the left again, not on the right: then the
+        # two could overlap. A pair passed over holds its wordpieces all the same, so that a worse
+        # one does not take its occurrences.
+        lefts: set[int] = set()
+        rights: set[int] = set()
+        chosen: dict[int, int] = {}
+        room = most
+        for _, first, second, a, b, pair in ordered:
+            free = a not in rights and b not in lefts
+            free = free and (a != b or (a not in lefts and b not in rights))
+            lefts.add(a)
+            rights.add(b)
+            if not free:
+                continue
+            string = first + second.removeprefix(MARK)
+            number = self.index.get(string)
+            if number is None:
+                if not room:
+                    break
+                room -= 1
+                number = len(self.pieces)
+                self.pieces.append(string)
+                self.index[string] = number
+            chosen[pair] = number
+            if len(chosen) == most:
+                break
+        grown = len(self.pieces) - len(self.piece_count)
+        self.piece_count = np.concatenate([self.piece_count, np.zeros(grown, dtype=np.int64)])
+        return chosen
+
+    def _merge(self, chosen: dict[int, int]) -> None:
+        """Merge all occurrences of the chosen pairs."""
+        becomes = np.full(self.num_pairs, -1, dtype=np.int32)
+        becomes[list(chosen)] = list(chosen.values())
+        merged = becomes[self.pair]
+        first = np.flatnonzero(merged >= 0)
+        first = first[self._every_second_of_a_run(first)]
+        second = self.after[first]
+        earlier, later = self.before[first], self.after[second]
+
+        touched = np.unique(np.concatenate([earlier[earlier >= 0], first, second]))
+        self.pair_count[: self.num_pairs] -= _sums(
+            self.pair[touched], self.weight[touched], self.num_pairs
+        )
+        self.pair_count[0] = 0
+        weight, made = self.weight[first], merged[first]
+        size = len(self.pieces)
+        self.piece_count -= _sums(self.symbol[first], weight, size)
+        self.piece_count -= _sums(self.symbol[second], weight, size)
+        self.piece_count += _sums(made, weight, size)
+        self.total -= int(weight.sum())
+
+        self.symbol[first] = made
+        self.symbol[second] = -1
+        self.after[first] = later
+        self.before[later[later >= 0]] = first[later >= 0]
+        self.pair[first] = 0
+        self.pair[second] = 0
+        earlier = self.before[first]  # again: it may just have been merged itself
+        self._count_pairs(
+            np.unique(np.concatenate([earlier[earlier >= 0], first[self.after[first] >= 0]]))
+        )
+
+    def _every_second_of_a_run(self, first: Int64s) -> Bools:
+        """Which occurrences to merge: all, but of "aaaa" as (a, a) only every second."""
+        twins = self.symbol[first] == self.symbol[self.after[first]]
+        begins = np.ones(len(first), dtype=np.bool_)
+        begins[1:] = ~(twins[1:] & (self.after[first[:-1]] == first[1:]))
+        order = np.arange(len(first))
+        since: Int64s = order - np.maximum.accumulate(np.where(begins, order, 0))
+        chosen: Bools = since % 2 == 0
+        return chosen
+
+    def _count_pairs(self, positions: Int64s) -> None:
+        """Name and count the pairs that begin at `positions`, which have a neighbour."""
+        keys = self.symbol[positions].astype(np.int64) << 32
+        keys |= self.symbol[self.after[positions]]
+        distinct, which = np.unique(keys, return_inverse=True)
+        number_of = self.pair_number
+        numbers = np.empty(len(distinct), dtype=np.int32)
+        start = self.num_pairs
+        for index, key in enumerate(distinct.tolist()):
+            number = number_of.get(key)
+            if number is None:
+                number = number_of[key] = self.num_pairs
+                self.num_pairs += 1
+            numbers[index] = number
+        while len(self.left) < self.num_pairs:
+            self.left = np.concatenate([self.left, np.zeros_like(self.left)])
+            self.right = np.concatenate([self.right, np.zeros_like(self.right)])
+            self.pair_count = np.concatenate([self.pair_count, np.zeros_like(self.pair_count)])
+        new = distinct[numbers >= start]
+        self.left[start : self.num_pairs] = new >> 32
+        self.right[start : self.num_pairs] = new & 0xFFFFFFFF
+        self.pair[positions] = numbers[which]
+        self.pair_count[numbers] += _sums(which, self.weight[positions], len(distinct))
+
+
+def _sums(groups: npt.NDArray[np.integer], weights: Int64s, size: int) -> Int64s:
+    """Sum of `weights` by group; float64 holds whole numbers up to 2^53 exactly."""
+    return np.bincount(groups, weights, minlength=size).astype(np.int64)
+
+
+class Pruner:
+    """All words, matched longest first under a vocabulary that shrinks.
+
+    Merging decides by its own state which wordpieces a word is made of; at run time the longest
+    match from the left decides. The two disagree: on 20 MB of English one wordpiece in
+    twenty is never used again (stepping stones such as "##tio" on the way to "##tion"). So more are
+    made than wanted, and those that the likelihood misses least go. The loss of a wordpiece v is
+    counted as in the pruning of Kudo, "Subword Regularization" (ACL 2018), section 3.2, with the
+    longest match in place of the Viterbi segmentation:
+
+        loss(v) = n_v (log p(v) - sum of log p(u) over the wordpieces u that spell v without v).
+
+    Characters stay, so that no word becomes unknown.
+    """
+
+    def __init__(
+        self,
+        alphabet: Sequence[str],
+        pieces: Sequence[str],
+        words: Sequence[str],
+        counts: Sequence[int],
+    ) -> None:
+        """Match distinct `words`, seen `counts` times, with `alphabet` + `pieces`."""
+        self.pieces = list(pieces)
+        self.words = words
+        self.counts = counts
+        self._vocab = {piece: piece for piece in (*alphabet, *pieces)}
+        self.uses: Counter[str] = Counter()
+        """How often each wordpiece is used, over all words."""
+        self._spelled = [self._match(word) for word in words]
+        for spelled, count in zip(self._spelled, counts, strict=True):
+            for piece in spelled:
+                self.uses[piece] += count
+
+    def shrink(self, size: int, passes: int = PASSES) -> list[str]:
+        """Drop wordpieces, in `passes` steps, until `size` are left; return them in order."""
+        for left in range(passes, 0, -1):
+            surplus = len(self.pieces) - size
+            if surplus <= 0:
+                break
+            losses = self.losses()
+            by_loss = sorted(self.pieces, key=lambda piece: (losses[piece], piece))
+            self._drop(set(by_loss[: math.ceil(surplus / left)]))
+        return self.pieces
+
+    def losses(self) -> dict[str, float]:
+        """The log-likelihood (nats) that dropping each wordpiece alone would cost."""
+        total = sum(self.uses.values())
+        # one that is not in use yet is taken to have been used half a time
+        log_p = {v: math.log((self.uses[v] or 0.5) / total) for v in self._vocab}
+        losses = {}
+        for piece in self.pieces:
+            uses = self.uses[piece]
+            losses[piece] = 0.0
+            if uses:
+                del self._vocab[piece]
+                without = self._match(piece.removeprefix(MARK), inside=piece.startswith(MARK))
+                self._vocab[piece] = piece
+                losses[piece] = uses * (log_p[piece] - sum(log_p[part] for part in without))
+        return losses
+
+    def _drop(self, dropped: set[str]) -> None:
+        """Take wordpieces out and match the words that used them again."""
+        self.pieces = [piece for piece in self.pieces if piece not in dropped]
+        for piece in dropped:
+            del self._vocab[piece]
+        for index, spelled in enumerate(self._spelled):
+            if dropped.isdisjoint(spelled):
+                continue
+            count = self.counts[index]
+            for piece in spelled:
+                self.uses[piece] -= count
+            self._spelled[index] = spelled = self._match(self.words[index])
+            for piece in spelled:
+                self.uses[piece] += count
+
+    def _match(self, word: str, inside: bool = False) -> list[str]:
+        """The wordpieces of a word, which always exist: the alphabet is never dropped."""
+        spelled = longest_match(word, self._vocab, inside=inside)
+        if spelled is None:
+            raise ValueError(f"the alphabet does not cover {word!r}")
+        return spelled

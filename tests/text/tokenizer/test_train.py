@@ -9,11 +9,10 @@ import pytest
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.tokenizer import TokenizerConfig
 from bertwright.errors import ConfigError, DataError
-from bertwright.text.tokenizer.alphabet import choose_alphabet
 from bertwright.text.tokenizer.files import CutRules
-from bertwright.text.tokenizer.pruning import Pruner
-from bertwright.text.tokenizer.vocabulary import learn_tokenizer, train_tokenizer
+from bertwright.text.tokenizer.train import train_on_counts, train_tokenizer
 from bertwright.text.tokenizer.word_counts import WordCounts, count_words
+from bertwright.text.tokenizer.wordpiece import Pruner, choose_alphabet
 
 TEXT = (
     "The winter was long. Winters are longer in the north, where the river freezes.\n"
@@ -30,14 +29,14 @@ def counted(text: str = TEXT, lowercase: bool = True) -> WordCounts:
 def test_special_tokens_come_first_and_the_size_is_kept(algorithm: str) -> None:
     size = 70 if algorithm != "word" else 20
     config = TokenizerConfig(vocab_size=size, algorithm=algorithm)  # type: ignore[arg-type]
-    tokenizer, training = learn_tokenizer(counted(), config)
+    tokenizer, training = train_on_counts(counted(), config)
     assert tokenizer.tokens_of(range(5)) == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     assert tokenizer.vocab_size == training.vocab_size == size
     assert len(tokenizer.vocab) == size
 
 
 def test_every_known_word_is_cut() -> None:
-    tokenizer, training = learn_tokenizer(counted(), TokenizerConfig(vocab_size=60))
+    tokenizer, training = train_on_counts(counted(), TokenizerConfig(vocab_size=60))
     ids, _ = tokenizer.encode_sentence_ids([TEXT, "gnihtyreve tnereffid"])
     assert tokenizer.unk_id not in ids
     assert training.unknown_share == 0
@@ -45,12 +44,12 @@ def test_every_known_word_is_cut() -> None:
 
 
 def test_a_small_corpus_gives_what_it_has() -> None:
-    tokenizer, training = learn_tokenizer(counted("a b ab ab"), TokenizerConfig(vocab_size=100))
+    tokenizer, training = train_on_counts(counted("a b ab ab"), TokenizerConfig(vocab_size=100))
     assert training.vocab_size == tokenizer.vocab_size == 5 + 2 + 2 + 1
 
 
 def test_whole_words_only() -> None:
-    tokenizer, training = learn_tokenizer(
+    tokenizer, training = train_on_counts(
         counted(), TokenizerConfig(vocab_size=8, algorithm="word")
     )
     assert tokenizer.tokens_of(range(5, 8)) == ["the", ",", "."]
@@ -60,8 +59,8 @@ def test_whole_words_only() -> None:
 
 def test_vocabulary_smaller_than_the_alphabet() -> None:
     with pytest.raises(ConfigError, match=r"vocab_size is 20, but the alphabet alone needs \d+"):
-        learn_tokenizer(counted(), TokenizerConfig(vocab_size=20))
-    tokenizer, training = learn_tokenizer(
+        train_on_counts(counted(), TokenizerConfig(vocab_size=20))
+    tokenizer, training = train_on_counts(
         counted(), TokenizerConfig(vocab_size=20, limit_alphabet=6)
     )
     assert training.alphabet == 6
@@ -72,8 +71,8 @@ def test_vocabulary_smaller_than_the_alphabet() -> None:
 
 @pytest.mark.parametrize("text", ["\x00\x01\ufffd", "\ud800\udc00 \ud800", "x" * 500])
 def test_text_without_words(text: str) -> None:
-    with pytest.raises(DataError, match="no words to learn from: 1 documents"):
-        learn_tokenizer(counted(text), TokenizerConfig())
+    with pytest.raises(DataError, match="no words to train on: 1 documents"):
+        train_on_counts(counted(text), TokenizerConfig())
 
 
 def test_empty_file(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Training a tokenizer: corpus -> word counts -> alphabet -> pieces -> vocabulary.
+"""Training a tokenizer: corpus -> word counts -> alphabet -> entries -> vocabulary.
 
 The same corpus and configuration give the same files, byte for byte, with any number of workers and
 any PYTHONHASHSEED: blocks are counted in order, and every tie is broken by spelling.
@@ -7,7 +7,7 @@ any PYTHONHASHSEED: blocks are counted in order, and every tie is broken by spel
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -15,29 +15,32 @@ from bertwright.config.corpus import CorpusConfig
 from bertwright.config.tokenizer import TokenizerConfig
 from bertwright.errors import ConfigError, DataError
 from bertwright.progress import OnProgress, silent
-from bertwright.text.corpus.corpus import CorpusReport, read_blocks
 from bertwright.text.corpus.files import find_files, size_on_disk
-from bertwright.text.tokenizer.alphabet import Alphabet, choose_alphabet
-from bertwright.text.tokenizer.bpe import FREQUENCY
+from bertwright.text.corpus.read import read_blocks
+from bertwright.text.corpus.report import CorpusReport
 from bertwright.text.tokenizer.files import SPECIAL_TOKENS, CutRules
-from bertwright.text.tokenizer.merges import Merger
-from bertwright.text.tokenizer.pruning import Pruner
 from bertwright.text.tokenizer.tokenizer import Tokenizer, make_tokenizer
 from bertwright.text.tokenizer.word_counts import WordCounts, count_words
-from bertwright.text.tokenizer.wordpiece import LIKELIHOOD
-from bertwright.text.tokenizer.words import most_frequent
+from bertwright.text.tokenizer.wordpiece import (
+    FREQUENCY,
+    LIKELIHOOD,
+    Alphabet,
+    Merger,
+    Pruner,
+    choose_alphabet,
+)
 
 _CRITERIA = {"wordpiece": (LIKELIHOOD, 1.5), "bpe": (FREQUENCY, 1.0)}
-"""Algorithm -> what it merges by, and how many times the pieces asked for it learns."""
+"""Algorithm -> what it merges by, and how many times the entries wanted it makes."""
 
 
 @dataclass(frozen=True)
 class Training:
-    """What training a vocabulary met and made."""
+    """What training a vocabulary met and made; the fields of `training.json`."""
 
     algorithm: str
     vocab_size: int
-    """Entries of the vocabulary; below what was asked where the corpus has no more."""
+    """Entries of the vocabulary; below `--vocab-size` where the corpus has no more."""
     documents: int
     characters: int
     words: int
@@ -50,16 +53,16 @@ class Training:
     characters_dropped: int
     """Characters left out of the alphabet, distinct."""
     characters_dropped_share: float
-    """Their share of all characters."""
+    """Their fraction of all characters."""
     characters_dropped_examples: str
     words_too_long: int
     """Occurrences of words over `max_word_characters`."""
     unknown_share: float
-    """The share of the corpus' words that this vocabulary cuts to `[UNK]`."""
+    """The fraction of the corpus' words that this vocabulary makes `[UNK]`."""
     rounds: int
     """Rounds of merging."""
     pieces_per_word: float
-    """Pieces a known word is cut into on average, over the words the pieces were learned from."""
+    """Tokens of a known word on average, over the words that were trained on."""
     seconds_counting: float
     seconds_learning: float
 
@@ -75,16 +78,15 @@ def train_tokenizer(
     report: CorpusReport | None = None,
     on_read: OnProgress = silent,
 ) -> tuple[Tokenizer, Training]:
-    """Train a tokenizer on files, folders or globs (see `text.files.find_files`).
+    """Train a tokenizer on files, folders or globs (see `corpus.files.find_files`).
 
-    `report` is filled while reading; `on_read` is told bytes on disk.
+    `report` is filled while reading; `on_read` gets bytes on disk.
 
     Raises:
         ConfigError: the vocabulary is smaller than the alphabet.
         DataError: the corpus has no documents or no words.
     """
-    counted = count_corpus(inputs, corpus, config, report, on_read)
-    return learn_tokenizer(counted, config)
+    return train_on_counts(count_corpus(inputs, corpus, config, report, on_read), config)
 
 
 def count_corpus(
@@ -97,50 +99,65 @@ def count_corpus(
     """The first half of `train_tokenizer`, all that reads the corpus."""
     report = CorpusReport() if report is None else report
     size = size_on_disk(find_files(inputs))
-
-    def tell(done: int, total: int | None) -> None:
-        on_progress(report.position, size)
-
     return count_words(
         read_blocks(inputs, corpus, report),
         rules_of(config),
         workers=config.workers,
         limit=config.max_words,
         repair=corpus.normalize_unicode,
-        on_progress=tell,
+        on_progress=lambda done, total: on_progress(report.position, size),
     )
 
 
-def learn_tokenizer(
+def train_on_counts(
     counted: WordCounts, config: TokenizerConfig, on_progress: OnProgress = silent
 ) -> tuple[Tokenizer, Training]:
     """The second half of `train_tokenizer`: a tokenizer out of word counts."""
     if not counted.counts:
         raise DataError(
-            f"no words to learn from: {counted.documents} documents of {counted.characters} "
+            f"no words to train on: {counted.documents} documents of {counted.characters} "
             f"characters hold {counted.words} words, {counted.too_long} of them longer than "
             f"{config.max_word_characters} characters; give a corpus with text in it"
         )
     begin = time.monotonic()
-    entries, figures = _learn(counted, config, on_progress)
+    special = list(SPECIAL_TOKENS.values())
+    size = config.vocab_size - len(special)
+    counts, rounds, tokens_per_word = counted.counts, 0, 1.0
+    if config.algorithm == "word":
+        entries = most_frequent(counts, size, config.min_frequency)
+        alphabet = choose_alphabet(dict.fromkeys(entries, 1), 1.0)
+        known = sum(counts[word] for word in entries)
+    else:
+        alphabet = choose_alphabet(counts, config.character_coverage, config.limit_alphabet)
+        if len(alphabet.entries) > size:
+            raise ConfigError(_too_small(alphabet, config))
+        covered = {word: count for word, count in counts.items() if alphabet.covers(word)}
+        known = sum(covered.values())
+        entries, rounds, tokens_per_word = _wordpieces(covered, alphabet, size, config, on_progress)
     training = Training(
         algorithm=config.algorithm,
-        vocab_size=len(SPECIAL_TOKENS) + len(entries),
+        vocab_size=len(special) + len(entries),
         documents=counted.documents,
         characters=counted.characters,
         words=counted.words,
-        distinct_words=len(counted.counts),
+        distinct_words=len(counts),
         words_pruned=counted.pruned_words,
+        alphabet=len(alphabet.characters),
+        characters_dropped=len(alphabet.dropped),
+        characters_dropped_share=alphabet.dropped_occurrences / max(alphabet.occurrences, 1),
+        characters_dropped_examples="".join(alphabet.dropped[:20]),
         words_too_long=counted.too_long,
+        unknown_share=1 - known / counted.words if counted.words else 0.0,
+        rounds=rounds,
+        pieces_per_word=round(tokens_per_word, 4),
         seconds_counting=counted.seconds,
         seconds_learning=round(time.monotonic() - begin, 2),
-        **figures,
     )
-    return make_tokenizer([*SPECIAL_TOKENS.values(), *entries], rules_of(config)), training
+    return make_tokenizer([*special, *entries], rules_of(config)), training
 
 
 def rules_of(config: TokenizerConfig) -> CutRules:
-    """The rules that a configuration asks for."""
+    """The rules of a configuration."""
     return CutRules(
         lowercase=config.lowercase,
         strip_accents=config.strip_accents,
@@ -149,70 +166,38 @@ def rules_of(config: TokenizerConfig) -> CutRules:
     )
 
 
-def _learn(
-    counted: WordCounts, config: TokenizerConfig, on_learn: OnProgress
-) -> tuple[list[str], dict[str, Any]]:
-    """The entries after the special tokens, and figures for `Training`."""
-    counts = counted.counts
-    size = config.vocab_size - len(SPECIAL_TOKENS)
-    if config.algorithm == "word":
-        entries = most_frequent(counts, size, config.min_frequency)
-        known = sum(counts[word] for word in entries)
-        alphabet = choose_alphabet(dict.fromkeys(entries, 1), 1.0)
-        return entries, _figures(counted, alphabet, known, rounds=0, pieces_per_word=1.0)
-    alphabet = choose_alphabet(counts, config.character_coverage, config.limit_alphabet)
-    if len(alphabet.entries) > size:
-        raise ConfigError(_too_small(alphabet, config))
-    known_words = {word: count for word, count in counts.items() if alphabet.covers(word)}
-    # A fixed order, so that neither hashing nor the order of reading can be seen in the result.
-    often = [item for item in sorted(known_words.items()) if item[1] >= config.min_frequency]
-    words, times = [word for word, _ in often], [count for _, count in often]
-    entries, rounds, uses = alphabet.entries, 0, 0
-    if words:
-        entries, rounds, uses = _pieces(words, times, alphabet, size, config, on_learn)
-    return entries, _figures(
-        counted,
-        alphabet,
-        known=sum(known_words.values()),
-        rounds=rounds,
-        pieces_per_word=uses / max(sum(times), 1),
-    )
+def most_frequent(counts: Mapping[str, int], size: int, min_frequency: int) -> list[str]:
+    """A vocabulary of whole words, as word2vec and the n-gram models have: every other is `[UNK]`.
+
+    The `size` most frequent words seen at least `min_frequency` times, ties by spelling.
+    """
+    often = [(-count, word) for word, count in counts.items() if count >= min_frequency]
+    return [word for _, word in sorted(often)[:size]]
 
 
-def _pieces(
-    words: list[str],
-    times: list[int],
+def _wordpieces(
+    covered: Mapping[str, int],
     alphabet: Alphabet,
     size: int,
     config: TokenizerConfig,
-    on_learn: OnProgress,
-) -> tuple[list[str], int, int]:
-    """Alphabet and pieces, the rounds of merging, and how many pieces the words are cut into."""
-    merger = Merger(words, times)
-    characters = len(merger.pieces)
-    room = size - len(alphabet.entries)
+    on_progress: OnProgress,
+) -> tuple[list[str], int, float]:
+    """Alphabet and wordpieces, the rounds of merging, and tokens per word."""
+    # A fixed order, so that neither hashing nor the order of reading can be seen in the result.
+    often = [item for item in sorted(covered.items()) if item[1] >= config.min_frequency]
+    if not often:
+        return alphabet.entries, 0, 0.0
+    words, times = [word for word, _ in often], [count for _, count in often]
     criterion, overshoot = _CRITERIA[config.algorithm]
     if config.overshoot is not None:
         overshoot = config.overshoot
-    rounds = merger.learn(characters + round(room * overshoot), criterion, on_progress=on_learn)
+    merger = Merger(words, times)
+    characters = len(merger.pieces)
+    room = size - len(alphabet.entries)
+    rounds = merger.train(characters + round(room * overshoot), criterion, on_progress=on_progress)
     pruner = Pruner(alphabet.entries, merger.pieces[characters:], words, times)
-    pieces = pruner.shrink(room)
-    return [*alphabet.entries, *pieces], rounds, sum(pruner.uses.values())
-
-
-def _figures(
-    counted: WordCounts, alphabet: Alphabet, known: int, rounds: int, pieces_per_word: float
-) -> dict[str, Any]:
-    """The part of `Training` that depends on what was learned."""
-    return {
-        "alphabet": len(alphabet.characters),
-        "characters_dropped": len(alphabet.dropped),
-        "characters_dropped_share": alphabet.dropped_occurrences / max(alphabet.occurrences, 1),
-        "characters_dropped_examples": "".join(alphabet.dropped[:20]),
-        "unknown_share": 1 - known / counted.words if counted.words else 0.0,
-        "rounds": rounds,
-        "pieces_per_word": round(pieces_per_word, 4),
-    }
+    entries = [*alphabet.entries, *pruner.shrink(room)]
+    return entries, rounds, sum(pruner.uses.values()) / sum(times)
 
 
 def _too_small(alphabet: Alphabet, config: TokenizerConfig) -> str:
