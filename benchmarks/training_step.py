@@ -94,9 +94,9 @@ def bertwright_step(size: str, rows: int, dropout: float) -> Callable[[], None]:
     from bertwright.config.bert import PRESETS
     from bertwright.config.run import OptimizerConfig
     from bertwright.data.loader import TensorBatch
+    from bertwright.machine import keep_freed_memory
     from bertwright.nn.init import initialize
     from bertwright.nn.sequences import Sequences
-    from bertwright.train.machine import keep_freed_memory
     from bertwright.train.optim import clip_gradients, make_optimizers
 
     keep_freed_memory()

@@ -10,7 +10,7 @@ import pytest
 
 import bertwright
 from bertwright.cli import info
-from bertwright.train import machine
+from bertwright.train import hardware
 
 
 def test_json(capsys: pytest.CaptureFixture[str]) -> None:
@@ -43,7 +43,7 @@ def test_the_measured_peak_is_a_rate(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rates = {"fp32": 203.45e9, "bf16": 1.5e12}
-    monkeypatch.setattr(machine, "matmul_rate", lambda device, precision, seconds: rates[precision])
+    monkeypatch.setattr(hardware, "matmul_rate", lambda device, name, seconds: rates[name])
     info.info(measure=True, json=True)
     facts = json.loads(capsys.readouterr().out)
     assert facts["matmul_gflops"] == {"fp32": 203.4, "bf16": 1500}

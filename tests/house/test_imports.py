@@ -17,7 +17,7 @@ FLOORS = {
     "version": 1,
     "progress": 1,
     "atomic": 1,
-    "cores": 1,
+    "machine": 1,
     "config": 1,
     "nn": 2,
     "text": 2,
@@ -49,7 +49,7 @@ BESIDE = {
 beside their encoder, a server serves what inference does, a loaded model predicts as its task
 says, and what learns and how fast is an optimizer of the loop."""
 
-STANDARD_ONLY = {"errors", "version", "progress", "atomic", "cores", "config"}
+STANDARD_ONLY = {"errors", "version", "progress", "atomic", "machine", "config"}
 """What a wrong key must not wait for."""
 
 KNOWN_BY_SIBLINGS = {

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from bertwright.config.run import OptimizerConfig
-from bertwright.train.machine import Precision
+from bertwright.train.hardware import Precision
 from bertwright.train.muon import COEFFICIENTS, ITERATIONS, orthogonal
 from bertwright.train.optim import clip_gradients, make_optimizers
 

@@ -54,8 +54,8 @@ from cyclopts import App, Parameter
 from bertwright.cli.output import complain
 from bertwright.cli.reading import complete, read
 from bertwright.cli.sections import options_of
-from bertwright.cores import bound_threads
 from bertwright.errors import BertwrightError
+from bertwright.machine import bound_threads
 from bertwright.version import __version__
 
 VERBS: dict[str, tuple[str, str]] = {

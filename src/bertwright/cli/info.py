@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 from bertwright.cli.options import Json
 from bertwright.cli.output import print_fields, print_json
-from bertwright.cores import usable_cores
+from bertwright.machine import usable_cores
 from bertwright.version import __version__
 
 
@@ -121,7 +121,7 @@ def measure_matmul() -> dict[str, float]:
     """GFLOP/s of large matrix products, best of many, in fp32 and in bf16."""
     import torch
 
-    from bertwright.train.machine import Precision, matmul_rate
+    from bertwright.train.hardware import Precision, matmul_rate
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     precisions: tuple[Precision, ...] = ("fp32", "bf16")

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from bertwright.cli.options import EVERY_KEY, ConfigFile
 from bertwright.config.serve import ServeConfig
-from bertwright.cores import wait_asleep
 from bertwright.errors import MissingExtra
+from bertwright.machine import sleep_when_idle
 
 
 def serve(
@@ -22,7 +22,7 @@ def serve(
     above --config. SIGTERM answers what is at work and ends; SIGHUP loads the models anew.
     """
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # it would kill until the server listens to it
-    wait_asleep()
+    sleep_when_idle()
     config.models  # noqa: B018  (names and folders are judged before anything heavy is imported)
     for package in ("fastapi", "uvicorn", "httptools", "orjson", "prometheus_client"):
         try:

@@ -26,12 +26,12 @@ from bertwright.atomic import (
 )
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.values import to_dict
-from bertwright.cores import usable_cores
 from bertwright.data.encode import COUNTS, EncoderSettings, Segmenter, block_encoder
 from bertwright.data.journal import Journal, OnNote, find_journal
 from bertwright.data.shard_writer import ShardWriter
 from bertwright.data.shards import FORMAT
 from bertwright.errors import ConfigError, DataError
+from bertwright.machine import usable_cores
 from bertwright.progress import OnProgress, silent
 from bertwright.text.corpus.files import find_files, size_on_disk
 from bertwright.text.corpus.read import read_blocks

@@ -29,7 +29,7 @@ from bertwright.tasks.instances import Lengths
 from bertwright.tasks.predict import predict, predict_stream
 from bertwright.tasks.predictions import Prediction
 from bertwright.tasks.task_data import TaskData
-from bertwright.train.machine import choose_precision
+from bertwright.train.hardware import choose_precision
 
 AT_ONCE = 1024
 """Examples in memory at once: enough of equal lengths for good batches."""

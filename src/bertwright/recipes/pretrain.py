@@ -22,21 +22,17 @@ from bertwright.config.bert_run import BertRun
 from bertwright.data.loader import PretrainingData, TensorBatch, evaluation_data, to_tensors
 from bertwright.data.shards import Shards, open_shards, require_tokenizer
 from bertwright.errors import BertwrightError, ConfigError, DataError
+from bertwright.machine import keep_few_kernels, keep_freed_memory
 from bertwright.models.bert import Bert, training_flops
 from bertwright.objectives.objective import Learner
 from bertwright.recipes import run_folder
 from bertwright.recipes.start import start
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 from bertwright.train.distributed import Ranks, join_ranks
+from bertwright.train.hardware import Precision, choose_precision
 from bertwright.train.log import Log, require_board
 from bertwright.train.loop import LoopConfig, Trainer, mean_losses
 from bertwright.train.loss_sums import Window
-from bertwright.train.machine import (
-    Precision,
-    choose_precision,
-    keep_few_kernels,
-    keep_freed_memory,
-)
 from bertwright.train.optim import make_optimizers
 from bertwright.train.schedule import Budget, warmup_decay
 from bertwright.train.state import Place, Position, load_state

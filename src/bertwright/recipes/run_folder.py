@@ -34,7 +34,7 @@ from bertwright.data.shards import Shards
 from bertwright.errors import ConfigError, IntegrityError
 from bertwright.objectives.objective import Learner
 from bertwright.train.distributed import Ranks
-from bertwright.train.machine import Precision
+from bertwright.train.hardware import Precision
 from bertwright.train.optim import Optimizers
 from bertwright.train.state import Position, encode_state
 from bertwright.version import __version__

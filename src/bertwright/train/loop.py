@@ -25,9 +25,9 @@ from bertwright.config.run import CheckpointConfig, LogConfig, ValidationConfig
 from bertwright.errors import BertwrightError, Interrupted
 from bertwright.objectives.objective import Learner
 from bertwright.train.distributed import Ranks, reshard
+from bertwright.train.hardware import Precision, memory_gb
 from bertwright.train.log import Log
 from bertwright.train.loss_sums import LossSums, Window, means
-from bertwright.train.machine import Precision, memory_gb
 from bertwright.train.optim import Optimizers, clip_gradients
 from bertwright.train.schedule import Budget
 from bertwright.train.state import Place, Position

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from bertwright.config.run import OptimizerConfig
 from bertwright.train.distributed import whole
-from bertwright.train.machine import Precision
+from bertwright.train.hardware import Precision
 from bertwright.train.muon import Muon
 
 

@@ -24,6 +24,7 @@ from bertwright.config.bert import BertConfig
 from bertwright.config.finetune import FinetuneConfig
 from bertwright.errors import ConfigError, Interrupted
 from bertwright.labelled.examples import TextExample
+from bertwright.machine import keep_few_kernels, keep_freed_memory
 from bertwright.nn.init import initialize
 from bertwright.objectives.objective import Learner, Objective
 from bertwright.progress import OnProgress, silent
@@ -35,8 +36,8 @@ from bertwright.recipes.finetune.setup import TaskSetup, TaskToLearn, set_up
 from bertwright.tasks.baselines import baseline_predictions
 from bertwright.tasks.evaluate import Evaluation, evaluate
 from bertwright.train.distributed import join_ranks
+from bertwright.train.hardware import choose_precision
 from bertwright.train.log import Log
-from bertwright.train.machine import choose_precision, keep_few_kernels, keep_freed_memory
 from bertwright.transfer.features import FeatureTable
 from bertwright.transfer.stepping import Stepping
 

@@ -24,9 +24,9 @@ from bertwright.tasks.predict import predict
 from bertwright.tasks.predictions import Prediction, SpanPrediction, is_finite
 from bertwright.tasks.span import decide_best
 from bertwright.train.distributed import Ranks
+from bertwright.train.hardware import Precision
 from bertwright.train.log import Log
 from bertwright.train.loop import LoopConfig, Trainer
-from bertwright.train.machine import Precision
 from bertwright.train.schedule import Budget
 from bertwright.train.state import Position
 from bertwright.transfer.stepping import Stepping

@@ -42,7 +42,7 @@ from bertwright.recipes.run_folder import CONFIG
 from bertwright.tasks.predict import predict_stream
 from bertwright.tasks.predictions import NumberPrediction, Prediction, TextPrediction
 from bertwright.tasks.results import GLUE, RESULTS, spread, title
-from bertwright.train.machine import choose_precision
+from bertwright.train.hardware import choose_precision
 
 TABLE, SUBMISSION = "glue.md", "submission"
 _FILES = (GLUE, TABLE, SUBMISSION, f"{SUBMISSION}.zip", "report.html")

@@ -36,8 +36,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bertwright.cores import usable_cores
 from bertwright.errors import DataError
+from bertwright.machine import usable_cores
 from bertwright.progress import OnProgress, silent
 from bertwright.text.sentences import split_sentences
 from bertwright.text.workers import start_worker

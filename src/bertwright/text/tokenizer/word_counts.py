@@ -20,7 +20,7 @@ from functools import lru_cache, partial
 
 from tokenizers import normalizers, pre_tokenizers
 
-from bertwright.cores import usable_cores
+from bertwright.machine import usable_cores
 from bertwright.progress import OnProgress, silent
 from bertwright.text.corpus.cleaning import repair_unicode
 from bertwright.text.tokenizer.files import CutRules

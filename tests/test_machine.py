@@ -1,13 +1,21 @@
-"""A container's share of the machine, read off files as Linux writes them."""
+"""Settings of the process, which never replace the user's; a container's quota of cores."""
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from bertwright.cores import bound_threads, cpu_quota, usable_cores, wait_asleep
+from bertwright.machine import (
+    bound_threads,
+    cpu_quota,
+    keep_few_kernels,
+    sleep_when_idle,
+    usable_cores,
+)
 
 
 def system(root: Path, files: dict[str, str]) -> Path:
@@ -72,11 +80,25 @@ def test_threads_sleep_soon_unless_told_otherwise(monkeypatch: pytest.MonkeyPatc
         monkeypatch.setenv(name, "")  # given back at the end
         monkeypatch.delenv(name)
     monkeypatch.setenv("OMP_WAIT_POLICY", "active")
-    wait_asleep()
+    sleep_when_idle()
     assert "GOMP_SPINCOUNT" not in os.environ
     monkeypatch.delenv("OMP_WAIT_POLICY")
-    wait_asleep()
+    sleep_when_idle()
     assert os.environ["GOMP_SPINCOUNT"] == "20000"
     monkeypatch.setenv("GOMP_SPINCOUNT", "7")
-    wait_asleep()
+    sleep_when_idle()
     assert os.environ["GOMP_SPINCOUNT"] == "7"
+
+
+def test_kernels_kept_are_the_users_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", raising=False)
+    keep_few_kernels()
+    assert os.environ["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] == "256"
+    monkeypatch.setenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "7")
+    keep_few_kernels()
+    assert os.environ["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] == "7"
+
+
+def test_memory_still_comes_with_freed_memory_kept() -> None:
+    program = "from bertwright.machine import keep_freed_memory as keep; keep(); bytes(1 << 26)"
+    assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 0

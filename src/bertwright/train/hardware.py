@@ -1,9 +1,7 @@
-"""What the machine at hand can do, measured: precision, peak rate, memory; and its allocator."""
+"""What the hardware can do, measured: the faster precision, its peak rate, memory in use."""
 
 from __future__ import annotations
 
-import ctypes
-import os
 import resource
 import sys
 import time
@@ -12,38 +10,6 @@ from typing import Literal
 import torch
 
 Precision = Literal["bf16", "fp32"]
-
-# glibc's mallopt: numbers from malloc.h.
-_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -2, -3, -8
-
-
-def keep_freed_memory() -> None:
-    """Let glibc keep what is freed.
-
-    By default every tensor over 32 MB is a fresh mapping whose pages are faulted in and cleared at
-    each use. Keeping them made training steps on two cores 1.2 times faster.
-    """
-    if not sys.platform.startswith("linux"):
-        return
-    libc = ctypes.CDLL(None)
-    if not hasattr(libc, "mallopt"):
-        return
-    libc.mallopt(_M_MMAP_THRESHOLD, 2**31 - 1)
-    libc.mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
-    libc.mallopt(_M_TOP_PAD, 64 * 2**20)
-    # A second thread else has an arena of its own, which maps large tensors anew.
-    libc.mallopt(_M_ARENA_MAX, 1)
-
-
-def keep_few_kernels() -> None:
-    """Have oneDNN forget more of the kernels it makes, one for every shape of a product.
-
-    Batches of texts have ever new shapes, and a kernel takes half a megabyte; it keeps 1,024 by
-    default. With 256, 60 steps on such batches ended at 1.26 GB in place of 1.54 and took 1.03
-    times as long, on a busy machine. To be called before the first product; a value set outside
-    stays.
-    """
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "256")
 
 
 def matmul_rate(device: torch.device, precision: Precision, seconds: float = 0.15) -> float:
@@ -62,10 +28,10 @@ def matmul_rate(device: torch.device, precision: Precision, seconds: float = 0.1
     return 2 * size**3 / best
 
 
-def choose_precision(device: torch.device, asked: str = "auto") -> tuple[Precision, float]:
+def choose_precision(device: torch.device, wanted: str = "auto") -> tuple[Precision, float]:
     """bf16 where it is measured to be faster than float32, and the peak rate of what is chosen."""
-    if asked != "auto":
-        precision: Precision = "bf16" if asked == "bf16" else "fp32"
+    if wanted != "auto":
+        precision: Precision = "bf16" if wanted == "bf16" else "fp32"
         return precision, matmul_rate(device, precision)
     rates: dict[Precision, float] = {p: matmul_rate(device, p) for p in ("bf16", "fp32")}
     chosen: Precision = "bf16" if rates["bf16"] > 1.2 * rates["fp32"] else "fp32"
