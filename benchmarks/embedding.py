@@ -59,7 +59,7 @@ def systems(args: argparse.Namespace, texts: list[str]) -> dict[str, Callable[[]
     from sentence_transformers import SentenceTransformer
 
     from bertwright.errors import BertwrightError
-    from bertwright.inference.embedder import Embedder
+    from bertwright.inference.model import load
 
     peers = {
         "peer fp32": SentenceTransformer(args.model, device="cpu"),
@@ -76,7 +76,7 @@ def systems(args: argparse.Namespace, texts: list[str]) -> dict[str, Callable[[]
     }
     for precision in ("fp32", "bf16", "int8"):
         try:
-            ours = Embedder.load(args.model, precision=precision, sample=texts[:128])
+            ours = load(args.model).embedder(precision=precision, sample=texts[:128])
         except BertwrightError as error:
             print(json.dumps({"left out": precision, "why": str(error)}))
             continue
@@ -162,10 +162,11 @@ def early(args: argparse.Namespace) -> None:
     """What stopping one layer below the top gains."""
     torch.set_num_threads(args.threads)
     from bertwright.config.vectors import VectorConfig
-    from bertwright.inference.embedder import Embedder
+    from bertwright.inference.model import load
 
     texts = read_texts(args.texts, args.most)
-    makers = {n: Embedder.load(args.model, VectorConfig((n,))) for n in (-1, -2)}
+    model = load(args.model)
+    makers = {n: model.embedder(VectorConfig((n,))) for n in (-1, -2)}
     best = dict.fromkeys(makers, 0.0)
     for _ in range(args.rounds):
         for layer, maker in makers.items():

@@ -87,12 +87,12 @@ class Server:
 
 
 class Raw:
-    """The model without a server, in a process of its own: `Embedder.embed` of 512 at once."""
+    """The model without a server, in a process of its own: `Model.embed` of 512 at once."""
 
     PROGRAM = (
-        "import json,sys,time; from bertwright.inference.embedder import Embedder;"
+        "import json,sys,time; from bertwright import load;"
         "model, precision = sys.argv[1:]; texts = json.loads(sys.stdin.readline());"
-        "maker = Embedder.load(model, precision=precision); maker.embed(texts[:512]); n = 0\n"
+        "maker = load(model).embedder(precision=precision); maker.embed(texts[:512]); n = 0\n"
         "for line in sys.stdin:\n"
         "    start, before = time.monotonic(), n\n"
         "    while time.monotonic() - start < float(line):\n"

@@ -21,8 +21,8 @@ import numpy.typing as npt
 from scipy.stats import spearmanr
 
 from bertwright.config.vectors import Pooling, VectorConfig
-from bertwright.inference.embedder import Embedder
-from bertwright.inference.vector_maker import normalized
+from bertwright.inference.embed import normalized
+from bertwright.inference.model import load
 from bertwright.inference.whitening import Moments
 
 Floats = npt.NDArray[np.float32]
@@ -76,7 +76,7 @@ def main() -> None:
     others = args.whiten_on.read_text(encoding="utf-8").splitlines() if args.whiten_on else None
     results: list[dict[str, Any]] = []
     for model in args.model:
-        base = Embedder.load(model, VectorConfig((-1,)))
+        base = load(model).embedder(VectorConfig((-1,)))
         every = tuple(range(base.model.num_hidden_layers + 1))
         ways: list[tuple[VectorConfig, tuple[int | str, ...]]] = [
             (VectorConfig(every, "concat", pooling), every) for pooling in POOLINGS

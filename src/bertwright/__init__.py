@@ -12,17 +12,15 @@ from typing import TYPE_CHECKING, Any
 from bertwright.version import __version__
 
 if TYPE_CHECKING:
-    from bertwright.inference.embedder import Embedder as Embedder
     from bertwright.inference.model import load as load
     from bertwright.text.tokenizer.tokenizer import load_tokenizer as load_tokenizer
 
 _HOMES = {
-    "Embedder": "bertwright.inference.embedder",
     "load": "bertwright.inference.model",
     "load_tokenizer": "bertwright.text.tokenizer.tokenizer",
 }
 
-__all__ = ["Embedder", "__version__", "load", "load_tokenizer"]
+__all__ = ["__version__", "load", "load_tokenizer"]
 
 
 def __getattr__(name: str) -> Any:

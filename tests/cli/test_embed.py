@@ -11,7 +11,6 @@ import pytest
 from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults, write_defaults
 from bertwright.cli.app import run
 from bertwright.config.vectors import VectorConfig
-from bertwright.inference.embedder import Embedder
 from bertwright.inference.model import load
 from bertwright.inference.vector_files import ResumableWriter
 from bertwright.recipes.embed import _key
@@ -60,7 +59,7 @@ def test_a_sentence_transformers_folder_brings_its_own_way(
     right = load(folder).embed([a for a, _ in ROWS], [-1], "cls", normalize=True)
     np.testing.assert_allclose(np.load(out), right, atol=1e-5)
     assert run([*words, "--pooling", "mean", "--no-normalize", "--overwrite"]) == 0
-    right = load(folder).embed([a for a, _ in ROWS], [-1])
+    right = load(folder).embed([a for a, _ in ROWS], [-1], "mean", normalize=False)
     np.testing.assert_allclose(np.load(out), right, atol=1e-5)
 
 
@@ -83,13 +82,13 @@ def test_prompts_of_a_folder(
         shown = capsys.readouterr()
         assert json.loads(shown.out)["prompt"] == prompt
         assert (f"before every text: {prompt!r}" in shown.err) is bool(prompt)
-        right = plain.embed([prompt + text for text in texts], [-1])
+        right = plain.embed([prompt + text for text in texts], [-1], prompt="")
         np.testing.assert_allclose(np.load(out), right, atol=1e-5)
     settings = folder / "config_sentence_transformers.json"
     settings.write_text(json.dumps({"prompts": told, "default_prompt_name": "passage"}))
     for options, prompt in (([], "x "), (["--prompt", ""], "")):
         assert run([*words, *options, "--overwrite"]) == 0
-        right = plain.embed([prompt + text for text in texts], [-1])
+        right = plain.embed([prompt + text for text in texts], [-1], prompt="")
         np.testing.assert_allclose(np.load(out), right, atol=1e-5)
     tokens = ["embed", "--model", str(folder), "--input", table, "--tokens"]
     assert run([*tokens, "--out", str(tmp_path / "t.jsonl")]) == 0
@@ -103,7 +102,7 @@ def test_a_run_goes_on_with_its_own_prompt(
     out = tmp_path / "v.npy"
     words = ["embed", "--model", model, "--input", table, "--out", str(out)]
     assert run([*words, "--prompt", "a "]) == 0
-    embedder = Embedder.load(model, VectorConfig(prompt="a "))
+    embedder = load(model).embedder(VectorConfig(prompt="a "))
     writer = ResumableWriter(tmp_path / "w.npy", _key(embedder, model, "float32", False), 0, 0)
     writer.write(embedder.embed(["a b"]), ["a b"])
     writer.close()

@@ -97,7 +97,7 @@ def test_next_sentence(model: str, capsys: pytest.CaptureFixture[str]) -> None:
 def test_next_sentence_says_what_was_cut(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["next-sentence", "--model", model, "a b c d e", "f g h i j", "--json"]) == 0
     output = capsys.readouterr()
-    assert "4 tokens far from the joint were cut" in output.err
+    assert "4 tokens far from the joint were left out" in output.err
     assert json.loads(output.out)["tokens_cut"] == 4
 
 

@@ -20,8 +20,7 @@ from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.inference import next_sentence
 from bertwright.inference.fill import find_blanks
 from bertwright.inference.model import Model, load
-from bertwright.inference.pieces import shares
-from bertwright.inference.runner import window_around, windows
+from bertwright.text.windows import even_windows, truncate_pair, window_around
 from tests.small_bert import CONFIG, write_model
 
 LONG = "abcdefghijklmnopqrstuvwxyz"
@@ -112,19 +111,19 @@ def test_next_sentence_against_transformers(model: Model, theirs: Any) -> None:
 
 def test_next_sentence_of_a_long_pair_keeps_the_joint(model: Model) -> None:
     long = " ".join(LONG)
-    with pytest.warns(UserWarning, match="43 tokens far from the joint were cut"):
+    with pytest.warns(UserWarning, match="43 tokens far from the joint were left out"):
         found = model.next_sentence(long, long)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert found == model.next_sentence("w x y z", "a b c d e")
     judgement = next_sentence.next_sentence(model.runner, "a b", long)
-    assert judgement.tokens_cut == 26 + 2 - 9
+    assert judgement.tokens_truncated == 26 + 2 - 9
     assert judgement.probability == model.next_sentence("a b", "a b c d e f g")
 
 
 @given(st.integers(0, 50), st.integers(0, 50), st.integers(2, 40))
 def test_shares_of_a_pair(a: int, b: int, room: int) -> None:
-    kept_a, kept_b = shares(a, b, room)
+    kept_a, kept_b = truncate_pair(a, b, room)
     assert 0 <= kept_a <= a
     assert 0 <= kept_b <= b
     assert kept_a + kept_b == min(a + b, room)
@@ -139,7 +138,7 @@ def test_shares_are_those_of_transformers(room: int) -> None:
     theirs.enable_truncation(room, strategy="longest_first")
     for a, b in itertools.product(range(1, 14), repeat=2):
         kept = theirs.encode("a " * a, "b " * b).ids
-        assert shares(a, b, room) == (kept.count(0), kept.count(1)), (a, b)
+        assert truncate_pair(a, b, room) == (kept.count(0), kept.count(1)), (a, b)
 
 
 def test_next_sentence_says_what_it_needs(bare_folder: Path, tmp_path: Path) -> None:
@@ -257,7 +256,7 @@ def test_encode_gives_every_token_of_a_long_text_its_row(model: Model) -> None:
 
 
 def test_encode_refuses_what_it_cannot(model: Model) -> None:
-    with pytest.raises(DataError, match="pair 1 has 29 tokens; this BERT has positions for 12"):
+    with pytest.raises(DataError, match="pair 1 has 29 tokens; this model reads 12 at once"):
         model.encode(["a", (" ".join(LONG), "")])
     for wrong in (3, ("a", None), ("a", 2), ("a", "b", "c")):
         with pytest.raises(DataError, match=r"text 0 is of type .*; expected str, or two of them"):
@@ -292,7 +291,7 @@ def test_one_text_is_asked_for(model: Model) -> None:
 
 def test_one_layer_needs_no_list(model: Model) -> None:
     np.testing.assert_array_equal(model.embed(["a b"], -1), model.embed(["a b"], [-1]))
-    for wrong in (None, "-1", 1.5):
+    for wrong in ("-1", 1.5):
         with pytest.raises(ConfigError, match=r"layers is \(.*,\); expected whole numbers"):
             model.embed(["a"], wrong)  # type: ignore[arg-type]
 
@@ -325,7 +324,7 @@ def test_load_says_what_it_needs(model_folder: Path, tmp_path: Path) -> None:
 
 @given(st.integers(0, 200), st.integers(1, 30))
 def test_windows_cover_everything_once(length: int, room: int) -> None:
-    bounds = windows(length, room)
+    bounds = even_windows(length, room)
     assert [place for a, b in bounds for place in range(a, b)] == list(range(length))
     sizes = [b - a for a, b in bounds]
     assert max(sizes) <= room

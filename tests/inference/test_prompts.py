@@ -10,7 +10,8 @@ import pytest
 
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError
-from bertwright.inference.embedder import Embedder
+from bertwright.inference.embed import Embedder
+from bertwright.inference.model import load
 
 TEXTS = ["a b", "the quick.", "c d e f g h", ""]
 LONG = "a b c d e f g h i j k l m n o p q"  # 17 tokens in windows of 10: 8 and 9
@@ -19,7 +20,7 @@ CONFIG = VectorConfig((-1,))
 
 @pytest.fixture(scope="module")
 def embedder(model_folder: Path) -> Embedder:
-    return Embedder.load(model_folder, CONFIG, device="cpu")
+    return load(model_folder, device="cpu").embedder(CONFIG)
 
 
 @pytest.mark.parametrize("pooling", ["mean", "cls", "last", "max", "mean-sqrt", "weighted"])
@@ -78,9 +79,9 @@ def test_prompts(embedder: Embedder) -> None:
 def test_what_a_prompt_cuts_is_counted(embedder: Embedder) -> None:
     maker = embedder.with_config(replace(CONFIG, truncate=True))
     maker.embed([LONG, "a"], prompt="a b ")
-    assert (maker.cut, maker.tokens_cut) == (1, 9)
+    assert (maker.truncated, maker.tokens_truncated) == (1, 9)
     maker.embed([LONG])
-    assert (maker.cut, maker.tokens_cut) == (2, 16)
+    assert (maker.truncated, maker.tokens_truncated) == (2, 16)
 
 
 @pytest.mark.parametrize("text", ["a fishing.", ("a fishing.", "b the"), LONG])

@@ -16,7 +16,6 @@ from sklearn.pipeline import make_pipeline
 from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults, write_defaults
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError
-from bertwright.inference.embedder import Embedder
 from bertwright.inference.model import load
 from bertwright.inference.sklearn import BertVectors
 from bertwright.inference.whitening import Whitening
@@ -72,7 +71,7 @@ def test_a_column_is_texts(model_folder: Path) -> None:
 def test_parameters_are_those_of_embed(model_folder: Path, tmp_path: Path) -> None:
     step = BertVectors(str(model_folder), layers=-1, max_length=4, truncate=True)
     config = VectorConfig((-1,), truncate=True, max_length=4)
-    right = Embedder.load(model_folder, config).embed(["a b c d"])
+    right = load(model_folder).embedder(config).embed(["a b c d"])
     np.testing.assert_array_equal(clone(step).fit_transform(["a b c d"]), right)
     whitening = Whitening(np.zeros(24, np.float32), np.ones((24, 2), np.float32))
     whitening.save(tmp_path / "w.npz")
@@ -106,7 +105,7 @@ def test_prompts_and_dimensions(model_folder: Path, tmp_path: Path) -> None:
         ({"prompt_name": None, "prompt": ""}, ""),
     ):
         found = step.set_params(**change).transform(TEXTS)
-        right = plain.embed([prompt + text for text in TEXTS], [-1])
+        right = plain.embed([prompt + text for text in TEXTS], [-1], prompt="")
         np.testing.assert_allclose(found, right, atol=1e-5)
     step.set_params(dimensions=3)
     np.testing.assert_allclose(step.transform(TEXTS), right[:, :3], atol=1e-5)

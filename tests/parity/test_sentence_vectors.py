@@ -19,7 +19,8 @@ from bertwright.checkpoint.sentence_transformers.folder import (
     read_defaults,
     write_defaults,
 )
-from bertwright.inference.embedder import Embedder
+from bertwright.inference.embed import Embedder
+from bertwright.inference.model import load
 from tests.small_bert import CONFIG as SMALL
 from tests.small_bert import write_model
 
@@ -60,7 +61,7 @@ def both(bert: Path, out: Path, **defaults: Any) -> tuple[Any, Embedder]:
     """Their model and ours of a folder that we wrote."""
     convert(bert, out, "sentence-transformers", vectors=defaults)
     assert read_defaults(out) == EmbeddingDefaults(**{"max_length": 16, **defaults})
-    return library().SentenceTransformer(str(out), device="cpu"), Embedder.load(out, device="cpu")
+    return library().SentenceTransformer(str(out), device="cpu"), load(out, device="cpu").embedder()
 
 
 def check(found: np.ndarray, expected: np.ndarray) -> None:
@@ -78,7 +79,7 @@ def test_poolings(bert: Path, tmp_path: Path, pooling: str) -> None:
     theirs, ours = both(bert, tmp_path / "ours", pooling=pooling, normalize=True)
     check(ours.embed(TEXTS), theirs.encode(TEXTS))
     theirs.save(str(tmp_path / "theirs"))
-    check(Embedder.load(tmp_path / "theirs").embed(TEXTS), theirs.encode(TEXTS))
+    check(load(tmp_path / "theirs").embed(TEXTS), theirs.encode(TEXTS))
     found = read_defaults(tmp_path / "theirs")
     assert found is not None
     assert found.pooling == pooling
@@ -98,7 +99,7 @@ def test_prompts(bert: Path, tmp_path: Path, default: str | None) -> None:
     assert again is not None
     assert again.default_prompt_name == default
     assert {**again.prompts, **PROMPTS} == again.prompts
-    check(Embedder.load(tmp_path / "theirs").embed(TEXTS), theirs.encode(TEXTS))
+    check(load(tmp_path / "theirs").embed(TEXTS), theirs.encode(TEXTS))
 
 
 @pytest.mark.parametrize("pooling", ["mean", "max", "mean-sqrt", "weighted", "last", "cls"])
@@ -137,7 +138,7 @@ def test_dense_layers(
     check(ours.embed(TEXTS), theirs.encode(TEXTS))
     assert ours.width == sizes[-1]
     theirs.save(str(tmp_path / "theirs"))
-    check(Embedder.load(tmp_path / "theirs").embed(TEXTS), theirs.encode(TEXTS))
+    check(load(tmp_path / "theirs").embed(TEXTS), theirs.encode(TEXTS))
     convert(tmp_path / "theirs", tmp_path / "again", "sentence-transformers")
     again = library().SentenceTransformer(str(tmp_path / "again"), device="cpu")
     check(again.encode(TEXTS), theirs.encode(TEXTS))
@@ -157,7 +158,7 @@ def test_dimensions(bert: Path, tmp_path: Path, normalize: bool) -> None:
     settings = tmp_path / "ours" / "config_sentence_transformers.json"
     settings.write_text(json.dumps({"truncate_dim": 999}))  # more than there are: all
     theirs.truncate_dim = None
-    whole = Embedder.load(tmp_path / "ours").embed(TEXTS)
+    whole = load(tmp_path / "ours").embed(TEXTS)
     check(whole, theirs.encode(TEXTS))
 
 

@@ -26,8 +26,10 @@ from bertwright.checkpoint.export.exported import Exported
 from bertwright.checkpoint.sentence_transformers.dense import Dense, DenseLayer
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError, IntegrityError
-from bertwright.inference.backends.plain import Backend, ExportedBackend, Found, Ids, Places
-from bertwright.inference.embedder import Embedder
+from bertwright.inference.backends.plain import Backend, ExportedBackend, LayerBatch
+from bertwright.inference.embed import Embedder
+from bertwright.inference.encode import Ids, Positions
+from bertwright.inference.model import load
 from bertwright.inference.similar import nearest
 from bertwright.inference.texts import open_texts
 from bertwright.inference.vector_files import Coder, decode, npy_header, read_vectors, scales_path
@@ -45,7 +47,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def embedder(folder: str) -> Embedder:
-    return Embedder.load(folder, VectorConfig((-1,)), device="cpu")
+    return load(folder, device="cpu").embedder(VectorConfig((-1,)))
 
 
 @pytest.fixture
@@ -145,7 +147,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from bertwright.config.vectors import VectorConfig
-from bertwright.inference.embedder import Embedder
+from bertwright.inference.model import load
 from bertwright.inference.texts import open_texts
 from bertwright.recipes.embed import embed_file
 
@@ -154,7 +156,7 @@ def on_progress(done, total):
         os.kill(os.getpid(), signal.SIGKILL)
 
 folder, lines, out = sys.argv[1:]
-embedder = Embedder.load(folder, VectorConfig((-1,)), device="cpu")
+embedder = load(folder, device="cpu").embedder(VectorConfig((-1,)))
 embed_file(
     embedder, open_texts(lines), Path(out), folder, tokens=True, at_once=4, on_progress=on_progress
 )
@@ -310,9 +312,13 @@ class Export(ExportedBackend):
         self.exported = cast(Exported, SimpleNamespace(folder=folder))
 
     def run(
-        self, ids: Ids, types: Ids | None, layers: tuple[int, ...], places: Places | None = None
-    ) -> Iterator[Found]:
-        return self.inner.run(ids, types, layers, places)
+        self,
+        ids: Ids,
+        segments: Ids | None,
+        layers: tuple[int, ...],
+        positions: Positions | None = None,
+    ) -> Iterator[LayerBatch]:
+        return self.inner.run(ids, segments, layers, positions)
 
 
 def test_going_on_with_another_export_is_refused(
@@ -501,13 +507,13 @@ def test_whitening(embedder: Embedder, folder: str, lines: str, tmp_path: Path) 
     assert count == 23
     whitening.save(tmp_path / "w.npz")
     path = tmp_path / "w.npz"
-    loaded = Embedder.load(folder, VectorConfig((-1,)), whitening=path, device="cpu")
+    loaded = load(folder, device="cpu").embedder(VectorConfig((-1,)), whitening=path)
     found = loaded.embed(TEXTS)
     assert found.shape == (23, 4)
     np.testing.assert_allclose(found.mean(0), 0, atol=1e-3)
     np.testing.assert_allclose(np.cov(found.T, bias=True), np.eye(4), atol=1e-2)
     with pytest.raises(ConfigError, match="the whitening is of vectors of 24 numbers; these"):
-        Embedder.load(folder, VectorConfig((1, 2)), whitening=path)
+        load(folder).embedder(VectorConfig((1, 2)), whitening=path)
     (tmp_path / "bad.npz").write_bytes(b"PK no")
     with pytest.raises(DataError, match="holds no whitening"):
         load_whitening(tmp_path / "bad.npz")

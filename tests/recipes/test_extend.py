@@ -21,7 +21,6 @@ from bertwright.checkpoint.sentence_transformers.folder import (
 )
 from bertwright.cli.app import run
 from bertwright.errors import ConfigError, DataError
-from bertwright.inference.embedder import Embedder
 from bertwright.inference.model import load as load_model
 from bertwright.recipes.extend import extend
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
@@ -161,5 +160,5 @@ def test_a_folder_of_sentence_transformers_stays_one(model: Path, tmp_path: Path
     assert read_defaults(out.folder) == defaults
     verify_manifest(out.folder)
     texts = ["it is so"]  # of old tokens alone
-    before, after = (Embedder.load(each).embed(texts) for each in (model, out.folder))
+    before, after = (load_model(each).embed(texts) for each in (model, out.folder))
     torch.testing.assert_close(torch.tensor(before), torch.tensor(after))

@@ -31,7 +31,7 @@ def refused(client: TestClient, path: str, **body: Any) -> str:
 def test_many_blanks_are_refused_at_once(
     client: TestClient, monkeypatch: pytest.MonkeyPatch, truncate: bool, code: str
 ) -> None:
-    monkeypatch.delattr(Blanks, "pieces")
+    monkeypatch.delattr(Blanks, "sequences")
     started = time.monotonic()
     assert refused(client, "/fill-mask", input=BLANKS, truncate=truncate) == code
     assert time.monotonic() - started < 3  # 10 s where each blank is looked for among all windows

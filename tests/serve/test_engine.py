@@ -15,8 +15,7 @@ import torch
 from bertwright.config.serve import ServeConfig
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import BertwrightError
-from bertwright.inference.backends.packed import PackedLayer, rows_for
-from bertwright.inference.backends.plain import PackedBackend
+from bertwright.inference.backends.packed import PackedBackend, PackedLayer, rows_for
 from bertwright.inference.fill import find_blanks
 from bertwright.inference.next_sentence import make_pair
 from bertwright.serve.engine import Engine, Work, load_engine, refuse_no_model
@@ -51,10 +50,10 @@ def works(engine: Engine, kind: str) -> list[Work]:
         letters[2] = letters[3] = letters[22] = "[MASK]"
         found = [find_blanks(engine.runner, x) for x in ("[MASK] a", "b [MASK]", " ".join(letters))]
         asked = enumerate(found, 2)  # each asks for a number of its own
-        return [Work(Fill(engine), x.pieces(engine.tokenizer), None, (x, n)) for n, x in asked]
+        return [Work(Fill(engine), x.sequences(), None, (x, n)) for n, x in asked]
     if kind == "pairs":
         pairs = [make_pair(engine.runner, a, b) for a, b in zip(TEXTS, TEXTS[::-1], strict=True)]
-        return [Work(Pairs(engine), [x.ids], [x.types]) for x in pairs]
+        return [Work(Pairs(engine), [x.ids], [x.segments]) for x in pairs]
     inputs: dict[str, list[Any]] = {
         "score": [("a", "b c"), (LONG, "d")],
         "names": [["a", "fishing", "c"], LONG.split()],

@@ -13,7 +13,6 @@ from fastapi.testclient import TestClient
 
 from bertwright.atomic import sha256_file
 from bertwright.config.vectors import VectorConfig
-from bertwright.inference.embedder import Embedder
 from bertwright.inference.model import Model, load
 from bertwright.serve.engine import weights_digest
 from bertwright.serve.requests import cosines
@@ -144,7 +143,7 @@ def test_tokens_of_windows(client: TestClient, full: Path) -> None:
     long = " ".join("abcdefghij" * 4)
     asked: dict[str, Any] = {"layers": [3, 0], "combine": "sum", "normalize": True}
     config = VectorConfig((3, 0), "sum", normalize=True)
-    made = Embedder.load(full, config, device="cpu").embed_tokens(["a", long])
+    made = load(full, device="cpu").embedder(config).embed_tokens(["a", long])
     reply = ask(client, "/tokens", input=["a", long], windows=True, **asked)
     for each, expected in zip(reply["results"], made, strict=True):
         assert each["tokens"] == expected.tokens

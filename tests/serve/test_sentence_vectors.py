@@ -15,7 +15,7 @@ from fastapi.testclient import TestClient
 
 from bertwright.checkpoint.sentence_transformers.dense import Dense, DenseLayer, write_layer
 from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults, write_defaults
-from bertwright.inference.embedder import Embedder, default_config
+from bertwright.inference.model import load
 from bertwright.serve.engine import load_engine
 from tests.serve.conftest import write_model
 from tests.small_bert import VOCABULARY
@@ -37,8 +37,7 @@ class Served:
         return reply.json()
 
     def expected(self, **asked: Any) -> np.ndarray[Any, Any]:
-        config = default_config(self.folder).over(**asked)
-        return Embedder.load(self.folder, config, device="cpu").embed(TEXTS)
+        return load(self.folder, device="cpu").embed(TEXTS, **asked)
 
 
 @pytest.fixture(params=[True, False], ids=["prompt pooled", "prompt not pooled"])
@@ -110,8 +109,8 @@ def test_rerank_puts_a_prompt_of_their_own_before_query_and_documents(mine: Serv
 
 
 def test_tokens_of_the_prompt_have_no_vector(mine: Served) -> None:
-    config = default_config(mine.folder).over(dense=0)
-    made = Embedder.load(mine.folder, config, device="cpu").embed_tokens(TEXTS[:1])[0]
+    model = load(mine.folder, device="cpu")
+    made = model.embedder(model.vectors.over(dense=0)).embed_tokens(TEXTS[:1])[0]
     (found,) = mine.ask("/tokens", input=TEXTS[:1], layers=[-1], truncate=True)["results"]
     assert found["tokens"] == made.tokens == ["[CLS]", "a", "b", "[SEP]"]
     assert found["offsets"] == [list(each) for each in made.offsets]
@@ -119,8 +118,8 @@ def test_tokens_of_the_prompt_have_no_vector(mine: Served) -> None:
 
 
 def test_tokens_are_cut_where_vectors_are(mine: Served) -> None:
-    config = default_config(mine.folder).over(dense=0)
-    made = Embedder.load(mine.folder, config, device="cpu").embed_tokens(TEXTS[1:2])[0]
+    model = load(mine.folder, device="cpu")
+    made = model.embedder(model.vectors.over(dense=0)).embed_tokens(TEXTS[1:2])[0]
     body = {"input": TEXTS[1:2], "layers": [-1]}
     reply = mine.ask("/tokens", **body, truncate=True)
     (found,), (cut,) = reply["results"], reply["truncated"]
@@ -161,8 +160,8 @@ def test_prompts_of_cosines_and_of_tokens(mine: Served) -> None:
         found = mine.ask("/similarity", input=TEXTS, truncate=True, **asked)
         np.testing.assert_allclose(found["similarities"], vectors @ vectors.T, atol=1e-5)
         assert found["prompt"] == told
-        config = default_config(mine.folder).over(dense=0, prompt=prompt)
-        made = Embedder.load(mine.folder, config, device="cpu").embed_tokens(TEXTS[:1])[0]
+        model = load(mine.folder, device="cpu")
+        made = model.embedder(model.vectors.over(dense=0, prompt=prompt)).embed_tokens(TEXTS[:1])[0]
         found = mine.ask("/tokens", input=TEXTS[:1], layers=[-1], **asked)
         np.testing.assert_allclose(found["results"][0]["vectors"], made.vectors, atol=1e-5)
         assert found["prompt"] == told

@@ -27,7 +27,7 @@ PromptName = Annotated[
 ]
 
 if TYPE_CHECKING:
-    from bertwright.inference.embedder import Embedder
+    from bertwright.inference.embed import Embedder
     from bertwright.inference.texts import Texts
 
 
@@ -173,11 +173,12 @@ def embed(
 
         refuse_existing(scales_path(target), overwrite or resume)
 
-    from bertwright.inference.embedder import Embedder, default_config, prompts_of
+    from bertwright.inference.model import load
     from bertwright.inference.texts import chunks, open_texts
 
     texts = open_texts(input, text, text2, color, bad_rows)
-    known = default_config(model)
+    loaded = load(model)
+    known = loaded.vectors
     first_last = layers == ("first-last",)
     config = known.over(
         (1, -1) if first_last else _layers(layers),
@@ -186,7 +187,7 @@ def embed(
         normalize=normalize,
         truncate=truncate,
         max_length=max_length,
-        prompt=choose_prompt(prompts_of(model), prompt, prompt_name),
+        prompt=choose_prompt(loaded.prompts, prompt, prompt_name),
         dimensions=None if fit_whitening is not None else dimensions,
     )
     for key, left in (("dense", "dense layers"), ("dimensions", "dimensions")):
@@ -199,8 +200,7 @@ def embed(
         first = next(chunks(texts.rows, 128), [])
         texts.rows = chain(first, texts.rows)
         sample = [each for each, _ in first]
-    loaded = Embedder.load(
-        model,
+    embedder = loaded.embedder(
         config,
         backend=backend,
         precision=precision,
@@ -208,19 +208,19 @@ def embed(
         whitening=whiten,
         sample=sample,
     )
-    for note in loaded.notes:
+    for note in embedder.notes:
         say(note)
     if plot is not None:
-        _plot(loaded, texts, plot, color, projection, json)
+        _plot(embedder, texts, plot, color, projection, json)
     elif fit_whitening is not None:
-        _fit(loaded, texts, fit_whitening, dimensions, json)
+        _fit(embedder, texts, fit_whitening, dimensions, json)
     else:
         assert out is not None
-        _write(loaded, texts, out, model, dtype, pooling == "none", resume, overwrite, json)
+        _write(embedder, texts, out, model, dtype, pooling == "none", resume, overwrite, json)
 
 
 def _write(
-    loaded: Embedder,
+    embedder: Embedder,
     texts: Texts,
     out: Path,
     model: str,
@@ -234,7 +234,7 @@ def _write(
 
     with bar("Embedding", "texts") as on_progress:
         found = embed_file(
-            loaded,
+            embedder,
             texts,
             out,
             model,
@@ -246,10 +246,10 @@ def _write(
         )
     if found.resumed:
         say(f"{found.resumed:,} were there already")
-    if found.cut:
+    if found.truncated:
         say(
-            f"cut to {loaded.longest} tokens: {counted(found.cut, 'text')}, "
-            f"{counted(found.tokens_cut, 'token')} left out"
+            f"truncated to {embedder.longest} tokens: {counted(found.truncated, 'text')}, "
+            f"{counted(found.tokens_truncated, 'token')} left out"
         )
     if found.clipped:
         say(f"{found.clipped:,} numbers lie beyond the range of the first texts and were clipped")
@@ -260,16 +260,16 @@ def _write(
             "shape": [found.rows, found.width],
             "dtype": dtype,
             "files": found.files,
-            "backend": loaded.backend.name,
-            "layers": list(loaded.layers),
-            "pooling": "none" if tokens else loaded.config.pooling,
-            "prompt": loaded.config.prompt,
+            "backend": embedder.backend.name,
+            "layers": list(embedder.layers),
+            "pooling": "none" if tokens else embedder.config.pooling,
+            "prompt": embedder.config.prompt,
             "empty": texts.empty,
             "invalid_utf8": texts.repaired,
             "skipped": sum(each.count for each in texts.log.skipped.values()),
             "resumed": found.resumed,
-            "cut": found.cut,
-            "tokens_cut": found.tokens_cut,
+            "cut": found.truncated,
+            "tokens_cut": found.tokens_truncated,
         }
         print_json(facts)
         return
@@ -278,11 +278,11 @@ def _write(
     print(f"{out}: {rows}{each} {counted(found.width, 'number')}")
 
 
-def _fit(loaded: Embedder, texts: Texts, path: Path, dimensions: int | None, json: bool) -> None:
+def _fit(embedder: Embedder, texts: Texts, path: Path, dimensions: int | None, json: bool) -> None:
     from bertwright.recipes.embed import fit_whitening
 
     with bar("Embedding", "texts") as on_progress:
-        whitening, count = fit_whitening(loaded, texts, dimensions, on_progress)
+        whitening, count = fit_whitening(embedder, texts, dimensions, on_progress)
     whitening.save(path)
     _tell(texts)
     if json:
@@ -293,7 +293,7 @@ def _fit(loaded: Embedder, texts: Texts, path: Path, dimensions: int | None, jso
 
 
 def _plot(
-    loaded: Embedder,
+    embedder: Embedder,
     texts: Texts,
     path: Path,
     color: str | None,
@@ -305,7 +305,7 @@ def _plot(
 
     rows = list(texts.rows)
     with bar("Embedding", "tokens") as on_progress:
-        vectors = loaded.embed([each for each, _ in rows], on_progress)
+        vectors = embedder.embed([each for each, _ in rows], on_progress)
     points, facts = project(vectors, projection)
     shown = [each if isinstance(each, str) else " | ".join(each) for each, _ in rows]
     page = vector_page(texts.name, points, shown, [value for _, value in rows], color, facts)

@@ -21,22 +21,22 @@ def next_sentence(
 ) -> None:
     """Judge whether one text follows another."""
     from bertwright.inference.model import load
-    from bertwright.inference.next_sentence import next_sentence as judge
+    from bertwright.inference.next_sentence import next_sentence as predict
 
     runner = load(model).runner
-    judgement = judge(runner, first, second)
-    if not math.isfinite(judgement.probability):
+    found = predict(runner, first, second)
+    if not math.isfinite(found.probability):
         raise DataError(f"{model} {NOT_FINITE}")
-    if judgement.tokens_cut:
-        say(f"{judgement.tokens_cut} tokens far from the joint were cut: the pair was too long")
+    if found.tokens_truncated:
+        say(f"{found.tokens_truncated} tokens far from the joint were left out: the pair is long")
     if json:
         print_json(
             {
                 "first": first,
                 "second": second,
-                "probability": judgement.probability,
-                "tokens_cut": judgement.tokens_cut,
+                "probability": found.probability,
+                "tokens_cut": found.tokens_truncated,
             }
         )
         return
-    print_fields({"probability that B follows A": f"{judgement.probability:.4f}"})
+    print_fields({"probability that B follows A": f"{found.probability:.4f}"})

@@ -14,7 +14,7 @@ from bertwright.config.vectors import OF_DOCUMENTS, OF_QUERIES, choose_prompt, u
 from bertwright.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from bertwright.inference.embedder import Embedder
+    from bertwright.inference.embed import Embedder
 
 
 def similar(
@@ -59,7 +59,7 @@ def similar(
     """Find the nearest texts by cosine, exactly."""
     if not queries:
         raise ConfigError('no query; write one: bertwright similar ... "what to look for"')
-    from bertwright.inference.embedder import Embedder
+    from bertwright.inference.model import load
     from bertwright.inference.similar import nearest
     from bertwright.inference.texts import open_texts
     from bertwright.inference.vector_files import read_vectors
@@ -71,7 +71,7 @@ def similar(
         )
     opened = open_texts(corpus, text, option="--corpus")
     stored, scales = (None, None) if vectors is None else read_vectors(vectors)
-    loaded = Embedder.load(model, precision=precision)
+    loaded = load(model).embedder(precision=precision)
     for note in loaded.notes:
         say(note)
     of_query = _prompt(loaded, query_prompt, query_prompt_name, OF_QUERIES)

@@ -1,10 +1,15 @@
-"""A trained model at work: `load(folder)` and the five things one asks of it."""
+"""A trained model: `load(folder)`, and what it computes of texts.
+
+model = load("runs/news")
+vectors = model.embed(["one text", ("a", "pair")])        # float32 [2, W], as its folder says
+"""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,30 +18,41 @@ import torch
 
 from bertwright.arrays import Float32s
 from bertwright.checkpoint import checkpoint
+from bertwright.checkpoint.huggingface.model import read_json
 from bertwright.checkpoint.huggingface.names import Report
-from bertwright.checkpoint.sources import read_tokenizer
+from bertwright.checkpoint.sentence_transformers.dense import DenseLayer, read_layer
+from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults, read_defaults
+from bertwright.checkpoint.sources import home, read_content, read_tokenizer
 from bertwright.config.bert import BertConfig
 from bertwright.config.task import TaskConfig
 from bertwright.config.vectors import Combine, VectorConfig
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference import fill, next_sentence
-from bertwright.inference.backends.plain import PlainBackend
+from bertwright.inference.backends.choice import BackendChoice, torch_backend
+from bertwright.inference.backends.plain import Backend, BackendName, Precision
+from bertwright.inference.embed import Embedder, layer_tuple
+from bertwright.inference.encode import (
+    ModelRunner,
+    Text,
+    is_count,
+    join_windows,
+    listed,
+    parts_of,
+    tokenize,
+)
 from bertwright.inference.inputs import make_examples
-from bertwright.inference.pieces import Text, listed, parts_of
-from bertwright.inference.runner import Runner, is_count, windows
-from bertwright.inference.vector_maker import VectorMaker, layer_tuple
+from bertwright.inference.whitening import Whitening, load_whitening
+from bertwright.nn.sequences import Sequences
 from bertwright.progress import OnProgress, silent
 from bertwright.tasks.predict import predict
 from bertwright.tasks.predictions import Prediction
 from bertwright.tasks.task_data import TaskData
-from bertwright.text.tokenizer.tokenizer import Encoding, Tokenizer
-
-Precision = Literal["fp32", "bf16"]
+from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
 class EncodedText:
-    """What the encoder saw in one text: a row a token."""
+    """What the encoder computed of one text: a row a token."""
 
     ids: list[int]
     tokens: list[str]
@@ -47,22 +63,26 @@ class EncodedText:
     """`[L + 1, T, H]`, embeddings first."""
     pooled: Float32s
     """`[H]`, the pooler's vector of the text; of the first window where there are several. Without
-    meaning where nothing taught the pooler: it starts at random in a masked LM alone."""
+    meaning where nothing trained the pooler: its weights are random in a masked LM alone."""
 
 
 class Model:
-    """A BERT with its tokenizer and the heads its checkpoint has, ready to be asked."""
+    """An encoder with its tokenizer and the heads of its checkpoint, to be used."""
 
-    def __init__(self, runner: Runner, report: Report, tasks: Mapping[str, TaskConfig]) -> None:
+    def __init__(
+        self, runner: ModelRunner, report: Report, tasks: Mapping[str, TaskConfig]
+    ) -> None:
         self.runner = runner
         self.report = report
         """Which tensors of the folder were read, missing and unused."""
         self.tasks = dict(tasks)
         """What its task heads are for, by name: kind, labels, windows, threshold."""
+        self._backend: Backend | None = None
+        self._embedder: tuple[Any, Embedder] | None = None
 
     @property
     def config(self) -> BertConfig:
-        """The shape of the BERT."""
+        """The architecture of the encoder."""
         return self.runner.config
 
     @property
@@ -75,66 +95,98 @@ class Model:
         """The heads it has: `masked_lm`, `next_sentence`, and the names of its tasks."""
         return tuple(self.runner.learner.objectives)
 
+    @property
+    def vectors(self) -> VectorConfig:
+        """Which vectors `embed` makes unless told otherwise: as a folder of sentence-transformers
+        says, else the mean of the layer below the last.
+
+        Raises:
+            DataError: a folder of sentence-transformers with parts that are not read.
+        """
+        return VectorConfig() if self._folder is None else self._folder.vectors()
+
+    @property
+    def prompts(self) -> dict[str, str]:
+        """The prompts of a folder of sentence-transformers, by name."""
+        return {} if self._folder is None else dict(self._folder.prompts)
+
+    @cached_property
+    def is_cross_encoder(self) -> bool:
+        """Whether its head scores pairs for sentence-transformers, which says so in a file of its
+        own since version 5.4, and before by a key of `config.json`."""
+        if not self.tasks:
+            return False
+        place = Path(self.runner.name)
+        own = home(place) / "config_sentence_transformers.json"
+        kind = read_json(own).get("model_type") if own.is_file() else None
+        if kind is not None:
+            return bool(kind == "CrossEncoder")
+        keys = {"sentence_transformers", "sbert_ce_default_activation_function"}
+        return not keys.isdisjoint(read_content(place))
+
+    @cached_property
+    def _folder(self) -> EmbeddingDefaults | None:
+        folder = Path(self.runner.name)
+        if self.is_cross_encoder or not folder.is_dir():
+            return None  # what a cross-encoder's folder says is of scores, not of vectors
+        return read_defaults(folder)
+
+    @cached_property
+    def _dense(self) -> tuple[DenseLayer, ...]:
+        return () if self._folder is None else tuple(map(read_layer, self._folder.dense))
+
     def encode(self, inputs: Iterable[Text]) -> list[EncodedText]:
         """Every layer's vector of every token of texts and pairs.
 
-        A text longer than the model's positions is read in windows and put together again, so that
-        each of its tokens has its row.
+        A text longer than the encoder reads at once is read in windows, joined again, so that each
+        of its tokens has its row.
 
         Raises:
-            DataError: something is no text, a pair is too long (only single texts are read in
-                windows), or the model reads no pairs.
+            DataError: not texts, a pair is too long (only single texts are read in windows), or the
+                model reads no pairs.
         """
-        texts = [parts_of(number, item) for number, item in enumerate(listed(inputs))]
+        texts = listed(inputs)
+        encodings = [
+            self.tokenizer.encode(*parts_of(number, text)) for number, text in enumerate(texts)
+        ]
         paired = self.config.type_vocab_size > 1
-        if not paired and any(len(parts) == 2 for parts in texts):
-            raise DataError(f"{self.runner.name} reads no pairs: it has one segment")
-        encodings = [self.tokenizer.encode(*parts) for parts in texts]
-        pieces, types, owners = [], [], []
-        for number, (parts, encoding) in enumerate(zip(texts, encodings, strict=True)):
-            length = len(encoding.ids)
-            most = self.config.max_position_embeddings
-            if length > most and len(parts) == 2:
-                raise DataError(
-                    f"pair {number} has {length} tokens; this BERT has positions for {most}: "
-                    "cut it, or encode its texts one by one"
-                )
-            if length <= most:
-                spans = [(1, length - 1)]
-            else:
-                spans = [(a + 1, b + 1) for a, b in windows(length - 2, self.runner.room)]
-            for start, stop in spans:
-                ends = encoding.ids[0], encoding.ids[-1]
-                pieces.append([ends[0], *encoding.ids[start:stop], ends[1]])
-                types.append(encoding.type_ids[start - 1 : stop + 1])
-                owners.append(number)
-        states: list[Float32s] = [np.empty(0, np.float32)] * len(pieces)
-        pooled: list[Float32s] = [np.empty(0, np.float32)] * len(pieces)
-        for rows, encoded in self.runner.run(pieces, types, keep_layers=True):
-            assert encoded.pooled is not None
-            layers = torch.stack(encoded.layers).float().cpu().numpy()  # [L + 1, N, H]
-            vectors = encoded.pooled.float().cpu().numpy()
-            offsets = encoded.sequences.offsets
-            for place, row in enumerate(rows):
-                states[row] = layers[:, offsets[place] : offsets[place + 1]].copy()
-                pooled[row] = vectors[place].copy()
+        tokenized = tokenize(
+            self.tokenizer, texts, self.config.max_position_embeddings, False, paired
+        )
+        pooled: dict[int, Float32s] = {}
+
+        def batches() -> Iterable[tuple[list[int], Sequences, Float32s]]:
+            for rows, encoded in self.runner.run(
+                tokenized.ids, tokenized.segments, keep_layers=True
+            ):
+                assert encoded.pooled is not None
+                pooled.update(zip(rows, encoded.pooled.float().cpu().numpy(), strict=True))
+                yield rows, encoded.sequences, torch.stack(encoded.layers).float().cpu().numpy()
+
+        layers = join_windows(self.tokenizer.framing, tokenized, batches())
+        firsts = np.flatnonzero(np.diff(tokenized.owners, prepend=-1)).tolist()
         return [
-            _put_together(
-                encoding, [p for p, owner in enumerate(owners) if owner == n], states, pooled
-            )
-            for n, encoding in enumerate(encodings)
+            EncodedText(each.ids, each.tokens, each.offsets, each.type_ids, x, pooled[first].copy())
+            for each, x, first in zip(encodings, layers, firsts, strict=True)
         ]
 
     def embed(
         self,
         texts: Iterable[Text],
-        layers: int | Sequence[int] = (-2,),
-        pooling: str = "mean",
-        normalize: bool = False,
+        layers: int | Sequence[int] | None = None,
+        pooling: str | None = None,
+        normalize: bool | None = None,
         on_progress: OnProgress = silent,
-        combine: Combine = "concat",
+        combine: Combine | None = None,
+        *,
+        truncate: bool | None = None,
+        max_length: int | None = None,
+        dimensions: int | None = None,
+        prompt: str | None = None,
+        prompt_name: str | None = None,
+        precision: Precision | None = None,
     ) -> Float32s:
-        """One vector a text or pair, by the model as it is loaded.
+        """One vector a text or pair; what is unset is as in `vectors`.
 
         Args:
             texts: n texts and pairs.
@@ -143,32 +195,92 @@ class Model:
             normalize: scale every vector to length 1.
             on_progress: called with the tokens done.
             combine: what becomes of several layers.
+            truncate: leave out the ends of long texts; else they are read in windows.
+            max_length: tokens of a sequence, special ones too.
+            dimensions: keep the first so many numbers of a vector.
+            prompt: text to put before every text, or the first of a pair; "" for none.
+            prompt_name: the same by its name in the folder.
+            precision: see `embedder`; these texts are the sample.
 
         Returns:
-            `[n, W]`, float32: W is H, so often as layers are joined and poolings side by side.
+            `[n, W]`, float32.
 
         Raises:
-            ConfigError: no such layer or pooling.
-            DataError: something is no text, or a pair is too long.
+            ConfigError: no such layer, pooling, prompt or precision.
+            DataError: not texts, or a pair is too long.
         """
-        config = VectorConfig(layer_tuple(layers), combine, pooling, normalize)
-        backend = PlainBackend(self.runner.encoder, self.runner.batch_tokens)
-        return VectorMaker(backend, self.tokenizer, self.config, config).embed(texts, on_progress)
+        texts = listed(texts)
+        config = self.vectors.over(
+            None if layers is None else layer_tuple(layers),
+            combine,
+            pooling,
+            normalize=normalize,
+            truncate=truncate,
+            max_length=max_length,
+            dimensions=dimensions,
+        )
+        key = config, precision
+        if self._embedder is None or self._embedder[0] != key:
+            self._embedder = key, self.embedder(config, precision=precision, sample=texts)
+        embedder = self._embedder[1]
+        return embedder.embed(texts, on_progress, prompt=prompt, prompt_name=prompt_name)
+
+    def embedder(
+        self,
+        config: VectorConfig | None = None,
+        *,
+        backend: BackendName = "torch",
+        precision: Precision | None = None,
+        exported: Sequence[str | Path] = (),
+        whitening: str | Path | Whitening | None = None,
+        sample: Sequence[Text] = (),
+    ) -> Embedder:
+        """What makes vectors of one kind, for many calls, tokens and files.
+
+        Args:
+            config: which vectors; unset: `vectors`.
+            backend: `torch`, `onnx` or `openvino`; `auto` measures.
+            precision: `fp32`, exact; `bf16`, 2 to 3 digits; `int8`, a cosine of 0.99 or more with
+                float32, else an error; `auto` measures; unset: as the model is loaded.
+            exported: folders that `bertwright export` wrote of this model, without a head, for
+                this backend and precision.
+            whitening: or a file of `bertwright embed --fit-whitening`.
+            sample: texts to measure and verify on; unset: a few of our own.
+
+        Raises:
+            ConfigError: no such layer, backend or precision, an export for others, or vectors too
+                far from float32's.
+            DataError, IntegrityError: the whitening or a dense layer cannot be read.
+        """
+        config = config or self.vectors
+        if isinstance(whitening, (str, Path)):
+            whitening = load_whitening(whitening)
+        dense = self._dense if config.dense else ()
+        own = self._backend or torch_backend(self.runner)
+        choice = BackendChoice(self.runner, own, config, sample, dense)
+        chosen = choice.choose(backend, precision or self.runner.precision, exported)
+        if chosen is own:  # with weights of its own on a CPU: not kept where another computes
+            self._backend = own
+        embedder = Embedder(
+            chosen, self.tokenizer, self.config, config, whitening, dense, self.prompts
+        )
+        embedder.notes = choice.notes
+        return embedder
 
     def fill(self, text: str, top: int = 5) -> list[fill.Blank]:
         """The likeliest tokens and their probabilities, one list a [MASK]; see `inference.fill`."""
         return fill.fill(self.runner, text, top)
 
     def next_sentence(self, first: str, second: str) -> float:
-        """The probability that `second` follows `first`; warns if tokens had to be cut."""
-        judgement = next_sentence.next_sentence(self.runner, first, second)
-        if judgement.tokens_cut:
+        """The probability that `second` follows `first`; warns if tokens had to be left out."""
+        found = next_sentence.next_sentence(self.runner, first, second)
+        if found.tokens_truncated:
             warnings.warn(
-                f"{judgement.tokens_cut} tokens far from the joint were cut: this BERT has "
-                f"positions for {self.config.max_position_embeddings}",
+                f"{found.tokens_truncated} tokens far from the joint were left out: this model "
+                f"reads {self.config.max_position_embeddings} at once",
                 stacklevel=2,
             )
-        return judgement.probability
+        return found.probability
 
     def predict(
         self,
@@ -176,7 +288,7 @@ class Model:
         task: str | None = None,
         on_progress: OnProgress = silent,
     ) -> list[Prediction]:
-        """What its task head says: one prediction an input, in order; see `inference.inputs`.
+        """What its task head predicts, one prediction an input, in order; see `inference.inputs`.
 
         Args:
             inputs: texts, pairs, lists of words, questions with passages, texts with choices.
@@ -196,8 +308,8 @@ class Model:
             runner.learner, data, runner.device, "fp32", runner.batch_tokens, on_progress
         )
 
-    def task_name(self, asked: str | None = None) -> str:
-        """The task that is meant: the one asked for, or the only one.
+    def task_name(self, named: str | None = None) -> str:
+        """The task that is meant: the one named, or the only one.
 
         Raises:
             DataError: the model has no task head.
@@ -206,31 +318,32 @@ class Model:
         if not self.tasks:
             raise DataError(
                 f"{self.runner.name} has no task head (it has: "
-                f"{', '.join(self.heads) or 'the encoder alone'}); teach it a task first: "
+                f"{', '.join(self.heads) or 'the encoder alone'}); fine-tune it first: "
                 f"bertwright finetune KIND --model {self.runner.name} --train FILE --out RUN"
             )
-        if asked is None and len(self.tasks) == 1:
+        if named is None and len(self.tasks) == 1:
             return next(iter(self.tasks))
-        if asked not in self.tasks:
-            came = "has several tasks" if asked is None else f"has no task {asked!r}"
+        if named not in self.tasks:
+            came = "has several tasks" if named is None else f"has no task {named!r}"
             raise ConfigError(
                 f"{self.runner.name} {came}; name one with --task: {', '.join(self.tasks)}"
             )
-        return asked
+        return named
 
 
 def load(
     path: str | Path,
     device: str | torch.device | None = None,
-    precision: Precision = "fp32",
+    precision: Literal["fp32", "bf16"] = "fp32",
     batch_tokens: int | None = None,
 ) -> Model:
     """Load a model.
 
     Args:
-        path: a run, a checkpoint or a Hugging Face BERT folder.
-        device: where it works; unset: the GPU if there is one.
-        precision: `fp32`, exact; `bf16`, faster where the processor has it, 2 to 3 digits.
+        path: a run, a checkpoint, a Hugging Face or sentence-transformers folder, or TensorFlow's.
+        device: where it computes; unset: the GPU if there is one.
+        precision: of its weights: `fp32`, exact; `bf16`, faster where the processor has it, 2 to 3
+            digits. For vectors alone there are more: see `Model.embedder`.
         batch_tokens: tokens of a batch, about; unset: 4,096 on a CPU, 65,536 on a GPU.
 
     Raises:
@@ -238,61 +351,42 @@ def load(
         DataError, IntegrityError: no tokenizer in the folder, and see `checkpoint.load`.
     """
     if precision not in ("fp32", "bf16"):
-        raise ConfigError(f"precision is {precision!r}; expected 'fp32' or 'bf16'")
+        raise ConfigError(
+            f"precision is {precision!r}; expected 'fp32' or 'bf16' (int8 is for vectors alone: "
+            "load(...).embed(texts, precision='int8'))"
+        )
     if batch_tokens is not None and not is_count(batch_tokens):
         raise ConfigError(f"batch_tokens is {batch_tokens!r}; expected 1 or more")
-    place = _place(device)
-    found = checkpoint.load(path)
+    where = _device(device)
+    loaded = checkpoint.load(path)
     try:
-        tokenizer = read_tokenizer(found.folder, found.config)
+        tokenizer = read_tokenizer(loaded.folder, loaded.config)
     except ConfigError as error:
         other = [
             f"; {path.name} alone, of SentencePiece, is not read: make tokenizer.json of it with "
             "transformers (AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR))"
-            for path in found.folder.glob("*.model")
+            for path in loaded.folder.glob("*.model")
         ]
         raise DataError(
-            f"{found.folder} is a model without a tokenizer: put its tokenizer.json or vocab.txt "
+            f"{loaded.folder} is a model without a tokenizer: put its tokenizer.json or vocab.txt "
             f"beside it{''.join(other[:1])}"
         ) from error
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
-    learner = found.learner.to(place, dtype).eval().requires_grad_(False)
-    tokens = batch_tokens or (4096 if place.type == "cpu" else 65536)
-    runner = Runner(learner, tokenizer, found.config, place, tokens, str(found.folder))
-    return Model(runner, found.report, found.tasks)
+    learner = loaded.learner.to(where, dtype).eval().requires_grad_(False)
+    tokens = batch_tokens or (4096 if where.type == "cpu" else 65536)
+    runner = ModelRunner(learner, tokenizer, loaded.config, where, tokens, str(loaded.folder))
+    return Model(runner, loaded.report, loaded.tasks)
 
 
-def _place(asked: str | torch.device | None) -> torch.device:
-    there = "cuda" if torch.cuda.is_available() else "cpu"
-    if str(asked).startswith("cuda") and there == "cpu":
-        raise ConfigError(f"device is {asked}, and torch finds no GPU here; leave it out, or cpu")
+def _device(name: str | torch.device | None) -> torch.device:
+    default = "cuda" if torch.cuda.is_available() else "cpu"
+    if str(name).startswith("cuda") and default == "cpu":
+        raise ConfigError(f"device is {name}, and torch finds no GPU here; leave it out, or cpu")
     try:
-        place = torch.device(there if asked is None else asked)
-        torch.zeros(1, device=place).item()
+        device = torch.device(default if name is None else name)
+        torch.zeros(1, device=device).item()
     except (RuntimeError, AssertionError, TypeError) as error:
         raise ConfigError(
-            f"device is {asked!r}, and torch has none such here ({error}); expected {there}"
+            f"device is {name!r}, and torch has none such here ({error}); expected {default}"
         ) from error
-    return place
-
-
-def _put_together(
-    encoding: Encoding,
-    pieces: list[int],
-    states: list[Float32s],
-    pooled: list[Float32s],
-) -> EncodedText:
-    """Join windows: [CLS] of the first, the text's tokens of each, [SEP] of the last."""
-    last = len(pieces) - 1
-    parts = [
-        states[piece][:, 0 if n == 0 else 1 : None if n == last else -1]
-        for n, piece in enumerate(pieces)
-    ]
-    return EncodedText(
-        encoding.ids,
-        encoding.tokens,
-        encoding.offsets,
-        encoding.type_ids,
-        np.concatenate(parts, axis=1),
-        pooled[pieces[0]],
-    )
+    return device

@@ -1,4 +1,4 @@
-"""Judge whether one text follows another: the next-sentence head over the pooled [CLS]."""
+"""Whether one text follows another: the next-sentence head over the pooled [CLS]."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import torch
 from torch import Tensor
 
 from bertwright.errors import DataError
-from bertwright.inference.pieces import only_text, shares
-from bertwright.inference.runner import Runner
+from bertwright.inference.encode import ModelRunner, only_text
 from bertwright.objectives.next_sentence import NextSentence
+from bertwright.text.windows import truncate_pair
 
 
-class Judgement(NamedTuple):
-    """What the head says of a pair."""
+class NextSentencePrediction(NamedTuple):
+    """What the head predicts of a pair."""
 
     probability: float
     """That B follows A."""
-    tokens_cut: int
+    tokens_truncated: int
     """Tokens left out because the pair was too long: from A's beginning and B's end."""
 
 
@@ -26,27 +26,26 @@ class Pair(NamedTuple):
     """Two texts as one sequence."""
 
     ids: list[int]
-    types: list[int]
-    tokens_cut: int
-    """As `Judgement` has it."""
+    segments: list[int]
+    tokens_truncated: int
+    """As `NextSentencePrediction` has it."""
 
 
-def make_pair(runner: Runner, first: str, second: str) -> Pair:
+def make_pair(runner: ModelRunner, first: str, second: str) -> Pair:
     """Two texts as the head reads them; see `next_sentence`."""
     runner.require("next_sentence", "judging next sentences")
     room = runner.room - 1
     if runner.config.type_vocab_size < 2 or room < 2:
         raise DataError(f"{runner.name} reads no pairs: it has one segment or too few positions")
-    tokenizer = runner.tokenizer
-    a, b = (tokenizer.encode(only_text(text)).ids[1:-1] for text in (first, second))
-    kept_a, kept_b = shares(len(a), len(b), room)
-    cut = len(a) + len(b) - kept_a - kept_b
-    a, b = a[len(a) - kept_a :], b[:kept_b]
-    ids = [tokenizer.cls_id, *a, tokenizer.sep_id, *b, tokenizer.sep_id]
-    return Pair(ids, [0] * (len(a) + 2) + [1] * (len(b) + 1), cut)
+    a, b = runner.tokenizer.encode_bare_ids([only_text(text) for text in (first, second)])
+    of_a, of_b = truncate_pair(len(a), len(b), room)
+    left_out = len(a) + len(b) - of_a - of_b
+    framing = runner.tokenizer.framing
+    ids = framing.two(a[len(a) - of_a :], b[:of_b])
+    return Pair(ids, framing.segments(of_a, of_b), left_out)
 
 
-def judge_pairs(runner: Runner, pooled: Tensor) -> list[float]:
+def predict_pairs(runner: ModelRunner, pooled: Tensor) -> list[float]:
     """The probabilities that B follows A, by the pooler's vectors `[B, H]`."""
     head = runner.learner.objectives["next_sentence"]
     assert isinstance(head, NextSentence)
@@ -55,16 +54,16 @@ def judge_pairs(runner: Runner, pooled: Tensor) -> list[float]:
     return found
 
 
-def next_sentence(runner: Runner, first: str, second: str) -> Judgement:
+def next_sentence(runner: ModelRunner, first: str, second: str) -> NextSentencePrediction:
     """The probability that `second` follows `first`.
 
-    A pair longer than the model's positions keeps the tokens around its joint: the end of A and
-    the beginning of B, half of the room each or more where the other needs less.
+    A pair longer than the encoder reads keeps the tokens around its joint: the end of A and the
+    beginning of B, half of the room each or more where the other needs less.
 
     Raises:
-        DataError: no next-sentence head, a model that cannot read pairs, or something is no text.
+        DataError: no next-sentence head, a model that reads no pairs, or something is no text.
     """
     pair = make_pair(runner, first, second)
-    ((_, encoded),) = runner.run([pair.ids], [pair.types], places=[()])
+    ((_, encoded),) = runner.run([pair.ids], [pair.segments], positions=[()])
     assert encoded.pooled is not None
-    return Judgement(judge_pairs(runner, encoded.pooled)[0], pair.tokens_cut)
+    return NextSentencePrediction(predict_pairs(runner, encoded.pooled)[0], pair.tokens_truncated)

@@ -2,7 +2,7 @@
 
     make_pipeline(BertVectors("runs/news"), LogisticRegression()).fit(texts, labels)
 
-The model is loaded when it is first needed and is no parameter: clones and pickles hold its path.
+The model is loaded when it is first needed; clones and pickles hold its path alone.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from bertwright.arrays import Float32s
 from bertwright.config.vectors import Combine, choose_prompt
 from bertwright.errors import DataError
 from bertwright.inference.backends.plain import Precision
-from bertwright.inference.embedder import Embedder, default_config, prompts_of
-from bertwright.inference.pieces import Text
-from bertwright.inference.vector_maker import layer_tuple
+from bertwright.inference.embed import Embedder, layer_tuple
+from bertwright.inference.encode import Text
+from bertwright.inference.model import load
 
 
 class BertVectors(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Texts -> `[n, W]` float32; None of a parameter is what the folder says of itself."""
+    """Texts -> `[n, W]` float32; a parameter that is None is as the folder says."""
 
     def __init__(
         self,
@@ -56,10 +56,10 @@ class BertVectors(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.dimensions = dimensions
 
     def fit(self, texts: Iterable[Text], labels: Any = None) -> BertVectors:
-        """Load the model; nothing of it is learned.
+        """Load the model; nothing is fitted.
 
         Raises:
-            ConfigError, DataError: as `Embedder.load`.
+            ConfigError, DataError: as `load` and `Model.embedder`.
         """
         self.n_features_out_ = self._load().width
         return self
@@ -88,23 +88,22 @@ class BertVectors(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return state
 
     def _load(self) -> Embedder:
-        config = default_config(self.model).over(
-            None if self.layers is None else layer_tuple(self.layers),
-            self.combine,
-            self.pooling,
-            normalize=self.normalize,
-            truncate=self.truncate,
-            max_length=self.max_length,
-            prompt=choose_prompt(prompts_of(self.model), self.prompt, self.prompt_name),
-            dimensions=self.dimensions,
-        )
-        params = self.model, config, self.precision, self.whitening
+        layers = None if self.layers is None else layer_tuple(self.layers)
+        params = {**self.get_params(), "layers": layers}
         held = getattr(self, "_loaded", None)
         if held is None or held[0] != params:
-            embedder = Embedder.load(
-                self.model, config, precision=self.precision, whitening=self.whitening
+            model = load(self.model)
+            config = model.vectors.over(
+                layers,
+                self.combine,
+                self.pooling,
+                normalize=self.normalize,
+                truncate=self.truncate,
+                max_length=self.max_length,
+                prompt=choose_prompt(model.prompts, self.prompt, self.prompt_name),
+                dimensions=self.dimensions,
             )
-            held = params, embedder
-            self._loaded = held
+            made = model.embedder(config, precision=self.precision, whitening=self.whitening)
+            held = self._loaded = params, made
         found: Embedder = held[1]
         return found

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from bertwright.errors import DataError
-from bertwright.inference.pieces import Text
+from bertwright.inference.encode import Text
 from bertwright.labelled.bad_rows import BadRowLog, BadRows
 from bertwright.labelled.columns import TEXTS, Columns, find_asked, find_one
 from bertwright.labelled.delimited import delimited_table, delimiter_of

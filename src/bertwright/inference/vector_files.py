@@ -33,7 +33,7 @@ import numpy.typing as npt
 from bertwright.arrays import Float32s
 from bertwright.atomic import sync_file
 from bertwright.errors import ConfigError, DataError, IntegrityError, MissingExtra
-from bertwright.inference.pieces import Text
+from bertwright.inference.encode import Text
 
 Stored = Literal["float32", "float16", "int8", "binary"]
 HEADER = 128

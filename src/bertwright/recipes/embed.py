@@ -19,7 +19,8 @@ from bertwright.checkpoint.checkpoint import find_checkpoint
 from bertwright.checkpoint.sources import config_file, weight_files
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.backends.plain import ExportedBackend
-from bertwright.inference.pieces import Text
+from bertwright.inference.embed import Embedder
+from bertwright.inference.encode import Text
 from bertwright.inference.texts import Texts
 from bertwright.inference.vector_files import (
     SUFFIXES,
@@ -28,7 +29,6 @@ from bertwright.inference.vector_files import (
     Stored,
     scales_path,
 )
-from bertwright.inference.vector_maker import VectorMaker
 from bertwright.inference.whitening import Moments, Whitening
 from bertwright.progress import OnProgress, silent
 
@@ -45,15 +45,15 @@ class Embedded:
     width: int = 0
     resumed: int = 0
     """Rows that an earlier run had made."""
-    cut: int = 0
-    tokens_cut: int = 0
+    truncated: int = 0
+    tokens_truncated: int = 0
     clipped: int = 0
     """Numbers of int8 beyond the range of the first texts."""
     files: list[Path] = field(default_factory=list)
 
 
 def embed_file(
-    maker: VectorMaker,
+    embedder: Embedder,
     texts: Texts,
     out: Path,
     model: str,
@@ -68,7 +68,7 @@ def embed_file(
     """Write a vector for every text, in order.
 
     Args:
-        maker: makes the vectors.
+        embedder: makes the vectors.
         texts: from `open_texts`.
         out: `.npy`, `.jsonl` or `.parquet`.
         model: the path it was loaded from; going on asks for the same weights.
@@ -89,10 +89,10 @@ def embed_file(
     report = Embedded()
     coder = Coder(dtype)
     with disk_errors(out):
-        key = _key(maker, model, dtype, tokens)
+        key = _key(embedder, model, dtype, tokens)
         writer = ResumableWriter(out, key, resume, overwrite)
         try:
-            _write_all(maker, texts, writer, coder, report, tokens, at_once, on_progress)
+            _write_all(embedder, texts, writer, coder, report, tokens, at_once, on_progress)
             if not writer.rows:
                 told = " ".join(texts.log.summary())
                 raise DataError(f"{texts.name} has no text to embed. {told}".strip())
@@ -100,14 +100,14 @@ def embed_file(
         finally:
             writer.close()
     report.rows = writer.rows
-    report.cut, report.tokens_cut = maker.cut, maker.tokens_cut
-    report.clipped, report.width = coder.clipped, maker.width
+    report.truncated, report.tokens_truncated = embedder.truncated, embedder.tokens_truncated
+    report.clipped, report.width = coder.clipped, embedder.width
     report.files = [out, *([scales_path(out)] if dtype == "int8" else [])]
     return report
 
 
 def fit_whitening(
-    maker: VectorMaker,
+    embedder: Embedder,
     texts: Texts,
     dimensions: int | None = None,
     on_progress: OnProgress = silent,
@@ -118,7 +118,7 @@ def fit_whitening(
         ConfigError: more dimensions than a vector has numbers, or none.
         DataError: too few texts for so many dimensions, or texts that do not differ.
     """
-    raw = maker.without_finish()
+    raw = embedder.raw()
     moments = Moments(raw.width)
     moments.check(dimensions)
     for part in _parts((text for text, _ in texts.rows), AT_ONCE, CHARACTERS_AT_ONCE):
@@ -138,7 +138,7 @@ def check_suffix(out: Path, tokens: bool) -> None:
 
 
 def _write_all(
-    maker: VectorMaker,
+    embedder: Embedder,
     texts: Texts,
     writer: ResumableWriter,
     coder: Coder,
@@ -160,9 +160,9 @@ def _write_all(
     )
     for part in _parts(rows, at_once or most, characters):
         if tokens:
-            writer.write_tokens(_token_lines(maker, part, coder), part)
+            writer.write_tokens(_token_lines(embedder, part, coder), part)
         else:
-            vectors = maker.embed(part)
+            vectors = embedder.embed(part)
             if coder.fit(vectors):
                 writer.scales = coder.scales
             writer.write(coder(vectors), part)
@@ -184,7 +184,7 @@ def _parts(texts: Iterator[Text], most: int, characters: int) -> Iterator[list[T
         yield part
 
 
-def _token_lines(maker: VectorMaker, texts: list[Text], coder: Coder) -> list[dict[str, Any]]:
+def _token_lines(embedder: Embedder, texts: list[Text], coder: Coder) -> list[dict[str, Any]]:
     return [
         {
             "text": text if isinstance(text, str) else list(text),
@@ -192,47 +192,47 @@ def _token_lines(maker: VectorMaker, texts: list[Text], coder: Coder) -> list[di
             "offsets": [list(place) for place in found.offsets],
             "vectors": coder(found.vectors),
         }
-        for text, found in zip(texts, maker.embed_tokens(texts), strict=True)
+        for text, found in zip(texts, embedder.embed_tokens(texts), strict=True)
     ]
 
 
-def _key(maker: VectorMaker, model: str, dtype: str, tokens: bool) -> dict[str, Any]:
+def _key(embedder: Embedder, model: str, dtype: str, tokens: bool) -> dict[str, Any]:
     """All that a row depends on but its text."""
     place = find_checkpoint(model)
     paths = [config_file(place), *weight_files(place)]
     files = [f"{path.name} {sha256_file(path)}" for path in paths]
-    white = maker.whitening
+    white = embedder.whitening
     whitening = None
     if white is not None:
         whitening = hashlib.sha256(white.mean.tobytes() + white.kernel.tobytes()).hexdigest()
-    settings = asdict(maker.config) | {"layers": list(maker.layers)}
+    settings = asdict(embedder.config) | {"layers": list(embedder.layers)}
     return {
         "model": hashlib.sha256("\n".join(files).encode()).hexdigest(),
-        "tokenizer": maker.tokenizer.fingerprint,
+        "tokenizer": embedder.tokenizer.fingerprint,
         **settings,
-        "backend": maker.backend.name,
-        "export": _export(maker),
+        "backend": embedder.backend.name,
+        "export": _export(embedder),
         "whitening": whitening,
-        "dense_weights": _digest(maker),
+        "dense_weights": _digest(embedder),
         "dtype": dtype,
         "tokens": tokens,
     }
 
 
-def _digest(maker: VectorMaker) -> str | None:
+def _digest(embedder: Embedder) -> str | None:
     """What tells dense layers from others of the same sizes."""
-    if not maker.dense:
+    if not embedder.dense:
         return None
     digest = hashlib.sha256()
-    for layer in maker.dense:
+    for layer in embedder.dense:
         digest.update(layer.dense.activation.encode())
         for tensor in layer.tensors.values():
             digest.update(tensor.numpy().tobytes())
     return digest.hexdigest()
 
 
-def _export(maker: VectorMaker) -> str | None:
+def _export(embedder: Embedder) -> str | None:
     """What tells the export that computes from others of the same model."""
-    if not isinstance(maker.backend, ExportedBackend):
+    if not isinstance(embedder.backend, ExportedBackend):
         return None
-    return sha256_file(maker.backend.exported.folder / MANIFEST)
+    return sha256_file(embedder.backend.exported.folder / MANIFEST)

@@ -31,7 +31,7 @@ from bertwright.checkpoint.checkpoint import (
     list_checkpoints,
 )
 from bertwright.checkpoint.head_files import HEADS
-from bertwright.checkpoint.huggingface.model import WEIGHTS, read_json
+from bertwright.checkpoint.huggingface.model import WEIGHTS
 from bertwright.checkpoint.sentence_transformers.dense import DenseLayer, read_layer
 from bertwright.checkpoint.sentence_transformers.folder import (
     EmbeddingDefaults,
@@ -42,22 +42,15 @@ from bertwright.checkpoint.sources import (
     home,
     place_of,
     read_config,
-    read_content,
     weight_files,
 )
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import BertwrightError, DataError
-from bertwright.inference.backends.packed import PackedBert
-from bertwright.inference.backends.plain import (
-    Backend,
-    PackedBackend,
-    Places,
-    PlainBackend,
-    Precision,
-)
-from bertwright.inference.embedder import Embedder
+from bertwright.inference.backends.packed import PackedBackend
+from bertwright.inference.backends.plain import Backend, PlainBackend, Precision
+from bertwright.inference.embed import Embedder
+from bertwright.inference.encode import Positions
 from bertwright.inference.model import Model, load
-from bertwright.inference.vector_maker import VectorMaker
 from bertwright.nn.sequences import Sequences
 
 MAKERS = 64
@@ -86,7 +79,7 @@ class Work:
         """Of all sequences."""
         return sum(map(len, self.ids))
 
-    def places(self, top: int) -> Places:
+    def places(self, top: int) -> Positions:
         """Of each sequence the places of the tokens where the layer `top` of a batch is read."""
         if max(self.reader.layers) < top:
             return [()] * len(self.ids)
@@ -101,7 +94,7 @@ class Reader(Protocol):
         """The layers it needs, 0 the embeddings."""
         ...
 
-    def places(self, work: Work) -> Places | None:
+    def places(self, work: Work) -> Positions | None:
         """Where it reads the highest of its layers, sequence by sequence of a text; None:
         everywhere. Elsewhere that layer may hold no numbers."""
         ...
@@ -162,12 +155,12 @@ class Engine:
         self.longest = model.config.max_position_embeddings
         self.vector_tokens = min(self.default.max_length or self.longest, self.longest)
         """Tokens that a vector is made of, of a text that is not read in windows."""
-        self.is_cross_encoder = is_cross_encoder(model)
+        self.is_cross_encoder = model.is_cross_encoder
         self.sha256 = weights_digest(self.runner.name, self.dense)
         self.loaded = int(time.time())
         self.backend: Backend = PlainBackend(self.runner.encoder, WHOLE)
         self.precision = "fp32"
-        self._makers: dict[VectorConfig, VectorMaker] = {}
+        self._makers: dict[VectorConfig, Embedder] = {}
 
     def reads_pairs(self, name: str) -> bool | None:
         """Whether a task of texts learned from pairs; None where its folder does not say."""
@@ -180,7 +173,7 @@ class Engine:
             return False
         return True if self.is_cross_encoder else None
 
-    def maker(self, config: VectorConfig) -> VectorMaker:
+    def maker(self, config: VectorConfig) -> Embedder:
         """What makes such vectors; made once for many requests.
 
         Raises:
@@ -189,7 +182,7 @@ class Engine:
         found = self._makers.get(config)
         if found is None:
             given = self.backend, self.tokenizer, self.config, config
-            found = VectorMaker(*given, dense=self.dense)
+            found = Embedder(*given, dense=self.dense)
             if config.prompt in ("", self.default.prompt, *self.prompts.values()):
                 if len(self._makers) >= MAKERS:
                     self._makers.clear()
@@ -262,7 +255,7 @@ class Engine:
                 )
 
     def _means(
-        self, backend: Backend, ids: list[list[int]], places: Places | None = None
+        self, backend: Backend, ids: list[list[int]], places: Positions | None = None
     ) -> Tensor:
         found = torch.zeros(len(ids), self.config.hidden_size)
         for rows, sequences, layers in backend.run(ids, None, (self.top,), places):
@@ -323,39 +316,21 @@ def _load_engine(name: str, folder: str, device: str | None, precision: Precisio
     before = _stamps(place)
     model = load(place, device)
     known = None
-    if Path(folder).is_dir() and not is_cross_encoder(model):
+    if Path(folder).is_dir() and not model.is_cross_encoder:
         known = read_defaults(folder)  # a cross-encoder's folder tells of scores, not of vectors
     engine = Engine(name, folder, model, known)
-    if model.runner.device.type == "cpu":
-        packed = PackedBert(model.runner.encoder, torch.float32)
-        engine.backend = PackedBackend(packed, WHOLE, "torch fp32")
-    if precision != "fp32":
-        # judged up to the top, as every layer is served
-        own = engine.default
-        judged = VectorConfig((*own.layers, -1), pooling=own.pooling, max_length=own.max_length)
-        chosen = Embedder.load(place, judged, precision=precision, device=device).backend
-        if isinstance(chosen, (PackedBackend, PlainBackend)):
-            chosen.batch_tokens = WHOLE
-        engine.backend = chosen
-        engine.precision = "fp32" if chosen.name.endswith("fp32") else precision
+    # compared up to the top, as every layer is served
+    own = engine.default
+    compared = VectorConfig((*own.layers, -1), pooling=own.pooling, max_length=own.max_length)
+    chosen = model.embedder(compared, precision=precision).backend
+    if isinstance(chosen, (PackedBackend, PlainBackend)):
+        chosen.batch_tokens = WHOLE
+    engine.backend = chosen
+    engine.precision = "fp32" if chosen.name.endswith("fp32") else precision
     if _stamps(place) != before:
         raise BertwrightError(f"{folder} was changed while it was loaded; load it once it is whole")
     engine.self_check()
     return engine
-
-
-def is_cross_encoder(model: Model) -> bool:
-    """Whether a model's head judges pairs, as sentence-transformers says in a file of its own since
-    version 5.4, and before by a key of `config.json`."""
-    if not model.tasks:
-        return False
-    place = Path(model.runner.name)
-    own = home(place) / "config_sentence_transformers.json"
-    kind = read_json(own).get("model_type") if own.is_file() else None
-    if kind is not None:
-        return bool(kind == "CrossEncoder")
-    keys = {"sentence_transformers", "sbert_ce_default_activation_function"}
-    return not keys.isdisjoint(read_content(place))
 
 
 def weights_digest(folder: str | Path, dense: Sequence[DenseLayer] = ()) -> str:

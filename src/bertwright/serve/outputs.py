@@ -20,11 +20,11 @@ import torch
 from bertwright.arrays import Float32s
 from bertwright.config.vectors import VectorConfig
 from bertwright.inference.attention_maps import attention_map
-from bertwright.inference.backends.plain import Found, Places, places_in
-from bertwright.inference.fill import Blanks, judge_blanks
-from bertwright.inference.next_sentence import judge_pairs
-from bertwright.inference.pieces import Pieces
-from bertwright.inference.vector_maker import VectorMaker
+from bertwright.inference.backends.plain import LayerBatch
+from bertwright.inference.embed import Embedder
+from bertwright.inference.encode import Positions, Tokenized, positions_in
+from bertwright.inference.fill import Blanks, predict_blanks
+from bertwright.inference.next_sentence import predict_pairs
 from bertwright.models.encoder import Encoded
 from bertwright.objectives.labelled import Head, TextHead
 from bertwright.serve.engine import Engine, Part, Work
@@ -45,20 +45,21 @@ class Vectors:
         """See `Reader`."""
         return self._maker.layers
 
-    def places(self, work: Work) -> Places | None:
+    def places(self, work: Work) -> Positions | None:
         """See `Reader`."""
-        return self._maker.places(_pieces([work]))
+        return self._maker.positions(_tokenized([work]))
 
     def read(self, works: Sequence[Work], part: Part) -> Sequence[Float32s]:
         """A float32 `[W]` for each."""
-        return list(self._maker.of_texts(_pieces(works), [self._found(part)]))
+        return list(self._maker.pool_batches(_tokenized(works), [self._batch(part)]))
 
     @cached_property
-    def _maker(self) -> VectorMaker:
+    def _maker(self) -> Embedder:
         return self.engine.maker(self.config)
 
-    def _found(self, part: Part) -> Found:
-        return part.rows, part.sequences, [part.layers[number] for number in self.layers]
+    def _batch(self, part: Part) -> LayerBatch:
+        layers = [part.layers[number] for number in self.layers]
+        return LayerBatch(part.rows, part.sequences, layers)
 
 
 class Tokens(Vectors):
@@ -69,7 +70,7 @@ class Tokens(Vectors):
 
     def read(self, works: Sequence[Work], part: Part) -> Sequence[Float32s]:
         """A float32 `[T, W]` for each."""
-        return self._maker.of_tokens(_pieces(works), [self._found(part)])
+        return self._maker.join_batches(_tokenized(works), [self._batch(part)])
 
 
 @dataclass(frozen=True)
@@ -83,19 +84,19 @@ class Fill:
         """See `Reader`."""
         return (self.engine.top,)
 
-    def places(self, work: Work) -> Places:
+    def places(self, work: Work) -> Positions:
         """See `Reader`: the blanks."""
         blanks: Blanks = work.data[0]
-        return blanks.places
+        return blanks.positions
 
     def read(self, works: Sequence[Work], part: Part) -> Sequence[Any]:
         """A list of lists of (token, probability) for each."""
         own = part.take(sorted(part.rows))
         places = [each for work in works for each in self.places(work)]
-        x = own.layers[self.engine.top][places_in(own.rows, own.sequences, places)].float()
+        x = own.layers[self.engine.top][positions_in(own.rows, own.sequences, places)].float()
         of_works = torch.split(x, [sum(map(len, self.places(work))) for work in works])
         return [
-            judge_blanks(self.engine.runner, blanks, work.data[1])
+            predict_blanks(self.engine.runner, blanks, work.data[1])
             for work, blanks in zip(works, of_works, strict=True)
         ]
 
@@ -111,7 +112,7 @@ class Pairs:
         """See `Reader`."""
         return (self.engine.top,)
 
-    def places(self, work: Work) -> Places:
+    def places(self, work: Work) -> Positions:
         """See `Reader`: [CLS], for the pooler."""
         return [(0,)]
 
@@ -119,7 +120,7 @@ class Pairs:
         """A probability for each."""
         first = part.layers[self.engine.top][part.sequences.first].float()
         pooled = self.engine.runner.encoder.pooler(first)
-        found = judge_pairs(self.engine.runner, pooled)
+        found = predict_pairs(self.engine.runner, pooled)
         by_number = dict(zip(part.rows, found, strict=True))
         return [by_number[number] for number in range(len(works))]
 
@@ -137,7 +138,7 @@ class Task:
         asked = self._head.layers
         return (self.engine.top,) if asked is None else tuple(range(max(asked) + 1))
 
-    def places(self, work: Work) -> Places | None:
+    def places(self, work: Work) -> Positions | None:
         """See `Reader`: [CLS], if the head reads the pooler alone."""
         head = self._head
         return [(0,)] * len(work.ids) if isinstance(head, TextHead) and head.reads_pooler else None
@@ -202,9 +203,9 @@ class Attention:
         return found
 
 
-def _pieces(works: Sequence[Work]) -> Pieces:
+def _tokenized(works: Sequence[Work]) -> Tokenized:
     """The sequences of texts, and the starts that are their data."""
-    return Pieces(
+    return Tokenized(
         ids=[list(ids) for work in works for ids in work.ids],
         owners=[number for number, work in enumerate(works) for _ in work.ids],
         starts=[start for work in works for start in work.data],

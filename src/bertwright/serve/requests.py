@@ -12,8 +12,8 @@ import orjson
 from bertwright.config.serve import ServeConfig
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError
-from bertwright.inference.pieces import Text, make_pieces
-from bertwright.inference.vector_maker import normalized
+from bertwright.inference.embed import normalized
+from bertwright.inference.encode import Text, tokenize
 from bertwright.serve.engine import Engine, Reader, Work
 from bertwright.serve.errors import Refusal, bad
 from bertwright.serve.schemas import Args, Shape
@@ -211,9 +211,9 @@ def cut_texts(
     longest = min(longest or engine.longest, engine.longest)
     paired = engine.config.type_vocab_size > 1
     plain = [number for number, text in enumerate(texts) if isinstance(text, str)]
-    pieces = make_pieces(engine.tokenizer, [texts[n] for n in plain], longest, False)
+    found = tokenize(engine.tokenizer, [texts[n] for n in plain], longest, False)
     cuts = Cuts([[] for _ in texts], [None] * len(texts), [[] for _ in texts], [])
-    for ids, owner, start in zip(pieces.ids, pieces.owners, pieces.starts, strict=True):
+    for ids, owner, start in zip(found.ids, found.owners, found.starts, strict=True):
         cuts.ids[plain[owner]].append(ids)
         cuts.starts[plain[owner]].append(start)
     for number, text in enumerate(texts):
@@ -222,12 +222,12 @@ def cut_texts(
                 _shorten(cuts, number, longest, truncate, called)
             continue
         try:
-            pair = make_pieces(engine.tokenizer, [text], longest, True, paired)
+            pair = tokenize(engine.tokenizer, [text], longest, True, paired)
         except DataError as error:
             raise bad("this model reads no pairs", "no_pairs") from error
-        if pair.tokens_cut:
-            _cut(cuts, number, pair.tokens_cut, longest, truncate, called)
-        cuts.ids[number], cuts.types[number], cuts.starts[number] = pair.ids, pair.types, [0]
+        if pair.tokens_truncated:
+            _cut(cuts, number, pair.tokens_truncated, longest, truncate, called)
+        cuts.ids[number], cuts.types[number], cuts.starts[number] = pair.ids, pair.segments, [0]
     return cuts
 
 

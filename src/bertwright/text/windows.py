@@ -95,3 +95,25 @@ def _full(length: int, count: int, room: int) -> list[Span]:
     """Two or more windows of exactly `room` tokens, spread evenly over `length` of as many."""
     starts = [(length - room) * number // (count - 1) for number in range(count)]
     return [(start, start + room) for start in starts]
+
+
+def even_windows(length: int, room: int) -> list[Span]:
+    """The fewest windows of at most `room` tokens that share none, evenly filled."""
+    return cut(length, room, 0)
+
+
+def window_around(position: int, length: int, room: int) -> Span:
+    """At most `room` of `length` tokens with `position` as near the middle as can be."""
+    start = max(0, min(position - room // 2, length - room))
+    return start, min(length, start + room)
+
+
+def truncate_pair(first: int, second: int, room: int) -> tuple[int, int]:
+    """How many tokens of two texts to keep in `room`.
+
+    Half each, more where the other is short; the odd one is the longer text's, as in transformers,
+    and the second's where they are equal.
+    """
+    half = (room + (first > second)) // 2
+    of_first = min(first, max(half, room - second))
+    return of_first, min(second, room - of_first)

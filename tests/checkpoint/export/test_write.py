@@ -35,7 +35,7 @@ from bertwright.errors import (
     IntegrityError,
     MissingExtra,
 )
-from bertwright.inference.embedder import Embedder
+from bertwright.inference.model import load as load_model
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
 from tests.checkpoint.conftest import VOCABULARY, new_learner
 from tests.checkpoint.export.test_padded import TASKS, learner_of, stand_in
@@ -303,7 +303,7 @@ def test_sentence_transformers_makes_our_vectors_of_it(runtime: Any, tmp_path: P
     write_defaults(model, replace(SENTENCES, dimensions=None), 24)
     export(model, out, runtime)
     found = theirs.SentenceTransformer(str(out), backend=runtime, device="cpu").encode(TEXTS)
-    own = Embedder.load(model, device="cpu").embed(TEXTS)
+    own = load_model(model, device="cpu").embed(TEXTS)
     np.testing.assert_allclose(found, own, atol=1e-5)
 
 

@@ -23,7 +23,7 @@ from bertwright.checkpoint.sentence_transformers.dense import (
 )
 from bertwright.checkpoint.sentence_transformers.folder import read_defaults
 from bertwright.errors import ConfigError, DataError, IntegrityError
-from bertwright.inference.embedder import Embedder
+from bertwright.inference.model import load
 from bertwright.inference.texts import open_texts
 from bertwright.recipes.embed import embed_file
 
@@ -59,10 +59,10 @@ def test_by_hand(folder: Path, tmp_path: Path, normalize: bool) -> None:
     found = read_defaults(tmp_path / "st")
     assert found is not None
     assert (found.dense, found.dimensions) == (layers, 4)
-    embedder = Embedder.load(tmp_path / "st", device="cpu")
+    embedder = load(tmp_path / "st", device="cpu").embedder()
     assert embedder.width == 4
     x: Any = embedder.with_config(replace(embedder.config, dense=0, dimensions=None))
-    x = x.without_finish().embed(TEXTS).astype(np.float64)
+    x = x.raw().embed(TEXTS).astype(np.float64)
     for each in map(read_layer, layers):
         x = x @ each.weight.double().numpy().T
         x = np.tanh(x if each.bias is None else x + each.bias.double().numpy())
@@ -87,7 +87,7 @@ def test_other_layers_and_poolings_have_no_dense(folder: Path, tmp_path: Path) -
     dense = (random_layer(tmp_path / "one", 24, 31),)
     told = {"pooling": "cls", "dense": dense, "dimensions": 9}
     convert(folder, tmp_path / "st", "sentence-transformers", vectors=told)
-    own = Embedder.load(tmp_path / "st", device="cpu").config
+    own = load(tmp_path / "st", device="cpu").embedder().config
     assert (own.dense, own.dimensions) == (31, 9)
     assert own.over((-1,), "concat", "cls", normalize=True, prompt="q ").dense == 31
     for asked in ({"layers": (-2,)}, {"pooling": "mean"}, {"layers": (0, 1), "combine": "sum"}):
@@ -95,9 +95,9 @@ def test_other_layers_and_poolings_have_no_dense(folder: Path, tmp_path: Path) -
         assert (other.dense, other.dimensions) == (0, None)
         assert own.over(**asked, dimensions=3).dimensions == 3  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=r"dense is 31: .* take \[24\] numbers and give \[31\]"):
-        Embedder.load(tmp_path / "st", replace(own, layers=(0, 1)))
+        load(tmp_path / "st").embedder(replace(own, layers=(0, 1)))
     with pytest.raises(ConfigError, match="dimensions is 32; expected 1 to 31"):
-        Embedder.load(tmp_path / "st", replace(own, dimensions=32))
+        load(tmp_path / "st").embedder(replace(own, dimensions=32))
 
 
 def test_half_precision(layer: Path) -> None:
@@ -204,21 +204,21 @@ def test_a_link_out_of_the_folder(folder: Path, tmp_path: Path) -> None:
     path.rename(tmp_path / "elsewhere")
     path.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(IntegrityError, match="is a link out of its folder"):
-        Embedder.load(tmp_path / "st")
+        load(tmp_path / "st").embedder()
 
 
 @pytest.mark.slow  # a process that imports torch
 def test_a_pickle_is_opened_by_convert_alone(folder: Path, tmp_path: Path) -> None:
     told = {"dense": (random_layer(tmp_path / "one", 24, 7),)}
     convert(folder, tmp_path / "st", "sentence-transformers", vectors=told)
-    right = Embedder.load(tmp_path / "st", device="cpu").embed(TEXTS)
+    right = load(tmp_path / "st", device="cpu").embed(TEXTS)
     place = tmp_path / "st" / "2_Dense"
     torch.save(read_layer(read_config(place)).tensors, place / "pytorch_model.bin")
     (place / "model.safetensors").unlink()
     with pytest.raises(DataError, match="convert the model once: bertwright convert SRC DST"):
-        Embedder.load(tmp_path / "st")
+        load(tmp_path / "st").embedder()
     convert(tmp_path / "st", tmp_path / "out", "sentence-transformers")
-    found = Embedder.load(tmp_path / "out", device="cpu").embed(TEXTS)
+    found = load(tmp_path / "out", device="cpu").embed(TEXTS)
     np.testing.assert_array_equal(found, right)
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []
 
@@ -230,12 +230,12 @@ def test_another_activation_does_not_go_on_with_a_file(folder: Path, tmp_path: P
     lines.write_text("a b\n" * 9 + "\n")
     with pytest.raises(KeyboardInterrupt):
         embed_file(
-            Embedder.load(tmp_path / "st", device="cpu"), open_texts(str(lines)), out,
+            load(tmp_path / "st", device="cpu").embedder(), open_texts(str(lines)), out,
             str(tmp_path / "st"), at_once=4, on_progress=_stop,
         )  # fmt: skip
     path = tmp_path / "st" / "2_Dense" / "config.json"
     path.write_text(path.read_text().replace("Tanh", "ReLU"))
-    other = Embedder.load(tmp_path / "st", device="cpu")
+    other = load(tmp_path / "st", device="cpu").embedder()
     with pytest.raises(ConfigError, match="made with another dense_weights"):
         embed_file(other, open_texts(str(lines)), out, str(tmp_path / "st"), resume=True)
 

@@ -25,8 +25,7 @@ from bertwright.inference.backends.packed import (
     make_blocks,
     rows_for,
 )
-from bertwright.inference.embedder import Embedder
-from bertwright.inference.model import Model
+from bertwright.inference.model import Model, load
 from bertwright.nn.sequences import Sequences
 from tests.small_bert import write_model
 
@@ -77,7 +76,7 @@ def test_vectors_of_first_and_last_tokens_are_those_of_whole_layers(
 ) -> None:
     """Of windows too, and where the first token that is pooled stands behind a prompt."""
     config = VectorConfig(layers, pooling=pooling, prompt=prompt, include_prompt=not prompt)
-    maker = Embedder.load(model_folder, config, device="cpu")
+    maker = load(model_folder, device="cpu").embedder(config)
     packed = maker.backend.packed  # type: ignore[attr-defined]
     packed.open()  # else no hook is called
     seen: list[int] = []
@@ -86,7 +85,7 @@ def test_vectors_of_first_and_last_tokens_are_those_of_whole_layers(
     texts = ["a b", "the quick.", "", "j", LONG, "c d e f g h", LONG]
     found = maker.embed(texts)
     ends, seen[:] = sum(seen), []
-    monkeypatch.setattr(maker, "places", lambda pieces: None)
+    monkeypatch.setattr(maker, "positions", lambda tokenized: None)
     np.testing.assert_allclose(found, maker.embed(texts), atol=1e-6)
     assert ends < sum(seen) / 2 or maker.layers == (0,)
 
@@ -176,10 +175,10 @@ def test_int8_of_texts_unlike_those_it_was_held_against(tmp_path: Path) -> None:
     """A file may begin with lines that are all alike, or all empty."""
     folder = write_model(tmp_path / "m", (), std=0.3, noise=0.3)
     texts = ["the quick.", LONG, "fishing, fishing!", "c d e f g h", "j", "k l ! ? . ,", "z y x w"]
-    right = Embedder.load(folder, VectorConfig((-1,)), device="cpu").embed(texts)
+    right = load(folder, device="cpu").embedder(VectorConfig((-1,))).embed(texts)
     for sample in (["a"] * 9, [""] * 9):
-        maker = Embedder.load(
-            folder, VectorConfig((-1,)), precision="int8", sample=sample, device="cpu"
+        maker = load(folder, device="cpu").embedder(
+            VectorConfig((-1,)), precision="int8", sample=sample
         )
         found = torch.from_numpy(maker.embed(texts))
         assert least_cosine(found, torch.from_numpy(right)) > 0.98

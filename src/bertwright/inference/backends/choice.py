@@ -1,16 +1,19 @@
-"""Which backend makes the vectors: the one asked for, verified, or the fastest.
+"""Which backend makes the vectors: the requested one, verified, or the fastest.
 
-What is not float32 by torch is held against it on a sample of texts before it is used. `auto`
-takes the fastest of those near enough and tells what it measured.
+What is not float32 by torch is compared with it on a sample of texts before it is used. `auto`
+takes the fastest of those near enough, and notes what was measured.
 """
 
 from __future__ import annotations
 
+import copy
 import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import get_args
 
 import torch
 from torch import Tensor
@@ -20,20 +23,18 @@ from bertwright.checkpoint.export.exported import open_exported
 from bertwright.checkpoint.sentence_transformers.dense import DenseLayer
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, MissingExtra
-from bertwright.inference import model as models
 from bertwright.inference.backends.int8 import LEAST_COSINE, least_cosine, make_int8
-from bertwright.inference.backends.packed import PackedBert, has_bfloat16
+from bertwright.inference.backends.packed import PackedBackend, PackedBert, has_bfloat16
 from bertwright.inference.backends.plain import (
     Backend,
     BackendName,
     ExportedBackend,
-    PackedBackend,
     PlainBackend,
     Precision,
 )
-from bertwright.inference.pieces import Text
-from bertwright.inference.runner import Runner
-from bertwright.inference.vector_maker import VectorMaker
+from bertwright.inference.embed import Embedder
+from bertwright.inference.encode import ModelRunner, Text
+from bertwright.models.bert import Bert
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 LEAST_EXACT = 0.9999
@@ -56,94 +57,119 @@ RANDOM_TEXTS, RANDOM_WORDS = 32, 40
 """Texts of a model's own vocabulary in any order, and words of one, at most."""
 
 
-def torch_backend(runner: Runner) -> Backend:
-    """The model in float32, whatever else is chosen."""
-    if runner.device.type != "cpu":
-        return PlainBackend(runner.encoder, runner.batch_tokens)
-    packed = PackedBert(runner.encoder, torch.float32)
-    return PackedBackend(packed, CPU_BATCH, "torch fp32")
+def torch_backend(runner: ModelRunner) -> Backend:
+    """The model by torch, in the precision that it was loaded in.
+
+    A `Bert` on a CPU is packed, unless the processor has no products in its precision.
+    """
+    encoder, name = runner.encoder, f"torch {runner.precision}"
+    exact = runner.precision == "fp32"
+    if runner.device.type == "cpu" and isinstance(encoder, Bert) and (exact or has_bfloat16()):
+        packed = PackedBert(encoder, torch.float32 if exact else torch.bfloat16)
+        return PackedBackend(packed, min(runner.batch_tokens, CPU_BATCH), name)
+    return PlainBackend(encoder, runner.batch_tokens, name)
 
 
-class Choice:
-    """Candidates, held against float32 on a sample."""
+class BackendChoice:
+    """Candidates, compared with float32 on a sample."""
 
     def __init__(
         self,
-        runner: Runner,
+        runner: ModelRunner,
+        own: Backend,
         config: VectorConfig,
-        exported: list[Path],
-        sample: Sequence[Text],
+        sample: Sequence[Text] = (),
         dense: Sequence[DenseLayer] = (),
     ) -> None:
-        self.runner, self.config, self.exported = runner, config, exported
+        """Backends are compared by the vectors of `config`; `own` is the model's `torch_backend`"""
+        self.runner, self.own, self.dense = runner, own, dense
         self.sample = list(sample or _SAMPLE_TEXTS)[:SAMPLE]
         self.notes: list[str] = []
-        self.dense = dense
         pooling = "mean" if config.pooling == "none" else config.pooling
-        self.judged = replace(config, pooling=pooling, truncate=True)
+        self.compared = replace(config, pooling=pooling, truncate=True)
 
-    def choose(self, backend: BackendName, precision: Precision) -> tuple[Backend, list[str]]:
-        """The backend asked for, verified; or the fastest of those that are.
+    def choose(
+        self, backend: BackendName, precision: Precision, exported: Sequence[str | Path] = ()
+    ) -> Backend:
+        """The requested backend, verified; or the fastest of those that are.
 
         Raises:
-            ConfigError: an export for another runtime or precision than is asked for, or nothing
-                near enough to float32.
+            ConfigError: no such backend or precision, an export for others, or vectors too far from
+                float32's.
         """
-        exact = torch_backend(self.runner)
-        if backend == "torch" and precision == "fp32":
-            return exact, []
-        reference = self._vectors(exact)
+        self._check(backend, precision, exported)
+        if backend == "torch" and precision == self.runner.precision:
+            return self.own
+        reference = self._vectors(self.own)
         if backend == "torch" and precision != "auto":
-            found = self._torch(precision)
-            self._verify(found, reference)
-            return found, self.notes
+            return self._verified(self._torch(precision), reference)
         makers: list[Callable[[], Backend]] = []
         if backend in ("auto", "torch"):
             wanted = ["bf16", "int8"] if precision == "auto" else [precision]
-            wanted = [name for name in wanted if name != "fp32"]
-            makers += [lambda name=name: self._torch(name) for name in wanted]  # type: ignore[misc]
-        makers += [
-            lambda folder=folder: self._exported(folder, backend, precision)  # type: ignore[misc]
-            for folder in self.exported
-        ]
-        ours = backend in ("auto", "torch") and precision in ("auto", "fp32")
-        candidates = [exact] if ours else []
+            makers += [partial(self._torch, name) for name in wanted if name != "fp32"]
+        makers += [partial(self._exported, Path(each), backend, precision) for each in exported]
+        own = backend in ("auto", "torch") and precision in ("auto", "fp32")
+        candidates = [self.own] if own else []
         for make in makers:
             try:
-                found = make()
-                self._verify(found, reference)
-                candidates.append(found)
+                candidates.append(self._verified(make(), reference))
             except (ConfigError, MissingExtra) as error:
                 if backend not in ("auto", "torch"):
                     raise
                 self.notes.append(f"left out: {error}")
         if not candidates:
             raise ConfigError(f"nothing here gives {precision} vectors: {'; '.join(self.notes)}")
-        return self._fastest(candidates), self.notes
+        return self._fastest(candidates)
+
+    def _check(
+        self, backend: BackendName, precision: Precision, exported: Sequence[str | Path]
+    ) -> None:
+        for name, value, known in (
+            ("backend", backend, get_args(BackendName)),
+            ("precision", precision, get_args(Precision)),
+        ):
+            if value not in known:
+                raise ConfigError(f"{name} is {value!r}; expected {', '.join(known)}")
+        if backend in ("onnx", "openvino") and not exported:
+            raise ConfigError(
+                f"--backend {backend} runs what bertwright export {backend} wrote; name the folder "
+                "with --exported DIR, beside the checkpoint it is compared with in --model"
+            )
+        if exported and backend == "torch":
+            raise ConfigError(
+                "--exported is run by another backend than torch; pass --backend onnx, openvino "
+                "or auto"
+            )
+        if self.runner.precision != "fp32" and (backend, precision) != ("torch", "bf16"):
+            raise ConfigError(
+                f"{self.runner.name} is loaded in {self.runner.precision}, and {backend} "
+                f"{precision} is compared with float32: load it in fp32"
+            )
 
     def _torch(self, precision: str) -> Backend:
-        runner = self.runner
-        if runner.device.type != "cpu":
-            if precision == "int8":
-                raise ConfigError("8-bit products are for the CPU; use --precision bf16")
-            low = models.load(runner.name, str(runner.device), "bf16").runner
-            return PlainBackend(low.encoder, low.batch_tokens, "torch bf16")
-        if not has_bfloat16():
+        encoder, on_cpu = self.runner.encoder, self.runner.device.type == "cpu"
+        packs = on_cpu and isinstance(encoder, Bert)
+        if precision == "int8" and not packs:
+            raise ConfigError("8-bit products are for a BERT on the CPU; use --precision bf16")
+        if on_cpu and not has_bfloat16():
             raise ConfigError(
                 "this processor has no bfloat16 products that torch can use (AVX-512); "
                 "use --precision fp32"
             )
-        packed = PackedBert(runner.encoder, torch.bfloat16)
+        if not packs:
+            low = copy.deepcopy(encoder).to(torch.bfloat16)
+            return PlainBackend(low, self.runner.batch_tokens, "torch bf16")
+        packed = PackedBert(encoder, torch.bfloat16)
         backend = PackedBackend(packed, CPU_BATCH, f"torch {precision}")
         if precision == "int8":
-            # ranges of the sample alone would cut off what other texts hold: a file may begin with
+            # ranges of the sample alone would clip what other texts have: a file may begin with
             # lines that are all alike
-            broad = [*self.sample, *other_texts(runner.tokenizer)]
+            broad = [*self.sample, *other_texts(self.runner.tokenizer)]
             kept = make_int8(
                 packed,
-                lambda: self._maker(backend).embed_tokens(broad),
+                lambda: self._embedder(backend).embed_tokens(broad),
                 lambda: self._vectors(backend, broad),
-                self._vectors(torch_backend(runner), broad),
+                self._vectors(self.own, broad),
             )
             if kept:
                 self.notes.append(
@@ -155,26 +181,26 @@ class Choice:
     def _exported(self, folder: Path, backend: BackendName, precision: Precision) -> Backend:
         opened = open_exported(folder, torch.get_num_threads())
         stored = "int8" if opened.int8 else "fp32"
-        if backend not in ("auto", opened.runtime):
-            raise ConfigError(
-                f"{folder} was exported for {opened.runtime}, not {backend}: pass --backend "
-                f"{opened.runtime}, or another --exported"
-            )
-        if precision not in ("auto", stored):
-            raise ConfigError(
-                f"{folder} was exported in {stored}, not {precision}: pass --precision {stored}, "
-                "or another --exported"
-            )
+        for option, given, wanted in (
+            ("backend", opened.runtime, backend),
+            ("precision", stored, precision),
+        ):
+            if wanted not in ("auto", given):
+                how = "for" if option == "backend" else "in"
+                raise ConfigError(
+                    f"{folder} was exported {how} {given}, not {wanted}: pass --{option} {given}, "
+                    "or another --exported"
+                )
         return ExportedBackend(opened, 4096, self.runner.config.num_hidden_layers)
 
     def _vectors(self, backend: Backend, texts: Sequence[Text] = ()) -> Tensor:
-        return torch.from_numpy(self._maker(backend).embed(texts or self.sample))
+        return torch.from_numpy(self._embedder(backend).embed(texts or self.sample))
 
-    def _maker(self, backend: Backend) -> VectorMaker:
+    def _embedder(self, backend: Backend) -> Embedder:
         runner = self.runner
-        return VectorMaker(backend, runner.tokenizer, runner.config, self.judged, dense=self.dense)
+        return Embedder(backend, runner.tokenizer, runner.config, self.compared, dense=self.dense)
 
-    def _verify(self, backend: Backend, reference: Tensor) -> None:
+    def _verified(self, backend: Backend, reference: Tensor) -> Backend:
         cosine = least_cosine(self._vectors(backend), reference)
         self.notes.append(
             f"{backend.name}: least cosine with float32 {cosine:.4f} over {len(reference)} texts"
@@ -183,17 +209,18 @@ class Choice:
         if cosine < least:
             raise ConfigError(
                 f"{backend.name} gives other vectors than float32 (least cosine {cosine:.4f} over "
-                f"{len(reference)} texts, {least} is asked): is it of this model?"
+                f"{len(reference)} texts, expected {least} or more): is it of this model?"
             )
+        return backend
 
     def _fastest(self, candidates: list[Backend]) -> Backend:
         texts = (self.sample * SAMPLE)[:SAMPLE]
         best: dict[str, float] = {}
         for _ in range(3):  # in turns, so that a slow moment falls on all
             for each in candidates:
-                maker = self._maker(each)
+                embedder = self._embedder(each)
                 start = time.perf_counter()
-                maker.embed(texts)
+                embedder.embed(texts)
                 rate = len(texts) / (time.perf_counter() - start)
                 best[each.name] = max(best.get(each.name, 0.0), rate)
         chosen = max(candidates, key=lambda each: best[each.name])
@@ -205,13 +232,13 @@ class Choice:
 def other_texts(tokenizer: Tokenizer) -> list[str]:
     """Sentences of our own, and tokens of a vocabulary in any order, of every language it knows;
     always the same."""
-    chance = random.Random(0)
-    named = tokenizer.tokens_of(range(tokenizer.vocab_size))
+    generator = random.Random(0)
+    tokens = tokenizer.tokens_of(range(tokenizer.vocab_size))
     words = [
         token.removeprefix("##")
-        for number, token in enumerate(named)
+        for number, token in enumerate(tokens)
         if number not in tokenizer.special_ids and token
     ]
-    lengths = [chance.randint(1, RANDOM_WORDS) for _ in range(RANDOM_TEXTS)]
-    mixed = [" ".join(chance.choices(words, k=length)) for length in lengths]
+    lengths = [generator.randint(1, RANDOM_WORDS) for _ in range(RANDOM_TEXTS)]
+    mixed = [" ".join(generator.choices(words, k=length)) for length in lengths]
     return [*_SAMPLE_TEXTS, *SENTENCES, *mixed]

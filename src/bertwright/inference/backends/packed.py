@@ -24,7 +24,9 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, cast
 
 import torch
@@ -32,6 +34,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.jit import is_scripting  # type: ignore[attr-defined]
 
+from bertwright.data.batch import token_batches
+from bertwright.inference.backends.plain import LayerBatch
+from bertwright.inference.encode import Ids, Positions, make_inputs, positions_in
 from bertwright.models.bert import Bert
 from bertwright.nn.sequences import Sequences
 from bertwright.nn.transformer import TransformerLayer
@@ -145,11 +150,11 @@ class PackedLayer(nn.Module):
         self.attention_norm = Norm(layer.attention_norm, dtype)
         self.feed_forward_norm = Norm(layer.feed_forward_norm, dtype)
 
-    def forward(self, x: Tensor, blocks: list[Block], places: Tensor | None = None) -> Tensor:
-        """x `[N, H]` -> `[N, H]`, or of the tokens at `places` `[R]` alone: `[R, H]`"""
+    def forward(self, x: Tensor, blocks: list[Block], positions: Tensor | None = None) -> Tensor:
+        """x `[N, H]` -> `[N, H]`, or of the tokens at `positions` `[R]` alone: `[R, H]`"""
         context = attend(self.qkv(x), self.heads, blocks)
-        if places is not None:
-            x, context = x.index_select(0, places), context.index_select(0, places)
+        if positions is not None:
+            x, context = x.index_select(0, positions), context.index_select(0, positions)
         return self.behind(x, context)
 
     def behind(self, x: Tensor, context: Tensor) -> Tensor:
@@ -189,7 +194,7 @@ class PackedBert(nn.Module):
         self.token, segment = (
             table.weight.detach() for table in (embeddings.token, embeddings.segment)
         )
-        self.places = embeddings.position.weight.detach() + segment[0]
+        self.positions = embeddings.position.weight.detach() + segment[0]
         self.others = segment - segment[0]
         self.norm = Norm(embeddings.norm, segment.dtype)
         self.heads = bert.config.num_attention_heads
@@ -215,16 +220,16 @@ class PackedBert(nn.Module):
         types: Tensor,
         sequences: Sequences,
         layers: tuple[int, ...],
-        places: Tensor | None = None,
+        positions: Tensor | None = None,
     ) -> list[Tensor]:
         """The layers asked for, each `[N, H]`, in the order asked; none above them is computed.
 
-        Of the highest only the tokens at `places` `[R]` are, if given; the others are NaN.
+        Of the highest only the tokens at `positions` `[R]` are, if given; the others are NaN.
         """
         groups = groups_of(sequences)
         blocks = make_blocks(groups, self.heads)
         call = self.forward if self._call is None else self._call
-        found: list[Tensor] = call(ids, types, groups, blocks, list(layers), places)
+        found: list[Tensor] = call(ids, types, groups, blocks, list(layers), positions)
         return found
 
     def forward(
@@ -234,7 +239,7 @@ class PackedBert(nn.Module):
         groups: list[Block],
         blocks: list[Block],
         layers: list[int],
-        places: Tensor | None,
+        positions: Tensor | None,
     ) -> list[Tensor]:
         """See `run`."""
         total, top = len(ids), max(layers)
@@ -243,12 +248,12 @@ class PackedBert(nn.Module):
         kept = {0: x}
         for index, layer in enumerate(self.layers):
             number = index + 1
-            if places is not None and number == top:
-                read = len(places)
-                at = F.pad(places, (0, rows_for(max(1, read)) - read))
+            if positions is not None and number == top:
+                read = len(positions)
+                at = F.pad(positions, (0, rows_for(max(1, read)) - read))
                 found = layer(x, blocks, at)
                 x = x.new_full([total, x.shape[1]], float("nan"))
-                x.index_copy_(0, places, found[:read])
+                x.index_copy_(0, positions, found[:read])
             elif number <= top:
                 x = layer(x, blocks)
             if number in layers:
@@ -274,7 +279,7 @@ class PackedBert(nn.Module):
         """Token + position + segment, normalized: `[N, H]`"""
         x = F.embedding(ids, self.token)
         for start, stop, count, length in groups:
-            x[start:stop].view([count, length, -1]).add_(self.places[:length])
+            x[start:stop].view([count, length, -1]).add_(self.positions[:length])
         if bool(types.any()):
             x.add_(F.embedding(types, self.others))
         y: Tensor = self.norm(x)
@@ -337,3 +342,49 @@ def make_blocks(groups: list[Block], heads: int) -> list[Block]:
             some, start = min(most, count - done), first + done * length
             blocks.append((start, start + some * length, some, length))
     return blocks
+
+
+class PackedBackend:
+    """A `PackedBert` as a backend."""
+
+    def __init__(self, packed: PackedBert, batch_tokens: int, name: str) -> None:
+        self.packed, self.batch_tokens, self.name = packed, batch_tokens, name
+
+    def run(
+        self,
+        ids: Ids,
+        segments: Ids | None,
+        layers: tuple[int, ...],
+        positions: Positions | None = None,
+    ) -> Iterator[LayerBatch]:
+        """See `Backend`. Many batches run one a core: cores that share one wait for each other."""
+        cpu = torch.device("cpu")
+
+        def encode(rows: list[int]) -> LayerBatch:
+            rows, flat, kinds, sequences = make_inputs(rows, ids, segments, cpu)
+            read = None if positions is None else positions_in(rows, sequences, positions)
+            with torch.inference_mode():
+                states = self.packed.run(flat, kinds, sequences, layers, read)
+            return LayerBatch(rows, sequences, states)
+
+        lengths = [len(sequence) for sequence in ids]
+        tokens, threads = sum(lengths), torch.get_num_threads()
+        if threads == 1 or tokens < 2 * threads * self.batch_tokens:
+            yield from map(encode, token_batches(lengths, self.batch_tokens))
+            return
+        rounds = -(-tokens // (threads * self.batch_tokens))
+        each = -(-tokens // (threads * rounds)) + max(lengths)  # all threads end at about once
+        with one_core_each(threads) as pool:
+            yield from pool.map(encode, token_batches(lengths, each))
+
+
+@contextmanager
+def one_core_each(threads: int) -> Iterator[ThreadPoolExecutor]:
+    """So many threads, in each of which torch uses one core; left early, no further task begins."""
+    # torch.set_num_threads is of the calling thread, and of threads that begin later
+    pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
+        torch.set_num_threads(threads)

@@ -174,9 +174,9 @@ def _fill(engine: Engine, args: Args, config: ServeConfig) -> Plan:
             truncated.append({"input": number, "tokens_cut": cut})
         tokens += blanks.tokens_read
         judge_tokens(tokens, config)
-        characters += sum(map(len, blanks.places)) * top * (ANSWER + len(text))
+        characters += sum(map(len, blanks.positions)) * top * (ANSWER + len(text))
         judge_reply(0, characters)
-        works.append(Work(reader, blanks.pieces(engine.tokenizer), None, (blanks, top)))
+        works.append(Work(reader, blanks.sequences(), None, (blanks, top)))
 
     def finish(answers: list[Any]) -> Args:
         texts = zip(args["input"], answers, strict=True)
@@ -216,12 +216,14 @@ def _next(engine: Engine, args: Args, config: ServeConfig) -> Plan:
             pair = make_pair(engine.runner, first, second)
         except DataError as error:
             raise bad("this model reads no pairs", "no_pairs") from error
-        if pair.tokens_cut:
+        if pair.tokens_truncated:
             if not args["truncate"]:
-                reason = f'pair {number} is {pair.tokens_cut} tokens too long; "truncate": true?'
+                reason = (
+                    f'pair {number} is {pair.tokens_truncated} tokens too long; "truncate": true?'
+                )
                 raise bad(reason, "too_long")
-            truncated.append({"input": number, "tokens_cut": pair.tokens_cut})
-        works.append(Work(reader, [pair.ids], [pair.types]))
+            truncated.append({"input": number, "tokens_cut": pair.tokens_truncated})
+        works.append(Work(reader, [pair.ids], [pair.segments]))
 
     def finish(answers: list[Any]) -> Args:
         return {"results": [{"probability": answer} for answer in answers]}

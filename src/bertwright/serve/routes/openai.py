@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from bertwright.config.serve import ServeConfig
-from bertwright.inference.pieces import Text
-from bertwright.inference.vector_maker import with_prompt
+from bertwright.inference.embed import with_prompt
+from bertwright.inference.encode import Text
 from bertwright.serve import schemas as shapes
 from bertwright.serve.engine import Engine
 from bertwright.serve.errors import bad

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from bertwright.arrays import Float32s
 from bertwright.config.serve import ServeConfig
 from bertwright.config.vectors import VectorConfig
-from bertwright.inference.pieces import token_places
-from bertwright.inference.vector_maker import with_prompt
+from bertwright.inference.embed import with_prompt
+from bertwright.inference.encode import kept_tokens
 from bertwright.serve import schemas as shapes
 from bertwright.serve.engine import Engine
 from bertwright.serve.errors import bad
@@ -114,7 +114,7 @@ def _tokens(engine: Engine, args: Args, config: ServeConfig) -> Plan:
     works = works_of(Tokens(engine, how), cuts)
     counts = [2 + sum(len(ids) - 2 for ids in windows) for windows in cuts.ids]
     places = [
-        token_places(engine.tokenizer, text, count, how.prompt)
+        kept_tokens(engine.tokenizer, text, count, how.prompt)
         for text, count in zip(args["input"], counts, strict=True)
     ]
 

@@ -1,7 +1,7 @@
 """Texts to vectors: chosen layers, pooled over the tokens of each text.
 
 Devlin et al. 2019, section 5.3: vectors of middle and upper layers serve as features; the second
-layer from the top, averaged, is the usual choice. The encoder stops at the highest layer asked for.
+layer from the top, averaged, is the usual choice. No layer above the highest chosen is computed.
 
 Letters: n texts, W numbers of a vector, T tokens of a text, H hidden.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -21,14 +22,16 @@ from bertwright.checkpoint.sentence_transformers.dense import DenseLayer
 from bertwright.config.bert import BertConfig
 from bertwright.config.vectors import VectorConfig, choose_prompt
 from bertwright.errors import ConfigError
-from bertwright.inference.backends.plain import Backend, Found, Places
-from bertwright.inference.pieces import (
-    Pieces,
+from bertwright.inference.backends.plain import Backend, LayerBatch
+from bertwright.inference.encode import (
+    Positions,
     Text,
+    Tokenized,
+    join_windows,
+    kept_tokens,
     listed,
-    make_pieces,
     parts_of,
-    token_places,
+    tokenize,
 )
 from bertwright.inference.whitening import Whitening
 from bertwright.nn.pooling import pool
@@ -48,8 +51,8 @@ class TokenVectors:
     """`[T, W]`"""
 
 
-class VectorMaker:
-    """A model that makes vectors one way."""
+class Embedder:
+    """Makes vectors of texts one way; see `Model.embedder`."""
 
     def __init__(
         self,
@@ -61,14 +64,14 @@ class VectorMaker:
         dense: Sequence[DenseLayer] = (),
         prompts: Mapping[str, str] | None = None,
     ) -> None:
-        """Check that the model has what is asked for.
+        """Check that the model can give such vectors.
 
         Args:
             backend: computes layers.
             tokenizer: the model's.
-            model: its shape.
+            model: its architecture.
             config: which vectors.
-            whitening: of vectors that `config` asks for.
+            whitening: fitted on vectors of `config`.
             dense: layers that pooled vectors pass through, if `config.dense`.
             prompts: of the folder, by name.
 
@@ -83,8 +86,9 @@ class VectorMaker:
         positions = model.max_position_embeddings
         self.longest = min(config.max_length or positions, positions)
         self.notes: list[str] = []
-        """What was chosen or left out when it was loaded, in words."""
-        self.cut = self.tokens_cut = 0
+        """What was chosen or left out when it was made, for people."""
+        self.truncated = self.tokens_truncated = 0
+        """Texts that lost their ends so far, and the tokens that they lost."""
         widths = [config.pooled_width(*self._size)]
         widths += [layer.dense.out_features for layer in self.dense]
         taken = [layer.dense.in_features for layer in self.dense]
@@ -93,32 +97,33 @@ class VectorMaker:
                 f"dense is {config.dense}: the model's dense layers take {taken} numbers and give "
                 f"{widths[1:]}, and these vectors have {widths[0]:,}; use 0 to leave them out"
             )
-        width = self._raw_width
+        width = config.width(*self._size)
         if whitening is not None and whitening.mean.shape[0] != width:
             raise ConfigError(
                 f"the whitening is of vectors of {whitening.mean.shape[0]:,} numbers; these have "
-                f"{width:,}: fit it with the same model, --layers, --pooling and "
-                "--dimensions"
+                f"{width:,}: fit it with the same model, --layers, --pooling and --dimensions"
             )
-
-    @property
-    def _raw_width(self) -> int:
-        return self.config.width(*self._size)
+        self.width = width if whitening is None else whitening.width
+        """W"""
 
     @property
     def _size(self) -> tuple[int, int]:
         return self.model.hidden_size, self.model.num_hidden_layers
 
-    @property
-    def _apart(self) -> VectorConfig:
-        """Layers side by side, as windows are merged: the largest of a sum is no sum of largest."""
-        pooling = "+".join(self.config.pooled)
-        return replace(self.config, layers=self.layers, pooling=pooling, combine="concat")
+    def with_config(self, config: VectorConfig) -> Embedder:
+        """The same model, other vectors, not whitened."""
+        return Embedder(
+            self.backend,
+            self.tokenizer,
+            self.model,
+            config,
+            dense=self.dense,
+            prompts=self.prompts,
+        )
 
-    @property
-    def width(self) -> int:
-        """W"""
-        return self._raw_width if self.whitening is None else self.whitening.width
+    def raw(self) -> Embedder:
+        """The same vectors, neither whitened nor scaled: what whitening is fitted on."""
+        return self.with_config(replace(self.config, normalize=False))
 
     def embed(
         self,
@@ -132,77 +137,85 @@ class VectorMaker:
 
         A text longer than the model reads at once is read in windows, evenly filled: `mean`,
         `mean-sqrt` and `weighted` are over all tokens of all windows, `max` the largest over them,
-        `cls` and `last` the means of theirs; a prompt is in the first. Texts that are cut instead
-        are counted in `cut`, their tokens in `tokens_cut`.
+        `cls` and `last` the means of theirs; a prompt is in the first. Texts that are truncated
+        instead are counted in `truncated`, their tokens in `tokens_truncated`.
 
         Args:
             texts: n texts and pairs, or a table of one column; one text is taken as a list of one.
             on_progress: called with the tokens done.
-            prompt: text to put before every text, or the first of a pair; "" for none; unset: what
-                the configuration says.
+            prompt: text to put before every text, or the first of a pair; "" for none; unset: as
+                the configuration has it.
             prompt_name: the same by its name in the folder.
 
         Returns:
             `[n, W]`.
 
         Raises:
-            DataError: something is no text, a table has more columns, or a pair is too long.
+            DataError: not texts, a table has more columns, or a pair is too long.
             ConfigError: pooling is `none`: use `embed_tokens`; or the folder has no such prompt.
         """
-        asked = choose_prompt(self.prompts, prompt, prompt_name)
-        if asked is not None and asked != self.config.prompt:
+        chosen = choose_prompt(self.prompts, prompt, prompt_name)
+        if chosen is not None and chosen != self.config.prompt:
             other = copy(self)
-            other.config = replace(self.config, prompt=asked)
-            found = other.embed(texts, on_progress)
-            self.cut, self.tokens_cut = other.cut, other.tokens_cut
-            return found
+            other.config = replace(self.config, prompt=chosen)
+            vectors = other.embed(texts, on_progress)
+            self.truncated, self.tokens_truncated = other.truncated, other.tokens_truncated
+            return vectors
         if self.config.pooling == "none":
             raise ConfigError(
                 "pooling none gives a vector a token, not a text; use --tokens (embed_tokens of an "
                 "Embedder)"
             )
-        pieces = self._pieces(with_prompt(self.config.prompt, listed(texts)))
-        layers = self.backend.run(pieces.ids, pieces.types, self.layers, self.places(pieces))
-        return self.of_texts(pieces, layers, on_progress)
+        tokenized = self._tokenize(with_prompt(self.config.prompt, listed(texts)))
+        batches = self.backend.run(
+            tokenized.ids, tokenized.segments, self.layers, self.positions(tokenized)
+        )
+        return self.pool_batches(tokenized, batches, on_progress)
 
-    def places(self, pieces: Pieces) -> Places | None:
-        """Where the layers of each piece are read by `of_texts`; None: everywhere."""
+    def positions(self, tokenized: Tokenized) -> Positions | None:
+        """Where `pool_batches` reads the layers of each sequence; None: everywhere."""
         modes = self.config.pooled
         if not {"cls", "last"}.issuperset(modes):
             return None
-        firsts = zip(pieces.ids, self._left_out(pieces), strict=True)
+        firsts = zip(tokenized.ids, self._unpooled(tokenized), strict=True)
         return [[n if mode == "cls" else len(ids) - 1 for mode in modes] for ids, n in firsts]
 
-    def of_texts(
-        self, pieces: Pieces, found: Iterable[Found], on_progress: OnProgress = silent
+    def pool_batches(
+        self,
+        tokenized: Tokenized,
+        batches: Iterable[LayerBatch],
+        on_progress: OnProgress = silent,
     ) -> Float32s:
         """One vector a text, of layers that a backend computed; see `embed`."""
-        whole = len(pieces.ids) == len(set(pieces.owners))
-        width = (self.config if whole else self._apart).pooled_width(*self._size)
-        vectors = np.empty((len(pieces.ids), width), np.float32)
-        done, total = 0, sum(map(len, pieces.ids))
-        left_out = self._left_out(pieces)
-        starts = [start + skip for start, skip in zip(pieces.starts, left_out, strict=True)]
+        whole = len(tokenized.ids) == len(set(tokenized.owners))
+        if whole:
+            width = self.config.pooled_width(*self._size)
+        else:  # layers side by side until windows are merged: the largest of a sum is no sum
+            width = self.model.hidden_size * len(self.layers) * len(self.config.pooled)
+        vectors = np.empty((len(tokenized.ids), width), np.float32)
+        done, total = 0, sum(map(len, tokenized.ids))
+        unpooled = self._unpooled(tokenized)
+        starts = [start + skip for start, skip in zip(tokenized.starts, unpooled, strict=True)]
         how = "+".join(self.config.pooled)
-        for rows, sequences, layers in found:
+        for rows, sequences, layers in batches:
             done += sequences.total
             with torch.inference_mode():
-                if any(left_out):
-                    sequences, layers = _behind([left_out[row] for row in rows], sequences, layers)
+                if any(unpooled):
+                    sequences, layers = _without([unpooled[row] for row in rows], sequences, layers)
                 of_rows = [starts[row] for row in rows]
                 parts = [pool(layer, sequences, how, of_rows) for layer in layers]
                 pooled = self._combine(parts) if whole else torch.cat(parts, 1)
                 vectors[rows] = pooled.cpu().numpy()
             on_progress(done, total)
         if not whole:
-            lengths = np.array([len(ids) for ids in pieces.ids]) - np.array(left_out)
-            owners = np.array(pieces.owners)
-            merged = torch.from_numpy(self._merge(vectors, owners, lengths, np.array(starts)))
-            vectors = self._combine(list(merged.chunk(len(self.layers), 1))).numpy()
+            lengths = np.array([len(ids) for ids in tokenized.ids]) - np.array(unpooled)
+            merged = self._merge(vectors, np.array(tokenized.owners), lengths, np.array(starts))
+            layers = list(torch.from_numpy(merged).chunk(len(self.layers), 1))
+            vectors = self._combine(layers).numpy()
         return self._finish(vectors)
 
     def embed_tokens(self, texts: Iterable[Text]) -> list[TokenVectors]:
-        """Every token's vector, windows put together again; [CLS] of the first, [SEP] of the last.
+        """Every token's vector, windows joined; special tokens of the first and last window.
 
         Tokens of the prompt are read with each text, but have no vector here. Dense layers and
         `dimensions` are for vectors of texts.
@@ -214,50 +227,29 @@ class VectorMaker:
         if self.whitening is not None:
             raise ConfigError("whitening is fitted on vectors of texts; leave it out for tokens")
         texts, prompt = listed(texts), self.config.prompt
-        pieces = self._pieces(with_prompt(prompt, texts))
-        layers = self.backend.run(pieces.ids, pieces.types, self.layers)
+        tokenized = self._tokenize(with_prompt(prompt, texts))
+        batches = self.backend.run(tokenized.ids, tokenized.segments, self.layers)
         found = []
-        for text, vectors in zip(texts, self.of_tokens(pieces, layers), strict=True):
-            tokens, offsets, rows = token_places(self.tokenizer, text, len(vectors), prompt)
+        for text, vectors in zip(texts, self.join_batches(tokenized, batches), strict=True):
+            tokens, offsets, rows = kept_tokens(self.tokenizer, text, len(vectors), prompt)
             found.append(TokenVectors(tokens, offsets, vectors[rows] if prompt else vectors))
         return found
 
-    def of_tokens(self, pieces: Pieces, found: Iterable[Found]) -> list[Float32s]:
+    def join_batches(self, tokenized: Tokenized, batches: Iterable[LayerBatch]) -> list[Float32s]:
         """Every token's vector, the prompt's too, `[T, W]` of each text; see `embed_tokens`."""
-        states: list[Float32s] = [np.empty((0, 0), np.float32)] * len(pieces.ids)
-        for rows, sequences, layers in found:
-            x = self._combine([layer.float() for layer in layers]).cpu().numpy()
-            for place, row in enumerate(rows):
-                states[row] = x[sequences.offsets[place] : sequences.offsets[place + 1]].copy()
-        of_text: dict[int, list[Float32s]] = {}
-        for owner, state in zip(pieces.owners, states, strict=True):
-            of_text.setdefault(owner, []).append(state)
-        wholes = []
-        for parts in of_text.values():
-            last = len(parts) - 1
-            whole = np.concatenate(
-                [p[bool(n) : None if n == last else -1] for n, p in enumerate(parts)]
-            )
-            wholes.append(normalized(whole) if self.config.normalize else whole)
-        return wholes
-
-    def with_config(self, config: VectorConfig) -> VectorMaker:
-        """The same model, other vectors."""
-        return VectorMaker(
-            self.backend,
-            self.tokenizer,
-            self.model,
-            config,
-            dense=self.dense,
-            prompts=self.prompts,
+        combined = (
+            (rows, sequences, self._combine([x.float() for x in layers]).cpu().numpy())
+            for rows, sequences, layers in batches
         )
+        vectors = join_windows(self.tokenizer.framing, tokenized, combined)
+        return [normalized(each) for each in vectors] if self.config.normalize else vectors
 
-    def _pieces(self, texts: Sequence[Text]) -> Pieces:
+    def _tokenize(self, texts: Sequence[Text]) -> Tokenized:
         paired = self.model.type_vocab_size > 1
-        pieces = make_pieces(self.tokenizer, texts, self.longest, self.config.truncate, paired)
-        self.cut += pieces.cut
-        self.tokens_cut += pieces.tokens_cut
-        return pieces
+        tokenized = tokenize(self.tokenizer, texts, self.longest, self.config.truncate, paired)
+        self.truncated += tokenized.truncated
+        self.tokens_truncated += tokenized.tokens_truncated
+        return tokenized
 
     def _combine(self, parts: list[Tensor]) -> Tensor:
         if self.config.joined == "concat" or len(parts) == 1:
@@ -265,14 +257,16 @@ class VectorMaker:
         total = torch.stack(parts).sum(0)
         return total / len(parts) if self.config.joined == "mean" else total
 
-    def _left_out(self, pieces: Pieces) -> list[int]:
-        """Of each piece how many of its first tokens are not pooled: [CLS] and the prompt."""
+    def _unpooled(self, tokenized: Tokenized) -> list[int]:
+        """How many first tokens of each sequence are not pooled: [CLS] and the prompt."""
         if self.config.include_prompt or not self.config.prompt:
-            return [0] * len(pieces.ids)
-        count = len(self.tokenizer.encode(self.config.prompt).ids) - 1
+            return [0] * len(tokenized.ids)
+        framing = self.tokenizer.framing
+        (prompt,) = self.tokenizer.encode_bare_ids([self.config.prompt])
+        count = framing.inside(len(prompt))[0].stop
         return [
             min(count, len(ids) - 1) if start == 0 else 0
-            for ids, start in zip(pieces.ids, pieces.starts, strict=True)
+            for ids, start in zip(tokenized.ids, tokenized.starts, strict=True)
         ]
 
     def _merge(
@@ -316,10 +310,6 @@ class VectorMaker:
             vectors = self.whitening(vectors)
         return normalized(vectors) if self.config.normalize else np.ascontiguousarray(vectors)
 
-    def without_finish(self) -> VectorMaker:
-        """The same vectors, neither whitened nor scaled: what whitening is fitted on."""
-        return self.with_config(replace(self.config, normalize=False))
-
 
 def with_prompt(prompt: str, texts: list[Text]) -> list[Text]:
     """Texts with a prompt before each, of a pair before the first.
@@ -336,22 +326,18 @@ def with_prompt(prompt: str, texts: list[Text]) -> list[Text]:
     return found
 
 
-def _behind(
+def _without(
     counts: list[int], sequences: Sequences, layers: list[Tensor]
 ) -> tuple[Sequences, list[Tensor]]:
-    """Sequences without so many of their first tokens."""
-    kept = [
-        torch.arange(start + count, stop)
-        for start, stop, count in zip(
-            sequences.offsets, sequences.offsets[1:], counts, strict=False
-        )
-    ]
+    """Sequences without so many of their first tokens each."""
+    bounds = zip(pairwise(sequences.offsets), counts, strict=True)
+    kept = [torch.arange(start + count, stop) for (start, stop), count in bounds]
     rows = torch.cat(kept).to(layers[0].device)
     return Sequences([len(each) for each in kept], sequences.device), [x[rows] for x in layers]
 
 
 def layer_tuple(layers: int | Sequence[int]) -> tuple[int, ...]:
-    """One layer or several, as `VectorConfig` has them; it judges what they are."""
+    """One layer or several, as `VectorConfig` has them; checked there."""
     several = isinstance(layers, Iterable) and not isinstance(layers, str)
     return tuple(layers) if several else (layers,)  # type: ignore[arg-type, return-value]
 

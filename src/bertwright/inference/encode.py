@@ -1,0 +1,373 @@
+"""Texts and pairs to vectors of their tokens: tokenize, batch, run the encoder.
+
+`tokenize` turns texts into sequences that the encoder can read: whole, in windows, or truncated.
+`encode_batches` sorts sequences by length and runs the encoder over as many as a batch has tokens
+for, so the cost is that of the tokens: a short text never waits for a long one.
+
+Letters: n sequences, B of them in a batch, N tokens of a batch, H hidden.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from numbers import Integral
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bertwright.arrays import Float32s
+from bertwright.config.bert import BertConfig
+from bertwright.data.batch import collate, token_batches
+from bertwright.errors import DataError
+from bertwright.models.bert import Bert
+from bertwright.models.encoder import Encoded
+from bertwright.nn.sequences import Sequences
+from bertwright.objectives.objective import Learner
+from bertwright.text.framing import Framing
+from bertwright.text.tokenizer.tokenizer import Tokenizer
+from bertwright.text.windows import even_windows, truncate_pair
+
+Text = str | tuple[str, str]
+"""A text or a pair."""
+Ids = Sequence[Sequence[int]]
+"""n sequences of ids, with their special tokens; or of anything that each token has."""
+Positions = Sequence[Sequence[int]]
+"""Of each of n sequences the positions of the tokens that are read, from 0 for the first."""
+
+
+@dataclass
+class Tokenized:
+    """Sequences with their special tokens, and the text that each is of."""
+
+    ids: list[list[int]] = field(default_factory=list)
+    segments: list[list[int]] | None = None
+    """Of each token, if there are pairs."""
+    owners: list[int] = field(default_factory=list)
+    """Number of the text of each sequence, rising: a text has one window or more."""
+    starts: list[int] = field(default_factory=list)
+    """Tokens of the text before the window's first."""
+    truncated: int = 0
+    """Texts of which tokens were left out."""
+    tokens_truncated: int = 0
+
+
+def tokenize(
+    tokenizer: Tokenizer,
+    texts: Sequence[Text],
+    longest: int | None,
+    truncate: bool,
+    paired: bool = True,
+) -> Tokenized:
+    """Texts as sequences of at most `longest` tokens.
+
+    Args:
+        tokenizer: the model's.
+        texts: n texts and pairs.
+        longest: tokens of a sequence, special ones too; None: any number.
+        truncate: leave out what is too much, at the end (of a pair: of the longer text); else a
+            text is read in windows, and a pair is an error.
+        paired: whether the encoder reads pairs.
+
+    Raises:
+        DataError: no list of texts, neither text nor pair, a pair that is too long, a pair for an
+            encoder that reads none.
+    """
+    texts = listed(texts)
+    single = [number for number, text in enumerate(texts) if isinstance(text, str)]
+    ids = dict(zip(single, tokenizer.encode_bare_ids([str(texts[n]) for n in single]), strict=True))
+    found = Tokenized(segments=None if len(single) == len(texts) else [])
+    longest = sys.maxsize if longest is None else longest
+    room, of_pair = (longest - tokenizer.framing.special_tokens(two) for two in (False, True))
+    for number, text in enumerate(texts):
+        if number in ids:
+            _add_text(found, tokenizer, number, ids[number], room, truncate)
+        elif not paired or of_pair < 2:
+            raise DataError("this model reads no pairs: it has one segment or too few positions")
+        else:
+            _add_pair(found, tokenizer, number, text, of_pair, truncate)
+    return found
+
+
+def _add_text(
+    found: Tokenized, tokenizer: Tokenizer, number: int, ids: list[int], room: int, truncate: bool
+) -> None:
+    if truncate and len(ids) > room:
+        found.truncated += 1
+        found.tokens_truncated += len(ids) - room
+        ids = ids[:room]
+    for start, stop in even_windows(len(ids), room):
+        found.ids.append(tokenizer.framing.one(ids[start:stop]))
+        found.owners.append(number)
+        found.starts.append(start)
+        if found.segments is not None:
+            found.segments.append(tokenizer.framing.segments(stop - start))
+
+
+def _add_pair(
+    found: Tokenized, tokenizer: Tokenizer, number: int, pair: object, room: int, truncate: bool
+) -> None:
+    a, b = tokenizer.encode_bare_ids(parts_of(number, pair))
+    over = len(a) + len(b) - room
+    if over > 0 and not truncate:
+        longest = room + tokenizer.framing.special_tokens(True)
+        raise DataError(
+            f"pair {number} has {over + longest} tokens; this model reads {longest} at once: "
+            "truncate long pairs (--truncate, or truncate=True), or embed their texts one by one"
+        )
+    if over > 0:
+        found.truncated += 1
+        found.tokens_truncated += over
+        of_a, of_b = truncate_pair(len(a), len(b), room)
+        a, b = a[:of_a], b[:of_b]
+    found.ids.append(tokenizer.framing.two(a, b))
+    assert found.segments is not None
+    found.segments.append(tokenizer.framing.segments(len(a), len(b)))
+    found.owners.append(number)
+    found.starts.append(0)
+
+
+def listed(texts: object) -> list[Text]:
+    """Texts as a list: one alone, a sequence, a column, a table or array of one column.
+
+    Raises:
+        DataError: not texts, or several columns.
+    """
+    if isinstance(texts, str):
+        return [texts]
+    shape = getattr(texts, "shape", None)
+    if shape is not None and len(shape) != 1:
+        if len(shape) != 2 or shape[1] != 1:
+            raise DataError(
+                f"the texts have the shape {list(shape)}; expected one column, or for pairs a list "
+                "of two texts each"
+            )
+        texts = getattr(texts, "values", texts)[:, 0]  # type: ignore[index]
+    if isinstance(texts, (bytes, Mapping)) or not isinstance(texts, Iterable):
+        raise DataError(
+            f"the texts are of type {type(texts).__name__}; expected a list of texts and pairs"
+        )
+    return list(texts)
+
+
+def parts_of(number: int, text: object) -> list[str]:
+    """A text alone, or the two of a pair.
+
+    Raises:
+        DataError: it is neither; names its number.
+    """
+    if isinstance(text, str):
+        return [text]
+    parts = list(text) if isinstance(text, (tuple, list)) else []
+    if len(parts) != 2 or not all(isinstance(part, str) for part in parts):
+        raise DataError(
+            f"text {number} is of type {type(text).__name__}; expected str, or two of them"
+        )
+    return parts
+
+
+def only_text(text: object) -> str:
+    """The text itself; DataError if it is none."""
+    if not isinstance(text, str):
+        raise DataError(f"the text is of type {type(text).__name__}; expected one str")
+    return text
+
+
+def is_count(value: object) -> bool:
+    """Whether a user's number is a whole one from 1."""
+    return not isinstance(value, bool) and isinstance(value, Integral) and int(value) > 0
+
+
+def join_windows(
+    framing: Framing, tokenized: Tokenized, batches: Iterable[tuple[list[int], Sequences, Float32s]]
+) -> list[Float32s]:
+    """What each text's tokens have, windows joined.
+
+    Args:
+        framing: special tokens stay of the first window at the start, of the last at the end.
+        tokenized: the sequences of n texts.
+        batches: numbers of sequences, these end to end, and `[..., N, H]` of their tokens.
+
+    Returns:
+        `[..., T, H]` of each text.
+    """
+    states: list[Float32s] = [np.empty((0, 0), np.float32)] * len(tokenized.ids)
+    for rows, sequences, x in batches:
+        for number, row in enumerate(rows):
+            start, stop = sequences.offsets[number : number + 2]
+            states[row] = x[..., start:stop, :].copy()
+    windows: dict[int, list[Float32s]] = {}
+    for owner, state in zip(tokenized.owners, states, strict=True):
+        windows.setdefault(owner, []).append(state)
+    joined = []
+    for of_text in windows.values():
+        if len(of_text) > 1:
+            inside = [
+                framing.inside(state.shape[-2] - framing.special_tokens())[0] for state in of_text
+            ]
+            of_text = [
+                state[
+                    ...,
+                    own.start if number else 0 : own.stop if number < len(of_text) - 1 else None,
+                    :,
+                ]
+                for number, (state, own) in enumerate(zip(of_text, inside, strict=True))
+            ]
+        joined.append(np.concatenate(of_text, -2))
+    return joined
+
+
+def kept_tokens(
+    tokenizer: Tokenizer, text: Text, kept: int, prompt: str = ""
+) -> tuple[list[str], list[tuple[int, int]], list[int]]:
+    """The tokens of a text as `tokenize` left it, their characters, and their rows.
+
+    Special tokens are among them. The second text's characters count from its own start.
+
+    Args:
+        tokenizer: the model's.
+        text: a text or a pair.
+        kept: tokens that are left of it, special ones too.
+        prompt: what was put before the text; tokens of it alone are left out.
+    """
+    first, *second = [text] if isinstance(text, str) else text
+    framing = tokenizer.framing
+    room = kept - framing.special_tokens(bool(second))
+    encodings = [tokenizer.encode(part) for part in (prompt + first, *second)]
+    plain = [framing.inside(len(each.ids) - framing.special_tokens())[0] for each in encodings]
+    lengths = [each.stop - each.start for each in plain]
+    lengths = [room] if not second else [*truncate_pair(lengths[0], lengths[1], room)]
+    parts = [
+        list(zip(each.ids[own][:n], each.offsets[own][:n], strict=True))
+        for each, own, n in zip(encodings, plain, lengths, strict=True)
+    ]
+    ids = [[token for token, _ in part] for part in parts]
+    tokens = tokenizer.tokens_of(framing.two(*ids) if second else framing.one(*ids))
+    offsets, inside = [(0, 0)] * len(tokens), framing.inside(*lengths)
+    for part, own in zip(parts, inside, strict=True):
+        offsets[own] = [offset for _, offset in part]
+    rows, before = list(range(len(tokens))), len(prompt)
+    if prompt:
+        prompted = rows[inside[0]]
+        rows = [row for row in rows if row not in prompted or offsets[row][1] > before]
+        for row in prompted:
+            start, stop = offsets[row]
+            offsets[row] = max(start - before, 0), stop - before
+    return [tokens[row] for row in rows], [offsets[row] for row in rows], rows
+
+
+@dataclass(frozen=True)
+class ModelRunner:
+    """A learner in eval mode on its device, with its tokenizer."""
+
+    learner: Learner
+    tokenizer: Tokenizer
+    config: BertConfig
+    device: torch.device
+    batch_tokens: int
+    """Tokens of a batch, about: it has one sequence at least."""
+    name: str
+    """Where it was loaded from, for messages."""
+
+    @property
+    def room(self) -> int:
+        """Tokens of text in one sequence, beside [CLS] and [SEP]."""
+        return self.config.max_position_embeddings - 2
+
+    @property
+    def precision(self) -> Literal["fp32", "bf16"]:
+        """Of its weights."""
+        low = next(self.learner.parameters()).dtype == torch.bfloat16
+        return "bf16" if low else "fp32"
+
+    @property
+    def encoder(self) -> Bert:
+        """The BERT."""
+        encoder = self.learner.encoder
+        assert isinstance(encoder, Bert)
+        return encoder
+
+    def require(self, objective: str, purpose: str) -> None:
+        """Raise DataError if the checkpoint lacks a head."""
+        if objective not in self.learner.objectives:
+            raise DataError(
+                f"{self.name} has no {objective} head, which {purpose} needs (it has: "
+                f"{', '.join(self.learner.objectives) or 'the encoder alone'}); use a checkpoint "
+                "that was pre-trained with it"
+            )
+
+    def run(
+        self,
+        ids: Ids,
+        segments: Ids | None = None,
+        keep_layers: bool = False,
+        positions: Positions | None = None,
+    ) -> Iterator[tuple[list[int], Encoded]]:
+        """Encode sequences up to the last layer; see `encode_batches`."""
+        return encode_batches(
+            self.encoder,
+            ids,
+            segments,
+            self.batch_tokens,
+            keep_layers=keep_layers,
+            positions=positions,
+        )
+
+
+def encode_batches(
+    encoder: Bert,
+    ids: Ids,
+    segments: Ids | None,
+    batch_tokens: int,
+    *,
+    top: int | None = None,
+    keep_layers: bool = False,
+    positions: Positions | None = None,
+) -> Iterator[tuple[list[int], Encoded]]:
+    """Encode sequences of ids, each with its special tokens.
+
+    Args:
+        encoder: in eval mode.
+        ids: n sequences.
+        segments: of their tokens; None: all 0.
+        batch_tokens: of a batch, about: it has one sequence at least.
+        top: the highest layer needed, 0 the embeddings; None: all, and the pooler.
+        keep_layers: return every layer.
+        positions: where the last layer is read, beside the pooler; None: everywhere. Leave out
+            `top` and `keep_layers` with it.
+
+    Yields:
+        The numbers of a batch's sequences, and what the encoder computed of them.
+    """
+    device = next(encoder.parameters()).device
+    for rows in token_batches([len(sequence) for sequence in ids], batch_tokens):
+        rows, flat, kinds, sequences = make_inputs(rows, ids, segments, device)
+        read = None if positions is None else positions_in(rows, sequences, positions)
+        with torch.inference_mode():
+            encoded = encoder(flat, kinds, sequences, top, keep_layers, read)
+        yield rows, encoded
+
+
+def make_inputs(
+    rows: list[int], ids: Ids, segments: Ids | None, device: torch.device
+) -> tuple[list[int], Tensor, Tensor, Sequences]:
+    """Some sequences end to end, longest first: their rows, ids `[N]`, segments `[N]`, offsets."""
+    batch = collate(
+        [ids[row] for row in rows], None if segments is None else [segments[row] for row in rows]
+    )
+    return (
+        [rows[number] for number in batch.positions],
+        torch.as_tensor(batch.input_ids, device=device),
+        torch.as_tensor(batch.token_type_ids, device=device),
+        Sequences(batch.lengths.tolist(), device),
+    )
+
+
+def positions_in(rows: list[int], sequences: Sequences, positions: Positions) -> Tensor:
+    """The positions in N of these positions of these rows, `[R]`, sequence by sequence."""
+    starts = zip(rows, sequences.offsets[:-1], strict=True)
+    found = [start + position for row, start in starts for position in positions[row]]
+    return torch.tensor(found, dtype=torch.long, device=sequences.device)

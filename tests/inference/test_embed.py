@@ -1,0 +1,424 @@
+"""Vectors: layers, poolings, windows and cuts, pairs, tokens, backends; each by its definition."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from bertwright.checkpoint.export.exported import Exported
+from bertwright.config.vectors import VectorConfig
+from bertwright.errors import ConfigError, DataError
+from bertwright.inference.backends import choice as backend_choice
+from bertwright.inference.backends.int8 import Int8Product, Seen, has_int8
+from bertwright.inference.backends.packed import PackedBert, Product, has_bfloat16, rows_for
+from bertwright.inference.backends.plain import Precision
+from bertwright.inference.embed import Embedder
+from bertwright.inference.model import load
+
+TEXTS = ["a b", "the quick.", "c d e f g h", "", "j", "fishing, fishing!", "a b"]
+LONG = "a b c d e f g h i j k l m n o p q"  # 17 tokens in windows of 10: 8 and 9
+BFLOAT16 = pytest.mark.skipif(not has_bfloat16(), reason="needs a processor with bfloat16 products")
+CONFIG = VectorConfig((-1,))
+
+
+@pytest.fixture(scope="module")
+def embedder(model_folder: Path) -> Embedder:
+    return load(model_folder, device="cpu").embedder(CONFIG)
+
+
+def states(model_folder: Path, text: str | tuple[str, str]) -> np.ndarray:
+    """`[L + 1, T, H]` by another way."""
+    return load(model_folder, device="cpu").encode([text])[0].layers
+
+
+POOLINGS = ["mean", "max", "mean-max", "weighted", "cls", "last", "mean-sqrt", "cls+last+mean-sqrt"]
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_pooling_by_its_definition(embedder: Embedder, model_folder: Path, pooling: str) -> None:
+    x = states(model_folder, TEXTS[1])[-1]
+    places = np.arange(1, len(x) + 1)[:, None]
+    right = {
+        "cls": x[0],
+        "mean": x.mean(0),
+        "max": x.max(0),
+        "mean-max": np.concatenate([x.mean(0), x.max(0)]),
+        "last": x[-1],
+        "mean-sqrt": x.sum(0) / np.sqrt(len(x)),
+        "cls+last+mean-sqrt": np.concatenate([x[0], x[-1], x.sum(0) / np.sqrt(len(x))]),
+        "weighted": (x * places).sum(0) / places.sum(),
+    }[pooling]
+    maker = embedder.with_config(replace(CONFIG, pooling=pooling))  # type: ignore[arg-type]
+    np.testing.assert_allclose(maker.embed(TEXTS)[1], right, atol=1e-5)
+    assert maker.width == len(right)
+
+
+def test_layers_are_joined_added_and_averaged(embedder: Embedder) -> None:
+    one, two = (embedder.with_config(VectorConfig((n,))).embed(TEXTS) for n in (1, -1))
+
+    def both(**more: str) -> np.ndarray:
+        return embedder.with_config(VectorConfig((1, 3), **more)).embed(TEXTS)  # type: ignore[arg-type]
+
+    np.testing.assert_allclose(both(), np.concatenate([one, two], 1), atol=1e-6)
+    np.testing.assert_allclose(both(combine="sum"), one + two, atol=1e-6)
+    np.testing.assert_allclose(both(combine="mean"), (one + two) / 2, atol=1e-6)
+    np.testing.assert_allclose(both(pooling="first-last"), (one + two) / 2, atol=1e-6)
+
+
+@settings(max_examples=25)
+@given(
+    texts=st.lists(st.text("abcdefg ", max_size=30), min_size=1, max_size=9),
+    pooling=st.sampled_from(["cls", "mean", "max", "mean-max", "weighted", "first-last"]),
+)
+def test_a_vector_does_not_depend_on_its_neighbours(
+    embedder: Embedder, texts: list[str], pooling: str
+) -> None:
+    maker = embedder.with_config(replace(CONFIG, pooling=pooling))  # type: ignore[arg-type]
+    alone = np.concatenate([maker.embed([text]) for text in texts])
+    np.testing.assert_allclose(maker.embed(texts), alone, atol=1e-6)
+
+
+def test_the_graph_stops_at_the_highest_layer(model_folder: Path) -> None:
+    embedder = load(model_folder, device="cpu").embedder(VectorConfig((1,)))
+    packed = embedder.backend.packed  # type: ignore[attr-defined]
+
+    packed.open()  # else no hook is called
+
+    def never(*_: object) -> None:
+        raise AssertionError("a layer above was computed")
+
+    for layer in packed.layers[1:]:
+        layer.register_forward_pre_hook(never)
+    assert embedder.embed(TEXTS).shape == (7, 24)
+    with pytest.raises(AssertionError, match="above"):
+        embedder.with_config(VectorConfig((1, 2))).embed(TEXTS)
+
+
+@pytest.mark.parametrize("combine", ["concat", "sum"])
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_windows(embedder: Embedder, pooling: str, combine: str) -> None:
+    config = VectorConfig((0, 3), combine, pooling)  # type: ignore[arg-type]
+    (tokens,) = embedder.with_config(VectorConfig((0, 3), "concat", "none")).embed_tokens([LONG])
+    assert len(tokens.vectors) == 19
+    found = embedder.with_config(config).embed(["x", LONG, "y"])
+    windows = [LONG[:15], LONG[16:]]  # 8 and 9 letters
+    apart = embedder.with_config(replace(config, combine="concat")).embed(windows)
+    lengths = np.array([10.0, 11.0])[:, None]
+    if pooling == "max":
+        right = apart.max(0)
+    elif pooling in ("cls", "last"):
+        right = apart.mean(0)
+    elif pooling == "mean-sqrt":
+        right = (apart * np.sqrt(lengths)).sum(0) / np.sqrt(lengths.sum())
+    elif pooling == "cls+last+mean-sqrt":
+        summed = (apart * np.sqrt(lengths)).sum(0) / np.sqrt(lengths.sum())
+        right = np.where(np.arange(144) // 24 % 3 == 2, summed, apart.mean(0))
+    elif pooling == "mean":
+        right = (apart * lengths).sum(0) / lengths.sum()
+    elif pooling == "mean-max":
+        mean, most = (apart * lengths).sum(0) / lengths.sum(), apart.max(0)
+        right = np.where(np.arange(96) // 24 % 2 == 0, mean, most)
+    else:
+        weight = np.array([55.0, 8 * 11 + 66.0])  # positions of the second count on from 8
+        maker = embedder.with_config(VectorConfig((0, 3), "concat", "none"))
+        parts = [each.vectors for each in maker.embed_tokens(windows)]
+        right = (parts[0] * np.arange(1, 11)[:, None]).sum(0)
+        right = (right + (parts[1] * np.arange(9, 20)[:, None]).sum(0)) / weight.sum()
+    if combine == "sum":
+        right = right.reshape(2, -1).sum(0)
+    np.testing.assert_allclose(found[1], right, atol=1e-5)
+    np.testing.assert_allclose(found[0], embedder.with_config(config).embed(["x"])[0], atol=1e-6)
+
+
+def test_a_cut_is_counted(embedder: Embedder) -> None:
+    maker = embedder.with_config(replace(CONFIG, truncate=True))
+    found = maker.embed([LONG, "a"])
+    np.testing.assert_allclose(found[0], embedder.embed([LONG[:19]])[0], atol=1e-6)
+    assert (maker.truncated, maker.tokens_truncated) == (1, 7)
+
+
+def test_pairs(embedder: Embedder, model_folder: Path) -> None:
+    pair = ("a b", "c.")
+    right = states(model_folder, pair)[-1].mean(0)
+    found = embedder.embed([pair, "a b"])
+    np.testing.assert_allclose(found[0], right, atol=1e-5)
+    np.testing.assert_allclose(found[1], embedder.embed(["a b"])[0], atol=1e-6)
+    with pytest.raises(DataError, match="has 20 tokens; this model reads 12 at once"):
+        embedder.embed([(LONG, "")])
+    maker = embedder.with_config(replace(CONFIG, truncate=True))
+    assert maker.embed([("a b c d e f", LONG)]).shape == (1, 24)
+    assert maker.tokens_truncated == 14
+
+
+def test_tokens_know_their_places(embedder: Embedder, model_folder: Path) -> None:
+    (found,) = embedder.embed_tokens(["the fishing."])
+    assert found.tokens[0] == "[CLS]"
+    assert found.offsets[1] == (0, 3)
+    np.testing.assert_allclose(found.vectors, states(model_folder, "the fishing.")[-1], atol=1e-5)
+    cut = embedder.with_config(replace(CONFIG, truncate=True)).embed_tokens([LONG])[0]
+    assert (len(cut.tokens), cut.tokens[-1]) == (12, "[SEP]")
+
+
+def test_tokens_of_a_pair_that_is_cut(embedder: Embedder, model_folder: Path) -> None:
+    maker = embedder.with_config(replace(CONFIG, truncate=True))
+    pairs = [("a b c d e f", LONG), ("a b", "the c d e f g h i j")]
+    cut, other = maker.embed_tokens(pairs)
+    assert " ".join(cut.tokens) == "[CLS] a b c d [SEP] a b c d e [SEP]"
+    letters = [(place, place + 1) for place in range(0, 10, 2)]
+    assert cut.offsets == [(0, 0), *letters[:4], (0, 0), *letters, (0, 0)]
+    assert " ".join(other.tokens) == "[CLS] a b [SEP] the c d e f g h [SEP]"
+    right = states(model_folder, ("a b c d", "a b c d e"))[-1]
+    np.testing.assert_allclose(cut.vectors, right, atol=1e-5)
+
+
+def test_one_text_is_no_list_of_letters(embedder: Embedder) -> None:
+    assert len(embedder.embed_tokens("a b")) == len(embedder.embed("a b")) == 1
+    for wrong in (None, b"a", {"a": 1}, 3):
+        with pytest.raises(DataError, match="expected a list of texts and pairs"):
+            embedder.embed(wrong)  # type: ignore[arg-type]
+
+
+@BFLOAT16
+def test_bfloat16_is_near_and_says_how(model_folder: Path, embedder: Embedder) -> None:
+    low = load(model_folder, device="cpu").embedder(CONFIG, precision="bf16", sample=TEXTS)
+    assert "least cosine" in low.notes[-1]
+    a, b = low.embed(TEXTS), embedder.embed(TEXTS)
+    cosines = (a * b).sum(1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
+    assert 0.99 < cosines.min() < 1 - 1e-7
+
+
+@pytest.mark.skipif(not has_int8(), reason="needs a processor with 8-bit products")
+def test_int8_is_near_or_refused(model_folder: Path, embedder: Embedder) -> None:
+    low = load(model_folder, device="cpu").embedder(CONFIG, precision="int8", sample=TEXTS)
+    a, b = low.embed(TEXTS), embedder.embed(TEXTS)
+    cosines = (a * b).sum(1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
+    assert 0.99 <= cosines.min() < 1 - 1e-6
+
+
+@BFLOAT16
+def test_int8_looks_at_every_token_and_is_judged_by_those_that_are_read(
+    model_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ranges of [CLS] alone would cut off what other tokens have, where those are read too."""
+    rows: list[int] = []
+
+    def make(
+        packed: PackedBert, look: Callable[[], object], vectors: Callable[[], Tensor], _: Tensor
+    ) -> list[str]:
+        packed.open()
+        norm = packed.layers[-1].feed_forward_norm
+        norm.register_forward_hook(lambda module, given, found: rows.append(len(found)))
+        for ask in (look, vectors):
+            ask()
+        return []
+
+    monkeypatch.setattr(backend_choice, "make_int8", make)
+    monkeypatch.setattr(backend_choice, "other_texts", lambda tokenizer: [])
+    config, texts = replace(CONFIG, pooling="cls"), ["a b c", "a b c d e f g h"]
+    load(model_folder, device="cpu").embedder(config, precision="int8", sample=texts)
+    assert rows[:2] == [rows_for(5 + 10), rows_for(2)]
+
+
+@pytest.mark.skipif(not has_int8(), reason="needs a processor with 8-bit products")
+def test_a_copy_in_int8_is_the_same() -> None:
+    chance = torch.Generator().manual_seed(0)
+    weight = torch.randn(32, 64, generator=chance).bfloat16()
+    product = Product(weight, torch.randn(32, generator=chance).bfloat16())
+    low = Int8Product(product, -torch.ones(64), torch.ones(64))
+    x = torch.rand(8, 64, generator=chance).bfloat16()
+    assert torch.equal(pickle.loads(pickle.dumps(low))(x), low(x))
+
+
+@pytest.mark.skipif(not has_int8(), reason="needs a processor with 8-bit products")
+def test_int8_takes_what_gelu_gives() -> None:
+    """Numbers near zero, and a few columns that are far larger."""
+    chance = torch.Generator().manual_seed(0)
+    spread = torch.ones(64)
+    spread[::16] = 30.0
+    x = torch.nn.functional.gelu(torch.randn(500, 64, generator=chance) * spread).bfloat16()
+    weight = torch.randn(32, 64, generator=chance).bfloat16()
+    product = Product(weight, torch.randn(32, generator=chance).bfloat16())
+    seen = Seen(64)
+    seen.add(x)
+    right = product(x).float()
+    error = (
+        Int8Product(product, seen.low, seen.high)(x).float() - right
+    ).square().sum() / right.square().sum()
+    assert error < 1.4e-4
+
+
+@pytest.mark.parametrize("precision", ["fp32", pytest.param("bf16", marks=BFLOAT16)])
+def test_copies_give_the_same(model_folder: Path, precision: Precision) -> None:
+    embedder = load(model_folder, device="cpu").embedder(CONFIG, precision=precision)
+    for copied in (copy.deepcopy(embedder), pickle.loads(pickle.dumps(embedder))):
+        np.testing.assert_array_equal(copied.embed(TEXTS), embedder.embed(TEXTS))
+        assert copied.notes == embedder.notes
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_many_batches_share_the_cores(model_folder: Path, threads: int) -> None:
+    texts = [" ".join("abcdefghij"[: 1 + n % 10]) for n in range(50)]
+    embedder = load(model_folder, device="cpu").embedder(CONFIG)
+    right = embedder.embed(texts)  # one batch
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        embedder.backend.batch_tokens = 16  # type: ignore[attr-defined]
+        np.testing.assert_allclose(embedder.embed(texts), right, atol=1e-6)
+        assert torch.get_num_threads() == threads
+        embedder.backend.packed = None  # type: ignore[attr-defined]
+        with pytest.raises(AttributeError):  # a thread's error is the caller's
+            embedder.embed(texts)
+        assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+
+
+@BFLOAT16
+def test_vectors_that_differ_are_refused(
+    model_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backend_choice, "LEAST_COSINE", 1.1)
+    with pytest.raises(ConfigError, match="gives other vectors than float32"):
+        load(model_folder, device="cpu").embedder(CONFIG, precision="bf16")
+    chosen = load(model_folder, device="cpu").embedder(CONFIG, precision="auto")
+    assert chosen.backend.name == "torch fp32"
+    assert any(note.startswith("left out: torch bf16") for note in chosen.notes)
+
+
+def test_auto_says_what_it_measured(model_folder: Path) -> None:
+    chosen = load(model_folder, device="cpu").embedder(CONFIG, backend="auto", precision="auto")
+    assert chosen.notes[-1].startswith(f"chosen: {chosen.backend.name} (torch fp32 ")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"backend": "onnx"}, "name the folder with --exported DIR"),
+        ({"exported": ["nowhere"]}, "another backend than torch"),
+        ({"backend": "tpu"}, "expected auto, torch, onnx, openvino"),
+        ({"precision": "int4"}, "expected auto, fp32, bf16, int8"),
+        ({"config": VectorConfig((9,))}, "no layer 9: this model has 0"),
+    ],
+)
+def test_what_cannot_be_loaded(model_folder: Path, options: dict, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load(model_folder).embedder(**{"config": CONFIG, **options})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"pooling": "sum"}, "pooling is 'sum'; expected cls"),
+        ({"combine": "max"}, "expected concat, sum or mean"),
+        ({"layers": ()}, "layers is empty"),
+        ({"layers": -1}, "layers is -1; expected whole numbers"),
+        ({"layers": ("-1",)}, "expected whole numbers"),
+        ({"max_length": 2}, "expected 3 or more"),
+        ({"pooling": "cls+none"}, "or several of all but the last two, as cls"),
+        ({"pooling": ("cls", "mean")}, "pooling is .'cls', 'mean'"),
+        ({"prompt": None}, "the prompt is None; expected text"),
+        ({"dimensions": 0}, "dimensions is 0; expected 1 or more"),
+        ({"dimensions": 1.5}, "dimensions is 1.5; expected 1 or more"),
+    ],
+)
+def test_configurations_that_are_refused(options: dict, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        VectorConfig(**options)
+
+
+def test_pooling_none_is_for_tokens(embedder: Embedder) -> None:
+    with pytest.raises(ConfigError, match="use --tokens"):
+        embedder.with_config(replace(CONFIG, pooling="none")).embed(["a"])
+
+
+@pytest.fixture
+def exports(model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Folders named `RUNTIME-PRECISION` are exports of the model, without a file."""
+    runner = load(model_folder, device="cpu").runner
+
+    def opened(folder: Path, threads: int | None = None) -> Exported:
+        def session(feed: dict[str, np.ndarray]) -> list[np.ndarray]:
+            lengths = feed["attention_mask"].sum(1)
+            ids = [row[:length] for row, length in zip(feed["input_ids"], lengths, strict=True)]
+            found = np.zeros((*feed["input_ids"].shape, 24), np.float32)
+            for rows, encoded in runner.run(ids):
+                for place, row in enumerate(rows):
+                    start = encoded.sequences.offsets[place]
+                    found[row, : lengths[row]] = encoded.last[start : start + lengths[row]]
+            return [found + moved if "near" in folder.name else found]
+
+        moved = np.random.default_rng(0).normal(size=24) / 20  # as by some steps of training
+        runtime, stored, *_ = folder.name.split("-")
+        outputs, int8 = {"last_hidden_state": True}, stored == "int8"
+        return Exported(folder, runtime, int8, None, None, outputs, (3,), 12, session)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(backend_choice, "open_exported", opened)
+
+
+@pytest.mark.usefixtures("exports")
+@pytest.mark.parametrize(
+    ("backend", "precision", "exported", "message"),
+    [
+        ("onnx", "fp32", "onnx-int8", "was exported in int8, not fp32: pass --precision"),
+        ("onnx", "int8", "onnx-float32", "was exported in fp32, not int8"),
+        ("openvino", "fp32", "onnx-float32", "was exported for onnx, not openvino"),
+    ],
+)
+def test_an_export_of_another_kind_is_refused(
+    model_folder: Path, backend: str, precision: str, exported: str, message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load(model_folder).embedder(
+            CONFIG, backend=backend, precision=precision, exported=[exported],  # type: ignore[arg-type]
+        )  # fmt: skip
+
+
+@pytest.mark.usefixtures("exports")
+def test_exports_that_fit_are_chosen_from(model_folder: Path, embedder: Embedder) -> None:
+    both = ["onnx-float32", "onnx-int8"]
+    found = load(model_folder).embedder(CONFIG, backend="onnx", exported=both[:1])
+    assert found.backend.name == "onnx fp32"
+    np.testing.assert_allclose(found.embed(TEXTS), embedder.embed(TEXTS), atol=1e-5)
+    found = load(model_folder, device="cpu").embedder(CONFIG, backend="auto", exported=both)
+    assert found.backend.name in ("onnx fp32", "torch fp32")
+    assert any("left out: onnx-int8 was exported in int8" in note for note in found.notes)
+    assert not any("onnx int8" in note for note in found.notes)
+
+
+@pytest.mark.usefixtures("exports")
+def test_an_export_of_a_neighbour_is_refused(model_folder: Path) -> None:
+    near = ["onnx-float32-near"]
+    with pytest.raises(ConfigError, match=r"cosine 0\.99.*is it of this model"):
+        load(model_folder).embedder(CONFIG, backend="onnx", exported=near)
+    found = load(model_folder, device="cpu").embedder(CONFIG, backend="auto", exported=near)
+    assert found.backend.name == "torch fp32"
+
+
+def test_a_processor_without_bfloat16(model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend_choice, "has_bfloat16", lambda: False)
+    for precision in ("bf16", "int8"):
+        with pytest.raises(ConfigError, match=r"no bfloat16 products .* use --precision fp32"):
+            load(model_folder, device="cpu").embedder(CONFIG, precision=precision)  # type: ignore[arg-type]
+    chosen = load(model_folder, device="cpu").embedder(CONFIG, precision="auto")
+    assert chosen.backend.name == "torch fp32"
+    assert any("no bfloat16" in note for note in chosen.notes)
+
+
+@BFLOAT16
+def test_a_precision_asked_for_is_not_replaced(
+    model_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backend_choice, "LEAST_COSINE", 1.1)
+    with pytest.raises(ConfigError, match="nothing here gives bf16 vectors: "):
+        load(model_folder, device="cpu").embedder(CONFIG, backend="auto", precision="bf16")
