@@ -8,7 +8,9 @@ import shutil
 import signal
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 import torch
@@ -19,6 +21,8 @@ from bertwright.cli.app import run
 from bertwright.cli.reading import RECIPES
 from bertwright.config import values
 from bertwright.config.bert_run import BertRun
+from bertwright.config.run import RunConfig
+from bertwright.config.systems import RUN_CONFIGS
 from bertwright.recipes import pretrain as pretraining
 from bertwright.train.state import TENSORS
 from tests.recipes.sample import build_data, mapping_of, newest, records, tensors
@@ -129,7 +133,7 @@ def test_the_saved_configuration_runs_again(
         ),
         (
             ["--optimiser.lr", "1"],
-            "no section 'optimiser', did you mean 'optimizer'? valid keys: optimizer.matrices",
+            "unknown key 'optimiser.lr'; valid keys: optimizer.matrices",
         ),
         (["--optimiser.learning-rat", "1"], "did you mean 'optimizer.learning_rate'?"),
         (["--steps", "1", "--model", "bert-huge"], "no model 'bert-huge'; expected bert-tiny"),
@@ -144,6 +148,55 @@ def test_usage_ends_with_2(
     assert pretrain(data, tmp_path / "run", *words) == 2
     assert said in " ".join(capsys.readouterr().err.split())
     assert not (tmp_path / "run").exists()
+
+
+@dataclass(frozen=True)
+class ToyRun(RunConfig):
+    """The runs of a system that is only here."""
+
+    presets: ClassVar[dict[str, int]] = {"toy-small": 8}
+    default_model: ClassVar[str] = "toy-small"
+
+    window: int = 5
+    """Tokens that one prediction sees."""
+
+
+@pytest.mark.parametrize("named", ["model", "model in a file", "init", "run", "latest", "file"])
+def test_a_system_brings_its_own_keys(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    named: str,
+) -> None:
+    """By the model, the checkpoint or the file that is named; help and values are its own."""
+    monkeypatch.setitem(RUN_CONFIGS, "toy", ToyRun)
+    came: list[RunConfig] = []
+    monkeypatch.setattr(pretraining, "pretrain", lambda config, say, **_: came.append(config))
+    step = tmp_path / "run" / "checkpoints" / "step-00000001"
+    step.mkdir(parents=True)
+    (step / "config.json").write_text('{"model_type": "toy"}')
+    file = tmp_path / "file.toml"
+    file.write_text(f'model = "none"\ninit = "{step}"\n')
+    (tmp_path / "model.toml").write_text('model = "toy-small"\n')
+    words = {
+        "model": ["--model", "toy-small"],
+        "model in a file": ["--config", str(tmp_path / "model.toml")],
+        "init": [f"--init={step}"],
+        "run": ["--init", str(tmp_path / "run")],
+        "latest": ["--init", str(tmp_path / "run" / "checkpoints" / "latest")],
+        "file": ["--config", str(file)],
+    }[named]
+    assert run(["pretrain", *words, "--help-all"]) == 0
+    out = capsys.readouterr().out
+    assert "Tokens that one prediction sees." in out
+    assert "--optimizer.learning-rate" in out
+    assert "--masking" not in out
+    given = ["--data", "d", "--out", "o", "--steps", "3", "--window", "7"]
+    assert run(["pretrain", *words, *given]) == 0
+    assert isinstance(came[0], ToyRun)
+    assert (came[0].window, came[0].steps) == (7, 3)
+    assert run(["pretrain", *words, *given, "--masking.whole-word"]) == 2
+    assert "unknown key 'masking.whole_word'" in capsys.readouterr().err
 
 
 def test_a_length_on_the_command_line_puts_those_of_the_file_aside(
@@ -165,7 +218,8 @@ def test_keys_of_a_file_that_do_not_exist(
     (tmp_path / "run.toml").write_text("[optimiser]\nlr = 1\n")
     assert pretrain(data, tmp_path / "run", "--config", str(tmp_path / "run.toml")) == 2
     said = capsys.readouterr().err
-    assert "no section 'optimiser', did you mean 'optimizer'? valid keys: optimizer.mat" in said
+    assert "unknown key 'optimiser.lr'" in said
+    assert "valid keys: optimizer.mat" in said
     assert "*" not in said
     assert "batch" not in said
 

@@ -1,4 +1,4 @@
-"""`--help` of verbs with many options shows them in sections."""
+"""`--help` shows what is often set, `--help-all` every option, in sections."""
 
 from __future__ import annotations
 
@@ -6,30 +6,42 @@ import re
 
 import pytest
 
-from bertwright.cli.app import run
+from bertwright.cli.app import make_app, run
 from bertwright.cli.sections import SECTIONS
 
 Captured = pytest.CaptureFixture[str]
 
 
+def options(verb: str) -> set[str]:
+    """The options that a verb takes."""
+    arguments = make_app(words=[verb])[verb].assemble_argument_collection()
+    names = [a.name for a in arguments if a.parse and not a.children]
+    return {name.removeprefix("--") for name in names if name.startswith("--")}
+
+
 @pytest.mark.parametrize("verb", SECTIONS)
-def test_help_shows_every_option_in_a_section(verb: str, capsys: Captured) -> None:
+def test_help_shows_the_often_set_and_help_all_every_option(verb: str, capsys: Captured) -> None:
+    listed = [name for names in SECTIONS[verb].values() for name in names.split()]
+    assert len(listed) == len(set(listed))
+    both = {"finetune", "glue"} if verb in ("finetune", "glue") else {verb}  # they share theirs
+    assert set(listed) <= set().union(*map(options, both))
+    often = set(SECTIONS[verb]["Often set"].split()) & options(verb)
+    for words, titles in (["--help"], ["Often set"]), (["--help-all"], None):
+        assert run([verb, *words]) == 0
+        out = capsys.readouterr().out
+        shown = re.findall(r"╭─ (.+?) ─", out)
+        assert titles is None or [title for title in shown if title != "Arguments"] == titles
+    hidden = len(options(verb)) - len(often)
     assert run([verb, "--help"]) == 0
-    out = capsys.readouterr().out
-    titles = re.findall(r"╭─ (.+?) ─", out)
-    assert [title for title in titles if title != "Arguments"] == [
-        title for title in SECTIONS[verb] if title != "Long texts" or verb != "glue"
-    ]
+    assert f"{hidden} more options: bertwright {verb} --help-all" in capsys.readouterr().out
+    assert 10 < len(often) + 5 < 25
 
 
-def test_options_stand_in_their_section(capsys: Captured) -> None:
-    assert run(["finetune", "--help"]) == 0
+def test_keys_of_a_part_stand_together(capsys: Captured) -> None:
+    assert run(["pretrain", "--help-all"]) == 0
     out = capsys.readouterr().out
-    data = out[out.index("─ Data ─") : out.index("─ Model and transfer ─")]
-    assert "--train STR" in data
-    assert "--epochs" not in data
-    assert run(["pretrain", "--help"]) == 0
-    out = capsys.readouterr().out
-    masks = out[out.index("─ Sequences and masks ─") : out.index("─ First weights ─")]
+    masks = out[out.index("─ Masking ─") :]
     assert "--masking.mask-share" in masks
     assert "--optimizer" not in masks
+    assert run(["pretrain", "--help"]) == 0
+    assert "--masking" not in capsys.readouterr().out

@@ -70,7 +70,7 @@ def written_commands() -> list[Any]:
 @pytest.mark.parametrize("words", written_commands())
 def test_commands_are_understood(words: list[str]) -> None:
     # parse_args reads and converts every option and calls nothing
-    make_app().parse_args(words, exit_on_error=False, print_error=False)
+    make_app(words=words).parse_args(words, exit_on_error=False, print_error=False)
 
 
 def test_readme_opens_with_two_commands() -> None:

@@ -112,7 +112,7 @@ def need_the_standard_library_only(module: Module) -> Iterator[str]:
     if module.part in STANDARD_ONLY:
         for found in imports(module.name):
             top = found.module.partition(".")[0]
-            if top != "bertwright" and top not in sys.stdlib_module_names:
+            if top not in {"bertwright", "tomli_w", *sys.stdlib_module_names}:  # which writes TOML
                 yield f"{module.place}:{found.line} imports {top}"
 
 

@@ -46,6 +46,7 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
+from importlib import import_module
 from types import FrameType
 from typing import Any
 
@@ -74,7 +75,7 @@ VERBS: dict[str, tuple[str, str]] = {
     ),
     "data build": ("bertwright.cli.data:build", "Turn a corpus into shards to train from."),
     "data check": ("bertwright.cli.data:check", "Examine shards: what is wrong and what to do."),
-    "pretrain": ("bertwright.cli.pretrain:pretrain", "Pre-train BERT on shards."),
+    "pretrain": ("bertwright.cli.pretrain:verb_for", "Pre-train a BERT on shards."),
     "finetune": (
         "bertwright.cli.finetune:finetune",
         "Fine-tune a BERT on labelled files, for a task or several.",
@@ -108,15 +109,21 @@ GROUPS = {
     "export": "Write a model for another runtime.",
 }
 
+OF_SYSTEMS = {"pretrain"}
+"""Verbs whose options depend on the model: their function of `VERBS` gives the verb for a command
+line."""
+
 EPILOGUE = (
-    "Every verb takes --help, and --debug for the traceback of an error. "
+    "Every verb takes --help, --help-all (every option), and --debug (the traceback of an error). "
     "Exit codes: 0 ok, 1 failed run, 2 usage or configuration, 3 missing extra, 4 bad data, "
     "5 integrity, 130 or 143 interrupted."
 )
 
 
-def make_app(verbs: dict[str, tuple[str, str]] = VERBS) -> App:
-    """The command line over `verbs`."""
+def make_app(
+    verbs: dict[str, tuple[str, str]] = VERBS, words: Sequence[str] = (), everything: bool = False
+) -> App:
+    """The command line over `verbs`, for `words`; with `everything` the help shows all options."""
     app = App(
         name="bertwright",
         help="Pre-train, evaluate and serve BERT from your own text.",
@@ -131,11 +138,16 @@ def make_app(verbs: dict[str, tuple[str, str]] = VERBS) -> App:
     groups: dict[str, App] = {}
     for place, (command, (target, line)) in enumerate(verbs.items()):
         group, _, name = command.rpartition(" ")
+        of_system = command in OF_SYSTEMS and words[:1] == [command]
         if group and group not in groups:
             groups[group] = App(name=group, help=GROUPS.get(group, ""), sort_key=place)
             app.command(groups[group])
         (groups[group] if group else app).command(
-            target, name=name, help=line, sort_key=place, group_parameters=options_of(command)
+            _call(target, words) if of_system else target,
+            name=name,
+            help=line,
+            sort_key=place,
+            group_parameters=options_of(command, everything),
         )
     return app
 
@@ -143,12 +155,14 @@ def make_app(verbs: dict[str, tuple[str, str]] = VERBS) -> App:
 def run(tokens: Sequence[str], verbs: dict[str, tuple[str, str]] = VERBS) -> int:
     """Run one command line and give its exit code; errors become one message on standard error."""
     end = tokens.index("--") if "--" in tokens else len(tokens)
-    words = [word for word in tokens[:end] if word != "--debug"] + list(tokens[end:])
-    debug = len(words) != len(tokens) or os.environ.get("BERTWRIGHT_DEBUG", "") not in ("", "0")
+    words = [word for word in tokens[:end] if word != "--debug"]
+    debug = len(words) != end or os.environ.get("BERTWRIGHT_DEBUG", "") not in ("", "0")
+    everything = "--help-all" in words
+    words = ["--help" if word == "--help-all" else word for word in words] + list(tokens[end:])
     _end_cleanly_on_sigterm()
     bound_threads()
     try:
-        verb, bound = read(make_app(verbs), words)
+        verb, bound = read(make_app(verbs, words, everything), words)
         result = verb(*bound.args, **bound.kwargs)
         sys.stdout.flush()
         return result if isinstance(result, int) and not isinstance(result, bool) else 0
@@ -166,6 +180,12 @@ def run(tokens: Sequence[str], verbs: dict[str, tuple[str, str]] = VERBS) -> int
         message, exit_code = explain(error)
         complain(message)
         return exit_code
+
+
+def _call(target: str, words: Sequence[str]) -> Any:
+    """What a function, by its import path, gives for `words`."""
+    module, _, name = target.partition(":")
+    return getattr(import_module(module), name)(words)
 
 
 def explain(error: Exception) -> tuple[str, int]:

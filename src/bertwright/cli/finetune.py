@@ -97,7 +97,7 @@ def _asked(kind: str, name: str, files: TaskFilesConfig | None, tasks: Path | No
     if files is None:
         raise ConfigError(
             "missing --train, the labelled file to learn from. "
-            "bertwright finetune --help lists what there is."
+            "bertwright finetune --help-all lists what there is."
         )
     return {name: (cast(Kind, kind), files)}
 

@@ -1,37 +1,88 @@
-"""`bertwright pretrain`: shards in, a pre-trained BERT out."""
+"""`bertwright pretrain`: shards in, a pre-trained model out."""
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
-from typing import Annotated
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from bertwright.cli.options import EVERY_KEY, ConfigFile, Overwrite
 from bertwright.cli.output import say
-from bertwright.config.bert_run import BertRun
+from bertwright.cli.reading import find_file
+from bertwright.config import values
+from bertwright.config.run import RunConfig
+from bertwright.config.systems import RUN_CONFIGS, system_of
 
 
-def pretrain(
-    *,
-    config: Annotated[BertRun, EVERY_KEY],
-    config_file: ConfigFile = None,
-    resume: Annotated[
-        bool,
-        Parameter(negative="", help="Go on with the run in --out; the rest must be as it was."),
-    ] = False,
-    overwrite: Overwrite = False,
-) -> None:
-    """Pre-train BERT on shards that `data build` wrote.
+def verb_for(words: Sequence[str]) -> Callable[..., None]:
+    """The verb with the options of the system that a command line names.
 
-    The length of the run is one of --steps, --minutes and --epochs. Ctrl-C and SIGTERM save and
-    end with 130 and 143; the same command with --resume goes on.
+    That is by --model, else by the checkpoint of --init; a file of --config may hold either.
+
+    Raises:
+        ConfigError: no such model, or a file that cannot be read.
     """
-    from bertwright.recipes.pretrain import pretrain as run_pretraining
+    given = {name: _given(words, name) for name in ("model", "init", "config")}
+    if given["config"]:
+        file = values.read_toml(find_file(given["config"], ("pretrain",)))
+        given |= {name: given[name] or file.get(name) for name in ("model", "init")}
+    model, init = (None if given[name] == "none" else given[name] for name in ("model", "init"))
+    system = None if model or not init else _model_type(Path(values.at_home(init)))
+    return _verb(RUN_CONFIGS[system if system in RUN_CONFIGS else system_of(model)])
 
-    folder = run_pretraining(config, say, overwrite=overwrite, resume=resume)
-    if os.environ.get("RANK", "0") == "0":  # of the processes of torchrun, one speaks
-        run = shlex.quote(str(folder))
-        say(f"{folder} is ready: bertwright report {run}")
-        say(f'fill in blanks with it: bertwright fill --model {run} "A text with a [MASK]."')
+
+def _verb(run: type[RunConfig]) -> Callable[..., None]:
+    """`pretrain` with the keys of one system's runs as its options."""
+
+    def pretrain(
+        *,
+        config: Any,
+        config_file: ConfigFile = None,
+        resume: Annotated[
+            bool,
+            Parameter(
+                negative="", help="Continue the run in --out; all other options as they were."
+            ),
+        ] = False,
+        overwrite: Overwrite = False,
+    ) -> None:
+        """Pre-train a model on shards that `data build` wrote; without --model and --init a BERT.
+
+        The length of the run is one of --steps, --minutes and --epochs. Ctrl-C and SIGTERM save
+        and end with 130 and 143; the same command with --resume continues.
+        """
+        from bertwright.recipes.pretrain import pretrain as run_pretraining
+
+        folder = run_pretraining(config, say, overwrite=overwrite, resume=resume)
+        if os.environ.get("RANK", "0") == "0":  # of the processes of torchrun, one prints
+            done = shlex.quote(str(folder))
+            say(f"{folder} is ready: bertwright report {done}")
+            say(f'fill in blanks with it: bertwright fill --model {done} "A text with a [MASK]."')
+
+    pretrain.__annotations__["config"] = Annotated[run, EVERY_KEY]
+    return pretrain
+
+
+def _given(words: Sequence[str], name: str) -> str | None:
+    """The value of an option on the command line; the last, where it is given again."""
+    found = [after for word, after in pairwise(words) if word == f"--{name}"]
+    found += [word.partition("=")[2] for word in words if word.startswith(f"--{name}=")]
+    return found[-1] if found else None
+
+
+def _model_type(init: Path) -> str | None:
+    """What config.json of a folder, or of a run's checkpoints, says it is; None where none does."""
+    runs = init.parent.glob("*/config.json") if init.name == "latest" else []
+    for path in (init / "config.json", *init.glob("checkpoints/*/config.json"), *runs):
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):  # `recipes.pretrain` says what is wrong with it
+            continue
+        return str(content.get("model_type")) if isinstance(content, dict) else None
+    return None

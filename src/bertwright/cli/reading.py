@@ -1,8 +1,8 @@
 """How a command line, and the file that `--config` names, become the arguments of a verb.
 
-cyclopts reads and converts; here is what it leaves to us: a file judged as strictly as the command
-line, "none" as None where it is no word of the option itself, `--no-section.key`, and messages that
-name the nearest right word.
+cyclopts reads and converts. Added here: types of a file as strict as those of the command line,
+"none" as None where it is no word of the option itself, "-" as a value, and messages that name the
+nearest right word.
 """
 
 from __future__ import annotations
@@ -15,16 +15,7 @@ from inspect import BoundArguments, getdoc, isfunction
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-from cyclopts import (
-    App,
-    Argument,
-    ArgumentCollection,
-    CycloptsError,
-    MissingArgumentError,
-    UnknownCommandError,
-    UnknownOptionError,
-    UnusedCliTokensError,
-)
+from cyclopts import App, Argument, ArgumentCollection, CycloptsError, MissingArgumentError
 from cyclopts.config import Dict, Env
 
 from bertwright.config import values
@@ -38,19 +29,17 @@ FROM_ENVIRONMENT = {"serve": "BERTWRIGHT_"}
 """Verbs whose options the environment may give, with the prefix: `BERTWRIGHT_PORT=8081`."""
 
 LENGTHS = ("steps", "minutes", "epochs")
-"""Keys of which a run has one: given on the command line, it puts those of the file aside."""
+"""Keys of which a run has one: one on the command line takes the place of those of the file."""
 
 HYPHEN = "\0-"
 """Stands for the word "-", standard input, while cyclopts would take it for an option."""
 
 
 def read(app: App, words: Sequence[str]) -> tuple[Callable[..., Any], BoundArguments]:
-    """The function that a command line means, and its arguments, converted and judged.
+    """The function that a command line means, and its arguments, converted and checked.
 
-    Of several errors an unknown option is told first: it is often why another option is missing.
+    Of several errors an unknown option is reported first: it is often why another is missing.
     """
-    end = words.index("--") if "--" in words else len(words)
-    words = [*map(_dotted_negative, words[:end]), *words[end:]]
     words = [HYPHEN if word == "-" else word for word in words]
     try:
         for part in app.parse_commands(words)[1]:
@@ -60,15 +49,7 @@ def read(app: App, words: Sequence[str]) -> tuple[Callable[..., Any], BoundArgum
                 part.help = re.sub(r"(?<=\S)\n(?=\w)", " ", text)
         verb, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
     except (CycloptsError, ConfigError) as error:
-        if isinstance(error, UnknownCommandError):
-            raise ConfigError(_unknown_verb(error)) from error
-        if message := _unknown_option(app, words):
-            raise ConfigError(message) from error
-        if isinstance(error, CycloptsError):
-            raise ConfigError(_mistake(error)) from error
-        if isinstance(error, OutOfRange):
-            raise ConfigError(f"{_option(app, words, error)} {error.range}") from error
-        raise
+        raise ConfigError(_message(app, words, error)) from error
     return verb, bound
 
 
@@ -81,45 +62,36 @@ def complete(app: App, commands: tuple[str, ...], arguments: ArgumentCollection)
     value is made.
     """
     for argument in arguments:
-        for place, token in enumerate(argument.tokens):
-            if token.value == HYPHEN:
-                argument.tokens[place] = token.evolve(value="-")
-    for prefix in [FROM_ENVIRONMENT[verb] for verb in commands if verb in FROM_ENVIRONMENT]:
-        _refuse_misspelt(prefix, arguments)
+        argument.tokens[:] = [t.evolve(value=t.value.replace(HYPHEN, "-")) for t in argument.tokens]
+    if prefix := FROM_ENVIRONMENT.get(" ".join(commands)):
+        _check_variables(prefix, arguments)
         Env(prefix, command=False)(app, commands, arguments)
     given = arguments.get("--config", default=None)
     if given is not None and given.tokens:
-        _read_file(values.at_home(given.tokens[-1].value), app, commands, arguments)
+        _read_file(given.tokens[-1].value, app, commands, arguments)
     for argument in arguments:
-        _refuse_fractions(argument)
-        argument.tokens[:] = [
-            token.evolve(value=values.at_home(token.value)) if token.keyword else token
-            for token in argument.tokens
-        ]
-        nothing = [token.value for token in argument.tokens if token.keyword] == ["none"]
-        if nothing and _none_is_nothing(argument.hint):
-            argument.tokens[0] = argument.tokens[0].evolve(value="", implicit_value=None)
+        tokens = argument.tokens
+        tokens[:] = [t.evolve(value=values.at_home(t.value)) if t.keyword else t for t in tokens]
+        _check_whole(argument)
+        if [t.value for t in tokens if t.keyword] == ["none"] and _none_is_nothing(argument.hint):
+            tokens[0] = tokens[0].evolve(value="", implicit_value=None)
 
 
-def _refuse_misspelt(prefix: str, arguments: ArgumentCollection) -> None:
-    """Raise ConfigError at a variable that is nearly one of ours, as BERTWRIGHT_API_KEY: without a
-    word the server would go without keys. Others may be there: Kubernetes makes some."""
-    known = [key.upper() for key in _keys(arguments)]
-    for name in sorted(os.environ):
-        own = name.removeprefix(prefix)
-        near = difflib.get_close_matches(own, known, n=1, cutoff=0.8) if own != name else []
-        if near and own not in known:
-            raise ConfigError(
-                f"unknown variable {name} in the environment; did you mean {prefix}{near[0]}?"
-            )
+def _check_variables(prefix: str, arguments: ArgumentCollection) -> None:
+    """Raise ConfigError at a variable that is nearly one of ours, as BERTWRIGHT_API_KEY: else the
+    server would run without keys. Others may be there: Kubernetes makes some."""
+    known = [prefix + key.upper() for key in _keys(arguments)]
+    for name in sorted(os.environ.keys() - {*known}):
+        near = name.startswith(prefix) and difflib.get_close_matches(name, known, 1, cutoff=0.85)
+        if near:
+            message = f"unknown variable {name} in the environment; did you mean {near[0]}?"
+            raise ConfigError(message)
 
 
-def _refuse_fractions(argument: Argument) -> None:
+def _check_whole(argument: Argument) -> None:
     """Raise ConfigError at 1.5 for a whole number, which cyclopts would round."""
     kinds = {argument.hint, *get_args(argument.hint)}
-    if int not in kinds or kinds & {float, str}:
-        return
-    for token in argument.tokens:
+    for token in argument.tokens if int in kinds and not kinds & {float, str} else ():
         if re.fullmatch(r"[-+]?\d*\.\d*[1-9]\d*", token.value):
             raise ConfigError(f"{argument.name} is {token.value}; expected a whole number")
 
@@ -132,14 +104,14 @@ def _none_is_nothing(hint: Any) -> bool:
 
 
 def _read_file(
-    path: str, app: App, commands: tuple[str, ...], arguments: ArgumentCollection
+    name: str, app: App, commands: tuple[str, ...], arguments: ArgumentCollection
 ) -> None:
-    """Judge the keys and types of a file, strictly, and give its values to cyclopts.
+    """Check the keys and types of a file, strictly, and give its values to cyclopts.
 
     A TOML text is no number here, and a key that no option has is an error.
     """
+    path = find_file(name, commands)
     hints = {_key(a.name): a.hint for a in arguments if a.parse and a.name != "--config"}
-    path = _recipe(path, commands)
     mapping = values.read_toml(path)
     for key, value in values.flatten(mapping).items():
         if key not in hints:
@@ -152,15 +124,16 @@ def _read_file(
     Dict(mapping, source=path)(app, commands, arguments)
 
 
-def _recipe(name: str, commands: Sequence[str]) -> str:
-    """The file of a recipe that comes with Bertwright, where a bare name means no file here."""
-    if Path(name).exists() or Path(name).name != name or Path(name).suffix:
-        return name
+def find_file(name: str, commands: Sequence[str]) -> str:
+    """The file that `--config` names, or that of a recipe where a bare name means no file here."""
+    path = Path(values.at_home(name))
+    if path.exists() or path.name != name or path.suffix:
+        return str(path)
     recipes = {path.stem: path for path in RECIPES.glob("*.toml")}
     if tuple(commands) != ("pretrain",):
         found = "a recipe of pretrain" if name in recipes else "no file"
         raise ConfigError(
-            f"--config is {name}, {found}; {_asked(commands)} takes a TOML file of its options"
+            f"--config is {name}, {found}; {_typed(commands)} takes a TOML file of its options"
         )
     if name not in recipes:
         guess = values.nearest(name, recipes)
@@ -172,54 +145,39 @@ def _recipe(name: str, commands: Sequence[str]) -> str:
     return str(recipes[name])
 
 
-def _key(option: str) -> str:
-    """`--optimizer.learning-rate` -> `optimizer.learning_rate`"""
-    return option.lstrip("-").partition("=")[0].replace("-", "_")
-
-
-def _keys(arguments: ArgumentCollection) -> list[str]:
-    """What can be given: every key of the sections, and not the sections themselves."""
-    return [_key(a.name) for a in arguments if a.parse and not a.children]
-
-
-def _option(app: App, words: Sequence[str], error: OutOfRange) -> str:
-    """The option whose value is out of range: its section is where its class stands."""
-    section = ""
-    for argument in app.parse_commands(words)[1][-1].assemble_argument_collection():
-        if argument.hint is error.section and argument.name != "*":
-            section = argument.name.removeprefix("--") + "."
-    return f"--{section}{error.name.replace('_', '-')}"
-
-
-def _dotted_negative(word: str) -> str:
-    """`--no-optimizer.decay` -> `--optimizer.no-decay`, the form that cyclopts knows."""
-    return re.sub(r"^--no-((?:\w+\.)+)", r"--\1no-", word)
-
-
-def _unknown_option(app: App, words: Sequence[str]) -> str | None:
-    """Name the first option that does not exist and the nearest that does; None where all exist."""
+def _message(app: App, words: Sequence[str], error: CycloptsError | ConfigError) -> str:
+    """What to say of an error: what came, what was meant, where to look."""
     commands, apps, rest = app.parse_commands(words)
-    arguments = apps[-1].assemble_argument_collection()
-    keys = _keys(arguments)
-    more = f"{_asked(commands)} --help lists what there is."
-    for word in rest[: rest.index("--") if "--" in rest else None]:
-        option = word.partition("=")[0]
-        if not re.match(r"-[-A-Za-z]", option) or _exists(option, arguments):
-            continue
-        if "." in option:
-            message = str(values.unknown_key(_key(option), keys))
-            return f"{message}{'' if message.endswith('?') else '.'} {more}"
-        guess = values.nearest(_key(option), keys)
-        meant = f"; did you mean --{guess.replace('_', '-')}? " if guess else ". "
-        return f"unknown option {option}{meant}{_dashed(word)}{more}"
-    return None
+    arguments = apps[-1].assemble_argument_collection() if apps[-1].default_command else None
+    more = f"{_typed(commands)} --help-all lists what there is."
+    if arguments is not None:
+        for word in rest[: rest.index("--") if "--" in rest else None]:
+            if re.match(r"-[-A-Za-z]", word) and not _exists(word.partition("=")[0], arguments):
+                return f"{_unknown_option(word, arguments)} {more}"
+    if isinstance(error, OutOfRange):
+        sections = [a.name for a in arguments or () if a.hint is error.section and a.name != "*"]
+        name = error.name.replace("_", "-")
+        return f"{'.'.join([*sections, name]) if sections else '--' + name} {error.range}"
+    argument = getattr(error, "argument", None)
+    if isinstance(error, MissingArgumentError) and argument is not None and not error.keyword:
+        about = f" ({argument.parameter.help})" if argument.parameter.help else ""
+        name = argument.name if argument.index is None else _key(argument.name).upper()
+        return f"missing {name}{about}. {more}"
+    message = str(error).strip().replace(HYPHEN, "-").replace("\\x00", "")
+    return f"{message} {more}" if isinstance(error, CycloptsError) else message
 
 
-def _dashed(word: str) -> str:
-    """What to do with a text that was taken for an option; nothing where it is no text."""
-    if re.fullmatch(r"-{1,2}[A-Za-z][\w.-]*(=.*)?", word, re.DOTALL):
-        return ""
-    return f"Before a text that begins with a dash, put --: -- {word!r}. "
+def _unknown_option(word: str, arguments: ArgumentCollection) -> str:
+    """Name the option that does not exist and the nearest that does."""
+    option = word.partition("=")[0]
+    if "." in option:
+        message = str(values.unknown_key(_key(option), _keys(arguments)))
+        return message if message.endswith("?") else f"{message}."
+    guess = values.nearest(_key(option), _keys(arguments))
+    meant = f"; did you mean --{guess.replace('_', '-')}?" if guess else "."
+    is_text = not re.fullmatch(r"-{1,2}[A-Za-z][\w.-]*(=.*)?", word, re.DOTALL)
+    dashes = f" Before a text that begins with a dash, put --: -- {word!r}." if is_text else ""
+    return f"unknown option {option}{meant}{dashes}"
 
 
 def _exists(option: str, arguments: ArgumentCollection) -> bool:
@@ -231,32 +189,16 @@ def _exists(option: str, arguments: ArgumentCollection) -> bool:
     return True
 
 
-def _unknown_verb(error: UnknownCommandError) -> str:
-    """Name the nearest verb of the group that was asked."""
-    asked = _asked(error.command_chain)
-    word = error.unused_tokens[0] if error.unused_tokens else ""
-    guess = values.nearest(word, [name for name in error.app or () if not name.startswith("-")])
-    meant = f"did you mean '{asked} {guess}'? " if guess else ""
-    return f"unknown verb '{word}'; {meant}{asked} --help lists what there is."
+def _key(option: str) -> str:
+    """`--optimizer.learning-rate` -> `optimizer.learning_rate`"""
+    return option.lstrip("-").replace("-", "_")
 
 
-def _mistake(error: CycloptsError) -> str:
-    """What to say of the other errors of cyclopts."""
-    more = f"{_asked(error.command_chain)} --help lists what there is."
-    if isinstance(error, UnusedCliTokensError):
-        unused = [word.lstrip("\0") for word in error.unused_tokens or ()]
-        return f"unexpected {' '.join(map(repr, unused))}. {more}"
-    if isinstance(error, UnknownOptionError) and error.token is not None:
-        word = error.token.keyword or error.token.value
-        return f"unknown option {word}. {_dashed(word)}{more}"
-    argument = error.argument
-    if type(error) is MissingArgumentError and argument is not None and not error.keyword:
-        about = f" ({argument.parameter.help})" if argument.parameter.help else ""
-        name = argument.name if argument.index is None else _key(argument.name).upper()
-        return f"missing {name}{about}. {more}"
-    return str(error).strip().replace(HYPHEN, "-")
+def _keys(arguments: ArgumentCollection) -> list[str]:
+    """What can be given: every key of the sections, and not the sections themselves."""
+    return [_key(a.name) for a in arguments if a.parse and not a.children]
 
 
-def _asked(commands: Sequence[str] | None) -> str:
+def _typed(commands: Sequence[str] | None) -> str:
     """The verb as it was typed: `bertwright data build`."""
     return " ".join(["bertwright", *(commands or ())])

@@ -1,113 +1,82 @@
-"""How `--help` shows options: in one panel, or in the sections that a user thinks of."""
+"""What `--help` shows: the options that are often set; `--help-all` the others too, in sections."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from copy import copy
 from typing import Any
 
 from cyclopts import Group
 
-_LEARNING = {
-    "Data": (
-        *("train", "dev", "data", "tasks", "text", "text2", "label", "multi-label", "weight"),
-        *("bad-rows", "bad-tags", "wrong-answers"),
-    ),
-    "Long texts": ("max-length", "stride", "merge", "context", "max-answer-tokens"),
-    "Model and transfer": (
-        *("model", "transfer", "layers", "network", "network-size", "pooling", "crf"),
-        *("random-start", "dropout", "attention-dropout"),
-    ),
-    "Training": (
-        *("epochs", "learning-rate", "batch-size", "warmup", "layer-decay", "weight-decay"),
-        *("clip-norm", "bias-correction", "class-weights"),
-    ),
-    "Seeds, and what dev decides": (
-        *("seeds", "seed", "metric", "keep", "evaluations-per-epoch", "patience", "baselines"),
-    ),
-    "Machine": ("device", "precision", "micro-tokens"),
-    "Output": ("out", "name", "overwrite", "json", "config"),
+_FINETUNE = {
+    "Often set": "train dev data tasks model out text label transfer epochs learning-rate "
+    "batch-size seeds metric baselines device config overwrite json",
+    "Labelled files": "text2 multi-label bad-rows bad-tags wrong-answers class-weights weight name",
+    "Long texts": "max-length stride merge context max-answer-tokens",
+    "Model": "layers network network-size pooling crf random-start dropout attention-dropout",
+    "Training": "warmup layer-decay weight-decay clip-norm bias-correction precision micro-tokens",
+    "Seeds and evaluation on dev": "seed keep evaluations-per-epoch patience",
 }
-_PRETRAINING = {
-    "Data and output": ("data", "out", "resume", "overwrite", "config"),
-    "Model": ("model", "init", "architecture."),
-    "How long": ("steps", "minutes", "epochs", "seed"),
-    "Sequences and masks": ("instances.", "masking.", "long-phase."),
-    "First weights": ("start.",),
-    "Optimizer": ("batch.", "optimizer.", "schedule."),
-    "Held-out text, checkpoints, log": ("validation.", "checkpoint.", "log."),
-    "Machine": ("precision", "compile", "device", "parallel"),
+SECTIONS: dict[str, dict[str, str]] = {
+    "finetune": _FINETUNE,
+    "glue": _FINETUNE,
+    "pretrain": {
+        "Often set": "data out model init steps minutes epochs seed instances.sequence-length "
+        "instances.objectives batch.tokens optimizer.learning-rate device resume config overwrite",
+        "Hardware": "precision compile parallel",
+    },
+    "embed": {
+        "Often set": "model input out text text2 layers pooling normalize prompt max-length "
+        "precision overwrite json",
+        "Which vector": "combine prompt-name truncate dimensions whiten fit-whitening",
+        "Input and output": "bad-rows dtype tokens resume",
+        "Backend": "backend exported",
+        "Scatter plot": "plot color projection",
+    },
+    "serve": {
+        "Often set": "model host port device precision api-keys config",
+        "Models and keys": "load-timeout admin-keys playground",
+        "Batches and the queue": "batch-tokens queue-tokens queue-requests deadline",
+        "Limits of a request": "max-body-bytes max-characters max-items max-tokens",
+        "Slow clients": "header-seconds body-seconds reply-seconds keep-alive",
+        "Shutdown, failures, log": "drain-seconds drain-delay failures batch-timeout log-requests",
+    },
 }
-_EMBEDDING = {
-    "Texts": ("model", "input", "text", "text2", "bad-rows"),
-    "Which vector": (
-        *("layers", "combine", "pooling", "normalize", "prompt", "prompt-name", "truncate"),
-        *("max-length", "dimensions", "whiten", "fit-whitening"),
-    ),
-    "Output": ("out", "dtype", "tokens", "resume", "overwrite", "json"),
-    "What computes": ("precision", "backend", "exported"),
-    "A picture": ("plot", "color", "projection"),
-}
-_SERVING = {
-    "Models": ("model", "precision", "device", "load-timeout"),
-    "Address and keys": ("host", "port", "api-keys", "admin-keys", "playground", "config"),
-    "Batches and the queue": ("batch-tokens", "queue-tokens", "queue-requests", "deadline"),
-    "Bounds of a request": ("max-body-bytes", "max-characters", "max-items", "max-tokens"),
-    "Slow clients": ("header-seconds", "body-seconds", "reply-seconds", "keep-alive"),
-    "Ending, failing, logs": (
-        *("drain-seconds", "drain-delay", "failures", "batch-timeout", "log-requests"),
-    ),
-}
-SECTIONS: dict[str, dict[str, tuple[str, ...]]] = {
-    "finetune": _LEARNING,
-    "glue": _LEARNING,
-    "pretrain": _PRETRAINING,
-    "embed": _EMBEDDING,
-    "serve": _SERVING,
-}
-"""Verb -> the title of each section and its options, as they are shown (`log.`: all that begin so);
-a verb may lack some."""
+"""Verb -> the title of each section and its options; `--help` shows the first. Options that stand
+in none follow by the part before their dot. A verb that is not here shows all it has."""
 
 
-def options_of(verb: str) -> Group:
+def options_of(verb: str, everything: bool) -> Group:
     """The group of a verb's options, which knows how to show them."""
-    sections = SECTIONS.get(verb, {})
 
     def show(console: Any, options: Any, panel: Any) -> None:
-        for title, entries in _split(panel, sections):
-            _show(console, options, panel, title, entries)
+        from cyclopts.help import DefaultFormatter
+
+        sections = _split(panel.entries, verb)
+        titles = list(sections) if everything or verb not in SECTIONS else [*sections][:1]
+        for title in titles:
+            shown = copy(panel)
+            shown.title, shown.entries = title, sections[title]
+            DefaultFormatter()(console, options, shown)
+        if hidden := len(panel.entries) - sum(len(sections[title]) for title in titles):
+            console.print(f"{hidden} more options: bertwright {verb} --help-all\n")
 
     return Group("Parameters", help_formatter=show)
 
 
-def _split(panel: Any, sections: dict[str, tuple[str, ...]]) -> list[tuple[str, list[Any]]]:
-    """The entries of a panel by section; those of no section come last."""
-    left = {entry.positive_names[0].removeprefix("--"): entry for entry in panel.entries}
-    found = [
-        (title, [left.pop(each) for name in names for each in _meant(name, left)])
-        for title, names in sections.items()
-    ]
-    found.append((panel.title, list(left.values())))
-    return [(title, entries) for title, entries in found if entries]
-
-
-def _meant(name: str, options: Iterable[str]) -> list[str]:
-    """The options that a name stands for."""
-    return [each for each in options if each == name or (name[-1] == "." and each.startswith(name))]
-
-
-def _show(console: Any, options: Any, panel: Any, title: str, entries: list[Any]) -> None:
-    """Some options of a verb; their texts have the lines of the console, not those of the source,
-    and a list without a word is no default to show."""
-    from cyclopts.help import DefaultFormatter
-
-    for entry in entries:
-        text = getattr(entry.description, "primary_renderable", None)
-        if text is not None:
+def _split(entries: Any, verb: str) -> dict[str, list[Any]]:
+    """The entries of a panel by section, without the empty ones; texts in lines of the console."""
+    titles = {
+        f"--{name}": t for t, names in SECTIONS.get(verb, {}).items() for name in names.split()
+    }
+    order = {name: place for place, name in enumerate(titles)}
+    sections: dict[str, list[Any]] = {title: [] for title in dict.fromkeys(titles.values())}
+    for entry in sorted(entries, key=lambda e: order.get(e.positive_names[0], len(order))):
+        name = entry.positive_names[0]
+        part = name[2:].partition(".")[0].replace("-", " ") if "." in name else "parameters"
+        sections.setdefault(titles.get(name, part.capitalize()), []).append(entry)
+        if text := getattr(entry.description, "primary_renderable", None):
             text.plain = re.sub(r"\s*\n\s*", " ", text.plain)
-        if entry.default == "()":
+        if entry.default == "()":  # a list without a word is no default to show
             entry.default = None
-    shown = copy(panel)
-    shown.title, shown.entries = title, entries
-    DefaultFormatter()(console, options, shown)
+    return {title: listed for title, listed in sections.items() if listed}
