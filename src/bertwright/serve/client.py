@@ -1,11 +1,12 @@
-"""A client of the server: the standard library only, no torch.
+"""A client of the server, on httpx; it needs neither torch nor the server's packages.
 
     client = Client("http://127.0.0.1:8080", key="...")
     client.embed(["a text", "another"], layers=[-2])["vectors"]
 
-Replies are those of the server, as dictionaries (docs/serving.md). What the server refuses for now
-(429, 503) and connections that break before an answer are tried again, after Retry-After or longer
-and longer; every request has a time in which all of it must be done.
+Replies are those of the server, as dictionaries (docs/serving.md). Status 429 and 503 and broken
+connections are retried, after Retry-After or with exponential backoff; `timeout` bounds a call as a
+whole, retries, waits and a reply that trickles in included. httpx bounds single reads only, so both
+clients share the asynchronous code under one `asyncio.timeout`; `Client` runs it in a thread.
 """
 
 from __future__ import annotations
@@ -15,45 +16,42 @@ import json
 import os
 import random
 import ssl
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine
-from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Any, Generic, Self, TypeVar
-from urllib.parse import quote, urlsplit
+
+try:
+    import httpx
+except ImportError as error:
+    raise ImportError('the client needs httpx: pip install "bertwright[client]"') from error
 
 from bertwright.errors import BertwrightError, ConfigError
-from bertwright.serve.exchange import (
-    Address,
-    Answer,
-    BlockingConnection,
-    Connection,
-    StreamConnection,
-    finish,
-)
 
 Reply = dict[str, Any]
-AGAIN = (429, 503)
-AT_ONCE = 100
-"""Connections of an `AsyncClient`; further requests wait for one, in their own time."""
+RETRIED = (429, 503)
+MAX_CONNECTIONS = 100
+"""Connections of a client; further requests wait for one, within their own timeout."""
 One = TypeVar("One")
 Many = TypeVar("Many")
+T = TypeVar("T")
 
 
 class ServerError(BertwrightError):
-    """The server said no, said what nobody understands, or did not answer in time."""
+    """The server replied with an error or with no JSON object, or did not reply in time."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
-        said = f"the server says {status} ({code})" if status else f"no answer ({code})"
-        super().__init__(f"{said}: {message}")
+        source = f"the server replied {status} ({code})" if status else f"no reply ({code})"
+        super().__init__(f"{source}: {message}")
         self.status, self.code = status, code
-        """The status is 0 where there was no answer."""
+        """The status is 0 where there was no reply."""
 
 
-class _Caller(ABC, Generic[One, Many]):
-    """What both clients are: they give a reply as `One`, a list of them as `Many`."""
+class _BaseClient(ABC, Generic[One, Many]):
+    """What both clients share: they return a reply as `One`, a list of replies as `Many`."""
 
     def __init__(
         self,
@@ -64,43 +62,39 @@ class _Caller(ABC, Generic[One, Many]):
         timeout: float = 30.0,
         retries: int = 5,
     ) -> None:
-        """Connects when it is first asked.
+        """Connects at the first request.
 
         Args:
             url: of the server.
-            key: one of its keys, where it has some.
+            key: one of its API keys, where it has some.
             model: name of the model; unset: the server's first.
-            timeout: seconds for a request, tries and waits between them included.
-            retries: how often to try again.
+            timeout: seconds for a call, retries and the waits between them included.
+            retries: how often to retry.
 
         Raises:
-            ConfigError: no such kind of address or key, no time at all, or fewer tries than one.
+            ConfigError: no such kind of address or key, a timeout of 0, or negative retries.
         """
         try:
-            parts = urlsplit(url)
-            host, port = (parts.hostname or "").encode("idna").decode(), parts.port
-        except (ValueError, AttributeError) as error:  # the latter where it is no text
+            parts = httpx.URL(url)
+        except (httpx.InvalidURL, TypeError) as error:
             raise ConfigError(f"url is {url!r}; expected http://HOST:PORT: {error}") from error
-        more = "@" in parts.netloc or parts.query or parts.fragment  # would be left out
-        if parts.scheme not in ("http", "https") or not host or more:
+        more = parts.userinfo or parts.query or parts.fragment  # would be ignored
+        known = parts.scheme in ("http", "https") and 0 < (parts.port or 80) < 65536
+        if not known or not parts.host or more:
             raise ConfigError(f"url is {url!r}; expected http://HOST:PORT")
         if not isinstance(timeout, (int, float)) or not 0 < timeout < float("inf"):
             raise ConfigError(f"timeout is {timeout!r}; expected seconds above 0")
         if not isinstance(retries, int) or retries < 0:
             raise ConfigError(f"retries is {retries!r}; expected a whole number, 0 or more")
-        tls = ssl.create_default_context() if parts.scheme == "https" else None
-        self._address = Address(host, port or (443 if tls else 80), tls)
-        self._path = parts.path.rstrip("/")
-        named = f"[{host}]" if ":" in host else host
-        self._head = [f"Host: {named}" if port is None else f"Host: {named}:{port}"]
-        self._head += ["Accept-Encoding: identity", "Content-Type: application/json"]
-        if key is not None:
-            if not (isinstance(key, str) and key.isprintable() and max(key, default="") <= "\xff"):
-                raise ConfigError("key has characters that no header can carry; expected a line")
-            self._head.append(f"Authorization: Bearer {key}")
-        self._url, self._key = url, key
+        if key is not None and not (
+            isinstance(key, str) and key.isprintable() and max(key, default="") <= "\xff"
+        ):
+            raise ConfigError("key has characters that no header can carry; expected one line")
+        self._url, self._key = url.rstrip("/"), key
+        self._tls = ssl.create_default_context() if parts.scheme == "https" else False
         self.model, self.timeout, self.retries = model, timeout, retries
-        self._idle: list[Connection] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._http: httpx.AsyncClient | None = None
 
     def __reduce__(self) -> tuple[Any, tuple[()]]:
         """A copy, in another process too, has the settings, and connections of its own."""
@@ -112,7 +106,7 @@ class _Caller(ABC, Generic[One, Many]):
         """Any route.
 
         Raises:
-            ServerError: it said no, or did not answer in time.
+            ServerError: it replied with an error, or not in time.
         """
 
     @abstractmethod
@@ -132,7 +126,7 @@ class _Caller(ABC, Generic[One, Many]):
         return self.ask("/tokenize", input=input, **more)
 
     def fill_mask(self, input: Any, **more: Any) -> One:
-        """The likeliest tokens of blanks."""
+        """The likeliest tokens of each [MASK]."""
         return self.ask("/fill-mask", input=input, **more)
 
     def next_sentence(self, first: str, second: str, **more: Any) -> One:
@@ -148,114 +142,102 @@ class _Caller(ABC, Generic[One, Many]):
         return self.ask("/tag", input=input, **more)
 
     def answer(self, question: str, context: str, **more: Any) -> One:
-        """An answer out of a passage."""
+        """The answer to a question in a passage."""
         return self.ask("/answer", question=question, context=context, **more)
 
     def rerank(self, query: str, documents: list[str], **more: Any) -> One:
-        """Documents, the most relevant first."""
+        """Documents, sorted by relevance."""
         return self.ask("/rerank", query=query, documents=documents, **more)
 
     def similarity(self, input: list[str], **more: Any) -> One:
-        """Cosines, each with each."""
+        """Cosines of all pairs of texts."""
         return self.ask("/similarity", input=input, **more)
 
     def attention(self, input: Any, **more: Any) -> One:
-        """Who attends to whom."""
+        """Attention maps."""
         return self.ask("/attention", input=input, **more)
 
-    @abstractmethod
-    async def _connect(self, end: float) -> Connection: ...
-
-    @abstractmethod
-    async def _sleep(self, seconds: float) -> None: ...
-
-    async def _ask(self, path: str, body: dict[str, Any]) -> Reply:
+    async def _post(self, path: str, body: dict[str, Any]) -> Reply:
         if self.model is not None:
             body = {"model": self.model, **body}
         return await self._request("POST", path, json.dumps(body).encode())
 
-    async def _models(self) -> list[Reply]:
-        found = (await self._request("GET", "/v1/models", b"")).get("data")
-        if not isinstance(found, list):
+    async def _get_models(self) -> list[Reply]:
+        models = (await self._request("GET", "/v1/models", b"")).get("data")
+        if not isinstance(models, list):
             raise ServerError(200, "unknown", "a reply without a list of models")
-        return found
+        return models
 
     async def _request(self, method: str, path: str, body: bytes) -> Reply:
         end = time.monotonic() + self.timeout
-        tried = 0
+        attempt = 0
         while True:
-            wait = min(5.0, 0.1 * 2**tried) * (0.5 + random.random())
+            wait = min(5.0, 0.1 * 2**attempt) * (0.5 + random.random())
             try:
-                answer = await self._exchange(method, path, body, end)
+                async with asyncio.timeout(end - time.monotonic()):
+                    headers = {"X-Timeout": f"{max(0.001, end - time.monotonic()):.3f}"}
+                    url = self._url + path
+                    reply = await self._connected().request(
+                        method, url, content=body, headers=headers
+                    )
             except TimeoutError:
                 last = ServerError(0, "timeout", f"it took more than {self.timeout:g} seconds")
-            except OSError as error:
+            except httpx.HTTPError as error:
                 last = ServerError(0, "unreachable", f"{type(error).__name__}: {error}")
             else:
-                if 200 <= answer.status < 300:
-                    return _reply(answer)
-                last = _refused(answer)
-                if answer.status not in AGAIN:
+                if reply.is_success:
+                    return _content(reply)
+                last = _error(reply)
+                if reply.status_code not in RETRIED:
                     raise last
-                wait = max(wait, _seconds(answer.headers.get("retry-after", "")))
-            if tried == self.retries or time.monotonic() + wait >= end:
+                wait = max(wait, _seconds(reply.headers.get("retry-after", "")))
+            if attempt == self.retries or time.monotonic() + wait >= end:
                 raise last
-            await self._sleep(wait)
-            tried += 1
+            await asyncio.sleep(wait)
+            attempt += 1
 
-    async def _exchange(self, method: str, path: str, body: bytes, end: float) -> Answer:
-        try:
-            kept = self._idle.pop()
-        except IndexError:
-            kept = None
-        if kept is not None:
-            with suppress(ConnectionError, ssl.SSLError):  # closed while nobody asked
-                return await self._over(kept, method, path, body, end)
-        return await self._over(await self._connect(end), method, path, body, end)
+    def _connected(self) -> httpx.AsyncClient:
+        """The connections of the running event loop: those of another loop cannot be used."""
+        loop = asyncio.get_running_loop()
+        if self._http is None or self._loop is not loop:
+            headers = {"Accept-Encoding": "identity", "Content-Type": "application/json"}
+            if self._key is not None:
+                headers["Authorization"] = f"Bearer {self._key}"
+            limits = httpx.Limits(
+                max_connections=MAX_CONNECTIONS, max_keepalive_connections=MAX_CONNECTIONS
+            )
+            self._loop, self._http = (
+                loop,
+                httpx.AsyncClient(
+                    headers=headers, limits=limits, timeout=None, verify=self._tls, trust_env=False
+                ),
+            )
+        return self._http
 
-    async def _over(
-        self, connection: Connection, method: str, path: str, body: bytes, end: float
-    ) -> Answer:
-        left = max(0.001, end - time.monotonic())
-        target = quote(self._path + path, safe="/?=&%+,:;@!$'()*~")
-        head = [f"{method} {target} HTTP/1.1", *self._head, f"X-Timeout: {left:.3f}"]
-        if body:
-            head.append(f"Content-Length: {len(body)}")
-        connection.end = end
-        try:
-            return await connection.exchange("\r\n".join([*head, "", ""]).encode("latin-1") + body)
-        finally:
-            if connection.reusable:
-                self._idle.append(connection)
-            else:
-                connection.close()
-
-    def _hang_up(self) -> None:
-        with suppress(IndexError):  # none is left
-            while True:
-                self._idle.pop().close()
+    async def _disconnect(self) -> None:
+        if self._http is not None and self._loop is asyncio.get_running_loop():
+            await self._http.aclose()
+        self._http = None
 
 
-class Client(_Caller[Reply, list[Reply]]):
-    """Asks one server; may be shared by threads: no two requests use a connection at once."""
-
-    _process = os.getpid()
+class Client(_BaseClient[Reply, list[Reply]]):
+    """Requests to one server; may be shared by threads."""
 
     def ask(self, path: str, **body: Any) -> Reply:
         """Any route.
 
         Raises:
-            ServerError: it said no, or did not answer in time.
+            ServerError: it replied with an error, or not in time.
         """
-        return finish(self._ask(path, body))
+        return _wait(self._post(path, body))
 
     def models(self) -> list[Reply]:
         """The models there are."""
-        return finish(self._models())
+        return _wait(self._get_models())
 
     def close(self) -> None:
         """Close the connections that are kept for further requests."""
-        self._hang_up()
+        _wait(self._disconnect())
 
     def __enter__(self) -> Self:
         return self
@@ -263,42 +245,25 @@ class Client(_Caller[Reply, list[Reply]]):
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    async def _exchange(self, method: str, path: str, body: bytes, end: float) -> Answer:
-        if self._process != os.getpid():  # after a fork the connections are the other process's
-            self._process = os.getpid()
-            self._hang_up()
-        return await super()._exchange(method, path, body, end)
 
-    async def _connect(self, end: float) -> Connection:
-        return BlockingConnection(self._address, end)
-
-    async def _sleep(self, seconds: float) -> None:
-        time.sleep(seconds)
-
-
-class AsyncClient(_Caller[Coroutine[Any, Any, Reply], Coroutine[Any, Any, list[Reply]]]):
+class AsyncClient(_BaseClient[Coroutine[Any, Any, Reply], Coroutine[Any, Any, list[Reply]]]):
     """The same for asyncio, of one event loop at a time: `await client.embed(["a text"])`."""
-
-    _loop: asyncio.AbstractEventLoop | None = None
-    _free: asyncio.Semaphore
 
     async def ask(self, path: str, **body: Any) -> Reply:
         """Any route.
 
         Raises:
-            ServerError: it said no, or did not answer in time.
+            ServerError: it replied with an error, or not in time.
         """
-        return await self._ask(path, body)
+        return await self._post(path, body)
 
     async def models(self) -> list[Reply]:
         """The models there are."""
-        return await self._models()
+        return await self._get_models()
 
     async def close(self) -> None:
         """Close the connections that are kept for further requests."""
-        self._here()
-        self._hang_up()
-        await asyncio.sleep(0)  # the event loop closes what was ended
+        await self._disconnect()
 
     async def __aenter__(self) -> Self:
         return self
@@ -306,51 +271,69 @@ class AsyncClient(_Caller[Coroutine[Any, Any, Reply], Coroutine[Any, Any, list[R
     async def __aexit__(self, *error: object) -> None:
         await self.close()
 
-    def _here(self) -> asyncio.Semaphore:
-        loop = asyncio.get_running_loop()
-        if self._loop is not loop:  # connections belong to the event loop that opened them
-            self._loop, self._idle, self._free = loop, [], asyncio.Semaphore(AT_ONCE)
-        return self._free
 
-    async def _exchange(self, method: str, path: str, body: bytes, end: float) -> Answer:
-        async with asyncio.timeout(end - time.monotonic()), self._here():
-            return await super()._exchange(method, path, body, end)
+class _Background:
+    """The event loop of all `Client`s of a process, in a daemon thread of its own."""
 
-    async def _connect(self, end: float) -> Connection:
-        return await StreamConnection.open(self._address, end)
+    def __init__(self) -> None:
+        self.forget()
 
-    async def _sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
+    def forget(self) -> None:
+        """Start again: of a forked process, which has no such thread."""
+        self.lock = threading.Lock()
+        self.loop: asyncio.AbstractEventLoop | None = None
+
+    def start(self) -> asyncio.AbstractEventLoop:
+        """The loop, started once."""
+        with self.lock:
+            if self.loop is None:
+                self.loop = asyncio.new_event_loop()
+                threading.Thread(target=self.loop.run_forever, daemon=True).start()
+            return self.loop
 
 
-def _reply(answer: Answer) -> Reply:
+_background = _Background()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_background.forget)
+
+
+def _wait(call: Coroutine[Any, Any, T]) -> T:
+    """The result of a call that runs in the background."""
+    future = asyncio.run_coroutine_threadsafe(call, _background.start())
     try:
-        found = json.loads(answer.content)
+        return future.result()
+    finally:
+        future.cancel()  # where an interrupt came before the result
+
+
+def _content(reply: httpx.Response) -> Reply:
+    try:
+        content = reply.json()
     except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        raise _strange(answer)
-    return found
+        content = None
+    if not isinstance(content, dict):
+        raise _unknown(reply)
+    return content
 
 
-def _refused(answer: Answer) -> ServerError:
+def _error(reply: httpx.Response) -> ServerError:
     try:
-        error = json.loads(answer.content)["error"]
-        return ServerError(answer.status, str(error["code"]), str(error["message"]))
+        error = reply.json()["error"]
+        return ServerError(reply.status_code, str(error["code"]), str(error["message"]))
     except (ValueError, KeyError, TypeError):
-        return _strange(answer)
+        return _unknown(reply)
 
 
-def _strange(answer: Answer) -> ServerError:
-    kind, place = (answer.headers.get(name) for name in ("content-type", "location"))
-    message = f"a reply of kind {kind}; expected the JSON of a bertwright server"
-    if place is not None:
-        message += f"; it points to {place}: give the url where that server is"
-    return ServerError(answer.status, "unknown", message)
+def _unknown(reply: httpx.Response) -> ServerError:
+    kind, location = (reply.headers.get(name) for name in ("content-type", "location"))
+    message = f"a reply of type {kind}; expected the JSON of a bertwright server"
+    if location is not None:
+        message += f"; it redirects to {location}: give the url of the server itself"
+    return ServerError(reply.status_code, "unknown", message)
 
 
 def _seconds(text: str) -> float:
-    """Of Retry-After: a number of seconds, or a date; 0 where it says neither."""
+    """Of Retry-After: a number of seconds, or a date; 0 where it is neither."""
     try:
         if text[-1:].isdigit():
             return float(text)
