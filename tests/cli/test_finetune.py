@@ -53,7 +53,7 @@ def test_what_it_says(tiny: Path, files: Path, tmp_path: Path, capsys: Captured)
     for part in ("mood: 10 examples of dev.tsv", "2 seeds", "accuracy", "majority", "tfidf"):
         assert part in output.out
     assert "TSV with the columns text, label" in output.err
-    assert "Is the BERT worth it? " in output.err
+    assert "Is the model worth it? " in output.err
     assert f"bertwright predict --model {out}" in output.err
     warnings = [line for line in output.err.splitlines() if line.startswith("warning")]
     assert len(warnings) == len(set(warnings))

@@ -44,10 +44,12 @@ BESIDE = {
     ("checkpoint", "objectives"),
     ("inference", "tasks"),
     ("transfer", "train"),
+    ("recipes", "report"),
 }
 """(from, to) on one floor: configurations and folders raise errors, a checkpoint holds objectives
 beside their encoder, a server serves what inference does, a loaded model predicts as its task
-says, and what learns and how fast is an optimizer of the loop."""
+says, what learns and how fast is an optimizer of the loop, and a recipe writes the model card
+of what it trained."""
 
 STANDARD_ONLY = {"errors", "version", "progress", "atomic", "machine", "config"}
 """What a wrong key must not wait for."""

@@ -10,7 +10,7 @@ import pytest
 
 from bertwright.config.task import TaskConfig
 from bertwright.labelled.examples import TextExample
-from bertwright.report.numbers import numbers
+from bertwright.report.predicted import numbers
 from bertwright.report.run_page import Run, read_run, render, write_report
 from bertwright.tasks.evaluate import evaluate
 from bertwright.tasks.predictions import TextPrediction
@@ -58,7 +58,7 @@ def test_the_sections_of_classification(tmp_path: Path) -> None:
     for shown in (
         "77.5% ± 23.1",
         "89.2 to 93.1",
-        "Perhaps: 77.5% accuracy against 82.2% of TF-IDF",
+        "Perhaps: 77.5% accuracy against 82.2% of the best baseline (TF-IDF",
         "3 examples of dev are in train too",
         '<span class="error">degenerate</span>',
         '<span class="ok">best, kept</span>',
@@ -177,7 +177,7 @@ def test_a_question_without_an_answer(tmp_path: Path) -> None:
     assert "<bdi>no answer</bdi>" in page
     assert "null_threshold" in page
     assert "-2.138" in page
-    assert "Nothing was measured beside it" in page
+    assert "No baseline was run" in page
     assert "Each class" not in page
 
 

@@ -103,7 +103,8 @@ def evaluate(
         print_json(found)
         return
 
-    from bertwright.tasks.results import show, show_interval, title
+    from bertwright.report.numbers import show, title
+    from bertwright.report.verdict import show_interval
 
     print_table(
         ["metric", "value", "95 % interval"] if intervals else ["metric", "value"],

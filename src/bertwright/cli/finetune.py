@@ -130,14 +130,8 @@ def read_tasks(path: Path) -> Asked:
 
 def _show(results: Mapping[str, Any], said: set[str]) -> None:
     """The figures of one task, the main one first, with what was not `said` of them before."""
-    from bertwright.tasks.results import (
-        baselines,
-        show,
-        show_interval,
-        show_summary,
-        title,
-        verdict,
-    )
+    from bertwright.report.numbers import show, title
+    from bertwright.report.verdict import baselines, show_interval, show_summary, verdict
 
     metrics = list(results["summary"])
     others = list(results["baselines"])
@@ -160,7 +154,7 @@ def _show(results: Mapping[str, Any], said: set[str]) -> None:
         f"{results['name']}: {counted(dev['examples'], 'example')} of {dev['file']}{over}",
     )
     if baselines(results, results["main"]):
-        say(f"Is the BERT worth it? {verdict(results).sentence}")
+        say(f"Is the model worth it? {verdict(results).sentence}")
     if results["tuned"]:
         say("The null threshold was tuned on these examples: on others expect a little less.")
     for warning in results["warnings"]:

@@ -64,7 +64,7 @@ def report(
 
 def _told(results: Mapping[str, Any]) -> dict[str, Any]:
     """The main figures of a task."""
-    from bertwright.tasks.results import verdict
+    from bertwright.report.verdict import verdict
 
     main = results.get("main")
     summary = (results.get("summary") or {}).get(main)

@@ -33,6 +33,7 @@ from bertwright.config.run import RunConfig
 from bertwright.data.shards import Shards
 from bertwright.errors import ConfigError, IntegrityError
 from bertwright.objectives.objective import Learner
+from bertwright.report.card import checkpoint_card
 from bertwright.train.distributed import Ranks
 from bertwright.train.hardware import Precision
 from bertwright.train.optim import Optimizers
@@ -217,7 +218,7 @@ def save(
         folder = run / checkpoint.CHECKPOINTS / f"step-{position.step:08d}"
         folder.parent.mkdir(parents=True, exist_ok=True)
         with atomic_folder(folder, overwrite=True) as partial:
-            card = _card(config, learner, position)
+            card = checkpoint_card(config, position, list(learner.objectives))
             checkpoint.save(partial, learner, shards.tokenizer_folder, card, files, weights)
             write_manifest(partial, {"format": 1, "step": position.step})
         checkpoint.write_latest(run, folder.name)
@@ -233,22 +234,6 @@ def last_good(run: Path, step: int) -> Path | None:
     """The newest checkpoint that stands at `step` or before it."""
     good = [f for f in checkpoint.list_checkpoints(run) if int(f.name[len("step-") :]) <= step]
     return good[-1] if good else None
-
-
-def _card(config: RunConfig, learner: Learner, position: Position) -> str:
-    """The model card of a checkpoint."""
-    return (
-        f"# {config.model or 'A model'}, pre-trained with Bertwright\n\n"
-        f"Step {position.step:,}, {position.tokens:,} tokens, {position.seconds / 60:.1f} minutes; "
-        f"objectives {', '.join(learner.objectives)}.\n\n"
-        "```python\n"
-        "import bertwright\n\n"
-        "model = bertwright.load(FOLDER)\n"
-        'model.fill("Paris is the [MASK] of France.")\n'
-        "```\n\n"
-        "or `transformers.AutoModelForPreTraining.from_pretrained(FOLDER)`.\n\n"
-        f"## Configuration\n\n```toml\n{values.to_toml(config)}```\n"
-    )
 
 
 def _read_environment(run: Path) -> dict[str, Any]:

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
-from bertwright.report.figures import count, figure
 from bertwright.report.html import Markup, table, text
+from bertwright.report.numbers import count, figure, number
 from bertwright.report.plots import histogram
-from bertwright.tasks.results import number
 
 
 def lengths_section(lengths: Mapping[str, Any], task: Mapping[str, Any]) -> str:

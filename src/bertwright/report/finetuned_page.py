@@ -10,7 +10,6 @@ from typing import Any
 
 from bertwright.config import values
 from bertwright.report import judged
-from bertwright.report.figures import clock, count, figure
 from bertwright.report.finetuned_data import (
     data_section,
     lengths_section,
@@ -18,19 +17,24 @@ from bertwright.report.finetuned_data import (
     tuned_section,
 )
 from bertwright.report.html import Markup, bars, settings, table, text, tiles
-from bertwright.report.numbers import Pair, number_pairs, numbers
-from bertwright.report.seed_curves import curves
-from bertwright.tasks.results import (
-    Results,
+from bertwright.report.numbers import (
     baseline_title,
-    baselines,
+    clock,
+    count,
     direction,
-    interval,
+    figure,
     number,
     show,
+    title,
+)
+from bertwright.report.predicted import Pair, number_pairs, numbers
+from bertwright.report.seed_curves import curves
+from bertwright.report.verdict import (
+    Results,
+    baselines,
+    interval,
     show_interval,
     show_summary,
-    title,
     verdict,
 )
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from bertwright.report.figures import count
 from bertwright.report.finetuned_data import mapping
 from bertwright.report.html import Markup, page, settings, table, text, tiles, write_page
+from bertwright.report.numbers import baseline_title, count, number, show, spread, title
 from bertwright.report.run_page import is_run, read_object, read_run, write_report
 from bertwright.report.shapes import expect_glue
-from bertwright.tasks.results import GLUE, baseline_title, number, show, spread, title
+from bertwright.report.verdict import GLUE
 
 
 def is_glue(folder: Path) -> bool:

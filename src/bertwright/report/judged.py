@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bertwright.report.html import Markup, cards, folded, table, text
+from bertwright.report.numbers import number
 from bertwright.report.plots import reliability
-from bertwright.tasks.results import number
 
 MOST_CLASSES = 30
 """A matrix of more is no longer read; its most confused pairs are."""

@@ -1,47 +1,120 @@
-"""Predicted numbers beside the true ones (regression): every example of dev as a dot."""
+"""How numbers and metrics are shown: on pages, in model cards and on the command line.
+
+Metrics are fractions (0 to 1, shown in percent), correlations or errors, known by their names.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from statistics import fmean, pstdev
-from typing import Any
+import math
 
-from bertwright.report.plots import LARGEST, scatter
-from bertwright.tasks.results import number
+_TITLES = {
+    "accuracy": "accuracy",
+    "f1": "F1",
+    "macro_f1": "macro F1",
+    "micro_f1": "micro F1",
+    "matthews": "Matthews correlation",
+    "pearson": "Pearson correlation",
+    "spearman": "Spearman correlation",
+    "exact_match": "exact match",
+    "pearson_spearman": "Pearson-Spearman mean",
+}
+_BASELINES = {
+    "majority": "most frequent label",
+    "mean": "mean of the training set",
+    "tfidf": "TF-IDF + logistic regression",
+    "tfidf_ridge": "TF-IDF + ridge regression",
+    "overlap": "most words in common",
+    "word_shape": "word shapes + logistic regression",
+}
+_CORRELATIONS = ("matthews", "pearson", "spearman")
+_LOWER_IS_BETTER = ("loss", "error")
+_NO_FRACTIONS = (*_CORRELATIONS, *_LOWER_IS_BETTER, "threshold", "count")
 
-MOST_DOTS = 2000
-"""Of more, dots at equal distances in the file are drawn."""
 
-Pair = tuple[float, float]
-"""In truth, and predicted."""
-
-
-def number_pairs(predictions: Iterable[Mapping[str, Any]]) -> dict[str, list[Pair]]:
-    """Of each task that predicts numbers, the lines of `dev-predictions.jsonl`; numbers too far out
-    for an axis are left out."""
-    found: dict[str, list[Pair]] = {}
-    for line in predictions:
-        gold, said = number(line.get("gold")), number(line.get("value"))
-        if gold is not None and said is not None and max(abs(gold), abs(said)) < LARGEST / 10:
-            found.setdefault(str(line.get("task")), []).append((gold, said))
-    return found
+def title(metric: str) -> str:
+    """`macro F1` of `macro_f1`; an unknown name without its underscores."""
+    return _TITLES.get(metric, metric.replace("_", " ").replace("f1", "F1"))
 
 
-def numbers(pairs: Sequence[Pair]) -> str:
-    """The dots, and whether the predictions lie too high or spread too little."""
-    if len(pairs) < 2:
-        return ""
-    step = -(-len(pairs) // MOST_DOTS)
-    shown = pairs[::step]
-    gold, said = zip(*pairs, strict=True)
-    off = fmean(said) - fmean(gold)
-    where = "too high" if off > 0 else "too low"
-    sentence = (
-        "On the line a prediction is right. "
-        f"On average predictions lie {abs(off):.3g} {where}; their standard deviation is "
-        f"{pstdev(said):.3g}, in truth {pstdev(gold):.3g}."
-    )
-    if step > 1:
-        sentence += f" {len(shown):,} of {len(pairs):,} examples are drawn."
-    drawn = scatter("Predicted numbers, dev", shown, "in truth", "predicted", "{:.4g}".format)
-    return f'<h2>Predicted and true</h2><p>{sentence}</p><div class="charts one">{drawn}</div>'
+def baseline_title(name: str) -> str:
+    """What a baseline does, in words."""
+    return _BASELINES.get(name, name.replace("_", " "))
+
+
+def number(value: object) -> float | None:
+    """A finite number, or None."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        found = float(value)
+    except OverflowError:  # an integer of more than 308 digits
+        return None
+    return found if math.isfinite(found) else None
+
+
+def is_fraction(metric: str) -> bool:
+    """Whether a metric goes from 0 to 1, all wrong to all right."""
+    return not any(part in metric for part in _NO_FRACTIONS)
+
+
+def direction(metric: str) -> float:
+    """1 of a metric that is better when higher, -1 of one that is better when lower."""
+    return -1.0 if any(part in metric for part in _LOWER_IS_BETTER) else 1.0
+
+
+def show(metric: str, value: object) -> str:
+    """A metric's value for readers: `91.2%`, `0.853`; `-` for none."""
+    found = number(value)
+    if found is None:
+        return "-"
+    if is_fraction(metric):
+        return f"{found:.1%}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{found:.3f}" if abs(found) < 100 else f"{found:,.1f}"
+
+
+def spread(metric: str, mean: object, sd: object) -> str:
+    """`91.2% ± 0.4`; without ± for one seed."""
+    shown, found = show(metric, mean), number(sd)
+    if found is None or shown == "-":
+        return shown
+    if shown.endswith("%"):
+        return f"{shown} ± {100 * found:.1f}"
+    decimals = len(shown.rpartition(".")[2]) if "." in shown else 0
+    return f"{shown} ± {found:.{decimals}f}"
+
+
+def figure(value: object) -> str:
+    """A number with few digits; anything else as it is."""
+    found = number(value)
+    if found is None:
+        return "-" if value is None else str(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{found:,.0f}" if abs(found) >= 1000 else f"{found:.4g}"
+
+
+def count(value: object) -> str:
+    """`12,345` or `6.5M`"""
+    found = number(value)
+    if found is None:
+        return "-"
+    return short(found) if found >= 1e6 else f"{found:,.0f}"
+
+
+def short(value: float) -> str:
+    """`250k`, `6.5M`, for axes."""
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / size:.3g}{letter}"
+    return f"{value:.3g}"
+
+
+def clock(seconds: float) -> str:
+    """`55 s`, `4 min 30 s` or `1 h 04 min`"""
+    if round(seconds) < 60:
+        return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
+    minutes, second = divmod(round(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours} h {minute:02} min" if hours else f"{minute} min {second:02} s"

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from bertwright.report.figures import short
 from bertwright.report.html import text
+from bertwright.report.numbers import short
 
 WIDTH, HEIGHT = 520, 262
 LEFT, RIGHT, TOP, BOTTOM = 58, 14, 24, 42

@@ -20,11 +20,11 @@ from bertwright.config import values
 from bertwright.config.bert_run import MaskingConfig
 from bertwright.errors import ConfigError, DataError
 from bertwright.report.examples import comparison, examples
-from bertwright.report.figures import clock, count, figure, short
 from bertwright.report.finetuned_data import mapping
 from bertwright.report.finetuned_page import sections
 from bertwright.report.html import Markup, page, settings, table, text, tiles, write_page
 from bertwright.report.labelled_curve import labelled_curve
+from bertwright.report.numbers import clock, count, figure, number, short
 from bertwright.report.plots import Series, chart
 from bertwright.report.shapes import (
     Check,
@@ -35,7 +35,7 @@ from bertwright.report.shapes import (
     expect_record,
     expect_results,
 )
-from bertwright.tasks.results import PREDICTIONS, RESULTS, number
+from bertwright.report.verdict import PREDICTIONS, RESULTS
 from bertwright.train.log import read_records
 
 METRICS = "metrics.jsonl"

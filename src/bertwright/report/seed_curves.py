@@ -6,17 +6,9 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from bertwright.report.figures import short
+from bertwright.report.numbers import baseline_title, direction, is_fraction, number, short, title
 from bertwright.report.plots import Series, chart
-from bertwright.tasks.results import (
-    Results,
-    baseline_title,
-    baselines,
-    direction,
-    is_share,
-    number,
-    title,
-)
+from bertwright.report.verdict import Results, baselines
 
 MOST_MARKS = 12
 """A line of more points is drawn without marks."""
@@ -67,7 +59,7 @@ def _charts(results: Results, records: Sequence[Record], prefix: str) -> Iterato
             drawn = [*levels, *drawn]
 
         def show_y(value: float) -> str:
-            return f"{100 * value:.3g}%" if is_share(main) and value <= 1 else f"{value:.3g}"
+            return f"{100 * value:.3g}%" if is_fraction(main) and value <= 1 else f"{value:.3g}"
 
         # lines all at one height have no range of their own
         is_flat = len({y for each in drawn for y in each.ys}) == 1

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, cast
 
 from bertwright.errors import DataError
-from bertwright.tasks.results import number
+from bertwright.report.numbers import number
 
 ANY = "*"
 _LONGEST = 40

@@ -26,9 +26,9 @@ from bertwright.objectives.objective import Learner
 from bertwright.recipes.finetune.seed_run import SeedRun
 from bertwright.recipes.finetune.setup import TaskSetup, TaskToLearn
 from bertwright.recipes.run_folder import ENVIRONMENT
+from bertwright.report.card import card
+from bertwright.report.verdict import PREDICTIONS, RESULTS
 from bertwright.tasks.evaluate import Evaluation, evaluate
-from bertwright.tasks.model_card import card
-from bertwright.tasks.results import PREDICTIONS, RESULTS
 
 TASKS = "tasks.toml"
 

@@ -39,9 +39,10 @@ from bertwright.recipes.finetune.setup import TaskToLearn
 from bertwright.recipes.glue.tasks import LIMITS, SUBMITTED, TASKS, Found, GlueTask, find_tasks
 from bertwright.recipes.predict import evaluate_file
 from bertwright.recipes.run_folder import CONFIG
+from bertwright.report.numbers import spread, title
+from bertwright.report.verdict import GLUE, RESULTS
 from bertwright.tasks.predict import predict_stream
 from bertwright.tasks.predictions import NumberPrediction, Prediction, TextPrediction
-from bertwright.tasks.results import GLUE, RESULTS, spread, title
 from bertwright.train.hardware import choose_precision
 
 TABLE, SUBMISSION = "glue.md", "submission"

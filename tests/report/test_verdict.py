@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from bertwright.tasks.results import baseline_title, show, spread, title, verdict
+from bertwright.report.numbers import baseline_title, show, spread, title
+from bertwright.report.verdict import verdict
 
 
 def run(
@@ -34,12 +35,12 @@ def run(
         (
             run((0.9, 0.92), {"majority": 0.5, "tfidf": 0.8}, (0.88, 0.94)),
             "yes",
-            "Yes: 91.0% accuracy against 80.0% of TF-IDF + logistic regression; 11.0 points "
-            "better. Every seed is better, and so is the whole 95% interval "
-            "of the kept model (88.0% to 94.0%).",
+            "Yes: 91.0% accuracy against 80.0% of the best baseline (TF-IDF + logistic "
+            "regression); 11.0 points better. Every seed is better, and so is the whole 95% "
+            "interval of the saved model (88.0% to 94.0%).",
         ),
         (run((0.9, 0.92), {"tfidf": 0.8}), "yes", "Every seed is better."),
-        (run((0.9, 0.92), {"tfidf": 0.89}, (0.88, 0.94)), "perhaps", "reaches that baseline"),
+        (run((0.9, 0.92), {"tfidf": 0.89}, (0.88, 0.94)), "perhaps", "reaches the baseline"),
         (run((0.9, 0.82), {"tfidf": 0.85}), "perhaps", "but only 1 of 2 seeds are better"),
         (run((0.9,), {"tfidf": 0.8}), "perhaps", "one seed without an interval"),
         (run((0.9,), {"tfidf": 0.8}, (0.85, 0.95)), "yes", "The run is better, and so is the"),
@@ -49,9 +50,9 @@ def run(
         (
             run((0.5, 0.9), {"tfidf": 0.8}, None, "accuracy", (1,)),
             "perhaps",
-            "for 1 of 2 seeds learned nothing; the others reach 90.0%.",
+            "1 of 2 seeds are degenerate, the others reach 90.0%",
         ),
-        (run((0.9,), {}), "unknown", "run the baselines too"),
+        (run((0.9,), {}), "unknown", "No baseline was run"),
         ({"main": "accuracy"}, "unknown", "no main metric"),
         (
             run((0.2, 0.3), {"mean": 0.9}, (0.1, 0.4), "mean_squared_error"),
@@ -61,7 +62,7 @@ def run(
         (
             run((0.2, 0.3), {"mean": 0.35}, (0.1, 0.4), "mean_squared_error"),
             "perhaps",
-            "reaches that baseline",
+            "reaches the baseline",
         ),
         (run((0.55, 0.57), {"tfidf": 0.4}, None, "matthews"), "yes", "0.16 better"),
     ],

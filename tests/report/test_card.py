@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+import tomllib
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertwright.tasks.model_card import card
-from bertwright.tasks.model_card_front import quoted
+from bertwright.config.run import RunConfig
+from bertwright.report.card import card, checkpoint_card, quoted
 from tests.report.finetuned_runs import (
     KINDS,
     classification,
@@ -93,8 +95,8 @@ def test_what_it_says() -> None:
         "| accuracy | 77.5% ± 23.1 | 91.2% | 89.2% to 93.1% | 50.9% | 82.2% |",
         "| train | train.tsv | 6,920 |",
         "In the order of the scores: negative, positive.",
-        "windows that share 32 tokens. The scores of windows are merged by their mean.",
-        "12 were read in several windows, none was cut",
+        "windows that overlap by 32 tokens. Scores are merged over windows (mean).",
+        "12 were read in several windows, none was truncated",
         "| optimizer.learning_rate | 5e-05 |",
         "1 of 3 seeds were degenerate",
         "Expected calibration error of its probabilities on dev: 0.053.",
@@ -109,10 +111,10 @@ def test_what_it_says() -> None:
 
 
 def test_other_kinds_say_other_things() -> None:
-    assert "3 lost 790 tokens" in card(topics())
+    assert "3 were truncated by 790 tokens" in card(topics())
     assert "any number of the labels" in card(multi_label())
-    assert "always gives one of them" in card(topics())
-    assert "always gives one of them" not in card(multi_label())
+    assert "always predicts one of them" in card(topics())
+    assert "always predicts one of them" not in card(multi_label())
     text = card(span())
     for said in (
         "or says that it has none",
@@ -151,7 +153,7 @@ def test_transformers_has_the_name_that_the_checkpoint_gives() -> None:
     assert "AutoModelForTokenClassification" in card(found)
     found = classification()
     found["task"] = {**found["task"], "labels": ["only"], "multi_label": False}
-    assert "no name for this task head (one class)" in card(found)
+    assert "no class for this task head (one class)" in card(found)
 
 
 def test_several_tasks() -> None:
@@ -165,7 +167,7 @@ def test_several_tasks() -> None:
     assert "# 2 tasks over one BERT" in text
     assert text.index("## sentiment\n") < text.index("### Results") < text.index("## names\n")
     assert text.count("## How to load") == 1
-    assert "no name for several task heads" in text
+    assert "no class for several task heads" in text
 
 
 def test_only_settings_that_did_something_are_shown() -> None:
@@ -198,8 +200,8 @@ def test_how_to_predict_is_of_the_kind() -> None:
     for kind, shown in (
         ("classification", 'predict(["A text."])[0]'),
         ("tagging", 'predict(["A sentence of words."])[0]'),
-        ("span", 'predict([("What is asked?", "A passage'),
-        ("multiple_choice", 'predict([("A text.", ["one way'),
+        ("span", 'predict([("What is the question?", "A passage'),
+        ("multiple_choice", 'predict([("A text.", ["one ending'),
     ):
         text = card(KINDS[kind]())
         assert shown in text
@@ -255,3 +257,18 @@ def test_a_card_of_next_to_nothing() -> None:
 def test_yaml_reads_quoted_strings_as_they_were(value: str) -> None:
     expected = re.sub("[\ud800-\udfff]", "\ufffd", value)
     assert yaml.safe_load(f"- {quoted(value)}") == [expected]
+
+
+def test_the_card_of_a_checkpoint_is_of_its_objectives() -> None:
+    config = RunConfig(data="shards", out="runs/mine", model="bert-mini", steps=9)
+    position = SimpleNamespace(step=1200, tokens=5_000_000, seconds=90.0)
+    text = checkpoint_card(config, position, ["masked_lm", "next_sentence"])
+    assert text.startswith("# bert-mini, pre-trained with Bertwright\n")
+    assert "Step 1,200, 5M tokens, 1.5 minutes" in text
+    assert "model.fill" in text
+    assert "AutoModelForPreTraining" in text
+    assert tomllib.loads(text.split("```toml\n")[1].split("```")[0])["data"] == "shards"
+    assert "AutoModelForMaskedLM" in checkpoint_card(config, position, ["masked_lm"])
+    other = checkpoint_card(config, position, ["next_token"])
+    assert "model.encode" in other
+    assert "transformers" not in other.split("## Configuration")[0]

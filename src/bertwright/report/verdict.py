@@ -1,0 +1,124 @@
+"""What `results.json` of a fine-tuned run says: its metrics, and whether it beats the baselines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from bertwright.report.numbers import (
+    baseline_title,
+    direction,
+    is_fraction,
+    number,
+    show,
+    spread,
+    title,
+)
+
+RESULTS, PREDICTIONS, GLUE = "results.json", "dev-predictions.jsonl", "glue.json"
+"""Files that fine-tuning leaves in its folder; the last over all tasks of GLUE."""
+
+Results = Mapping[str, Any]
+"""`results.json`, read."""
+
+
+class Verdict(NamedTuple):
+    """Whether the model beats the baselines."""
+
+    answer: str
+    """`yes`, `perhaps`, `no`, or `unknown`."""
+    sentence: str
+
+
+def interval(results: Results, metric: str) -> tuple[float, float] | None:
+    """The metric's confidence interval, if there is one."""
+    low, high = map(number, (results.get("intervals") or {}).get(metric) or (None, None))
+    return None if low is None or high is None else (low, high)
+
+
+def show_interval(results: Results, metric: str) -> str:
+    """`90.1% to 92.3%`, or `-`."""
+    found = interval(results, metric)
+    return "-" if found is None else f"{show(metric, found[0])} to {show(metric, found[1])}"
+
+
+def show_summary(results: Results, metric: str) -> str:
+    """Mean and standard deviation of a metric over the seeds."""
+    found = (results.get("summary") or {}).get(metric) or {}
+    several = len(results.get("seeds") or []) > 1
+    return spread(metric, found.get("mean"), found.get("sd") if several else None)
+
+
+def kept_seed(results: Results) -> Mapping[str, Any]:
+    """The seed whose model was saved; empty if there is none."""
+    best = results.get("best_seed")
+    found = (seed for seed in results.get("seeds") or [] if seed.get("seed") == best)
+    return next(found, {})
+
+
+def baselines(results: Results, metric: str) -> dict[str, float]:
+    """The metric of every baseline that has it."""
+    found = {
+        str(name): number((metrics or {}).get(metric))
+        for name, metrics in (results.get("baselines") or {}).items()
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def verdict(results: Results) -> Verdict:
+    """The model against the best baseline, in one plain sentence.
+
+    Yes: the mean over seeds, every seed, and the whole interval are better than the baseline (two
+    seeds or an interval at least). No: the mean is not better. Perhaps: everything between.
+    """
+    metric = str(results.get("main") or "")
+    mean = number(((results.get("summary") or {}).get(metric) or {}).get("mean"))
+    others = baselines(results, metric)
+    seeds = results.get("seeds") or []
+    if mean is None:
+        return Verdict("unknown", "The run has no main metric.")
+    if not others:
+        return Verdict("unknown", "No baseline was run, so there is nothing to compare with.")
+    if seeds and all(seed.get("degenerate") for seed in seeds):
+        return Verdict("no", "No: every seed is degenerate, predicting the same for all examples.")
+    sign = direction(metric)
+    name, best = max(others.items(), key=lambda item: sign * item[1])
+    gain = sign * (mean - best)
+    size = f"{abs(100 * gain):.1f} points" if is_fraction(metric) else f"{abs(gain):.3g}"
+    compared = (
+        f"{show(metric, mean)} {title(metric)} against {show(metric, best)} "
+        f"of the best baseline ({baseline_title(name)})"
+    )
+    reached = {
+        place: value
+        for place, seed in enumerate(seeds)
+        if (value := number((seed.get("metrics") or {}).get(metric))) is not None
+    }
+    if gain <= 0:
+        trained = [reached[n] for n, seed in enumerate(seeds) if n in reached and _trained(seed)]
+        degenerate = sum(not _trained(seed) for seed in seeds)
+        if degenerate and trained and all(sign * (value - best) > 0 for value in trained):
+            return Verdict(
+                "perhaps",
+                f"Perhaps: {compared}; {degenerate} of {len(seeds)} seeds are degenerate, the "
+                f"others reach {show(metric, sum(trained) / len(trained))} on average.",
+            )
+        return Verdict("no", f"No: {compared}; {f'{size} worse' if gain else 'no better'}.")
+    better = sum(sign * (value - best) > 0 for value in reached.values())
+    between, shown = interval(results, metric), show_interval(results, metric)
+    if better < len(seeds):
+        doubt = f"but only {better} of {len(seeds)} seeds are better than the baseline"
+    elif between is None and len(seeds) < 2:
+        doubt = "but it is one seed without an interval, which may be luck"
+    elif between is not None and min(sign * (end - best) for end in between) <= 0:
+        doubt = f"but the 95% interval of the saved model ({shown}) reaches the baseline"
+    else:
+        every = "Every seed is better" if len(seeds) > 1 else "The run is better"
+        whole = f", and so is the whole 95% interval of the saved model ({shown})"
+        return Verdict("yes", f"Yes: {compared}; {size} better. {every}{whole if between else ''}.")
+    return Verdict("perhaps", f"Perhaps: {compared}; {size} better, {doubt}.")
+
+
+def _trained(seed: Mapping[str, Any]) -> bool:
+    """Whether it predicts more than one label for everything."""
+    return not seed.get("degenerate")
