@@ -5,6 +5,9 @@ from __future__ import annotations
 import errno
 import json
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +173,49 @@ def test_a_source_stays(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match=r"is what is read, and .* would take its place"):
             refuse_source(out, tmp_path / "run" / "model")
     refuse_source(tmp_path / "run" / "model" / "new", tmp_path / "run" / "model")
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from bertwright.atomic import atomic_file, atomic_folder
+with atomic_folder(Path(sys.argv[1]) / "out", True) as folder, atomic_file(
+    Path(sys.argv[1]) / "a.txt", True
+) as file:
+    (folder / "half").write_text("half")
+    file.write("half")
+    file.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_kill_left_is_removed_by_the_next_run(tmp_path: Path) -> None:
+    write(tmp_path / "out", "old")
+    (tmp_path / "a.txt").write_text("old")
+    before = tree(tmp_path)
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], timeout=60)
+    assert killed.returncode == -signal.SIGKILL
+    left = [place for place in tmp_path.iterdir() if ".partial-" in place.name]
+    assert len(left) == 2
+    assert before.items() <= tree(tmp_path).items()
+    alive = tmp_path / f".out.partial-{os.getppid()}"
+    others = tmp_path / f".other.partial-{left[0].name.rpartition('-')[2]}"
+    (tmp_path / ".out.old-999999999").mkdir()
+    for place in (alive, others):
+        place.mkdir()
+    write(tmp_path / "out", "new", overwrite=True)
+    with atomic_file(tmp_path / "a.txt", overwrite=True) as file:
+        file.write("new")
+    assert {place.name for place in tmp_path.iterdir()} == {
+        "out", "a.txt", alive.name, others.name,
+    }  # fmt: skip
+
+
+def test_the_last_copy_of_a_folder_is_not_removed(tmp_path: Path) -> None:
+    """A kill between the two renames: nothing stands in the place, the old folder beside it."""
+    (tmp_path / ".out.old-999999999").mkdir()
+    write(tmp_path / "out", "new")
+    assert (tmp_path / ".out.old-999999999").is_dir()
 
 
 ENTRY = {"bytes": 1, "sha256": "0"}

@@ -1,18 +1,21 @@
 """Folders and files that appear whole or not at all, and manifests that prove it.
 
 A folder is written under a hidden name beside its place, flushed, and moved there by one rename,
-so a killed process or a full disk leaves what was there before. A `MANIFEST.json`, written last,
-holds the size and SHA-256 of every file. It also tells a folder of ours from a user's: only the
-former is ever replaced.
+so a killed process or a full disk leaves what was there before; what a killed process left under
+such a name is removed by the next that writes there. A `MANIFEST.json`, written last, holds the
+size and SHA-256 of every file. It also tells a folder of ours from a user's: only the former is
+ever replaced.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import glob
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
@@ -72,7 +75,7 @@ def refuse_source(path: Path, source: str | Path, option: str = "--out") -> None
 
 def _not_ours(folder: Path) -> str | None:
     """The name of something in a folder that Bertwright is not known to have written."""
-    names = {place.name for place in folder.iterdir()}
+    names = set(os.listdir(folder))
     if folder.name.startswith("step-") and names & _TRAINERS:
         return None
     own = set(_VOCABULARY) if names >= _VOCABULARY else set()
@@ -88,14 +91,11 @@ def disk_errors(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            place = path if path.exists() else path.parent
-            free = shutil.disk_usage(place).free if place.exists() else 0
             raise BertwrightError(
-                f"the disk that holds {path} is full ({free / 1e6:.0f} MB free); "
-                "what was saved before is untouched: free some space and run the command again, "
-                "with --resume where it takes that"
+                f"the disk that holds {path} is full; what was saved before is untouched: free "
+                "some space and run the command again, with --resume where it takes that"
             ) from error
-        if isinstance(error, PermissionError) or error.errno in (errno.EROFS, errno.EFBIG):
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.EFBIG):
             raise BertwrightError(f"{path} cannot be written: {error.strerror}") from error
         raise
 
@@ -109,13 +109,6 @@ def sync_file(path: Path) -> None:
         os.close(descriptor)
 
 
-def sync_tree(folder: Path) -> None:
-    """Put every file of `folder` and its entries on the disk."""
-    for place in sorted(folder.rglob("*")):
-        sync_file(place)
-    sync_file(folder)
-
-
 def replace_folder(partial: Path, path: Path) -> None:
     """Move a finished folder to its place; one that stood there goes once the new one stands.
 
@@ -124,7 +117,8 @@ def replace_folder(partial: Path, path: Path) -> None:
     """
     refuse_folder(path, overwrite=True)
     path = Path(os.path.realpath(path))
-    sync_tree(partial)
+    for place in (*partial.rglob("*"), partial):
+        sync_file(place)
     if path.exists():
         old = path.with_name(f".{path.name}.old-{os.getpid()}")
         path.rename(old)
@@ -148,8 +142,8 @@ def atomic_folder(path: Path, overwrite: bool = False) -> Iterator[Path]:
     path = Path(os.path.realpath(path))
     partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
     with disk_errors(path):
+        _remove_abandoned(path)
         try:
-            shutil.rmtree(partial, ignore_errors=True)
             partial.mkdir(parents=True)
             yield partial
             replace_folder(partial, path)
@@ -171,6 +165,7 @@ def atomic_file(path: Path, overwrite: bool = False) -> Iterator[TextIO]:
     partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
+        _remove_abandoned(path)
         try:
             with partial.open("w", encoding="utf-8", newline="\n") as file:
                 yield file
@@ -178,6 +173,30 @@ def atomic_file(path: Path, overwrite: bool = False) -> Iterator[TextIO]:
             partial.replace(path)
         finally:
             partial.unlink(missing_ok=True)
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Remove what processes that are gone left while they wrote `path`."""
+    # What stood at `path` before is removed only where `path` stands: else it is the last copy.
+    kinds = "partial|old" if path.exists() else "partial"
+    for place in path.parent.glob(f".{glob.escape(path.name)}.*"):
+        found = re.fullmatch(rf"({kinds})-(\d{{1,9}})", place.name.removeprefix(f".{path.name}."))
+        if found and not _is_alive(int(found[2])):
+            if place.is_dir() and not place.is_symlink():
+                shutil.rmtree(place, ignore_errors=True)
+            else:
+                place.unlink(missing_ok=True)
+
+
+def _is_alive(pid: int) -> bool:
+    """Whether another process has this number (always, where nothing tells); ours is to begin."""
+    if pid in (0, os.getpid()) or os.name != "posix":
+        return pid not in (0, os.getpid())
+    try:
+        os.kill(pid, 0)
+    except OSError as error:
+        return error.errno == errno.EPERM
+    return True
 
 
 @contextlib.contextmanager
@@ -248,8 +267,11 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 def _is_entry(name: str, entry: Any) -> bool:
     if not name or PurePath(name).is_absolute() or ".." in PurePath(name).parts:
         return False
-    told = (entry.get("bytes"), entry.get("sha256")) if isinstance(entry, dict) else (None, None)
-    return type(told[0]) is int and isinstance(told[1], str)
+    return (
+        isinstance(entry, dict)
+        and type(entry.get("bytes")) is int
+        and isinstance(entry.get("sha256"), str)
+    )
 
 
 def verify_manifest(folder: Path) -> dict[str, Any]:
