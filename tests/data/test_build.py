@@ -6,6 +6,7 @@ import errno
 import hashlib
 import json
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 from bertwright.config.corpus import CorpusConfig
 from bertwright.data import shard_writer
 from bertwright.data.build import build_shards
-from bertwright.data.encode import EncoderSettings, block_encoder, load_segmenter
+from bertwright.data.encode import EncoderSettings, encode_blocks, load_segmenter
 from bertwright.data.shard_writer import ShardWriter
 from bertwright.data.shards import open_shards
 from bertwright.errors import BertwrightError, ConfigError, DataError
@@ -104,9 +105,9 @@ def test_few_blocks_are_under_way(tokenizer_folder: Path) -> None:
             asked += 1
             yield ["a b c.\n"]
 
-    with block_encoder(settings, 2) as encode:
+    with closing(encode_blocks(settings, blocks(), 2)) as encoded:
         done = 0
-        for block in encode(blocks()):
+        for block in encoded:
             done += 1
             assert asked - done <= 5
             assert len(block.tokens) == 4

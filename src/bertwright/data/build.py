@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from bertwright.atomic import (
 )
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.values import to_dict
-from bertwright.data.encode import COUNTS, EncoderSettings, Segmenter, block_encoder
+from bertwright.data.encode import COUNTS, EncoderSettings, Segmenter, encode_blocks
 from bertwright.data.journal import Journal, OnNote, find_journal
 from bertwright.data.shard_writer import ShardWriter
 from bertwright.data.shards import FORMAT
@@ -132,8 +133,8 @@ def _encode_all(
         journal.save()
 
     try:
-        with block_encoder(settings, workers) as encode:
-            for block in encode(blocks):
+        with closing(encode_blocks(settings, blocks, workers)) as encoded:
+            for block in encoded:
                 shard_ended = writer.append(block)
                 done += 1
                 report.add(block.report)

@@ -9,11 +9,9 @@ segmented before, words set apart by spaces. Then a word is exactly what was giv
 from __future__ import annotations
 
 import importlib
-import multiprocessing
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -27,12 +25,11 @@ from bertwright.errors import ConfigError, DataError
 from bertwright.text.corpus.read import split_document
 from bertwright.text.corpus.report import CorpusReport
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
-from bertwright.text.workers import in_order, start_worker
+from bertwright.text.workers import map_in_order
 
 Segmenter = Callable[[str], Iterable[str]]
-EncodeBlocks = Callable[[Iterator[list[str]]], Iterator[EncodedBlock]]
 
-_GOES_ON = ", it goes on behind the last finished shard"
+_GOES_ON = ", it continues after the last finished shard"
 
 COUNTS = (
     "documents_read",
@@ -160,39 +157,8 @@ def load_segmenter(name: str) -> Segmenter:
     return segmenter
 
 
-@contextmanager
-def block_encoder(settings: EncoderSettings, workers: int) -> Iterator[EncodeBlocks]:
-    """Give a function that encodes blocks in order, in `workers` processes (1: in this one).
-
-    At most 2 * workers + 1 blocks are under way, whatever waits behind them.
-    """
-    if workers == 1:
-        encoder = Encoder(settings)
-        yield lambda blocks: map(encoder, blocks)
-        return
-    pool = ProcessPoolExecutor(
-        workers,
-        multiprocessing.get_context("spawn"),  # fork would copy the threads of torch and Rust
-        _start_worker,
-        (settings,),
-    )
-    try:
-        yield lambda blocks: in_order(pool, _encode, blocks, 2 * workers + 1, _GOES_ON)
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-
-
-_encoder: Encoder | None = None
-
-
-def _start_worker(settings: EncoderSettings) -> None:
-    """Make the encoder of a worker process."""
-    global _encoder
-    start_worker()
-    _encoder = Encoder(settings)
-
-
-def _encode(block: list[str]) -> EncodedBlock:
-    if _encoder is None:
-        raise RuntimeError("the worker was not started by _start_worker")
-    return _encoder(block)
+def encode_blocks(
+    settings: EncoderSettings, blocks: Iterable[list[str]], workers: int
+) -> Generator[EncodedBlock, None, None]:
+    """Encode blocks in order, in `workers` processes (1: in this one); close it at the end."""
+    return map_in_order(partial(Encoder, settings), blocks, workers, _GOES_ON)

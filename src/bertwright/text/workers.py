@@ -1,17 +1,23 @@
-"""Processes that share work, its results in the order in which it was given."""
+"""Work shared among processes, its results in the order of the items.
+
+Each process has a pipe of its own: where one dies, however far it was in reading or writing, the
+other end sees the pipe close. (`ProcessPoolExecutor` has one pipe for all results, and waits for
+ever for the rest of what a killed worker had begun to write.)
+"""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
 import signal
-import threading
+import traceback
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from multiprocessing.connection import wait
-from typing import TypeVar
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
+from queue import SimpleQueue
+from typing import Any, TypeVar
 
 from bertwright.errors import BertwrightError
 
@@ -19,42 +25,96 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def in_order(
-    pool: ProcessPoolExecutor,
-    work: Callable[[Item], Result],
+def map_in_order(
+    make_work: Callable[[], Callable[[Item], Result]],
     items: Iterable[Item],
-    under_way: int,
+    workers: int,
     advice: str = "",
-) -> Iterator[Result]:
-    """The results of `work` in the order of `items`, of which at most `under_way` are held.
+) -> Generator[Result, None, None]:
+    """The results of a function in the order of `items`, at most 2 * workers + 1 of them held.
+
+    Close the generator to end the processes. Scripts call this under `if __name__ == "__main__":`,
+    because processes start by importing the script.
+
+    Args:
+        make_work: makes the function, once in every process; must pickle.
+        items: must pickle, as results and errors must.
+        workers: processes; 1: none but this one.
+        advice: ends the message where a worker died.
 
     Raises:
-        BertwrightError: a worker died; `advice` ends the message.
+        BertwrightError: a worker died.
+        Exception: what the function raised.
     """
+    if workers == 1:
+        yield from map(make_work(), items)
+        return
+    spawn = multiprocessing.get_context("spawn")  # fork would copy threads of torch and Rust
+    free: SimpleQueue[Connection] = SimpleQueue()
+    processes: list[SpawnProcess] = []
+    connections: list[Connection] = []
+
+    def run(item: Item) -> Result:
+        connection = free.get()
+        try:
+            connection.send(item)
+            result, error = connection.recv()
+        except (EOFError, OSError) as closed:
+            raise BertwrightError(
+                "a worker died, most likely for want of memory; run the command again with fewer "
+                f"--workers{advice}"
+            ) from closed
+        finally:
+            free.put(connection)
+        if error is not None:
+            raise error
+        made: Result = result
+        return made
+
+    threads = ThreadPoolExecutor(workers)
     waiting: deque[Future[Result]] = deque()
     try:
+        for _ in range(workers):
+            ours, theirs = spawn.Pipe()
+            connections.append(ours)
+            processes.append(spawn.Process(target=_work, args=(theirs, make_work), daemon=True))
+            processes[-1].start()
+            theirs.close()
+            free.put(ours)
         for item in items:
-            waiting.append(pool.submit(work, item))
-            if len(waiting) >= under_way:
+            waiting.append(threads.submit(run, item))
+            if len(waiting) > 2 * workers:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
-    except BrokenProcessPool as error:
-        raise BertwrightError(
-            "a worker died, most likely for want of memory; run the command again with fewer "
-            f"--workers{advice}"
-        ) from error
+    finally:
+        started = [process for process in processes if process.pid is not None]
+        for process in started:
+            process.kill()  # they hold nothing, and a thread that waits for one goes on
+        threads.shutdown(wait=True, cancel_futures=True)
+        for process in started:
+            process.join()
+        for connection in connections:
+            connection.close()
 
 
-def start_worker() -> None:
-    """What a worker does first: leave Ctrl-C to its parent, and die with it, however that dies."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _work(connection: Connection, make_work: Callable[[], Callable[[Any], Any]]) -> None:
+    """What a process does until its pipe closes, because the parent closed it or is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    threading.Thread(target=_die_with_parent, daemon=True).start()
-
-
-def _die_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        wait([parent.sentinel])
-        os._exit(1)
+    work = None
+    while True:
+        try:
+            item = connection.recv()
+        except (EOFError, OSError):
+            return
+        try:
+            work = work or make_work()
+            reply: tuple[Any, Exception | None] = (work(item), None)
+        except Exception as error:  # raised again in the parent
+            error.add_note(traceback.format_exc())
+            reply = (None, error)
+        try:
+            connection.send(reply)
+        except OSError:
+            return

@@ -23,15 +23,14 @@ import ast
 import gzip
 import inspect
 import json
-import multiprocessing
 import os
 import re
 import sys
 import sysconfig
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -40,7 +39,7 @@ from bertwright.errors import DataError
 from bertwright.machine import usable_cores
 from bertwright.progress import OnProgress, silent
 from bertwright.text.sentences import split_sentences
-from bertwright.text.workers import start_worker
+from bertwright.text.workers import map_in_order
 
 MOST_CHARACTERS = 40_000_000
 LARGEST_SOURCE = 4_000_000  # bytes; what is larger is a table
@@ -284,16 +283,20 @@ def read_module(path: Path) -> Paragraphs:
 def _read_all(modules: list[Module], workers: int) -> Iterator[Paragraphs]:
     """`read_module` of all, by several processes."""
     paths = [module.path for module in modules]
-    workers = workers or usable_cores()
-    if workers == 1 or len(paths) < 100:
-        yield from map(read_module, paths)
-        return
-    context = multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
-    with ProcessPoolExecutor(workers, context, start_worker) as pool:
-        try:
-            yield from pool.map(read_module, paths, chunksize=32)
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+    workers = 1 if len(paths) < 100 else workers or usable_cores()
+    batches = [paths[first : first + 32] for first in range(0, len(paths), 32)]
+    with closing(map_in_order(_make_reader, batches, workers)) as results:
+        for found in results:
+            yield from found
+
+
+def _make_reader() -> Callable[[list[Path]], list[Paragraphs]]:
+    """The work of a process."""
+    return _read_modules
+
+
+def _read_modules(paths: list[Path]) -> list[Paragraphs]:
+    return [read_module(path) for path in paths]
 
 
 def _unseen(paragraphs: Paragraphs, seen: set[str], report: DocsReport) -> list[str]:

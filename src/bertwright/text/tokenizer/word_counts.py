@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterable
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 
@@ -25,7 +25,7 @@ from bertwright.progress import OnProgress, silent
 from bertwright.text.corpus.cleaning import repair_unicode
 from bertwright.text.tokenizer.files import CutRules
 from bertwright.text.tokenizer.normalize import drop_surrogates, is_plain, split_chunks, split_parts
-from bertwright.text.workers import in_order, start_worker
+from bertwright.text.workers import map_in_order
 
 
 @dataclass
@@ -81,25 +81,26 @@ def count_words(
     """Count the words of blocks of documents.
 
     `workers` 0 means all processors; `limit` bounds the distinct words kept; `repair` mends
-    the Unicode of each document first (`repair_unicode`); `on_progress` is told the characters
-    read.
+    the Unicode of each document first (`repair_unicode`); `on_progress` gets the characters read.
+    With several workers a script calls this under `if __name__ == "__main__":`.
 
     Raises:
         BertwrightError: a worker died.
     """
     begin = time.monotonic()
     total = WordCounts()
-    work = partial(count_block, rules=rules, repair=repair)
-    for counted in _counted(work, blocks, workers or usable_cores()):
-        total.add(counted)
-        total.prune(limit)
-        on_progress(total.characters, None)
+    make_work = partial(_make_counter, rules, repair)
+    with closing(map_in_order(make_work, blocks, workers or usable_cores())) as results:
+        for counted in results:
+            total.add(counted)
+            total.prune(limit)
+            on_progress(total.characters, None)
     total.seconds = round(time.monotonic() - begin, 2)
     return total
 
 
 def count_block(documents: list[str], rules: CutRules, repair: bool = False) -> WordCounts:
-    """Count the words of one block; the work of a worker."""
+    """Count the words of one block."""
     chunks: Counter[str] = Counter()
     result = WordCounts(documents=len(documents), characters=sum(map(len, documents)))
     for document in documents:
@@ -126,18 +127,9 @@ def count_block(documents: list[str], rules: CutRules, repair: bool = False) -> 
     return result
 
 
-def _counted(
-    work: Callable[[list[str]], WordCounts], blocks: Iterable[list[str]], workers: int
-) -> Iterator[WordCounts]:
-    """The results of `work` in the order of `blocks`, with at most two blocks a worker waiting."""
-    if workers == 1:
-        yield from map(work, blocks)
-        return
-    pool = ProcessPoolExecutor(workers, initializer=start_worker)
-    try:
-        yield from in_order(pool, work, blocks, 2 * workers)
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+def _make_counter(rules: CutRules, repair: bool) -> Callable[[list[str]], WordCounts]:
+    """The work of a worker process."""
+    return partial(count_block, rules=rules, repair=repair)
 
 
 @lru_cache(maxsize=1)
