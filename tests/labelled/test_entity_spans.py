@@ -94,7 +94,7 @@ def test_of_entities_that_overlap_the_longest_counts(write: Write) -> None:
 
 def test_the_columns_may_be_named(write: Write) -> None:
     path = write("a.json", [{"body": TEXT, "marks": [[0, 7, "PER"], [17, 23, "LOC"]]}])
-    found = read_examples(path, "tagging", Columns("body"), ReadOptions(tag_column="marks"))
+    found = read_examples(path, "tagging", Columns("body", label="marks"))
     assert tagged(found) == [("Ann Lee lives in Berlin .", " ".join(TAGS))]
     hinted = ReadOptions(hint=found.columns)
     assert read_examples(path, "tagging", options=hinted).examples == found.examples

@@ -167,13 +167,13 @@ def test_cola_and_other_files_without_header(write):
     cola = "gj04\t1\t\tHe ran.\ngj04\t0\t*\tHe ran him.\n"
     read = read_examples(write("a.tsv", cola), "classification")
     assert rows(read) == [("He ran.", None, "1"), ("He ran him.", None, "0")]
-    assert read.format == "GLUE's CoLA, text in column 4, label in column 2"
+    assert read.format == "GLUE's CoLA with the columns sentence, label"
     plain = "question\twhy ?\nanswer\tso .\nquestion\twho ?\nanswer\tme .\n"
-    read = read_examples(write("b.tsv", plain), "classification")
+    read = read_examples(write("b.tsv", plain), "classification", Columns("2", None, "1"))
     assert rows(read)[0] == ("why ?", None, "question")
     assert len(read.examples) == 4
-    pairs = "a\tb\t0.5\nc\td\t1\n"
-    assert rows(read_examples(write("c.tsv", pairs), "regression")) == [
+    pairs = write("c.tsv", "a\tb\t0.5\nc\td\t1\n")
+    assert rows(read_examples(pairs, "regression", Columns("1", "2", "3"))) == [
         ("a", "b", 0.5),
         ("c", "d", 1.0),
     ]
@@ -238,8 +238,8 @@ def test_asked_columns_win_and_may_differ_in_case(write):
 @pytest.mark.parametrize(
     ("content", "asked", "message"),
     [
-        ("text\tkind\na\tx\n", Columns(), r"to be the label; it has 'text', 'kind'.*--label"),
-        ("body_\tlabel\na\tx\n", Columns(), r"to be the text; it has 'body_', 'label'.*--text"),
+        ("text\tkind\na\tx\n", Columns(), r"no column of labels.*it has 'text', 'kind'.*--label"),
+        ("body_\tlabel\na\tx\n", Columns(), r"no column of texts; it has 'body_', 'label'.*--text"),
         ("text\tlabel\na\tx\n", Columns("txet"), r"'txet'; did you mean 'text'\?.*--text COLUMN"),
         ("text\tlabel\na\tx\n", Columns(None, None, "lab"), r"no column 'lab'.*--label COLUMN"),
         ("text\tlabel\na\tx\n", Columns(None, "other"), r"no column 'other'.*--text2 COLUMN"),
@@ -370,8 +370,8 @@ def test_labels_that_differ_in_case_or_notation_only_are_told(write):
     rows = "".join(f"a,{label}\n" for label in ["TRUE", "true", "1", "1.0", "no", "nod"] * 3)
     read = read_examples(write("a.csv", f"text,label\n{rows}"), "classification")
     assert [warning.partition(": ")[2].partition(";")[0] for warning in read.warnings] == [
-        "the labels 'TRUE', 'true' are learned as 2 classes",
-        "the labels '1', '1.0' are learned as 2 classes",
+        "the labels 'TRUE', 'true' are 2 classes",
+        "the labels '1', '1.0' are 2 classes",
     ]
 
 
@@ -537,3 +537,35 @@ def test_labels_are_not_read_where_none_is_needed(write):
             "classification",
             options=ReadOptions(require_labels=False, pair=True),
         )
+
+
+@pytest.mark.parametrize("name", ["b.tsv", "b.txt"])
+def test_a_file_to_predict_without_a_header_is_read_as_training_read_it(write, name):
+    train = read_examples(
+        write("a.tsv", "x\tgood\ny\tbad\n"), "classification", Columns("2", None, "1")
+    )
+    options = ReadOptions(hint=train.columns, pair=False)
+    for content, expected in (
+        ("x\tfine\ny\tpoor\n", ["fine", "poor"]),  # training's columns
+        ("fine\npoor\n", ["fine", "poor"]),  # texts alone
+        ("id\ttext\n1\tfine\n2\tpoor\n", ["fine", "poor"]),  # a header
+    ):
+        stream = stream_examples(write(name, content), "classification", options=options)
+        assert [each.text for each in stream.examples] == expected, content
+    with pytest.raises(DataError, match=r"has no column '7'; its first line"):
+        stream_examples(write(name, "x\tfine\n"), "classification", Columns("1", "7"), options)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "kind", "asked"),
+    [
+        ("a.conll", "a O\nb B-X\n", "tagging", Columns("1")),
+        ("a.jsonl", '{"tokens": ["a"], "tags": ["O"]}', "tagging", Columns(None, "tokens")),
+        ("a.json", '{"data": [{"paragraphs": []}]}', "span", Columns(label="answers")),
+    ],
+)
+def test_an_option_that_is_not_used_is_an_error(write, name, content, kind, asked):
+    with pytest.raises(DataError, match=r"--\w+ \w+ names a column, but .*leave the option out"):
+        read_examples(write(name, content), kind, asked)
+    with pytest.raises(DataError, match=r"--text nope|no column 'nope'"):
+        stream_examples(write("b.txt", "a b\nc d\n"), kind, Columns("nope"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bertwright.errors import DataError
+from bertwright.labelled.columns import Columns
 from bertwright.labelled.read import ReadOptions, read_examples, stream_examples
 
 CONLLU = """\
@@ -56,23 +57,23 @@ def test_conllu_gives_syntactic_words_with_upos_and_documents(write, name, end):
 @pytest.mark.parametrize("column", ["xpos", "XPOS", "5"])
 def test_another_column_of_conllu_is_asked_for_by_name_or_number(write, column):
     path = write("a.conllu", CONLLU)
-    read = read_examples(path, "tagging", options=ReadOptions(tag_column=column))
+    read = read_examples(path, "tagging", Columns(label=column))
     assert rows(read.examples)[0] == (("I", "do", "n't"), ("PRP", "VBP", "RB"))
 
 
 @pytest.mark.parametrize("column", ["id", "form", "1", "2", "pos"])
 def test_words_and_their_numbers_are_no_tags(write, column):
     with pytest.raises(DataError, match=r"column"):
-        read_examples(write("a.conllu", CONLLU), "tagging", options=ReadOptions(tag_column=column))
+        read_examples(write("a.conllu", CONLLU), "tagging", Columns(label=column))
 
 
 def test_a_missing_value_of_conllu_is_no_tag_but_no_features_are(write):
     path = write("a.conllu", CONLLU.replace("VBP", "_"))
     with pytest.raises(DataError, match=r"line 6: XPOS is _, which is no tag; --label"):
-        read_examples(path, "tagging", options=ReadOptions(tag_column="xpos"))
-    skipping = ReadOptions(tag_column="xpos", bad_rows="skip")
-    assert len(read_examples(path, "tagging", options=skipping).examples) == 2
-    read = read_examples(path, "tagging", options=ReadOptions(tag_column="feats"))
+        read_examples(path, "tagging", Columns(label="xpos"))
+    skipping = ReadOptions(bad_rows="skip")
+    assert len(read_examples(path, "tagging", Columns(label="xpos"), skipping).examples) == 2
+    read = read_examples(path, "tagging", Columns(label="feats"))
     assert rows(read.examples)[0][1] == ("Case=Nom", "_", "_")
 
 
@@ -83,7 +84,7 @@ def test_sentences_without_a_blank_line_between_are_told_by_their_numbers(write)
 
 
 def test_spaces_in_place_of_tabs_are_refused(write):
-    with pytest.raises(DataError, match=r"1 columns where CoNLL-U has 10.*cut at tabs"):
+    with pytest.raises(DataError, match=r"1 columns where CoNLL-U has 10.*separated by tabs"):
         read_examples(write("a.conllu", CONLLU.replace("\t", "  ")), "tagging")
     with pytest.raises(DataError, match=r"no words"):
         read_examples(write("b.conllu", "# newdoc\n\n"), "tagging")
@@ -99,7 +100,7 @@ def test_conllu_plus_names_its_columns(write):
 
 def test_numbers_before_the_words_are_no_words(write):
     path = write("a.tsv", NUMBERED)
-    read = read_examples(path, "tagging", options=ReadOptions(tag_column=3))
+    read = read_examples(path, "tagging", Columns(label="3"))
     assert rows(read.examples) == [(("Anna", "lives"), ("B-PER", "O")), (("Bob",), ("B-PER",))]
     assert [each.words for each in stream_examples(path, "tagging").examples] == [
         ("Anna", "lives"),
@@ -146,3 +147,28 @@ def test_columns_under_a_header_are_no_table_of_texts(write):
     path = write("a.tsv", "text\ttag\nAnna\tB-PER\nlives\tO\n\nBob\tB-PER\n")
     stream = stream_examples(path, "tagging", options=ReadOptions(labels=["O", "B-PER"]))
     assert [each.words for each in stream.examples] == [("Anna", "lives"), ("Bob",)]
+
+
+@pytest.mark.parametrize("label", [True, False])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "\ufeff\nword tag\nAnna B-PER\nlives O\n\nBob B-PER\n",
+        "Anna B-PER\nlives O\n\n\ufeff\nBob B-PER\n",
+        "Anna B-PER\nlives O\n\ufeff\n\ufeffBob B-PER\n",
+    ],
+)
+def test_the_byte_order_marks_of_files_that_were_put_together_are_no_words(write, content, label):
+    options = ReadOptions(require_labels=label)
+    read = read_examples(write("a.conll", content), "tagging", options=options)
+    assert [each.words for each in read.examples] == [("Anna", "lives"), ("Bob",)]
+
+
+def test_a_format_that_is_named_needs_no_sign(write):
+    path = write("a.txt", "Anna\nlives\n\nBob\n")
+    plain = stream_examples(path, "tagging")
+    assert [each.words for each in plain.examples] == [("Anna",), ("lives",), ("Bob",)]
+    words = stream_examples(path, "tagging", options=ReadOptions(format="conll"))
+    assert [each.words for each in words.examples] == [("Anna", "lives"), ("Bob",)]
+    lines = stream_examples(path, "classification", options=ReadOptions(format="text"))
+    assert [each.text for each in lines.examples] == ["Anna", "lives", "Bob"]

@@ -36,9 +36,9 @@ def test_labels_that_look_wrong_are_told(write):
     read = read_examples(
         write("a.csv", "text,labels\na,x;y\nb,x\nc,x\n"), "classification", options=several
     )
-    assert any("'x;y' is learned as one class" in each for each in read.warnings)
+    assert any("'x;y' is one class" in each for each in read.warnings)
     read = read_examples(write("b.csv", "text,label\na,NaN\nb,x\nc,x\n"), "classification")
-    assert any("'NaN' is learned as a class" in each for each in read.warnings)
+    assert any("'NaN' is a class" in each for each in read.warnings)
 
 
 CLASSES = "text,a,b,c\nx,1,0,0\ny,0,1,0\nz,1,1,0\nw,0,0,0\n"

@@ -12,7 +12,7 @@ from bertwright.errors import DataError
 from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import labels_of
 from bertwright.labelled.read import ReadOptions, read_examples
-from bertwright.labelled.word_splitter import split_words
+from bertwright.labelled.tagged_texts import split_words
 
 CONLL = """\
 -DOCSTART- -X- O O
@@ -53,12 +53,12 @@ def test_columns_with_documents_and_iob1(write, mark, end):
 
 def test_tags_of_another_column_and_of_iob2(write):
     path = write("a.txt", CONLL)
-    assert rows(read_examples(path, "tagging", options=ReadOptions(tag_column=2)))[0] == (
+    assert rows(read_examples(path, "tagging", Columns(label="2")))[0] == (
         "EU rejects",
         "NNP VBZ",
     )
-    assert read_examples(path, "tagging", options=ReadOptions(tag_column=2)).scheme == "none"
-    assert rows(read_examples(path, "tagging", options=ReadOptions(tag_column=-2)))[2] == (
+    assert read_examples(path, "tagging", Columns(label="2")).scheme == "none"
+    assert rows(read_examples(path, "tagging", Columns(label="-2")))[2] == (
         "Peter",
         "I-NP",
     )
@@ -71,11 +71,9 @@ def test_tags_of_another_column_and_of_iob2(write):
     assert read.scheme == "iob2"
     for wrong in (1, 5, -4, "ner"):
         with pytest.raises(DataError, match=r"column"):
-            read_examples(path, "tagging", options=ReadOptions(tag_column=wrong))
+            read_examples(path, "tagging", Columns(label=str(wrong)))
     named = write("b.tsv", "token\tpos\tner\na\tDT\tO\nb\tNN\tB-X\n")
-    assert rows(read_examples(named, "tagging", options=ReadOptions(tag_column="pos"))) == [
-        ("a b", "DT NN")
-    ]
+    assert rows(read_examples(named, "tagging", Columns(label="pos"))) == [("a b", "DT NN")]
     assert rows(read_examples(named, "tagging")) == [("a b", "O B-X")]
 
 
@@ -210,9 +208,7 @@ def test_the_column_of_training_is_a_hint(write):
             "Peter",
             "I-PER",
         )
-    assert read_examples(path, "tagging", options=ReadOptions(tag_column="2")).columns == Columns(
-        label="2"
-    )
+    assert read_examples(path, "tagging", Columns(label="2")).columns == Columns(label="2")
 
 
 def test_one_tag_only_is_told(write):
@@ -276,7 +272,6 @@ def test_columns_to_predict_are_known_by_their_tags_or_name(write):
     known = ["O", "B-X"]
     for name, content in (
         ("a.txt", "a O\nb B-X\n\nc O\n"),
-        ("b.txt", "a\nb\n\nc\n"),
         ("c.conll", "a 1 2\nb 1 2\n\nc 1 2\n"),
         ("d.txt", "-DOCSTART-\n\na x\nb x\n\nc x\n"),
     ):

@@ -15,7 +15,7 @@ from bertwright.config.task import Kind
 from bertwright.errors import DataError
 from bertwright.labelled.columns import Columns
 from bertwright.labelled.read import ReadOptions, read_examples, stream_examples
-from bertwright.labelled.sources import refuse_missing
+from bertwright.labelled.source import refuse_missing
 
 FILES: dict[str, tuple[Kind, str]] = {
     "a.txt": ("classification", "one\n\ntwo\n"),
@@ -92,7 +92,7 @@ def test_one_column_under_the_name_of_training_is_no_input(tmp_path: Path) -> No
     assert texts() == ["Text", "one", "title"]
 
 
-def test_columns_without_known_tags_are_no_plain_text(tmp_path: Path) -> None:
+def test_only_known_tags_make_columns_of_plain_text(tmp_path: Path) -> None:
     def sentences(text: str) -> list[tuple[str, ...]]:
         (tmp_path / "a.txt").write_text(text)
         stream = stream_examples(
@@ -100,7 +100,8 @@ def test_columns_without_known_tags_are_no_plain_text(tmp_path: Path) -> None:
         )
         return [each.words for each in stream.examples]  # type: ignore[union-attr]
 
-    assert sentences("Ann NNP I-NP\nsaw VBD I-VP\n\n" * 5) == [("Ann", "saw")] * 5
+    assert sentences("Ann NNP O\nsaw VBD O\n\n" * 5) == [("Ann", "saw")] * 5
+    assert sentences("Ann NNP I-NP\nsaw VBD I-VP\n\n" * 5)[0] == ("Ann", "NNP", "I-NP")
     names = "".join(f"First{n} Last{n}\n" for n in range(10))
     assert sentences(f"{names}\n")[0] == ("First0", "Last0")
     assert sentences("come in\nthen sit\n\nlog in\n")[0] == ("come", "in")

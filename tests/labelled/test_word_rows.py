@@ -26,7 +26,7 @@ def test_csv_of_a_word_a_row(write):
     assert [each.line for each in read.examples] == [2, 5, 7]
     assert (read.columns, read.scheme) == (Columns("Word", None, "Tag"), "iob2")
     assert rows(read_examples(path, "tagging", options=ReadOptions(hint=read.columns))) == expected
-    assert rows(read_examples(path, "tagging", options=ReadOptions(tag_column="POS")))[2] == (
+    assert rows(read_examples(path, "tagging", Columns(label="POS")))[2] == (
         "No",
         "UH",
     )
@@ -55,8 +55,8 @@ def test_csv_of_a_word_a_row(write):
         (KAGGLE.replace("No,", ","), "line 7: 'Word' is empty"),
         (KAGGLE.replace("CD,O", "CD,"), "line 5: 'Tag' is empty"),
         (KAGGLE.replace(",B-gpe", ",B_gpe"), "line 6"),
-        ("Word,Tag\na,O\n", r"lacks a column of sentences \(sentence_id.*it has 'Word', 'Tag'"),
-        ("word,sentence_id\na,1\n", r"lacks a column of tags"),
+        ("Word,Tag\na,O\n", r"no column of sentences \(sentence_id.*it has 'Word', 'Tag'"),
+        ("word,sentence_id\na,1\n", r"no column of tags"),
     ],
 )
 def test_csv_of_words_that_cannot_be_read(write, content, message):
@@ -148,7 +148,7 @@ def test_the_header_alone_tells_words_in_rows(write, name, mark):
 
 @pytest.mark.parametrize(("column", "tags"), [("3", "NNP VBZ RB"), ("-1", "B-per O O")])
 def test_the_tags_by_number(write, column, tags):
-    found = read_examples(write("a.csv", KAGGLE), "tagging", options=ReadOptions(tag_column=column))
+    found = read_examples(write("a.csv", KAGGLE), "tagging", Columns(label=column))
     assert rows(found)[0][1] == tags
 
 
@@ -158,7 +158,7 @@ def test_the_tags_by_number(write, column, tags):
 )
 def test_numbers_of_other_columns_are_refused(write, column, message):
     with pytest.raises(DataError, match=message):
-        read_examples(write("a.csv", KAGGLE), "tagging", options=ReadOptions(tag_column=column))
+        read_examples(write("a.csv", KAGGLE), "tagging", Columns(label=column))
 
 
 def test_lists_written_as_text_are_no_words(write):

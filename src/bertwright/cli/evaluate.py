@@ -75,7 +75,7 @@ def evaluate(
 
     from bertwright.inference.model import load
     from bertwright.labelled.columns import Columns
-    from bertwright.labelled.sources import refuse_missing
+    from bertwright.labelled.source import refuse_missing
     from bertwright.recipes.predict import evaluate_file
 
     refuse_missing(data)

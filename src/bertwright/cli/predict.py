@@ -68,7 +68,7 @@ def predict(
 
     from bertwright.inference.model import load
     from bertwright.labelled.columns import Columns
-    from bertwright.labelled.sources import refuse_missing
+    from bertwright.labelled.source import refuse_missing
     from bertwright.recipes.predict import predict_file
 
     refuse_missing(input)

@@ -27,7 +27,7 @@ from bertwright.labelled.examples import (
     TaggingExample,
     TextExample,
 )
-from bertwright.labelled.tagging_rows import text_example
+from bertwright.labelled.tagged_texts import text_example
 
 _EXPECTED = {
     "classification": "a text, or two texts",

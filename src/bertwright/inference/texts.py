@@ -22,11 +22,15 @@ from typing import Any, TypeVar, cast
 
 from bertwright.errors import DataError
 from bertwright.inference.encode import Text
-from bertwright.labelled.bad_rows import BadRowLog, BadRows
 from bertwright.labelled.columns import TEXTS, Columns, find_asked, find_one
-from bertwright.labelled.delimited import delimited_table, delimiter_of
-from bertwright.labelled.sources import name_of, open_source, suffix_of, without_surrogates
-from bertwright.labelled.tables import Table, json_lines, json_of, json_table, parquet_table
+from bertwright.labelled.source import (
+    BadRowLog,
+    BadRows,
+    name_of,
+    suffix_of,
+    without_surrogates,
+)
+from bertwright.labelled.table import Table, open_form, read_table
 from bertwright.text.corpus.files import BLOCK_BYTES, COMPRESSED_SUFFIXES, open_bytes
 from bertwright.text.corpus.rows import is_json_lines
 
@@ -136,7 +140,7 @@ def _from_table(
         if asked is not None:
             names.append(find_asked(asked, table.columns, log.name, option))
         elif option == "--text":
-            name = table.guessed.get("text") or find_one(TEXTS, table.columns, log.name, option)
+            name = find_one(TEXTS, table.columns, log.name, option)
             if name is None:
                 raise DataError(
                     f"{log.name}: no column is known to be the text; it has "
@@ -165,19 +169,10 @@ def _rows(table: Table, names: list[str], texts: int, found: Texts) -> Iterator[
 
 
 def _table(path: Path, asked: list[str], log: BadRowLog) -> Table:
-    if suffix_of(path) == ".parquet":
-        return parquet_table(path, log)
-    source = open_source(path)
-    if source.looks_like_json():
-        value = json_of(source)
-        return json_lines(source, log) if value is None else json_table(value, log)
-    mark = delimiter_of(source)
-    if mark is None:  # standard input has no name to say so
-        source.suffix = ".csv"
-        mark = delimiter_of(source) or ","
-    return delimited_table(
-        source, mark, asked, Columns(), log, kind="classification", label=False, pair=None
-    )
+    source, form = open_form(path, asked)
+    if form == "text":  # standard input: its header says nothing
+        form = "tsv" if "\t" in source.first else "csv"
+    return read_table(source, form, Columns(*asked), Columns(), log)
 
 
 def _string(value: Any) -> str | None:

@@ -18,11 +18,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from bertwright.errors import DataError
-from bertwright.labelled.bad_rows import BadRowLog, listed, shorten
-from bertwright.labelled.columns import Columns, Groups, find_asked, find_id, find_one, plain
+from bertwright.labelled.columns import Columns, Groups, find, find_asked, find_id, find_one, plain
 from bertwright.labelled.examples import ChoiceExample
-from bertwright.labelled.tables import Table
-from bertwright.labelled.text_rows import BadValue, read_name, read_text
+from bertwright.labelled.source import BadRowLog, BadValue, listed, shorten
+from bertwright.labelled.table import Table
+from bertwright.labelled.texts import read_name, read_text
 
 FIRST: Groups = (
     ("sent1", "ctx_a", "context", "article", "passage", "premise", "text"),
@@ -44,23 +44,15 @@ def choice_columns(table: Table, asked: Columns, *, label: bool) -> tuple[Column
     """
     there, name = table.columns, table.name
     choices = _choices(there, name)
-    rest = [column for column in there if column not in choices]
     target = None
     if label:
-        target = find_asked(asked.label, there, name, "--label") if asked.label else None
-        target = target or find_one(LABELS, rest, name, "--label")
-        if target is None:
-            raise DataError(
-                f"{name} has no column of labels; it has {listed(there)}. --label COLUMN"
-            )
-    rest = [column for column in rest if column not in (target, asked.text, asked.text2)]
-    text = find_asked(asked.text, there, name, "--text") if asked.text else None
-    text = text or find_one(FIRST, rest, name, "--text")
-    if text is None:
-        raise DataError(f"{name} has no column of texts; it has {listed(there)}. --text COLUMN")
+        used = [*choices, asked.text, asked.text2]
+        target = find(asked.label, LABELS, "labels", "--label", there, name, used)
+    used = [*choices, target, asked.text2]
+    text = find(asked.text, FIRST, "texts", "--text", there, name, used)
     text2 = find_asked(asked.text2, there, name, "--text2") if asked.text2 else None
     if text2 is None and asked.text is None:
-        rest = [column for column in rest if column != text]
+        rest = [column for column in there if column not in (*choices, target, text)]
         text2 = find_one(SECOND, rest, name, "--text2")
     return Columns(text, text2, target), choices
 
@@ -102,7 +94,7 @@ def choice_examples(
             texts, keys = _texts([row[name] for name in choices], choices, log)
             label = None
             if columns.label is not None:
-                label = _label(row[columns.label], texts, keys, log.place(line))
+                label = _label(row[columns.label], texts, keys, log.at(line))
         except BadValue as error:
             log.bad(line, error.reason, str(error))
             continue
@@ -135,7 +127,7 @@ def _texts(
     return texts, keys if len(keys) == len(texts) else []
 
 
-def _label(value: Any, texts: tuple[str, ...], keys: list[str], place: str) -> int:
+def _label(value: Any, texts: tuple[str, ...], keys: list[str], where: str) -> int:
     """The number of the right choice.
 
     Raises:
@@ -159,7 +151,7 @@ def _label(value: Any, texts: tuple[str, ...], keys: list[str], place: str) -> i
         number = texts.index(name)
     if number == len(texts) and name.isdecimal():
         raise DataError(
-            f"{place}: the label {shorten(value)} is one more than the last of {number} choices, "
+            f"{where}: the label {shorten(value)} is one more than the last of {number} choices, "
             "which count from 0; where labels count from 1, take 1 from each"
         )
     if not 0 <= number < len(texts):

@@ -1,6 +1,6 @@
-"""Which column holds what: asked for, or told by its name.
+"""Which column holds what: the one that an option names, or one with a known name.
 
-Names are compared in small letters, with blanks and hyphens as underscores. Of each list the first
+Names are compared in lower case, with spaces and hyphens as underscores. Of each list the first
 group with a column in the file decides; two columns of one group are ambiguous.
 """
 
@@ -9,9 +9,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from itertools import chain
 
 from bertwright.errors import DataError
-from bertwright.labelled.bad_rows import listed, shorten
+from bertwright.labelled.source import listed, shorten
 
 Groups = tuple[tuple[str, ...], ...]
 
@@ -54,12 +55,15 @@ SENTENCES: Groups = (
 )
 """Which sentence a word is of, where rows are words."""
 IDS = ("id", "index", "idx", "guid", "pair_id", "pairid", "qid", "example_id", "uid")
+_OTHERS = (*IDS, "context", "sent1", "choices", "tokens", "token", "word", "tag", "ner_tags")
+_KNOWN = frozenset([*chain(*TEXTS, *CLASSES, *NUMBERS, *PAIRS, *SENTENCES), *_OTHERS])
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns that a user asks for; None: find out. In a file without a header they go by
-    number, from 1. A label with commas, as `toxic,obscene`, is a column of 0 and 1 for each class.
+    """The columns that options name; None: by their known names. In a file without a header they
+    go by number, from 1. A label with commas, as `toxic,obscene`, is a column of 0 and 1 for each
+    class.
     """
 
     text: str | None = None
@@ -67,16 +71,26 @@ class Columns:
     label: str | None = None
 
     def __post_init__(self) -> None:
-        asked = [value for each in fields(self) if (value := getattr(self, each.name)) is not None]
-        if len(set(asked)) != len(asked):
+        if len({*self.names()}) != len(self.names()):
             raise DataError(
-                f"a column is asked for twice: {listed(asked)}; --text, --text2 and --label must "
-                "name different ones"
+                f"a column is asked for twice: {listed(self.names())}; --text, --text2 and --label "
+                "must name different ones"
             )
 
     def names(self) -> list[str]:
-        """Those asked for."""
-        return [name for name in (self.text, self.text2, self.label) if name is not None]
+        """Those that are not None."""
+        return [v for each in fields(self) if (v := getattr(self, each.name)) is not None]
+
+
+def plain(name: str) -> str:
+    """A name as names are compared."""
+    return name.strip().lower().replace(" ", "_").replace("-", "_")
+
+
+def is_known(name: str) -> bool:
+    """Whether the name is one that headers have."""
+    name = plain(name)
+    return name in _KNOWN or name.rstrip("0123456789") in ("ending", "choice", "option")
 
 
 def split_label(label: str, columns: Sequence[str]) -> list[str]:
@@ -86,38 +100,29 @@ def split_label(label: str, columns: Sequence[str]) -> list[str]:
     return [label] if one else parts
 
 
-def refuse_some_classes(columns: Sequence[str], hint: Columns, file: str) -> None:
-    """Refuse a file that has some, not all, of training's columns of 0 and 1.
-
-    Raises:
-        DataError: names those that are missing.
-    """
-    there = {*map(plain, columns)}
-    parts = split_label(hint.label or "", columns)
-    lacks = [part for part in parts if plain(part) not in there]
-    if 0 < len(lacks) < len(parts):
-        raise DataError(
-            f"{file} lacks {listed(lacks)} of training's columns {listed(parts)}; add what is "
-            "missing, or choose with --label"
-        )
-
-
-def plain(name: str) -> str:
-    """A name as names are compared."""
-    return name.strip().lower().replace(" ", "_").replace("-", "_")
+def with_hint(asked: Columns, hint: Columns, there: Sequence[str]) -> Columns:
+    """The columns asked for, or where none is, those of the training file that are there."""
+    names = {plain(name) for name in there}
+    texts = [name for name in (hint.text, hint.text2) if name is not None]
+    text, text2, label = asked.text, asked.text2, asked.label
+    if text is None and text2 is None and texts and names.issuperset(map(plain, texts)):
+        text, text2 = hint.text, hint.text2
+    if label is None and hint.label is not None:
+        parts = split_label(hint.label, there)
+        if names.issuperset(map(plain, parts)) and not {text, text2} & {*parts}:
+            label = hint.label
+    return Columns(text, text2, label)
 
 
 def find_asked(name: str, columns: Sequence[str], file: str, option: str) -> str:
-    """The column that was asked for; letters may differ in size if one column only fits.
+    """The column that was asked for; letters may differ in case if one column only fits.
 
     Raises:
         DataError: there is none; lists what is there.
     """
-    if name in columns:
-        return name
     near = [column for column in columns if plain(column) == plain(name)]
-    if len(near) == 1:
-        return near[0]
+    if name in columns or len(near) == 1:
+        return name if name in columns else near[0]
     close = difflib.get_close_matches(name, columns, n=1)
     meant = f"did you mean {shorten(close[0])}? " if close else ""
     raise DataError(
@@ -144,26 +149,34 @@ def find_one(groups: Groups, columns: Sequence[str], file: str, option: str) -> 
     return None
 
 
+def find(
+    asked: str | None,
+    groups: Groups,
+    what: str,
+    option: str,
+    columns: Sequence[str],
+    file: str,
+    used: Sequence[str | None] = (),
+) -> str:
+    """The column asked for, or one that is not `used` and whose name is known.
+
+    Raises:
+        DataError: there is none, or several are equally good.
+    """
+    if asked is not None:
+        return find_asked(asked, columns, file, option)
+    found = find_one(groups, [name for name in columns if name not in used], file, option)
+    if found is None:
+        raise DataError(
+            f"{file} has no column of {what}; it has {listed(columns)}. Name one: {option} COLUMN"
+        )
+    return found
+
+
 def find_id(columns: Sequence[str], used: Sequence[str]) -> str | None:
     """The column that names the rows; None if there is none but those that are `used`."""
     free = [name for name in columns if name not in used]
     return next((name for known in IDS for name in free if plain(name) == known), None)
-
-
-def find_pair(columns: Sequence[str], file: str) -> tuple[str, str] | None:
-    """Two columns that are a known pair; None if there is none.
-
-    Raises:
-        DataError: several pairs are there.
-    """
-    there = {plain(column): column for column in columns}
-    found = [(there[a], there[b]) for a, b in PAIRS if a in there and b in there]
-    if len(found) > 1:
-        raise DataError(
-            f"{file} has several pairs of texts ({'; '.join(map(listed, found))}); choose with "
-            "--text COLUMN --text2 COLUMN"
-        )
-    return found[0] if found else None
 
 
 def find_texts(
@@ -172,55 +185,56 @@ def find_texts(
     """The columns of a classification or regression file.
 
     Args:
+        columns: all of the file.
         asked: a text that is asked for alone stands alone, also where its name is half of a pair.
+        kind: of the task.
+        file: its name.
         pair: whether the task has two texts; None: as the file has.
         label: whether a label must be there; without, none is looked for.
 
     Raises:
         DataError: a column is missing or ambiguous; lists those there and names the option.
     """
-    text = text2 = target = None
-    labels = [asked.label] if asked.label is not None else []
-    if asked.label is not None and label:
+    labels: list[str] = []
+    if label and asked.label is not None:
         parts = split_label(asked.label, columns)
         labels = [find_asked(part, columns, file, "--label") for part in parts]
-        target = ",".join(labels)
     elif label:
-        free = [name for name in columns if name not in asked.names()]
-        target = find_one(NUMBERS if kind == "regression" else CLASSES, free, file, "--label")
-        if target is None:
-            raise _missing("label", "--label", file, columns)
-        labels = [target]
+        groups = NUMBERS if kind == "regression" else CLASSES
+        what = "labels (of one with 0 and 1 for each class: --multi-label --label A,B,C)"
+        labels = [find(None, groups, what, "--label", columns, file, asked.names())]
+    elif asked.label is not None:
+        labels = [asked.label]
     rest = [name for name in columns if name not in labels]
+    text2 = None
     if asked.text2 is not None:
         text2 = find_asked(asked.text2, columns, file, "--text2")
         rest = [name for name in rest if name != text2]
-    if asked.text is not None:
-        text = find_asked(asked.text, columns, file, "--text")
-    elif text2 is None and pair is not False and (both := find_pair(rest, file)):
-        text, text2 = both
+    pairs = [] if pair is False or asked.text is not None else _pairs(rest, text2)
+    if len(pairs) > 1:
+        raise DataError(
+            f"{file} has several pairs of texts ({'; '.join(map(listed, pairs))}); choose with "
+            "--text COLUMN --text2 COLUMN"
+        )
+    if pairs:
+        text, text2 = pairs[0][0], text2 or pairs[0][1]
     else:
-        text = _partner(text2, rest) or find_one(TEXTS, rest, file, "--text")
-    if text is None:
-        raise _missing("text", "--text", file, columns)
+        used = [*labels, text2]
+        text = find(asked.text, TEXTS, "texts", "--text", columns, file, used)
     if pair and text2 is None:
-        raise _missing("second text", "--text2", file, columns)
-    named = [name for name in (text, text2, *(labels if target else ())) if name is not None]
+        raise DataError(
+            f"{file} has no column of second texts; it has {listed(columns)}. "
+            "Name one: --text2 COLUMN"
+        )
+    named = [text, *([text2] if text2 else []), *(labels if label else [])]
     if len({*named}) < len(named):
         raise DataError(f"{file}: one column is asked for twice; --text, --text2, --label differ")
-    return Columns(text, text2, target)
+    return Columns(text, text2, ",".join(labels) if label else None)
 
 
-def _partner(text2: str | None, columns: Sequence[str]) -> str | None:
-    """The first text beside a known second one."""
-    firsts = {first for first, second in PAIRS if text2 is not None and second == plain(text2)}
-    found = [column for column in columns if plain(column) in firsts]
-    return found[0] if len(found) == 1 else None
-
-
-def _missing(what: str, option: str, file: str, columns: Sequence[str]) -> DataError:
-    each = "; one of 0 and 1 for each class: --multi-label --label A,B,C" if what == "label" else ""
-    return DataError(
-        f"{file}: no column is known to be the {what}; it has {listed(columns)}. "
-        f"Name one: {option} COLUMN{each}"
-    )
+def _pairs(columns: Sequence[str], text2: str | None) -> list[tuple[str, str]]:
+    """Columns that are a known pair; with a second text given, those it may stand beside."""
+    there = {plain(column): column for column in columns}
+    if text2 is not None:
+        return [(there[a], text2) for a, b in PAIRS if a in there and b == plain(text2)]
+    return [(there[a], there[b]) for a, b in PAIRS if a in there and b in there]

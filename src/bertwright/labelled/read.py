@@ -1,44 +1,50 @@
 """Users' own labelled files, in whatever common form they come, to examples.
 
-The form is told by the name and the first lines; what was found is told in `Read.format`. A row
-that cannot be read stops the reading with its line, or is left out and counted. All forms, columns
-and options are listed in docs/tasks-formats.md.
+Which form a file has is what `--format` names, else its suffix, else its header (`table.FORMS`);
+`READERS` says which kinds of task read which forms, and where. A row that cannot be read stops the
+reading with its line, or is left out and counted. All forms, columns and options are listed in
+docs/tasks-formats.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
 from bertwright.config.task import KINDS, Kind, Scheme
 from bertwright.errors import ConfigError, DataError
-from bertwright.labelled import choices, conll, squad
-from bertwright.labelled.bad_rows import BadRowLog, BadRows, Skipped
-from bertwright.labelled.columns import Columns, find_texts, plain, refuse_some_classes, split_label
-from bertwright.labelled.delimited import delimited_table, delimiter_of, has_header, is_csv
-from bertwright.labelled.examples import Example, TaggingExample, TextExample, labels_of
-from bertwright.labelled.sources import Source, name_of, open_source, suffix_of
-from bertwright.labelled.squad import Answers, WrongAnswers
-from bertwright.labelled.tables import Table, json_lines, json_of, json_table, parquet_table
-from bertwright.labelled.tag_schemes import detect_scheme, letters_of, mend, scheme_title
-from bertwright.labelled.tagging_rows import (
-    TEXTS,
-    BadTags,
-    check_known_tags,
-    check_tags,
-    line_examples,
-    tagging_columns,
-    tagging_examples,
+from bertwright.labelled import choices, squad, tagged_texts, tagged_words, texts
+from bertwright.labelled.columns import Columns, find_texts, plain, with_hint
+from bertwright.labelled.examples import Example, TaggingExample
+from bertwright.labelled.source import (
+    BadRowLog,
+    BadRows,
+    Skipped,
+    Source,
+    name_of,
+    replaced_bytes,
+    suffix_of,
 )
-from bertwright.labelled.text_rows import LabelRules, check_labels, text_examples, text_lines
-from bertwright.labelled.word_rows import are_words, word_columns, word_examples
+from bertwright.labelled.squad import Answers, WrongAnswers
+from bertwright.labelled.table import (
+    FORMS,
+    Form,
+    Table,
+    has_columns,
+    json_lines,
+    json_table,
+    json_value,
+    open_form,
+    read_table,
+)
+from bertwright.labelled.tags import BadTags, with_scheme
 
 
 @dataclass
 class Read:
-    """The examples of one file, and what was met on the way."""
+    """The examples of one file, and how it was read."""
 
     examples: Sequence[Example]
     columns: Columns
@@ -54,28 +60,18 @@ class Read:
 
 @dataclass
 class Stream:
-    """The examples of one file of any size, read as they are asked for; to be gone through once."""
+    """The examples of one file of any size, read as they are needed; to be gone through once."""
 
     examples: Iterator[Example]
     columns: Columns
     format: str
     log: BadRowLog
     """What was left out, complete when all is read."""
-    source: Source | None = None
-    """None: Parquet."""
+    source: Source
 
     def warnings(self) -> list[str]:
-        """What there is to tell, when all is read."""
-        return [*self.log.warnings, *_replaced(self.source), *self.log.summary()]
-
-
-class _Found(NamedTuple):
-    """What a form of file gives: its examples, to be gone through once."""
-
-    examples: Iterable[Example]
-    columns: Columns
-    format: str
-    scheme: Scheme = "none"
+        """All warnings, complete when all is read."""
+        return [*self.log.warnings, *replaced_bytes(self.source), *self.log.summary()]
 
 
 @dataclass(frozen=True)
@@ -84,16 +80,16 @@ class ReadOptions:
 
     require_labels: bool = True
     """Without, labels are not read, and plain text is taken a line an example."""
+    format: Form | None = None
+    """The form of the file; None: by its suffix or its header."""
     labels: Sequence[str] | None = None
-    """The known ones; another one is refused."""
+    """The known ones; another one is an error."""
     multi_label: bool = False
     """A label is any number of classes: a list, or a text with commas."""
     pair: bool | None = None
-    """Whether there are two texts; None: find out."""
+    """Whether there are two texts; None: as the file has."""
     hint: Columns = field(default_factory=Columns)
-    """Columns of the training file, taken where they are there and nothing is asked for."""
-    tag_column: int | str | None = None
-    """The column of tags, by number from 1 (-1 the last) or by name."""
+    """Columns of the training file, taken where they are there and no option names others."""
     iob1_as_iob2: bool = False
     """Give tags in IOB1 as IOB2, the same entities."""
     as_scheme: Scheme | None = None
@@ -105,6 +101,15 @@ class ReadOptions:
     wrong_answers: WrongAnswers = "skip"
     """What becomes of answers that are not at their `answer_start`: `skip` them (to train), `keep`
     them (to evaluate: their texts still count), or `refuse` them."""
+
+
+class _Found(NamedTuple):
+    """What a form of file gives: its examples, to be gone through once."""
+
+    examples: Iterable[Example]
+    columns: Columns
+    format: str
+    scheme: Scheme = "none"
 
 
 def read_examples(
@@ -119,18 +124,20 @@ def read_examples(
         path: TSV, CSV, JSON lines, JSON, Parquet, CoNLL columns, SQuAD JSON or plain text; all but
             Parquet from standard input too, and all in .gz, .xz, .bz2 and .zst.
         kind: of the task; says what the columns mean.
-        columns: those that the user asks for.
+        columns: those that the user names; the label of tagging may be a number from 1 (-1 the
+            last).
         options: all else.
 
     Raises:
-        DataError: a missing or doubled column, an unknown label, a bad row; names file and line.
+        DataError: a missing or doubled column, a column that the form has no use for, an unknown
+            label, a bad row; names file and line.
         MissingExtra: the format needs a package that is not installed.
     """
     found, log, source = _open(Path(path), kind, columns, options)
     examples = list(found.examples)
     if not examples:
         raise DataError(f"{log.name} has no example. {' '.join(log.summary())}".strip())
-    warnings = [*log.warnings, *_replaced(source), *log.summary()]
+    warnings = [*log.warnings, *replaced_bytes(source), *log.summary()]
     return Read(examples, found.columns, found.format, warnings, log.skipped, found.scheme)
 
 
@@ -143,7 +150,7 @@ def stream_examples(
     """Read one file without labels, of any size; `-` is standard input.
 
     JSON that is one value, as SQuAD's, and Parquet (as it is compressed) are held in memory whole;
-    of all others no more than what is asked for. The arguments are those of `read_examples`; its
+    of all others no more than what is needed. The arguments are those of `read_examples`; its
     errors come here, or when the bad row is reached. A file without examples is no error.
     """
     unlabelled = replace(options, require_labels=False)
@@ -153,235 +160,182 @@ def stream_examples(
 
 def _open(
     path: Path, kind: Kind, columns: Columns, options: ReadOptions
-) -> tuple[_Found, BadRowLog, Source | None]:
+) -> tuple[_Found, BadRowLog, Source]:
     if kind not in KINDS:
         raise ConfigError(f"kind is {kind!r}; expected one of {', '.join(KINDS)}")
     log = BadRowLog(name_of(path), options.bad_rows)
-    source = None if suffix_of(path) == ".parquet" else open_source(path)
+    if not options.require_labels:
+        _all_used(columns, ("text", "text2"), "without labels", log)
+        options = replace(options, hint=replace(options.hint, label=None))
     named = [*columns.names(), *options.hint.names()]
-    if source is not None and is_csv(source, named):
-        source.suffix = ".csv"
-    if kind == "tagging":
-        found = _read_tagging(path, source, columns, options, log)
-    elif kind == "span":
-        found = _read_span(path, source, columns, options, log)
-    else:
-        found = _read_table(path, source, columns, kind, options, log)
-    return found, log, source
+    source, form = open_form(path, named, options.format)
+    return READERS[kind](_File(source, form, kind, columns, options, log)), log, source
 
 
-def _replaced(source: Source | None) -> list[str]:
-    """A warning of bytes that were no UTF-8."""
-    if source is None or not source.report.invalid_utf8:
-        return []
-    return [
-        f"{source.name}: {source.report.invalid_utf8:,} malformed UTF-8 sequences were replaced "
-        f"by U+FFFD (first: {source.report.invalid_places[0]}). If it is of another encoding, as "
-        "CSV of Excel is, convert it: iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW"
-    ]
+@dataclass
+class _File:
+    """A file that is about to be read."""
+
+    source: Source
+    form: Form
+    kind: Kind
+    asked: Columns
+    options: ReadOptions
+    log: BadRowLog
+
+    def table(self, form: Form | None = None) -> tuple[Table, Columns]:
+        """The table that it is, and the columns asked for or those of training."""
+        form, hint = form or self.form, self.options.hint
+        if form == "text":
+            if "\t" not in self.source.first and self.options.require_labels:
+                raise DataError(
+                    f"{self.source.name} has no columns; expected TSV, CSV (with a header, "
+                    "or named .csv), JSON lines, JSON or Parquet"
+                )
+            form = "tsv"
+        table = read_table(self.source, form, self.asked, hint, self.log)
+        return table, with_hint(self.asked, hint, table.columns)
 
 
-def _open_table(
-    path: Path,
-    source: Source | None,
-    asked: Columns,
-    kind: str,
-    options: ReadOptions,
-    log: BadRowLog,
-) -> Table:
-    """The table that the file is.
-
-    Raises:
-        DataError: it is none.
-    """
-    if source is None:
-        return parquet_table(path, log)
-    if source.looks_like_json():
-        value = json_of(source)
-        return json_lines(source, log) if value is None else json_table(value, log)
-    delimiter = delimiter_of(source)
-    if delimiter is None and not options.require_labels:
-        delimiter = "\t"  # one column under its name
-    if delimiter is None:
-        raise DataError(
-            f"{source.name} has no columns; expected TSV, CSV (with a header, or under a name that "
-            "ends with .csv), JSON lines, JSON or Parquet"
-        )
-    label = options.require_labels
-    named = [name for name in asked.names() if label or name != asked.label]
-    return delimited_table(
-        source, delimiter, named, options.hint, log, kind=kind, label=label, pair=options.pair
-    )
+def _all_used(asked: Columns, used: Sequence[str], form: str, log: BadRowLog) -> None:
+    """Raise DataError for a column that is named but not read."""
+    for name in ("text", "text2", "label"):
+        value = getattr(asked, name)
+        if value is not None and name not in used:
+            raise DataError(
+                f"--{name} {value} names a column, but {log.name} is read {form}, where nothing is "
+                "read from it; leave the option out"
+            )
 
 
-def _with_hint(asked: Columns, hint: Columns, there: Sequence[str]) -> Columns:
-    """What was asked for, or where nothing was, what the hint names and the file has."""
-    names = {plain(name) for name in there}
-    texts = [name for name in (hint.text, hint.text2) if name is not None]
-    texts_there = bool(texts) and all(plain(name) in names for name in texts)
-    text, text2 = asked.text, asked.text2
-    if text is None and text2 is None and texts_there:
-        text, text2 = hint.text, hint.text2
-    label = asked.label
-    if label is None and hint.label is not None:
-        parts = split_label(hint.label, there)
-        if names >= {*map(plain, parts)} and not {text, text2} & {*parts}:
-            label = hint.label
-    return Columns(text, text2, label)
-
-
-def _read_table(
-    path: Path,
-    source: Source | None,
-    asked: Columns,
-    kind: Kind,
-    options: ReadOptions,
-    log: BadRowLog,
-) -> _Found:
-    """Classification, regression and multiple choice."""
-    if kind != "multiple-choice" and source is not None and _is_plain(source, asked, options):
-        return _read_lines(source, options, log)
-    table = _open_table(path, source, asked, kind, options, log)
-    asked = _with_hint(asked, options.hint, table.columns)
-    label = options.require_labels
-    if label and asked.label is None:
-        refuse_some_classes(table.columns, options.hint, table.name)
-    if kind == "multiple-choice":
-        found, several = choices.choice_columns(table, asked, label=label)
-        chosen = choices.choice_examples(table, found, several, log)
-        return _Found(chosen, found, _in_words(table, [*found.names(), *several]))
-    if table.guessed:
-        found = Columns(**table.guessed)
-    else:
-        found = find_texts(table.columns, asked, kind, table.name, pair=options.pair, label=label)
-    rules = LabelRules(kind, options.labels, options.multi_label)
-    texts: Iterable[TextExample] = text_examples(table, found, rules, log)
-    if label:
-        texts = list(texts)
-        check_labels(texts, log, known=options.labels is not None)
-    return _Found(texts, found, _in_words(table, found.names()))
-
-
-def _is_plain(source: Source, asked: Columns, options: ReadOptions) -> bool:
-    """Whether a file for prediction is one text, or one pair with a tab between, a line.
-
-    The only column's name may begin it, if it was asked for or training's: of a word such as
-    "title" one cannot tell, and no input is to be lost.
-    """
-    if options.require_labels or source.looks_like_json() or source.suffix == ".csv":
-        return False
-    if source.suffix == ".tsv":
-        return False
-    head = [line.split("\t") for line in source.head if line.strip()]
-    named = [*asked.names(), *options.hint.names()]
-    if len(head[0]) == 1:
-        return plain(head[0][0]) not in map(plain, named)
-    return not has_header(head, named)
-
-
-def _read_lines(source: Source, options: ReadOptions, log: BadRowLog) -> _Found:
-    pair = options.pair if options.pair is not None else options.hint.text2 is not None
-    return _Found(
-        text_lines(source, pair, log),
-        Columns(),
-        "plain text, a pair a line" if pair else "plain text, a line each",
-    )
-
-
-def _in_words(table: Table, names: Sequence[str]) -> str:
-    if table.guessed:
-        roles = (f"{role} in column {place}" for role, place in table.guessed.items())
-        return f"{table.format}, {', '.join(roles)}"
+def _with_columns(table: Table, names: Sequence[str]) -> str:
     return f"{table.format} with the columns {', '.join(names)}"
 
 
-def _read_span(
-    path: Path, source: Source | None, asked: Columns, options: ReadOptions, log: BadRowLog
-) -> _Found:
-    judge = Answers(options.wrong_answers, log)
+def _read_texts(file: _File) -> _Found:
+    """Classification and regression."""
+    options, log, source = file.options, file.log, file.source
     label = options.require_labels
-    if source is not None and source.looks_like_json():
-        value = json_of(source)
-        if squad.is_squad(value):
-            found = list(squad.squad_examples(value, label=label, judge=judge, log=log))
-            judge.warn()
-            version = value.get("version")
-            names = Columns("question", "context", "answers" if label else None)
-            return _Found(found, names, f"SQuAD JSON{f', version {version}' if version else ''}")
-        table = json_lines(source, log) if value is None else json_table(value, log)
-    else:
-        table = _open_table(path, source, asked, "span", options, log)
-    columns = squad.span_columns(table, _with_hint(asked, options.hint, table.columns), label=label)
-    examples: Iterable[Example] = squad.span_examples(table, columns, judge, log)
-    if label:
-        examples = list(examples)
-        judge.warn()
-    return _Found(examples, columns, _in_words(table, columns.names()))
-
-
-def _has_words(source: Source) -> bool:
-    """Whether the first line of a file with tabs names columns of words and of sentences."""
-    first = next(line for line in source.head if line.strip())
-    return "\t" in first and source.suffix != ".csv" and are_words(first.split("\t"))
-
-
-def _has_texts(source: Source, asked: Columns, labels: Sequence[str] | None) -> bool:
-    """Whether a file to be tagged is a table of texts; of words in columns it is none."""
-    if source.suffix != ".tsv":
-        return source.suffix == ".csv"
-    first = next(line for line in source.head if line.strip()).split("\t")
-    names = {plain(name) for name in (asked.text, *TEXTS[0]) if name is not None}
-    return bool(names.intersection(map(plain, first))) and not conll.is_conll(source, labels)
-
-
-def _read_tagging(
-    path: Path, source: Source | None, asked: Columns, options: ReadOptions, log: BadRowLog
-) -> _Found:
-    label, in_columns = options.require_labels, False
-    found, wanted = Columns(), options.tag_column
-    examples: Iterable[TaggingExample]
-    is_csv_file = source is not None and source.suffix == ".csv"
-    words = source is not None and _has_words(source)
-    texts = not label and source is not None and _has_texts(source, asked, options.labels)
-    if source is None or source.looks_like_json() or texts or words or is_csv_file:
-        table = _open_table(path, source, asked, "tagging", options, log)
-        name = None if str(wanted).removeprefix("-").isdecimal() else wanted
-        name = None if name is None else str(name)
-        asked = Columns(**table.guessed) if table.guessed else asked
-        asked = _with_hint(asked, options.hint, table.columns)
-        if words or (is_csv_file and (label or are_words(table.columns))):
-            found, sentences = word_columns(table, asked, wanted, label=label)
-            examples = word_examples(table, found, sentences, log)
-            format = _in_words(table, [*found.names(), sentences])
-            in_columns = True
-        else:
-            found = tagging_columns(table, asked, name, label=label)
-            examples = tagging_examples(table, found, log)
-            format = _in_words(table, found.names())
-    elif not label and not conll.is_conll(source, options.labels):
-        examples = line_examples(source)
-        format = "plain text, a sentence a line, cut into words"
-    else:
-        layout, place = conll.layout_of(source), None
-        if label:
-            place = conll.tag_place(source, layout, wanted, options.hint.label)
-            found = Columns(label=None if wanted is None else str(wanted))
-        examples = conll.conll_examples(source, layout, place, log)
-        format = layout.in_words(place)
-        in_columns = not (layout.a_line or layout.word or layout.comments)
+    pair = options.pair if options.pair is not None else options.hint.text2 is not None
+    lines = file.form == "text" or (file.form == "tsv" and (pair or "\t" not in source.first))
+    if lines and not label and not file.asked.names() and not has_columns(source, options.hint):
+        format = "plain text, a pair a line" if pair else "plain text, a line each"
+        return _Found(texts.text_lines(source, pair, log), Columns(), format)
+    table, asked = file.table()
+    if label and asked.label is None:
+        texts.check_classes(table.columns, options.hint, table.name)
+    found = find_texts(table.columns, asked, file.kind, table.name, pair=options.pair, label=label)
+    rules = texts.LabelRules(file.kind, options.labels, options.multi_label)
+    examples = texts.text_examples(table, found, rules, log)
+    format = _with_columns(table, found.names())
     if not label:
         return _Found(examples, found, format)
-    examples = list(examples)
-    scheme = detect_scheme(each.tags or () for each in examples)
-    given = "iob2" if scheme == "iob1" and options.iob1_as_iob2 else scheme
-    if options.as_scheme is not None:
-        given = options.as_scheme
-        scheme = given if "none" in (given, scheme) else scheme
-    examples = check_tags(examples, scheme, options.bad_tags, log, in_columns=in_columns)
-    format = f"{format}; {scheme_title(scheme, labels_of(examples))}"
-    if given != scheme or options.as_scheme == "iobes":  # which goes by several letters
-        letters = letters_of(options.labels or ())
-        examples = [replace(e, tags=mend(e.tags or (), given, letters)) for e in examples]
-        format += "" if given == scheme else f", given as {given.upper()}"
-    check_known_tags(examples, options.labels, log, in_columns=in_columns)
-    return _Found(examples, found, format, scheme=given)
+    every = list(examples)
+    texts.check_labels(every, log, known=options.labels is not None)
+    return _Found(every, found, format)
+
+
+def _read_choices(file: _File) -> _Found:
+    table, asked = file.table()
+    label = file.options.require_labels
+    found, several = choices.choice_columns(table, asked, label=label)
+    examples = choices.choice_examples(table, found, several, file.log)
+    return _Found(examples, found, _with_columns(table, [*found.names(), *several]))
+
+
+def _read_span(file: _File) -> _Found:
+    log, label = file.log, file.options.require_labels
+    answers = Answers(file.options.wrong_answers, log)
+    value = json_value(file.source) if file.form == "json" else None
+    examples: Iterable[Example]
+    if value is not None and squad.is_squad(value):
+        _all_used(file.asked, (), "as SQuAD JSON", log)
+        examples = squad.squad_examples(value, label=label, checked=answers, log=log)
+        columns = Columns("question", "context", "answers" if label else None)
+        version = value.get("version")
+        format = f"SQuAD JSON{f', version {version}' if version else ''}"
+    else:
+        if value is None and file.form != "json":
+            table, asked = file.table()
+        else:
+            table = json_lines(file.source, log) if value is None else json_table(value, log)
+            asked = with_hint(file.asked, file.options.hint, table.columns)
+        columns = squad.span_columns(table, asked, label=label)
+        examples = squad.span_examples(table, columns, answers, log)
+        format = _with_columns(table, columns.names())
+    if label:
+        examples = list(examples)
+        answers.warn()
+    return _Found(examples, columns, format)
+
+
+def _read_tagging(file: _File) -> _Found:
+    source, options, log = file.source, file.options, file.log
+    label, in_columns = options.require_labels, False
+    found = Columns()
+    examples: Iterable[TaggingExample]
+    form = _tagging_form(file)
+    if form == "text":
+        _all_used(file.asked, (), "as plain text", log)
+        examples, format = tagged_texts.line_examples(source), "plain text, split into words"
+    elif form in ("conll", "conllu"):
+        _all_used(file.asked, ("label",), "as a word a line", log)
+        layout, tag = tagged_words.layout_of(source, form == "conllu"), None
+        if label:
+            tag = tagged_words.tag_index(source, layout, file.asked.label, options.hint.label)
+            found = file.asked
+        examples = tagged_words.conll_examples(source, layout, tag, log)
+        format = layout.in_words(tag)
+        in_columns = not (layout.a_line or layout.word or layout.comments)
+    else:
+        _all_used(file.asked, ("text", "label"), "as sentences", log)
+        table, asked = file.table(form)
+        is_words = form in ("csv", "tsv") and tagged_words.are_words(table.columns)
+        if is_words or (form == "csv" and label):
+            found, sentences = tagged_words.word_columns(table, asked, label=label)
+            examples = tagged_words.word_examples(table, found, sentences, log)
+            format, in_columns = _with_columns(table, [*found.names(), sentences]), True
+        else:
+            found = tagged_texts.tagging_columns(table, asked, label=label)
+            examples = tagged_texts.tagging_examples(table, found, log)
+            format = _with_columns(table, found.names())
+    if not label:
+        return _Found(examples, found, format)
+    tagged, scheme, title = with_scheme(
+        list(examples),
+        log,
+        labels=options.labels,
+        as_scheme=options.as_scheme,
+        iob1_as_iob2=options.iob1_as_iob2,
+        bad_tags=options.bad_tags,
+        in_columns=in_columns,
+    )
+    return _Found(tagged, found, f"{format}; {title}", scheme)
+
+
+def _tagging_form(file: _File) -> Form:
+    """The form of a file to be tagged: TSV is a table only if its header names words and sentences
+    or, without labels, texts; else a word a line."""
+    source, options = file.source, file.options
+    if file.form not in ("tsv", "text"):
+        return file.form
+    named = options.format or FORMS.get(suffix_of(source.path))
+    header = source.first.split("\t")
+    if file.form == "tsv" and tagged_words.are_words(header):
+        return "tsv"
+    if options.require_labels or tagged_words.is_conll(source, options.labels):
+        return "text" if named == "text" else "conll"
+    names = {plain(name) for name in (file.asked.text, *tagged_texts.TEXTS[0]) if name is not None}
+    if file.form == "tsv" and names.intersection(map(plain, header)):
+        return "tsv"
+    return "conll" if named == "tsv" else "text"
+
+
+READERS: dict[Kind, Callable[[_File], _Found]] = {
+    "classification": _read_texts,
+    "regression": _read_texts,
+    "multiple-choice": _read_choices,
+    "span": _read_span,
+    "tagging": _read_tagging,
+}
+"""The reader of each kind of task."""

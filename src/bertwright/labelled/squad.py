@@ -12,12 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from bertwright.errors import DataError
-from bertwright.labelled.bad_rows import BadRowLog, shorten
-from bertwright.labelled.columns import Columns, Groups, find_asked, find_one
+from bertwright.labelled.columns import Columns, Groups, find, find_one
 from bertwright.labelled.examples import SpanExample
-from bertwright.labelled.sources import without_surrogates
-from bertwright.labelled.tables import Table
-from bertwright.labelled.text_rows import BadValue, read_name, read_text
+from bertwright.labelled.source import BadRowLog, BadValue, shorten, without_surrogates
+from bertwright.labelled.table import Table
+from bertwright.labelled.texts import read_name, read_text
 
 WrongAnswers = Literal["skip", "refuse", "keep"]
 QUESTIONS: Groups = (("question",), ("query", "text"))
@@ -30,7 +29,7 @@ _NO_ANSWER = "no answer is at its answer_start"
 
 @dataclass
 class Answers:
-    """Judges the answers of all questions by the passage."""
+    """Compares the answers of all questions with their passages."""
 
     policy: WrongAnswers
     log: BadRowLog
@@ -39,7 +38,7 @@ class Answers:
     """Questions with an answer that is not at its `answer_start`."""
     first: list[str] = field(default_factory=list)
 
-    def judge(self, example: SpanExample) -> SpanExample | None:
+    def check(self, example: SpanExample) -> SpanExample | None:
         """The example with the answers that are right, or None where it is left out.
 
         Raises:
@@ -76,12 +75,12 @@ class Answers:
         )
 
     def warn(self) -> None:
-        """Tell how many answers were wrong."""
+        """Warn of how many answers were wrong."""
         if self.wrong:
             what = "kept as they are" if self.policy == "keep" else "such answers are left out"
             more = ", ..." if self.wrong > len(self.first) else ""
-            self.log.warnings.append(
-                f"{self.log.name}: {self.wrong:,} of {self.questions:,} questions have an answer "
+            self.log.warn(
+                f"{self.wrong:,} of {self.questions:,} questions have an answer "
                 f"that is not at its answer_start, {what} ({', '.join(self.first)}{more})"
             )
 
@@ -95,7 +94,7 @@ def is_squad(value: Any) -> bool:
 
 
 def squad_examples(
-    value: Any, *, label: bool, judge: Answers, log: BadRowLog
+    value: Any, *, label: bool, checked: Answers, log: BadRowLog
 ) -> Iterator[SpanExample]:
     """The questions of a SQuAD file, numbered from 1 in `line`.
 
@@ -113,12 +112,12 @@ def squad_examples(
             for row in _list(paragraph, "qas", log, number):
                 number += 1
                 if not isinstance(row, dict):
-                    raise DataError(f"{log.place(number)}: a question is no JSON object")
+                    raise DataError(f"{log.at(number)}: a question is no JSON object")
                 answers = () if row.get("is_impossible") is True else row.get("answers")
                 answers = answers if label else None
                 named = {"question": row.get("question"), "context": context, "answers": answers}
                 named |= {"id": row.get("id"), "title": article.get("title")}
-                yield from _example(named, number, label=label, judge=judge, log=log)
+                yield from _example(named, number, label=label, checked=checked, log=log)
 
 
 def _list(value: Any, key: str, log: BadRowLog, number: int) -> list[Any]:
@@ -138,25 +137,14 @@ def span_columns(table: Table, asked: Columns, *, label: bool) -> Columns:
         DataError: one is missing or ambiguous.
     """
     there, name = table.columns, table.name
-
-    def find(given: str | None, groups: Groups, what: str, option: str) -> str:
-        found = find_asked(given, there, name, option) if given else None
-        found = found or find_one(groups, there, name, option)
-        if found is None:
-            raise DataError(
-                f"{name} has no column of {what}; it has {', '.join(map(shorten, there[:20]))}. "
-                f"Name one: {option} COLUMN"
-            )
-        return found
-
-    question = find(asked.text, QUESTIONS, "questions", "--text")
-    context = find(asked.text2, CONTEXTS, "passages (context)", "--text2")
-    answers = find(asked.label, ANSWERS, "answers", "--label") if label else None
+    question = find(asked.text, QUESTIONS, "questions", "--text", there, name)
+    context = find(asked.text2, CONTEXTS, "passages (context)", "--text2", there, name)
+    answers = find(asked.label, ANSWERS, "answers", "--label", there, name) if label else None
     return Columns(question, context, answers)
 
 
 def span_examples(
-    table: Table, columns: Columns, judge: Answers, log: BadRowLog
+    table: Table, columns: Columns, checked: Answers, log: BadRowLog
 ) -> Iterator[SpanExample]:
     """The questions of flat rows."""
     others = {"start": STARTS, "id": (("id", "qid"),), "title": (("title",),)}
@@ -169,11 +157,11 @@ def span_examples(
         if isinstance(row.get("answers"), str):
             row["answers"] = [{"text": row["answers"], "answer_start": row.get("start")}]
         label = columns.label is not None
-        yield from _example(row, line, label=label, judge=judge, log=log)
+        yield from _example(row, line, label=label, checked=checked, log=log)
 
 
 def _example(
-    row: dict[str, Any], line: int, *, label: bool, judge: Answers, log: BadRowLog
+    row: dict[str, Any], line: int, *, label: bool, checked: Answers, log: BadRowLog
 ) -> Iterator[SpanExample]:
     try:
         question = read_text(row["question"], "question", log)
@@ -187,7 +175,7 @@ def _example(
         log.bad(line, error.reason, str(error))
         return
     name, title = (read_name(row.get(key)) for key in ("id", "title"))
-    example = judge.judge(SpanExample(question, context, answers, name, title, line))
+    example = checked.check(SpanExample(question, context, answers, name, title, line))
     if example is not None:
         yield example
 

@@ -18,11 +18,11 @@ from bertwright.config.task import TaskConfig
 from bertwright.config.values import plain
 from bertwright.errors import DataError
 from bertwright.inference.model import Model
-from bertwright.labelled.bad_rows import BadRows, Skipped
 from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import Example
 from bertwright.labelled.read import Read, ReadOptions, Stream, read_examples, stream_examples
-from bertwright.labelled.tagging_rows import BadTags
+from bertwright.labelled.source import BadRows, Skipped
+from bertwright.labelled.tags import BadTags
 from bertwright.progress import OnProgress, silent
 from bertwright.tasks.evaluate import evaluate
 from bertwright.tasks.instances import Lengths
@@ -208,14 +208,12 @@ def read_labelled(
         multi_label=task.multi_label,
         pair=is_pair(task),
         hint=Columns(task.text_column, task.text2_column, task.label_column),
-        tag_column=columns.label if tagging else None,
         as_scheme=task.scheme if tagging else None,
         bad_tags=bad_tags,
         bad_rows=bad_rows,
         wrong_answers="keep",
     )
-    asked = Columns(columns.text, columns.text2, None if tagging else columns.label)
-    return read_examples(path, task.kind, asked, options)
+    return read_examples(path, task.kind, columns, options)
 
 
 def is_pair(task: TaskConfig) -> bool | None:
@@ -229,7 +227,7 @@ def _stream(path: str, task: TaskConfig, columns: Columns, bad_rows: BadRows) ->
     options = ReadOptions(
         labels=task.labels or None,
         pair=is_pair(task),
-        hint=Columns(task.text_column, task.text2_column),
+        hint=Columns(task.text_column, task.text2_column, task.label_column),
         bad_rows=bad_rows,
     )
     return stream_examples(path, task.kind, columns, options)

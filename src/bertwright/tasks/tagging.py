@@ -36,7 +36,7 @@ from bertwright.arrays import Float64s
 from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError
 from bertwright.labelled.examples import Example, TaggingExample
-from bertwright.labelled.tag_schemes import chunks
+from bertwright.labelled.tags import chunks
 from bertwright.tasks.instances import Instance, Lengths, in_words, label_number, segments_of
 from bertwright.tasks.metrics import (
     Metrics,

@@ -18,7 +18,6 @@ from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
 from bertwright.config.task import HeadConfig, Kind, TaskConfig
 from bertwright.data.randomness import make_key, permutation
 from bertwright.errors import ConfigError, DataError
-from bertwright.labelled.bad_rows import listed
 from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import (
     ChoiceExample,
@@ -29,6 +28,7 @@ from bertwright.labelled.examples import (
     labels_of,
 )
 from bertwright.labelled.read import Read, ReadOptions, read_examples
+from bertwright.labelled.source import listed
 from bertwright.tasks.evaluate import check_main
 from bertwright.tasks.task_data import TaskData
 from bertwright.text.tokenizer.tokenizer import Tokenizer
@@ -196,7 +196,6 @@ def _read(
     options = ReadOptions(
         labels=labels or None,
         multi_label=files.multi_label,
-        tag_column=files.label if tagging else None,
         iob1_as_iob2=True,
         as_scheme=like.scheme if tagging and like is not None else None,
         bad_tags=files.bad_tags,
@@ -204,7 +203,7 @@ def _read(
         bad_rows=files.bad_rows,
         wrong_answers="keep" if like is not None and wrong == "skip" else wrong,
     )
-    columns = Columns(files.text, files.text2, None if tagging else files.label)
+    columns = Columns(files.text, files.text2, files.label)
     return read_examples(path, kind, columns, options)
 
 

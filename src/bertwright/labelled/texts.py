@@ -1,4 +1,4 @@
-"""Rows of a table as texts or pairs with a class, classes or a number."""
+"""Texts or pairs with a class, classes or a number: rows of a table, or plain lines to predict."""
 
 from __future__ import annotations
 
@@ -13,23 +13,22 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bertwright.errors import DataError
-from bertwright.labelled.bad_rows import BadRowLog, listed, shorten
 from bertwright.labelled.columns import Columns, find_id, plain, split_label
 from bertwright.labelled.examples import Label, TextExample
-from bertwright.labelled.sources import Source, without_surrogates
-from bertwright.labelled.tables import Table
+from bertwright.labelled.source import (
+    BadRowLog,
+    BadValue,
+    Source,
+    listed,
+    shorten,
+    without_surrogates,
+)
+from bertwright.labelled.table import Table
 
 _TOUCHING = re.compile(r"""['"]\s+['"]""")
 NO_GOLD_LABEL = "-"
 """MNLI and SNLI where the annotators did not agree."""
-
-
-class BadValue(ValueError):
-    """A value of a row that cannot be used: the reason in few words, and the message."""
-
-    def __init__(self, reason: str, message: str) -> None:
-        super().__init__(message)
-        self.reason = reason
+_MISSING = ("nan", "<na>", "#n/a")
 
 
 @dataclass(frozen=True)
@@ -40,28 +39,25 @@ class LabelRules:
     known: Sequence[str] | None = None
     multi_label: bool = False
 
-    def read(self, value: Any, place: str) -> Label:
+    def read(self, value: Any, where: str) -> Label:
         """The label of one row.
 
         Raises:
             BadValue: it is missing or no number.
-            DataError: it is not among the known ones.
+            DataError: it is not among the known ones; a 0 or 1 for each class in a list.
         """
         if self.kind == "regression":
             return _number(value)
-        if self.multi_label:
-            found = _several(value)
-            names = tuple(dict.fromkeys(map(_class_name, found)))
-            numbers = not all(isinstance(each, str) for each in found) or {*names} <= {"0", "1"}
-            if len(names) < len(found) and numbers:
-                raise DataError(
-                    f"{place}: the label {shorten(value)} has a number more than once, as a 0 or 1 "
-                    "for each class would; expected the classes that hold, as [1, 4]"
-                )
-        else:
-            names = (_class_name(value),)
+        found = _several(value) if self.multi_label else [value]
+        names = tuple(dict.fromkeys(map(_class_name, found)))
+        numbers = not all(isinstance(each, str) for each in found) or {*names} <= {"0", "1"}
+        if len(names) < len(found) and numbers:
+            raise DataError(
+                f"{where}: the label {shorten(value)} has a number more than once, as a 0 or 1 "
+                "for each class would; expected the classes that hold, as [1, 4]"
+            )
         for name in names:
-            check_known(name, self.known, place)
+            check_known(name, self.known, where)
         return names if self.multi_label else names[0]
 
 
@@ -71,14 +67,13 @@ def _several(value: Any) -> Sequence[Any]:
         try:
             if _TOUCHING.search(value):  # numpy's: Python would join the two
                 raise ValueError("no comma between two texts")
-            found = ast.literal_eval(value.strip())
+            return list(ast.literal_eval(value.strip()))
         except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
             raise BadValue(
                 "label of a wrong form",
                 f"the label {shorten(value)} begins as a list but is none; expected one as "
                 "['a', 'b'], or classes with commas between",
             ) from error
-        return list(found)
     if isinstance(value, str):
         return [part for part in value.split(",") if part.strip()]
     if isinstance(value, list | tuple):
@@ -90,32 +85,27 @@ def _held(row: dict[str, Any], classes: Sequence[str]) -> list[str]:
     """The classes of a row that has a column of 0 and 1 for each."""
     held = []
     for name in classes:
-        value = row[name]
-        said = _loosely(str(value).strip())
-        if said not in ("0.0", "1.0", "true", "false"):
+        value = _loosely(str(row[name]).strip())
+        if value not in ("0.0", "1.0", "true", "false"):
             raise BadValue(
                 "label is not 0 or 1",
-                f"the column {shorten(name)} holds {shorten(value)}; expected 0 or 1, as each "
-                "column of the label tells of one class whether it holds",
+                f"the column {shorten(name)} holds {shorten(row[name])}; expected 0 or 1 in the "
+                "column of a class",
             )
-        if said in ("1.0", "true"):
+        if value in ("1.0", "true"):
             held.append(name)
     return held
 
 
-def check_known(name: str, known: Sequence[str] | None, place: str) -> None:
-    """Refuse a label that the model was not taught.
-
-    Raises:
-        DataError: names the label, the place and the nearest known label.
-    """
+def check_known(name: str, known: Sequence[str] | None, where: str) -> None:
+    """Raise DataError for a label that training did not have, with the nearest that it had."""
     if known is None or name in known:
         return
     near = [each for each in known if _loosely(each) == _loosely(name)]
     near = near or difflib.get_close_matches(name, known, n=1)
     meant = f"did you mean {shorten(near[0])}? " if near else ""
     raise DataError(
-        f"{place}: the label {shorten(name)} is unseen in training; {meant}known are "
+        f"{where}: the label {shorten(name)} is unseen in training; {meant}known are "
         f"{listed(known)}. Mend the label, or train with examples of it"
     )
 
@@ -171,17 +161,15 @@ def read_text(value: Any, column: str, log: BadRowLog) -> str:
     if isinstance(value, int | float) and not isinstance(value, bool):
         value = str(value)
     if not isinstance(value, str):
-        raise BadValue(
-            "text of a wrong type",
-            f"the column {shorten(column)} holds a {type(value).__name__}; expected a text",
-        )
+        what = f"the column {shorten(column)} holds a {type(value).__name__}; expected a text"
+        raise BadValue("text of a wrong type", what)
     if not value.strip():
         raise BadValue("empty text", f"the text in the column {shorten(column)} is empty")
     return value if value.isascii() else without_surrogates(value, log)
 
 
 def read_name(value: Any) -> str:
-    """What a row is called; empty where it has no name."""
+    """The id of a row; empty where it has none."""
     return "" if value is None else str(value)
 
 
@@ -191,7 +179,10 @@ def text_examples(
     """The examples of a table; a row that cannot be read goes to `log`.
 
     Args:
+        table: the file.
         columns: found ones; without a label none is read.
+        rules: of labels.
+        log: where bad rows go.
 
     Raises:
         DataError: a bad row where `log` refuses them, an unknown label.
@@ -206,11 +197,11 @@ def text_examples(
             "a column for each class a text may have several: pass --multi-label"
         )
     gold = columns.label is not None and plain(columns.label) == "gold_label"
-    without = {*labels} if len(labels) > 1 else set()
-    if lacks := [name for name in rules.known or () if without and name not in without]:
-        log.warnings.append(
-            f"{log.name}: no column is asked for that tells of {listed(lacks)}, which training "
-            "had; no text is taken to have them"
+    unseen = {*labels} if len(labels) > 1 else set()
+    if lacks := [name for name in rules.known or () if unseen and name not in unseen]:
+        log.warn(
+            f"no column is asked for that tells of {listed(lacks)}, which training had; no text is "
+            "taken to have them"
         )
     for line, values in table.rows(names):
         row = dict(zip(names, values, strict=True))
@@ -223,17 +214,17 @@ def text_examples(
                     log.leave_out(line, "the annotators did not agree (gold_label is '-')")
                     continue
                 value: Any = row[columns.label] if len(labels) == 1 else _held(row, labels)
-                label = rules.read(_whole(value, log), log.place(line))
-                without.difference_update(label if isinstance(label, tuple) else ())
+                label = rules.read(_whole(value, log), log.at(line))
+                unseen.difference_update(label if isinstance(label, tuple) else ())
         except BadValue as error:
             log.bad(line, error.reason, str(error))
             continue
         name = read_name(row[id_column] if id_column else None)
         yield TextExample(text, text2, label, name, line)
-    if without and rules.known is None:
-        log.warnings.append(
-            f"{log.name}: no text has {listed(sorted(without))}, as the columns hold 0 alone; such "
-            "classes are not learned"
+    if unseen and rules.known is None:
+        log.warn(
+            f"no text has {listed(sorted(unseen))}, as the columns hold 0 alone; such classes "
+            "are not trained"
         )
 
 
@@ -247,68 +238,68 @@ def _whole(value: Any, log: BadRowLog) -> Any:
 def text_lines(source: Source, pair: bool, log: BadRowLog) -> Iterator[TextExample]:
     """Plain text: one text a line, or a pair with a tab between."""
     for number, line in source.lines():
+        text, *others = line.split("\t") if pair else [line]
         if not line.strip():
             log.leave_out(number, "empty line")
-            continue
-        text, _, text2 = line.partition("\t") if pair else (line, "", None)
-        if pair and (not text.strip() or not (text2 or "").strip() or "\t" in (text2 or "")):
-            log.bad(
-                number,
-                "no pair of texts",
-                "expected two texts with one tab between them, as the model was trained on pairs",
-            )
-            continue
-        yield TextExample(text, text2, line=number)
+        elif pair and (len(others) != 1 or not text.strip() or not others[0].strip()):
+            what = "expected two texts with one tab between them, as the model was trained on pairs"
+            log.bad(number, "no pair of texts", what)
+        else:
+            yield TextExample(text, others[0] if others else None, line=number)
+
+
+def check_classes(columns: Sequence[str], hint: Columns, file: str) -> None:
+    """Raise DataError for a file that has some, not all, of training's columns of 0 and 1."""
+    there = {*map(plain, columns)}
+    parts = split_label(hint.label or "", columns)
+    lacks = [part for part in parts if plain(part) not in there]
+    if 0 < len(lacks) < len(parts):
+        raise DataError(
+            f"{file} lacks {listed(lacks)} of training's columns {listed(parts)}; add what is "
+            "missing, or choose with --label"
+        )
 
 
 def check_labels(examples: Sequence[TextExample], log: BadRowLog, *, known: bool) -> None:
-    """Warn of labels that cannot be learned, one class only or nearly one an example, and of those
-    that differ in case or in how a number is written.
+    """Warn of labels that nothing can be learned from: one class only, nearly one an example,
+    spellings of one class that differ in case or notation.
 
     Args:
+        examples: all of a file.
+        log: takes the warnings.
         known: the labels are those of a model; then there may be one an example.
 
     Raises:
         DataError: ten examples or more, and every one has a label of its own.
     """
     counts = Counter(name for each in examples for name in _names(each.label))
-    if not counts:
-        return
     total = len(examples)
-    if known:
-        warn_of_one_class(counts, total, log)
-        return
-    if len(counts) == total >= 10 and max(counts.values()) == 1:
-        raise DataError(
-            f"{log.name}: each of the {total:,} examples has a label of its own, as "
-            f"{shorten(next(iter(counts)))}; is --label the right column?"
-        )
-    if 2 * len(counts) > total and total > 2:
-        log.warnings.append(
-            f"{log.name}: {len(counts):,} classes in {total:,} examples; is --label the right "
-            "column?"
-        )
-    for mark in ";|":
-        joined = [each for each in counts if counts.keys() & {*each.split(mark)} - {each}]
-        if joined and any(isinstance(each.label, tuple) for each in examples):
-            log.warnings.append(
-                f"{log.name}: {shorten(joined[0])} is learned as one class; what separates several "
-                "is a comma"
+    if counts and not known:
+        if len(counts) == total >= 10 and max(counts.values()) == 1:
+            raise DataError(
+                f"{log.name}: each of the {total:,} examples has a label of its own, as "
+                f"{shorten(next(iter(counts)))}; is --label the right column?"
             )
-    if missing := [name for name in counts if name.casefold() in ("nan", "<na>", "#n/a")]:
-        log.warnings.append(
-            f"{log.name}: {shorten(missing[0])} is learned as a class; where it means that there "
-            "is no label, take it out"
-        )
-    spellings: dict[str, list[str]] = {}
-    for label in counts:
-        spellings.setdefault(_loosely(label), []).append(label)
-    for alike in spellings.values():
-        if len(alike) > 1:
-            log.warnings.append(
-                f"{log.name}: the labels {listed(alike)} are learned as {len(alike)} classes; if "
-                "they mean the same, spell them alike"
+        if 2 * len(counts) > total and total > 2:
+            log.warn(f"{len(counts):,} classes in {total:,} examples; is --label the right column?")
+        for mark in ";|":
+            joined = [each for each in counts if counts.keys() & {*each.split(mark)} - {each}]
+            if joined and any(isinstance(each.label, tuple) for each in examples):
+                log.warn(f"{shorten(joined[0])} is one class; what separates several is a comma")
+        if missing := [name for name in counts if name.casefold() in _MISSING]:
+            log.warn(
+                f"{shorten(missing[0])} is a class of its own; where it means that there is no "
+                "label, take it out"
             )
+        spellings: dict[str, list[str]] = {}
+        for label in counts:
+            spellings.setdefault(_loosely(label), []).append(label)
+        for alike in spellings.values():
+            if len(alike) > 1:
+                log.warn(
+                    f"the labels {listed(alike)} are {len(alike)} classes; if they mean the same, "
+                    "spell them alike"
+                )
     warn_of_one_class(counts, total, log)
 
 
@@ -316,9 +307,8 @@ def warn_of_one_class(counts: Counter[str], total: int, log: BadRowLog) -> None:
     """Warn where all labels are the same."""
     if len(counts) == 1 and total > 1 and total in counts.values():
         (name,) = counts
-        log.warnings.append(
-            f"{log.name}: all {total:,} examples have the label {shorten(name)}; there is nothing "
-            "to tell apart"
+        log.warn(
+            f"all {total:,} examples have the label {shorten(name)}; there is nothing to tell apart"
         )
 
 

@@ -1,0 +1,219 @@
+"""One labelled file: its lines, decompressed and decoded, and what of it cannot be read."""
+
+from __future__ import annotations
+
+import glob
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, Literal
+
+from bertwright.config.corpus import CorpusConfig
+from bertwright.errors import DataError
+from bertwright.text.corpus.documents import read_text
+from bertwright.text.corpus.files import COMPRESSED_SUFFIXES, open_bytes
+from bertwright.text.corpus.report import CorpusReport
+
+BadRows = Literal["refuse", "skip"]
+HEAD_LINES = 200
+"""Lines that are looked at before the form is decided."""
+SHOWN = 60
+"""Characters of a text that a message shows, at most."""
+_LINES = 5
+_BOM = "\ufeff"
+
+
+@dataclass
+class Skipped:
+    """How many examples were left out for one reason, and the first lines."""
+
+    count: int = 0
+    lines: list[int] = field(default_factory=list)
+
+
+@dataclass
+class BadRowLog:
+    """Stops at a bad row, or leaves it out and counts it."""
+
+    name: str
+    """Of the file."""
+    policy: BadRows = "refuse"
+    unit: str = "line"
+    """What is counted: `line`, `row` or `question`."""
+    skipped: dict[str, Skipped] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+    def at(self, line: int) -> str:
+        """`FILE, line 12`"""
+        return f"{self.name}, {self.unit} {line:,}"
+
+    def bad(self, line: int, reason: str, message: str) -> None:
+        """A row that cannot be read.
+
+        Args:
+            line: where it stands.
+            reason: a few words that are equal for all such rows, as `empty text`.
+            message: what is wrong and what to do.
+
+        Raises:
+            DataError: the policy is `refuse`.
+        """
+        if self.policy == "refuse":
+            raise DataError(f"{self.at(line)}: {message}. To leave such rows out: --bad-rows skip")
+        self.leave_out(line, reason)
+
+    def leave_out(self, line: int, reason: str) -> None:
+        """Count a row that is left out whatever the policy."""
+        skipped = self.skipped.setdefault(reason, Skipped())
+        skipped.count += 1
+        if len(skipped.lines) < _LINES:
+            skipped.lines.append(line)
+
+    def count(self, *reasons: str) -> int:
+        """How many rows were left out for these reasons so far."""
+        return sum(self.skipped[each].count for each in reasons if each in self.skipped)
+
+    def warn(self, message: str) -> None:
+        """Add a warning about the file."""
+        self.warnings.append(f"{self.name}: {message}")
+
+    def summary(self) -> list[str]:
+        """A sentence for each reason."""
+        return [
+            f"{self.name}: {each.count:,} left out, {reason} "
+            f"({self.unit} {', '.join(f'{line:,}' for line in each.lines)}"
+            f"{', ...' if each.count > len(each.lines) else ''})"
+            for reason, each in self.skipped.items()
+        ]
+
+
+class BadValue(ValueError):
+    """A value of a row that cannot be used: the reason in few words, and the message."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+@dataclass
+class Source:
+    """An open file. Of Parquet, which is no text, only the name and the path."""
+
+    name: str
+    """For messages."""
+    path: Path
+    head: list[str] = field(default_factory=list)
+    """The first lines, without their ends."""
+    rest: Iterator[str] = field(default_factory=lambda: iter(()))
+    """The lines after `head`."""
+    report: CorpusReport = field(default_factory=CorpusReport)
+    """Malformed bytes that were replaced, known when all is read."""
+
+    @property
+    def first(self) -> str:
+        """The first line that is not blank."""
+        return next(line for line in self.head if line.strip())
+
+    def lines(self) -> Iterator[tuple[int, str]]:
+        """All lines with their numbers, from 1."""
+        return enumerate(itertools.chain(self.head, self.rest), 1)
+
+
+def name_of(path: Path) -> str:
+    """The file's name for messages."""
+    return "standard input" if str(path) == "-" else str(path)
+
+
+def suffix_of(path: Path) -> str:
+    """The extension, in lower case; compression left aside. "" for standard input."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes and suffixes[-1] in COMPRESSED_SUFFIXES:
+        suffixes.pop()
+    return suffixes[-1] if suffixes else ""
+
+
+def open_source(path: Path) -> Source:
+    """Open a text file and read its first lines.
+
+    Raises:
+        DataError: it is missing, a folder, empty, binary or not UTF-8.
+    """
+    stream = open_file(path)
+    report = CorpusReport()
+    lines = _lines(read_text(stream, name_of(path), CorpusConfig(), report), stream)
+    head = list(itertools.islice(lines, HEAD_LINES))
+    if not any(line.strip() for line in head):
+        raise DataError(f"{name_of(path)} is empty; expected labelled examples or texts")
+    return Source(name_of(path), path, head, lines, report)
+
+
+def refuse_missing(path: str) -> None:
+    """Raise DataError for a file that is not there, before what takes long; not for `-`.
+
+    A file that is there is not opened: what a pipe gives would be lost.
+    """
+    if path != "-" and (Path(path).is_dir() or not Path(path).exists()):
+        open_file(Path(path)).close()
+
+
+def open_file(path: Path) -> BinaryIO:
+    """Open a file or standard input; a folder and a pattern have messages of their own."""
+    if path.is_dir():
+        raise DataError(f"{path} is a folder; name one file in it")
+    if glob.has_magic(str(path)) and not path.exists():
+        raise DataError(
+            f"no file {path}; expected the name of one file, no pattern. To read several, put them "
+            "together first"
+        )
+    return open_bytes(path)
+
+
+def _lines(blocks: Iterator[str], stream: BinaryIO) -> Iterator[str]:
+    """Lines without their ends, and without the byte order marks of files that were put together;
+    the file is closed after the last."""
+    parts: list[str] = []
+    with stream:
+        for block in blocks:
+            first, *others = block.split("\n")
+            parts.append(first)
+            for line in others:
+                yield "".join(parts).removeprefix(_BOM)
+                parts = [line]
+    if any(parts):
+        yield "".join(parts).removeprefix(_BOM)
+
+
+def replaced_bytes(source: Source) -> list[str]:
+    """A warning of bytes that are no UTF-8."""
+    if not source.report.invalid_utf8:
+        return []
+    return [
+        f"{source.name}: {source.report.invalid_utf8:,} malformed UTF-8 sequences were replaced "
+        f"by U+FFFD (first: {source.report.invalid_places[0]}). If it is of another encoding, as "
+        "CSV of Excel is, convert it: iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW"
+    ]
+
+
+def without_surrogates(text: str, log: BadRowLog) -> str:
+    """Half characters that JSON escapes can spell become U+FFFD, with one warning a file."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        warning = f"{log.name}: lone surrogates were replaced by U+FFFD"
+        if warning not in log.warnings:
+            log.warnings.append(warning)
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def shorten(text: object) -> str:
+    """`repr` of the first characters, for a message."""
+    text = str(text)
+    return repr(text if len(text) <= SHOWN else text[: SHOWN - 3] + "...")
+
+
+def listed(names: Sequence[object], most: int = 20) -> str:
+    """Names for a message, each shortened."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(map(shorten, names[:most])) + more
