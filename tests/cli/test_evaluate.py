@@ -75,6 +75,7 @@ OWN_FILES = {
     ),
 }
 OPTIONS = {
+    "no header": ["--text", "2", "--label", "1"],
     "three columns": ["--text", "3", "--label", "2"],
     "names": ["--text", "words", "--label", "mood"],
     "tags": ["--label", "2"],
@@ -101,12 +102,12 @@ def test_the_columns_of_training_are_known(
 
 
 def test_a_file_without_a_header_for_a_model_of_before(tmp_path: Path) -> None:
-    """Its task.json names no column of labels: they are told by the file's shape."""
+    """Its task.json names columns by number: CoLA's are known by their names."""
     name, lines = OWN_FILES["CoLA"]
     (tmp_path / name).write_text("\n".join(lines) + "\n")
     task = TaskConfig("classification", ("0", "1"), text_column="4")
     read = read_labelled(str(tmp_path / name), task, Columns(), "refuse")
-    assert read.columns == Columns("4", None, "2")
+    assert read.columns == Columns("sentence", None, "label")
 
 
 def test_other_columns_and_standard_input(
