@@ -104,7 +104,7 @@ def test_a_run_goes_on_with_its_own_prompt(
     assert run([*words, "--prompt", "a "]) == 0
     embedder = load(model).embedder(VectorConfig(prompt="a "))
     writer = ResumableWriter(tmp_path / "w.npy", _key(embedder, model, "float32", False), 0, 0)
-    writer.write(embedder.embed(["a b"]), ["a b"])
+    writer.write({"vector": embedder.embed(["a b"])}, ["a b"])
     writer.close()
     words[-1] = str(tmp_path / "w.npy")
     assert run([*words, "--resume", "--prompt", "b "]) == 2

@@ -32,7 +32,7 @@ from bertwright.inference.encode import Ids, Positions
 from bertwright.inference.model import load
 from bertwright.inference.similar import nearest
 from bertwright.inference.texts import open_texts
-from bertwright.inference.vector_files import Coder, decode, npy_header, read_vectors, scales_path
+from bertwright.inference.vector_files import Coder, decode, read_vectors, scales_path
 from bertwright.inference.whitening import Whitening, load_whitening
 from bertwright.recipes.embed import embed_file, fit_whitening
 from tests.small_bert import write_model
@@ -130,7 +130,7 @@ def test_a_killed_run_goes_on(
     assert not out.exists()
     with (tmp_path / f".{name}.partial").open("ab") as file:
         file.write(b"half a row that no journal tells of")
-    with pytest.raises(ConfigError, match="pass --resume to go on"):
+    with pytest.raises(ConfigError, match="pass --resume to continue"):
         embed_file(embedder, open_texts(lines), out, folder, dtype=dtype)  # type: ignore[arg-type]
     told: list[tuple[int, int | None]] = []
     report = embed_file(
@@ -245,7 +245,7 @@ def test_rows_of_two_kinds_are_never_in_one_file(
     elif changed == "prompt":
         other = embedder.with_config(VectorConfig((-1,), prompt="the "))  # type: ignore[assignment]
     dtype = "float16" if changed == "dtype" else "float32"
-    with pytest.raises(ConfigError, match=f"made with another {changed}; go on with the same"):
+    with pytest.raises(ConfigError, match=f"made with another {changed};"):
         embed_file(
             other, open_texts(lines), out, folder,
             dtype=dtype, tokens=changed == "tokens", resume=True,  # type: ignore[arg-type]
@@ -537,9 +537,49 @@ def test_nearest_is_exact(monkeypatch: pytest.MonkeyPatch) -> None:
         nearest(corpus, queries, 0)
 
 
-@pytest.mark.parametrize("shape", [[0], [1_000_000, 384], [10**12, 10**5]])
-def test_headers_have_one_size(shape: list[int]) -> None:
-    assert len(npy_header("<f4", shape)) == 128
+@pytest.mark.parametrize("name", ["v.npy", "v.jsonl", "v.parquet"])
+def test_a_run_killed_just_after_its_last_rename_is_done(
+    embedder: Embedder, folder: str, lines: str, tmp_path: Path, name: str
+) -> None:
+    out = tmp_path / name
+
+    def killed(self: Path, *_: object, **__: object) -> None:
+        raise Killed
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "unlink", killed)
+        with pytest.raises(Killed):
+            embed_file(embedder, open_texts(lines), out, folder, dtype="int8", at_once=5)
+    whole = out.read_bytes()
+    report = embed_file(embedder, open_texts(lines), out, folder, dtype="int8", resume=True)
+    assert (report.resumed, report.rows, report.width) == (23, 23, 24)
+    assert out.read_bytes() == whole
+    assert {path.name for path in tmp_path.iterdir()} == {"in.txt", name, f"{name}.scales.npy"}
+
+
+def test_what_was_finished_is_not_added_to(
+    embedder: Embedder, folder: str, lines: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "v.npy"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "unlink", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            embed_file(embedder, open_texts(lines), out, folder, at_once=5)
+    Path(lines).write_text("\n".join([*TEXTS, "z"]) + "\n", encoding="utf-8")
+    with pytest.raises(DataError, match="the input was changed"):
+        embed_file(embedder, open_texts(lines), out, folder, resume=True)
+    assert len(np.load(out)) == 23
+
+
+def test_headers_of_any_number_of_rows_are_as_long(tmp_path: Path) -> None:
+    """The number of rows is known, and written over the first, at the end."""
+    sizes = set()
+    for rows in (0, 1_000_000, 10**15):
+        file = io.BytesIO()
+        header = {"descr": "<f4", "fortran_order": False, "shape": (rows, 384)}
+        np.lib.format.write_array_header_1_0(file, header)
+        sizes.add(len(file.getvalue()))
+    assert len(sizes) == 1
 
 
 @pytest.mark.parametrize(

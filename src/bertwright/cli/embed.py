@@ -167,10 +167,11 @@ def embed(
         from bertwright.recipes.embed import check_suffix
 
         check_suffix(out, pooling == "none")
-    refuse_existing(target, overwrite)
-    if dtype == "int8":
-        from bertwright.inference.vector_files import scales_path
+    from bertwright.inference.vector_files import journal_path, scales_path
 
+    # an unfinished file may stand beside the one it replaces, or be whole and not yet noted so
+    refuse_existing(target, overwrite or (resume and journal_path(target).is_file()))
+    if dtype == "int8":
         refuse_existing(scales_path(target), overwrite or resume)
 
     from bertwright.inference.model import load

@@ -1,12 +1,11 @@
-"""Vectors on disk, `.npy`, `.jsonl` or `.parquet`, that a killed run goes on with.
+"""Files of vectors, `.npy`, `.jsonl` or `.parquet`, that a killed run continues.
 
-`.npy` rows are written in order behind a header of fixed size, which gets its shape at the end; a
-reader maps the file. Parquet has its index at its end and cannot be added to: its rows wait in a
-stream of Arrow batches, each a row group when all are there. Beside the unfinished
-`.NAME.partial` lies `.NAME.journal`: under which settings, how many rows are safe on the disk, and
-a digest of the texts they are of. What was written after the last note is cut off and made again.
-The file appears by one rename. The ranges of int8 wait in the journal and appear just before it;
-what they replace goes first, so that no vectors ever lie beside the ranges of others.
+Rows are appended to `.NAME.partial`; beside it `.NAME.journal` has the settings, how many rows are
+on the disk, and a digest of their texts. What was written after the last note is truncated and made
+again. `.npy` gets the number of its rows at the end; a reader maps the file. Parquet cannot be
+appended to: its rows wait in a stream of Arrow batches, each a row group in the end. The file
+appears by one rename, which the journal notes before; the ranges of int8 appear just before it, and
+what they replace is removed first, so that no vectors ever lie beside the ranges of others.
 
 | dtype | a number is |
 |---|---|
@@ -29,6 +28,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib import format as npy
 
 from bertwright.arrays import Float32s
 from bertwright.atomic import sync_file
@@ -36,7 +36,6 @@ from bertwright.errors import ConfigError, DataError, IntegrityError, MissingExt
 from bertwright.inference.encode import Text
 
 Stored = Literal["float32", "float16", "int8", "binary"]
-HEADER = 128
 SUFFIXES = (".npy", ".jsonl", ".parquet")
 
 
@@ -49,7 +48,7 @@ class Coder:
         """Numbers of int8 outside the range of the sample."""
 
     def fit(self, sample: Float32s) -> bool:
-        """Take the ranges of int8 from the first vectors, once; say whether it was now."""
+        """Take the ranges of int8 from the first vectors, once; return whether it was now."""
         now = self.dtype == "int8" and self.scales is None
         if now:
             low = sample.min(0)
@@ -106,6 +105,11 @@ def scales_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.scales.npy")
 
 
+def journal_path(path: Path) -> Path:
+    """Where an unfinished file has its notes."""
+    return path.with_name(f".{path.name}.journal")
+
+
 def read_vectors(path: Path) -> tuple[npt.NDArray[Any], Float32s | None]:
     """Vectors `[n, W]` of a `.npy`, mapped, and their scales if they are int8.
 
@@ -136,137 +140,168 @@ def _read_array(path: Path) -> npt.NDArray[Any]:
 
 
 class ResumableWriter:
-    """Writes vectors in order, and notes what is safe."""
+    """Writes vectors in order, and notes what is on the disk."""
 
     def __init__(self, path: Path, key: dict[str, Any], resume: bool, overwrite: bool) -> None:
-        """Start, or go on.
+        """Start, or continue.
 
         Args:
             path: the file to be.
             key: all that the rows depend on but the texts.
-            resume: go on with what a killed run left.
+            resume: continue what a killed run left.
             overwrite: throw it away.
 
         Raises:
-            ConfigError: there is an unfinished file and neither is asked, or it is of other
+            ConfigError: there is an unfinished file and neither is given, or it is of other
                 settings or another model.
+            IntegrityError: the unfinished file or its journal is damaged.
             MissingExtra: pyarrow is not installed, for Parquet.
         """
         if path.suffix == ".parquet":
             _pyarrow()
         self.path, self.key = path, key
         self.partial = path.with_name(f".{path.name}.partial")
-        self.journal = path.with_name(f".{path.name}.journal")
+        self.whole = self.partial
+        if path.suffix == ".parquet":
+            self.whole = path.with_name(f".{path.name}.whole")
+        self.journal = journal_path(path)
         self.rows = 0
         self.digest = hashlib.sha256()
-        self.row_shape: list[int] | None = None
-        self.dtype = ""
         self.old_digest = ""
-        self.schema: Any = None
-        """Of Arrow batches."""
         self.scales: Float32s | None = None
         """Of int8, to be set before its first rows are written."""
+        self.renamed = False
+        """Whether the run was killed after the file got its name."""
         path.parent.mkdir(parents=True, exist_ok=True)
         size = 0
         if overwrite:
             self.journal.unlink(missing_ok=True)
         elif self.journal.is_file():
             size = self._read_journal(resume)
-        self.file = self.partial.open("r+b" if size else "wb")
-        self.file.truncate(size)
-        self.file.seek(size)
+        if not self.renamed:
+            self.file = self.partial.open("r+b" if size else "w+b")
+            self.file.truncate(size)
+            self.file.seek(size)
 
     def _read_journal(self, resume: bool) -> int:
+        """Take over what an earlier run noted; the bytes of its rows."""
         if not resume:
             raise ConfigError(
-                f"an unfinished {self.path.name} is in {self.path.parent}: pass --resume to go on "
-                "with it, or --overwrite to start anew"
+                f"an unfinished {self.path.name} is in {self.path.parent}: pass --resume to "
+                "continue it, or --overwrite to start again"
             )
         try:
             state = json.loads(self.journal.read_text(encoding="utf-8"))
             old, size = dict(state["key"]), int(state["bytes"])
             self.rows, self.old_digest = int(state["rows"]), str(state["digest"])
-            self.row_shape, self.dtype = state["row_shape"], str(state["dtype"])
             if state["scales"] is not None:
                 self.scales = np.array(state["scales"], np.float32)
+            final = state.get("final_bytes")
         except (ValueError, KeyError, TypeError) as error:
             raise IntegrityError(
-                f"{self.journal} is damaged ({error}); start anew with --overwrite"
+                f"{self.journal} is damaged ({error}); start again with --overwrite"
             ) from error
         differing = sorted(k for k in old.keys() | self.key.keys() if old.get(k) != self.key.get(k))
         if differing:
             raise ConfigError(
-                f"the unfinished {self.path.name} was made with another {', '.join(differing)}; go "
-                "on with the same, or start anew with --overwrite"
+                f"the unfinished {self.path.name} was made with another {', '.join(differing)}; "
+                "continue with the same, or start again with --overwrite"
             )
-        if not self.partial.is_file() or self.partial.stat().st_size < size:
+        at_end = final is not None and not self.whole.exists() and self.path.is_file()
+        self.renamed = at_end and self.path.stat().st_size == final
+        if not self.renamed and (not self.partial.is_file() or self.partial.stat().st_size < size):
             raise IntegrityError(
-                f"{self.partial} is shorter than its journal says; start anew with --overwrite"
+                f"{self.partial} is shorter than its journal says; start again with --overwrite"
             )
         return size
 
     def skip(self, texts: Sequence[Text]) -> None:
-        """Texts whose rows are there."""
-        self._digest(texts)
+        """Pass over texts whose rows are there."""
+        # "a","b", : the same however the texts fall into calls
+        self.digest.update(json.dumps(list(texts), separators=(",", ":")).encode()[1:-1] + b",")
 
     def check_skipped(self) -> None:
-        """Raise DataError unless the texts left out are those of the rows that are there."""
+        """Raise DataError unless the texts passed over are those of the rows that are there."""
         if self.rows and self.digest.hexdigest() != self.old_digest:
-            raise DataError(
-                f"the first {self.rows:,} texts are not those that the unfinished "
-                f"{self.path.name} holds: the input was changed; start anew with --overwrite"
-            )
+            raise self._changed()
 
-    def write(self, stored: npt.NDArray[Any], texts: Sequence[Text]) -> None:
-        """Add rows and note that they are there."""
+    def _changed(self) -> DataError:
+        return DataError(
+            f"the texts are not those of the {self.rows:,} rows that {self.path.name} has already: "
+            "the input was changed; start again with --overwrite"
+        )
+
+    def write(self, columns: dict[str, Sequence[Any]], texts: Sequence[Text]) -> None:
+        """Append a row a text and note it.
+
+        Args:
+            columns: by name; the last is the vectors, `[n, W]` or n times `[T, W]`; `.npy` has it
+                alone.
+            texts: of the rows.
+
+        Raises:
+            DataError: the file was finished, and the input has more texts now.
+        """
+        if self.renamed:
+            raise self._changed()
+        *_, vectors = columns.values()
         if self.path.suffix == ".npy":
-            self._write_array(stored)
+            stored = np.ascontiguousarray(vectors)
+            if not self.rows:
+                self._write_header(stored.dtype, (0, *stored.shape[1:]))
+            self.file.write(stored.data)
         elif self.path.suffix == ".parquet":
-            plain = [text if isinstance(text, str) else list(text) for text in texts]
-            self._write_batch({"text": plain, "vector": _arrow_rows(stored)})
+            batch = _arrow_batch(columns)
+            if not self.rows:
+                self.file.write(batch.schema.serialize())
+            self.file.write(batch.serialize())
         else:
-            for text, row in zip(texts, stored, strict=True):
-                line = {"text": text, "vector": row.tolist()}
-                self.file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
-        self._note(len(stored), texts)
-
-    def write_tokens(self, lines: Sequence[dict[str, Any]], texts: Sequence[Text]) -> None:
-        """Add objects with the same keys, one a text; the last is `vectors`, `[T, W]`."""
-        if self.path.suffix == ".parquet":
-            columns: dict[str, Any] = {key: [line[key] for line in lines] for key in lines[0]}
-            ends = np.cumsum([0, *map(len, columns["vectors"])], dtype=np.int32)
-            rows = _arrow_rows(np.concatenate(columns["vectors"]))
-            columns["vectors"] = _pyarrow().ListArray.from_arrays(ends, rows)
-            self._write_batch(columns)
-        else:
-            for line in lines:
-                self._write_json(line)
-        self._note(len(lines), texts)
+            for *others, own in zip(*columns.values(), strict=True):
+                line = dict(zip(columns, [*others, None], strict=True))
+                self.file.write(json.dumps(line, ensure_ascii=False)[: -len("null}")].encode())
+                self._write_numbers(own)
+                self.file.write(b"}\n")
+        self.file.flush()
+        os.fsync(self.file.fileno())
+        self.skip(texts)
+        self.rows += len(texts)
+        self._write_journal(self.file.tell())
 
     def finish(self) -> None:
-        """Write what stands at the end, and give the file its name."""
-        if self.path.suffix == ".npy":
-            self.file.seek(0)
-            self.file.write(npy_header(self.dtype, [self.rows, *(self.row_shape or [])]))
-        self.file.close()
-        whole = self.partial
-        if self.path.suffix == ".parquet":
-            whole = self.path.with_name(f".{self.path.name}.whole")
-            _to_parquet(self.partial, whole)
-        sync_file(whole)
-        self._write_scales()
-        whole.replace(self.path)
-        self.journal.unlink(missing_ok=True)
+        """Write what belongs to the end, and give the file its name."""
+        if not self.renamed:
+            if self.path.suffix == ".npy":
+                self.file.seek(0)
+                npy.read_magic(self.file)
+                shape, _, dtype = npy.read_array_header_1_0(self.file)
+                self.file.seek(0)
+                self._write_header(dtype, (self.rows, *shape[1:]))
+            size = self.file.seek(0, os.SEEK_END)
+            self.file.close()
+            if self.path.suffix == ".parquet":
+                _to_parquet(self.partial, self.whole)
+            sync_file(self.whole)
+            self._write_scales()
+            self._write_journal(size, self.whole.stat().st_size)
+            self.whole.replace(self.path)
         self.partial.unlink(missing_ok=True)
+        self.journal.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Let go; what is noted stays for `resume`."""
-        self.file.close()
+        """Close the file; what is noted stays for `resume`."""
+        if not self.renamed:
+            self.file.close()
         if not self.rows:
             self.partial.unlink(missing_ok=True)
 
+    def _write_header(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+        # NumPy leaves room for more rows: the header of any number of them is as long
+        descr = npy.dtype_to_descr(dtype)
+        header = {"descr": descr, "fortran_order": False, "shape": shape}
+        npy.write_array_header_1_0(self.file, header)
+
     def _write_scales(self) -> None:
-        """Put the scales of int8 in their place, and what the file replaces out of it."""
+        """Give the scales of int8 their name, and remove what the file replaces."""
         scales = scales_path(self.path)
         if self.path.is_file() and (self.scales is not None or scales.is_file()):
             self.path.unlink()
@@ -278,60 +313,41 @@ class ResumableWriter:
             sync_file(fresh)
             fresh.replace(scales)
 
-    def _write_array(self, stored: npt.NDArray[Any]) -> None:
-        if self.row_shape is None:
-            self.row_shape, self.dtype = list(stored.shape[1:]), stored.dtype.str
-            self.file.write(npy_header(self.dtype, [0, *self.row_shape]))
-        self.file.write(np.ascontiguousarray(stored).data)
+    def _write_numbers(self, own: npt.NDArray[Any]) -> None:
+        """A row at a time, as Python's numbers take eight times the memory of an array's."""
+        if own.ndim == 1:
+            self.file.write(json.dumps(own.tolist()).encode())
+            return
+        for number, row in enumerate(own):
+            self.file.write(b", " if number else b"[")
+            self._write_numbers(row)
+        self.file.write(b"]")
 
-    def _write_json(self, line: dict[str, Any]) -> None:
-        """A row of numbers at a time: Python's take eight times the room of the array's."""
-        rest = {key: value for key, value in line.items() if key != "vectors"}
-        start = json.dumps(rest, ensure_ascii=False)[:-1]
-        self.file.write(f'{start}, "vectors": ['.encode())
-        for number, row in enumerate(line["vectors"]):
-            self.file.write((", " * bool(number) + json.dumps(row.tolist())).encode())
-        self.file.write(b"]}\n")
-
-    def _write_batch(self, columns: dict[str, Any]) -> None:
-        arrow = _pyarrow()
-        if self.schema is None and self.rows:
-            with arrow.ipc.open_stream(str(self.partial)) as stream:
-                self.schema = stream.schema
-        batch = arrow.RecordBatch.from_pydict(columns, schema=self.schema)
-        if not self.rows:
-            self.file.write(batch.schema.serialize())
-        self.schema = batch.schema
-        self.file.write(batch.serialize())
-
-    def _note(self, count: int, texts: Sequence[Text]) -> None:
-        self.file.flush()
-        os.fsync(self.file.fileno())
-        self._digest(texts)
-        self.rows += count
+    def _write_journal(self, size: int, final_size: int | None = None) -> None:
         state = {
             "key": self.key,
             "rows": self.rows,
-            "bytes": self.file.tell(),
+            "bytes": size,
             "digest": self.digest.hexdigest(),
-            "row_shape": self.row_shape,
-            "dtype": self.dtype,
             "scales": None if self.scales is None else self.scales.tolist(),
+            "final_bytes": final_size,
         }
         fresh = self.journal.with_name(f"{self.journal.name}.new")
         fresh.write_text(json.dumps(state), encoding="utf-8")
         fresh.replace(self.journal)
 
-    def _digest(self, texts: Sequence[Text]) -> None:
-        # "a","b", : the same however the texts fall into calls
-        self.digest.update(json.dumps(list(texts), separators=(",", ":")).encode()[1:-1] + b",")
 
-
-def _arrow_rows(stored: npt.NDArray[Any]) -> Any:
-    """`[n, W]` as n lists of one size."""
+def _arrow_batch(columns: dict[str, Sequence[Any]]) -> Any:
+    """A batch of Arrow, its vectors as lists of one size."""
     arrow = _pyarrow()
-    numbers = arrow.array(np.ascontiguousarray(stored).reshape(-1))
-    return arrow.FixedSizeListArray.from_arrays(numbers, stored.shape[1])
+    *_, (name, vectors) = columns.items()
+    rows = np.concatenate([np.atleast_2d(own) for own in vectors])
+    numbers = arrow.array(np.ascontiguousarray(rows).reshape(-1))
+    made = arrow.FixedSizeListArray.from_arrays(numbers, rows.shape[1])
+    if vectors[0].ndim == 2:
+        ends = np.cumsum([0, *map(len, vectors)], dtype=np.int32)
+        made = arrow.ListArray.from_arrays(ends, made)
+    return arrow.RecordBatch.from_pydict({**columns, name: made})
 
 
 def _to_parquet(stream: Path, path: Path) -> None:
@@ -352,14 +368,3 @@ def _pyarrow() -> Any:
     except ImportError as error:
         raise MissingExtra("hf", "pyarrow", "writing .parquet files") from error
     return pyarrow
-
-
-def npy_header(dtype: str, shape: Sequence[int]) -> bytes:
-    """A header of `.npy` version 1.0 that is always `HEADER` bytes long."""
-    shown = f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
-    text = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shown}, }}"
-    return (
-        b"\x93NUMPY\x01\x00"
-        + (HEADER - 10).to_bytes(2, "little")
-        + (text.ljust(HEADER - 11).encode("latin1") + b"\n")
-    )

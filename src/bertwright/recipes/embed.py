@@ -159,13 +159,18 @@ def _write_all(
         (TOKENS_AT_ONCE, TOKENS_CHARACTERS_AT_ONCE) if tokens else (AT_ONCE, CHARACTERS_AT_ONCE)
     )
     for part in _parts(rows, at_once or most, characters):
+        columns: dict[str, Any] = {"text": part}
         if tokens:
-            writer.write_tokens(_token_lines(embedder, part, coder), part)
+            found = embedder.embed_tokens(part)
+            columns["tokens"] = [each.tokens for each in found]
+            columns["offsets"] = [each.offsets for each in found]
+            columns["vectors"] = [coder(each.vectors) for each in found]
         else:
             vectors = embedder.embed(part)
             if coder.fit(vectors):
                 writer.scales = coder.scales
-            writer.write(coder(vectors), part)
+            columns["vector"] = coder(vectors)
+        writer.write(columns, part)
         on_progress(writer.rows - report.resumed, left)
 
 
@@ -182,18 +187,6 @@ def _parts(texts: Iterator[Text], most: int, characters: int) -> Iterator[list[T
         size += length
     if part:
         yield part
-
-
-def _token_lines(embedder: Embedder, texts: list[Text], coder: Coder) -> list[dict[str, Any]]:
-    return [
-        {
-            "text": text if isinstance(text, str) else list(text),
-            "tokens": found.tokens,
-            "offsets": [list(place) for place in found.offsets],
-            "vectors": coder(found.vectors),
-        }
-        for text, found in zip(texts, embedder.embed_tokens(texts), strict=True)
-    ]
 
 
 def _key(embedder: Embedder, model: str, dtype: str, tokens: bool) -> dict[str, Any]:
