@@ -28,7 +28,8 @@ from text_part import write_text
 
 from bertwright.config.bert_run import InstanceConfig, MaskingConfig
 from bertwright.config.corpus import CorpusConfig
-from bertwright.data.loader import PretrainingData
+from bertwright.data.epoch_loader import EpochLoader
+from bertwright.data.masked_pairs import MaskedBatch, MaskedPairs
 from bertwright.data.shards import Shards, open_shards
 from bertwright.text.corpus.read import read_documents
 from bertwright.text.corpus.report import CorpusReport
@@ -91,8 +92,10 @@ def yardstick(text: Path, tokenizer: str) -> float:
     return text.stat().st_size / 1e6 / (time.perf_counter() - start)
 
 
-def _data(shards: Shards, instances: InstanceConfig, masking: MaskingConfig) -> PretrainingData:
-    return PretrainingData(shards, instances, masking, validation_share=0.0, prefetch=False)
+def _data(
+    shards: Shards, instances: InstanceConfig, masking: MaskingConfig
+) -> EpochLoader[MaskedBatch]:
+    return EpochLoader(MaskedPairs(shards, instances, masking, validation_share=0.0))
 
 
 def training(folder: Path) -> dict[str, Any]:
@@ -102,11 +105,11 @@ def training(folder: Path) -> dict[str, Any]:
     for objectives in ("mlm+nsp", "mlm"):
         data = _data(shards, InstanceConfig(objectives=objectives), MaskingConfig())
         start = time.perf_counter()
-        figures[f"instances {objectives}"] = len(data.plan(0))
+        figures[f"instances {objectives}"] = data.sequences_in_epoch(0)
         figures[f"plan_seconds {objectives}"] = round(time.perf_counter() - start, 3)
     for whole_word in (False, True):
         data = _data(shards, InstanceConfig(), MaskingConfig(whole_word=whole_word))
-        data.plan(0)
+        data.tokens_in_epoch(0)
         times = []
         for step in range(min(200, data.steps_in_epoch(0, 4096))):
             start = time.perf_counter()

@@ -88,15 +88,17 @@ def transformers_step(size: str, rows: int, bf16: bool) -> Callable[[], None]:
 
 def bertwright_step(size: str, rows: int, dropout: float) -> Callable[[], None]:
     """A training step of ours, as the trainer does it."""
+    import numpy as np
     import torch
 
     from bertwright.checkpoint.checkpoint import make_learner
     from bertwright.config.bert import PRESETS
     from bertwright.config.run import OptimizerConfig
-    from bertwright.data.loader import TensorBatch
+    from bertwright.data.batch import InputArrays
+    from bertwright.data.masked_pairs import MaskedBatch
+    from bertwright.data.to_device import to_device
     from bertwright.machine import keep_freed_memory
     from bertwright.nn.init import initialize
-    from bertwright.nn.sequences import Sequences
     from bertwright.train.optim import clip_gradients, make_optimizers
 
     keep_freed_memory()
@@ -110,14 +112,20 @@ def bertwright_step(size: str, rows: int, dropout: float) -> Callable[[], None]:
     starts = torch.arange(rows)[:, None] * LENGTH
 
     def step() -> None:
-        batch = TensorBatch(
-            input_ids=inputs["ids"].flatten(),
-            token_type_ids=inputs["types"].flatten(),
-            sequences=Sequences([LENGTH] * rows),
-            masked_positions=(inputs["places"] + starts).flatten(),
-            masked_labels=inputs["labels"].flatten(),
-            next_sentence_labels=inputs["next"],
-            positions=starts.flatten().numpy(),
+        arrays = InputArrays(
+            inputs["ids"].flatten().numpy(),
+            np.full(rows, LENGTH),
+            inputs["types"].flatten().numpy(),
+        )
+        batch = to_device(
+            MaskedBatch(
+                inputs=arrays,
+                masked_positions=(inputs["places"] + starts).flatten().numpy(),
+                masked_labels=inputs["labels"].flatten().numpy(),
+                next_sentence_labels=inputs["next"].numpy(),
+                instances=np.arange(rows),
+            ),
+            "cpu",
         )
         optimizer.zero_grad()
         with torch.autocast("cpu", torch.bfloat16):

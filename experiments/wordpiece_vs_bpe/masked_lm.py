@@ -22,8 +22,10 @@ from bertwright.checkpoint.checkpoint import load
 from bertwright.config.bert_run import BertRun, InstanceConfig, MaskingConfig
 from bertwright.config.run import LogConfig
 from bertwright.data.build import build_shards
-from bertwright.data.loader import PretrainingData, to_tensors
+from bertwright.data.epoch_loader import EpochLoader
+from bertwright.data.masked_pairs import MaskedPairs
 from bertwright.data.shards import open_shards
+from bertwright.data.to_device import to_device
 from bertwright.recipes.pretrain import pretrain
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 
@@ -35,7 +37,7 @@ MASKING = MaskingConfig(whole_word=True)
 def bits_per_character(run: Path, held_out: Path) -> dict[str, float]:
     """Ask a run about the masked words of held-out shards."""
     shards = open_shards(held_out)
-    data = PretrainingData(shards, INSTANCES, MASKING, validation_share=0.0, prefetch=False)
+    data = EpochLoader(MaskedPairs(shards, INSTANCES, MASKING, validation_share=0.0))
     tokenizer = load_tokenizer(shards.tokenizer_folder)
     tokens = tokenizer.tokens_of(range(tokenizer.vocab_size))
     widths = np.array([len(token.removeprefix("##")) for token in tokens])
@@ -45,7 +47,7 @@ def bits_per_character(run: Path, held_out: Path) -> dict[str, float]:
     asked = min(WORDS_ASKED, data.tokens_in_epoch(0))
     for batch in data.step(0, 0, asked, 4096):
         with torch.inference_mode():
-            loss = learner(to_tensors(batch, "cpu"))["masked_lm"]
+            loss = learner(to_device(batch, "cpu"))["masked_lm"]
         nats += float(loss.total)
         right += int(loss.correct)
         count += loss.count

@@ -15,10 +15,11 @@ from torch import Tensor
 
 from bertwright.atomic import write_manifest
 from bertwright.checkpoint.checkpoint import load, make_learner, save
-from bertwright.checkpoint.heads import same_head, start_head
+from bertwright.checkpoint.heads import initialize_head, same_head
 from bertwright.config.task import HeadConfig, TaskConfig
 from bertwright.errors import ConfigError, DataError, IntegrityError
-from bertwright.nn.sequences import Sequences
+from bertwright.models.bert import bert_spec
+from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.objectives.labelled import LabelledBatch
 from bertwright.objectives.objective import Learner
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
@@ -71,10 +72,8 @@ def batch(task: str, kind: str) -> LabelledBatch:
     words = torch.tensor([1, 2, 4, 7, 8]) if kind == "tagging" else None
     owners = torch.tensor([0, 1]) if kind not in ("tagging", "span") else None
     rows = (0,) if kind == "multiple-choice" else (0, 1)
-    sequences = Sequences([6, 4])
-    return LabelledBatch(
-        task, ids, torch.zeros(10).long(), sequences, rows, None, owners, words, counts
-    )
+    inputs = Inputs(ids, Sequences([6, 4]))
+    return LabelledBatch(task, inputs, rows, None, owners, words, counts)
 
 
 def scores(learner: Learner, name: str, task: TaskConfig) -> Tensor:
@@ -212,7 +211,7 @@ def test_starting_a_head_leaves_the_chance_of_others_alone() -> None:
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
-    start_head(CONFIG, ODD["lstm"], torch.Generator().manual_seed(1))
+    initialize_head(bert_spec(CONFIG), 0.02, ODD["lstm"], torch.Generator().manual_seed(1))
     assert torch.equal(torch.rand(3), expected)
 
 
@@ -327,7 +326,7 @@ def test_names_no_task_can_have(name: str) -> None:
 
 
 def test_tasks_no_bert_of_this_shape_can_have() -> None:
-    with pytest.raises(ConfigError, match="max_length is 18; this BERT has positions for 17"):
+    with pytest.raises(ConfigError, match="max_length is 18; this model has positions for 17"):
         make_learner(CONFIG, [], {"a": replace(TEXT, max_length=18)})
     with pytest.raises(ConfigError, match="null_threshold is nan"):
         make_learner(CONFIG, [], {"a": replace(TASKS["answers"], null_threshold=float("nan"))})

@@ -89,7 +89,7 @@ def test_a_name_that_cannot_be_used_is_not_written(tmp_path: Path) -> None:
         ("multi_label", 1, "'multi_label' in task classes must be true or false"),
         ("scheme", "iob3", "'scheme' in task classes must be one of"),
         ("max_length", 10**400, "max_length is 1000"),
-        ("max_length", 18, "max_length is 18; this BERT has positions for 17"),
+        ("max_length", 18, "max_length is 18; this model has positions for 17"),
         ("max_length", 16.0, "'max_length' in task classes must be a whole number"),
         ("max_length", True, "'max_length' in task classes must be a whole number"),
         ("max_length", -1, "max_length is -1; expected 8 or more"),

@@ -1,82 +1,48 @@
-"""Sequences end to end: what stands where."""
+"""Sequences laid end to end, and which sequences go together."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
+import torch
 
-from bertwright.config.bert_run import InstanceConfig, MaskingConfig
-from bertwright.data.batch import assemble, collate, vocabulary_of
-from bertwright.data.masking import Masker
-from bertwright.data.randomness import make_key
-from bertwright.data.sentence_pairs import plan_epoch
-from bertwright.data.shards import Shards
-
-MakeShards = Callable[..., Shards]
-
-
-def test_layout_of_every_objective(make_shards: MakeShards, some_lengths: list[list[int]]) -> None:
-    shards = make_shards(some_lengths, shard_tokens=5000)
-    vocabulary = vocabulary_of(shards)
-    for objectives in ("mlm", "mlm+nsp", "mlm+sop"):
-        config = InstanceConfig(objectives=objectives, sequence_length=40)
-        plan = plan_epoch(shards, np.arange(60), config, 0, 0)
-        positions = np.arange(20, 70)
-        masker = Masker(MaskingConfig(), vocabulary, 40)
-        batch = assemble(shards, plan, positions, vocabulary, masker, make_key("masks"))
-        assert sorted(batch.positions.tolist()) == positions.tolist()
-        assert (np.diff(batch.lengths) <= 0).all()
-        assert batch.num_tokens == batch.lengths.sum() == len(batch.token_type_ids)
-        ids = batch.input_ids.copy()
-        ids[batch.masked_positions] = batch.masked_labels
-        ends = np.cumsum(batch.lengths)
-        for row, (position, stop) in enumerate(zip(batch.positions, ends, strict=True)):
-            sequence = slice(stop - batch.lengths[row], stop)
-            a = shards.tokens(plan.a_start[position], plan.a_stop[position]).tolist()
-            b = shards.tokens(plan.b_start[position], plan.b_stop[position]).tolist()
-            paired = objectives != "mlm"
-            expected = [2, *a, 3, *b, 3] if paired else [2, *a, 3]
-            assert ids[sequence].tolist() == expected
-            types = [0] * (len(a) + 2) + ([1] * (len(b) + 1) if paired else [])
-            assert batch.token_type_ids[sequence].tolist() == types
-            if batch.next_sentence_labels is None:
-                assert not paired
-            else:
-                assert batch.next_sentence_labels[row] == plan.is_random[position]
-
-
-def test_whole_word_masking_reads_the_word_bits(
-    make_shards: MakeShards, some_lengths: list[list[int]]
-) -> None:
-    shards = make_shards(some_lengths, word_every=3, shard_tokens=5000, documents_per_block=3)
-    vocabulary = vocabulary_of(shards)
-    plan = plan_epoch(shards, np.arange(60), InstanceConfig(objectives="mlm"), 0, 0)
-    masker = Masker(MaskingConfig(whole_word=True), vocabulary, 128)
-    batch = assemble(shards, plan, np.arange(40), vocabulary, masker, make_key("masks"))
-    starts = np.cumsum(batch.lengths) - batch.lengths
-    row = np.searchsorted(starts, batch.masked_positions, side="right") - 1
-    place = plan.a_start[batch.positions[row]] + batch.masked_positions - starts[row] - 1
-    words = place // 3
-    for position in set(row.tolist()):
-        first = plan.a_start[batch.positions[position]]
-        last = plan.a_stop[batch.positions[position]]
-        found = words[row == position]
-        for word in set(found.tolist()):
-            inside = min(3 * word + 3, last) - max(3 * word, first)
-            assert (found == word).sum() == inside
+from bertwright.data.batch import collate, token_batches
+from bertwright.data.to_device import inputs_to_device
 
 
 def test_collate_sorts_and_says_how() -> None:
-    batch = collate([[2, 7, 3], [2, 7, 8, 9, 3], [2, 3]], [[0, 0, 0], [0, 0, 0, 1, 1], [0, 0]])
-    assert batch.input_ids.tolist() == [2, 7, 8, 9, 3, 2, 7, 3, 2, 3]
-    assert batch.token_type_ids.tolist() == [0, 0, 0, 1, 1, 0, 0, 0, 0, 0]
-    assert batch.lengths.tolist() == [5, 3, 2]
-    assert batch.positions.tolist() == [1, 0, 2]
-    assert batch.masked_positions.tolist() == []
-    assert batch.next_sentence_labels is None
+    sequences = [[2, 7, 3], [2, 7, 8, 9, 3], [2, 3]]
+    inputs, order = collate(sequences, [[0, 0, 0], [0, 0, 0, 1, 1], [0, 0]])
+    assert inputs.ids.tolist() == [2, 7, 8, 9, 3, 2, 7, 3, 2, 3]
+    assert inputs.segments is not None
+    assert inputs.segments.tolist() == [0, 0, 0, 1, 1, 0, 0, 0, 0, 0]
+    assert inputs.lengths.tolist() == [5, 3, 2]
+    assert order.tolist() == [1, 0, 2]
+    assert collate(sequences)[0].segments is None
+
+
+def test_several_ids_a_token() -> None:
+    rng = np.random.default_rng(0)
+    sequences = [rng.integers(0, 9, (length, 4)) for length in (2, 5)]
+    inputs, order = collate(sequences)
+    assert inputs.ids.shape == (7, 4)
+    assert inputs.ids.tolist() == [*sequences[1].tolist(), *sequences[0].tolist()]
+    assert order.tolist() == [1, 0]
 
 
 def test_collate_of_nothing() -> None:
-    batch = collate([])
-    assert len(batch.lengths) == batch.num_tokens == 0
+    inputs, order = collate([])
+    assert len(inputs.lengths) == len(inputs.ids) == len(order) == 0
+
+
+def test_on_a_device() -> None:
+    inputs = inputs_to_device(collate([[1, 2], [3, 4, 5]], [[0, 1], [0, 0, 1]])[0], "cpu")
+    assert inputs.ids.dtype == torch.int64
+    assert inputs.ids.tolist() == [3, 4, 5, 1, 2]
+    assert inputs.segments is not None
+    assert inputs.segments.tolist() == [0, 0, 1, 0, 1]
+    assert inputs.sequences.lengths == [3, 2]
+
+
+def test_batches_by_tokens() -> None:
+    assert list(token_batches([3, 9, 1, 4], 8)) == [[1], [3, 0, 2]]
+    assert list(token_batches([], 8)) == []

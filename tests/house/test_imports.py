@@ -121,8 +121,8 @@ def need_the_standard_library_only(module: Module) -> Iterator[str]:
 WITHOUT_TORCH = [
     name
     for name, module in modules().items()
-    # the loader hands batches to a device
-    if module.part in ("text", "data") and name != "bertwright.data.loader"
+    # the one file that hands batches to a device
+    if module.part in ("text", "data") and name != "bertwright.data.to_device"
 ]
 
 

@@ -14,12 +14,12 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from bertwright.checkpoint.checkpoint import make_learner
 from bertwright.config.bert import BertConfig
-from bertwright.models.bert import Bert, training_flops
+from bertwright.models.bert import Bert
 from bertwright.models.encoder import Encoded
 from bertwright.nn.attention import SelfAttention
 from bertwright.nn.dropout import Dropout
 from bertwright.nn.init import initialize
-from bertwright.nn.sequences import Sequences
+from bertwright.nn.sequences import Inputs, Sequences
 
 CONFIG = BertConfig(
     vocab_size=53,
@@ -48,7 +48,7 @@ def make_ids(lengths: list[int], seed: int = 1) -> tuple[Tensor, Tensor]:
 def encode(bert: Bert, lengths: list[int], **options: object) -> Encoded:
     ids, types = make_ids(lengths)
     with torch.no_grad():
-        return bert(ids, types, Sequences(lengths), **options)
+        return bert(Inputs(ids, Sequences(lengths), types), **options)
 
 
 def test_shapes(bert: Bert) -> None:
@@ -77,7 +77,7 @@ def test_the_last_layer_at_some_tokens(bert: Bert, places: list[int]) -> None:
     found = []
     for asked in (None, at):
         bert.zero_grad()
-        encoded = bert(ids, types, Sequences(LENGTHS), places=asked)
+        encoded = bert(Inputs(ids, Sequences(LENGTHS), types), positions=asked)
         assert len(encoded.last) == (30 if asked is None else len(places))
         x = torch.cat([encoded.at(at), encoded.pooled])
         (x * torch.arange(1.0, x.numel() + 1).view_as(x)).sum().backward()
@@ -87,14 +87,14 @@ def test_the_last_layer_at_some_tokens(bert: Bert, places: list[int]) -> None:
 
 
 def test_vectors_that_were_not_computed_are_refused(bert: Bert) -> None:
-    encoded = encode(bert, LENGTHS, places=torch.tensor([1, 2]))
-    with pytest.raises(ValueError, match="other tokens"):
+    encoded = encode(bert, LENGTHS, positions=torch.tensor([1, 2]))
+    with pytest.raises(ValueError, match="other positions"):
         encoded.at(torch.tensor([1, 3]))
-    nothing = encode(bert, LENGTHS, places=torch.tensor([], dtype=torch.long))
+    nothing = encode(bert, LENGTHS, positions=torch.tensor([], dtype=torch.long))
     assert len(nothing.at(torch.tensor([], dtype=torch.long))) == 0  # of another objective
     for options in ({"top": 2}, {"keep_layers": True}):
         with pytest.raises(ValueError, match="leave out top and keep_layers"):
-            encode(bert, LENGTHS, places=torch.tensor([1]), **options)
+            encode(bert, LENGTHS, positions=torch.tensor([1]), **options)
 
 
 def test_layers_are_kept_only_if_asked_for(bert: Bert) -> None:
@@ -108,7 +108,7 @@ def test_a_vector_does_not_depend_on_its_batch(bert: Bert) -> None:
     for number, length in enumerate(LENGTHS):
         rows = slice(start, start + length)
         with torch.no_grad():
-            alone = bert(ids[rows], types[rows], Sequences([length]))
+            alone = bert(Inputs(ids[rows], Sequences([length]), types[rows]))
         torch.testing.assert_close(alone.last, together.last[rows], rtol=0, atol=1e-6)
         torch.testing.assert_close(alone.pooled[0], together.pooled[number], rtol=0, atol=1e-6)
         start += length
@@ -120,11 +120,12 @@ def test_the_order_of_sequences_does_not_matter(bert: Bert) -> None:
     order = [3, 1, 4, 0, 2]
     parts, kinds, vectors = (x.split(LENGTHS) for x in (ids, types, together.last))
     with torch.no_grad():
-        other = bert(
+        inputs = Inputs(
             torch.cat([parts[n] for n in order]),
-            torch.cat([kinds[n] for n in order]),
             Sequences([LENGTHS[n] for n in order]),
+            torch.cat([kinds[n] for n in order]),
         )
+        other = bert(inputs)
     expected = torch.cat([vectors[n] for n in order])
     torch.testing.assert_close(other.last, expected, rtol=0, atol=1e-6)
 
@@ -133,9 +134,9 @@ def test_segments_and_positions_matter(bert: Bert) -> None:
     ids, types = make_ids([6])
     sequences = Sequences([6])
     with torch.no_grad():
-        one = bert(ids, types, sequences).last
-        other_segment = bert(ids, 1 - types, sequences).last
-        same_tokens = bert(ids[:1].repeat(6), types[:1].repeat(6), sequences).last
+        one = bert(Inputs(ids, sequences, types)).last
+        other_segment = bert(Inputs(ids, sequences, 1 - types)).last
+        same_tokens = bert(Inputs(ids[:1].repeat(6), sequences, types[:1].repeat(6))).last
     assert (one - other_segment).abs().max() > 1e-3
     assert (same_tokens[0] - same_tokens[1]).abs().max() > 1e-3
 
@@ -189,13 +190,11 @@ def test_operations_are_those_that_are_done(masked: int) -> None:
     lengths, places = [9, 9, 9], torch.arange(masked) * 3
     ids, types = make_ids(lengths)
     labels = {"masked_positions": places, "masked_labels": ids[places]}
-    batch = SimpleNamespace(
-        input_ids=ids, token_type_ids=types, sequences=Sequences(lengths), **labels
-    )
+    batch = SimpleNamespace(inputs=Inputs(ids, Sequences(lengths), types), **labels)
     with FlopCounterMode(display=False) as counter:
         learner(batch)["masked_lm"].total.backward()
     pooler = 2 * len(lengths) * CONFIG.hidden_size**2
-    said = training_flops(CONFIG, lengths, masked, learner.tokens_read(batch))
+    said = learner.flops(batch)
     assert said == counter.get_total_flops() - pooler
 
 

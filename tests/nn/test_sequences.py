@@ -27,8 +27,8 @@ def test_against_counting(lengths: list[int]) -> None:
     assert sequences.positions.tolist() == positions
     assert sequences.index.tolist() == index
     assert sequences.first.tolist() == [p for p, place in enumerate(positions) if place == 0]
-    assert sequences.bounds.tolist() == [*sequences.first.tolist(), sum(lengths)]
-    assert sequences.bounds.dtype == torch.int32
+    assert sequences.cu_seqlens.tolist() == [*sequences.first.tolist(), sum(lengths)]
+    assert sequences.cu_seqlens.dtype == torch.int32
 
 
 @given(LENGTHS)

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from bertwright.config.bert import BertConfig
 from bertwright.config.task import HeadConfig, TaskConfig
-from bertwright.models.bert import Bert
+from bertwright.models.bert import Bert, bert_spec
 from bertwright.models.encoder import Encoded
 from bertwright.nn.init import initialize
-from bertwright.nn.sequences import Sequences
+from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.objectives.classifier import Classifier
 from bertwright.objectives.labelled import Head, LabelledBatch
 from bertwright.objectives.multiple_choice import MultipleChoice
@@ -89,9 +89,10 @@ def make_batch(kind: str, chosen: list[int]) -> LabelledBatch:
         given |= {"owners": torch.tensor(own), "counts": tuple(counts)}
     return LabelledBatch(
         "task",
-        torch.cat([ids_of(example, number) for _, _, example, number in windows]),
-        torch.zeros(sum(lengths), dtype=torch.long),
-        Sequences(lengths),
+        Inputs(
+            torch.cat([ids_of(example, number) for _, _, example, number in windows]),
+            Sequences(lengths),
+        ),
         tuple(chosen),
         torch.tensor(labels),
         **given,
@@ -114,7 +115,7 @@ def make_head(kind: str, weights: Tensor | None = None, merge: str = "mean", **h
         merge=merge,  # type: ignore[arg-type]
         head=HeadConfig(**{"dropout": 0.0, "network_size": 5, **head}),
     )
-    made: Head = HEADS.get(kind, Classifier)(HIDDEN, LAYERS, task)
+    made: Head = HEADS.get(kind, Classifier)(bert_spec(CONFIG), task)
     if weights is not None:
         made.class_weights = weights
     chance = torch.Generator().manual_seed(4)
@@ -133,16 +134,16 @@ def make_learner(head: Head) -> Learner:
 def random_encoded(batch: LabelledBatch) -> Encoded:
     """What an encoder might say of a batch, all layers different."""
     chance = torch.Generator().manual_seed(9)
-    shape = (LAYERS + 1, batch.sequences.total, HIDDEN)
+    shape = (LAYERS + 1, batch.inputs.sequences.total, HIDDEN)
     layers = tuple(torch.randn(shape, generator=chance))
-    pooled = torch.randn(batch.sequences.count, HIDDEN, generator=chance)
-    return Encoded(batch.sequences, layers[-1], layers, pooled)
+    pooled = torch.randn(batch.inputs.sequences.count, HIDDEN, generator=chance)
+    return Encoded(batch.inputs.sequences, layers[-1], layers, pooled)
 
 
 def by_example(kind: str, scores: Tensor, batch: LabelledBatch) -> list[Tensor]:
     """The scores of each example; of spans, of each window."""
     if kind == "span":
-        return [scores[a:b] for a, b in pairwise(batch.sequences.offsets)]
+        return [scores[a:b] for a, b in pairwise(batch.inputs.sequences.offsets)]
     if kind in ("tags", "choice"):
         return list(scores.split(list(batch.counts)))
     return list(scores)

@@ -89,7 +89,7 @@ def test_other_layers_are_pooled(pooling: str) -> None:
     head = make_head("classes", layers="sum-last-4", pooling=pooling)
     batch = make_batch("classes", ALL)
     encoded = random_encoded(batch)
-    vectors = pool(sum(encoded.layers[2:]), batch.sequences, pooling)
+    vectors = pool(sum(encoded.layers[2:]), batch.inputs.sequences, pooling)
     expected = merged(head.classifier(vectors), batch.owners, "mean")
     torch.testing.assert_close(head.scores(encoded, batch), expected)
 
@@ -100,7 +100,7 @@ def test_lstm_takes_the_largest_of_its_states(layers: str | None) -> None:
     batch = make_batch("classes", ALL)
     encoded = random_encoded(batch)
     x = encoded.last if layers is None else encoded.layers[4]
-    windows = x.split(batch.sequences.lengths)
+    windows = x.split(batch.inputs.sequences.lengths)
     states = [head.network.lstm(window[:, None])[0][:, 0].amax(0) for window in windows]
     expected = merged(head.classifier(torch.stack(states)), batch.owners, "mean")
     torch.testing.assert_close(head.scores(encoded, batch), expected)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from bertwright.checkpoint.checkpoint import make_learner
 from bertwright.nn.init import initialize
-from bertwright.nn.sequences import Sequences
+from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.objectives.masked_lm import MaskedLM
 from bertwright.objectives.next_sentence import NextSentence
 from bertwright.objectives.objective import Learner, Objective
@@ -25,9 +25,7 @@ MASKED = [[1, 2, 5, 10], [3], [], [0, 3]]
 class Batch:
     """Some sequences of the same text."""
 
-    input_ids: Tensor
-    token_type_ids: Tensor
-    sequences: Sequences
+    inputs: Inputs
     masked_positions: Tensor
     masked_labels: Tensor
     next_sentence_labels: Tensor
@@ -42,9 +40,7 @@ def make_batch(rows: list[int]) -> Batch:
     positions = [s + p for s, row in zip(starts, rows, strict=True) for p in MASKED[row]]
     wanted = torch.cat([labels[row] for row in rows])
     return Batch(
-        torch.cat([ids[row] for row in rows]),
-        torch.zeros(sum(lengths), dtype=torch.long),
-        Sequences(lengths),
+        Inputs(torch.cat([ids[row] for row in rows]), Sequences(lengths)),
         torch.tensor(positions, dtype=torch.long),
         wanted[positions],
         torch.tensor([row % 2 for row in rows]),
@@ -86,7 +82,7 @@ def test_any_split_gives_the_same_gradient(learner: Learner, splits: list[list[i
 
 def test_masked_lm_is_cross_entropy(learner: Learner) -> None:
     batch = make_batch([0, 1, 2, 3])
-    encoded = learner.encoder(batch.input_ids, batch.token_type_ids, batch.sequences)
+    encoded = learner.encoder(batch.inputs)
     objective = learner.objectives["masked_lm"]
     assert isinstance(objective, MaskedLM)
     logits = objective.logits(encoded.last[batch.masked_positions])
@@ -102,7 +98,7 @@ def test_masked_lm_is_cross_entropy(learner: Learner) -> None:
 
 def test_next_sentence_is_cross_entropy(learner: Learner) -> None:
     batch = make_batch([0, 1, 2, 3])
-    encoded = learner.encoder(batch.input_ids, batch.token_type_ids, batch.sequences)
+    encoded = learner.encoder(batch.inputs)
     objective = learner.objectives["next_sentence"]
     assert isinstance(objective, NextSentence)
     logits = objective.logits(encoded.pooled)
@@ -118,7 +114,7 @@ def test_next_sentence_is_cross_entropy(learner: Learner) -> None:
 def test_losses_of_bfloat16_are_float32(learner: Learner) -> None:
     batch = make_batch([0, 1, 2, 3])
     learner.bfloat16()
-    encoded = learner.encoder(batch.input_ids, batch.token_type_ids, batch.sequences)
+    encoded = learner.encoder(batch.inputs)
     logits = learner.objectives["next_sentence"].logits(encoded.pooled)
     losses = learner(batch)
     assert losses["masked_lm"].total.dtype == torch.float32

@@ -22,7 +22,7 @@ def test_cross_entropy_of_each_window() -> None:
         total = total + (start + end) / 2
         right += torch.equal(window.argmax(0), gold)
     loss = head(encoded, batch)
-    assert loss.count == batch.sequences.count == 7
+    assert loss.count == batch.inputs.sequences.count == 7
     torch.testing.assert_close(loss.total, total)
     assert loss.correct == right
 
@@ -33,7 +33,7 @@ def test_both_ends_must_be_right() -> None:
     head.qa_outputs.weight.data[:, :2] = torch.eye(2)  # a token's vector tells its scores
     encoded = random_encoded(batch)
     told = torch.zeros_like(encoded.last)
-    starts = batch.sequences.first
+    starts = batch.inputs.sequences.first
     for window, (start, end) in enumerate(batch.labels.tolist()):
         told[starts[window] + start, 0] = 5
         told[starts[window] + end, 1] = 5

@@ -24,7 +24,7 @@ def test_first_pieces_are_judged_alone() -> None:
     scores = head.scores(encoded, batch)
     expected = F.linear(encoded.last[batch.words], head.classifier.weight, head.classifier.bias)
     torch.testing.assert_close(scores, expected)
-    others = torch.ones(batch.sequences.total, 1)
+    others = torch.ones(batch.inputs.sequences.total, 1)
     others[batch.words] = 0
     changed = replace(encoded, last=encoded.last + others)
     torch.testing.assert_close(head.scores(changed, batch), scores)

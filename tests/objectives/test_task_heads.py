@@ -11,13 +11,14 @@ from torch import Tensor
 
 from bertwright.config.task import HeadConfig
 from bertwright.errors import ConfigError
+from bertwright.models.bert import bert_spec
 from bertwright.objectives.classifier import Classifier
 from bertwright.objectives.objective import Learner
 from bertwright.objectives.tagger import Tagger
 from tests.objectives.sample import (
     ALL,
+    CONFIG,
     HEADS,
-    HIDDEN,
     TASKS,
     by_example,
     make_batch,
@@ -60,7 +61,7 @@ def gradients(learner: Learner, kind: str, splits: list[list[int]]) -> dict[str,
 def test_the_last_layer_is_computed_where_it_is_read(kind: str) -> None:
     """Behind the pooler at [CLS] alone, for tags at first pieces, for spans everywhere."""
     batch = make_batch(kind, ALL)
-    windows, tokens = batch.sequences.count, batch.sequences.total
+    windows, tokens = batch.inputs.sequences.count, batch.inputs.sequences.total
     read = {"span": tokens, "tags": windows + sum(batch.counts)}.get(kind, windows)
     assert make_learner(make_head(kind)).tokens_read(batch) == read
     assert make_learner(make_head(kind, network="bilstm")).tokens_read(batch) == (
@@ -190,7 +191,7 @@ def test_a_batch_teaches_the_task_it_names() -> None:
 def test_an_encoder_with_too_few_layers(kind: str) -> None:
     task = replace(TASKS[kind], head=HeadConfig(layers="sum-last-4"))
     with pytest.raises(ConfigError, match="the encoder has 3 layers; it needs 4 or more"):
-        HEADS.get(kind, Classifier)(HIDDEN, 3, task)
+        HEADS.get(kind, Classifier)(replace(bert_spec(CONFIG), depth=3), task)
 
 
 @pytest.mark.parametrize("kind", ["classes", "labels", "tags"])

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from bertwright.checkpoint.checkpoint import load
-from bertwright.nn.sequences import Sequences
+from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.objectives.objective import Learner
 
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
@@ -47,9 +47,7 @@ TINY = {
 class Labelled:
     """One batch in both shapes: end to end for us, padded for transformers."""
 
-    input_ids: Tensor
-    token_type_ids: Tensor
-    sequences: Sequences
+    inputs: Inputs
     masked_positions: Tensor
     masked_labels: Tensor
     next_sentence_labels: Tensor
@@ -57,7 +55,7 @@ class Labelled:
 
     def pack(self, x: Tensor) -> Tensor:
         """`[B, T, ...]` -> `[N, ...]`"""
-        return torch.cat([x[b, :n] for b, n in enumerate(self.sequences.lengths)])
+        return torch.cat([x[b, :n] for b, n in enumerate(self.inputs.sequences.lengths)])
 
 
 @pytest.fixture
@@ -105,9 +103,7 @@ def make_batch(vocab: int, lengths: list[int], share: float = 0.3) -> Labelled:
     real = attention.bool()
     positions = chosen[real].nonzero()[:, 0]
     return Labelled(
-        ids[real],
-        types[real],
-        Sequences(lengths),
+        Inputs(ids[real], Sequences(lengths), types[real]),
         positions,
         labels[real][positions],
         follows,

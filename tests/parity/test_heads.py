@@ -64,7 +64,8 @@ def make_pair(kind: str, dropout: float = 0.0) -> tuple[Any, Learner]:
     for parameter in theirs.parameters():  # biases start as 0 and would hide a mistake
         parameter.data.add_(torch.randn_like(parameter) * 0.15)
     task = replace(task, head=HeadConfig(dropout=dropout))
-    learner = Learner(Bert(BertConfig(**shape)), {"task": head(HIDDEN, LAYERS, task)})
+    encoder = Bert(BertConfig(**shape))
+    learner = Learner(encoder, {"task": head(encoder.spec, task)})
     known = theirs.state_dict()
     wanted = {row.ours: stack(row, known) for row in rows_of(known)}
     result = learner.load_state_dict(wanted | head_of(known), strict=False)
@@ -88,7 +89,7 @@ def head_of(known: Any) -> dict[str, Any]:
 def label(kind: str, rows: Labelled) -> tuple[LabelledBatch, dict[str, Tensor]]:
     """One batch for us, examples in another order than windows, and for them."""
     chance = torch.Generator().manual_seed(5)
-    count, total = rows.sequences.count, rows.sequences.total
+    count, total = rows.inputs.sequences.count, rows.inputs.sequences.total
     order = torch.randperm(count, generator=chance)  # example of each window
     given: dict[str, Any] = {"rows": tuple(range(count)), "owners": order}
     padded = {name: rows.padded[name] for name in ("input_ids", "token_type_ids", "attention_mask")}
@@ -109,7 +110,7 @@ def label(kind: str, rows: Labelled) -> tuple[LabelledBatch, dict[str, Tensor]]:
         given |= {"labels": labels, "words": words, "owners": None, "counts": (len(words),)}
         given["rows"] = (0,)
     elif kind == "span":
-        lengths = torch.tensor(rows.sequences.lengths)
+        lengths = torch.tensor(rows.inputs.sequences.lengths)
         starts = (torch.rand(count, generator=chance) * lengths).long()
         ends = (torch.rand(count, generator=chance) * lengths).long()
         given |= {"labels": torch.stack([starts, ends], 1), "owners": None}
@@ -120,7 +121,7 @@ def label(kind: str, rows: Labelled) -> tuple[LabelledBatch, dict[str, Tensor]]:
         by_choice = order.argsort()  # window of each choice
         padded = {name: x[by_choice].unflatten(0, (-1, 2)) for name, x in padded.items()}
         padded["labels"] = labels
-    batch = LabelledBatch("task", rows.input_ids, rows.token_type_ids, rows.sequences, **given)
+    batch = LabelledBatch("task", rows.inputs, **given)
     return batch, padded
 
 
@@ -198,7 +199,7 @@ def test_dropout_stands_where_theirs_stands(kind: str, monkeypatch: pytest.Monke
     rows = make_batch(SMALL["vocab_size"], MIXED)
     batch, _ = label(kind, rows)
     masks = SharedMasks(rows, heads=4, hidden=HIDDEN, layers=LAYERS, share=share)
-    count, longest = rows.sequences.count, rows.sequences.longest
+    count, longest = rows.inputs.sequences.count, rows.inputs.sequences.longest
     shape = (count, longest, HIDDEN) if kind == "tags" else (count, HIDDEN)
     kept = torch.rand(shape, generator=torch.Generator().manual_seed(8)) >= share
     last = kept / (1 - share)
@@ -224,7 +225,7 @@ def test_dropout_stands_where_theirs_stands(kind: str, monkeypatch: pytest.Monke
         masks.hidden = [mask[windows] for mask in masks.hidden]
         masks.attention = [mask[windows] for mask in masks.attention]
         head = learner.objectives["task"]
-        probabilities, in_our_encoder = masks.for_ours(head.places(batch))
+        probabilities, in_our_encoder = masks.for_ours(head.positions(batch))
 
         def forward(module: Dropout, x: Tensor) -> Tensor:
             if module is not getattr(head, "dropout", None):

@@ -28,7 +28,7 @@ def near(ours: Tensor, theirs: Tensor, what: str) -> None:
 
 def logits(learner: Learner, batch: Labelled) -> tuple[Tensor, Tensor]:
     """Of every token over the vocabulary, and of every pair."""
-    encoded = learner.encoder(batch.input_ids, batch.token_type_ids, batch.sequences)
+    encoded = learner.encoder(batch.inputs)
     masked_lm, next_sentence = learner.objectives["masked_lm"], learner.objectives["next_sentence"]
     assert isinstance(masked_lm, MaskedLM)
     assert isinstance(next_sentence, NextSentence)
@@ -116,7 +116,7 @@ class SharedMasks:
 
     def __init__(self, batch: Labelled, heads: int, hidden: int, layers: int, share: float) -> None:
         chance = torch.Generator().manual_seed(3)
-        count, longest = batch.sequences.count, batch.sequences.longest
+        count, longest = batch.inputs.sequences.count, batch.inputs.sequences.longest
         self.batch = batch
         self.share = share
 
@@ -144,7 +144,7 @@ class SharedMasks:
         """In place of `functional.dropout`, and of `Dropout.forward`, where the last layer is read
         at `places` and by the pooler."""
         hidden, attention = iter(self.hidden), self._groups()
-        first = self.batch.sequences.first
+        first = self.batch.inputs.sequences.first
         read = None if places is None else torch.cat([first, places])
 
         def probabilities(x: Tensor, p: float) -> Tensor:
@@ -162,7 +162,7 @@ class SharedMasks:
     def _groups(self) -> Iterator[Tensor]:
         for mask in self.attention:
             first = 0
-            for group in self.batch.sequences.groups:
+            for group in self.batch.inputs.sequences.groups:
                 rows = mask[first : first + group.count, :, : group.length, : group.length]
                 first += group.count
                 yield rows.reshape(-1)

@@ -17,11 +17,14 @@ from bertwright.atomic import verify_manifest
 from bertwright.checkpoint.checkpoint import list_checkpoints, load
 from bertwright.config import values
 from bertwright.config.bert_run import BertRun
-from bertwright.data.loader import evaluation_data, to_tensors
+from bertwright.data.epoch_loader import EpochLoader
 from bertwright.data.shards import open_shards
+from bertwright.data.to_device import to_device
 from bertwright.errors import BertwrightError
+from bertwright.recipes import bert
 from bertwright.recipes import pretrain as pretraining
-from bertwright.recipes.pretrain import Batches, make_learner
+from bertwright.recipes.phases import PhaseLoader
+from bertwright.recipes.pretrain import make_learner
 from bertwright.train.distributed import Ranks
 from bertwright.train.state import Place
 from tests.recipes.sample import config_of, newest, records, tensors, train
@@ -128,9 +131,8 @@ def test_masked_lm_alone_leaves_the_pooler_as_it_began(data: Path, tmp_path: Pat
 
 def test_length_in_epochs(data: Path, tmp_path: Path) -> None:
     config = config_of(data, tmp_path / "run", epochs=1.5)
-    ranks = Ranks(0, 1, CPU)
-    batches = Batches(config, open_shards(data), ranks)
-    loader = batches.phases[0]
+    batches = PhaseLoader(bert.phases(config, open_shards(data)), 64, Ranks(0, 1, CPU))
+    loader = batches.loaders[0]
     whole, next_one = (loader.steps_in_epoch(epoch, 256) for epoch in (0, 1))
     train(config)
     last = records(tmp_path / "run")[-1]
@@ -140,7 +142,7 @@ def test_length_in_epochs(data: Path, tmp_path: Path) -> None:
     place, seen = Place(), 0
     while place.epoch == 0:
         step, place = batches.step(place, 0.0)
-        seen += sum(len(batch.input_ids) for batch in step)
+        seen += sum(batch.num_tokens for batch in step)
     assert seen == loader.tokens_in_epoch(0)
 
 
@@ -175,15 +177,15 @@ def test_long_sequences_come_last(data: Path, tmp_path: Path) -> None:
     long = {"share": 0.25, "sequence_length": 64, "batch_tokens": 512}
     config = config_of(data, tmp_path / "run", steps=8, long_phase=long, log={"every_steps": 1})
     seen: list[int] = []
-    step = Batches.step
+    step = PhaseLoader.step
 
-    def watched(batches: Batches, place: Place, done: float) -> object:
+    def watched(batches: PhaseLoader, place: Place, done: float) -> object:
         made = step(batches, place, done)
-        seen.append(max(batch.sequences.longest for batch in made[0]))
+        seen.append(max(batch.inputs.sequences.longest for batch in made[0]))
         return made
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Batches, "step", watched)
+        patch.setattr(PhaseLoader, "step", watched)
         train(config)
     assert max(seen[:6]) <= 32 < min(seen[6:])
     assert len(seen) == 8
@@ -238,19 +240,19 @@ def test_transformers_loads_a_checkpoint(data: Path, whole_run: Path) -> None:
     theirs = transformers.AutoModelForPreTraining.from_pretrained(folder).eval()
     assert type(theirs).__name__ == "BertForPreTraining"
     ours = load(folder).learner.eval()
-    loader = evaluation_data(open_shards(data), config_of(data, folder), "train")
-    batch = to_tensors(loader.step(0, 0, 200, 256)[0], "cpu")
+    loader = EpochLoader(bert.held_out(config_of(data, folder), open_shards(data), "train"))
+    batch = to_device(loader.step(0, 0, 200, 256)[0], "cpu")
     with torch.no_grad():
-        encoded = ours.encoder(batch.input_ids, batch.token_type_ids, batch.sequences)
+        encoded = ours.encoder(batch.inputs)
         words = ours.objectives["masked_lm"].logits(encoded.last)
         pairs = ours.objectives["next_sentence"].logits(encoded.pooled)
         for place, (ids, types, part) in enumerate(
             zip(
                 *(
-                    x.split(batch.sequences.lengths)
-                    for x in (batch.input_ids, batch.token_type_ids)
+                    x.split(batch.inputs.sequences.lengths)
+                    for x in (batch.inputs.ids, batch.inputs.segments)
                 ),
-                words.split(batch.sequences.lengths),
+                words.split(batch.inputs.sequences.lengths),
                 strict=True,
             )
         ):

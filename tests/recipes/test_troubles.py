@@ -23,7 +23,8 @@ from bertwright.config.bert_run import BertRun
 from bertwright.data.shards import open_shards
 from bertwright.errors import BertwrightError, ConfigError, DataError, IntegrityError
 from bertwright.objectives.objective import Learner
-from bertwright.recipes.pretrain import Batches
+from bertwright.recipes import bert
+from bertwright.recipes.phases import PhaseLoader
 from bertwright.train.distributed import Ranks
 from bertwright.train.loop import Trainer
 from bertwright.train.optim import Optimizers
@@ -120,7 +121,7 @@ def test_a_step_too_small_for_a_sequence(data: Path, tmp_path: Path) -> None:
     train(config_of(data, tmp_path / "run", steps=3, batch={"tokens": 8}))
     assert records(tmp_path / "run")[-1]["tokens"] > 0
     config = config_of(data, tmp_path / "many", batch={"tokens": 8})
-    batches = Batches(config, open_shards(data), Ranks(0, 64, CPU))
+    batches = PhaseLoader(bert.phases(config, open_shards(data)), 64, Ranks(0, 64, CPU))
     with pytest.raises(ConfigError, match="no sequence for each of 64 processes; raise --batch"):
         batches.step(Place(), 0.0)
 
@@ -268,7 +269,7 @@ def test_what_is_read_is_not_replaced(data: Path, tmp_path: Path, whole_run: Pat
 def test_init_brings_the_shape(data: Path, tmp_path: Path, whole_run: Path) -> None:
     mapping = mapping_of(data, tmp_path / "run", init=str(whole_run), steps=1)
     del mapping["architecture"]
-    with pytest.raises(ConfigError, match=r"another shape than --model bert-tiny; leave it out"):
+    with pytest.raises(ConfigError, match=r"another architecture than --model bert-tiny; leave"):
         train(values.from_dict(BertRun, mapping))
     del mapping["model"]
     train(values.from_dict(BertRun, mapping))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bertwright.config.task import TaskConfig
-from bertwright.models.bert import Bert
+from bertwright.models.bert import Bert, bert_spec
 from bertwright.objectives.classifier import Classifier
 from bertwright.objectives.labelled import Head
 from bertwright.objectives.multiple_choice import MultipleChoice
@@ -36,7 +36,7 @@ def ids_of(text: str) -> list[int]:
 
 def make_learner(task: TaskConfig, name: str = "head", seed: int = 0) -> Learner:
     """A BERT with the head of a task, weights wide enough that everything matters."""
-    head = HEADS[task.kind](CONFIG.hidden_size, CONFIG.num_hidden_layers, task)  # type: ignore[call-arg]
+    head = HEADS[task.kind](bert_spec(CONFIG), task)
     learner = Learner(Bert(CONFIG), {name: head})
     scatter(learner, 0.2, 0.1, seed)
     return learner

@@ -33,8 +33,8 @@ def sequences_of(batch: LabelledBatch) -> list[tuple[int, int]]:
     """Of each sequence, the instance and window its ids name; its bounds are checked."""
     found = []
     for ids, types in zip(
-        batch.input_ids.split(batch.sequences.lengths),
-        batch.token_type_ids.split(batch.sequences.lengths),
+        batch.inputs.ids.split(batch.inputs.sequences.lengths),
+        batch.inputs.segments.split(batch.inputs.sequences.lengths),
         strict=True,
     ):
         first = int(ids[0])
@@ -47,14 +47,14 @@ def sequences_of(batch: LabelledBatch) -> list[tuple[int, int]]:
 def test_texts() -> None:
     batch = make_batch("head", TASK, TEXTS, [2, 0, 1])
     assert sequences_of(batch) == [(1, 0), (2, 0), (1, 1), (0, 0)]
-    assert batch.sequences.lengths == [5, 4, 4, 3]
+    assert batch.inputs.sequences.lengths == [5, 4, 4, 3]
     assert batch.task == "head"
     assert batch.rows == (2, 0, 1)
     assert batch.owners is not None
     assert batch.owners.tolist() == [2, 0, 2, 1]  # counted in the batch
     assert batch.labels is not None
     assert batch.labels.tolist() == [1, 1, 0]
-    assert batch.labels.dtype == batch.input_ids.dtype == batch.token_type_ids.dtype == torch.int64
+    assert batch.labels.dtype == batch.inputs.ids.dtype == torch.int64
     assert (batch.words, batch.counts) == (None, ())
 
 
@@ -82,7 +82,7 @@ def test_tagging() -> None:
     batch = make_batch("head", task, instances, [0, 2, 1])
     assert batch.words is not None
     assert batch.labels is not None
-    assert batch.input_ids[batch.words].tolist() == [1, 2, 1001, 1102, 1104]
+    assert batch.inputs.ids[batch.words].tolist() == [1, 2, 1001, 1102, 1104]
     assert batch.labels.tolist() == [0, 1, 1, 0, 1]
     assert batch.counts == (2, 0, 3)
     assert batch.rows == (0, 2, 1)
@@ -100,7 +100,7 @@ def test_sentences_of_one_window_are_examples_of_their_own() -> None:
     assert batch.labels is not None
     assert batch.words is not None
     assert batch.labels.tolist() == [1, 0, 1, 1]
-    assert batch.input_ids[batch.words].tolist() == [2002, 1, 3, 4]
+    assert batch.inputs.ids[batch.words].tolist() == [2002, 1, 3, 4]
 
 
 def test_spans_are_judged_window_by_window() -> None:

@@ -11,9 +11,9 @@ import torch
 
 from bertwright.checkpoint.checkpoint import make_learner
 from bertwright.config.run import CheckpointConfig, LogConfig, OptimizerConfig, ValidationConfig
-from bertwright.data.loader import TensorBatch
+from bertwright.data.masked_pairs import MaskedBatch
 from bertwright.nn.init import initialize
-from bertwright.nn.sequences import Sequences
+from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.objectives.objective import Learner
 from bertwright.train.distributed import Ranks
 from bertwright.train.log import Log
@@ -35,7 +35,7 @@ def new_learner(objectives: Sequence[str] = ("masked_lm", "next_sentence")) -> L
     return learner
 
 
-def make_batch(rows: Sequence[int], step: int = 0) -> TensorBatch:
+def make_batch(rows: Sequence[int], step: int = 0) -> MaskedBatch:
     """The sequences of these numbers, of a step; the same however they are grouped."""
     ids, positions, labels, pairs, start = [], [], [], [], 0
     for row in rows:
@@ -46,10 +46,8 @@ def make_batch(rows: Sequence[int], step: int = 0) -> TensorBatch:
         labels.append(torch.randint(0, 53, (MASKS[row],), generator=chance))
         pairs.append(row % 2)
         start += LENGTHS[row]
-    return TensorBatch(
-        torch.cat(ids),
-        torch.zeros(start, dtype=torch.long),
-        Sequences([LENGTHS[row] for row in rows]),
+    return MaskedBatch(
+        Inputs(torch.cat(ids), Sequences([LENGTHS[row] for row in rows])),
         torch.cat(positions),
         torch.cat(labels),
         torch.tensor(pairs),
@@ -64,7 +62,7 @@ class Given:
     split: Sequence[Sequence[int]]
     asked: list[tuple[Place, float]] = field(default_factory=list)
 
-    def step(self, place: Place, done: float) -> tuple[list[TensorBatch], Place]:
+    def step(self, place: Place, done: float) -> tuple[list[MaskedBatch], Place]:
         self.asked.append((place, done))
         batches = [make_batch(rows, place.step) for rows in self.split]
         return batches, replace(place, step=place.step + 1)

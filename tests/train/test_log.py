@@ -11,6 +11,7 @@ import pytest
 from bertwright.errors import DataError, MissingExtra
 from bertwright.train.log import Log, describe, read_records, require_board
 
+TITLES = {"masked_lm": "masked LM", "next_sentence": "next sentence"}
 RECORD = {
     "step": 1200,
     "tokens": 4_915_200,
@@ -28,7 +29,7 @@ RECORD = {
 
 
 def test_the_line_of_a_step() -> None:
-    assert describe(RECORD, done=0.251, left=3723.2) == (
+    assert describe(RECORD, TITLES, done=0.251, left=3723.2) == (
         "step 1,200 · 25% · masked LM 4.812 (18.8%) · rate 2.5e-04 · gradient 0.75 · "
         "79,921 tokens/s · 61% of peak · 1.3 GB · 1:02:04 left"
     )
@@ -44,7 +45,7 @@ def test_the_line_of_a_validation() -> None:
         "next_sentence.loss": 0.5,
         "next_sentence.accuracy": 0.75,
     }
-    assert describe(record) == (
+    assert describe(record, TITLES) == (
         "step 7 held-out · masked LM 5.000 (10.0%) · next sentence 0.500 (75.0%)"
     )
 
@@ -52,19 +53,19 @@ def test_the_line_of_a_validation() -> None:
 def test_the_line_of_a_task_has_its_first_metrics() -> None:
     metrics = {"macro_f1": 0.5, "accuracy": 0.625, "mcc": 0.25, "f1.a": 0.1, "f1.b": 0.2}
     record = {"step": 7, "tokens": 9, "seconds": 1.5, "split": "dev", "epoch": 2.0, "seed": 3}
-    assert describe({**record, **metrics}) == (
+    assert describe({**record, **metrics}, TITLES) == (
         "step 7 held-out · macro f1 0.5000 · accuracy 0.6250 · mcc 0.2500 · f1.a 0.1000"
     )
-    assert describe({**record, **metrics, "split": "train"}) == "step 7"
+    assert describe({**record, **metrics, "split": "train"}, TITLES) == "step 7"
 
 
 def test_a_loss_without_an_accuracy() -> None:
     record = {"step": 7, "split": "train", "loss": 2.5, "number.loss": 2.5}
-    assert describe(record) == "step 7 · number 2.500"
+    assert describe(record, TITLES) == "step 7 · number 2.500"
 
 
 def test_more_than_done_is_all() -> None:
-    assert " · 100% · " in describe(RECORD, done=1.004)
+    assert " · 100% · " in describe(RECORD, TITLES, done=1.004)
 
 
 @pytest.mark.parametrize("bad", [float("inf"), float("nan")])

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from bertwright.config.run import CheckpointConfig, LogConfig, OptimizerConfig, ValidationConfig
-from bertwright.data.loader import TensorBatch
+from bertwright.data.masked_pairs import MaskedBatch
 from bertwright.errors import BertwrightError
 from bertwright.models.encoder import Encoded
 from bertwright.train import loop
@@ -117,7 +117,7 @@ class Clocked(Given):
 
     clock: list[float]
 
-    def step(self, place: Place, done: float) -> tuple[list[TensorBatch], Place]:
+    def step(self, place: Place, done: float) -> tuple[list[MaskedBatch], Place]:
         self.clock[0] += 10
         return super().step(place, done)
 

@@ -8,9 +8,11 @@ import pytest
 import torch
 
 from bertwright.errors import BertwrightError
-from bertwright.models.encoder import Encoded
-from bertwright.nn.sequences import Sequences
+from bertwright.models.encoder import Encoded, EncoderSpec
+from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.transfer.features import FeatureTable
+
+SPEC = EncoderSpec(width=6, depth=3, vocab_size=50)
 
 
 def encoded(lengths: list[int], scale: float = 1.0) -> Encoded:
@@ -20,12 +22,12 @@ def encoded(lengths: list[int], scale: float = 1.0) -> Encoded:
 
 
 def test_rows_come_back_as_layers(tmp_path: Path) -> None:
-    table = FeatureTable(tmp_path / "table", 10, [3, 1], 6)
+    table = FeatureTable(tmp_path / "table", 10, [3, 1], SPEC)
     seen = encoded([4, 3, 3])
     rows = torch.tensor([7, 0, 3, 9, 1, 2, 8, 4, 6, 5])
     table.put(rows, seen)
     asked = torch.tensor([9, 9, 0])
-    found = table(asked, torch.zeros(3), Sequences([2, 1]), top=3, keep_layers=True)
+    found = table(Inputs(asked, Sequences([2, 1])), top=3, keep_layers=True)
     for number in (1, 3):
         expected = seen.layers[number][[3, 3, 1]]
         torch.testing.assert_close(found.layers[number], expected, rtol=1e-3, atol=1e-3)
@@ -35,6 +37,6 @@ def test_rows_come_back_as_layers(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("scale", [float("nan"), 1e6])
 def test_numbers_that_float16_cannot_hold_are_refused(tmp_path: Path, scale: float) -> None:
-    table = FeatureTable(tmp_path / "table", 3, [2], 6)
+    table = FeatureTable(tmp_path / "table", 3, [2], SPEC)
     with pytest.raises(BertwrightError, match="too large for float16"):
         table.put(torch.arange(3), encoded([3], scale))

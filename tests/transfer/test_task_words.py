@@ -11,15 +11,14 @@ from bertwright.checkpoint.checkpoint import make_learner
 from bertwright.config.finetune import FinetuneConfig
 from bertwright.config.task import TaskConfig
 from bertwright.models.bert import Bert
-from bertwright.models.encoder import Encoded
-from bertwright.nn.sequences import Sequences
+from bertwright.models.encoder import Encoded, Encoder, EncoderSpec
 from bertwright.objectives.labelled import LabelledBatch
 from bertwright.objectives.objective import Learner
 from bertwright.tasks.batch import make_batch
 from bertwright.tasks.instances import Instance
 from bertwright.train.optim import clip_gradients
 from bertwright.transfer.stepping import Stepping
-from bertwright.transfer.task_words import TaskWords, learn_words
+from bertwright.transfer.task_words import TaskWords, train_task_words
 from tests.small_bert import STILL, scatter
 
 TASK = TaskConfig("classification", labels=("no", "yes"), max_length=16, stride=4)
@@ -54,7 +53,7 @@ def teach(learner: Learner, transfer: str, steps: int, decay: float = 0.3) -> No
 
 def encode(learner: Learner, batch: LabelledBatch) -> torch.Tensor:
     with torch.no_grad():
-        encoded = learner.eval().encoder(batch.input_ids, batch.token_type_ids, batch.sequences)
+        encoded = learner.eval().encoder(batch.inputs)
     return cast(Encoded, encoded).last
 
 
@@ -71,7 +70,7 @@ def test_a_training_ends_with_the_weights_of_one_that_has_all_rows() -> None:
     for transfer in ("finetune", "gradual", "top-1"):
         plain, own = new_learner(), new_learner()
         start = plain.state_dict()[TABLE].clone()
-        learn_words(own, ids())
+        train_task_words(own, ids())
         for learner in (plain, own):
             teach(learner, transfer, steps=12)
         expected, found = plain.state_dict(), own.state_dict()
@@ -92,7 +91,7 @@ def test_a_training_ends_with_the_weights_of_one_that_has_all_rows() -> None:
 def test_without_decay_the_other_rows_stay() -> None:
     learner = new_learner()
     start = learner.state_dict()[TABLE].clone()
-    learn_words(learner, ids())
+    train_task_words(learner, ids())
     teach(learner, "finetune", steps=4, decay=0.0)
     moved = (learner.state_dict()[TABLE] != start).any(1)
     assert moved.nonzero()[:, 0].tolist() == OWN
@@ -100,7 +99,7 @@ def test_without_decay_the_other_rows_stay() -> None:
 
 def test_only_the_rows_of_the_task_have_gradients_and_moments() -> None:
     learner = new_learner()
-    learn_words(learner, ids())
+    train_task_words(learner, ids())
     words = words_of(learner)
     assert isinstance(words, TaskWords)
     assert words.weight.shape == (len(OWN) + 1, STILL.hidden_size)
@@ -114,7 +113,7 @@ def test_only_the_rows_of_the_task_have_gradients_and_moments() -> None:
 
 def test_held_out_texts_have_pieces_of_their_own() -> None:
     plain, own = new_learner(), new_learner()
-    learn_words(own, ids())
+    train_task_words(own, ids())
     for learner in (plain, own):
         teach(learner, "finetune", steps=5)
     strange = Instance(0, ((1, 40, 7, 5, 2), (1, 41, 2)), ((0,) * 5, (0,) * 3), 0)
@@ -125,7 +124,7 @@ def test_held_out_texts_have_pieces_of_their_own() -> None:
 
 def test_a_state_is_a_copy_and_loads_into_a_whole_table() -> None:
     learner = new_learner()
-    learn_words(learner, ids())
+    train_task_words(learner, ids())
     before = learner.state_dict()
     kept = copy.deepcopy(before[TABLE])
     teach(learner, "finetune", steps=2)
@@ -138,15 +137,11 @@ def test_a_state_is_a_copy_and_loads_into_a_whole_table() -> None:
 
 def test_most_of_a_vocabulary_stays_one_table() -> None:
     learner = new_learner()
-    learn_words(learner, range(STILL.vocab_size - 3))
+    train_task_words(learner, range(STILL.vocab_size - 3))
     assert not isinstance(words_of(learner), TaskWords)
 
 
 def test_other_encoders_stay_as_they_are() -> None:
-    class Table(torch.nn.Module):
-        def forward(self, input_ids: torch.Tensor, sequences: Sequences) -> torch.Tensor:
-            raise NotImplementedError
-
-    learner = Learner(Table(), {})
-    learn_words(learner, [1, 2])
+    learner = Learner(Encoder(EncoderSpec(width=4, depth=0, vocab_size=9)), {})
+    train_task_words(learner, [1, 2])
     assert list(learner.state_dict()) == []

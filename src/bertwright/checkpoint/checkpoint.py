@@ -31,7 +31,7 @@ from bertwright.checkpoint.tensorflow import model as tensorflow
 from bertwright.config.bert import BertConfig
 from bertwright.config.task import TaskConfig
 from bertwright.errors import BertwrightError, ConfigError, DataError, IntegrityError
-from bertwright.models.bert import Bert
+from bertwright.models.bert import Bert, bert_spec
 from bertwright.objectives.masked_lm import MaskedLM
 from bertwright.objectives.next_sentence import NextSentence
 from bertwright.objectives.objective import Learner, Objective
@@ -105,7 +105,7 @@ def save(
     tasks = dict(tasks or {})
     objectives = frozenset(name for name in learner.objectives if name in _OBJECTIVES)
     made = {name: head for name, head in learner.objectives.items() if name not in objectives}
-    heads.check_heads(made, config, tasks)
+    heads.check_heads(made, bert_spec(config), tasks)
     placed = head_files.place(parameters, config, tasks, bool(objectives))
     if tokenizer_folder is not None:
         huggingface.copy_tokenizer(tokenizer_folder, folder)
@@ -180,7 +180,7 @@ def load(
     for name, task in tasks.items():
         # Whole modules, not only parameters: what a module keeps for itself must not stay on meta.
         start = chance if name in new else torch.Generator().manual_seed(0)
-        head = heads.start_head(config, task, start)
+        head = heads.initialize_head(learner.encoder.spec, config.initializer_range, task, start)
         learner.objectives[name] = head
         if name in new:
             state |= {f"objectives.{name}.{k}": v for k, v in head.state_dict().items()}
@@ -253,7 +253,7 @@ def make_learner(
         task_file.check_task(task, config.max_position_embeddings)
     bert = Bert(config)
     made = {name: make(config, bert) for name, make in _OBJECTIVES.items() if name in objectives}
-    made |= {name: heads.make_head(config, task) for name, task in tasks.items()}
+    made |= {name: heads.make_head(bert.spec, task) for name, task in tasks.items()}
     return Learner(bert, made)
 
 

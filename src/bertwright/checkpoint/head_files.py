@@ -26,6 +26,7 @@ from bertwright.checkpoint.task_file import TASKS, read_tasks
 from bertwright.config.bert import BertConfig
 from bertwright.config.task import TaskConfig
 from bertwright.errors import ConfigError, DataError, IntegrityError
+from bertwright.models.bert import bert_spec
 
 HEADS = "heads.safetensors"
 
@@ -108,7 +109,7 @@ def find_heads(place: Path, config: BertConfig, headers: Headers) -> Found:
         derived = huggingface_heads.derived_task(content, config, str(config_file))
         tasks = {} if derived is None else {derived.kind: derived}
     try:
-        expected = shapes(config, tasks)
+        expected = shapes(bert_spec(config), tasks)
     except ConfigError as error:
         raise DataError(f"{folder / source}: {error}") from error
     in_model = rows_in_model(tasks, any(name.startswith("cls.") for name in headers))

@@ -9,9 +9,9 @@ import torch
 from torch import nn
 
 from bertwright.checkpoint.task_file import check_names, check_task
-from bertwright.config.bert import BertConfig
 from bertwright.config.task import TaskConfig
 from bertwright.errors import ConfigError
+from bertwright.models.encoder import EncoderSpec
 from bertwright.nn.init import initialize
 from bertwright.objectives.classifier import Classifier
 from bertwright.objectives.labelled import Head
@@ -28,29 +28,32 @@ _CLASSES = {
 }
 
 
-def make_head(config: BertConfig, task: TaskConfig) -> Head:
-    """The head of a task, as `torch.nn` starts it."""
-    head: Head = _CLASSES[task.kind](config.hidden_size, config.num_hidden_layers, task)
+def make_head(spec: EncoderSpec, task: TaskConfig) -> Head:
+    """The head of a task, as `torch.nn` initializes it."""
+    head: Head = _CLASSES[task.kind](spec, task)
     return head
 
 
-def start_head(config: BertConfig, task: TaskConfig, generator: torch.Generator) -> Head:
-    """A new head on the CPU: linear layers as the encoder's start, the rest as its modules do.
+def initialize_head(
+    spec: EncoderSpec, std: float, task: TaskConfig, generator: torch.Generator
+) -> Head:
+    """A new head on the CPU: linear layers as the encoder's, the rest as its modules do.
 
     Args:
-        config: of the encoder.
+        spec: of the encoder.
+        std: standard deviation of the encoder's initialization.
         task: what the head is for.
-        generator: the source of all its chance, on the CPU.
+        generator: all that is random comes from it; on the CPU.
     """
     seed = int(torch.randint(2**62, (), generator=generator))
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)  # the CPU's alone: a GPU's is not put back
-        head = make_head(config, task)
-    initialize(head, config.initializer_range, generator)
+        head = make_head(spec, task)
+    initialize(head, std, generator)
     return head
 
 
-def shapes(config: BertConfig, tasks: Mapping[str, TaskConfig]) -> dict[str, tuple[int, ...]]:
+def shapes(spec: EncoderSpec, tasks: Mapping[str, TaskConfig]) -> dict[str, tuple[int, ...]]:
     """Shapes of all parameters of heads, by our names in a learner; takes no memory.
 
     Raises:
@@ -60,7 +63,7 @@ def shapes(config: BertConfig, tasks: Mapping[str, TaskConfig]) -> dict[str, tup
     for name, task in tasks.items():
         try:
             with torch.device("meta"):
-                state = make_head(config, task).state_dict()
+                state = make_head(spec, task).state_dict()
         except RuntimeError as error:
             raise ConfigError(f"the head of task {name} is too large ({error})") from error
         found |= {f"objectives.{name}.{key}": tuple(value.shape) for key, value in state.items()}
@@ -68,7 +71,7 @@ def shapes(config: BertConfig, tasks: Mapping[str, TaskConfig]) -> dict[str, tup
 
 
 def check_heads(
-    made: Mapping[str, nn.Module], config: BertConfig, tasks: Mapping[str, TaskConfig]
+    made: Mapping[str, nn.Module], spec: EncoderSpec, tasks: Mapping[str, TaskConfig]
 ) -> None:
     """Raise ConfigError unless tasks are those of a learner's heads: what is saved must load."""
     if made.keys() != tasks.keys():
@@ -77,10 +80,10 @@ def check_heads(
         )
     check_names(tasks)
     for name, task in tasks.items():
-        check_task(task, config.max_position_embeddings)
+        check_task(task, spec.max_length)
         state = made[name].state_dict()
         found = {f"objectives.{name}.{key}": tuple(value.shape) for key, value in state.items()}
-        expected = shapes(config, {name: task})
+        expected = shapes(spec, {name: task})
         if found != expected:
             raise ConfigError(
                 f"the head of task {name} has the shapes {found}; its task asks for {expected}"

@@ -44,11 +44,11 @@ def check_names(names: Iterable[str]) -> None:
             raise ConfigError(f"no task can be named {name!r}: choose another name")
 
 
-def check_task(task: TaskConfig, positions: int) -> None:
-    """Raise ConfigError if a task asks for what a BERT with so many positions cannot give."""
-    if task.max_length > positions:
+def check_task(task: TaskConfig, positions: int | None) -> None:
+    """Raise ConfigError if a task needs what an encoder of so many positions cannot give."""
+    if positions is not None and task.max_length > positions:
         raise ConfigError(
-            f"max_length is {task.max_length}; this BERT has positions for {positions}"
+            f"max_length is {task.max_length}; this model has positions for {positions}"
         )
     if task.head.network_size > _WIDEST:
         raise ConfigError(f"network_size is {task.head.network_size}; expected {_WIDEST} or less")

@@ -1,139 +1,64 @@
-"""Sequences laid end to end: what a model is fed. There is no padding (docs/architecture.md).
+"""Sequences laid end to end: what an encoder reads. There is no padding (docs/architecture.md).
 
-Sequences are sorted by length, longest first, so that equal lengths lie side by side. A pair is
-[CLS] A [SEP] B [SEP] with token types 0 up to the first [SEP] and 1 behind it; a single text is
-[CLS] A [SEP]. Letters: B sequences, N tokens in all, K masked tokens.
+Sequences are sorted by length, longest first, so that equal lengths lie side by side. Letters: B
+sequences, N tokens in all, T a sequence's length, C ids of a token.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 
-from bertwright.arrays import Bools, Int64s
-from bertwright.data.masking import Masker, Vocabulary
-from bertwright.data.sentence_pairs import Plan
-from bertwright.data.shards import Shards
+from bertwright.arrays import Int64s
 
 
 @dataclass(frozen=True)
-class Batch:
-    """Sequences end to end, longest first; arrays of NumPy."""
+class InputArrays:
+    """What an encoder reads, as arrays of NumPy; on a device it is `nn.sequences.Inputs`."""
 
-    input_ids: Int64s
-    """[N]"""
-    token_type_ids: Int64s
-    """[N]: 0 in [CLS] A [SEP], 1 in B [SEP]."""
+    ids: Int64s
+    """`[N]`; `[N, C]` where a token is several ids."""
     lengths: Int64s
-    """[B]"""
-    masked_positions: Int64s
-    """[K]: places in N, rising."""
-    masked_labels: Int64s
-    """[K]: the ids that were there."""
-    next_sentence_labels: Int64s | None
-    """[B]: 0 if B follows A, 1 if it is random (or the two are swapped); None without pairs."""
-    positions: Int64s
-    """[B]: where each sequence stands in the epoch (in the input, for `collate`)."""
+    """`[B]`, falling."""
+    segments: Int64s | None = None
+    """`[N]`: 0 in the first text of a pair, 1 in the second; None: all 0."""
+
+
+class Batch(Protocol):
+    """Any batch before it goes to a device: a frozen dataclass of arrays."""
 
     @property
-    def num_tokens(self) -> int:
-        """N."""
-        return len(self.input_ids)
-
-
-def vocabulary_of(shards: Shards) -> Vocabulary:
-    """The special ids of the tokenizer that built the shards."""
-    known = shards.manifest["tokenizer"]
-    return Vocabulary(
-        size=int(known["vocab_size"]),
-        unk_id=int(known["unk_id"]),
-        cls_id=int(known["cls_id"]),
-        sep_id=int(known["sep_id"]),
-        mask_id=int(known["mask_id"]),
-        special_ids=frozenset(int(number) for number in known["special_ids"]),
-    )
-
-
-def assemble(
-    shards: Shards,
-    plan: Plan,
-    positions: Int64s,
-    vocabulary: Vocabulary,
-    masker: Masker,
-    mask_key: np.uint64,
-) -> Batch:
-    """Make a batch of the instances at `positions` [B] of an epoch's plan."""
-    lengths = plan.lengths[positions]
-    order = np.argsort(-lengths, kind="stable")
-    positions, lengths = positions[order], lengths[order]
-    a_start = plan.a_start[positions]
-    a_length = plan.a_stop[positions] - a_start
-    starts = np.cumsum(lengths) - lengths
-    ids = np.full(int(lengths.sum()), vocabulary.sep_id, np.int64)
-    ids[starts] = vocabulary.cls_id
-    source, target = _ranges(a_start, a_length), _ranges(starts + 1, a_length)
-    labels: Int64s | None = None
-    if plan.paired:
-        b_start = plan.b_start[positions]
-        b_length = plan.b_stop[positions] - b_start
-        source = np.concatenate([source, _ranges(b_start, b_length)])
-        target = np.concatenate([target, _ranges(starts + 2 + a_length, b_length)])
-        labels = plan.is_random[positions].astype(np.int64)
-        halves = np.stack([a_length + 2, b_length + 1], axis=1).ravel()
-        types = np.repeat(np.tile(np.arange(2), len(lengths)), halves)
-    else:
-        types = np.zeros_like(ids)
-    ids[target] = shards.tokens_at(source)
-    word_starts: Bools | None = None
-    if masker.config.whole_word:
-        word_starts = np.ones(len(ids), np.bool_)
-        word_starts[target] = shards.word_starts_at(source)
-        word_starts[starts + 1] = True  # a cut word counts as a word
-        if plan.paired:
-            word_starts[starts + 2 + a_length] = True
-    input_ids, masked_positions, masked_labels = masker(
-        ids, lengths, positions, mask_key, word_starts
-    )
-    return Batch(
-        input_ids=input_ids,
-        token_type_ids=types,
-        lengths=lengths,
-        masked_positions=masked_positions,
-        masked_labels=masked_labels,
-        next_sentence_labels=labels,
-        positions=positions,
-    )
+    def inputs(self) -> InputArrays:
+        """What the encoder reads of it."""
 
 
 def collate(
-    sequences: Sequence[Sequence[int]], token_types: Sequence[Sequence[int]] | None = None
-) -> Batch:
-    """Lay ready sequences of ids end to end, longest first; nothing masked, no labels.
+    sequences: Sequence[Any], segments: Sequence[Sequence[int]] | None = None
+) -> tuple[InputArrays, Int64s]:
+    """Lay sequences of ids end to end, longest first.
 
-    `positions` of the batch tells which input each sequence was: `results[batch.positions] = rows`.
+    Args:
+        sequences: B of `[T]` or `[T, C]` ids.
+        segments: of each token; None: all 0.
+
+    Returns:
+        The inputs, and `[B]`: which of the given sequences each is (`results[order] = rows`).
     """
-    lengths = np.fromiter((len(ids) for ids in sequences), np.int64, len(sequences))
+    lengths = np.fromiter(map(len, sequences), np.int64, len(sequences))
     order = np.argsort(-lengths, kind="stable")
-    ids = [np.asarray(sequences[row], np.int64) for row in order]
-    nothing = np.zeros(0, np.int64)
-    flat = np.concatenate([nothing, *ids])
-    if token_types is None:
-        types = np.zeros_like(flat)
-    else:
-        types = np.concatenate(
-            [nothing, *(np.asarray(token_types[row], np.int64) for row in order)]
-        )
-    return Batch(
-        input_ids=flat,
-        token_type_ids=types,
-        lengths=lengths[order],
-        masked_positions=nothing,
-        masked_labels=nothing,
-        next_sentence_labels=None,
-        positions=order.astype(np.int64),
-    )
+    return InputArrays(
+        _end_to_end(sequences, order),
+        lengths[order],
+        None if segments is None else _end_to_end(segments, order),
+    ), order.astype(np.int64)
+
+
+def _end_to_end(sequences: Sequence[Any], order: Int64s) -> Int64s:
+    arrays = [np.asarray(sequences[row], np.int64) for row in order]
+    return np.concatenate(arrays) if arrays else np.zeros(0, np.int64)
 
 
 def token_batches(lengths: Sequence[int], most_tokens: int) -> Iterator[list[int]]:
@@ -148,11 +73,3 @@ def token_batches(lengths: Sequence[int], most_tokens: int) -> Iterator[list[int
         tokens += lengths[row]
     if rows:
         yield rows
-
-
-def _ranges(starts: Int64s, lengths: Int64s) -> Int64s:
-    """start, start + 1, ..., for each start as many as its length, end to end."""
-    ends = np.cumsum(lengths)
-    return np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(
-        starts - ends + lengths, lengths
-    )

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from bertwright.config.bert_run import InstanceConfig, MaskingConfig
-from bertwright.data.batch import assemble, vocabulary_of
+from bertwright.data.masked_pairs import assemble, vocabulary_of
 from bertwright.data.masking import Masker
 from bertwright.data.randomness import make_key
 from bertwright.data.scan import SHORTEST, Scan, scan_shards
@@ -339,7 +339,7 @@ def _check_masks(
     batch = assemble(shards, plan, positions, vocabulary, masker, make_key("masks", seed, 0))
     if masking.whole_word:
         _check_words(checkup, shards)
-    shown = batch.input_ids[batch.masked_positions]
+    shown = batch.inputs.ids[batch.masked_positions]
     predicted = len(shown) / batch.num_tokens
     few = batch.num_tokens < 20_000
     level: Level = "warning" if predicted < 0.8 * masking.probability and not few else "ok"

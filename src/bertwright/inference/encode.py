@@ -22,10 +22,10 @@ from torch import Tensor
 from bertwright.arrays import Float32s
 from bertwright.config.bert import BertConfig
 from bertwright.data.batch import collate, token_batches
+from bertwright.data.to_device import inputs_to_device
 from bertwright.errors import DataError
-from bertwright.models.bert import Bert
-from bertwright.models.encoder import Encoded
-from bertwright.nn.sequences import Sequences
+from bertwright.models.encoder import Encoded, Encoder
+from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.objectives.objective import Learner
 from bertwright.text.framing import Framing
 from bertwright.text.tokenizer.tokenizer import Tokenizer
@@ -284,11 +284,9 @@ class ModelRunner:
         return "bf16" if low else "fp32"
 
     @property
-    def encoder(self) -> Bert:
-        """The BERT."""
-        encoder = self.learner.encoder
-        assert isinstance(encoder, Bert)
-        return encoder
+    def encoder(self) -> Encoder:
+        """The encoder."""
+        return self.learner.encoder
 
     def require(self, objective: str, purpose: str) -> None:
         """Raise DataError if the checkpoint lacks a head."""
@@ -318,7 +316,7 @@ class ModelRunner:
 
 
 def encode_batches(
-    encoder: Bert,
+    encoder: Encoder,
     ids: Ids,
     segments: Ids | None,
     batch_tokens: int,
@@ -344,26 +342,21 @@ def encode_batches(
     """
     device = next(encoder.parameters()).device
     for rows in token_batches([len(sequence) for sequence in ids], batch_tokens):
-        rows, flat, kinds, sequences = make_inputs(rows, ids, segments, device)
-        read = None if positions is None else positions_in(rows, sequences, positions)
+        rows, inputs = make_inputs(rows, ids, segments, device)
+        read = None if positions is None else positions_in(rows, inputs.sequences, positions)
         with torch.inference_mode():
-            encoded = encoder(flat, kinds, sequences, top, keep_layers, read)
+            encoded = encoder(inputs, top=top, keep_layers=keep_layers, positions=read)
         yield rows, encoded
 
 
 def make_inputs(
     rows: list[int], ids: Ids, segments: Ids | None, device: torch.device
-) -> tuple[list[int], Tensor, Tensor, Sequences]:
-    """Some sequences end to end, longest first: their rows, ids `[N]`, segments `[N]`, offsets."""
-    batch = collate(
+) -> tuple[list[int], Inputs]:
+    """Some sequences end to end, longest first: their rows, and what the encoder reads."""
+    inputs, order = collate(
         [ids[row] for row in rows], None if segments is None else [segments[row] for row in rows]
     )
-    return (
-        [rows[number] for number in batch.positions],
-        torch.as_tensor(batch.input_ids, device=device),
-        torch.as_tensor(batch.token_type_ids, device=device),
-        Sequences(batch.lengths.tolist(), device),
-    )
+    return [rows[number] for number in order], inputs_to_device(inputs, device)
 
 
 def positions_in(rows: list[int], sequences: Sequences, positions: Positions) -> Tensor:

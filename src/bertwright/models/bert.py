@@ -1,25 +1,27 @@
 """BERT: pre-training of deep bidirectional Transformers (Devlin et al. 2019).
 
-Section 3: the input is `[CLS] A [SEP] B [SEP]`; a token's first vector is the sum of its token,
+Section 3: the input is `[CLS] A [SEP] B [SEP]`; a token's embedding is the sum of its token,
 position and segment embeddings, normalized; L Transformer layers follow; the pooler, a dense layer
-with tanh over [CLS], stands for the whole sequence.
+with tanh over [CLS], represents the whole sequence.
 
 Where we differ: sequences lie end to end without padding (`nn/sequences.py`); queries, keys and
-values are one product; the pooler is computed when an objective asks for it.
+values are one product; the last layer is computed only at the positions that are read.
 
 Letters: B sequences, N tokens in all, H hidden, V vocabulary.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
 from bertwright.config.bert import BertConfig
-from bertwright.models.encoder import Encoded
+from bertwright.models.encoder import Encoded, Encoder, EncoderSpec
 from bertwright.nn.dropout import Dropout
-from bertwright.nn.init import cut_normal
-from bertwright.nn.sequences import Sequences
+from bertwright.nn.init import initialize, truncated_normal
+from bertwright.nn.sequences import Inputs
 from bertwright.nn.transformer import TransformerLayer
 
 
@@ -34,10 +36,12 @@ class Embeddings(nn.Module):
         self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.dropout = Dropout(config.hidden_dropout_prob)
 
-    def forward(self, input_ids: Tensor, token_type_ids: Tensor, sequences: Sequences) -> Tensor:
-        """input_ids `[N]`, token_type_ids `[N]` -> `[N, H]`"""
-        x = self.token(input_ids) + self.segment(token_type_ids)
-        x = self.norm(x + self.position(sequences.positions))
+    def forward(self, inputs: Inputs) -> Tensor:
+        """ids `[N]`, segments `[N]` -> `[N, H]`"""
+        segments = inputs.segments
+        x = self.token(inputs.ids)
+        x = x + (self.segment.weight[0] if segments is None else self.segment(segments))
+        x = self.norm(x + self.position(inputs.sequences.positions))
         if torch.is_autocast_enabled(x.device.type):
             x = x.to(torch.get_autocast_dtype(x.device.type))
         dropped: Tensor = self.dropout(x)
@@ -45,10 +49,10 @@ class Embeddings(nn.Module):
 
 
 def _vectors(config: BertConfig, count: int) -> nn.Embedding:
-    """Started as published: where `nn.Embedding` draws its own it spreads them 50 times as wide,
-    and on the meta device loads torch's compiler, which takes longer than a model."""
-    start = cut_normal(torch.empty(count, config.hidden_size), config.initializer_range)
-    made: nn.Embedding = nn.Embedding.from_pretrained(start, freeze=False)  # type: ignore[no-untyped-call]
+    """An embedding initialized as published. `nn.Embedding` by itself draws 50 times as wide, and
+    on the meta device loads torch's compiler, which takes longer than a model."""
+    initial = truncated_normal(torch.empty(count, config.hidden_size), config.initializer_range)
+    made: nn.Embedding = nn.Embedding.from_pretrained(initial, freeze=False)  # type: ignore[no-untyped-call]
     return made
 
 
@@ -64,11 +68,26 @@ class Pooler(nn.Module):
         return torch.tanh(self.dense(first))
 
 
-class Bert(nn.Module):
+def bert_spec(config: BertConfig) -> EncoderSpec:
+    """What others must know of a BERT of this configuration."""
+    return EncoderSpec(
+        width=config.hidden_size,
+        depth=config.num_hidden_layers,
+        vocab_size=config.vocab_size,
+        max_length=config.max_position_embeddings,
+        segments=config.type_vocab_size,
+        pooled=True,
+        default_layer=-2,  # as bert-as-service: the last layer is tuned to the objectives
+    )
+
+
+class Bert(Encoder):
     """The encoder."""
 
+    pooler: Pooler
+
     def __init__(self, config: BertConfig) -> None:
-        super().__init__()
+        super().__init__(bert_spec(config))
         self.config = config
         self.embeddings = Embeddings(config)
         self.layers = nn.ModuleList(
@@ -85,74 +104,67 @@ class Bert(nn.Module):
         )
         self.pooler = Pooler(config.hidden_size)
 
+    def forward(
+        self,
+        inputs: Inputs,
+        *,
+        top: int | None = None,
+        keep_layers: bool = False,
+        positions: Tensor | None = None,
+    ) -> Encoded:
+        """See `Encoder`. The last layer is computed at `positions` and at [CLS] alone."""
+        sequences = inputs.sequences
+        if positions is not None and (top is not None or keep_layers):
+            raise ValueError("positions are of the last layer: leave out top and keep_layers")
+        if top is not None and not 0 <= top <= len(self.layers):
+            raise ValueError(f"top is {top}; this BERT has layers 0 to {len(self.layers)}")
+        if sequences.longest > self.config.max_position_embeddings:
+            raise ValueError(
+                f"a sequence has {sequences.longest} tokens; this BERT has positions for "
+                f"{self.config.max_position_embeddings}: truncate it or encode it in windows"
+            )
+        x = self.embeddings(inputs)
+        kept = [x]
+        for layer in self.layers[: top if positions is None else -1]:
+            x = layer(x, sequences)
+            kept.append(x)
+        layers = tuple(kept) if keep_layers else ()
+        if top is not None:
+            return Encoded(sequences, x, layers)
+        if positions is None:
+            first = x.index_select(0, sequences.first)
+        else:
+            x = self.layers[-1](x, sequences, torch.cat([sequences.first, positions]))  # [B + R, H]
+            first, x = x.split([sequences.count, len(positions)])
+        return Encoded(sequences, x, layers, self.pooler(first), positions)
+
     def layer(self, number: int) -> TransformerLayer:
         """A layer, from 0 at the bottom."""
         layer = self.layers[number]
         assert isinstance(layer, TransformerLayer)
         return layer
 
-    def forward(
-        self,
-        input_ids: Tensor,
-        token_type_ids: Tensor,
-        sequences: Sequences,
-        top: int | None = None,
-        keep_layers: bool = False,
-        places: Tensor | None = None,
-    ) -> Encoded:
-        """Encode a batch.
+    def attention_map(self, number: int, x: Tensor) -> Tensor:
+        """See `HasAttentionMaps`."""
+        return self.layer(number - 1).attention.probabilities(x)
 
-        Args:
-            input_ids: `[N]`, the sequences end to end.
-            token_type_ids: `[N]`, 0 in segment A, 1 in B.
-            sequences: the bounds.
-            top: the highest layer to compute, 0 the embeddings; unset: all, and the pooler.
-            keep_layers: return every layer, not only the last.
-            places: `[R]`, where in N the last layer is read, beside the pooler; unset: everywhere.
-                What the last layer makes of the other tokens is not computed.
+    def stages(self) -> Sequence[nn.Module]:
+        """The embeddings and the layers."""
+        return [self.embeddings, *self.layers]
 
-        Returns:
-            `last [N, H]` or `[R, H]`, `layers` of `[N, H]` each, `pooled [B, H]` if all layers ran.
+    def token_embedding(self) -> nn.Embedding:
+        """The table of token vectors."""
+        return self.embeddings.token
 
-        Raises:
-            ValueError: a sequence is longer than the position embeddings, no such `top`, or
-                `places` together with `top` or `keep_layers`.
-        """
-        if places is not None and (top is not None or keep_layers):
-            raise ValueError("places are of the last layer: leave out top and keep_layers")
-        if top is not None and not 0 <= top <= len(self.layers):
-            raise ValueError(f"top is {top}; this BERT has layers 0 to {len(self.layers)}")
-        if sequences.longest > self.config.max_position_embeddings:
-            raise ValueError(
-                f"a sequence has {sequences.longest} tokens; this BERT has positions for "
-                f"{self.config.max_position_embeddings}: cut it or encode it in windows"
-            )
-        x = self.embeddings(input_ids, token_type_ids, sequences)
-        kept = [x]
-        for layer in self.layers[: top if places is None else -1]:
-            x = layer(x, sequences)
-            kept.append(x)
-        if top is not None:
-            return Encoded(sequences, x, tuple(kept) if keep_layers else ())
-        if places is None:
-            first = x.index_select(0, sequences.first)
-        else:
-            x = self.layers[-1](x, sequences, torch.cat([sequences.first, places]))  # [B + R, H]
-            first, x = x.split([sequences.count, len(places)])
-        layers = tuple(kept) if keep_layers else ()
-        return Encoded(sequences, x, layers, self.pooler(first), places)
+    def flops(self, lengths: Sequence[int], last_rows: int) -> float:
+        """The layers and attention over each sequence; the last layer's output projection and
+        feed-forward part are of `last_rows` tokens."""
+        hidden, layers = self.config.hidden_size, self.config.num_hidden_layers
+        attention = sum(lengths) * 3 * hidden**2 + 2 * hidden * sum(n**2 for n in lengths)
+        after = hidden**2 + 2 * hidden * self.config.intermediate_size
+        tokens = (layers - 1) * sum(lengths) + last_rows
+        return 6.0 * (layers * attention + tokens * after)
 
-
-def training_flops(config: BertConfig, lengths: list[int], masked: int, rows: int) -> float:
-    """Floating-point operations of a forward and backward pass over a batch.
-
-    Counted are matrix products, two operations a multiply-add, the backward pass twice the forward
-    (Kaplan et al. 2020, section 2.1): the layers, attention over each sequence, and the masked
-    positions against the vocabulary. The last layer's output and feed-forward part are of `rows`.
-    """
-    hidden, layers = config.hidden_size, config.num_hidden_layers
-    attention = sum(lengths) * 3 * hidden**2 + 2 * hidden * sum(length**2 for length in lengths)
-    after = hidden**2 + 2 * hidden * config.intermediate_size
-    tokens = (layers - 1) * sum(lengths) + rows
-    vocabulary = masked * (hidden**2 + hidden * config.vocab_size)
-    return 6.0 * (layers * attention + tokens * after + vocabulary)
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        """Matrices from a truncated normal distribution, biases 0, norms 1 (appendix A.2)."""
+        initialize(self, self.config.initializer_range, generator)

@@ -1,37 +1,144 @@
-"""What every encoder of the lineage gives: a vector for each token."""
+"""The interface of every encoder: ids in, one vector a token and layer out.
+
+Letters: B sequences, N tokens in all, R tokens at which the last layer is read, H hidden, L layers.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
-from bertwright.nn.sequences import Sequences
+from bertwright.nn.sequences import Inputs, Sequences
+
+
+@dataclass(frozen=True)
+class EncoderSpec:
+    """What code that knows no model must know of an encoder."""
+
+    width: int
+    """H, numbers of a token's vector."""
+    depth: int
+    """L, layers above the embeddings; 0: static word vectors."""
+    vocab_size: int
+    """V, ids it knows."""
+    max_length: int | None = None
+    """Tokens of the longest sequence it reads; None: any length."""
+    segments: int = 1
+    """Kinds of segment; with 1 it reads no pairs."""
+    causal: bool = False
+    """Whether a token's vector depends on that token and the ones before it alone."""
+    pooled: bool = False
+    """Whether it gives a vector for each sequence (`Encoded.pooled`)."""
+    default_layer: int = -1
+    """The layer that `embed` reads unless told: 0 the embeddings, 1 to L, negative from the top."""
+    default_pooling: str = "mean"
+    """How `embed` makes one vector of a sequence unless told."""
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """What an encoder saw: one vector a token, end to end, and the layers below if asked for."""
+    """What an encoder computed: one vector a token, end to end, and the layers below on request."""
 
     sequences: Sequences
     """B lengths that sum to N."""
     last: Tensor
-    """`[N, H]`, the top layer that was computed; `[R, H]` if it was computed for some tokens."""
+    """`[N, H]`, the highest layer computed; `[R, H]` if it was computed at `positions` alone."""
     layers: tuple[Tensor, ...] = ()
-    """Embeddings first, top last, each `[N, H]`; empty unless asked for."""
+    """Embeddings first, top last, each `[N, H]`; empty unless requested."""
     pooled: Tensor | None = None
     """`[B, H]`, a vector for each sequence, if the encoder has one."""
-    places: Tensor | None = None
-    """`[R]`, where in N the tokens stand that `last` is of; None: it is of all."""
+    positions: Tensor | None = None
+    """`[R]`, the positions in N that `last` was computed at; None: at all."""
 
-    def at(self, places: Tensor) -> Tensor:
-        """The top layer's vectors of the tokens at `places` `[K]` in N: `[K, H]`
+    def at(self, positions: Tensor) -> Tensor:
+        """The top layer's vectors at `positions` `[K]` in N: `[K, H]`
 
         Raises:
-            ValueError: the top layer was computed for other tokens than these.
+            ValueError: the top layer was computed at other positions.
         """
-        if self.places is None:
-            return self.last.index_select(0, places)
-        if self.places is not places and len(self.places) + len(places):
-            raise ValueError("the top layer was computed for other tokens; ask for these")
+        if self.positions is None:
+            return self.last.index_select(0, positions)
+        if self.positions is not positions and len(self.positions) + len(positions):
+            raise ValueError(
+                "the top layer was computed at other positions; pass these to the encoder"
+            )
         return self.last
+
+
+class Encoder(nn.Module):
+    """Ids -> vectors. It knows no loss; what differs between encoders is said by `spec`."""
+
+    spec: EncoderSpec
+    pooler: nn.Module | None
+    """What computes `Encoded.pooled`; None where `spec.pooled` is False."""
+
+    def __init__(self, spec: EncoderSpec) -> None:
+        super().__init__()
+        self.spec = spec
+        self.pooler = None
+
+    def forward(
+        self,
+        inputs: Inputs,
+        *,
+        top: int | None = None,
+        keep_layers: bool = False,
+        positions: Tensor | None = None,
+    ) -> Encoded:
+        """Encode a batch.
+
+        Args:
+            inputs: the sequences.
+            top: the highest layer to compute, 0 the embeddings; None: all, and the pooler.
+            keep_layers: return every layer, not only the last.
+            positions: `[R]`, where in N the last layer is read, beside the pooler; None:
+                everywhere. An encoder may compute it elsewhere too, and then leaves
+                `Encoded.positions` None. Not together with `top` or `keep_layers`.
+
+        Returns:
+            `last` `[N, H]` or `[R, H]`, `layers` of `[N, H]` each, `pooled` `[B, H]` if the encoder
+            has a pooler and all layers ran.
+
+        Raises:
+            ValueError: a sequence longer than `spec.max_length`, or no layer `top`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} defines no forward")
+
+    def stages(self) -> Sequence[nn.Module]:
+        """The embeddings, then layer 1 to L: the units of depth, freezing, sharding, compiling."""
+        raise NotImplementedError(f"{type(self).__name__} defines no stages")
+
+    def token_embedding(self) -> nn.Embedding | None:
+        """The table of token vectors `[V, H]`; None where a token is not one id."""
+        return None
+
+    def flops(self, lengths: Sequence[int], last_rows: int) -> float:
+        """Floating-point operations of a forward and a backward pass over one batch.
+
+        Matrix products alone, two operations a multiply-add, the backward pass twice the forward
+        (Kaplan et al. 2020, section 2.1).
+
+        Args:
+            lengths: of the B sequences.
+            last_rows: tokens that the last layer is computed for.
+        """
+        raise NotImplementedError(f"{type(self).__name__} defines no flops")
+
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        """Initialize all parameters as published, in place."""
+        raise NotImplementedError(f"{type(self).__name__} defines no reset_parameters")
+
+
+@runtime_checkable
+class HasAttentionMaps(Protocol):
+    """An encoder whose layers attend."""
+
+    def attention_map(self, number: int, x: Tensor) -> Tensor:
+        """How much each token of one sequence attends to each, in layer `number` (from 1).
+
+        x `[T, H]`, the vectors of the layer below -> `[A, T, T]` float32, whose rows sum to 1.
+        """

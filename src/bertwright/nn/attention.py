@@ -49,6 +49,17 @@ class SelfAttention(nn.Module):
         output: Tensor = self.output(context)
         return output
 
+    @torch.no_grad()
+    def probabilities(self, x: Tensor) -> Tensor:
+        """How much each token of one sequence attends to each; no fast path keeps these.
+
+        x `[T, H]` (what the layer reads) -> `[A, T, T]` float32, whose rows sum to 1.
+        """
+        qkv = self.qkv(x.to(self.qkv.weight)).float()
+        q, k, _ = qkv.view(len(x), 3, self.heads, -1).permute(1, 2, 0, 3)  # [A, T, D]
+        found: Tensor = (q @ k.transpose(1, 2) * q.shape[-1] ** -0.5).softmax(-1)
+        return found
+
 
 def attend(qkv: Tensor, heads: int, sequences: Sequences, dropout: float = 0.0) -> Tensor:
     """Attention from queries, keys and values side by side.
@@ -85,8 +96,8 @@ def _attend_varlen(qkv: Tensor, heads: int, sequences: Sequences) -> Tensor:
     from torch.nn.attention.varlen import varlen_attn
 
     q, k, v = qkv.view(sequences.total, 3, heads, -1).unbind(1)  # [N, A, D] each
-    bounds, longest = sequences.bounds, sequences.longest
-    context = varlen_attn(q, k, v, bounds, bounds, longest, longest)
+    offsets, longest = sequences.cu_seqlens, sequences.longest
+    context = varlen_attn(q, k, v, offsets, offsets, longest, longest)
     assert isinstance(context, Tensor)
     return context.reshape(sequences.total, -1)
 

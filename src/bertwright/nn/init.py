@@ -35,14 +35,14 @@ def initialize(module: nn.Module, std: float, generator: torch.Generator) -> Non
     """
     for part in module.modules():
         if isinstance(part, nn.Linear | nn.Embedding):
-            cut_normal(part.weight, std, generator)
+            truncated_normal(part.weight, std, generator)
         if isinstance(part, nn.LayerNorm):
             nn.init.ones_(part.weight)
         if isinstance(part, nn.Linear | nn.LayerNorm) and part.bias is not None:
             nn.init.zeros_(part.bias)
 
 
-def cut_normal(x: Tensor, std: float, generator: torch.Generator | None = None) -> Tensor:
+def truncated_normal(x: Tensor, std: float, generator: torch.Generator | None = None) -> Tensor:
     """Fill `x` of any shape from a normal distribution cut at two deviations; in place."""
     if std == 0:
         return nn.init.zeros_(x)

@@ -1,7 +1,7 @@
-"""Where each sequence of a batch begins and ends.
+"""Where each sequence of a batch begins and ends, and what an encoder reads of a batch.
 
 A batch is its sequences laid end to end, without padding: `[N]` tokens of `B` sequences. Linear
-layers and norms see `[N, H]` rows; only attention and pooling ask `Sequences` where the bounds are.
+layers and norms see `[N, H]` rows; attention, recurrence and pooling alone need the offsets.
 """
 
 from __future__ import annotations
@@ -80,18 +80,18 @@ class Sequences:
         return groups
 
     @cached_property
-    def bounds(self) -> Tensor:
+    def cu_seqlens(self) -> Tensor:
         """Offsets of the sequences, then N: `[B + 1]` int32, as variable-length kernels want."""
         return torch.tensor(self.offsets, dtype=torch.int32).to(self.device, non_blocking=True)
 
     @cached_property
     def first(self) -> Tensor:
         """Position of each sequence's first token in the batch, `[B]`."""
-        return self.bounds[:-1].long()
+        return self.cu_seqlens[:-1].long()
 
     @cached_property
     def positions(self) -> Tensor:
-        """Each token's place in its own sequence, from 0, `[N]`."""
+        """Each token's position in its own sequence, from 0, `[N]`."""
         lengths = torch.tensor(self.lengths)
         starts = torch.tensor(self.offsets[:-1]).repeat_interleave(lengths)
         return (torch.arange(self.total) - starts).to(self.device, non_blocking=True)
@@ -100,3 +100,15 @@ class Sequences:
     def index(self) -> Tensor:
         """Which sequence each token is of, `[N]`."""
         return owners_of(self.lengths, self.device)
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What an encoder reads: sequences laid end to end."""
+
+    ids: Tensor
+    """`[N]`; `[N, C]` where a token is several ids (its characters, its n-grams)."""
+    sequences: Sequences
+    """B lengths that sum to N."""
+    segments: Tensor | None = None
+    """`[N]`: 0 in the first text of a pair, 1 in the second; None: all 0."""

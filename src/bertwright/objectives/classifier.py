@@ -9,7 +9,7 @@ loss is of examples.
 |---|---|---|
 | classes | -w_y log softmax(s)[y] | the largest score is y's |
 | any number of labels | mean over C of w_c (-log sigmoid of s_c, or of -s_c) | all agree |
-| a number | (s - y)^2 | not told |
+| a number | (s - y)^2 | - |
 
 Class weights: the loss is the weighted sum over the number of examples. PyTorch divides by the sum
 of the weights instead, which differs from batch to batch; the two agree over a training set if the
@@ -26,36 +26,35 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bertwright.config.task import TaskConfig
-from bertwright.models.encoder import Encoded
+from bertwright.models.encoder import Encoded, EncoderSpec
 from bertwright.nn.ragged import merge
 from bertwright.objectives.labelled import LabelledBatch, TextHead
 from bertwright.objectives.objective import Loss
 
-_Judge = Callable[[Tensor, Tensor, Tensor | None], tuple[Tensor, Tensor | None]]
+_LossOf = Callable[[Tensor, Tensor, Tensor | None], tuple[Tensor, Tensor | None]]
 """Of scores, labels and class weights: the summed loss, and how many were right."""
 
 
 class Classifier(TextHead):
     """What is this text? Classes, labels, or a number."""
 
-    def __init__(self, hidden: int, layers: int, task: TaskConfig) -> None:
+    def __init__(self, spec: EncoderSpec, task: TaskConfig) -> None:
         """Build the head.
 
         Args:
-            hidden: H, width of the encoder.
-            layers: L, its layers.
+            spec: of the encoder.
             task: of kind `classification` or `regression`.
 
         Raises:
-            ConfigError: layers the encoder has not.
+            ConfigError: layers the encoder does not have.
         """
-        super().__init__(hidden, layers, task, task.num_scores)
+        super().__init__(spec, task, task.num_scores)
         self.class_weights: Tensor | None
         self.register_buffer("class_weights", None, persistent=False)
         """`[C]`, of mean 1 over the training examples; unset: all are 1."""
-        self._judge: _Judge = _squared_error if task.kind == "regression" else _one_class
+        self._loss_of: _LossOf = _squared_error if task.kind == "regression" else _one_class
         if task.multi_label:
-            self._judge = _any_labels
+            self._loss_of = _any_labels
 
     def count(self, batch: LabelledBatch) -> int:
         """E, the examples."""
@@ -72,7 +71,7 @@ class Classifier(TextHead):
         """Loss summed over the examples of a batch."""
         assert batch.labels is not None
         scores = self.scores(encoded, batch)
-        total, correct = self._judge(scores, batch.labels, self.class_weights)
+        total, correct = self._loss_of(scores, batch.labels, self.class_weights)
         return Loss(total, len(batch.rows), correct)
 
 

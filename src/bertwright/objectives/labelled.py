@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from bertwright.config.task import TaskConfig
-from bertwright.models.encoder import Encoded
+from bertwright.models.encoder import Encoded, EncoderSpec
 from bertwright.nn.dropout import Dropout
 from bertwright.nn.layer_mix import LayerMix
-from bertwright.nn.sequences import Sequences
+from bertwright.nn.sequences import Inputs
 from bertwright.nn.task_head import Scorer, make_parts, text_vectors
 from bertwright.objectives.objective import Objective
 
@@ -24,25 +25,26 @@ class LabelledBatch:
 
     task: str
     """The head it is for, by the name it has in the learner."""
-    input_ids: Tensor
-    """[N]"""
-    token_type_ids: Tensor
-    """[N]"""
-    sequences: Sequences
-    """The bounds of the B windows."""
+    inputs: Inputs
+    """The B windows."""
     rows: tuple[int, ...]
     """[E]: the number of each example in its data, in the order of scores and labels; a span task
-    judges every window by itself, so there E = B, in the order of `sequences`."""
+    scores every window by itself, so there E = B, in the order of `inputs.sequences`."""
     labels: Tensor | None = None
     """Classification [E] int64, multi-label [E, C] float; regression [E] float; tagging [W] int64;
-    span [B, 2] int64, places of the first and last token in the window; multiple choice [E]."""
+    span [B, 2] int64, positions of the first and last token in the window; multiple choice [E]."""
     owners: Tensor | None = None
     """[B] int64: the example of each window, 0 to E - 1 (tagging: its run of sentences); with
     multiple choice, the choice of it: choices of all examples counted through."""
     words: Tensor | None = None
-    """Tagging, [W] int64: place in N of every word's first piece, example by example."""
+    """Tagging, [W] int64: position in N of every word's first piece, example by example."""
     counts: tuple[int, ...] = ()
     """Words (tagging) or choices (multiple choice) of each example."""
+
+    @property
+    def num_tokens(self) -> int:
+        """N."""
+        return self.inputs.sequences.total
 
 
 class Head(Objective[LabelledBatch]):
@@ -51,12 +53,12 @@ class Head(Objective[LabelledBatch]):
     mix: LayerMix | None
     """How the layers that it reads become one; None: it reads what the encoder gives last."""
 
-    def features(self, encoded: Encoded, places: Tensor | None = None) -> Tensor:
-        """What it reads of every token, `[N, F]`, or of those at `places` `[R]`: `[R, F]`."""
+    def features(self, encoded: Encoded, positions: Tensor | None = None) -> Tensor:
+        """What it reads of every token, `[N, F]`, or of those at `positions` `[R]`: `[R, F]`."""
         if self.mix is None:
-            return encoded.last if places is None else encoded.at(places)
+            return encoded.last if positions is None else encoded.at(positions)
         mixed: Tensor = self.mix(encoded.layers)
-        return mixed if places is None else mixed.index_select(0, places)
+        return mixed if positions is None else mixed.index_select(0, positions)
 
     def scores(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:
         """Float32 scores: classification [E, C]; regression [E]; tagging [W, C]; span [N, 2];
@@ -65,39 +67,36 @@ class Head(Objective[LabelledBatch]):
 
 
 class TextHead(Head):
-    """Scores a whole window: through the pooler over [CLS], dropout and a linear layer; or over
-    other layers, pooled or read by an LSTM (`HeadConfig`)."""
+    """Scores a whole window: through the encoder's pooler (BERT's over [CLS]), dropout and a linear
+    layer; or over other layers, pooled or read by an LSTM (`HeadConfig`)."""
 
-    def __init__(self, hidden: int, layers: int, task: TaskConfig, scores: int) -> None:
+    def __init__(self, spec: EncoderSpec, task: TaskConfig, scores: int) -> None:
         """Build the head.
 
         Args:
-            hidden: H, width of the encoder.
-            layers: L, its layers.
+            spec: of the encoder; one without a pooler has its last layer pooled.
             task: its `head` says what is read.
             scores: how many a window.
 
         Raises:
-            ConfigError: layers the encoder has not.
+            ConfigError: layers the encoder does not have.
         """
         super().__init__()
         self.task = task
-        self.mix, self.network, width, self.layers = make_parts(task.head, hidden, layers)
+        self.mix, self.network, width, self.layers = make_parts(task.head, spec.width, spec.depth)
+        self.reads_pooled = spec.pooled and self.mix is None and self.network is None
         self.dropout = Dropout(task.head.dropout)
         self.classifier = Scorer(width, scores)
 
-    @property
-    def reads_pooler(self) -> bool:
-        """Whether it reads nothing else."""
-        return self.mix is None and self.network is None
-
-    def places(self, batch: LabelledBatch) -> Tensor | None:
-        """Nowhere if it reads the pooler."""
-        return batch.input_ids.new_empty(0) if self.reads_pooler else None
+    def positions(self, batch: LabelledBatch) -> Tensor | None:
+        """None of the last layer's if it reads the pooled vector."""
+        if not self.reads_pooled:
+            return None
+        return torch.empty(0, dtype=torch.long, device=batch.inputs.ids.device)
 
     def vectors(self, encoded: Encoded) -> Tensor:
         """A vector for each window, `[B, F]`."""
-        if self.reads_pooler:
+        if self.reads_pooled:
             assert encoded.pooled is not None
             return encoded.pooled
         return text_vectors(self.features(encoded), encoded.sequences, self.network, self.task.head)

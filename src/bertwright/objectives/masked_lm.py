@@ -29,6 +29,8 @@ class MaskedBatch(Protocol):
 class MaskedLM(Objective[MaskedBatch]):
     """Predict the tokens that were masked."""
 
+    title = "masked LM"
+
     def __init__(self, config: BertConfig, token_embeddings: nn.Embedding) -> None:
         super().__init__()
         self.transform = nn.Linear(config.hidden_size, config.hidden_size)
@@ -52,9 +54,14 @@ class MaskedLM(Objective[MaskedBatch]):
         """K, the masked tokens."""
         return len(batch.masked_labels)
 
-    def places(self, batch: MaskedBatch) -> Tensor:
+    def positions(self, batch: MaskedBatch) -> Tensor:
         """The masked positions."""
         return batch.masked_positions
+
+    def flops(self, batch: MaskedBatch) -> float:
+        """The dense layer and the vocabulary, at the masked positions."""
+        hidden, vocabulary = self._tied[0].embedding_dim, self._tied[0].num_embeddings
+        return 6.0 * len(batch.masked_labels) * (hidden**2 + hidden * vocabulary)
 
     def forward(self, encoded: Encoded, batch: MaskedBatch) -> Loss:
         """Cross-entropy summed over the masked positions of a batch."""

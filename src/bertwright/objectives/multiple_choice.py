@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from bertwright.config.task import TaskConfig
-from bertwright.models.encoder import Encoded
+from bertwright.models.encoder import Encoded, EncoderSpec
 from bertwright.nn.ragged import log_softmax, merge, owners_of
 from bertwright.objectives.labelled import LabelledBatch, TextHead
 from bertwright.objectives.objective import Loss
@@ -23,18 +23,17 @@ from bertwright.objectives.objective import Loss
 class MultipleChoice(TextHead):
     """Which choice is right?"""
 
-    def __init__(self, hidden: int, layers: int, task: TaskConfig) -> None:
+    def __init__(self, spec: EncoderSpec, task: TaskConfig) -> None:
         """Build the head.
 
         Args:
-            hidden: H, width of the encoder.
-            layers: L, its layers.
+            spec: of the encoder.
             task: of kind `multiple-choice`.
 
         Raises:
-            ConfigError: layers the encoder has not.
+            ConfigError: layers the encoder does not have.
         """
-        super().__init__(hidden, layers, task, 1)
+        super().__init__(spec, task, 1)
 
     def count(self, batch: LabelledBatch) -> int:
         """E, the examples."""

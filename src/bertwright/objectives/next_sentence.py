@@ -25,6 +25,9 @@ class PairBatch(Protocol):
 class NextSentence(Objective[PairBatch]):
     """Does B follow A?"""
 
+    title = "next sentence"
+    reads_pooled = True
+
     def __init__(self, hidden_size: int) -> None:
         super().__init__()
         self.classifier = nn.Linear(hidden_size, 2)
@@ -38,8 +41,8 @@ class NextSentence(Objective[PairBatch]):
         """B, the sequences."""
         return len(batch.next_sentence_labels)
 
-    def places(self, batch: PairBatch) -> Tensor:
-        """Nowhere: it reads the pooler."""
+    def positions(self, batch: PairBatch) -> Tensor:
+        """None: it reads the pooled vector."""
         return batch.next_sentence_labels.new_empty(0, dtype=torch.long)
 
     def forward(self, encoded: Encoded, batch: PairBatch) -> Loss:

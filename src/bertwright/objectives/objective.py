@@ -12,8 +12,8 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 
 from torch import Tensor, nn
 
-from bertwright.models.encoder import Encoded
-from bertwright.nn.sequences import Sequences
+from bertwright.models.encoder import Encoded, Encoder
+from bertwright.nn.sequences import Inputs
 
 
 @dataclass(frozen=True)
@@ -25,23 +25,15 @@ class Loss:
     count: int
     """Predictions it was summed over."""
     correct: Tensor | None
-    """How many of them were right; None where none is right or wrong, as a number."""
+    """How many of them were right; None where a prediction is not right or wrong (a number)."""
 
 
-class Examples(Protocol):
-    """What a learner reads of a batch, as tensors on its device."""
-
-    @property
-    def input_ids(self) -> Tensor:
-        """[N]"""
+class HasInputs(Protocol):
+    """Any batch: what the encoder reads of it, as tensors on the learner's device."""
 
     @property
-    def token_type_ids(self) -> Tensor:
-        """[N]"""
-
-    @property
-    def sequences(self) -> Sequences:
-        """The bounds."""
+    def inputs(self) -> Inputs:
+        """Ids, sequences, segments."""
 
 
 Batch = TypeVar("Batch", contravariant=True)
@@ -50,8 +42,14 @@ Batch = TypeVar("Batch", contravariant=True)
 class Objective(nn.Module, Generic[Batch]):
     """Turns vectors and a batch's labels into a `Loss`."""
 
+    title: str = ""
+    """What the log and the pages call it; empty: its name in the learner."""
+    metrics: tuple[str, ...] = ("loss", "accuracy")
+    """What the log has of it, `NAME.loss` first."""
     layers: tuple[int, ...] | None = None
-    """Layers it reads, 0 the embeddings, 1 to L; None: the last, and the pooler."""
+    """Layers it reads, 0 the embeddings, 1 to L; None: the last, or the pooled vector."""
+    reads_pooled: bool = False
+    """Whether it reads `Encoded.pooled` alone."""
 
     def forward(self, encoded: Encoded, batch: Batch) -> Loss:
         """Sum this objective's loss over a batch."""
@@ -61,56 +59,68 @@ class Objective(nn.Module, Generic[Batch]):
         """Predictions of a batch, known before it is encoded."""
         raise NotImplementedError(f"{type(self).__name__} defines no count")
 
-    def places(self, batch: Batch) -> Tensor | None:
-        """Where in N it reads the last layer by `Encoded.at`, `[R]`; empty if it reads the pooler
-        alone; None: everywhere."""
+    def positions(self, batch: Batch) -> Tensor | None:
+        """Where in N it reads the last layer by `Encoded.at`, `[R]`; empty if it reads the pooled
+        vector alone; None: everywhere."""
         return None
+
+    def flops(self, batch: Batch) -> float:
+        """Floating-point operations of its own matrix products, forward and backward."""
+        return 0.0
 
 
 class Learner(nn.Module):
-    """An encoder and the objectives that teach it: what the trainer wraps, steps and saves."""
+    """An encoder and the objectives that train it: what the trainer wraps, steps and saves."""
 
-    def __init__(self, encoder: nn.Module, objectives: dict[str, Objective[Any]]) -> None:
+    def __init__(self, encoder: Encoder, objectives: dict[str, Objective[Any]]) -> None:
         super().__init__()
         self.encoder = encoder
         self.objectives = nn.ModuleDict(objectives)
 
-    def taught(self, batch: Examples) -> dict[str, Objective[Any]]:
-        """The objectives that a batch is for: the one it names, or all."""
+    def active(self, batch: HasInputs) -> dict[str, Objective[Any]]:
+        """The objectives that a batch is for: the one that it names (`batch.task`), or all."""
         task = getattr(batch, "task", None)
         names = list(self.objectives) if task is None else [task]
         return {name: cast("Objective[Any]", self.objectives[name]) for name in names}
 
-    def counts(self, batch: Examples) -> dict[str, int]:
+    def counts(self, batch: HasInputs) -> dict[str, int]:
         """Predictions of a batch by objective, known before it is encoded."""
-        return {name: objective.count(batch) for name, objective in self.taught(batch).items()}
+        return {name: objective.count(batch) for name, objective in self.active(batch).items()}
 
-    def encode(self, batch: Examples, objectives: Sequence[Objective[Any]]) -> Encoded:
+    def encode(self, batch: HasInputs, objectives: Sequence[Objective[Any]]) -> Encoded:
         """What `objectives` read of a batch: the graph ends at the highest layer they need."""
-        asked = [objective.layers for objective in objectives]
-        layers = [number for numbers in asked if numbers is not None for number in numbers]
-        inputs = batch.input_ids, batch.token_type_ids, batch.sequences
+        needed = [objective.layers for objective in objectives]
+        layers = [number for numbers in needed if numbers is not None for number in numbers]
         if not layers:
-            return cast(Encoded, self.encoder(*inputs, places=_places(batch, objectives)))
-        top = None if None in asked else max(layers)
-        return cast(Encoded, self.encoder(*inputs, top=top, keep_layers=True))
+            return self._encode(batch.inputs, positions=_positions(batch, objectives))
+        top = None if None in needed else max(layers)
+        return self._encode(batch.inputs, top=top, keep_layers=True)
 
-    def tokens_read(self, batch: Examples) -> int:
+    def _encode(self, inputs: Inputs, **options: Any) -> Encoded:
+        return cast(Encoded, self.encoder(inputs, **options))
+
+    def tokens_read(self, batch: HasInputs) -> int:
         """How many tokens of the last layer are computed for a batch."""
-        places = _places(batch, list(self.taught(batch).values()))
-        return batch.sequences.total if places is None else batch.sequences.count + len(places)
+        positions = _positions(batch, list(self.active(batch).values()))
+        sequences = batch.inputs.sequences
+        return sequences.total if positions is None else sequences.count + len(positions)
 
-    def forward(self, batch: Examples) -> dict[str, Loss]:
+    def flops(self, batch: HasInputs) -> float:
+        """Floating-point operations of a forward and a backward pass, in matrix products."""
+        encoder = self.encoder.flops(batch.inputs.sequences.lengths, self.tokens_read(batch))
+        return encoder + sum(each.flops(batch) for each in self.active(batch).values())
+
+    def forward(self, batch: HasInputs) -> dict[str, Loss]:
         """Losses by objective."""
-        taught = self.taught(batch)
-        encoded = self.encode(batch, list(taught.values()))
-        return {name: objective(encoded, batch) for name, objective in taught.items()}
+        active = self.active(batch)
+        encoded = self.encode(batch, list(active.values()))
+        return {name: objective(encoded, batch) for name, objective in active.items()}
 
 
-def _places(batch: Examples, objectives: Sequence[Objective[Any]]) -> Tensor | None:
+def _positions(batch: HasInputs, objectives: Sequence[Objective[Any]]) -> Tensor | None:
     """Where in N the last layer is read; everywhere if more than one objective reads tokens."""
-    asked = [objective.places(batch) for objective in objectives]
-    read = [places for places in asked if places is None or len(places)]
+    needed = [objective.positions(batch) for objective in objectives]
+    read = [positions for positions in needed if positions is None or len(positions)]
     if not read:
-        return asked[0]
+        return needed[0]
     return read[0] if len(read) == 1 else None

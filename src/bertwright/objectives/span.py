@@ -13,7 +13,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from bertwright.config.task import TaskConfig
-from bertwright.models.encoder import Encoded
+from bertwright.models.encoder import Encoded, EncoderSpec
 from bertwright.nn.ragged import log_softmax, merge
 from bertwright.nn.task_head import Scorer, make_parts
 from bertwright.objectives.labelled import Head, LabelledBatch
@@ -23,39 +23,38 @@ from bertwright.objectives.objective import Loss
 class Span(Head):
     """Which tokens are the answer?"""
 
-    def __init__(self, hidden: int, layers: int, task: TaskConfig) -> None:
+    def __init__(self, spec: EncoderSpec, task: TaskConfig) -> None:
         """Build the head; its `dropout` is not used.
 
         Args:
-            hidden: H, width of the encoder.
-            layers: L, its layers.
+            spec: of the encoder.
             task: of kind `span`.
 
         Raises:
-            ConfigError: layers the encoder has not.
+            ConfigError: layers the encoder does not have.
         """
         super().__init__()
-        self.mix, self.network, width, self.layers = make_parts(task.head, hidden, layers)
+        self.mix, self.network, width, self.layers = make_parts(task.head, spec.width, spec.depth)
         self.qa_outputs = Scorer(width, 2)
 
     def count(self, batch: LabelledBatch) -> int:
         """B, the windows."""
-        return batch.sequences.count
+        return batch.inputs.sequences.count
 
     def scores(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:
         """Start and end of each token, `[N, 2]` float32."""
         x = self.features(encoded)
         if self.network is not None:
-            x = self.network(x, batch.sequences.lengths)
+            x = self.network(x, batch.inputs.sequences.lengths)
         scores: Tensor = self.qa_outputs(x)
         return scores
 
     def forward(self, encoded: Encoded, batch: LabelledBatch) -> Loss:
         """Loss summed over the windows of a batch; right are those with both ends right."""
         assert batch.labels is not None
-        windows = batch.sequences
+        windows = batch.inputs.sequences
         scores = self.scores(encoded, batch)
-        gold = windows.first[:, None] + batch.labels  # [B, 2]: places in N
+        gold = windows.first[:, None] + batch.labels  # [B, 2]: positions in N
         logs = log_softmax(scores, windows.index, windows.count).gather(0, gold)  # [B, 2]
         best = merge(scores.detach(), windows.index, windows.count, "max")
         correct = (scores.detach().gather(0, gold) >= best).all(1).sum()

@@ -1,9 +1,9 @@
 """A tag for each word (Devlin et al. 2019, section 5.3): entities, parts of speech.
 
-A word is judged by the vector of its first piece, through dropout and a linear layer, as
-`BertForTokenClassification` of transformers; other pieces have no label. In between may stand an
-LSTM over the words of an example, and over the scores a CRF (`nn/crf.py`), which judges the tags of
-an example together (Lample et al. 2016). The loss is a sum over words: the cross-entropy of each,
+A word is classified by the vector of its first wordpiece, through dropout and a linear layer, as
+`BertForTokenClassification` of transformers; other wordpieces have no label. An LSTM over the words
+of an example may come between, and over the scores a CRF (`nn/crf.py`), which scores the tags of an
+example together (Lample et al. 2016). The loss is a sum over words: the cross-entropy of each,
 times its class's weight; or with a CRF minus the log-probability of the whole sequences, over the
 same number of words.
 
@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bertwright.config.task import TaskConfig
-from bertwright.models.encoder import Encoded
+from bertwright.models.encoder import Encoded, EncoderSpec
 from bertwright.nn.crf import Crf
 from bertwright.nn.dropout import Dropout
 from bertwright.nn.task_head import Scorer, make_parts
@@ -25,21 +25,20 @@ from bertwright.objectives.objective import Loss
 
 
 class Tagger(Head):
-    """Which tag has each word?"""
+    """Which tag does each word have?"""
 
-    def __init__(self, hidden: int, layers: int, task: TaskConfig) -> None:
+    def __init__(self, spec: EncoderSpec, task: TaskConfig) -> None:
         """Build the head.
 
         Args:
-            hidden: H, width of the encoder.
-            layers: L, its layers.
+            spec: of the encoder.
             task: of kind `tagging`.
 
         Raises:
-            ConfigError: layers the encoder has not.
+            ConfigError: layers the encoder does not have.
         """
         super().__init__()
-        self.mix, self.network, width, self.layers = make_parts(task.head, hidden, layers)
+        self.mix, self.network, width, self.layers = make_parts(task.head, spec.width, spec.depth)
         self.dropout = Dropout(task.head.dropout)
         self.classifier = Scorer(width, task.num_scores)
         self.crf = Crf(task.num_scores) if task.head.crf else None
@@ -52,8 +51,8 @@ class Tagger(Head):
         assert batch.words is not None
         return len(batch.words)
 
-    def places(self, batch: LabelledBatch) -> Tensor | None:
-        """The words' first pieces."""
+    def positions(self, batch: LabelledBatch) -> Tensor | None:
+        """The words' first wordpieces."""
         return batch.words
 
     def scores(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:

@@ -1,47 +1,49 @@
 """Pre-training as one function: shards in, a run folder with checkpoints out.
 
-corpus -> ids (`data build`) -> batch (`data/loader.py`) -> encoder (`models/bert.py`) -> loss
-(`objectives/`) -> step (`train/loop.py`) -> checkpoint (`checkpoint/`).
+corpus -> ids (`data build`) -> batch (`data/epoch_loader.py`) -> encoder (`models/`) -> loss
+(`objectives/`) -> step (`train/loop.py`) -> checkpoint (`checkpoint/`). What is a system's own (its
+instances, objectives, initialization) comes from the catalogue, `recipes/systems.py`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import torch
 
 from bertwright.atomic import MANIFEST, disk_errors, refuse_source, sha256_file
 from bertwright.checkpoint import checkpoint
 from bertwright.checkpoint.sources import read_config
-from bertwright.config.bert import SIZES
-from bertwright.config.bert_run import BertRun
-from bertwright.data.loader import PretrainingData, TensorBatch, evaluation_data, to_tensors
+from bertwright.config.run import RunConfig
+from bertwright.data.epoch_loader import EpochLoader
 from bertwright.data.shards import Shards, open_shards, require_tokenizer
-from bertwright.errors import BertwrightError, ConfigError, DataError
+from bertwright.data.to_device import to_device
+from bertwright.errors import BertwrightError, ConfigError
 from bertwright.machine import keep_few_kernels, keep_freed_memory
-from bertwright.models.bert import Bert, training_flops
+from bertwright.nn.transformer import FeedForward
 from bertwright.objectives.objective import Learner
 from bertwright.recipes import run_folder
-from bertwright.recipes.start import start
+from bertwright.recipes.phases import PhaseLoader
+from bertwright.recipes.systems import system_of
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 from bertwright.train.distributed import Ranks, join_ranks
 from bertwright.train.hardware import Precision, choose_precision
 from bertwright.train.log import Log, require_board
 from bertwright.train.loop import LoopConfig, Trainer, mean_losses
 from bertwright.train.loss_sums import Window
-from bertwright.train.optim import make_optimizers
 from bertwright.train.schedule import Budget, warmup_decay
-from bertwright.train.state import Place, Position, load_state
+from bertwright.train.state import Position, load_state
+from bertwright.transfer.freezing import freeze_unread_pooler
 
 Evaluate = Callable[[], dict[str, float]]
 
 
 def pretrain(
-    config: BertRun,
+    config: RunConfig,
     say: Callable[[str], None],
     overwrite: bool = False,
     resume: bool = False,
@@ -98,131 +100,44 @@ def pretrain(
     return run
 
 
-def make_learner(config: BertRun, shards: Shards) -> Learner:
-    """The learner a run starts from: new weights, or those of `config.init`."""
-    objectives = _objectives(config)
-    chance = torch.Generator().manual_seed(config.seed)
+def make_learner(config: RunConfig, shards: Shards) -> Learner:
+    """The learner a run starts from: initialized, or the checkpoint `config.init`."""
+    system = system_of(config)
+    names = list(system.objectives(config))
     if config.init is not None:
-        learner = _continued(config, config.init, shards, objectives, chance)
+        learner = _continued(config, config.init, shards, names)
     else:
-        bert = config.bert(shards.vocab_size)
-        learner = checkpoint.make_learner(bert, objectives)
-        start(learner, config, shards, config.seed)
+        learner = checkpoint.make_learner(system.model_config(config, shards.vocab_size), names)
+        if system.initialize is not None:
+            system.initialize(learner, config, shards)
     return _ready(config, learner)
 
 
-def _ready(config: BertRun, learner: Learner) -> Learner:
+def _ready(config: RunConfig, learner: Learner) -> Learner:
     """A learner as training wants it."""
-    encoder = _encoder(learner)
     for parameter in learner.parameters():
         # What was read lies in the file's memory, at any address; products of matrices that are
         # aligned otherwise are rounded otherwise, and a run must go on bit for bit.
         parameter.data = parameter.data.clone()
-    if "next_sentence" not in learner.objectives:
-        encoder.pooler.requires_grad_(False)  # nothing teaches it
+    freeze_unread_pooler(learner)
     if config.compile:
-        for number in range(len(encoder.layers)):
-            encoder.layer(number).feed_forward.compile(dynamic=True)
+        for module in learner.encoder.modules():
+            if isinstance(module, FeedForward):
+                module.compile(dynamic=True)
     return learner
 
 
-def _continued(
-    config: BertRun,
-    init: str,
-    shards: Shards,
-    objectives: list[str],
-    chance: torch.Generator,
-) -> Learner:
+def _continued(config: RunConfig, init: str, shards: Shards, objectives: list[str]) -> Learner:
     """The checkpoint to go on from, held against the shards and the configuration."""
     folder = checkpoint.find_checkpoint(init)
     require_tokenizer(shards, load_tokenizer(folder).fingerprint, f"the checkpoint {folder}")
-    bert = read_config(folder)
-    asked = {k: v for k, v in asdict(config.architecture).items() if v is not None}
-    changed = {k: v for k, v in asked.items() if "dropout" in k}
-    for name in asked.keys() - changed.keys():
-        if asked[name] != getattr(bert, name):
-            raise ConfigError(
-                f"architecture.{name} is {asked[name]}, but {folder} has {getattr(bert, name)}; "
-                "leave it out: --init brings the model's shape"
-            )
-    shape = config.bert(bert.vocab_size)
-    if config.model and any(getattr(shape, name) != getattr(bert, name) for name in SIZES):
-        raise ConfigError(
-            f"{folder} has another shape than --model {config.model}; leave it out: --init brings "
-            "the model's shape"
-        )
-    if config.longest_sequence > bert.max_position_embeddings:
-        raise ConfigError(
-            f"sequences of {config.longest_sequence} tokens do not fit {folder}, which has "
-            f"positions for {bert.max_position_embeddings}; lower --instances.sequence-length"
-        )
-    return checkpoint.load(folder, objectives, chance, replace(bert, **changed)).learner
-
-
-class Batches:
-    """The batches of a run: short sequences first, then, if asked, a phase of long ones."""
-
-    def __init__(self, config: BertRun, shards: Shards, ranks: Ranks) -> None:
-        self._device = ranks.device
-        self._world_size = ranks.world_size
-        self._long_from = 1 - config.long_phase.share
-        on_gpu = ranks.device.type == "cuda"
-        micro = config.batch.micro_tokens or (65536 if on_gpu else 4096)
-        self._micro = max(micro, config.longest_sequence)
-        first = config.instances
-        lengths = [first.sequence_length, config.long_phase.sequence_length]
-        long_tokens = config.long_phase.batch_tokens or config.batch.tokens
-        self._tokens = [config.batch.tokens, long_tokens]
-        phases = 2 if config.long_phase.share else 1
-        self.phases = [
-            PretrainingData(
-                shards,
-                replace(first, sequence_length=length),
-                config.masking,
-                seed=config.seed + phase,
-                validation_share=config.validation.share,
-                rank=ranks.rank,
-                world_size=ranks.world_size,
-                prefetch=on_gpu,
-            )
-            for phase, length in enumerate(lengths[:phases])
-        ]
-        self.phases[0].tokens_in_epoch(0)  # data that gives no instances is an error now
-
-    def step(self, place: Place, done: float) -> tuple[Sequence[TensorBatch], Place]:
-        """The micro-batches at a place; a step with fewer sequences than ranks is passed over."""
-        if done >= self._long_from and place.phase == 0:
-            place = Place(phase=1)
-        data, tokens = self.phases[place.phase], self._tokens[place.phase]
-        passed = 0
-        while len(data.positions(place.epoch, place.step, tokens)) < self._world_size:
-            place, passed = self._next(place), passed + 1
-            if passed > 2 * data.steps_in_epoch(place.epoch, tokens):
-                raise ConfigError(
-                    f"a step of {tokens} tokens holds no sequence for each of {self._world_size} "
-                    "processes; raise --batch.tokens"
-                )
-        batches = data.step(place.epoch, place.step, tokens, self._micro)
-        return [to_tensors(batch, self._device) for batch in batches], self._next(place)
-
-    def steps_of_epochs(self, epochs: float) -> int:
-        """Steps of so many passes over the first phase's instances."""
-        data, tokens = self.phases[0], self._tokens[0]
-        whole = int(epochs)
-        steps = sum(data.steps_in_epoch(epoch, tokens) for epoch in range(whole))
-        if epochs > whole:
-            steps += round((epochs - whole) * data.steps_in_epoch(whole, tokens))
-        return max(1, steps)
-
-    def _next(self, place: Place) -> Place:
-        data = self.phases[place.phase]
-        if place.step + 1 < data.steps_in_epoch(place.epoch, self._tokens[place.phase]):
-            return replace(place, step=place.step + 1)
-        return replace(place, epoch=place.epoch + 1, step=0)
+    wanted = system_of(config).continued(config, read_config(folder), folder)
+    generator = torch.Generator().manual_seed(config.seed)
+    return checkpoint.load(folder, objectives, generator, wanted).learner
 
 
 def _train(
-    config: BertRun,
+    config: RunConfig,
     run: Path,
     shards: Shards,
     data_sha256: str,
@@ -233,15 +148,16 @@ def _train(
 ) -> None:
     """Wire the parts together and run the loop."""
     began = time.monotonic()
+    system = system_of(config)
     if beginning is None:
         learner = make_learner(config, shards).to(ranks.device)
     else:
-        learner = checkpoint.load(beginning.folder, _objectives(config)).learner
+        learner = checkpoint.load(beginning.folder, system.objectives(config)).learner
         learner = _ready(config, learner).to(ranks.device)
-    ranks.shard(learner, _encoder(learner).layers)
+    ranks.shard(learner, learner.encoder.stages()[1:])
     precision, peak = _precision(config, ranks, beginning)
-    optimizers = make_optimizers(learner, config.optimizer, precision)
-    batches = Batches(config, shards, ranks)
+    optimizers = system.optimizers(learner, config.optimizer, precision)
+    batches = PhaseLoader(system.phases(config, shards), config.batch.micro_tokens, ranks)
     steps = config.steps
     if config.epochs is not None:
         steps = batches.steps_of_epochs(config.epochs)
@@ -255,11 +171,11 @@ def _train(
     elif ranks.is_first:  # all that could be wrong with the input has been looked at
         environment = run_folder.environment(ranks, precision, peak)
         run_folder.begin(run, environment | {"data_sha256": data_sha256}, config)
-    encoder = _encoder(learner)
     log = None
     if ranks.is_first:
-        log = Log(run, say, position.records, config.log.tensorboard, position.step)
-        count = sum(p.numel() for p in encoder.parameters())
+        titles = {k: cast(Any, v).title for k, v in learner.objectives.items()}
+        log = Log(run, say, position.records, config.log.tensorboard, position.step, titles=titles)
+        count = sum(p.numel() for p in learner.encoder.parameters())
         name = config.init or config.model or "BERT"
         on = ranks.device.type
         if ranks.world_size > 1:
@@ -291,9 +207,7 @@ def _train(
         ),
         ranks,
         log,
-        flops=lambda b: training_flops(
-            encoder.config, b.sequences.lengths, len(b.masked_labels), learner.tokens_read(b)
-        ),
+        flops=learner.flops,
         evaluate=evaluate,
         save=lambda at: run_folder.save(config, run, learner, optimizers, shards, at, ranks),
         begin_step=begin_step,
@@ -328,7 +242,7 @@ def _way_on(run: Path, good: int) -> str:
 
 
 def _precision(
-    config: BertRun, ranks: Ranks, beginning: run_folder.Beginning | None
+    config: RunConfig, ranks: Ranks, beginning: run_folder.Beginning | None
 ) -> tuple[Precision, float]:
     """Of matrix products, and the peak rate in it: the same on all ranks and in all sessions.
 
@@ -354,36 +268,27 @@ def _tell_beginning(
 
 
 def _validation(
-    config: BertRun, shards: Shards, learner: Learner, precision: Precision, ranks: Ranks
+    config: RunConfig, shards: Shards, learner: Learner, precision: Precision, ranks: Ranks
 ) -> Evaluate | None:
-    """Asks the held-out documents: always the same instances with the same masks."""
+    """Evaluates on the held-out documents: always the same instances."""
     if not config.validation.share:
         return None
-    data = evaluation_data(shards, config, "dev", ranks.rank, ranks.world_size)
-    tokens = min(config.validation.tokens, data.tokens_in_epoch(0))
+    instances = system_of(config).held_out(config, shards, "dev")
+    loader = EpochLoader(instances, ranks.rank, ranks.world_size)
+    held_out = loader.sequences_in_epoch(0)
+    tokens = min(config.validation.tokens, loader.tokens_in_epoch(0))
     least = ranks.world_size if ranks.is_sharded else 1
-    if len(data.plan(0)) < least:
+    if held_out < least:
         raise ConfigError(
-            f"the held-out documents hold {len(data.plan(0))} sequences; with --parallel fsdp each "
-            f"of {least} processes needs one: raise --validation.share"
+            f"the held-out documents hold {held_out} sequences; with --parallel fsdp each of "
+            f"{least} processes needs one: raise --validation.share"
         )
-    while len(data.positions(0, 0, tokens)) < least:
-        tokens *= 2  # fewer than one sequence were asked for
-    micro = max(4096, config.instances.sequence_length)
+    while len(loader.positions(0, 0, tokens)) < least:
+        tokens *= 2  # fewer than one sequence were requested
+    micro = max(4096, instances.longest)
 
-    def batches() -> Iterator[TensorBatch]:
-        for batch in data.step(0, 0, tokens, micro):
-            yield to_tensors(batch, ranks.device)
+    def batches() -> Iterator[Any]:
+        for batch in loader.step(0, 0, tokens, micro):
+            yield to_device(batch, ranks.device)
 
     return lambda: mean_losses(learner, batches(), precision, ranks)
-
-
-def _objectives(config: BertRun) -> list[str]:
-    return ["masked_lm"] if config.instances.objectives == "mlm" else ["masked_lm", "next_sentence"]
-
-
-def _encoder(learner: Learner) -> Bert:
-    encoder = learner.encoder
-    if not isinstance(encoder, Bert):
-        raise DataError(f"the encoder is a {type(encoder).__name__}; expected a Bert")
-    return encoder

@@ -12,21 +12,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 
 from bertwright.arrays import Float32s
 from bertwright.config.vectors import VectorConfig
-from bertwright.inference.attention_maps import attention_map
 from bertwright.inference.backends.plain import LayerBatch
 from bertwright.inference.embed import Embedder
 from bertwright.inference.encode import Positions, Tokenized, positions_in
 from bertwright.inference.fill import Blanks, predict_blanks
 from bertwright.inference.next_sentence import predict_pairs
-from bertwright.models.encoder import Encoded
-from bertwright.objectives.labelled import Head, TextHead
+from bertwright.models.encoder import Encoded, HasAttentionMaps
+from bertwright.objectives.labelled import Head
 from bertwright.serve.engine import Engine, Part, Work
 from bertwright.tasks.predict import Window, predict_encoded
 from bertwright.tasks.predictions import Prediction
@@ -119,7 +118,9 @@ class Pairs:
     def read(self, works: Sequence[Work], part: Part) -> Sequence[float]:
         """A probability for each."""
         first = part.layers[self.engine.top][part.sequences.first].float()
-        pooled = self.engine.runner.encoder.pooler(first)
+        pooler = self.engine.runner.encoder.pooler
+        assert pooler is not None
+        pooled = pooler(first)
         found = predict_pairs(self.engine.runner, pooled)
         by_number = dict(zip(part.rows, found, strict=True))
         return [by_number[number] for number in range(len(works))]
@@ -141,7 +142,7 @@ class Task:
     def places(self, work: Work) -> Positions | None:
         """See `Reader`: [CLS], if the head reads the pooler alone."""
         head = self._head
-        return [(0,)] * len(work.ids) if isinstance(head, TextHead) and head.reads_pooler else None
+        return [(0,)] * len(work.ids) if head.reads_pooled else None
 
     @property
     def _head(self) -> Head:
@@ -163,7 +164,8 @@ class Task:
                 # of a batch with others there may be more layers than this head reads
                 kept = tuple(layers[number] for number in self.layers)
                 return Encoded(own.sequences, last, kept)
-            pooled = self.engine.runner.encoder.pooler(last[own.sequences.first])
+            pooler = self.engine.runner.encoder.pooler
+            pooled = None if pooler is None else pooler(last[own.sequences.first])
             return Encoded(own.sequences, last, (), pooled)
 
         return predict_encoded(self.engine.runner.learner, data, encode)
@@ -187,16 +189,14 @@ class Attention:
 
     def read(self, works: Sequence[Work], part: Part) -> Sequence[Any]:
         """Float32 `[layers, A, T, T]` for each."""
-        encoder = self.engine.runner.encoder
+        encoder = cast(HasAttentionMaps, self.engine.runner.encoder)
         found = []
         bounds = part.sequences.offsets
         places = {number: place for place, number in enumerate(part.rows)}
         for number in range(len(works)):
             start, stop = bounds[places[number]], bounds[places[number] + 1]
             maps = [
-                attention_map(
-                    encoder.layer(n - 1).attention, part.layers[n - 1][start:stop].float()
-                )
+                encoder.attention_map(n, part.layers[n - 1][start:stop].float())
                 for n in self.numbers
             ]
             found.append(np.stack([each.cpu().numpy() for each in maps]))

@@ -18,7 +18,7 @@ from torch import Tensor
 from bertwright.arrays import Int64s
 from bertwright.config.task import TaskConfig
 from bertwright.data.batch import collate, token_batches
-from bertwright.nn.sequences import Sequences
+from bertwright.data.to_device import inputs_to_device
 from bertwright.objectives.labelled import LabelledBatch
 from bertwright.tasks.instances import Instance
 
@@ -49,11 +49,10 @@ def make_batch(
     if not chosen:
         raise ValueError("a batch of no instances")
     windows = [len(instance.ids) for instance in chosen]
-    batch = collate(
+    inputs, order = collate(  # order [B]: which window, counted through, each sequence is
         [ids for instance in chosen for ids in instance.ids],
         [each for instance in chosen for each in instance.segments],
     )
-    order = batch.positions  # [B]: which window, counted through, each sequence is
     owners = np.repeat(np.arange(len(chosen)), windows)
     words: Int64s | None = None
     counts: tuple[int, ...] = ()
@@ -71,7 +70,7 @@ def make_batch(
     labels = _labels(task, chosen, rows) if with_labels else None
     if task.kind == "tagging":
         counts = tuple(chain.from_iterable(instance.counts for instance in chosen))
-        words = _positions(chosen, windows, batch.lengths, order)
+        words = _positions(chosen, windows, inputs.lengths, order)
         rows = [each.example + n for each in chosen for n in range(len(each.counts))]
 
     def put(array: npt.NDArray[Any]) -> Tensor:
@@ -79,9 +78,7 @@ def make_batch(
 
     return LabelledBatch(
         task=name,
-        input_ids=put(batch.input_ids),
-        token_type_ids=put(batch.token_type_ids),
-        sequences=Sequences(batch.lengths.tolist(), device),
+        inputs=inputs_to_device(inputs, device),
         rows=tuple(rows),
         labels=None if labels is None else put(labels),
         owners=put(owners),

@@ -24,7 +24,7 @@ from bertwright.errors import ConfigError
 from bertwright.labelled.examples import Example, SpanExample, TaggingExample
 from bertwright.models.encoder import Encoded
 from bertwright.objectives.labelled import Head, LabelledBatch
-from bertwright.objectives.objective import Examples, Learner
+from bertwright.objectives.objective import Learner
 from bertwright.objectives.tagger import Tagger
 from bertwright.progress import OnProgress, silent
 from bertwright.tasks.batch import instance_batches, make_batch
@@ -171,10 +171,10 @@ def _scored(
     for rows in instance_batches(data.instances, batch_tokens):
         batch = make_batch(data.name, data.task, data.instances, rows, device, with_labels=False)
         with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
-            encoded = learner.encode(cast(Examples, batch), [head])
+            encoded = learner.encode(batch, [head])
             scores = head.scores(encoded, batch)
         yield batch, head, scores.float()
-        done += batch.sequences.total
+        done += batch.num_tokens
         on_progress(done, data.num_tokens)
 
 
@@ -215,7 +215,7 @@ def _spans(data: TaskData, scored: Scored) -> Predicted:
     """Answers."""
     windows: dict[int, list[tuple[Instance, Float32s]]] = {}
     for batch, _, scores in scored:
-        values, offsets = _array(scores), batch.sequences.offsets
+        values, offsets = _array(scores), batch.inputs.sequences.offsets
         for number, row in enumerate(batch.rows):
             instance = data.instances[row]
             own = values[offsets[number] : offsets[number + 1]]

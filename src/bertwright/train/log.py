@@ -14,7 +14,6 @@ from bertwright.errors import DataError, MissingExtra
 from bertwright.progress import clock
 
 Number = float | int
-_NAMES = {"masked_lm": "masked LM", "next_sentence": "next sentence"}
 _PLACES = {"step", "tokens", "seconds", "split", "epoch", "seed"}
 _MOST_METRICS = 4  # of a line on the screen
 
@@ -30,10 +29,13 @@ class Log:
         tensorboard: bool = False,
         step: int = 0,
         labels: Mapping[str, Number | str] | None = None,
+        titles: Mapping[str, str] | None = None,
     ) -> None:
-        """Open the log of a run that stands at `step`; what was told after its first `keep` lines
-        is taken back (`keep` -1: nothing is). `labels` are put into every record."""
+        """Open the log of a run that is at `step`; lines after its first `keep` are removed
+        (`keep` -1: none are). `labels` are put into every record; `titles` are what a person reads
+        for the names of objectives."""
         self._say = say
+        self._titles = dict(titles or {})
         self._labels = dict(labels or {})
         path = folder / "metrics.jsonl"
         kept = _whole_lines(path) if path.exists() else []
@@ -53,7 +55,7 @@ class Log:
         if self._file.write(line.encode()) != len(line):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._file.name)
         self.records += 1
-        self._say(describe(record, **shown))
+        self._say(describe(record, self._titles, **shown))
         if self._board is not None:
             for name, value in record.items():
                 if not isinstance(value, str):
@@ -72,7 +74,10 @@ class Log:
 
 
 def describe(
-    record: Mapping[str, Number | str], done: float | None = None, left: float | None = None
+    record: Mapping[str, Number | str],
+    titles: Mapping[str, str],
+    done: float | None = None,
+    left: float | None = None,
 ) -> str:
     """A record as one line: what a person wants to see while it runs."""
     held_out = record["split"] == "dev"
@@ -80,7 +85,7 @@ def describe(
     if done is not None:
         parts.append(f"{min(done, 1):.0%}")
     for key in [key.removesuffix(".loss") for key in record if key.endswith(".loss")]:
-        name = _NAMES.get(key, key)
+        name = titles.get(key) or key
         right = record.get(f"{key}.accuracy")  # none of a regression
         parts.append(
             f"{name} {record[f'{key}.loss']:.3f}" + ("" if right is None else f" ({right:.1%})")

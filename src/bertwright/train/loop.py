@@ -194,7 +194,7 @@ class Trainer:
         names = list(self.learner.objectives)
         own_counts = [self.learner.counts(batch) for batch in batches]
         own = [float(sum(counts.get(name, 0) for counts in own_counts)) for name in names]
-        tokens = sum(len(b.input_ids) for b in batches)
+        tokens = sum(b.num_tokens for b in batches)
         *counts, all_tokens = self.ranks.sum([*own, float(tokens)])
         width = 1 / self.budget.steps if self.budget.steps else 0.0
         rate = self.begin_step(done, width)

@@ -1,7 +1,7 @@
 """Frozen features: an encoder's vectors, computed once and then looked up.
 
-Devlin et al. 2019, section 5.3; Peters et al. 2018 (ELMo). The encoder does not learn, so what it
-says of a token never changes: the table holds it for every token of the data, and training on
+Devlin et al. 2019, section 5.3; Peters et al. 2018 (ELMo). The encoder is frozen, so its
+vectors of a token never change: the table holds them for every token of the data, and training on
 features is training on rows of the table. To the learner it is an encoder like any other, whose ids
 are the numbers of rows.
 
@@ -10,7 +10,8 @@ Letters: N tokens of a batch, H hidden, K layers kept, R tokens of the data.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,25 +19,28 @@ import torch
 from torch import Tensor, nn
 
 from bertwright.errors import BertwrightError
-from bertwright.models.encoder import Encoded
-from bertwright.nn.sequences import Sequences
+from bertwright.models.encoder import Encoded, Encoder, EncoderSpec
+from bertwright.nn.sequences import Inputs
 
 
-class FeatureTable(nn.Module):
+class FeatureTable(Encoder):
     """Vectors of chosen layers for each token of a data set: `[R, K, H]` float16 in a file.
 
-    float16 keeps three digits of numbers up to 65,504, and a BERT's are under a hundred.
+    float16 keeps three digits of numbers up to 65,504, and an encoder's are under a hundred.
     """
 
-    def __init__(self, file: Path, rows: int, layers: Collection[int], hidden_size: int) -> None:
-        """Make an empty table of `rows` tokens in `file`; nothing is read into memory whole."""
-        super().__init__()
+    def __init__(self, file: Path, rows: int, layers: Collection[int], spec: EncoderSpec) -> None:
+        """Make an empty table of `rows` tokens in `file`; nothing is read into memory whole.
+
+        `spec` is the encoder's whose vectors it will hold.
+        """
+        super().__init__(replace(spec, vocab_size=rows, max_length=None, pooled=False))
         self.layers = tuple(sorted(set(layers)))
-        shape = (rows, len(self.layers), hidden_size)
+        shape = (rows, len(self.layers), spec.width)
         self._table = np.memmap(file, np.float16, "w+", shape=shape)
 
     def put(self, rows: Tensor, encoded: Encoded) -> None:
-        """Keep what an encoder saw; `rows` [N] are the numbers of its tokens.
+        """Store what an encoder computed; `rows` [N] are the numbers of its tokens.
 
         Raises:
             BertwrightError: numbers that float16 cannot hold.
@@ -52,19 +56,28 @@ class FeatureTable(nn.Module):
 
     def forward(
         self,
-        input_ids: Tensor,
-        token_type_ids: Tensor,
-        sequences: Sequences,
+        inputs: Inputs,
+        *,
         top: int | None = None,
         keep_layers: bool = True,
+        positions: Tensor | None = None,
     ) -> Encoded:
-        """Look rows up: `input_ids` [N] are numbers of rows -> layers of `[N, H]` each.
+        """Look rows up: `inputs.ids` [N] are numbers of rows -> layers of `[N, H]` each.
 
-        A layer that was not kept is an empty tensor in its place.
+        A layer that was not stored is an empty tensor at its index.
         """
-        rows = torch.from_numpy(self._table[input_ids.cpu().numpy()]).to(input_ids.device).float()
+        ids = inputs.ids
+        rows = torch.from_numpy(self._table[ids.cpu().numpy()]).to(ids.device).float()
         empty = rows.new_empty(0)
         layers = [empty] * (self.layers[-1] + 1)
-        for place, number in enumerate(self.layers):
-            layers[number] = rows[:, place]
-        return Encoded(sequences, layers[-1], tuple(layers))
+        for column, number in enumerate(self.layers):
+            layers[number] = rows[:, column]
+        return Encoded(inputs.sequences, layers[-1], tuple(layers))
+
+    def stages(self) -> Sequence[nn.Module]:
+        """None: nothing of it learns."""
+        return []
+
+    def flops(self, lengths: Sequence[int], last_rows: int) -> float:
+        """None."""
+        return 0.0

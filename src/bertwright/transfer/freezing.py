@@ -1,29 +1,30 @@
 """What of an encoder learns, and from when on.
 
-Feature-based use freezes all of it (`transfer/features.py`); `top-N` lets the last N layers learn;
-gradual unfreezing (Howard & Ruder 2018, section 3.3) begins with the last layer and lets one more
-learn each epoch, so that what was learned before is not washed out by a new head's first steps.
+Feature-based use freezes all of it (`transfer/features.py`); `top-N` trains the last N layers;
+gradual unfreezing (Howard & Ruder 2018, section 3.3) begins with the last layer and unfreezes one
+more each epoch, so that the first steps of a new head do not destroy what was pre-trained.
 
 Depths: 0 the embeddings, 1 to L the layers, L + 1 the pooler and the task heads.
 """
 
 from __future__ import annotations
 
-from bertwright.models.bert import Bert
-from bertwright.objectives.labelled import TextHead
-from bertwright.objectives.objective import Learner
+from collections.abc import Iterable
+from typing import Any, cast
+
+from bertwright.objectives.objective import Learner, Objective
 from bertwright.transfer.groups import depths
 
 
 def learn_from(learner: Learner, depth: int) -> None:
-    """Let everything at `depth` and above learn, and nothing below."""
+    """Train everything at `depth` and above, freeze what is below."""
     depth_of = depths(learner)
     for name, parameter in learner.named_parameters():
         parameter.requires_grad_(depth_of[name] >= depth)
 
 
 def gradual_depth(done: float, epochs: float, layers: int) -> int:
-    """The lowest depth that learns when a share `done` of a run is over.
+    """The lowest depth that is trained when a fraction `done` of a run is over.
 
     One more layer an epoch from the last one down; where the epochs are too few for all, the
     layers share the first half of the run evenly.
@@ -38,8 +39,9 @@ def gradual_depth(done: float, epochs: float, layers: int) -> int:
 
 
 def freeze_unread_pooler(learner: Learner) -> None:
-    """Freeze the pooler where no head reads it: nothing would teach it, and DDP asks for that."""
-    if isinstance(learner.encoder, Bert) and not any(
-        isinstance(head, TextHead) and head.reads_pooler for head in learner.objectives.values()
-    ):
-        learner.encoder.pooler.requires_grad_(False)
+    """Freeze the pooler where no objective reads it: nothing would train it, and DDP asks for
+    that."""
+    pooler = learner.encoder.pooler
+    objectives = cast("Iterable[Objective[Any]]", learner.objectives.values())
+    if pooler is not None and not any(each.reads_pooled for each in objectives):
+        pooler.requires_grad_(False)

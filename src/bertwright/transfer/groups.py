@@ -4,8 +4,8 @@ Howard & Ruder 2018 (ULMFiT), section 3.2, discriminative fine-tuning: layer l l
 `rate * decay ** (top - l)`. Depth 0 is the embeddings, 1 to L the layers, L + 1 the pooler and the
 task heads. Matrices decay, norms and biases do not.
 
-What a head has beside its linear layer (an LSTM, the transitions of a CRF, the weights of a mix)
-starts from nothing and learns at 1e-3 at least: at a rate that suits a pre-trained encoder it would
+What a head has beside its linear layer (an LSTM, the transitions of a CRF, the weights of a mix) is
+not pre-trained and has a rate of 1e-3 at least: at a rate that suits a pre-trained encoder it would
 hardly move in three epochs.
 """
 
@@ -15,26 +15,18 @@ from typing import Any
 
 from torch import Tensor
 
-from bertwright.models.bert import Bert
 from bertwright.objectives.objective import Learner
 
-FRESH_RATE = 1e-3
-_FROM_NOTHING = ("network", "crf", "mix")
+LEAST_RATE = 1e-3
+_NOT_PRETRAINED = ("network", "crf", "mix")
 
 
 def depths(learner: Learner) -> dict[str, int]:
-    """The depth of every parameter by name; of an encoder that is no BERT, nothing is deep."""
-    encoder = learner.encoder
-    top = len(encoder.layers) + 1 if isinstance(encoder, Bert) else 1
-    found = {}
-    for name, _ in learner.named_parameters():
-        if name.startswith("encoder.embeddings."):
-            found[name] = 0
-        elif name.startswith("encoder.layers."):
-            found[name] = int(name.split(".")[2]) + 1
-        else:
-            found[name] = top
-    return found
+    """The depth of every parameter by name, from the encoder's `stages()`."""
+    stages = learner.encoder.stages()
+    depth_of = {id(p): depth for depth, stage in enumerate(stages) for p in stage.parameters()}
+    top = max(1, len(stages))
+    return {name: depth_of.get(id(p), top) for name, p in learner.named_parameters()}
 
 
 def parameter_groups(
@@ -46,13 +38,13 @@ def parameter_groups(
     """
     depth_of = depths(learner)
     top = max(depth_of.values())
-    sorted_out: dict[tuple[float, bool], list[Tensor]] = {}
+    grouped: dict[tuple[float, bool], list[Tensor]] = {}
     for name, parameter in learner.named_parameters():
         own = rate * layer_decay ** (top - depth_of[name])
-        if name.startswith("objectives.") and name.split(".")[2] in _FROM_NOTHING:
-            own = max(own, FRESH_RATE)
-        sorted_out.setdefault((own, parameter.ndim >= 2), []).append(parameter)
+        if name.startswith("objectives.") and name.split(".")[2] in _NOT_PRETRAINED:
+            own = max(own, LEAST_RATE)
+        grouped.setdefault((own, parameter.ndim >= 2), []).append(parameter)
     return [
         {"params": parameters, "lr": own, "weight_decay": weight_decay if decays else 0.0}
-        for (own, decays), parameters in sorted(sorted_out.items(), key=lambda item: item[0])
+        for (own, decays), parameters in sorted(grouped.items(), key=lambda item: item[0])
     ]

@@ -1,6 +1,6 @@
-"""What learns and how fast, step by step: the optimizer of a fine-tuning run and its schedule.
+"""What is trained and how fast, step by step: optimizer and schedule of a fine-tuning run.
 
-| transfer | what learns | learning rate |
+| transfer | what is trained | learning rate |
 |---|---|---|
 | finetune | everything | warm-up, linear decay (Devlin et al. 2019, appendix A.3) |
 | features | the heads, on a table of features | the same |
@@ -17,7 +17,6 @@ import torch
 
 from bertwright.config.finetune import FinetuneConfig
 from bertwright.errors import ConfigError
-from bertwright.models.bert import Bert
 from bertwright.objectives.objective import Learner
 from bertwright.train.optim import Optimizers
 from bertwright.train.schedule import slanted_triangular, warmup_decay, without_bias_correction
@@ -28,12 +27,12 @@ ULMFIT_DECAY = 1 / 2.6
 
 
 class Stepping:
-    """Called before each step: sets what learns and how fast, and gives the rate to tell."""
+    """Called before each step: sets what is trained and how fast, and returns the rate to log."""
 
     def __init__(
         self, learner: Learner, config: FinetuneConfig, rate: float, epochs: float, steps: int
     ) -> None:
-        """Freeze what does not learn, and make the optimizer of the rest.
+        """Freeze what is not trained, and make the optimizer of the rest.
 
         Args:
             learner: on its device.
@@ -51,8 +50,7 @@ class Stepping:
         self._epochs = epochs
         self._steps = steps
         self._is_gradual = config.transfer == "gradual"
-        encoder = learner.encoder
-        self._layers = len(encoder.layers) if isinstance(encoder, Bert) else 0
+        self._layers = max(0, len(learner.encoder.stages()) - 1)
         if config.top_layers is not None:
             if config.top_layers > self._layers:
                 raise ConfigError(
@@ -65,7 +63,7 @@ class Stepping:
         self.optimizers = Optimizers(torch.optim.AdamW(groups, lr=rate, eps=1e-8, fused=True))
 
     def __call__(self, done: float, width: float) -> float:
-        """A step begins when a share `done` of the run is over, and is a share `width` of it."""
+        """A step begins after a fraction `done` of the run, and is a fraction `width` of it."""
         if self._is_gradual:
             learn_from(self._learner, gradual_depth(done, self._epochs, self._layers))
             factor = slanted_triangular(done, self._config.warmup)

@@ -1,12 +1,12 @@
-"""Token embeddings of which only the rows that a task reads can learn.
+"""Token embeddings of which only the rows that a task reads are trained.
 
-A few thousand texts have a few thousand different pieces, and no gradient reaches the rows of the
-others: AdamW only lets them decay, all by one factor. So the table that learns has the rows of the
-task's pieces, and one of ones that nothing reads and that decays as the others would: it is their
-factor. The table of all pieces is half of a small BERT's weights, and of a multilingual one's: its
-gradients and moments are neither kept nor computed.
+A few thousand texts have a few thousand different tokens, and no gradient reaches the rows of the
+others: AdamW only lets them decay, all by one factor. So the table that is trained has the rows of
+the task's tokens, and one of ones that nothing reads and that decays as the others would: it is
+their factor. The whole table is half of the weights of a small BERT or a multilingual one: its
+gradients and moments are neither stored nor computed.
 
-Letters: V pieces of the vocabulary, K of the task, N tokens, H hidden.
+Letters: V entries of the vocabulary, K of the task, N tokens, H hidden.
 """
 
 from __future__ import annotations
@@ -18,49 +18,48 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bertwright.models.bert import Bert
 from bertwright.objectives.objective import Learner
 
 # With more of the vocabulary than this a table of its own saves nothing.
 MOST = 0.75
 
 
-def learn_words(learner: Learner, ids: Iterable[int]) -> None:
-    """Let of a BERT's token embeddings only these pieces learn, in place.
+def train_task_words(learner: Learner, ids: Iterable[int]) -> None:
+    """Train only these rows of an encoder's token embeddings, in place.
 
     What the learner computes and its `state_dict` stay as they were. To be called on the device
-    where it learns, before optimizers are made.
+    where it is trained, before optimizers are made.
 
     Args:
-        learner: its objectives read no token embeddings; of other encoders than BERT, nothing
-            changes.
-        ids: all that it will be taught with, as often as they come.
+        learner: its objectives read no token embeddings; without such a table nothing changes.
+        ids: all that it will be trained on, as often as they occur.
     """
     encoder = learner.encoder
-    if not isinstance(encoder, Bert):
+    embedding = encoder.token_embedding()
+    own = sorted(set(ids)) if embedding is not None else []
+    if embedding is None or len(own) > MOST * len(embedding.weight):
         return
-    own = sorted(set(ids))
-    if len(own) <= MOST * encoder.config.vocab_size:
-        table = encoder.embeddings.token.weight
-        words = TaskWords(table, torch.tensor(own, device=table.device))
-        encoder.embeddings.add_module("token", words)
+    table = embedding.weight
+    words = TaskWords(table, torch.tensor(own, device=table.device))
+    (name,) = (name for name, module in encoder.named_modules() if module is embedding)
+    encoder.set_submodule(name, words)
 
 
 class TaskWords(nn.Module):
-    """An embedding of V pieces, `weight [K + 1, H]` of which can learn."""
+    """An embedding of V tokens, `weight [K + 1, H]` of which is trained."""
 
     def __init__(self, table: Tensor, ids: Tensor) -> None:
         """The whole table `[V, H]`, and which of its rows learn, `[K]`, each once."""
         super().__init__()
         # plain tensors: DDP sends buffers to every rank at each step
         self._table, self._ids = table.detach(), ids
-        self._rows = ids.new_full((len(table),), len(ids))  # [V], K for pieces that have no row
+        self._rows = ids.new_full((len(table),), len(ids))  # [V], K for tokens that have no row
         self._rows[ids] = torch.arange(len(ids), device=ids.device)
         ones = table.new_ones(1, table.shape[1])
         self.weight = nn.Parameter(torch.cat([self._table[ids], ones]))
 
     def forward(self, input_ids: Tensor) -> Tensor:
-        """`[N]` -> `[N, H]`; pieces that do not learn, as held-out texts have them, too."""
+        """`[N]` -> `[N, H]`; tokens that are not trained, as held-out texts have them, too."""
         rows = self._rows[input_ids]
         x = F.embedding(rows, self.weight)
         others = (rows == len(self._ids)).nonzero()[:, 0]
@@ -69,7 +68,7 @@ class TaskWords(nn.Module):
         return x
 
     def whole(self) -> Tensor:
-        """The table of all pieces as it stands now, `[V, H]`."""
+        """The whole table as it is now, `[V, H]`."""
         learned = self.weight.detach()
         return (self._table * learned[-1]).index_copy_(0, self._ids, learned[:-1])
 

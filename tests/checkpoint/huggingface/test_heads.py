@@ -19,7 +19,7 @@ from bertwright.checkpoint.checkpoint import load, make_learner, save
 from bertwright.checkpoint.huggingface.heads import scheme_of
 from bertwright.config.task import HeadConfig, TaskConfig
 from bertwright.errors import DataError, IntegrityError
-from bertwright.nn.sequences import Sequences
+from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.objectives.labelled import LabelledBatch
 from bertwright.objectives.objective import Learner
 from tests.checkpoint.conftest import CONFIG
@@ -43,9 +43,7 @@ def our_scores(learner: Learner, name: str, kind: str) -> Tensor:
     """Scores of four windows of 13 tokens, one an example; tags of every token."""
     batch = LabelledBatch(
         name,
-        IDS.flatten(),
-        TYPES.flatten(),
-        Sequences([13] * 4),
+        Inputs(IDS.flatten(), Sequences([13] * 4), TYPES.flatten()),
         (0, 1) if kind == "multiple-choice" else (0, 1, 2, 3),
         owners=None if kind in ("tagging", "span") else torch.arange(4),
         words=torch.arange(52) if kind == "tagging" else None,
@@ -339,8 +337,7 @@ def test_a_real_bert() -> None:
     ids = torch.randint(1000, 30000, (3, 40), generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
         theirs = transformers.AutoModel.from_pretrained(folder).eval()(ids)
-        types = torch.zeros(120).long()
-        ours = loaded.learner.eval().encoder(ids.flatten(), types, Sequences([40] * 3))
+        ours = loaded.learner.eval().encoder(Inputs(ids.flatten(), Sequences([40] * 3)))
     assert (theirs.last_hidden_state - ours.last.view(3, 40, -1)).abs().max() <= 1e-5
     assert (theirs.pooler_output - ours.pooled).abs().max() <= 1e-5
     task = TaskConfig("classification", labels=("a", "b"))

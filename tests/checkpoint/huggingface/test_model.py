@@ -15,7 +15,7 @@ from bertwright.checkpoint.huggingface import model as huggingface
 from bertwright.checkpoint.sources import read_config
 from bertwright.config.bert import BertConfig
 from bertwright.errors import DataError, IntegrityError
-from bertwright.nn.sequences import Sequences
+from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.objectives.objective import Learner
 from tests.checkpoint.conftest import CONFIG, new_learner
 
@@ -30,7 +30,7 @@ def test_transformers_gives_the_same_logits(folder: Path, learner: Learner) -> N
     ids = torch.randint(1, 35, (4, 13), generator=torch.Generator().manual_seed(1))
     types = (torch.arange(13) > 6).long().expand(4, 13)
     with torch.no_grad():
-        encoded = learner.encoder(ids.flatten(), types.flatten(), Sequences([13] * 4))
+        encoded = learner.encoder(Inputs(ids.flatten(), Sequences([13] * 4), types.flatten()))
         tokens = learner.objectives["masked_lm"].logits(encoded.last).view(4, 13, -1)
         pairs = learner.objectives["next_sentence"].logits(encoded.pooled)
         inputs = {"input_ids": ids, "token_type_ids": types}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bertwright.checkpoint import crc32c as file
+from bertwright.checkpoint.tensorflow import crc32c as file
 from bertwright.checkpoint.tensorflow.crc32c import crc32c, masked
 
 

@@ -26,7 +26,7 @@ from bertwright.inference.backends.packed import (
     rows_for,
 )
 from bertwright.inference.model import Model, load
-from bertwright.nn.sequences import Sequences
+from bertwright.nn.sequences import Inputs, Sequences
 from tests.small_bert import write_model
 
 LONG = "a b c d e f g h i j k l m n o p q"  # 17 tokens in windows of 10
@@ -39,7 +39,7 @@ def test_the_packed_model_is_the_model(model: Model) -> None:
     ids = torch.randint(5, 40, (12,), generator=torch.Generator().manual_seed(1))
     types = torch.zeros(12, dtype=torch.long)
     with torch.inference_mode():
-        right = bert(ids, types, sequences, keep_layers=True).layers
+        right = bert(Inputs(ids, sequences, types), keep_layers=True).layers
         found = packed.run(ids, types, sequences, (3, 0, 1))
     for layer, number in zip(found, (3, 0, 1), strict=True):
         torch.testing.assert_close(layer, right[number], atol=1e-5, rtol=1e-5)
@@ -164,7 +164,7 @@ def test_scores_that_exp_cannot_take(model: Model) -> None:
     sequences, types = Sequences([6]), torch.zeros(6, dtype=torch.long)
     ids = torch.arange(5, 11)
     with torch.inference_mode():
-        right = bert(ids, types, sequences).last
+        right = bert(Inputs(ids, sequences, types)).last
         (found,) = PackedBert(bert, torch.float32).run(ids, types, sequences, (3,))
     assert bool(found.isfinite().all())
     torch.testing.assert_close(found, right, atol=1e-4, rtol=1e-4)

@@ -18,7 +18,7 @@ from bertwright.checkpoint.export.padded import LOGITS, POOLED
 from bertwright.config.task import TaskConfig
 from bertwright.errors import BertwrightError
 from bertwright.models.bert import Bert
-from bertwright.nn.sequences import Sequences
+from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.objectives.labelled import Head, LabelledBatch
 from bertwright.objectives.masked_lm import MaskedLM
 from bertwright.objectives.next_sentence import NextSentence
@@ -90,23 +90,20 @@ def _of_one(
     assert isinstance(encoder, Bert)
     batch = LabelledBatch(
         task=exported.head or "",
-        input_ids=torch.tensor(row),
-        token_type_ids=torch.tensor(kinds),
-        sequences=Sequences([len(row)]),
+        inputs=Inputs(torch.tensor(row), Sequences([len(row)]), torch.tensor(kinds)),
         rows=(0,),
         words=torch.arange(len(row)) if exported.kind == "tagging" else None,
         counts=(len(row),) if exported.kind == "tagging" else (1,),
     )
-    inputs = batch.input_ids, batch.token_type_ids, batch.sequences
     if exported.head is None:
-        encoded = encoder(*inputs, keep_layers=True)
+        encoded = encoder(batch.inputs, keep_layers=True)
         vectors = [encoded.layers[number] for number in exported.layers]
         return [*vectors, encoded.pooled[0]] if POOLED in exported.outputs else vectors
     head = learner.objectives[exported.head]
     if isinstance(head, MaskedLM):
-        return [head.logits(encoder(*inputs).last)]
+        return [head.logits(encoder(batch.inputs).last)]
     if isinstance(head, NextSentence):
-        return [head.logits(encoder(*inputs).pooled)[0]]
+        return [head.logits(encoder(batch.inputs).pooled)[0]]
     assert isinstance(head, Head)
     scores = head.scores(learner.encode(batch, [head]), batch)
     if exported.kind == "span":

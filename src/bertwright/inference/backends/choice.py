@@ -148,18 +148,18 @@ class BackendChoice:
 
     def _torch(self, precision: str) -> Backend:
         encoder, on_cpu = self.runner.encoder, self.runner.device.type == "cpu"
-        packs = on_cpu and isinstance(encoder, Bert)
-        if precision == "int8" and not packs:
+        packable = encoder if on_cpu and isinstance(encoder, Bert) else None
+        if precision == "int8" and packable is None:
             raise ConfigError("8-bit products are for a BERT on the CPU; use --precision bf16")
         if on_cpu and not has_bfloat16():
             raise ConfigError(
                 "this processor has no bfloat16 products that torch can use (AVX-512); "
                 "use --precision fp32"
             )
-        if not packs:
+        if packable is None:
             low = copy.deepcopy(encoder).to(torch.bfloat16)
             return PlainBackend(low, self.runner.batch_tokens, "torch bf16")
-        packed = PackedBert(encoder, torch.bfloat16)
+        packed = PackedBert(packable, torch.bfloat16)
         backend = PackedBackend(packed, CPU_BATCH, f"torch {precision}")
         if precision == "int8":
             # ranges of the sample alone would clip what other texts have: a file may begin with

@@ -361,10 +361,12 @@ class PackedBackend:
         cpu = torch.device("cpu")
 
         def encode(rows: list[int]) -> LayerBatch:
-            rows, flat, kinds, sequences = make_inputs(rows, ids, segments, cpu)
+            rows, inputs = make_inputs(rows, ids, segments, cpu)
+            sequences, own = inputs.sequences, inputs.segments
+            own = torch.zeros_like(inputs.ids) if own is None else own
             read = None if positions is None else positions_in(rows, sequences, positions)
             with torch.inference_mode():
-                states = self.packed.run(flat, kinds, sequences, layers, read)
+                states = self.packed.run(inputs.ids, own, sequences, layers, read)
             return LayerBatch(rows, sequences, states)
 
         lengths = [len(sequence) for sequence in ids]

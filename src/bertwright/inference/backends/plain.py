@@ -18,7 +18,7 @@ from torch import Tensor
 from bertwright.checkpoint.export.exported import Exported
 from bertwright.errors import ConfigError
 from bertwright.inference.encode import Ids, Positions, encode_batches
-from bertwright.models.bert import Bert
+from bertwright.models.encoder import Encoder
 from bertwright.nn.sequences import Sequences
 
 BackendName = Literal["auto", "torch", "onnx", "openvino"]
@@ -63,7 +63,7 @@ class Backend(Protocol):
 class PlainBackend:
     """An encoder as it is, on its device."""
 
-    def __init__(self, encoder: Bert, batch_tokens: int, name: str = "torch fp32") -> None:
+    def __init__(self, encoder: Encoder, batch_tokens: int, name: str = "torch fp32") -> None:
         self.encoder, self.batch_tokens, self.name = encoder, batch_tokens, name
 
     def run(

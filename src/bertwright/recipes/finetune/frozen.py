@@ -8,8 +8,6 @@ from pathlib import Path
 
 import torch
 
-from bertwright.errors import DataError
-from bertwright.models.bert import Bert
 from bertwright.objectives.labelled import Head
 from bertwright.objectives.objective import Learner
 from bertwright.progress import OnProgress, silent
@@ -30,7 +28,7 @@ def tabulate(
     """Encode all examples of all tasks once.
 
     Args:
-        learner: a BERT under heads that read chosen layers.
+        learner: an encoder under heads that read chosen layers.
         setups: the tasks.
         machine: where, and in what precision.
         file: of the table, on disk.
@@ -39,9 +37,6 @@ def tabulate(
     Returns:
         The table, and the setups with its rows in the place of ids.
     """
-    encoder = learner.encoder
-    if not isinstance(encoder, Bert):
-        raise DataError(f"the encoder is a {type(encoder).__name__}; expected a Bert")
     learner = learner.to(machine.ranks.device).eval()
     layers: set[int] = set()
     for setup in setups:
@@ -56,7 +51,7 @@ def tabulate(
         dev = _numbered(setup.dev, total)
         total += setup.dev.num_tokens
         ready.append(replace(setup, train=train, dev=dev))
-    table = FeatureTable(file, total, layers, encoder.config.hidden_size)
+    table = FeatureTable(file, total, layers, learner.encoder.spec)
     done = 0
     for setup, numbered in zip(setups, ready, strict=True):
         for texts, rows in ((setup.train, numbered.train), (setup.dev, numbered.dev)):
@@ -97,5 +92,5 @@ def _encode(
     assert isinstance(head, Head)
     enabled = machine.precision == "bf16"
     with torch.inference_mode(), torch.autocast(device.type, torch.bfloat16, enabled=enabled):
-        table.put(batches[1].input_ids, learner.encode(batches[0], [head]))
-    return len(batches[0].input_ids)
+        table.put(batches[1].inputs.ids, learner.encode(batches[0], [head]))
+    return batches[0].num_tokens

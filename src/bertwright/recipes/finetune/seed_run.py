@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
@@ -14,8 +14,6 @@ from bertwright.config.finetune import FinetuneConfig
 from bertwright.config.run import CheckpointConfig, LogConfig, ValidationConfig
 from bertwright.errors import BertwrightError
 from bertwright.labelled.examples import SpanExample
-from bertwright.models.bert import Bert, training_flops
-from bertwright.objectives.labelled import LabelledBatch
 from bertwright.objectives.objective import Learner
 from bertwright.recipes.finetune.epoch_batches import EpochBatches
 from bertwright.recipes.finetune.setup import TaskSetup
@@ -30,7 +28,7 @@ from bertwright.train.loop import LoopConfig, Trainer
 from bertwright.train.schedule import Budget
 from bertwright.train.state import Position
 from bertwright.transfer.stepping import Stepping
-from bertwright.transfer.task_words import learn_words
+from bertwright.transfer.task_words import train_task_words
 
 
 class Diverged(BertwrightError):
@@ -110,7 +108,7 @@ def train_seed(
     windows = (
         ids for setup in setups for instance in setup.train.instances for ids in instance.ids
     )
-    learn_words(learner, chain.from_iterable(windows))
+    train_task_words(learner, chain.from_iterable(windows))
     source = EpochBatches(
         [(s.task_name, s.task, s.train.instances, s.files.weight) for s in setups],
         config.batch_size,
@@ -139,7 +137,7 @@ def train_seed(
         ),
         machine.ranks,
         log,
-        flops=_flops(learner),
+        flops=learner.flops,
         evaluate=judge,
         save=lambda position: None,
         begin_step=stepping,
@@ -251,15 +249,4 @@ def judge_task(seen: SeedRun, setup: TaskSetup, learner: Learner, machine: Machi
     seen.predictions[setup.task_name] = predictions
     seen.evaluations[setup.task_name] = evaluate(
         task, data.examples, predictions, main=setup.files.metric, intervals=False, worst=0
-    )
-
-
-def _flops(learner: Learner) -> Callable[[LabelledBatch], float]:
-    """Operations of a micro-batch; of a table of features, next to none."""
-    encoder = learner.encoder
-    if not isinstance(encoder, Bert):
-        return lambda batch: 0.0
-    shape = encoder.config
-    return lambda batch: training_flops(
-        shape, batch.sequences.lengths, 0, learner.tokens_read(batch)
     )

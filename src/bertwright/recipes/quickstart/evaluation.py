@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -29,10 +29,11 @@ from sklearn.preprocessing import normalize
 
 from bertwright.arrays import Float32s, Int64s
 from bertwright.config.bert_run import BertRun
-from bertwright.data.batch import Batch
-from bertwright.data.loader import evaluation_data, to_tensors
+from bertwright.data.epoch_loader import EpochLoader
+from bertwright.data.masked_pairs import MaskedBatch, held_out_pairs
 from bertwright.data.shards import Shards, open_shards
 from bertwright.data.split import Split, split_documents
+from bertwright.data.to_device import to_device
 from bertwright.errors import DataError
 from bertwright.inference.model import Model
 from bertwright.recipes.quickstart.run import Paths, read_modules
@@ -112,7 +113,7 @@ def masked_tokens(model: Model, config: BertRun) -> dict[str, Any]:
     count, loss = 0, 0.0
     for batch in _batches(shards, config, "dev", MASKED_TOKENS):
         truth = batch.masked_labels
-        whole = _restored(batch).input_ids
+        whole = batch.restored().inputs.ids
         losses = _losses(model, batch)["masked_lm"]
         count += len(truth)
         loss += float(losses.total)
@@ -139,7 +140,7 @@ def next_sentences(model: Model, config: BertRun) -> dict[str, Any]:
     right = 0
     for split in labels:
         for batch in _batches(shards, config, split, PAIRS * config.instances.sequence_length):
-            whole = _restored(batch)
+            whole = batch.restored()
             assert whole.next_sentence_labels is not None
             labels[split] += whole.next_sentence_labels.tolist()
             halves[split] += _halves(whole)
@@ -329,24 +330,19 @@ def _other(similarity: Float32s) -> Int64s:
     return nearest
 
 
-def _batches(shards: Shards, config: BertRun, split: Split, tokens: int) -> list[Batch]:
+def _batches(shards: Shards, config: BertRun, split: Split, tokens: int) -> list[MaskedBatch]:
     """The first sequences of a split, always the same."""
-    data = evaluation_data(shards, config, split)
+    data = EpochLoader(
+        held_out_pairs(shards, config.instances, config.masking, config.validation.share, split)
+    )
     tokens = min(tokens, data.tokens_in_epoch(0))
     return data.step(0, 0, tokens, max(4096, config.instances.sequence_length))
 
 
-def _losses(model: Model, batch: Batch) -> Any:
+def _losses(model: Model, batch: MaskedBatch) -> Any:
     """The losses of a batch by objective."""
     with torch.inference_mode():
-        return model.runner.learner(to_tensors(batch, model.runner.device))
-
-
-def _restored(batch: Batch) -> Batch:
-    """A batch with the true tokens at its masked positions."""
-    ids = batch.input_ids.copy()
-    ids[batch.masked_positions] = batch.masked_labels
-    return replace(batch, input_ids=ids)
+        return model.runner.learner(to_device(batch, model.runner.device))
 
 
 def _tables(shards: Shards, config: BertRun) -> tuple[int, Int64s]:
@@ -370,13 +366,15 @@ def _tables(shards: Shards, config: BertRun) -> tuple[int, Int64s]:
     return most_frequent, behind
 
 
-def _halves(batch: Batch) -> list[tuple[str, str]]:
+def _halves(batch: MaskedBatch) -> list[tuple[str, str]]:
     """A and B of each pair as words for TF-IDF: their ids, those of special tokens too."""
-    ends = np.cumsum(batch.lengths)
+    lengths, segments = batch.inputs.lengths, batch.inputs.segments
+    assert segments is not None
+    ends = np.cumsum(lengths)
     found = []
-    for start, stop in zip((ends - batch.lengths).tolist(), ends.tolist(), strict=True):
-        ids, types = batch.input_ids[start:stop], batch.token_type_ids[start:stop]
-        a, b = (" ".join(map(str, ids[types == half])) for half in (0, 1))
+    for start, stop in zip((ends - lengths).tolist(), ends.tolist(), strict=True):
+        ids, own = batch.inputs.ids[start:stop], segments[start:stop]
+        a, b = (" ".join(map(str, ids[own == half])) for half in (0, 1))
         found.append((a, b))
     return found
 

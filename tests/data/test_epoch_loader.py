@@ -10,31 +10,33 @@ import pytest
 import torch
 
 from bertwright.config.bert_run import BertRun, InstanceConfig, MaskingConfig
-from bertwright.data.batch import Batch
-from bertwright.data.loader import PretrainingData, evaluation_data, to_tensors
+from bertwright.data.epoch_loader import EpochLoader
+from bertwright.data.masked_pairs import MaskedBatch, MaskedPairs, held_out_pairs
 from bertwright.data.shards import Shards
+from bertwright.data.split import split_documents
+from bertwright.data.to_device import to_device
 from bertwright.errors import ConfigError
 
 MakeShards = Callable[..., Shards]
 CONFIG = InstanceConfig(sequence_length=40)
 
 
-def make_data(shards: Shards, **options: object) -> PretrainingData:
-    options = {"validation_share": 0.0, "seed": 3, "prefetch": False, **options}
-    return PretrainingData(shards, CONFIG, MaskingConfig(), **options)  # type: ignore[arg-type]
+def make_data(shards: Shards, **options: object) -> EpochLoader[MaskedBatch]:
+    instances = MaskedPairs(shards, CONFIG, MaskingConfig(), validation_share=0.0, seed=3)
+    return EpochLoader(instances, **options)  # type: ignore[arg-type]
 
 
-def by_position(batches: list[Batch]) -> dict[int, tuple[list[int], list[int], int]]:
-    """position -> (shown ids, places of predictions, label)."""
+def by_position(batches: list[MaskedBatch]) -> dict[int, tuple[list[int], list[int], int]]:
+    """position -> (ids as shown, positions of predictions, label)."""
     found = {}
     for batch in batches:
         assert batch.next_sentence_labels is not None
-        ends = np.cumsum(batch.lengths)
-        for row, position in enumerate(batch.positions.tolist()):
-            start, stop = int(ends[row] - batch.lengths[row]), int(ends[row])
+        ends = np.cumsum(batch.inputs.lengths)
+        for row, position in enumerate(batch.instances.tolist()):
+            start, stop = int(ends[row] - batch.inputs.lengths[row]), int(ends[row])
             places = batch.masked_positions
             inside = places[(places >= start) & (places < stop)] - start
-            ids = batch.input_ids[start:stop].tolist()
+            ids = batch.inputs.ids[start:stop].tolist()
             label = int(batch.next_sentence_labels[row])
             assert position not in found
             found[position] = (ids, inside.tolist(), label)
@@ -52,8 +54,8 @@ def test_an_epoch_holds_every_instance_once(
         batches = data.step(0, step, 1000, 400)
         tokens.append(sum(batch.num_tokens for batch in batches))
         assert max(batch.num_tokens for batch in batches) <= 400 + 2 * 40
-        seen.extend(position for batch in batches for position in batch.positions.tolist())
-    assert sorted(seen) == list(range(len(data.plan(0))))
+        seen.extend(position for batch in batches for position in batch.instances.tolist())
+    assert sorted(seen) == list(range(data.sequences_in_epoch(0)))
     assert sum(tokens) == data.tokens_in_epoch(0)
     assert max(tokens) - min(tokens) <= 2 * 40
     assert max(tokens) <= 1000 + 40
@@ -110,8 +112,8 @@ def test_masks_are_new_every_epoch_and_seed(make_shards: MakeShards) -> None:
     instances = InstanceConfig("mlm", sequence_length=40, short_probability=0.0)
 
     def hidden(seed: int, epoch: int) -> list[int]:
-        data = PretrainingData(
-            shards, instances, MaskingConfig(), validation_share=0.0, seed=seed, prefetch=False
+        data = EpochLoader(
+            MaskedPairs(shards, instances, MaskingConfig(), validation_share=0.0, seed=seed)
         )
         (batch,) = data.step(epoch, 0, 99, 99)
         return batch.masked_positions.tolist()
@@ -129,7 +131,8 @@ def test_every_run_is_judged_on_the_same_masks(
     found = []
     for seed, share in ((1, 0.15), (2, 0.4)):
         run = BertRun("data", "run", steps=1, seed=seed, masking=MaskingConfig(share))
-        found.append(by_position(evaluation_data(shards, run, "dev").step(0, 0, 9999, 9999)))
+        held_out = held_out_pairs(shards, run.instances, run.masking, 0.01, "dev")
+        found.append(by_position(EpochLoader(held_out).step(0, 0, 9999, 9999)))
     assert found[0] == found[1]
 
 
@@ -137,13 +140,11 @@ def test_held_out_documents_are_apart_and_stay(
     make_shards: MakeShards, some_lengths: list[list[int]]
 ) -> None:
     shards = make_shards(some_lengths)
-    train = make_data(shards, validation_share=0.2)
-    dev = make_data(shards, validation_share=0.2, split="dev", seed=99)
-    more = make_data(shards, validation_share=0.4, split="dev")
-    both = np.concatenate([train.documents, dev.documents])
-    assert sorted(both.tolist()) == list(range(60))
-    assert 0 < len(dev.documents) < 30
-    assert set(dev.documents.tolist()) < set(more.documents.tolist())
+    train = split_documents(shards, "train", 0.2)
+    dev, more = (split_documents(shards, "dev", share) for share in (0.2, 0.4))
+    assert sorted(np.concatenate([train, dev]).tolist()) == list(range(60))
+    assert 0 < len(dev) < 30
+    assert set(dev.tolist()) < set(more.tolist())
 
 
 def test_fewer_sequences_than_ranks(make_shards: MakeShards) -> None:
@@ -156,9 +157,9 @@ def test_tensors_are_the_same_numbers(
     make_shards: MakeShards, some_lengths: list[list[int]]
 ) -> None:
     batch = make_data(make_shards(some_lengths)).step(0, 0, 500, 500)[0]
-    tensors = to_tensors(batch, "cpu")
-    assert tensors.input_ids.dtype == torch.int64
-    assert tensors.input_ids.tolist() == batch.input_ids.tolist()
+    tensors = to_device(batch, "cpu")
+    assert tensors.inputs.ids.dtype == torch.int64
+    assert tensors.inputs.ids.tolist() == batch.inputs.ids.tolist()
     assert tensors.masked_labels.tolist() == batch.masked_labels.tolist()
     assert tensors.next_sentence_labels is not None
 
@@ -169,5 +170,5 @@ def test_messages(make_shards: MakeShards, some_lengths: list[list[int]], tmp_pa
         make_data(shards).step(0, 0, 500, 39)
     with pytest.raises(ConfigError, match="rank is 2; expected 0 to 1"):
         make_data(shards, rank=2, world_size=2)
-    with pytest.raises(IndexError, match="step 1000 of an epoch of"):
+    with pytest.raises(IndexError, match="step 1000 is not in an epoch of"):
         make_data(shards).step(0, 1000, 500, 500)

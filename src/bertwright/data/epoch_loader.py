@@ -1,0 +1,140 @@
+"""The batches of a run: any step of any epoch for any rank, at once.
+
+An epoch's instances are in the order of its plan. Step s of S takes those that end in the s-th of S
+equal intervals of the epoch's tokens, S being the tokens of the epoch over `batch_tokens`, rounded
+up; so steps are equal to within a sequence and no instance is left out. The instances of a step are
+sorted by length and dealt to the ranks like cards; each rank splits its share into equal
+micro-batches of `micro_batch_tokens`, give or take a sequence or two. No position is kept here: a
+step is a function of (instances, epoch, step), so resuming is asking for the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import lru_cache
+from itertools import pairwise
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from bertwright.arrays import Int64s
+from bertwright.data.batch import Batch
+from bertwright.data.instances import Instances
+from bertwright.errors import ConfigError
+
+B = TypeVar("B", bound=Batch)
+_Step = tuple[int, int, int, int]
+
+
+class EpochLoader(Generic[B]):
+    """Batches of instances by (epoch, step)."""
+
+    def __init__(
+        self,
+        instances: Instances[B],
+        rank: int = 0,
+        world_size: int = 1,
+        prefetch: bool = False,
+    ) -> None:
+        """With `prefetch` a thread makes the step after the requested one; results are the same.
+
+        Raises:
+            ConfigError: an unusable rank.
+        """
+        if not 0 <= rank < world_size:
+            raise ConfigError(f"rank is {rank}; expected 0 to {world_size - 1}")
+        self.instances = instances
+        self.rank = rank
+        self.world_size = world_size
+        self._epoch: Callable[[int], tuple[Int64s, Int64s]] = lru_cache(maxsize=2)(self._measure)
+        self._pool = ThreadPoolExecutor(1, "bertwright-batches") if prefetch else None
+        self._next: tuple[_Step, Future[list[B]]] | None = None
+
+    def tokens_in_epoch(self, epoch: int) -> int:
+        """Tokens of all sequences of an epoch, special tokens included, over all ranks."""
+        return int(self._epoch(epoch)[1][-1])
+
+    def sequences_in_epoch(self, epoch: int) -> int:
+        """Sequences of an epoch, over all ranks."""
+        return len(self._epoch(epoch)[0])
+
+    def steps_in_epoch(self, epoch: int, batch_tokens: int) -> int:
+        """Steps of `batch_tokens` (over all ranks) that an epoch holds; at least 1."""
+        if batch_tokens < 1:
+            raise ConfigError(f"batch_tokens is {batch_tokens}; expected 1 or more")
+        return max(1, -(-self.tokens_in_epoch(epoch) // batch_tokens))
+
+    def positions(self, epoch: int, step_in_epoch: int, batch_tokens: int) -> Int64s:
+        """The positions in the epoch of a step's instances, over all ranks."""
+        steps = self.steps_in_epoch(epoch, batch_tokens)
+        if not 0 <= step_in_epoch < steps:
+            raise IndexError(f"step {step_in_epoch} is not in an epoch of {steps} steps")
+        ends = self._epoch(epoch)[1]
+        total = int(ends[-1])
+        # A sequence belongs where it ends: ends lie in (0, total], so every one has a step.
+        edges = [total * step_in_epoch // steps, total * (step_in_epoch + 1) // steps]
+        first, last = np.searchsorted(ends, edges, side="right")
+        return np.arange(first, last)
+
+    def step(
+        self, epoch: int, step_in_epoch: int, batch_tokens: int, micro_batch_tokens: int
+    ) -> list[B]:
+        """This rank's micro-batches of one step; empty if the step has fewer sequences than ranks.
+
+        Raises:
+            ConfigError: a sequence of the full length does not fit into a micro-batch.
+            IndexError: the epoch has fewer steps.
+        """
+        wanted = (epoch, step_in_epoch, batch_tokens, micro_batch_tokens)
+        if self._pool is None:
+            return self._make_step(*wanted)
+        ready, self._next = self._next, None
+        batches = ready[1].result() if ready and ready[0] == wanted else self._make_step(*wanted)
+        following = (epoch, step_in_epoch + 1, batch_tokens, micro_batch_tokens)
+        if step_in_epoch + 1 >= self.steps_in_epoch(epoch, batch_tokens):
+            following = (epoch + 1, 0, batch_tokens, micro_batch_tokens)
+        self._next = (following, self._pool.submit(self._make_step, *following))
+        return batches
+
+    def close(self) -> None:
+        """End the thread; `step` must not be called afterwards."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _measure(self, epoch: int) -> tuple[Int64s, Int64s]:
+        """The lengths of an epoch's sequences, and where each ends in tokens of the epoch."""
+        lengths = self.instances.lengths(epoch)
+        return lengths, np.cumsum(lengths)
+
+    def _make_step(
+        self, epoch: int, step_in_epoch: int, batch_tokens: int, micro_batch_tokens: int
+    ) -> list[B]:
+        longest = self.instances.longest
+        if micro_batch_tokens < longest:
+            raise ConfigError(
+                f"micro_batch_tokens is {micro_batch_tokens}; expected at least the sequence "
+                f"length, {longest}"
+            )
+        lengths = self._epoch(epoch)[0]
+        positions = self.positions(epoch, step_in_epoch, batch_tokens)
+        order = np.argsort(-lengths[positions], kind="stable")
+        own = positions[order][self.rank :: self.world_size]
+        return [
+            self.instances.batch(epoch, rows)
+            for rows in _split(own, lengths[own], micro_batch_tokens, longest)
+        ]
+
+
+def _split(positions: Int64s, lengths: Int64s, micro_tokens: int, spare: int) -> list[Int64s]:
+    """Split, in order, into equal parts of about `micro_tokens`.
+
+    The shares of a step differ by a sequence or two; `spare` tokens more make no further part, or a
+    step that was meant to be one micro-batch would often be one and a tiny second.
+    """
+    ends = np.cumsum(lengths)
+    total = int(ends[-1]) if len(ends) else 0
+    parts = max(1, -(-(total - spare) // micro_tokens))
+    edges = [total * part // parts for part in range(parts + 1)]
+    cuts = np.searchsorted(ends, edges, side="right")
+    return [positions[a:b] for a, b in pairwise(cuts) if b > a]

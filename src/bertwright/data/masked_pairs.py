@@ -1,0 +1,194 @@
+"""BERT's instances: masked sequences or pairs of sequences, in batches.
+
+A pair is [CLS] A [SEP] B [SEP] with segment 0 up to the first [SEP] and 1 after it; a single
+sequence is [CLS] A [SEP]. `data/sentence_pairs.py` plans which tokens are A and B,
+`data/masking.py` masks. Letters: B sequences, N tokens in all, K masked tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from bertwright.arrays import Bools, Int64s
+from bertwright.config.bert_run import InstanceConfig, MaskingConfig
+from bertwright.data.batch import InputArrays
+from bertwright.data.masking import Masker, Vocabulary
+from bertwright.data.randomness import make_key
+from bertwright.data.sentence_pairs import Plan, plan_epoch
+from bertwright.data.shards import Shards
+from bertwright.data.split import Split, split_documents
+from bertwright.errors import DataError
+
+
+@dataclass(frozen=True)
+class MaskedBatch:
+    """Masked sequences and what was masked; arrays, or tensors once they are on a device."""
+
+    inputs: InputArrays
+    """The sequences, longest first."""
+    masked_positions: Int64s
+    """[K]: positions in N, rising."""
+    masked_labels: Int64s
+    """[K]: the ids that were there."""
+    next_sentence_labels: Int64s | None
+    """[B]: 0 if B follows A, 1 if it is random (or the two are swapped); None without pairs."""
+    instances: Int64s
+    """[B]: the position of each sequence in the epoch."""
+
+    @property
+    def num_tokens(self) -> int:
+        """N."""
+        return len(self.inputs.ids)
+
+    def restored(self) -> MaskedBatch:
+        """The same with the original tokens at the masked positions."""
+        ids = self.inputs.ids.copy()
+        ids[self.masked_positions] = self.masked_labels
+        return replace(self, inputs=replace(self.inputs, ids=ids))
+
+
+class MaskedPairs:
+    """The `Instances` of BERT, of one split of a built corpus."""
+
+    def __init__(
+        self,
+        shards: Shards,
+        config: InstanceConfig,
+        masking: MaskingConfig,
+        *,
+        validation_share: float,
+        seed: int = 0,
+        split: Split = "train",
+    ) -> None:
+        """Open a split.
+
+        Raises:
+            DataError: the split has no documents.
+            ConfigError: an unusable share.
+        """
+        self.shards = shards
+        self.config = config
+        self.seed = seed
+        self.split = split
+        self.vocabulary = vocabulary_of(shards)
+        self._documents = split_documents(shards, split, validation_share)
+        self._masker = Masker(masking, self.vocabulary, config.sequence_length)
+        self._plan: Callable[[int], Plan] = lru_cache(maxsize=2)(self._make_plan)
+
+    @property
+    def longest(self) -> int:
+        """`sequence_length`."""
+        return self.config.sequence_length
+
+    def plan(self, epoch: int) -> Plan:
+        """The instances of an epoch, in order. The last two plans are kept.
+
+        Raises:
+            DataError: the split gives no instances.
+        """
+        return self._plan(epoch)
+
+    def lengths(self, epoch: int) -> Int64s:
+        """See `Instances`."""
+        return self._plan(epoch).lengths
+
+    def batch(self, epoch: int, positions: Int64s) -> MaskedBatch:
+        """See `Instances`; masks are drawn by (seed, epoch, position, token)."""
+        key = make_key("masks", self.seed, epoch)
+        return assemble(
+            self.shards, self.plan(epoch), positions, self.vocabulary, self._masker, key
+        )
+
+    def _make_plan(self, epoch: int) -> Plan:
+        plan = plan_epoch(self.shards, self._documents, self.config, self.seed, epoch)
+        if len(plan) == 0:
+            raise DataError(
+                f"{self.shards.folder} gives no training instances for the {self.split} split; "
+                "run: bertwright data check"
+            )
+        return plan
+
+
+def held_out_pairs(
+    shards: Shards,
+    config: InstanceConfig,
+    masking: MaskingConfig,
+    validation_share: float,
+    split: Split,
+) -> MaskedPairs:
+    """What a run is evaluated on: masked at the paper's rate, the same whatever the run's seed."""
+    masking = replace(masking, probability=MaskingConfig.probability)
+    return MaskedPairs(shards, config, masking, validation_share=validation_share, split=split)
+
+
+def vocabulary_of(shards: Shards) -> Vocabulary:
+    """The special ids of the tokenizer that built the shards."""
+    known = shards.manifest["tokenizer"]
+    return Vocabulary(
+        size=int(known["vocab_size"]),
+        unk_id=int(known["unk_id"]),
+        cls_id=int(known["cls_id"]),
+        sep_id=int(known["sep_id"]),
+        mask_id=int(known["mask_id"]),
+        special_ids=frozenset(int(number) for number in known["special_ids"]),
+    )
+
+
+def assemble(
+    shards: Shards,
+    plan: Plan,
+    positions: Int64s,
+    vocabulary: Vocabulary,
+    masker: Masker,
+    mask_key: np.uint64,
+) -> MaskedBatch:
+    """Make a batch of the instances at `positions` [B] of an epoch's plan."""
+    lengths = plan.lengths[positions]
+    order = np.argsort(-lengths, kind="stable")
+    positions, lengths = positions[order], lengths[order]
+    a_start = plan.a_start[positions]
+    a_length = plan.a_stop[positions] - a_start
+    starts = np.cumsum(lengths) - lengths
+    ids = np.full(int(lengths.sum()), vocabulary.sep_id, np.int64)
+    ids[starts] = vocabulary.cls_id
+    source, target = _ranges(a_start, a_length), _ranges(starts + 1, a_length)
+    segments: Int64s | None = None
+    labels: Int64s | None = None
+    if plan.paired:
+        b_start = plan.b_start[positions]
+        b_length = plan.b_stop[positions] - b_start
+        source = np.concatenate([source, _ranges(b_start, b_length)])
+        target = np.concatenate([target, _ranges(starts + 2 + a_length, b_length)])
+        labels = plan.is_random[positions].astype(np.int64)
+        halves = np.stack([a_length + 2, b_length + 1], axis=1).ravel()
+        segments = np.repeat(np.tile(np.arange(2), len(lengths)), halves)
+    ids[target] = shards.tokens_at(source)
+    word_starts: Bools | None = None
+    if masker.config.whole_word:
+        word_starts = np.ones(len(ids), np.bool_)
+        word_starts[target] = shards.word_starts_at(source)
+        word_starts[starts + 1] = True  # the rest of a word that was split counts as a word
+        if plan.paired:
+            word_starts[starts + 2 + a_length] = True
+    input_ids, masked_positions, masked_labels = masker(
+        ids, lengths, positions, mask_key, word_starts
+    )
+    return MaskedBatch(
+        inputs=InputArrays(input_ids, lengths, segments),
+        masked_positions=masked_positions,
+        masked_labels=masked_labels,
+        next_sentence_labels=labels,
+        instances=positions,
+    )
+
+
+def _ranges(starts: Int64s, lengths: Int64s) -> Int64s:
+    """start, start + 1, ..., for each start as many as its length, end to end."""
+    ends = np.cumsum(lengths)
+    return np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(
+        starts - ends + lengths, lengths
+    )

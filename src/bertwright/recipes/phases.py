@@ -1,0 +1,89 @@
+"""The steps of a pre-training run: one phase of instances, or several one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from bertwright.data.epoch_loader import EpochLoader
+from bertwright.data.instances import Instances
+from bertwright.data.to_device import to_device
+from bertwright.errors import ConfigError
+from bertwright.train.distributed import Ranks
+from bertwright.train.state import Place
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A part of a run."""
+
+    instances: Instances[Any]
+    """What it trains on."""
+    tokens: int
+    """Tokens of its optimizer steps, over all ranks."""
+    begin: float = 0.0
+    """The fraction of the budget after which it begins."""
+
+
+class PhaseLoader:
+    """Where the training loop gets the steps of a run from."""
+
+    def __init__(self, phases: Sequence[Phase], micro_tokens: int | None, ranks: Ranks) -> None:
+        """Open the phases.
+
+        Args:
+            phases: in order; the first begins at 0.
+            micro_tokens: tokens of a micro-batch; None: 65,536 on a GPU, else 4,096, and one
+                sequence at least.
+            ranks: who shares each step.
+
+        Raises:
+            DataError: data that gives no instances.
+        """
+        on_gpu = ranks.device.type == "cuda"
+        self._device: torch.device = ranks.device
+        self._world_size = ranks.world_size
+        self._phases = list(phases)
+        longest = max(phase.instances.longest for phase in phases)
+        self._micro_tokens = max(micro_tokens or (65536 if on_gpu else 4096), longest)
+        self.loaders: list[EpochLoader[Any]] = [
+            EpochLoader(phase.instances, ranks.rank, ranks.world_size, prefetch=on_gpu)
+            for phase in phases
+        ]
+        self.loaders[0].tokens_in_epoch(0)  # data that gives no instances is an error now
+
+    def step(self, place: Place, done: float) -> tuple[list[Any], Place]:
+        """The micro-batches at a position of the data when a fraction `done` of the budget is used;
+        a step with fewer sequences than ranks is skipped."""
+        following = place.phase + 1
+        if following < len(self._phases) and done >= self._phases[following].begin:
+            place = Place(phase=following)
+        loader, tokens = self.loaders[place.phase], self._phases[place.phase].tokens
+        skipped = 0
+        while len(loader.positions(place.epoch, place.step, tokens)) < self._world_size:
+            place, skipped = self._next(place), skipped + 1
+            if skipped > 2 * loader.steps_in_epoch(place.epoch, tokens):
+                raise ConfigError(
+                    f"a step of {tokens} tokens holds no sequence for each of {self._world_size} "
+                    "processes; raise --batch.tokens"
+                )
+        batches = loader.step(place.epoch, place.step, tokens, self._micro_tokens)
+        return [to_device(batch, self._device) for batch in batches], self._next(place)
+
+    def steps_of_epochs(self, epochs: float) -> int:
+        """Steps of so many passes over the first phase's instances."""
+        loader, tokens = self.loaders[0], self._phases[0].tokens
+        whole = int(epochs)
+        steps = sum(loader.steps_in_epoch(epoch, tokens) for epoch in range(whole))
+        if epochs > whole:
+            steps += round((epochs - whole) * loader.steps_in_epoch(whole, tokens))
+        return max(1, steps)
+
+    def _next(self, place: Place) -> Place:
+        loader, tokens = self.loaders[place.phase], self._phases[place.phase].tokens
+        if place.step + 1 < loader.steps_in_epoch(place.epoch, tokens):
+            return replace(place, step=place.step + 1)
+        return replace(place, epoch=place.epoch + 1, step=0)

@@ -1,0 +1,68 @@
+"""Masked pairs: [CLS] A [SEP] B [SEP], its segments, its masks, whole words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from bertwright.config.bert_run import InstanceConfig, MaskingConfig
+from bertwright.data.masked_pairs import assemble, vocabulary_of
+from bertwright.data.masking import Masker
+from bertwright.data.randomness import make_key
+from bertwright.data.sentence_pairs import plan_epoch
+from bertwright.data.shards import Shards
+
+MakeShards = Callable[..., Shards]
+
+
+def test_layout_of_every_objective(make_shards: MakeShards, some_lengths: list[list[int]]) -> None:
+    shards = make_shards(some_lengths, shard_tokens=5000)
+    vocabulary = vocabulary_of(shards)
+    for objectives in ("mlm", "mlm+nsp", "mlm+sop"):
+        config = InstanceConfig(objectives=objectives, sequence_length=40)
+        plan = plan_epoch(shards, np.arange(60), config, 0, 0)
+        positions = np.arange(20, 70)
+        masker = Masker(MaskingConfig(), vocabulary, 40)
+        batch = assemble(shards, plan, positions, vocabulary, masker, make_key("masks"))
+        assert sorted(batch.instances.tolist()) == positions.tolist()
+        assert (np.diff(batch.inputs.lengths) <= 0).all()
+        assert batch.num_tokens == batch.inputs.lengths.sum() == len(batch.inputs.ids)
+        ids = batch.restored().inputs.ids
+        segments = batch.inputs.segments
+        ends = np.cumsum(batch.inputs.lengths)
+        for row, (position, stop) in enumerate(zip(batch.instances, ends, strict=True)):
+            sequence = slice(stop - batch.inputs.lengths[row], stop)
+            a = shards.tokens(plan.a_start[position], plan.a_stop[position]).tolist()
+            b = shards.tokens(plan.b_start[position], plan.b_stop[position]).tolist()
+            paired = objectives != "mlm"
+            expected = [2, *a, 3, *b, 3] if paired else [2, *a, 3]
+            assert ids[sequence].tolist() == expected
+            types = [0] * (len(a) + 2) + ([1] * (len(b) + 1) if paired else [])
+            assert (types if segments is None else segments[sequence].tolist()) == types
+            assert (segments is None) == (not paired)
+            if batch.next_sentence_labels is None:
+                assert not paired
+            else:
+                assert batch.next_sentence_labels[row] == plan.is_random[position]
+
+
+def test_whole_word_masking_reads_the_word_bits(
+    make_shards: MakeShards, some_lengths: list[list[int]]
+) -> None:
+    shards = make_shards(some_lengths, word_every=3, shard_tokens=5000, documents_per_block=3)
+    vocabulary = vocabulary_of(shards)
+    plan = plan_epoch(shards, np.arange(60), InstanceConfig(objectives="mlm"), 0, 0)
+    masker = Masker(MaskingConfig(whole_word=True), vocabulary, 128)
+    batch = assemble(shards, plan, np.arange(40), vocabulary, masker, make_key("masks"))
+    starts = np.cumsum(batch.inputs.lengths) - batch.inputs.lengths
+    row = np.searchsorted(starts, batch.masked_positions, side="right") - 1
+    place = plan.a_start[batch.instances[row]] + batch.masked_positions - starts[row] - 1
+    words = place // 3
+    for position in set(row.tolist()):
+        first = plan.a_start[batch.instances[position]]
+        last = plan.a_stop[batch.instances[position]]
+        found = words[row == position]
+        for word in set(found.tolist()):
+            inside = min(3 * word + 3, last) - max(3 * word, first)
+            assert (found == word).sum() == inside
