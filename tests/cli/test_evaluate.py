@@ -98,7 +98,16 @@ def test_the_columns_of_training_are_known(
     trained = json.loads(capsys.readouterr().out)
     words = ["evaluate", "--model", out, "--data", str(data), "--precision", "fp32", "--json"]
     assert run(words) == 0
-    assert json.loads(capsys.readouterr().out)["metrics"] == pytest.approx(trained["metrics"])
+    found = json.loads(capsys.readouterr().out)
+    assert found["metrics"] == pytest.approx(trained["metrics"])
+    words = ["predict", "--model", out, "--input", str(data), "--out", "-", "--precision", "fp32"]
+    assert run(words) == 0
+    predicted = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert len(predicted) == found["examples"]
+    if kind == "classification":  # the same texts, without what stands beside them
+        pairs = zip(GOOD_OR_BAD, predicted, strict=True)
+        right = sum(label == each["label"] for (_, label), each in pairs)
+        assert right / len(predicted) == pytest.approx(found["metrics"]["accuracy"])
 
 
 def test_a_file_without_a_header_for_a_model_of_before(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from bertwright.cli.bars import bar
 from bertwright.cli.options import (
     BadRows,
     Device,
+    FileForm,
     FineTuned,
     Json,
     Overwrite,
@@ -44,6 +45,7 @@ def evaluate(
             allow_leading_hyphen=True,
         ),
     ] = None,
+    format: FileForm = None,
     metric: Annotated[
         str | None, Parameter(help="The metric to put first; unset: the usual one of the kind.")
     ] = None,
@@ -87,6 +89,7 @@ def evaluate(
             task,
             Columns(text, text2, label),
             main=metric,
+            form=format,
             bad_rows=bad_rows,
             bad_tags=bad_tags,
             intervals=intervals,

@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from bertwright.config.task import Form
+
 ConfigFile = Annotated[
     Path | None,
     Parameter(
@@ -61,6 +63,11 @@ TextColumn = Annotated[str | None, Parameter(help="Column of the text; unset: fo
 
 SecondColumn = Annotated[str | None, Parameter(help="Column of the second text; unset: found.")]
 """`text2: SecondColumn = None`."""
+
+FileForm = Annotated[
+    Form | None, Parameter(help="Form of the file; unset: by its name or its header.")
+]
+"""`format: FileForm = None`."""
 
 BadRows = Annotated[
     Literal["refuse", "skip"],

@@ -14,6 +14,7 @@ from bertwright.cli.bars import bar
 from bertwright.cli.options import (
     BadRows,
     Device,
+    FileForm,
     FineTuned,
     Json,
     Overwrite,
@@ -47,6 +48,7 @@ def predict(
     task: TaskName = None,
     text: TextColumn = None,
     text2: SecondColumn = None,
+    format: FileForm = None,
     bad_rows: BadRows = "refuse",
     precision: Precision = "auto",
     device: Device = "auto",
@@ -82,6 +84,7 @@ def predict(
             file.write,
             task,
             Columns(text, text2),
+            form=format,
             bad_rows=bad_rows,
             precision=precision,
             on_progress=on_progress,

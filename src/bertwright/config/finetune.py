@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bertwright.config.ranges import above, at_least, part, seed
-from bertwright.config.task import Layers
+from bertwright.config.task import Form, Layers
 from bertwright.errors import ConfigError
 
 TRANSFERS = "finetune, features, gradual, or top-N, as top-2"
@@ -28,6 +28,9 @@ class TaskFilesConfig:
     label: str | None = None
     """Column of the label, by name (CoNLL columns: by number from 1, -1 the last); unset: found.
     With --multi-label also a column of 0 and 1 for each class: A,B,C."""
+    format: Form | None = None
+    """Form of the files: tsv, csv, jsonl, json, parquet, conll, conllu; unset: by their names or
+    headers."""
     multi_label: bool = False
     """A text may have several labels, separated by commas or in a column each."""
     metric: str | None = None

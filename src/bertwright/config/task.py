@@ -20,6 +20,9 @@ Layers = Literal[
 Scheme = Literal["none", "iob1", "iob2", "iobes"]
 """How tags mark entities; none: a label a word, as parts of speech."""
 
+Form = Literal["tsv", "csv", "jsonl", "json", "parquet", "conll", "conllu", "text"]
+"""The forms of labelled files (docs/tasks-formats.md)."""
+
 
 @dataclass(frozen=True)
 class HeadConfig:

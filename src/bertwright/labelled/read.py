@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from bertwright.config.task import KINDS, Kind, Scheme
+from bertwright.config.task import KINDS, Form, Kind, Scheme
 from bertwright.errors import ConfigError, DataError
 from bertwright.labelled import choices, squad, tagged_texts, tagged_words, texts
 from bertwright.labelled.columns import Columns, find_texts, plain, with_hint
@@ -30,7 +30,6 @@ from bertwright.labelled.source import (
 from bertwright.labelled.squad import Answers, WrongAnswers
 from bertwright.labelled.table import (
     FORMS,
-    Form,
     Table,
     has_columns,
     json_lines,

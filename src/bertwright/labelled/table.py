@@ -19,8 +19,9 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+from bertwright.config.task import Form
 from bertwright.errors import DataError, MissingExtra
 from bertwright.labelled.columns import Columns, is_known, plain, split_label
 from bertwright.labelled.source import (
@@ -36,7 +37,6 @@ from bertwright.labelled.source import (
 )
 from bertwright.text.corpus.rows import csv_delimiter
 
-Form = Literal["tsv", "csv", "jsonl", "json", "parquet", "conll", "conllu", "text"]
 FORMS: dict[str, Form] = {
     ".tsv": "tsv",
     ".csv": "csv",

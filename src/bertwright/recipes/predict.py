@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bertwright.config.task import TaskConfig
+from bertwright.config.task import Form, TaskConfig
 from bertwright.config.values import plain
 from bertwright.errors import DataError
 from bertwright.inference.model import Model
@@ -41,6 +41,7 @@ def evaluate_file(
     task_name: str | None = None,
     columns: Columns = Columns(),  # noqa: B008 - frozen
     *,
+    form: Form | None = None,
     main: str | None = None,
     bad_rows: BadRows = "refuse",
     bad_tags: BadTags = "mend",
@@ -55,6 +56,7 @@ def evaluate_file(
         path: the file, or `-`.
         task_name: which of its tasks; it may be left out where there is one.
         columns: those asked for; what is left out is found by the names of the training file.
+        form: of the file; unset: by its name or its header.
         main: the metric to put first; unset: the usual one of the kind.
         bad_rows: whether rows that cannot be read stop the reading or are counted.
         bad_tags: whether tags that break their scheme are mended and counted, or stop the reading.
@@ -71,7 +73,7 @@ def evaluate_file(
     """
     name = model.task_name(task_name)
     task = model.tasks[name]
-    read = read_labelled(path, task, columns, bad_rows, bad_tags)
+    read = read_labelled(path, task, columns, bad_rows, bad_tags, form)
     runner = model.runner
     precision, _ = choose_precision(runner.device, precision)
     data = TaskData(name, task, runner.tokenizer, read.examples)
@@ -128,6 +130,7 @@ def predict_file(
     task_name: str | None = None,
     columns: Columns = Columns(),  # noqa: B008 - frozen
     *,
+    form: Form | None = None,
     bad_rows: BadRows = "refuse",
     precision: str = "auto",
     on_progress: OnProgress = silent,
@@ -143,6 +146,7 @@ def predict_file(
         write: takes each line with its end.
         task_name: which of its tasks; it may be left out where there is one.
         columns: those asked for; what is left out is found by the names of the training file.
+        form: of the file; unset: by its name or its header.
         bad_rows: whether rows that cannot be read stop the reading or are counted.
         precision: `auto`, `fp32` or `bf16`, of the matrix products.
         on_progress: called with the inputs done.
@@ -155,8 +159,8 @@ def predict_file(
     task = model.tasks[name]
     total = None
     if path != "-":
-        total = sum(1 for _ in _stream(path, task, columns, bad_rows).examples)
-    stream = _stream(path, task, columns, bad_rows)
+        total = sum(1 for _ in _stream(path, task, columns, bad_rows, form).examples)
+    stream = _stream(path, task, columns, bad_rows, form)
     runner = model.runner
     precision, _ = choose_precision(runner.device, precision)
     report = Predicted(name, stream.format)
@@ -194,7 +198,12 @@ def as_line(example: Example, prediction: Prediction) -> dict[str, Any]:
 
 
 def read_labelled(
-    path: str, task: TaskConfig, columns: Columns, bad_rows: BadRows, bad_tags: BadTags = "mend"
+    path: str,
+    task: TaskConfig,
+    columns: Columns,
+    bad_rows: BadRows,
+    bad_tags: BadTags = "mend",
+    form: Form | None = None,
 ) -> Read:
     """Read a labelled file, for a task that is known.
 
@@ -204,6 +213,7 @@ def read_labelled(
     """
     tagging = task.kind == "tagging"
     options = ReadOptions(
+        format=form,
         labels=task.labels or None,
         multi_label=task.multi_label,
         pair=is_pair(task),
@@ -223,8 +233,11 @@ def is_pair(task: TaskConfig) -> bool | None:
     return task.text2_column is not None
 
 
-def _stream(path: str, task: TaskConfig, columns: Columns, bad_rows: BadRows) -> Stream:
+def _stream(
+    path: str, task: TaskConfig, columns: Columns, bad_rows: BadRows, form: Form | None
+) -> Stream:
     options = ReadOptions(
+        format=form,
         labels=task.labels or None,
         pair=is_pair(task),
         hint=Columns(task.text_column, task.text2_column, task.label_column),

@@ -194,6 +194,7 @@ def _read(
     they should be: their texts count all the same."""
     tagging, wrong = kind == "tagging", files.wrong_answers
     options = ReadOptions(
+        format=files.format,
         labels=labels or None,
         multi_label=files.multi_label,
         iob1_as_iob2=True,
