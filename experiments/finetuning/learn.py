@@ -11,7 +11,7 @@ import torch
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
 from bertwright.config.task import Kind
 from bertwright.recipes.finetune.run import finetune
-from bertwright.recipes.finetune.setup import TaskToLearn
+from bertwright.recipes.finetune.setup import TaskSpec
 
 
 def learn(name: str, kind: Kind, files: TaskFilesConfig, config: FinetuneConfig) -> dict[str, Any]:
@@ -25,7 +25,7 @@ def learn(name: str, kind: Kind, files: TaskFilesConfig, config: FinetuneConfig)
     """
     config = replace(config, seeds=1)
     processor, clock = time.process_time(), time.perf_counter()
-    task = TaskToLearn(name.replace(".", "-"), kind, files)
+    task = TaskSpec(name.replace(".", "-"), kind, files)
     results = finetune([task], config, _nothing, overwrite=True)
     seed = results["seeds"][0]
     return {

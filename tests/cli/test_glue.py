@@ -16,7 +16,7 @@ from bertwright.cli.app import run
 from bertwright.config.finetune import FinetuneConfig
 from bertwright.errors import ConfigError, DataError
 from bertwright.recipes.finetune import run as finetuning
-from bertwright.recipes.finetune.seed_run import Diverged
+from bertwright.recipes.finetune.training import Diverged
 from bertwright.recipes.glue.run import averages, summary, table
 from bertwright.recipes.glue.tasks import SUBMITTED, TASKS, find_tasks
 from tests.cli.labelled import BAD, GOOD, THINGS

@@ -10,7 +10,7 @@ from typing import Any
 from bertwright.config.bert import BertConfig
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
 from bertwright.recipes.finetune.run import finetune
-from bertwright.recipes.finetune.setup import TaskToLearn
+from bertwright.recipes.finetune.setup import TaskSpec
 from tests import small_bert
 
 LETTERS = "abcdefghij"
@@ -110,5 +110,5 @@ def learn(
     config = FinetuneConfig(str(model), str(out), device="cpu", **{**usual, **changes})
     said: list[str] = []
     kind = "classification" if kind == "pair" else kind
-    results = finetune([TaskToLearn("task", kind, files)], config, said.append)  # type: ignore[arg-type]
+    results = finetune([TaskSpec("task", kind, files)], config, said.append)  # type: ignore[arg-type]
     return results, said

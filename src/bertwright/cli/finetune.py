@@ -53,9 +53,9 @@ def finetune(
     asked = _asked(kind, name, files, tasks)
 
     from bertwright.recipes.finetune.run import finetune as run_finetuning
-    from bertwright.recipes.finetune.setup import TaskToLearn
+    from bertwright.recipes.finetune.setup import TaskSpec
 
-    to_learn = [TaskToLearn(each, *asked[each]) for each in asked]
+    to_learn = [TaskSpec(each, *asked[each]) for each in asked]
     said: set[str] = set()
 
     def speak(line: str) -> None:

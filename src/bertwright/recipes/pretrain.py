@@ -26,13 +26,14 @@ from bertwright.errors import BertwrightError, ConfigError
 from bertwright.machine import keep_few_kernels, keep_freed_memory
 from bertwright.nn.transformer import FeedForward
 from bertwright.objectives.objective import Learner
+from bertwright.progress import silent
 from bertwright.recipes import run_folder
 from bertwright.recipes.phases import PhaseLoader
 from bertwright.recipes.systems import system_of
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 from bertwright.train.distributed import Ranks, join_ranks
 from bertwright.train.hardware import Precision, choose_precision
-from bertwright.train.log import Log, require_board
+from bertwright.train.log import Log, OnLog, require_board
 from bertwright.train.loop import LoopConfig, Trainer, mean_losses
 from bertwright.train.loss_sums import Window
 from bertwright.train.schedule import Budget, warmup_decay
@@ -48,6 +49,7 @@ def pretrain(
     overwrite: bool = False,
     resume: bool = False,
     counts_start: bool = True,
+    on_log: OnLog = silent,
 ) -> Path:
     """Pre-train BERT; the run's folder.
 
@@ -60,6 +62,7 @@ def pretrain(
         resume: go on with the run that is there; it begins where none is.
         counts_start: whether what comes before the first step (first weights, measuring the
             machine) is of the run's minutes.
+        on_log: called with each record of `metrics.jsonl`.
 
     Raises:
         ConfigError: the folder holds a run already, or one with another configuration.
@@ -96,7 +99,7 @@ def pretrain(
         data_sha256 = sha256_file(shards.folder / MANIFEST)
         place = f"goes on from {beginning.folder.name}" if beginning else "begins"
         ranks.require_same(f"{place} with data of the manifest {data_sha256[:12]}")
-        _train(config, run, shards, data_sha256, ranks, say, beginning, counts_start)
+        _train(config, run, shards, data_sha256, ranks, say, beginning, counts_start, on_log)
     return run
 
 
@@ -145,6 +148,7 @@ def _train(
     say: Callable[[str], None],
     beginning: run_folder.Beginning | None,
     counts_start: bool,
+    on_log: OnLog,
 ) -> None:
     """Wire the parts together and run the loop."""
     began = time.monotonic()
@@ -174,7 +178,15 @@ def _train(
     log = None
     if ranks.is_first:
         titles = {k: cast(Any, v).title for k, v in learner.objectives.items()}
-        log = Log(run, say, position.records, config.log.tensorboard, position.step, titles=titles)
+        log = Log(
+            run,
+            say,
+            position.records,
+            config.log.tensorboard,
+            position.step,
+            titles=titles,
+            on_log=on_log,
+        )
         count = sum(p.numel() for p in learner.encoder.parameters())
         name = config.init or config.model or "BERT"
         on = ranks.device.type

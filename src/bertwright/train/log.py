@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from bertwright.errors import DataError, MissingExtra
-from bertwright.progress import clock
+from bertwright.progress import clock, silent
 
 Number = float | int
+OnLog = Callable[[dict[str, Any]], object]
+"""Called with each record of `metrics.jsonl`."""
 _PLACES = {"step", "tokens", "seconds", "split", "epoch", "seed"}
 _MOST_METRICS = 4  # of a line on the screen
 
@@ -30,11 +32,13 @@ class Log:
         step: int = 0,
         labels: Mapping[str, Number | str] | None = None,
         titles: Mapping[str, str] | None = None,
+        on_log: OnLog = silent,
     ) -> None:
         """Open the log of a run that is at `step`; lines after its first `keep` are removed
         (`keep` -1: none are). `labels` are put into every record; `titles` are what a person reads
         for the names of objectives."""
         self._say = say
+        self._on_log = on_log
         self._titles = dict(titles or {})
         self._labels = dict(labels or {})
         path = folder / "metrics.jsonl"
@@ -46,12 +50,13 @@ class Log:
         self.records = len(kept)
         # Unbuffered: a line is on its way once it is written, and a full disk tells at once.
         self._file = path.open("ab", buffering=0)
-        self._board = _open_board(folder / "tensorboard", step) if tensorboard else None
+        self._board = open_board(folder / "tensorboard", step) if tensorboard else None
 
     def write(self, record: Mapping[str, Number | str], **shown: float | None) -> None:
         """Keep a record; `shown` is only said: `done` (share of the run), `left` (seconds)."""
         record = {**record, **self._labels}
-        line = json.dumps({key: _number(value) for key, value in record.items()}) + "\n"
+        kept = {key: _number(value) for key, value in record.items()}
+        line = json.dumps(kept) + "\n"
         if self._file.write(line.encode()) != len(line):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._file.name)
         self.records += 1
@@ -61,6 +66,7 @@ class Log:
                 if not isinstance(value, str):
                     self._board.add_scalar(f"{record['split']}/{name}", value, record["step"])
             self._board.flush()  # else two minutes of lines go with a kill
+        self._on_log(kept)
 
     def say(self, text: str) -> None:
         """Say something that is no record."""
@@ -152,6 +158,11 @@ def _summary_writer() -> Any:
     return SummaryWriter
 
 
-def _open_board(folder: Path, step: int) -> Any:
-    """Events after `step`, of a session that was killed, are taken back."""
+def open_board(folder: Path, step: int = 0) -> Any:
+    """TensorBoard's writer of events into a folder; those after `step`, of a session that was
+    killed, are removed.
+
+    Raises:
+        MissingExtra: TensorBoard is not installed.
+    """
     return _summary_writer()(str(folder), purge_step=step + 1)

@@ -21,9 +21,9 @@ from bertwright.labelled.examples import SpanExample, TaggingExample, TextExampl
 from bertwright.labelled.read import read_examples
 from bertwright.recipes import run_folder
 from bertwright.recipes.finetune import run as finetuning
-from bertwright.recipes.finetune import seed_run
-from bertwright.recipes.finetune.epoch_batches import EpochBatches
-from bertwright.recipes.finetune.setup import TaskToLearn, hold_out
+from bertwright.recipes.finetune import training
+from bertwright.recipes.finetune.setup import TaskSpec, hold_out
+from bertwright.recipes.finetune.training import TaskLoader
 from bertwright.tasks.evaluate import Evaluation, evaluate
 from bertwright.tasks.predict import predict
 from bertwright.tasks.task_data import TaskData
@@ -110,25 +110,6 @@ def test_every_transfer_learns(changes: dict[str, Any], model: Path, tmp_path: P
     assert not list(out.glob(".features*"))
 
 
-def test_frozen_features_say_what_the_encoder_says(model: Path, tmp_path: Path) -> None:
-    """A run on the table ends with the figures that the saved model has on the texts."""
-    train, dev = write_files(tmp_path, "classification")
-    out = tmp_path / "run"
-    results, _ = learn(model, out, "classification", train, dev, transfer="features", epochs=3.0)
-    loaded = checkpoint.load(out)
-    data = TaskData(
-        "task",
-        loaded.tasks["task"],
-        load_tokenizer(loaded.folder),
-        read_examples(str(dev), "classification").examples,
-    )
-    kept = (out / "dev-predictions.jsonl").read_text().splitlines()
-    for prediction, line in zip(predict(loaded.learner, data), kept, strict=True):
-        scores = json.loads(line)["scores"]
-        assert scores == pytest.approx(prediction.scores, abs=2e-3)  # type: ignore[union-attr]
-    assert results["transfer"] == "features"
-
-
 def test_several_seeds_are_told_and_the_best_is_kept(model: Path, tmp_path: Path) -> None:
     train, dev = write_files(tmp_path, "classification")
     out = tmp_path / "run"
@@ -186,7 +167,7 @@ def tell(monkeypatch: pytest.MonkeyPatch, accuracies: list[float]) -> None:
         found = evaluate(*given, **named)
         return replace(found, metrics=found.metrics | {"accuracy": next(told)})
 
-    monkeypatch.setattr(seed_run, "evaluate", said)
+    monkeypatch.setattr(training, "evaluate", said)
 
 
 def test_patience_counts_from_the_best_where_the_last_is_kept(
@@ -217,14 +198,14 @@ def test_frozen_features_of_a_random_encoder_are_those_of_the_saved_one(
         assert scores == pytest.approx(prediction.scores, abs=2e-3)  # type: ignore[union-attr]
 
 
-def test_a_head_that_goes_on_is_told(model: Path, tmp_path: Path) -> None:
+def test_a_head_that_is_trained_further_is_warned_of(model: Path, tmp_path: Path) -> None:
     train, dev = write_files(tmp_path, "classification", train=16, dev=8)
     first, _ = learn(model, tmp_path / "first", "classification", train, dev, epochs=1.0)
-    assert not any("goes on" in each for each in first["warnings"])
+    assert not any("continues" in each for each in first["warnings"])
     again = tmp_path / "first", tmp_path / "again", "classification", train, dev
     second, said = learn(*again, epochs=1.0)
     assert any("the model has a head 'task' for this kind" in each for each in second["warnings"])
-    assert any("every seed goes on from its weights" in line for line in said)
+    assert any("every seed continues from its weights" in line for line in said)
 
 
 def test_a_seed_that_says_the_same_of_everything_is_named(model: Path, tmp_path: Path) -> None:
@@ -241,7 +222,7 @@ def test_several_tasks_share_an_encoder(model: Path, tmp_path: Path) -> None:
     for name, kind in (("words", "classification"), ("tags", "tagging")):
         train, dev = write_files(tmp_path, kind)
         files = TaskFilesConfig(str(train), str(dev), weight=1.5 if name == "tags" else 1.0)
-        tasks.append(TaskToLearn(name, kind, files))  # type: ignore[arg-type]
+        tasks.append(TaskSpec(name, kind, files))  # type: ignore[arg-type]
     out = tmp_path / "run"
     config = FinetuneConfig(
         str(model), str(out), epochs=6.0, learning_rate=3e-3, batch_size=16, precision="fp32"
@@ -288,7 +269,7 @@ def test_the_threshold_is_tuned_by_the_metric_that_selects(
         asked.append(metric)
         return list(predictions), 0.0
 
-    monkeypatch.setattr(seed_run, "decide_best", tuned)
+    monkeypatch.setattr(training, "decide_best", tuned)
     for metric in ("exact_match", None):
         learn(model, tmp_path / str(metric), "span", train, dev, epochs=1.0, metric=metric)
     assert asked == ["exact_match", "f1"]
@@ -434,7 +415,7 @@ def test_an_epoch_has_every_example_once_in_another_order_each_time(model: Path)
     task = TaskConfig("classification", labels=("x", "y"), max_length=40, stride=8)
     data = TaskData("task", task, tokenizer, examples)
     ranks = Ranks(0, 1, torch.device("cpu"))
-    source = EpochBatches([("task", task, data.instances, 1.0)], 8, 20, 1, ranks)
+    source = TaskLoader([("task", task, data.instances, 1.0)], 8, 20, 1, ranks)
     orders = []
     place = Place()
     for _ in range(2):
@@ -457,7 +438,7 @@ def test_ranks_share_a_step_without_overlap(model: Path) -> None:
     seen = []
     for rank in range(2):
         ranks = Ranks(rank, 2, torch.device("cpu"))
-        source = EpochBatches([("task", task, data.instances, 1.0)], 8, 999, 1, ranks)
+        source = TaskLoader([("task", task, data.instances, 1.0)], 8, 999, 1, ranks)
         batches, _ = source.step(Place(), 0.0)
         seen.append({row for batch in batches for row in batch.rows})
     assert len(seen[0] | seen[1]) == 8
@@ -471,7 +452,7 @@ def test_what_is_left_for_too_few_ranks_is_not_lost(model: Path) -> None:
     rows: list[int] = []
     for rank in range(2):
         ranks, place = Ranks(rank, 2, torch.device("cpu")), Place()
-        source = EpochBatches([("task", task, data.instances, 1.0)], 8, 999, 1, ranks)
+        source = TaskLoader([("task", task, data.instances, 1.0)], 8, 999, 1, ranks)
         assert source.steps_in_epoch == 2
         for _ in range(2):
             batches, place = source.step(place, 0.0)
@@ -490,7 +471,7 @@ def test_steps_count_sentences_where_documents_are_read(model: Path) -> None:
     data = TaskData("task", task, load_tokenizer(model), examples)
     assert len(data.instances) == 30
     ranks = Ranks(0, 1, torch.device("cpu"))
-    source = EpochBatches([("task", task, data.instances, 1.0)], 8, 999, 1, ranks)
+    source = TaskLoader([("task", task, data.instances, 1.0)], 8, 999, 1, ranks)
     rows: list[int] = []
     place = Place()
     for _ in range(source.steps_in_epoch):
@@ -501,12 +482,12 @@ def test_steps_count_sentences_where_documents_are_read(model: Path) -> None:
     assert sorted(rows) == list(range(len(examples)))
     two = Ranks(1, 2, torch.device("cpu"))
     for part in (data.instances[:2], data.instances):
-        source = EpochBatches([("task", task, part, 1.0)], 8, 999, 1, two)
+        source = TaskLoader([("task", task, part, 1.0)], 8, 999, 1, two)
         place = Place()
         for _ in range(source.steps_in_epoch):
             batches, place = source.step(place, 0.0)
             assert batches  # no rank is without work
-    source = EpochBatches([("task", task, data.instances[:1], 1.0)], 8, 999, 1, two)
+    source = TaskLoader([("task", task, data.instances[:1], 1.0)], 8, 999, 1, two)
     with pytest.raises(DataError, match=r"task: 1 texts or documents .* for 2 processes"):
         source.step(Place(), 0.0)
 

@@ -11,7 +11,7 @@ from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
 from bertwright.config.task import Kind
 from bertwright.errors import ConfigError, DataError
 from bertwright.labelled.examples import TaggingExample, TextExample
-from bertwright.recipes.finetune.setup import TaskSetup, TaskToLearn, hold_out, set_up
+from bertwright.recipes.finetune.setup import TaskSetup, TaskSpec, hold_out, set_up
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 from tests.recipes.task_files import write_files, write_model
 
@@ -25,7 +25,7 @@ def made(
     model: Path, kind: Kind, train: Path, dev: Path | None = None, metric: str | None = None
 ) -> TaskSetup:
     files = TaskFilesConfig(str(train), str(dev) if dev else None, metric=metric)
-    asked = TaskToLearn("task", kind, files)
+    asked = TaskSpec("task", kind, files)
     return set_up(
         asked, FinetuneConfig(str(model), "o"), load_tokenizer(model), 40, lambda line: None
     )
@@ -62,7 +62,7 @@ def test_weights_of_classes_leave_the_loss_its_size(model: Path, tmp_path: Path)
         files = TaskFilesConfig(
             str(path), str(path), multi_label=several_hold, class_weights="balanced"
         )
-        asked = TaskToLearn("task", "classification", files)
+        asked = TaskSpec("task", "classification", files)
         config = FinetuneConfig(str(model), "o")
         setup = set_up(asked, config, load_tokenizer(model), 40, lambda line: None)
         assert setup.class_weights is not None
@@ -75,7 +75,7 @@ def test_labels_that_are_spared_are_told(model: Path, tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("\n".join(["text\tlabel", *rows]) + "\n")
     setup = made(model, "classification", tmp_path / "a.tsv")
     assert "the last examples of 'class " in setup.warnings[0]
-    assert "are not, as nothing else teaches them" in setup.warnings[0]
+    assert "are not, as no other example has them" in setup.warnings[0]
     assert len(setup.dev.examples) == 6
 
 
@@ -145,7 +145,7 @@ def test_settings_of_another_kind_are_refused(
     model: Path, tmp_path: Path, kind: Kind, setting: dict[str, Any], message: str
 ) -> None:
     train, dev = write_files(tmp_path, kind)
-    asked = TaskToLearn("task", kind, TaskFilesConfig(str(train), str(dev), **setting))
+    asked = TaskSpec("task", kind, TaskFilesConfig(str(train), str(dev), **setting))
     config = FinetuneConfig(str(model), "o")
     with pytest.raises(ConfigError, match=message):
         set_up(asked, config, load_tokenizer(model), 40, lambda line: None)

@@ -11,8 +11,8 @@ import torch
 from bertwright.objectives.labelled import Head
 from bertwright.objectives.objective import Learner
 from bertwright.progress import OnProgress, silent
-from bertwright.recipes.finetune.seed_run import Machine
 from bertwright.recipes.finetune.setup import TaskSetup
+from bertwright.recipes.finetune.training import Hardware
 from bertwright.tasks.batch import instance_batches, make_batch
 from bertwright.tasks.task_data import TaskData
 from bertwright.transfer.features import FeatureTable
@@ -21,7 +21,7 @@ from bertwright.transfer.features import FeatureTable
 def tabulate(
     learner: Learner,
     setups: Sequence[TaskSetup],
-    machine: Machine,
+    hardware: Hardware,
     file: Path,
     on_progress: OnProgress = silent,
 ) -> tuple[FeatureTable, list[TaskSetup]]:
@@ -30,39 +30,50 @@ def tabulate(
     Args:
         learner: an encoder under heads that read chosen layers.
         setups: the tasks.
-        machine: where, and in what precision.
+        hardware: the device, and the precision.
         file: of the table, on disk.
         on_progress: called with the tokens done.
 
     Returns:
-        The table, and the setups with its rows in the place of ids.
+        The table, and the setups with its rows in place of ids.
     """
-    learner = learner.to(machine.ranks.device).eval()
+    device = hardware.ranks.device
+    in_bf16 = hardware.precision == "bf16"
+    learner = learner.to(device).eval()
+    heads = [learner.objectives[setup.task_name] for setup in setups]
     layers: set[int] = set()
-    for setup in setups:
-        head = learner.objectives[setup.task_name]
+    numbered, total = [], 0
+    for setup, head in zip(setups, heads, strict=True):
         assert isinstance(head, Head)
         assert head.layers is not None
         layers.update(head.layers)
-    ready, total = [], 0
-    for setup in setups:
         train = _numbered(setup.train, total)
-        total += setup.train.num_tokens
-        dev = _numbered(setup.dev, total)
-        total += setup.dev.num_tokens
-        ready.append(replace(setup, train=train, dev=dev))
+        dev = _numbered(setup.dev, total + setup.train.num_tokens)
+        total += setup.train.num_tokens + setup.dev.num_tokens
+        numbered.append(replace(setup, train=train, dev=dev))
     table = FeatureTable(file, total, layers, learner.encoder.spec)
     done = 0
-    for setup, numbered in zip(setups, ready, strict=True):
-        for texts, rows in ((setup.train, numbered.train), (setup.dev, numbered.dev)):
-            for batch in instance_batches(texts.instances, machine.micro_tokens):
-                done += _encode(learner, setup, texts, rows, batch, table, machine)
+    for setup, after, head in zip(setups, numbered, heads, strict=True):
+        assert isinstance(head, Head)
+        name, task = setup.task_name, setup.task
+        for texts, rows in ((setup.train, after.train), (setup.dev, after.dev)):
+            for chosen in instance_batches(texts.instances, hardware.micro_tokens):
+                batch, numbers = (
+                    make_batch(name, task, data.instances, chosen, device, with_labels=False)
+                    for data in (texts, rows)
+                )
+                with (
+                    torch.inference_mode(),
+                    torch.autocast(device.type, torch.bfloat16, enabled=in_bf16),
+                ):
+                    table.put(numbers.inputs.ids, learner.encode(batch, [head]))
+                done += batch.num_tokens
                 on_progress(done, total)
-    return table, ready
+    return table, numbered
 
 
 def _numbered(data: TaskData, start: int) -> TaskData:
-    """Data whose ids are the numbers of its tokens, counted through from `start`."""
+    """Data whose ids are the numbers of its tokens, counted from `start`."""
     instances = []
     for instance in data.instances:
         windows = []
@@ -71,26 +82,3 @@ def _numbered(data: TaskData, start: int) -> TaskData:
             start += len(ids)
         instances.append(replace(instance, ids=tuple(windows)))
     return data.with_instances(instances)
-
-
-def _encode(
-    learner: Learner,
-    setup: TaskSetup,
-    texts: TaskData,
-    rows: TaskData,
-    chosen: list[int],
-    table: FeatureTable,
-    machine: Machine,
-) -> int:
-    """Put the vectors of some instances into their rows; how many tokens they are."""
-    device = machine.ranks.device
-    batches = [
-        make_batch(setup.task_name, setup.task, data.instances, chosen, device, with_labels=False)
-        for data in (texts, rows)
-    ]
-    head = learner.objectives[setup.task_name]
-    assert isinstance(head, Head)
-    enabled = machine.precision == "bf16"
-    with torch.inference_mode(), torch.autocast(device.type, torch.bfloat16, enabled=enabled):
-        table.put(batches[1].inputs.ids, learner.encode(batches[0], [head]))
-    return batches[0].num_tokens

@@ -1,4 +1,4 @@
-"""What a fine-tuning run leaves: figures, predictions on dev, and the best model with its card.
+"""What a fine-tuning run writes: figures, predictions on dev, and the best model with its card.
 
 ```
 RUN/ config.toml  environment.json  metrics.jsonl  results.json  dev-predictions.jsonl
@@ -23,8 +23,8 @@ from bertwright.config.finetune import FinetuneConfig
 from bertwright.config.task import TaskConfig
 from bertwright.labelled.examples import Example, SpanExample, TaggingExample
 from bertwright.objectives.objective import Learner
-from bertwright.recipes.finetune.seed_run import SeedRun
-from bertwright.recipes.finetune.setup import TaskSetup, TaskToLearn
+from bertwright.recipes.finetune.setup import TaskSetup, TaskSpec
+from bertwright.recipes.finetune.training import SeedRun
 from bertwright.recipes.run_folder import ENVIRONMENT
 from bertwright.report.card import card
 from bertwright.report.verdict import PREDICTIONS, RESULTS
@@ -33,7 +33,7 @@ from bertwright.tasks.evaluate import Evaluation, evaluate
 TASKS = "tasks.toml"
 
 
-def settings(tasks: Sequence[TaskToLearn], config: FinetuneConfig) -> dict[str, Any]:
+def settings(tasks: Sequence[TaskSpec], config: FinetuneConfig) -> dict[str, Any]:
     """What `config.toml` holds, from which `bertwright finetune KIND --config` runs again.
 
     Of one task all keys; of several the run's, and `tasks`, the file that `write_tasks` writes.
@@ -44,21 +44,13 @@ def settings(tasks: Sequence[TaskToLearn], config: FinetuneConfig) -> dict[str, 
     return {"name": task.name, **values.to_dict(config), **values.to_dict(task.files)}
 
 
-def write_tasks(run: Path, tasks: Sequence[TaskToLearn]) -> None:
+def write_tasks(run: Path, tasks: Sequence[TaskSpec]) -> None:
     """Write a section a task, as `bertwright finetune multitask --tasks` reads it."""
     sections = {task.name: {"kind": task.kind, **values.to_dict(task.files)} for task in tasks}
     (run / TASKS).write_text(values.to_toml(sections), encoding="utf-8")
 
 
-def final_task(setup: TaskSetup, best: SeedRun) -> TaskConfig:
-    """A task with what was tuned on dev."""
-    if setup.task_name not in best.thresholds:
-        return setup.task
-    return replace(setup.task, null_threshold=best.thresholds[setup.task_name])
-
-
-def write(
-    tasks: Sequence[TaskToLearn],
+def figures(
     config: FinetuneConfig,
     setups: Sequence[TaskSetup],
     runs: Sequence[SeedRun],
@@ -68,11 +60,10 @@ def write(
     """The figures of a run: of one task, or of each by its name.
 
     Args:
-        tasks: what was asked.
-        config: the run, with what was chosen for it.
+        config: the run, with what was chosen for it: epochs, rate, precision.
         setups: the tasks.
         runs: the seeds; only the best has weights.
-        diverged: the numbers of those that came to nothing.
+        diverged: the numbers of the seeds that did.
         baselines: by task and name.
     """
     best = max(runs, key=lambda each: each.score)
@@ -80,7 +71,7 @@ def write(
     found = {
         setup.task_name: shared
         | _of_task(setup, runs, diverged, best, baselines.get(setup.task_name, {}))
-        | {"settings": _settings(tasks, config, setup.task_name)}
+        | {"settings": values.to_dict(config) | values.to_dict(setup.files)}
         for setup in setups
     }
     if len(found) == 1:
@@ -115,7 +106,7 @@ def save(
             learner,
             tokenizer_folder,
             card(results, environment),
-            tasks={setup.task_name: final_task(setup, best) for setup in setups},
+            tasks={setup.task_name: _final_task(setup, best) for setup in setups},
         )
         write_manifest(partial, {"format": 1, "step": best.step})
     checkpoint.write_latest(run, folder.name)
@@ -129,8 +120,8 @@ def _of_task(
     best: SeedRun,
     baselines: Mapping[str, Evaluation],
 ) -> dict[str, Any]:
-    """The figures of one task over the seeds, and the whole story of the best."""
-    name, task = setup.task_name, final_task(setup, best)
+    """The figures of one task over the seeds, and all of the best."""
+    name, task = setup.task_name, _final_task(setup, best)
     whole = evaluate(
         task, setup.dev.examples, best.predictions[name], main=setup.files.metric
     ).as_dict()
@@ -150,8 +141,13 @@ def _of_task(
     warnings = [*setup.warnings, *whole.pop("warnings")]
     if failed:
         warnings.append(
-            f"{_seeds(failed, len(runs))} degenerate, with the same answer for every example; try "
-            "more epochs, a lower --learning-rate, more --seeds or a longer --warmup"
+            f"{_seeds(failed, len(runs))} degenerate, with the same prediction for every example; "
+            "try more epochs, a lower --learning-rate, more --seeds or a longer --warmup"
+        )
+    elif whole["metrics"][whole["main"]] == 0:
+        warnings.append(
+            f"{whole['main']} is 0 on dev: nothing it predicts is right; try more epochs, and see "
+            "whether --label names the column of the labels"
         )
     if diverged:
         warnings.append(
@@ -174,6 +170,13 @@ def _of_task(
     }
 
 
+def _final_task(setup: TaskSetup, best: SeedRun) -> TaskConfig:
+    """A task with what was tuned on dev."""
+    if setup.task_name not in best.thresholds:
+        return setup.task
+    return replace(setup.task, null_threshold=best.thresholds[setup.task_name])
+
+
 def _seeds(some: Sequence[int], total: int) -> str:
     """`2 of 3 seeds (1, 3)`"""
     plural = "" if total == 1 else "s"
@@ -189,12 +192,6 @@ def _summary(runs: Sequence[SeedRun], name: str) -> dict[str, dict[str, float | 
         sd = statistics.stdev(found) if len(found) > 1 else None
         summary[metric] = {"mean": statistics.fmean(found), "sd": sd, "max": max(found)}
     return summary
-
-
-def _settings(tasks: Sequence[TaskToLearn], config: FinetuneConfig, name: str) -> dict[str, Any]:
-    """The flat settings of a task: the run's and its own."""
-    own = next(values.to_dict(task.files) for task in tasks if task.name == name)
-    return {**values.to_dict(config), **own}
 
 
 def _gold(example: Example) -> Any:

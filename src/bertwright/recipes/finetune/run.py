@@ -1,8 +1,8 @@
 """Fine-tuning as one function: a checkpoint and labelled files in, a run folder out.
 
-labelled files -> instances (`recipes/finetune/setup.py`) -> for each seed: encoder + heads -> steps
-(`train/loop.py`), evaluated on dev (`recipes/finetune/seed_run.py`) -> the best seed's weights, a
-Hugging Face folder by itself -> `results.json` (`recipes/finetune/results.py`).
+labelled files -> instances (`setup.py`) -> for each seed: encoder + heads -> steps
+(`train/loop.py`), evaluated on dev (`training.py`; on frozen features, `frozen.py`) -> the best
+seed's weights, a Hugging Face folder by itself -> `results.json` (`results.py`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -20,102 +20,102 @@ import torch
 from bertwright.atomic import disk_errors
 from bertwright.checkpoint import checkpoint
 from bertwright.checkpoint.sources import read_config, read_tokenizer
-from bertwright.config.bert import BertConfig
 from bertwright.config.finetune import FinetuneConfig
 from bertwright.errors import ConfigError, Interrupted
 from bertwright.labelled.examples import TextExample
 from bertwright.machine import keep_few_kernels, keep_freed_memory
-from bertwright.nn.init import initialize
 from bertwright.objectives.objective import Learner, Objective
 from bertwright.progress import OnProgress, silent
 from bertwright.recipes import run_folder
 from bertwright.recipes.finetune import results as task_results
 from bertwright.recipes.finetune.frozen import tabulate
-from bertwright.recipes.finetune.seed_run import Diverged, Machine, SeedRun, train_seed
-from bertwright.recipes.finetune.setup import TaskSetup, TaskToLearn, set_up
+from bertwright.recipes.finetune.setup import TaskSetup, TaskSpec, set_up
+from bertwright.recipes.finetune.training import Diverged, Hardware, SeedRun, train_seed
 from bertwright.tasks.baselines import baseline_predictions
 from bertwright.tasks.evaluate import Evaluation, evaluate
 from bertwright.train.distributed import join_ranks
 from bertwright.train.hardware import choose_precision
-from bertwright.train.log import Log
+from bertwright.train.log import Log, OnLog
 from bertwright.transfer.features import FeatureTable
 from bertwright.transfer.stepping import Stepping
 
 
 def finetune(
-    tasks: Sequence[TaskToLearn],
+    tasks: Sequence[TaskSpec],
     config: FinetuneConfig,
     say: Callable[[str], None],
     overwrite: bool = False,
     on_progress: OnProgress = silent,
+    on_log: OnLog = silent,
 ) -> dict[str, Any]:
-    """Fine-tune a checkpoint on a task, or on several at once; what `results.json` holds.
+    """Fine-tune a checkpoint on a task, or on several at once; the content of `results.json`.
 
     Args:
-        tasks: what to learn; several are heads over one encoder (multi-task learning).
+        tasks: what to train; several are heads over one encoder (multi-task learning).
         config: the run.
-        say: told each line for the screen.
+        say: called with each line for the screen.
         overwrite: replace a run that is there.
-        on_progress: told how far the encoding of frozen features is, in tokens.
+        on_progress: called with the tokens of frozen features encoded.
+        on_log: called with each record of `metrics.jsonl`.
 
     Raises:
         ConfigError: the settings do not fit one another or the model, or the folder is taken.
-        DataError: a file cannot be read, or nothing can be learned from it.
+        DataError: a file cannot be read, or it has nothing to train on.
         Diverged: every seed.
         Interrupted: a signal came; the seeds that were finished are kept.
     """
     keep_freed_memory()
     keep_few_kernels()
-    run = Path(config.out)
+    run, requested = Path(config.out), config
     with join_ranks(config.device) as ranks, disk_errors(run), contextlib.ExitStack() as stack:
         if ranks.world_size > 1 and (len(tasks) > 1 or config.transfer == "gradual"):
             raise ConfigError(
                 "several tasks, and gradual unfreezing, run in one process; start without torchrun"
             )
-        speak = say if ranks.is_first else silent
-        if ranks.is_first:
+        if not ranks.is_first:
+            say = silent
+        else:
             stack.enter_context(run_folder.alone(run))
             run_folder.refuse_other_folder(run, overwrite)
         folder = checkpoint.find_checkpoint(config.model)
-        shape = read_config(folder)
-        tokenizer = read_tokenizer(folder, shape)
-        room = shape.max_position_embeddings
-        setups = [set_up(task, config, tokenizer, room, speak) for task in tasks]
-        _tell_old_heads(folder, shape, setups, speak)
-        epochs = epochs_of(config, sum(len(s.train.examples) for s in setups))
-        rate = rate_of(config, shape.hidden_size)
-        baselines = _baselines(setups, config, speak)
+        spec = checkpoint.load(folder).learner.encoder.spec
+        tokenizer = read_tokenizer(folder, read_config(folder))
+        setups = [set_up(task, config, tokenizer, spec.max_length, say) for task in tasks]
+        _warn_of_old_heads(folder, setups, say)
+        baselines = _baselines(setups, config, say)
         precision, peak = choose_precision(ranks.device, config.precision)
         micro = config.micro_tokens or (65536 if ranks.device.type == "cuda" else 8192)
-        machine = Machine(ranks, precision, peak, micro)
-        used = replace(config, epochs=epochs, learning_rate=rate, precision=precision)
+        epochs = epochs_of(config, sum(len(s.train.examples) for s in setups))
+        rate = rate_of(config, spec.width)
+        config = replace(config, epochs=epochs, learning_rate=rate, precision=precision)
         # What does not fit the model is an error now, before anything is written.
-        Stepping(new_learner(folder, shape, used, setups, config.seed), used, rate, epochs, 1)
+        Stepping(new_learner(folder, config, setups, config.seed), config, rate, epochs, 1)
         if ranks.is_first:
             environment = run_folder.environment(ranks, precision, peak)
-            run_folder.begin(run, environment, task_results.settings(tasks, config))
+            run_folder.begin(run, environment, task_results.settings(tasks, requested))
             if len(tasks) > 1:
                 task_results.write_tasks(run, tasks)
         ranks.wait()  # for the folder
-        work = _Work(folder, shape, used, setups, run, machine, speak, on_progress)
-        runs, diverged, interrupted = work.train()
+        hardware = Hardware(ranks, precision, peak, micro)
+        seeds = _Seeds(folder, config, setups, run, hardware, say, on_progress, on_log)
+        runs, diverged, interrupted = seeds.train()
         if not runs and interrupted is not None:
             raise Interrupted(
                 interrupted.exit_code - 128,
                 f"interrupted before a seed was finished; {run} holds its log only: the same "
-                "command with --overwrite begins again",
+                "command with --overwrite starts again",
             )
         if not runs:
             raise Diverged(
                 f"diverged: every seed ({', '.join(map(str, diverged))}) came to numbers that are "
                 f"not finite; lower --learning-rate (it was {rate:g}). {run} holds the log only: "
-                "the same command with --overwrite begins again"
+                "the same command with --overwrite starts again"
             )
-        results = task_results.write(tasks, used, setups, runs, diverged, baselines)
+        results = task_results.figures(config, setups, runs, diverged, baselines)
         if ranks.is_first:
             best = max(runs, key=lambda each: each.score)
-            # of frozen features all seeds stand on one encoder, that of the first seed
-            learner = new_learner(folder, shape, used, setups, config.seed)
+            # all seeds on frozen features share one encoder, that of the first seed
+            learner = new_learner(folder, config, setups, config.seed)
             learner.load_state_dict(best.state, strict=config.transfer != "features")
             task_results.save(run, learner, folder, results, setups, best)
         if interrupted is not None:
@@ -128,7 +128,7 @@ def finetune(
 
 
 def epochs_of(config: FinetuneConfig, examples: int) -> float:
-    """Passes over the data: as asked, or so many that few examples are seen often enough."""
+    """Passes over the data: as configured, or so many that few examples are seen often enough."""
     if config.epochs is not None:
         return config.epochs
     if config.transfer == "features":
@@ -136,57 +136,55 @@ def epochs_of(config: FinetuneConfig, examples: int) -> float:
     return float(min(20, max(3, round(20_000 / examples))))
 
 
-def rate_of(config: FinetuneConfig, hidden_size: int) -> float:
-    """The highest learning rate: as asked, or the usual one for the width."""
+def rate_of(config: FinetuneConfig, width: int) -> float:
+    """The highest learning rate: as configured, or the usual one for the encoder's width."""
     if config.learning_rate is not None:
         return config.learning_rate
-    return 1e-3 if config.transfer == "features" else min(3e-4, 3e-5 * 768 / hidden_size)
+    return 1e-3 if config.transfer == "features" else min(3e-4, 3e-5 * 768 / width)
 
 
 def new_learner(
-    folder: Path,
-    shape: BertConfig,
-    config: FinetuneConfig,
-    setups: Sequence[TaskSetup],
-    seed: int,
+    folder: Path, config: FinetuneConfig, setups: Sequence[TaskSetup], seed: int
 ) -> Learner:
     """The learner a seed starts from: the checkpoint's encoder under new heads."""
-    chance = torch.Generator().manual_seed(seed)
-    shape = replace(
-        shape,
-        hidden_dropout_prob=config.dropout,
-        attention_probs_dropout_prob=config.attention_dropout,
-    )
+    generator = torch.Generator().manual_seed(seed)
+    architecture = read_config(folder)
+    dropout: dict[str, Any] = {
+        "hidden_dropout_prob": config.dropout,
+        "attention_probs_dropout_prob": config.attention_dropout,
+    }
+    there = {each.name for each in fields(architecture)}
+    architecture = replace(architecture, **{k: v for k, v in dropout.items() if k in there})
     tasks = {setup.task_name: setup.task for setup in setups}
-    loaded = checkpoint.load(folder, [], chance, shape, tasks=tasks)
+    loaded = checkpoint.load(folder, [], generator, architecture, tasks=tasks)
     learner = loaded.learner
     if config.random_start:
-        initialize(learner.encoder, shape.initializer_range, chance)
+        learner.encoder.reset_parameters(generator)
     for setup in setups:
         if setup.class_weights is not None:
             learner.objectives[setup.task_name].class_weights = setup.class_weights
         if setup.task.kind == "regression" and setup.task_name in loaded.report.started:
-            _start_at_mean(learner, setup)
+            _set_bias_to_mean(learner, setup)
     return learner
 
 
-def _tell_old_heads(
-    folder: Path, shape: BertConfig, setups: Sequence[TaskSetup], say: Callable[[str], None]
+def _warn_of_old_heads(
+    folder: Path, setups: Sequence[TaskSetup], say: Callable[[str], None]
 ) -> None:
-    """Warn where the checkpoint has a head of this name that fits: it goes on, in every seed."""
-    asked = {setup.task_name: setup.task for setup in setups}
-    new = checkpoint.plan(folder, shape, [], asked, may_start=True).new
+    """Warn where the checkpoint has a head of this name that fits: every seed continues from it."""
+    requested = {setup.task_name: setup.task for setup in setups}
+    new = checkpoint.plan(folder, read_config(folder), [], requested, may_start=True).new
     for setup in setups:
         if setup.task_name not in new:
             setup.warnings.append(
                 f"the model has a head {setup.task_name!r} for this kind of task and these labels: "
-                "every seed goes on from its weights; with another name the head starts anew"
+                "every seed continues from its weights; with another name the head is new"
             )
             say(f"warning: {setup.warnings[-1]}")
 
 
-def _start_at_mean(learner: Learner, setup: TaskSetup) -> None:
-    """Let a new head say the mean of the training numbers: no step need be spent on finding it."""
+def _set_bias_to_mean(learner: Learner, setup: TaskSetup) -> None:
+    """Let a new head predict the mean of the training numbers: no step is spent on finding it."""
     examples = setup.train.examples
     numbers = [e.label for e in examples if isinstance(e, TextExample) and e.label is not None]
     bias = learner.get_parameter(f"objectives.{setup.task_name}.classifier.bias")
@@ -195,29 +193,28 @@ def _start_at_mean(learner: Learner, setup: TaskSetup) -> None:
 
 
 @dataclass
-class _Work:
+class _Seeds:
     """The seeds of a run, one after the other."""
 
     folder: Path
-    shape: BertConfig
     config: FinetuneConfig
     setups: list[TaskSetup]
     run: Path
-    machine: Machine
+    hardware: Hardware
     say: Callable[[str], None]
     on_progress: OnProgress
+    on_log: OnLog
 
     def train(self) -> tuple[list[SeedRun], list[int], Interrupted | None]:
         """The seeds that were finished, only the best with its weights; the numbers of those that
-        diverged; what broke it off."""
+        diverged; what interrupted it."""
         features = None
-        with tempfile.TemporaryDirectory(prefix=".features-", dir=self.run) as place:
+        with tempfile.TemporaryDirectory(prefix=".features-", dir=self.run) as temporary:
             if self.config.transfer == "features":
-                learner = self._learner(self.config.seed)
+                learner = new_learner(self.folder, self.config, self.setups, self.config.seed)
                 self.say("encoding all examples once: the features are frozen")
-                features = tabulate(
-                    learner, self.setups, self.machine, Path(place) / "table", self.on_progress
-                )
+                file = Path(temporary) / "table"
+                features = tabulate(learner, self.setups, self.hardware, file, self.on_progress)
             runs: list[SeedRun] = []
             diverged: list[int] = []
             for seed in range(self.config.seed, self.config.seed + self.config.seeds):
@@ -238,25 +235,23 @@ class _Work:
     def _train_seed(
         self, seed: int, features: tuple[FeatureTable, list[TaskSetup]] | None
     ) -> SeedRun:
-        learner, setups = self._learner(seed), self.setups
+        learner = new_learner(self.folder, self.config, self.setups, seed)
+        setups = self.setups
         if features is not None:
             table, setups = features
             heads = {n: h for n, h in learner.objectives.items() if isinstance(h, Objective)}
             learner = Learner(table, heads)
         log = None
-        if self.machine.ranks.is_first:
+        if self.hardware.ranks.is_first:
             if self.config.seeds > 1:
                 last = self.config.seed + self.config.seeds - 1
                 self.say(f"seed {seed} ({self.config.seed} to {last})")
-            log = Log(self.run, self.say, keep=-1, labels={"seed": seed})
+            log = Log(self.run, self.say, keep=-1, labels={"seed": seed}, on_log=self.on_log)
         try:
-            return train_seed(self.config, setups, learner, seed, self.machine, log)
+            return train_seed(self.config, setups, learner, seed, self.hardware, log)
         finally:
             if log is not None:
                 log.close()
-
-    def _learner(self, seed: int) -> Learner:
-        return new_learner(self.folder, self.shape, self.config, self.setups, seed)
 
 
 def _baselines(
@@ -266,13 +261,12 @@ def _baselines(
     found: dict[str, dict[str, Evaluation]] = {}
     for setup in setups if config.baselines else []:
         train, dev = setup.train.examples, setup.dev.examples
-        predicted = baseline_predictions(setup.task, train, dev, seed=config.seed)
-        found[setup.task_name] = {
-            name: evaluate(
+        for name, predictions in baseline_predictions(
+            setup.task, train, dev, seed=config.seed
+        ).items():
+            evaluation = evaluate(
                 setup.task, dev, predictions, main=setup.files.metric, intervals=False, worst=0
             )
-            for name, predictions in predicted.items()
-        }
-        for name, evaluation in found[setup.task_name].items():
+            found.setdefault(setup.task_name, {})[name] = evaluation
             say(f"baseline {name}: {evaluation.main} {evaluation.metrics[evaluation.main]:.4f}")
     return found

@@ -1,4 +1,4 @@
-"""A task made ready: its labelled files read, its labels found, its examples as ids.
+"""A task made ready to train on: its labelled files read, its labels found, its examples as ids.
 
 labelled file -> examples (`labelled/read.py`) -> instances (`tasks/task_data.py`).
 """
@@ -34,12 +34,13 @@ from bertwright.tasks.task_data import TaskData
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 HELD_OUT = 0.1
-"""Share of the training file that is dev where no dev file is given."""
-SPAN_LENGTH, DOCUMENT_LENGTH = 384, 256
+"""Fraction of the training file that is dev where no dev file is given."""
+LENGTH, SPAN_LENGTH, DOCUMENT_LENGTH = 512, 384, 256
+"""Tokens of a window unless told; `LENGTH` where the model reads any length."""
 
 
 @dataclass(frozen=True)
-class TaskToLearn:
+class TaskSpec:
     """A task by name, kind and files."""
 
     name: str
@@ -49,7 +50,7 @@ class TaskToLearn:
 
 @dataclass(frozen=True)
 class TaskSetup:
-    """A task, its data, and what there is to tell of them."""
+    """A task, its data, and what the run reports of them."""
 
     task_name: str
     task: TaskConfig
@@ -63,26 +64,26 @@ class TaskSetup:
 
 
 def set_up(
-    asked: TaskToLearn,
+    spec: TaskSpec,
     config: FinetuneConfig,
     tokenizer: Tokenizer,
-    most_tokens: int,
+    longest: int | None,
     say: Callable[[str], None],
 ) -> TaskSetup:
     """Read a task's files and make its instances.
 
     Args:
-        asked: the task and what to read.
+        spec: the task and what to read.
         config: the run.
         tokenizer: of the model.
-        most_tokens: positions of the model.
-        say: told what was found.
+        longest: tokens of the longest sequence the model reads; None: any length.
+        say: called with each line about what was found.
 
     Raises:
-        DataError: a file cannot be read, or nothing can be learned from it.
-        ConfigError: a window is longer than the model's positions; a setting is of another kind.
+        DataError: a file cannot be read, or it has nothing to train on.
+        ConfigError: a window is longer than the model reads; a setting is of another kind of task.
     """
-    name, kind, files = asked.name, asked.kind, asked.files
+    name, kind, files = spec.name, spec.kind, spec.files
     read = _read(files.train, kind, files)
     _tell(files.train, read, say)
     labels = _labels(kind, read.examples, files.train)
@@ -90,11 +91,11 @@ def set_up(
         train, dev, spared = hold_out(read.examples, config.seed)
         warnings = [
             f"no dev file: {len(dev)} of {len(read.examples)} examples of {files.train} are "
-            "held out to judge by"
+            "held out to evaluate on"
         ]
         if spared:
             warnings[0] += (
-                f"; the last examples of {listed(spared)} are not, as nothing else teaches them"
+                f"; the last examples of {listed(spared)} are not, as no other example has them"
             )
         dev_read = read
     else:
@@ -102,7 +103,7 @@ def set_up(
         _tell(files.dev, dev_read, say)
         train, dev = list(read.examples), list(dev_read.examples)
         warnings = _overlap(_shared(train, dev), len(dev), files)
-    task = _task(kind, files, config, read, labels, train, most_tokens)
+    task = _task(kind, files, config, read, labels, train, longest)
     weights = _class_weights(task, train) if files.class_weights == "balanced" else None
     if files.metric is not None:
         check_main(task, files.metric, dev)
@@ -135,11 +136,11 @@ def set_up(
 def hold_out(
     examples: Sequence[Example], seed: int
 ) -> tuple[list[Example], list[Example], list[str]]:
-    """Examples to learn from and to judge by; what is of one document or passage, or the same text
+    """Examples to train on and to evaluate on; what is of one document or passage, or the same text
     more than once, stays together.
 
     Also the labels, if any, of which examples were spared: to hold them out would have left none to
-    learn from.
+    train on.
 
     Raises:
         DataError: too few to hold any out.
@@ -157,10 +158,10 @@ def hold_out(
     taken: set[int] = set()
     spared: set[str] = set()
     left = _counts(examples)
-    for place in permutation(make_key("dev", seed), len(members)):
+    for index in permutation(make_key("dev", seed), len(members)):
         if len(taken) >= HELD_OUT * len(examples):
             break
-        group = members[int(place)]
+        group = members[int(index)]
         own = _counts([examples[number] for number in group])
         last = {label for label, count in own.items() if count == left[label]}
         spared |= last
@@ -169,7 +170,7 @@ def hold_out(
             taken.update(group)
     if not taken or len(taken) == len(examples):
         raise DataError(
-            f"{len(examples)} examples are too few to hold some out and to learn every label from "
+            f"{len(examples)} examples are too few to hold some out and to train every label on "
             "the others; pass more, or --dev FILE"
         )
     train = [example for number, example in enumerate(examples) if number not in taken]
@@ -190,8 +191,8 @@ def _read(
     like: Read | None = None,
     labels: Sequence[str] = (),
 ) -> Read:
-    """Read a labelled file; dev `like` train with its `labels`, and with answers that are not where
-    they should be: their texts count all the same."""
+    """Read a labelled file; dev `like` train with its `labels`, and with answers that are not at
+    their offsets: their texts count all the same."""
     tagging, wrong = kind == "tagging", files.wrong_answers
     options = ReadOptions(
         format=files.format,
@@ -231,17 +232,19 @@ def _task(
     read: Read,
     labels: tuple[str, ...],
     train: list[Example],
-    most_tokens: int,
+    longest: int | None,
 ) -> TaskConfig:
-    usual = most_tokens
+    usual = LENGTH
     if kind == "span":
-        usual = min(most_tokens, SPAN_LENGTH)
+        usual = SPAN_LENGTH
     elif files.context == "document":
-        usual = min(most_tokens, DOCUMENT_LENGTH)
-    length = files.max_length or usual
-    if length > most_tokens:
+        usual = DOCUMENT_LENGTH
+    elif longest is not None:
+        usual = longest
+    length = files.max_length or min(usual, longest or usual)
+    if longest is not None and length > longest:
         raise ConfigError(
-            f"max_length is {length}, but {config.model} has positions for {most_tokens}; "
+            f"max_length is {length}, but {config.model} has positions for {longest}; "
             "pass less: what is longer is read in windows"
         )
     stride = files.stride
@@ -277,10 +280,10 @@ def _task(
 def _labels(kind: Kind, train: Sequence[Example], path: str) -> tuple[str, ...]:
     """The labels of the training examples; a prediction of nothing, O, is number 0."""
     found = labels_of(train)
-    bare = any(isinstance(each, TextExample) and each.label == () for each in train)  # multi-label
-    if kind in ("classification", "tagging") and len(found) + bare < 2:
+    has_none = any(isinstance(e, TextExample) and e.label == () for e in train)  # multi-label
+    if kind in ("classification", "tagging") and len(found) + has_none < 2:
         raise DataError(
-            f"{path} has one label only, {found[0]!r}: there is nothing to learn; "
+            f"{path} has one label only, {found[0]!r}: there is nothing to train on; "
             "is --label the right column?"
             if found
             else f"{path} has no labels; is --label the right column?"
@@ -300,16 +303,16 @@ def _counts(examples: Sequence[Example]) -> Counter[str]:
 
 def _class_weights(task: TaskConfig, train: Sequence[Example]) -> Tensor:
     """[C]: the inverse of each label's frequency, with a mean of 1 over the training file, so that
-    the loss keeps its size; where several labels hold, each example is judged by all of them.
+    the loss keeps its size; where several labels hold, each example counts for all of them.
 
     Raises:
-        ConfigError: the task has no classes, or tags that are judged together.
+        ConfigError: the task has no classes, or a crf, which scores tags together.
     """
     if not task.labels:
         raise ConfigError(f"a {task.kind} task has no classes: leave class weights out")
     if task.head.crf:
         raise ConfigError(
-            "a crf judges the tags of a sentence together, so a tag has no weight of its own: "
+            "a crf scores the tags of a sentence together, so a tag has no weight of its own: "
             "leave out the class weights or the crf"
         )
     counts = _counts(train)
@@ -325,12 +328,12 @@ def _shared(train: list[Example], dev: list[Example]) -> int:
 
 
 def _overlap(shared: int, total: int, files: TaskFilesConfig) -> list[str]:
-    """A warning where a tenth of dev or more was learned from; published sets have up to 6 %."""
+    """A warning where a tenth of dev or more is trained on; published sets have up to 6 %."""
     if shared < 0.1 * total:
         return []
-    share = f"all {shared}" if shared == total else f"{shared} of {total}"
+    some = f"all {shared}" if shared == total else f"{shared} of {total}"
     return [
-        f"{share} inputs of {files.dev} are in {files.train} too: figures on them say how well the "
+        f"{some} inputs of {files.dev} are in {files.train} too: figures on them say how well the "
         "model remembers, not how well it does"
     ]
 

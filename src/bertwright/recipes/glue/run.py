@@ -34,8 +34,8 @@ from bertwright.labelled.read import ReadOptions, stream_examples
 from bertwright.progress import OnProgress, silent
 from bertwright.recipes.finetune import results as task_results
 from bertwright.recipes.finetune.run import finetune
-from bertwright.recipes.finetune.seed_run import Diverged
-from bertwright.recipes.finetune.setup import TaskToLearn
+from bertwright.recipes.finetune.setup import TaskSpec
+from bertwright.recipes.finetune.training import Diverged
 from bertwright.recipes.glue.tasks import LIMITS, SUBMITTED, TASKS, Found, GlueTask, find_tasks
 from bertwright.recipes.predict import evaluate_file
 from bertwright.recipes.run_folder import CONFIG
@@ -200,12 +200,12 @@ def averages(whole: Mapping[str, Any]) -> str:
     return f"{said}. Figures are of the dev sets, not of the test sets."
 
 
-def _to_learn(found: Found) -> TaskToLearn:
+def _to_learn(found: Found) -> TaskSpec:
     task = found.task
     files = TaskFilesConfig(
         str(found.train), str(found.dev), metric=task.metrics[0], bad_rows="skip"
     )
-    return TaskToLearn(task.name, task.kind, files)
+    return TaskSpec(task.name, task.kind, files)
 
 
 def _config(found: Found, config: FinetuneConfig) -> FinetuneConfig:

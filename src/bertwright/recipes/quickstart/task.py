@@ -42,7 +42,7 @@ from bertwright.errors import DataError, Interrupted
 from bertwright.labelled.read import read_examples
 from bertwright.progress import OnProgress, silent
 from bertwright.recipes.finetune.run import finetune
-from bertwright.recipes.finetune.setup import TaskToLearn
+from bertwright.recipes.finetune.setup import TaskSpec
 from bertwright.recipes.quickstart.run import HELD_OUT, SEED, Paths, read_modules
 from bertwright.recipes.run_folder import ENVIRONMENT
 from bertwright.tasks.baselines import baseline_predictions
@@ -186,7 +186,7 @@ def _compare(
     on_progress(done, total)
     for (count, path), passes in zip(files.train, epochs, strict=True):
         train = TaskFilesConfig(train=str(path), dev=test, max_length=LENGTH)
-        task = TaskToLearn(NAME, "classification", train)
+        task = TaskSpec(NAME, "classification", train)
         kept = str(paths.finetuned if count == sizes[-1] else unfinished)
         for name, seen, config in (
             ("pretrained", count * passes, replace(tuned, epochs=passes, out=kept)),

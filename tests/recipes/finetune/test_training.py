@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bertwright.errors import BertwrightError, DataError
-from bertwright.recipes.finetune import seed_run
+from bertwright.recipes.finetune import training
 from bertwright.tasks.predictions import (
     ChoicePrediction,
     NumberPrediction,
@@ -29,14 +29,14 @@ def test_a_seed_that_diverges_is_told_and_the_others_are_kept(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     train, dev = write_files(tmp_path, "regression", train=20, dev=10)
-    out, real, looks = tmp_path / "run", seed_run.predict, [0]
+    out, real, looks = tmp_path / "run", training.predict, [0]
 
     def second_fails(*given: Any) -> Any:
         looks[0] += 1
         found = real(*given)
         return [replace(found[0], value=NAN), *found[1:]] if looks[0] == 2 else found
 
-    monkeypatch.setattr(seed_run, "predict", second_fails)
+    monkeypatch.setattr(training, "predict", second_fails)
     results, said = learn(model, out, "regression", train, dev, seeds=3, epochs=1.0)
     assert [seed["seed"] for seed in results["seeds"]] == [1, 3]
     assert results["diverged"] == [2]

@@ -1,0 +1,327 @@
+"""One seed of a fine-tuning run: a learner trained, evaluated on dev, its best weights kept.
+
+A step holds `batch_size` examples of one task, split into micro-batches by tokens, in another order
+each epoch; with several tasks their steps are shuffled into one another (Liu et al. 2019, MT-DNN,
+algorithm 1), each as often as it is large, times its weight.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+
+import numpy as np
+from torch import Tensor
+
+from bertwright.arrays import Int64s
+from bertwright.config.finetune import FinetuneConfig
+from bertwright.config.run import CheckpointConfig, LogConfig, ValidationConfig
+from bertwright.config.task import TaskConfig
+from bertwright.data.randomness import make_key, permutation
+from bertwright.errors import BertwrightError, DataError
+from bertwright.labelled.examples import SpanExample
+from bertwright.objectives.labelled import LabelledBatch
+from bertwright.objectives.objective import Learner
+from bertwright.recipes.finetune.setup import TaskSetup
+from bertwright.tasks.batch import make_batch, micro_batches
+from bertwright.tasks.evaluate import Evaluation, evaluate
+from bertwright.tasks.instances import Instance
+from bertwright.tasks.predict import predict
+from bertwright.tasks.predictions import Prediction, SpanPrediction, is_finite
+from bertwright.tasks.span import decide_best
+from bertwright.train.distributed import Ranks
+from bertwright.train.hardware import Precision
+from bertwright.train.log import Log
+from bertwright.train.loop import LoopConfig, Trainer
+from bertwright.train.schedule import Budget
+from bertwright.train.state import Place, Position
+from bertwright.transfer.stepping import Stepping
+from bertwright.transfer.task_words import train_task_words
+
+
+class Diverged(BertwrightError):
+    """A seed, or all seeds of a task, whose numbers are no longer finite; others may do better."""
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """Which device a run trains on, and in what precision."""
+
+    ranks: Ranks
+    precision: Precision
+    peak: float
+    """Floating-point operations a second at best."""
+    micro_tokens: int
+
+
+@dataclass
+class SeedRun:
+    """What came of one seed."""
+
+    seed: int
+    state: dict[str, Tensor] = field(default_factory=dict)
+    """The weights that are kept, by name in the learner."""
+    evaluations: dict[str, Evaluation] = field(default_factory=dict)
+    """Of the kept weights, by task."""
+    predictions: dict[str, list[Prediction]] = field(default_factory=dict)
+    thresholds: dict[str, float] = field(default_factory=dict)
+    """Null thresholds that were tuned on dev, by task."""
+    step: int = 0
+    """After which the kept weights were."""
+    best_epoch: float = 0.0
+    """The same in passes over the data."""
+    epochs: float = 0.0
+    seconds: float = 0.0
+    """Of training alone."""
+    examples_per_second: float = 0.0
+
+    @property
+    def score(self) -> float:
+        """The mean over tasks of the main metrics; below all others where one is undefined."""
+        mains = [each.metrics[each.main] for each in self.evaluations.values()]
+        return sum(mains) / len(mains) if mains and all(map(math.isfinite, mains)) else -math.inf
+
+
+def train_seed(
+    config: FinetuneConfig,
+    setups: Sequence[TaskSetup],
+    learner: Learner,
+    seed: int,
+    hardware: Hardware,
+    log: Log | None,
+) -> SeedRun:
+    """Train a learner and keep its best weights, or its last, as `config.keep` says.
+
+    Args:
+        config: the run, with its epochs and its learning rate.
+        setups: its tasks; of frozen features, their instances are rows of the learner's table.
+        learner: an encoder, or a table of features, under a head for each task.
+        seed: of order and dropout.
+        hardware: the device.
+        log: where each step is logged; None on every rank but the first.
+
+    Raises:
+        Diverged: the gradients, step after step, or predictions on dev are not finite.
+    """
+    epochs, rate = config.epochs, config.learning_rate
+    assert epochs is not None
+    assert rate is not None
+    learner = learner.to(hardware.ranks.device)
+    windows = (
+        ids for setup in setups for instance in setup.train.instances for ids in instance.ids
+    )
+    train_task_words(learner, chain.from_iterable(windows))
+    loader = TaskLoader(
+        [(s.task_name, s.task, s.train.instances, s.files.weight) for s in setups],
+        config.batch_size,
+        hardware.micro_tokens,
+        seed,
+        hardware.ranks,
+    )
+    in_epoch = loader.steps_in_epoch
+    steps = max(1, round(epochs * in_epoch))
+    every = max(1, round(in_epoch / config.evaluations_per_epoch))
+    run = SeedRun(seed)
+    stepping = Stepping(learner, config, rate, epochs, steps)
+    validation = _Validation(run, config, setups, learner, hardware, every, steps, in_epoch)
+    trainer = Trainer(
+        learner,
+        stepping.optimizers,
+        loader,
+        Budget(steps=steps),
+        LoopConfig(
+            seed=seed,
+            precision=hardware.precision,
+            peak=hardware.peak,
+            clip_norm=config.clip_norm,
+            log=LogConfig(every_seconds=5.0),
+            validation=ValidationConfig(every_steps=every),
+            checkpoint=CheckpointConfig(every_minutes=1e9),
+        ),
+        hardware.ranks,
+        log,
+        flops=learner.flops,
+        evaluate=validation,
+        save=lambda position: None,
+        begin_step=stepping,
+        is_enough=validation.is_enough,
+    )
+    began = time.monotonic()
+    try:
+        position = trainer.run(Position())
+    except BertwrightError as error:
+        if type(error) is not BertwrightError:
+            raise
+        raise Diverged(f"seed {seed}: {error}") from error  # the loop gave up on its gradients
+    run.seconds = time.monotonic() - began - validation.seconds
+    run.epochs = position.step / in_epoch
+    examples = sum(len(setup.train.examples) * setup.files.weight for setup in setups)
+    run.examples_per_second = examples * run.epochs / max(1e-9, run.seconds)
+    return run
+
+
+class TaskLoader:
+    """The steps of labelled tasks, as the training loop takes them."""
+
+    def __init__(
+        self,
+        tasks: Sequence[tuple[str, TaskConfig, Sequence[Instance], float]],
+        batch_size: int,
+        micro_tokens: int,
+        seed: int,
+        ranks: Ranks,
+    ) -> None:
+        """`tasks`: name, task, instances to train on, and weight of each."""
+        self._tasks = list(tasks)
+        self._batch_size = batch_size
+        self._micro_tokens = micro_tokens
+        self._seed = seed
+        self._ranks = ranks
+        self._order: tuple[int, list[tuple[int, Int64s]]] = (-1, [])
+
+    @property
+    def steps_in_epoch(self) -> int:
+        """Steps of one pass over all tasks."""
+        return len(self._epoch(0))
+
+    def step(self, place: Place, done: float) -> tuple[list[LabelledBatch], Place]:
+        """This rank's micro-batches of a step, and the position of the next."""
+        steps = self._epoch(place.epoch)
+        number, rows = steps[place.step]
+        name, task, instances, _ = self._tasks[number]
+        own = rows[self._ranks.rank :: self._ranks.world_size].tolist()
+        batches = [
+            make_batch(name, task, instances, part, str(self._ranks.device))
+            for part in micro_batches(instances, own, self._micro_tokens)
+        ]
+        if place.step + 1 < len(steps):
+            return batches, replace(place, step=place.step + 1)
+        return batches, replace(place, epoch=place.epoch + 1, step=0)
+
+    def _epoch(self, epoch: int) -> list[tuple[int, Int64s]]:
+        """The steps of an epoch: a task's number and the instances of it."""
+        if self._order[0] != epoch:
+            steps = []
+            for number, (name, _, instances, weight) in enumerate(self._tasks):
+                for rows in self._passes(name, len(instances), weight, epoch):
+                    steps += [(number, part) for part in self._split(name, instances, rows)]
+            if len(self._tasks) > 1:
+                order = permutation(make_key("tasks", self._seed, epoch), len(steps))
+                steps = [steps[index] for index in order]
+            self._order = epoch, steps
+        return self._order[1]
+
+    def _split(self, name: str, instances: Sequence[Instance], rows: Int64s) -> list[Int64s]:
+        """A pass in steps of at most `batch_size` examples (or of an instance a rank); what is left
+        in the end for too few ranks joins the last."""
+        fewest = self._ranks.world_size
+        starts, held = [0], 0
+        for index, row in enumerate(rows.tolist()):
+            held += len(instances[row].counts)
+            if held > self._batch_size and index - starts[-1] >= fewest:
+                starts.append(index)
+                held = len(instances[row].counts)
+        if len(rows) - starts[-1] < fewest:
+            starts.pop()
+        if not starts:
+            raise DataError(
+                f"{name}: {len(rows)} texts or documents to train on for {fewest} processes; "
+                f"expected one each at least: start fewer"
+            )
+        return np.split(rows, starts[1:])
+
+    def _passes(self, name: str, count: int, weight: float, epoch: int) -> list[Int64s]:
+        """A task's instances in random order, `weight` times over."""
+        passes: list[Int64s] = []
+        while weight > 0:
+            key = make_key(f"examples of {name}", self._seed, epoch, len(passes))
+            rows = permutation(key, count)
+            passes.append(rows[: max(1, round(min(1.0, weight) * count))])
+            weight -= 1
+        return passes
+
+
+@dataclass
+class _Validation:
+    """Evaluates on dev while a seed trains, keeps its best weights, and stops it early."""
+
+    run: SeedRun
+    config: FinetuneConfig
+    setups: Sequence[TaskSetup]
+    learner: Learner
+    hardware: Hardware
+    every: int
+    """Steps between two evaluations."""
+    steps: int
+    steps_in_epoch: int
+    evaluations: int = 0
+    without_improvement: int = 0
+    """Evaluations since the best."""
+    best: float = -math.inf
+    seconds: float = 0.0
+    """Of all evaluations."""
+
+    def __call__(self) -> dict[str, float]:
+        """The metrics of dev; of several tasks by task, the main one of each first."""
+        began = time.monotonic()
+        self.evaluations += 1
+        step = min(self.evaluations * self.every, self.steps)
+        now = SeedRun(self.run.seed, step=step, best_epoch=step / self.steps_in_epoch)
+        for setup in self.setups:
+            evaluate_task(now, setup, self.learner, self.hardware)
+        is_better = self.evaluations == 1 or now.score > self.best
+        self.best = now.score if is_better else self.best
+        self.without_improvement = 0 if is_better else self.without_improvement + 1
+        if is_better or self.config.keep == "last":
+            self._keep(now)
+        self.seconds += time.monotonic() - began
+        if len(self.setups) == 1:
+            (only,) = now.evaluations.values()
+            return {"epoch": now.best_epoch, **only.metrics}
+        mains = {f"{name}.{each.main}": each.score for name, each in now.evaluations.items()}
+        return {"epoch": now.best_epoch, **mains} | {
+            f"{name}.{metric}": value
+            for name, evaluation in now.evaluations.items()
+            for metric, value in evaluation.metrics.items()
+        }
+
+    def is_enough(self) -> bool:
+        """Whether `patience` evaluations brought nothing better."""
+        patience = self.config.patience
+        return patience is not None and self.without_improvement >= patience
+
+    def _keep(self, now: SeedRun) -> None:
+        for name in ("evaluations", "predictions", "thresholds", "step", "best_epoch"):
+            setattr(self.run, name, getattr(now, name))
+        self.run.state = {
+            name: value.detach().to("cpu", copy=True)
+            for name, value in self.learner.state_dict().items()
+        }
+
+
+def evaluate_task(run: SeedRun, setup: TaskSetup, learner: Learner, hardware: Hardware) -> None:
+    """Predict a task's dev examples and put predictions and figures into `run`.
+
+    Raises:
+        Diverged: a prediction is not finite.
+    """
+    task, data = setup.task, setup.dev
+    device, precision = hardware.ranks.device, hardware.precision
+    predictions = predict(learner, data, device, precision, hardware.micro_tokens)
+    if not all(map(is_finite, predictions)):
+        raise Diverged(f"seed {run.seed}: its predictions on dev are not finite")
+    if task.unanswerable:
+        spans = [p for p in predictions if isinstance(p, SpanPrediction)]
+        questions = [e for e in data.examples if isinstance(e, SpanExample)]
+        exact = (setup.files.metric or "").endswith("exact_match")
+        decided, threshold = decide_best(questions, spans, "exact_match" if exact else "f1")
+        run.thresholds[setup.task_name] = threshold
+        task = replace(task, null_threshold=threshold)
+        predictions = list(decided)
+    run.predictions[setup.task_name] = predictions
+    run.evaluations[setup.task_name] = evaluate(
+        task, data.examples, predictions, main=setup.files.metric, intervals=False, worst=0
+    )
