@@ -12,7 +12,7 @@ from bertwright.labelled.examples import SpanExample
 from bertwright.tasks.instances import Instance, Lengths
 from bertwright.tasks.span import LONGEST_QUESTION, make_span_instances
 from bertwright.text.tokenizer.tokenizer import Tokenizer
-from bertwright.text.windows import cut, most_context
+from bertwright.text.windows import most_context, split
 from tests.tasks.mixed_scripts import CASED, TEXTS, TOKENIZERS, UNCASED
 
 
@@ -121,7 +121,7 @@ def test_windows_share_tokens_and_label_what_they_hold_whole(first: int) -> None
     answer = context[2 * first : 2 * first + 3], 2 * first
     instances, lengths = make("x", context, answer, max_length=10, stride=2)
     passages = [UNCASED.tokens_of(instance.ids[0])[3:-1] for instance in instances]
-    bounds = cut(10, 6, 2)
+    bounds = split(10, 6, 2)
     assert passages == [list("abcdefghij"[a:b]) for a, b in bounds]
     for (start, stop), instance in zip(bounds, instances, strict=True):
         held = start <= first and stop > first + 1
@@ -178,7 +178,7 @@ def test_every_token_is_read_and_judged_once(
     )
     whole = tokenizer.encode(context).ids[1:-1]
     head = list(instances[0].segments[0]).index(1)
-    bounds = cut(len(whole), max_length - head - 1, stride)
+    bounds = split(len(whole), max_length - head - 1, stride)
     judged: list[int] = []
     for number, ((start, stop), instance) in enumerate(zip(bounds, instances, strict=True)):
         size = stop - start + head + 1

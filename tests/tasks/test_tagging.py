@@ -15,7 +15,7 @@ from bertwright.tasks.tagging import (
     make_tagging_instances,
 )
 from bertwright.text.tokenizer.tokenizer import Tokenizer
-from bertwright.text.windows import cut, most_context
+from bertwright.text.windows import most_context, split
 from tests.tasks.mixed_scripts import TOKENIZERS, UNCASED, WORDS
 
 LABELS = ("O", "B-PER", "I-PER")
@@ -77,7 +77,7 @@ def test_bad_tags_are_named() -> None:
 def test_a_long_sentence_is_read_in_windows() -> None:
     words = tuple("abcdefghijklmnopqrst")
     (instance,), lengths = make_tagging_instances(task(10, 4), UNCASED, [TaggingExample(words)])
-    bounds = cut(20, 8, 4)
+    bounds = split(20, 8, 4)
     assert [UNCASED.tokens_of(ids)[1:-1] for ids in instance.ids] == [
         list(words[a:b]) for a, b in bounds
     ]

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertwright.text.windows import cut, cut_pair, most_context
+from bertwright.text.windows import most_context, split, split_pair
 
 ROOMS = st.integers(1, 40)
 
 
 @given(length=st.integers(0, 300), room=ROOMS, stride=st.integers(0, 25))
 def test_windows_cover_all_and_share(length: int, room: int, stride: int) -> None:
-    spans = cut(length, room, stride)
+    spans = split(length, room, stride)
     assert spans[0][0] == 0
     assert spans[-1][1] == length
     sizes = [stop - start for start, stop in spans]
@@ -30,11 +30,11 @@ def test_windows_cover_all_and_share(length: int, room: int, stride: int) -> Non
 
 
 def test_what_fits_is_one_window() -> None:
-    assert cut(0, 5, 2) == [(0, 0)]
-    assert cut(5, 5, 2) == [(0, 5)]
-    assert cut(6, 5, 2) == [(0, 4), (2, 6)]
+    assert split(0, 5, 2) == [(0, 0)]
+    assert split(5, 5, 2) == [(0, 5)]
+    assert split(6, 5, 2) == [(0, 4), (2, 6)]
     with pytest.raises(ValueError, match="room for 0 tokens; expected 1 or more"):
-        cut(5, 0, 0)
+        split(5, 0, 0)
 
 
 @given(
@@ -44,7 +44,7 @@ def test_what_fits_is_one_window() -> None:
     stride=st.integers(0, 25),
 )
 def test_pairs_lose_nothing(first: int, second: int, room: int, stride: int) -> None:
-    pairs = cut_pair(first, second, room, stride)
+    pairs = split_pair(first, second, room, stride)
     for length, spans in ((first, [p[0] for p in pairs]), (second, [p[1] for p in pairs])):
         covered = {place for start, stop in spans for place in range(start, stop)}
         assert covered == set(range(length))
@@ -56,17 +56,17 @@ def test_pairs_lose_nothing(first: int, second: int, room: int, stride: int) -> 
 
 
 def test_a_pair_keeps_the_text_that_takes_half_whole() -> None:
-    assert cut_pair(4, 6, 10, 2) == [((0, 4), (0, 6))]
-    assert cut_pair(5, 8, 10, 2) == [((0, 5), (0, 5)), ((0, 5), (3, 8))]
-    assert cut_pair(8, 5, 10, 2) == [((0, 5), (0, 5)), ((3, 8), (0, 5))]
-    assert cut_pair(6, 8, 10, 2) == [((0, 5), (0, 5)), ((1, 6), (3, 8))]
+    assert split_pair(4, 6, 10, 2) == [((0, 4), (0, 6))]
+    assert split_pair(5, 8, 10, 2) == [((0, 5), (0, 5)), ((0, 5), (3, 8))]
+    assert split_pair(8, 5, 10, 2) == [((0, 5), (0, 5)), ((3, 8), (0, 5))]
+    assert split_pair(6, 8, 10, 2) == [((0, 5), (0, 5)), ((1, 6), (3, 8))]
     with pytest.raises(ValueError, match="room for 1 tokens of a pair; expected 2 or more"):
-        cut_pair(3, 3, 1, 0)
+        split_pair(3, 3, 1, 0)
 
 
 @given(length=st.integers(1, 200), room=ROOMS, stride=st.integers(0, 25), data=st.data())
 def test_most_context(length: int, room: int, stride: int, data: st.DataObject) -> None:
-    spans = cut(length, room, stride)
+    spans = split(length, room, stride)
     place = data.draw(st.integers(0, length - 1))
     number = most_context(spans, place)
 

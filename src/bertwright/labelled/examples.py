@@ -27,7 +27,7 @@ class TextExample:
 
 @dataclass(frozen=True)
 class TaggingExample:
-    """A sentence cut into words, each with a tag."""
+    """A sentence split into words, each with a tag."""
 
     words: tuple[str, ...]
     tags: tuple[str, ...] | None = None

@@ -72,7 +72,7 @@ class Table:
 
 
 def open_form(path: Path, named: Sequence[str], form: Form | None = None) -> tuple[Source, Form]:
-    """Open a file whose form is given, or is told by its suffix or first line; `text` without such.
+    """Open a file. Its form is the one given, or that of its suffix or first line; else `text`.
 
     Raises:
         DataError: it cannot be opened.
@@ -182,13 +182,13 @@ def _delimited(source: Source, form: Form, asked: Columns, hint: Columns, log: B
     )  # fmt: skip
 
     def rows(wanted: Sequence[str]) -> Iterator[Row]:
-        places = [columns.index(name) for name in wanted]
+        indices = [columns.index(name) for name in wanted]
         header = next(split)[1] if headed else None
         for number, row in split:
             if row == header:
                 log.bad(number, "the header again", "the header comes again")
             elif len(row) == len(columns):
-                yield number, [row[place] for place in places]
+                yield number, [row[index] for index in indices]
             else:
                 of = "header" if headed else "first line"
                 what = f"{len(row)} fields; the {of} has {len(columns)}. {fix}"

@@ -229,7 +229,7 @@ class EntityReader:
             )
 
     def _apart(self, entities: Sequence[Entity], line: int) -> list[Entity]:
-        """Entities that do not overlap, by place; of those that do the longest, then the first."""
+        """Entities that do not overlap, in order; of those that do the longest, then the first."""
         kept: list[Entity] = []
         for each in sorted({*entities}, key=lambda e: (e.start - e.end, e)):
             if all(each.end <= other.start or other.end <= each.start for other in kept):

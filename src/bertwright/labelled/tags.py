@@ -93,13 +93,13 @@ def chunks(tags: Sequence[str]) -> list[tuple[int, int, str]]:
     """
     found = []
     start, before = 0, ("O", "")
-    for place, each in enumerate([*map(split_tag, tags), ("O", "")]):
+    for number, each in enumerate([*map(split_tag, tags), ("O", "")]):
         inside = before[0] != "O"
         begins = each[0] in "BS" or before[0] in "OES" or before[1] != each[1]
         if inside and (each[0] == "O" or begins):
-            found.append((start, place, before[1]))
+            found.append((start, number, before[1]))
         if each[0] != "O" and (begins or not inside):
-            start = place
+            start = number
         before = each
     return found
 

@@ -127,8 +127,8 @@ def _majority(
         counts = Counter(label for e in train for label in cast("tuple[str, ...]", e.label))
     else:
         counts = Counter(cast(str, e.label) for e in train)
-    shares = np.array([counts[label] / len(train) for label in task.labels])
-    one = label_set(task, shares) if task.multi_label else one_label(task, shares)
+    fractions = np.array([counts[label] / len(train) for label in task.labels])
+    one = label_set(task, fractions) if task.multi_label else one_label(task, fractions)
     return [one] * len(dev)
 
 
@@ -138,9 +138,9 @@ def _majority_choice(
     counts = Counter(cast(int, e.label) for e in train)
     found = []
     for example in dev:
-        shares = np.array([counts[n] + 1e-9 for n in range(len(example.choices))])
-        shares /= shares.sum()
-        found.append(ChoicePrediction(int(shares.argmax()), tuple(shares.tolist())))
+        fractions = np.array([counts[n] + 1e-9 for n in range(len(example.choices))])
+        fractions /= fractions.sum()
+        found.append(ChoicePrediction(int(fractions.argmax()), tuple(fractions.tolist())))
     return found
 
 
@@ -162,21 +162,21 @@ def _most_overlap(train: Sequence[SpanExample], dev: Sequence[SpanExample]) -> l
     """The whole sentence with the greatest TF-IDF product with the question."""
     passages = list(dict.fromkeys(e.context for e in train))
     model = _words(passages + [e.question for e in train])
-    cut: dict[str, tuple[list[tuple[int, int]], Any]] = {}
+    known: dict[str, tuple[list[tuple[int, int]], Any]] = {}
     questions = model.transform([e.question for e in dev])
     found = []
     for row, example in enumerate(dev):
-        if example.context not in cut:
-            places = _sentences(example.context)
-            texts = [example.context[start:end] for start, end in places]
-            cut[example.context] = (places, model.transform(texts) if texts else None)
-        places, weights = cut[example.context]
-        if not places:
+        if example.context not in known:
+            spans = _sentences(example.context)
+            texts = [example.context[start:end] for start, end in spans]
+            known[example.context] = (spans, model.transform(texts) if texts else None)
+        spans, weights = known[example.context]
+        if not spans:
             found.append(_no_answer())
             continue
         scores = (weights @ questions[[row]].T).toarray().ravel()
         best = int(scores.argmax())
-        start, end = places[best]
+        start, end = spans[best]
         score, probability = float(scores[best]), float(scores[best] / max(scores.sum(), 1e-9))
         answer = Answer(example.context[start:end], start, end, score, probability)
         found.append(SpanPrediction(answer.text, start, end, score, -score, (answer,)))
@@ -185,13 +185,13 @@ def _most_overlap(train: Sequence[SpanExample], dev: Sequence[SpanExample]) -> l
 
 def _sentences(passage: str) -> list[tuple[int, int]]:
     """Where each sentence is in its passage."""
-    places, end = [], 0
+    spans, end = [], 0
     for sentence in split_sentences(passage):
         start = passage.find(sentence, end)
         if start >= 0:
             end = start + len(sentence)
-            places.append((start, end))
-    return places or ([(0, len(passage))] if passage else [])
+            spans.append((start, end))
+    return spans or ([(0, len(passage))] if passage else [])
 
 
 def _no_answer() -> SpanPrediction:
@@ -216,7 +216,7 @@ _UPDATES = 1_000_000
 def predict_most_frequent(
     task: TaskConfig, train: Sequence[TaggingExample], dev: Sequence[TaggingExample]
 ) -> list[TaggingPrediction]:
-    """Each word's most frequent tag; its score is that tag's share."""
+    """Each word's most frequent tag; its score is the fraction of its occurrences."""
     numbers = {label: number for number, label in enumerate(task.labels)}
     counts: dict[str, Counter[int]] = {}
     every: Counter[int] = Counter()
@@ -227,12 +227,12 @@ def predict_most_frequent(
     otherwise = Counter({numbers["O"]: 1}) if "O" in numbers else every
     found = []
     for example in dev:
-        shares = np.zeros((len(example.words), len(task.labels)))
+        fractions = np.zeros((len(example.words), len(task.labels)))
         for row, word in enumerate(example.words):
             for number, times in counts.get(word, otherwise).items():
-                shares[row, number] = times
-        shares /= shares.sum(axis=1, keepdims=True)
-        found.append(decode_tagging(task, example, shares, shares.argmax(axis=1)))
+                fractions[row, number] = times
+        fractions /= fractions.sum(axis=1, keepdims=True)
+        found.append(decode_tagging(task, example, fractions, fractions.argmax(axis=1)))
     return found
 
 
@@ -248,19 +248,19 @@ def predict_by_shape(
     gold = np.array([numbers[tag] for e in train for tag in cast("tuple[str, ...]", e.tags)])
     known = np.unique(gold)
     words = sum(len(e.words) for e in dev)
-    chances = np.zeros((words, len(task.labels)))
+    probabilities = np.zeros((words, len(task.labels)))
     if len(known) == 1:
-        chances[:, known] = 1
+        probabilities[:, known] = 1
     elif words:
         passes = max(3, min(20, -(-_UPDATES // len(gold))))
         model = SGDClassifier(
             loss="log_loss", alpha=1e-6, max_iter=passes, tol=None, average=True, random_state=seed
         )
         model.fit(hasher.transform(_all_features(train)), gold)
-        chances[:, known] = model.predict_proba(hasher.transform(_all_features(dev)))
+        probabilities[:, known] = model.predict_proba(hasher.transform(_all_features(dev)))
     found, start = [], 0
     for example in dev:
-        here: Float64s = chances[start : start + len(example.words)]
+        here: Float64s = probabilities[start : start + len(example.words)]
         start += len(example.words)
         found.append(decode_tagging(task, example, here, here.argmax(axis=1)))
     return found
@@ -285,12 +285,12 @@ def _all_features(examples: Sequence[TaggingExample]) -> Iterator[list[str]]:
     for example in examples:
         shapes = ["", "", *map(shape, example.words), "", ""]
         lower = ["<", "<", *(w.lower() for w in example.words), ">", ">"]
-        for place, word in enumerate(example.words):
+        for number, word in enumerate(example.words):
             if word not in known:
                 known[word] = _own_features(word)
-            near = [f"{d}{lower[place + 2 + d]}" for d in (-2, -1, 1, 2)]
-            near += [f"s{d}{shapes[place + 2 + d]}" for d in (-1, 1)]
-            near.append(f"l{shapes[place + 1]} {shapes[place + 2]} {shapes[place + 3]}")
+            near = [f"{d}{lower[number + 2 + d]}" for d in (-2, -1, 1, 2)]
+            near += [f"s{d}{shapes[number + 2 + d]}" for d in (-1, 1)]
+            near.append(f"l{shapes[number + 1]} {shapes[number + 2]} {shapes[number + 3]}")
             yield known[word] + near
 
 
@@ -336,8 +336,8 @@ def predict_numbers(
 
     x, x_dev = overlaps(train, dev) if is_of_pairs(train) else _features(train, dev)
     gold = np.array([cast(float, e.label) for e in train], dtype=np.float64)
-    said = Ridge(alpha=1.0).fit(x, gold).predict(x_dev)
-    return [NumberPrediction(v) for v in np.clip(said, gold.min(), gold.max()).tolist()]
+    predicted = Ridge(alpha=1.0).fit(x, gold).predict(x_dev)
+    return [NumberPrediction(v) for v in np.clip(predicted, gold.min(), gold.max()).tolist()]
 
 
 def one_label(task: TaskConfig, scores: Float64s) -> TextPrediction:
@@ -364,8 +364,8 @@ def _probabilities(x: Any, gold: Any, x_dev: Any, seed: int, single: bool = Fals
         if len(np.unique(gold[rest])) == len(known):
             found = [_model(s, known, seed).fit(x[rest], gold[rest]) for s in STRENGTHS]
             strength = STRENGTHS[int(np.argmax([m.score(x[held], gold[held]) for m in found]))]
-    chances: Float64s = _model(strength, known, seed).fit(x, gold).predict_proba(x_dev)
-    return chances
+    probabilities: Float64s = _model(strength, known, seed).fit(x, gold).predict_proba(x_dev)
+    return probabilities
 
 
 def _model(strength: float, known: Any, seed: int) -> Any:
@@ -417,9 +417,9 @@ def _texts(examples: Sequence[TextExample]) -> list[str]:
 def overlaps(train: Sequence[TextExample], dev: Sequence[TextExample]) -> tuple[Float64s, Float64s]:
     """How much the two texts of each pair share, [E, 7] each, scaled by what `train` has.
 
-    Cosines of words and of runs of three characters (both TF-IDF of `train`), the share of each
-    text's words that the other has, the ratio and the difference of lengths, and whether the same
-    numbers are in both.
+    Cosines of words and of runs of three characters (both TF-IDF of `train`), the fraction of
+    each text's words that the other has, the ratio and the difference of lengths, and whether the
+    same numbers are in both.
     """
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.preprocessing import StandardScaler

@@ -77,7 +77,7 @@ def check_main(task: TaskConfig, metric: str, dev: Sequence[Example]) -> None:
     answered = all(isinstance(example, SpanExample) and example.answers for example in dev)
     if metric.startswith(("has_answer", "no_answer")) and answered:
         raise ConfigError(
-            f"metric {metric!r} tells questions with an answer from those without, and every "
+            f"metric {metric!r} compares questions with an answer with those without, and every "
             "question of dev has one; choose f1 or exact_match"
         )
 

@@ -18,7 +18,7 @@ from typing import Any
 from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError
 from bertwright.text.framing import Framing
-from bertwright.text.windows import cut, cut_pair
+from bertwright.text.windows import split, split_pair
 
 MOST_BINS = 60
 """Bars of a histogram of lengths."""
@@ -118,12 +118,12 @@ def make_windows(
     """
     room = task.max_length - framing.special_tokens(second is not None)
     if second is None:
-        spans = cut(len(first), room, task.stride)
+        spans = split(len(first), room, task.stride)
         return (
             tuple(array("i", framing.one(first[a:b])) for a, b in spans),
             tuple(segments_of(framing, b - a) for a, b in spans),
         )
-    pairs = cut_pair(len(first), len(second), room, task.stride)
+    pairs = split_pair(len(first), len(second), room, task.stride)
     return (
         tuple(array("i", framing.two(first[a:b], second[c:d])) for (a, b), (c, d) in pairs),
         tuple(segments_of(framing, b - a, d - c) for (a, b), (c, d) in pairs),

@@ -41,7 +41,7 @@ from bertwright.tasks.metrics import Metrics
 from bertwright.tasks.predictions import Answer, SpanPrediction
 from bertwright.tasks.span_metrics import best_threshold, rules_for, score_answer, score_answers
 from bertwright.text.tokenizer.tokenizer import Tokenizer
-from bertwright.text.windows import Span, cut
+from bertwright.text.windows import Span, split
 
 LONGEST_QUESTION = 64
 """Tokens of a question that are read (`max_query_length` of `run_squad.py`)."""
@@ -86,7 +86,7 @@ def make_span_instances(
         (whole,) = tokenizer.encode_bare_ids([example.question])
         question = whole[:longest]
         answer = _answer(example, passage, lengths)
-        spans = cut(len(passage.ids), room - len(question), task.stride)
+        spans = split(len(passage.ids), room - len(question), task.stride)
         best = _best_windows(spans, len(passage.ids))
         for window, (start, stop) in enumerate(spans):
             ids = array("i", framing.two(question, passage.ids[start:stop]))
@@ -239,10 +239,10 @@ def decode_span(
         found = sorted([*found[:n_best], (null, 0, 0)], key=lambda one: -one[0])
     else:
         found = found[:n_best]
-    shares = _softmax([score for score, _, _ in found])
+    probabilities = _softmax([score for score, _, _ in found])
     answers = tuple(
-        Answer(example.context[start:stop], start, stop, score, share)
-        for (score, start, stop), share in zip(found, shares, strict=True)
+        Answer(example.context[start:stop], start, stop, score, probability)
+        for (score, start, stop), probability in zip(found, probabilities, strict=True)
     )
     threshold = task.null_threshold if task.unanswerable else math.inf
     return decide(SpanPrediction("", 0, 0, null, null_score, answers), threshold)
@@ -278,7 +278,7 @@ def best_null_threshold(
 
     Args:
         examples: questions with their answers; those not known are left out.
-        predictions: what a model says of each; the threshold it said it with does not matter.
+        predictions: those of a model; the threshold that they were made with does not matter.
         metric: what is best.
 
     Raises:
@@ -310,10 +310,10 @@ def _slices(
     instance: Instance, scores: Scores, longest: int, count: int
 ) -> Iterator[tuple[float, int, int]]:
     """The best slices of a window: score, first character, one after the last."""
-    places = [at for at, offset in enumerate(instance.offsets) if offset is not None]
-    if not places:
+    inside = [at for at, offset in enumerate(instance.offsets) if offset is not None]
+    if not inside:
         return
-    first, size = places[0], len(places)
+    first, size = inside[0], len(inside)
     longest = min(longest, size)
     starts, ends = scores[first : first + size].astype(np.float64).T  # [P] each
     # table[i, j]: from token i to token i + j.
@@ -338,8 +338,8 @@ def _padded(values: npt.NDArray[Any], more: int, value: float) -> npt.NDArray[An
 def _softmax(scores: Sequence[float]) -> list[float]:
     """Probabilities among the n best."""
     powers = np.exp(np.array(scores) - max(scores))
-    shares: list[float] = (powers / powers.sum()).tolist()
-    return shares
+    probabilities: list[float] = (powers / powers.sum()).tolist()
+    return probabilities
 
 
 def span_metrics(

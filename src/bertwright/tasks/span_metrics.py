@@ -66,21 +66,21 @@ def score_answer(prediction: str, answers: Sequence[str], rules: Rules) -> tuple
     if not answers:
         right = float(not normalize_answer(prediction, rules))
         return right, right
-    said = normalize_answer(prediction, rules)
-    exact = max(float(normalize_answer(answer, rules) == said) for answer in answers)
+    predicted = normalize_answer(prediction, rules)
+    exact = max(float(normalize_answer(answer, rules) == predicted) for answer in answers)
     f1 = _run_f1 if rules == "cmrc" else _bag_f1
-    return exact, max(f1(said, normalize_answer(answer, rules)) for answer in answers)
+    return exact, max(f1(predicted, normalize_answer(answer, rules)) for answer in answers)
 
 
-def _bag_f1(said: str, true: str) -> float:
+def _bag_f1(predicted: str, true: str) -> float:
     """F1 of the words of two normalized answers, each word as often as it is there."""
-    a, b = said.split(), true.split()
+    a, b = predicted.split(), true.split()
     return _f1((Counter(a) & Counter(b)).total(), len(a), len(b))
 
 
-def _run_f1(said: str, true: str) -> float:
+def _run_f1(predicted: str, true: str) -> float:
     """F1 of the longest common run of characters and words of two normalized answers."""
-    a, b = _CMRC_SEGMENTS.findall(said), _CMRC_SEGMENTS.findall(true)
+    a, b = _CMRC_SEGMENTS.findall(predicted), _CMRC_SEGMENTS.findall(true)
     longest, row = 0, [0] * (len(b) + 1)
     for x in a:
         row = [0, *(row[j] + 1 if x == y else 0 for j, y in enumerate(b))]

@@ -53,7 +53,7 @@ from bertwright.tasks.metrics import (
 )
 from bertwright.tasks.predictions import Entity, TaggingPrediction
 from bertwright.text.tokenizer.tokenizer import Tokenizer
-from bertwright.text.windows import Span, cut, most_context
+from bertwright.text.windows import Span, most_context, split
 
 
 def make_tagging_instances(
@@ -150,7 +150,7 @@ def _runs(bounds: Sequence[int], room: int) -> Iterator[Span]:
 def _windows(start: int, stop: int, length: int, room: int, stride: int) -> list[Span]:
     """Windows over the sentences at `start` to `stop` of a document of `length` tokens."""
     if stop - start > room:
-        return [(start + a, start + b) for a, b in cut(stop - start, room, stride)]
+        return [(start + a, start + b) for a, b in split(stop - start, room, stride)]
     free = room - (stop - start)
     left = min(start, max(free // 2, free - (length - stop)))
     return [(start - left, min(length, stop + free - left))]

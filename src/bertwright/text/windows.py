@@ -6,12 +6,12 @@ all of one length but for one token, so that none sees almost no context:
 
     start_i = floor(i (n - S) / k),    stop_i = start_{i + 1} + S
 
-A token that is in several windows is judged in the one where it has most context: the larger
+A token that is in several windows is read in the one where it has most context: the larger
 min(tokens to its left, tokens to its right), as in `run_squad.py`.
 
 A pair whose texts do not fit beside each other keeps the shorter one whole in every window if it
 takes at most half of the room, and the first text if both do; the other is read in windows beside
-it. If both take more than half, both are cut into the same number of windows, each of half the
+it. If both take more than half, both are split into the same number of windows, each of half the
 room, and the i-th of the one stands beside the i-th of the other. Every token of both is read.
 """
 
@@ -24,7 +24,7 @@ Span = tuple[int, int]
 """Start and stop."""
 
 
-def cut(length: int, room: int, stride: int) -> list[Span]:
+def split(length: int, room: int, stride: int) -> list[Span]:
     """Windows over `length` tokens, in order.
 
     Args:
@@ -45,14 +45,14 @@ def cut(length: int, room: int, stride: int) -> list[Span]:
     return [(starts[n], starts[n + 1] + shared) for n in range(count)]
 
 
-def cut_pair(first: int, second: int, room: int, stride: int) -> list[tuple[Span, Span]]:
-    """Windows over a pair of texts: bounds in the first and in the second.
+def split_pair(first: int, second: int, room: int, stride: int) -> list[tuple[Span, Span]]:
+    """Windows over a pair of texts: start and stop in the first and in the second.
 
     Args:
         first: tokens of the first text.
         second: tokens of the second.
         room: tokens of both that a window has room for.
-        stride: see `cut`.
+        stride: see `split`.
 
     Raises:
         ValueError: no room for two texts.
@@ -63,16 +63,16 @@ def cut_pair(first: int, second: int, room: int, stride: int) -> list[tuple[Span
         return [((0, first), (0, second))]
     half = room // 2
     if first <= half:
-        return [((0, first), span) for span in cut(second, room - first, stride)]
+        return [((0, first), span) for span in split(second, room - first, stride)]
     if second <= half:
-        return [(span, (0, second)) for span in cut(first, room - second, stride)]
+        return [(span, (0, second)) for span in split(first, room - second, stride)]
     rooms = half, room - half
-    count = max(len(cut(n, part, stride)) for n, part in zip((first, second), rooms, strict=True))
+    count = max(len(split(n, part, stride)) for n, part in zip((first, second), rooms, strict=True))
     return list(zip(_full(first, count, rooms[0]), _full(second, count, rooms[1]), strict=True))
 
 
-def most_context(spans: Sequence[Span], place: int) -> int:
-    """Number of the window in which the token at `place` has most context; the first if several.
+def most_context(spans: Sequence[Span], position: int) -> int:
+    """Number of the window in which the token at `position` has most context; the first if several.
 
     The windows are in order, so those that hold the token stand together.
 
@@ -80,14 +80,14 @@ def most_context(spans: Sequence[Span], place: int) -> int:
         ValueError: the token is in no window.
     """
     best, most = -1, -1
-    number = bisect_right(spans, place, key=lambda span: span[0]) - 1
-    while number >= 0 and place < spans[number][1]:
-        context = min(place - spans[number][0], spans[number][1] - 1 - place)
+    number = bisect_right(spans, position, key=lambda span: span[0]) - 1
+    while number >= 0 and position < spans[number][1]:
+        context = min(position - spans[number][0], spans[number][1] - 1 - position)
         if context >= most:
             best, most = number, context
         number -= 1
     if best < 0:
-        raise ValueError(f"token {place} is in none of {len(spans)} windows")
+        raise ValueError(f"token {position} is in none of {len(spans)} windows")
     return best
 
 
@@ -99,7 +99,7 @@ def _full(length: int, count: int, room: int) -> list[Span]:
 
 def even_windows(length: int, room: int) -> list[Span]:
     """The fewest windows of at most `room` tokens that share none, evenly filled."""
-    return cut(length, room, 0)
+    return split(length, room, 0)
 
 
 def window_around(position: int, length: int, room: int) -> Span:
