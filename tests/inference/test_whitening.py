@@ -51,8 +51,8 @@ def test_nothing_is_unpickled(tmp_path: Path) -> None:
 
 
 def test_a_file_is_what_was_saved(tmp_path: Path) -> None:
-    chance = np.random.default_rng(0)
-    mean, kernel = (chance.standard_normal(size).astype(np.float32) for size in (6, (6, 4)))
+    generator = np.random.default_rng(0)
+    mean, kernel = (generator.standard_normal(size).astype(np.float32) for size in (6, (6, 4)))
     Whitening(mean, kernel).save(tmp_path / "new" / "w.npz")
     found = load_whitening(tmp_path / "new" / "w.npz")
     np.testing.assert_array_equal(found.mean, mean)
@@ -62,9 +62,9 @@ def test_a_file_is_what_was_saved(tmp_path: Path) -> None:
 
 def test_moments_of_parts_are_those_of_the_whole() -> None:
     """Far from zero, where float32 would round the variances away."""
-    chance = np.random.default_rng(0)
-    spread = np.diag([5, 3, 2, 1, 0.5]) @ np.linalg.qr(chance.standard_normal((5, 5)))[0]
-    x = (chance.standard_normal((400, 5)) @ spread + 500).astype(np.float32)
+    generator = np.random.default_rng(0)
+    spread = np.diag([5, 3, 2, 1, 0.5]) @ np.linalg.qr(generator.standard_normal((5, 5)))[0]
+    x = (generator.standard_normal((400, 5)) @ spread + 500).astype(np.float32)
     moments = Moments(5)
     for part in np.split(x, [10, 150, 390]):
         moments.add(part)
@@ -76,12 +76,12 @@ def test_moments_of_parts_are_those_of_the_whole() -> None:
     np.testing.assert_allclose(1 / np.square(whitening.kernel).sum(0), largest, rtol=1e-3)
 
 
-@pytest.mark.parametrize("share", [0.3, 0.9])
-def test_whitening_that_was_cut(tmp_path: Path, share: float) -> None:
+@pytest.mark.parametrize("fraction", [0.3, 0.9])
+def test_whitening_that_was_truncated(tmp_path: Path, fraction: float) -> None:
     path = tmp_path / "w.npz"
     Whitening(np.zeros(30, np.float32), np.ones((30, 9), np.float32)).save(path)
     whole = path.read_bytes()
-    path.write_bytes(whole[: int(len(whole) * share)])
+    path.write_bytes(whole[: int(len(whole) * fraction)])
     with pytest.raises(DataError, match="holds no whitening"):
         load_whitening(path)
 
@@ -112,5 +112,5 @@ def test_directions_that_hardly_vary_are_left_out() -> None:
 def test_whitening_of_too_few() -> None:
     moments = Moments(4)
     moments.add(np.eye(4, dtype=np.float32)[:3])
-    with pytest.raises(DataError, match="3 texts vary in 2 directions; 3 were asked"):
+    with pytest.raises(DataError, match="3 texts vary in 2 directions; expected 3"):
         moments.fit(3)

@@ -54,7 +54,7 @@ def embed(
     ] = None,
     bad_rows: Annotated[
         Literal["refuse", "skip"],
-        Parameter(help="What to do with a row that has no text: stop, or count it and go on."),
+        Parameter(help="What to do with a row that has no text: stop, or count it and continue."),
     ] = "refuse",
     layers: Annotated[
         tuple[str, ...],
@@ -80,7 +80,7 @@ def embed(
     ] = None,
     truncate: Annotated[
         bool | None,
-        Parameter(help="Cut long texts and count them; else they are read in windows."),
+        Parameter(help="Truncate long texts and count them; else they are read in windows."),
     ] = None,
     max_length: Annotated[
         int | None, Parameter(help="Tokens of a sequence; unset: as the folder or model says.")
@@ -99,7 +99,7 @@ def embed(
         ),
     ] = None,
     tokens: Annotated[
-        bool, Parameter(negative="", help="A vector a token, with its place in the text.")
+        bool, Parameter(negative="", help="A vector a token, with its characters in the text.")
     ] = False,
     dtype: Annotated[
         Literal["float32", "float16", "int8", "binary"],
@@ -111,7 +111,7 @@ def embed(
     ] = "torch",
     precision: Annotated[
         Literal["auto", "fp32", "bf16", "int8"],
-        Parameter(help="float32 is exact; the others are held against it on a sample first."),
+        Parameter(help="float32 is exact; the others are compared with it on a sample first."),
     ] = "fp32",
     exported: Annotated[
         tuple[str, ...], Parameter(help="Folder of bertwright export, for onnx and openvino.")
@@ -124,7 +124,7 @@ def embed(
         Literal["pca", "tsne"], Parameter(help="How the plot gets to two dimensions.")
     ] = "pca",
     resume: Annotated[
-        bool, Parameter(negative="", help="Go on with what a killed run left.")
+        bool, Parameter(negative="", help="Continue what a killed run left.")
     ] = False,
     overwrite: Overwrite = False,
     json: Json = False,
@@ -254,7 +254,7 @@ def _write(
         )
     if found.clipped:
         say(f"{found.clipped:,} numbers lie beyond the range of the first texts and were clipped")
-    _tell(texts)
+    _report(texts)
     if json:
         facts = {
             "out": out,
@@ -285,7 +285,7 @@ def _fit(embedder: Embedder, texts: Texts, path: Path, dimensions: int | None, j
     with bar("Embedding", "texts") as on_progress:
         whitening, count = fit_whitening(embedder, texts, dimensions, on_progress)
     whitening.save(path)
-    _tell(texts)
+    _report(texts)
     if json:
         print_json({"out": path, "texts": count, "dimensions": whitening.width})
     else:
@@ -312,15 +312,15 @@ def _plot(
     page = vector_page(texts.name, points, shown, [value for _, value in rows], color, facts)
     with atomic_file(path, overwrite=True) as file:
         file.write(page)
-    _tell(texts)
+    _report(texts)
     if json:
         print_json({"out": path, "texts": len(rows), "projection": projection})
     else:
         print(f"{path}: {counted(len(rows), 'text')}")
 
 
-def _tell(texts: Texts) -> None:
-    """What was met in the input."""
+def _report(texts: Texts) -> None:
+    """Print what was found in the input."""
     for warning in [*texts.warnings(), *texts.log.summary()]:
         say(warning)
     if texts.empty:
@@ -329,12 +329,12 @@ def _tell(texts: Texts) -> None:
         say(f"not valid UTF-8: {counted(texts.repaired, 'line')}; bad bytes became U+FFFD")
 
 
-def _layers(asked: tuple[str, ...]) -> tuple[int, ...] | None:
-    """Layers by number; None: nothing was asked for."""
-    words = [word for each in asked for word in each.split(",")]
+def _layers(given: tuple[str, ...]) -> tuple[int, ...] | None:
+    """Layers by number; None: none are given."""
+    words = [word for each in given for word in each.split(",")]
     try:
         return tuple(int(word) for word in words) or None
     except ValueError as error:
         raise ConfigError(
-            f"--layers is {' '.join(asked)}; expected numbers, or first-last alone"
+            f"--layers is {' '.join(given)}; expected numbers, or first-last alone"
         ) from error

@@ -90,8 +90,8 @@ def similar(
             f"{vectors} has {len(stored):,} vectors and {corpus} {len(rows):,} texts: embed the "
             "corpus again"
         )
-    asked = loaded.embed(list(queries), prompt=of_query)
-    found, cosines = nearest(stored, asked, top, scales)
+    query_vectors = loaded.embed(list(queries), prompt=of_query)
+    found, cosines = nearest(stored, query_vectors, top, scales)
     results = [
         [
             {"row": int(row) + 1, "cosine": float(cosine), "text": rows[row]}
@@ -109,7 +109,7 @@ def similar(
 
 
 def _prompt(loaded: Embedder, text: str | None, name: str | None, usual: tuple[str, ...]) -> str:
-    """The prompt that is asked for, else the first usual one that the folder has, its default."""
+    """The given prompt, else the first usual one that the folder has, else its default."""
     found = choose_prompt(loaded.prompts, text, name)
     if found is None:
         found = usual_prompt(loaded.prompts, usual)

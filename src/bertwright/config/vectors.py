@@ -20,13 +20,13 @@ Pooling = Literal[
 `mean-max` both side by side; `mean-sqrt` the sum over the square root of their number; `weighted`
 the mean weighted by position from 1, as SGPT has it (Muennighoff 2022, section 4.1); `first-last`
 the mean of the first and the last layer's means (Li et al. 2020; Su et al. 2021); `none` every
-token keeps its own. All but the last two may be joined by `+`, and stand side by side."""
+token keeps its own. All but the last two may be joined by `+`, and are then side by side."""
 
 Combine = Literal["concat", "sum", "mean"]
 """What becomes of several layers: side by side, added, or their mean."""
 
 OF_QUERIES, OF_DOCUMENTS = ("query",), ("document", "passage", "corpus")
-"""What folders call their prompts for what is looked for, and for what is looked through."""
+"""Names of folders' prompts for queries, and for the texts that are searched."""
 
 _ALONE = {"first-last", "none"}
 _SEVERAL = {"mean-max": ("mean", "max"), "first-last": ("mean",)}
@@ -45,7 +45,7 @@ class VectorConfig:
     normalize: bool = False
     """Scale every vector to length 1."""
     truncate: bool = False
-    """Cut long texts, and count them; else they are read in windows."""
+    """Truncate long texts, and count them; else they are read in windows."""
     max_length: int | None = None
     """Tokens of a sequence, [CLS] and [SEP] too; unset: as many as the model has positions."""
     prompt: str = ""
@@ -83,17 +83,17 @@ class VectorConfig:
         pooling: str | None = None,
         **others: Any,
     ) -> VectorConfig:
-        """The same with what is not None in its place.
+        """The same, overridden by what is not None.
 
-        Dense layers and dimensions were taught on these layers and this pooling; with others they
+        Dense layers and dimensions were trained on these layers and this pooling; with others they
         are left out, unless `others` names them.
         """
         given = {"layers": layers, "combine": combine, "pooling": pooling, **others}
         given = {name: value for name, value in given.items() if value is not None}
         if not given:
             return self
-        taught = ("layers", "combine", "pooling")
-        if any(given.get(name, getattr(self, name)) != getattr(self, name) for name in taught):
+        trained_on = ("layers", "combine", "pooling")
+        if any(given.get(name, getattr(self, name)) != getattr(self, name) for name in trained_on):
             given = {"dense": 0, "dimensions": None, **given}
         return replace(self, **given)
 
@@ -101,7 +101,7 @@ class VectorConfig:
         """The layers counted from the embeddings, for a model of `count` layers.
 
         Raises:
-            ConfigError: one that the model has not.
+            ConfigError: one that the model does not have.
         """
         if self.pooling == "first-last":
             return (1, count)
@@ -120,7 +120,7 @@ class VectorConfig:
 
     @property
     def pooled(self) -> tuple[str, ...]:
-        """How each layer is pooled, the parts that stand side by side."""
+        """How each layer is pooled, the parts that are side by side."""
         return poolings_of(self.pooling)
 
     def pooled_width(self, hidden: int, count: int) -> int:
@@ -148,10 +148,10 @@ def _are_numbers(layers: object) -> bool:
 
 @lru_cache
 def poolings_of(pooling: str) -> tuple[str, ...]:
-    """The poolings that stand side by side.
+    """The poolings that are side by side.
 
     Raises:
-        ConfigError: one that there is not, or one of a whole text among several.
+        ConfigError: one that does not exist, or one of a whole text among several.
     """
     parts = tuple(pooling.split("+")) if isinstance(pooling, str) else (pooling,)
     unknown = [part for part in parts if part not in get_args(Pooling)]
@@ -171,7 +171,7 @@ def usual_prompt(prompts: Mapping[str, str], names: Iterable[str]) -> str | None
 def choose_prompt(
     prompts: Mapping[str, str], prompt: str | None = None, name: str | None = None
 ) -> str | None:
-    """The text to put before every text; None: nothing was asked for.
+    """The text to put before every text; None: neither is given.
 
     Args:
         prompts: of the folder, by name.

@@ -1,1 +1,1 @@
-"""Trained models at work: fill blanks, judge pairs, turn texts into vectors."""
+"""Using trained models: vectors of texts, blanks filled, tasks predicted."""

@@ -1,4 +1,4 @@
-"""What a user hands to `Model.predict`, as examples of the task.
+"""The inputs of `Model.predict`, as examples of the task.
 
 | kind | an input |
 |---|---|
@@ -7,9 +7,8 @@
 | span | a question and a passage |
 | multiple choice | a text and a list of choices |
 
-What begins every choice (SWAG's second sentence) is given in a mapping, as `text2`. A mapping with
-the names of the example's fields (`text`, `text2`, `words`, `question`, `context`,
-`choices`) is taken by every kind.
+A mapping of the example's fields (`text`, `text2`, `words`, `question`, `context`, `choices`) is an
+input of every kind; `text2` of a multiple choice begins every choice (SWAG's second sentence).
 """
 
 from __future__ import annotations
@@ -45,17 +44,14 @@ def make_examples(task: TaskConfig, inputs: Iterable[Any]) -> list[Example]:
         DataError: an input that this kind of task does not take, or an empty text; names its
             number, from 1.
     """
-    if isinstance(inputs, (str, bytes, Mapping)) or not isinstance(inputs, Iterable):
+    table = hasattr(inputs, "columns")
+    if table or isinstance(inputs, (str, bytes, Mapping)) or not isinstance(inputs, Iterable):
+        what = "a table: give one column, or its rows as a list" if table else "put it in a list"
         raise DataError(
-            f"predict takes a list of inputs, each {_EXPECTED[task.kind]}; "
-            f"this is one {type(inputs).__name__}: put it in a list"
+            f"predict takes a list of inputs, each {_EXPECTED[task.kind]}; this is one "
+            f"{type(inputs).__name__}: {what}"
         )
-    if hasattr(inputs, "columns"):
-        raise DataError(
-            f"predict takes a list of inputs, each {_EXPECTED[task.kind]}; this is a "
-            f"{type(inputs).__name__}, a table: give one column, or its rows as a list"
-        )
-    found: list[Example] = []
+    examples: list[Example] = []
     for number, given in enumerate(inputs, 1):
         try:
             example = None if isinstance(given, Set) else _MAKERS[task.kind](given)
@@ -66,53 +62,43 @@ def make_examples(task: TaskConfig, inputs: Iterable[Any]) -> list[Example]:
                 f"input {number} is {_shown(given)}; expected {_EXPECTED[task.kind]}, none of "
                 f"them empty, as this model's task is {task.kind}"
             )
-        found.append(example)
-    return found
+        examples.append(example)
+    return examples
 
 
 def _text(given: Any) -> TextExample | None:
-    if isinstance(given, Mapping):
-        text, text2 = _named(given, TextExample, ("text", "text2"))
-    elif isinstance(given, str):
-        text, text2 = given, None
-    else:
-        text, text2 = given
-    if not _is_text(text) or not (text2 is None or _is_text(text2)):
-        return None
-    return TextExample(text, text2)
+    if isinstance(given, str):
+        given = given, None
+    text, text2 = _fields(given, TextExample, ("text", "text2"))
+    fits = _are_texts(text, text if text2 is None else text2)
+    return TextExample(text, text2) if fits else None
 
 
 def _tagging(given: Any) -> TaggingExample | None:
     if isinstance(given, Mapping):
-        text, words = _named(given, TaggingExample, ("text", "words"))
+        text, words = _fields(given, TaggingExample, ("text", "words"))
         given = text if words is None else words
     if isinstance(given, str):
-        return text_example(given, 0) if _is_text(given) else None
+        return text_example(given, 0) if _are_texts(given) else None
     words = tuple(given)
-    return TaggingExample(words) if words and all(map(_is_text, words)) else None
+    return TaggingExample(words) if words and _are_texts(*words) else None
 
 
 def _span(given: Any) -> SpanExample | None:
-    if isinstance(given, Mapping):
-        given = _named(given, SpanExample, ("question", "context"))
-    if isinstance(given, str):
-        return None
-    question, context = given
-    return SpanExample(question, context) if _is_text(question) and _is_text(context) else None
+    question, context = _fields(given, SpanExample, ("question", "context"))
+    return SpanExample(question, context) if _are_texts(question, context) else None
 
 
 def _choices(given: Any) -> ChoiceExample | None:
-    text2: Any = None
-    if isinstance(given, Mapping):
-        text, choices, text2 = _named(given, ChoiceExample, ("text", "choices", "text2"))
-    else:
+    if not isinstance(given, Mapping):
         text, choices = given
-    if isinstance(choices, str) or not _is_text(text) or not isinstance(text2, str | None):
+        given = {"text": text, "choices": choices}
+    text, choices, text2 = _fields(given, ChoiceExample, ("text", "choices", "text2"))
+    if isinstance(choices, str) or not isinstance(text2, str | None):
         return None
     choices = tuple(choices)
-    if len(choices) < 2 or not all(map(_is_text, choices)):
-        return None
-    return ChoiceExample(text, choices, text2 or "")
+    fits = len(choices) > 1 and _are_texts(text, *choices)
+    return ChoiceExample(text, choices, text2 or "") if fits else None
 
 
 _MAKERS: dict[str, Callable[[Any], Example | None]] = {
@@ -124,16 +110,20 @@ _MAKERS: dict[str, Callable[[Any], Example | None]] = {
 }
 
 
-def _named(given: Mapping[str, Any], cls: type, names: Sequence[str]) -> list[Any]:
-    """The values of a mapping; what else it holds must at least be of such an example."""
+def _fields(given: Any, cls: type, names: Sequence[str]) -> list[Any]:
+    """The values of an input, one a name, or of a mapping that has fields of such an example."""
+    if isinstance(given, str):
+        raise TypeError("one text")
+    if not isinstance(given, Mapping):
+        return list(given)
     known = {field.name for field in fields(cls)}
     if not set(given) <= known:
         raise ValueError(f"unknown {sorted(set(given) - known)}")
     return [given.get(name) for name in names]
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and bool(value.strip())
+def _are_texts(*values: Any) -> bool:
+    return all(isinstance(value, str) and value.strip() for value in values)
 
 
 def _shown(given: Any) -> str:

@@ -1,4 +1,4 @@
-"""The nearest vectors, by exact search: a matrix product, block by block.
+"""The nearest vectors, by exact search: matrix products, block by block.
 
 Letters: n vectors of a corpus, q queries, W their numbers, k nearest.
 """
@@ -27,7 +27,7 @@ def nearest(
     Args:
         corpus: `[n, W]` as `Coder` stored it; may be mapped from a file.
         queries: `[q, W]`.
-        top: k; fewer are found in a smaller corpus.
+        top: k; a smaller corpus gives fewer.
         scales: of an int8 corpus.
 
     Returns:
@@ -48,7 +48,7 @@ def nearest(
             f"the corpus has vectors of {width:,} numbers; the model's have "
             f"{queries.shape[1]:,}: embed both with the same model and options"
         )
-    asked = normalized(queries)
+    unit_queries = normalized(queries)
     best_rows = np.zeros((len(queries), 0), np.int64)
     best = np.zeros((len(queries), 0), np.float32)
     for start in range(0, len(corpus), BLOCK):
@@ -56,7 +56,7 @@ def nearest(
         if not np.isfinite(block).all():
             row = start + int(np.isfinite(block).all(1).argmin()) + 1
             raise DataError(f"row {row:,} of the corpus has numbers that are not finite")
-        cosines = asked @ normalized(block).T  # [q, block]
+        cosines = unit_queries @ normalized(block).T  # [q, block]
         rows = np.broadcast_to(np.arange(start, start + len(block)), cosines.shape)
         best = np.concatenate([best, cosines], 1)
         best_rows = np.concatenate([best_rows, rows], 1)

@@ -5,7 +5,7 @@
 | `.jsonl`, `.json`, `.csv`, `.tsv`, `.parquet` | a column's value, or two columns' as a pair |
 | any other | a line, empty ones too |
 
-Standard input is a table where a column is asked for or it begins with a JSON object, else lines.
+Standard input is a table where a column is named or it begins with a JSON object, else lines.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ T = TypeVar("T")
 
 @dataclass
 class Texts:
-    """Texts that are read as they are asked for, and what was met on the way."""
+    """Texts that are read lazily, and what was found on the way."""
 
     name: str
     rows: Iterator[tuple[Text, str]]
-    """Texts, each with the value of the column asked for beside it, or ""."""
+    """Texts, each with the value of the column `beside`, or ""."""
     log: BadRowLog
     empty: int = 0
     repaired: int = 0
     """Lines with bytes that are no UTF-8."""
     warnings: Callable[[], list[str]] = field(default=list)
     total: int | None = None
-    """How many there are, about; None where only reading would tell."""
+    """How many there are, about; None where only reading would show."""
 
 
 def open_texts(
@@ -75,20 +75,20 @@ def open_texts(
     Raises:
         DataError: no such file or column; while reading: a row that cannot be read.
     """
-    place = Path(path)
-    if path != "-" and not place.is_file():
+    file = Path(path)
+    if path != "-" and not file.is_file():
         raise DataError(f"no file {path}; {option} takes a file of texts, or -")
-    log = BadRowLog(name_of(place), bad_rows)
-    asked = [name for name in (text, text2, beside) if name is not None]
-    if suffix_of(place) in TABLES or (path == "-" and (asked or _is_json_lines())):
-        return _from_table(place, text, text2, beside, log)
-    if asked:
+    log = BadRowLog(name_of(file), bad_rows)
+    named = [name for name in (text, text2, beside) if name is not None]
+    if suffix_of(file) in TABLES or (path == "-" and (named or _is_json_lines())):
+        return _from_table(file, text, text2, beside, log)
+    if named:
         raise DataError(
             f"{path} is read as one text a line and has no columns; name a .jsonl, .csv, .tsv or "
             ".parquet file"
         )
-    found = Texts(log.name, iter(()), log, total=_count_lines(place))
-    found.rows = _lines(place, found)
+    found = Texts(log.name, iter(()), log, total=_count_lines(file))
+    found.rows = _lines(file, found)
     return found
 
 
@@ -99,7 +99,7 @@ def chunks(rows: Iterator[T], size: int) -> Iterator[list[T]]:
 
 
 def _is_json_lines() -> bool:
-    """Whether standard input begins with a JSON object; nothing of it is taken."""
+    """Whether standard input begins with a JSON object; none of it is consumed."""
     if sys.stdin is None or sys.stdin.buffer.closed:
         return False  # an error when it is read
     with contextlib.suppress(OSError):
@@ -108,7 +108,7 @@ def _is_json_lines() -> bool:
 
 
 def _count_lines(path: Path) -> int | None:
-    """Lines of a file that lies open: not of standard input, nor of what is compressed."""
+    """Lines of a plain file; None of standard input and compressed files."""
     if str(path) == "-" or path.suffix.lower() in COMPRESSED_SUFFIXES:
         return None
     with path.open("rb") as file:
@@ -136,9 +136,9 @@ def _from_table(
 ) -> Texts:
     table = _table(path, [name for name in (text, text2, beside) if name is not None], log)
     names = []
-    for asked, option in ((text, "--text"), (text2, "--text2"), (beside, "--color")):
-        if asked is not None:
-            names.append(find_asked(asked, table.columns, log.name, option))
+    for column, option in ((text, "--text"), (text2, "--text2"), (beside, "--color")):
+        if column is not None:
+            names.append(find_asked(column, table.columns, log.name, option))
         elif option == "--text":
             name = find_one(TEXTS, table.columns, log.name, option)
             if name is None:
@@ -158,8 +158,8 @@ def _rows(table: Table, names: list[str], texts: int, found: Texts) -> Iterator[
     for line, values in table.rows(names):
         parts = [_string(value) for value in values[:texts]]
         if any(part is None for part in parts):
-            place = parts.index(None)
-            shown = f"column {names[place]} holds no text but {values[place]!r:.60}"
+            bad = parts.index(None)
+            shown = f"column {names[bad]} holds no text but {values[bad]!r:.60}"
             log.bad(line, "no text", shown)
             continue
         clean = [without_surrogates(part or "", log) for part in parts]
@@ -168,11 +168,11 @@ def _rows(table: Table, names: list[str], texts: int, found: Texts) -> Iterator[
         yield (clean[0] if texts == 1 else (clean[0], clean[1])), beside
 
 
-def _table(path: Path, asked: list[str], log: BadRowLog) -> Table:
-    source, form = open_form(path, asked)
+def _table(path: Path, named: list[str], log: BadRowLog) -> Table:
+    source, form = open_form(path, named)
     if form == "text":  # standard input: its header says nothing
         form = "tsv" if "\t" in source.first else "csv"
-    return read_table(source, form, Columns(*asked), Columns(), log)
+    return read_table(source, form, Columns(*named), Columns(), log)
 
 
 def _string(value: Any) -> str | None:

@@ -1,8 +1,8 @@
-"""Whitening: vectors turned and stretched until their numbers vary alike and on their own.
+"""Whitening: vectors rotated and scaled until their numbers have one variance, uncorrelated.
 
 Su et al. 2021, "Whitening sentence representations for better semantics and faster retrieval",
-section 2.3. Raw vectors of BERT lie in a narrow cone, so any two have a high cosine; whitening
-makes the cosine tell again.
+section 2.3. Raw vectors of BERT lie in a narrow cone, so any two have a high cosine; whitened ones
+do not.
 
     x' = (x - mean) K,   K = U diag(1 / sqrt(s)),   U diag(s) U^T = covariance
 
@@ -23,10 +23,10 @@ from bertwright.atomic import disk_errors
 from bertwright.errors import ConfigError, DataError
 
 _FLOOR = 1e-6
-"""Directions whose variance is below this share of the largest are rounding errors."""
+"""Directions whose variance is below this fraction of the largest are rounding errors."""
 _UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, BadZipFile)
 _NOISE = 1e-10
-"""A variance below this share of the mean square is float32's rounding."""
+"""A variance below this fraction of the mean square is float32's rounding."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Whitening:
 
 @dataclass
 class Moments:
-    """Sums over vectors that pass by, in float64: memory does not grow with n."""
+    """Sums over vectors, in float64: memory does not grow with n."""
 
     width: int
     count: int = 0
@@ -74,7 +74,7 @@ class Moments:
         self.squares = np.zeros((self.width, self.width))
 
     def add(self, vectors: Float32s) -> None:
-        """Take in `[n, W]`."""
+        """Add `[n, W]`."""
         exact = vectors.astype(np.float64)
         self.count += len(exact)
         self.total += exact.sum(0)
@@ -88,7 +88,7 @@ class Moments:
             )
 
     def fit(self, dimensions: int | None = None) -> Whitening:
-        """The whitening of what was taken in.
+        """The whitening of what was added.
 
         Args:
             dimensions: k; unset: all that vary.
@@ -115,8 +115,8 @@ class Moments:
         there = min(there, self.count - 1)
         if dimensions is not None and dimensions > there:
             raise DataError(
-                f"{self.count:,} texts vary in {there:,} directions; {dimensions:,} were asked "
-                "for: fit on more texts, or ask for fewer dimensions"
+                f"{self.count:,} texts vary in {there:,} directions; expected {dimensions:,} or "
+                "more: fit on more texts, or to fewer dimensions"
             )
         kept = dimensions or there
         kernel = vectors[:, :kept] / np.sqrt(values[:kept])

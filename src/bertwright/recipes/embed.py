@@ -1,7 +1,7 @@
 """A file of texts to a file of vectors, in constant memory: what `bertwright embed` runs.
 
 Texts are read in parts of at most `AT_ONCE`, sorted by length among themselves, and written in the
-file's order; after each part the place is noted, so that a killed run goes on there. Long texts
+file's order; after each part a journal notes it, so that a killed run continues there. Long texts
 make a part smaller, so that memory does not grow with them.
 """
 
@@ -71,13 +71,13 @@ def embed_file(
         embedder: makes the vectors.
         texts: from `open_texts`.
         out: `.npy`, `.jsonl` or `.parquet`.
-        model: the path it was loaded from; going on asks for the same weights.
+        model: the path it was loaded from; a resumed run must have the same weights.
         dtype: of the stored numbers; int8 has its scales in a file beside, `scales_path(out)`.
         tokens: a vector a token, with offsets; `.jsonl` or `.parquet`.
-        resume: go on with what a killed run left.
+        resume: continue what a killed run left.
         overwrite: replace what is there, unfinished files too.
         at_once: texts in memory.
-        on_progress: called with the texts done now, not before, and how many are to do.
+        on_progress: called with the texts done by this run, and how many it has to do.
 
     Raises:
         ConfigError: another suffix; an unfinished file, or one of other settings or weights.
@@ -94,8 +94,8 @@ def embed_file(
         try:
             _write_all(embedder, texts, writer, coder, report, tokens, at_once, on_progress)
             if not writer.rows:
-                told = " ".join(texts.log.summary())
-                raise DataError(f"{texts.name} has no text to embed. {told}".strip())
+                found = " ".join(texts.log.summary())
+                raise DataError(f"{texts.name} has no text to embed. {found}".strip())
             writer.finish()
         finally:
             writer.close()
@@ -190,9 +190,9 @@ def _parts(texts: Iterator[Text], most: int, characters: int) -> Iterator[list[T
 
 
 def _key(embedder: Embedder, model: str, dtype: str, tokens: bool) -> dict[str, Any]:
-    """All that a row depends on but its text."""
-    place = find_checkpoint(model)
-    paths = [config_file(place), *weight_files(place)]
+    """All that a row depends on, apart from its text."""
+    checkpoint = find_checkpoint(model)
+    paths = [config_file(checkpoint), *weight_files(checkpoint)]
     files = [f"{path.name} {sha256_file(path)}" for path in paths]
     white = embedder.whitening
     whitening = None
@@ -213,7 +213,7 @@ def _key(embedder: Embedder, model: str, dtype: str, tokens: bool) -> dict[str, 
 
 
 def _digest(embedder: Embedder) -> str | None:
-    """What tells dense layers from others of the same sizes."""
+    """Of the weights of dense layers; None without."""
     if not embedder.dense:
         return None
     digest = hashlib.sha256()
@@ -225,7 +225,7 @@ def _digest(embedder: Embedder) -> str | None:
 
 
 def _export(embedder: Embedder) -> str | None:
-    """What tells the export that computes from others of the same model."""
+    """Of the export that computes; None without."""
     if not isinstance(embedder.backend, ExportedBackend):
         return None
     return sha256_file(embedder.backend.exported.folder / MANIFEST)

@@ -5,7 +5,7 @@
 
 A few columns of x are far larger than the rest. c_j = (range of x_j)^a / (largest |W_ij|)^(1-a)
 moves most of that into the weights (SmoothQuant: Xiao et al. 2023, section 4). Ranges are those of
-a sample of text, fixed when the model is made ready, so a vector does not depend on its neighbours.
+a sample of text, fixed when the model is packed, so a vector does not depend on its neighbours.
 Products where 8 bits are still too few stay in bfloat16, the worst first, until the sample's
 vectors are near enough to float32's.
 """
@@ -30,14 +30,14 @@ ROWS_KEPT = 64
 AT_ONCE = 1 << 19
 """Numbers in float32 at a time, so that they stay in the processor's cache."""
 MOST_KEPT = 0.5
-"""Share of products that may stay in bfloat16; a model that needs more is refused."""
+"""Fraction of products that may stay in bfloat16; more is an error."""
 MOVED = 0.8
 """a; with 0.5 the inputs that GELU gives err ten times as much."""
 _PRODUCTS = ("qkv", "output", "wide", "narrow")
 
 
 class Seen:
-    """What a product was given: the range of every column, and some rows."""
+    """The inputs of a product: the range of every column, and some rows."""
 
     def __init__(self, columns: int) -> None:
         self.low = torch.zeros(columns)
@@ -45,7 +45,7 @@ class Seen:
         self.rows: list[Tensor] = []
 
     def add(self, x: Tensor) -> None:
-        """Look at an input `[N, in]`."""
+        """Add an input `[N, in]`."""
         low, high = x.float().aminmax(dim=0)
         self.low, self.high = torch.minimum(self.low, low), torch.maximum(self.high, high)
         self.rows.append(x[:: max(1, len(x) // ROWS_KEPT)].clone())
@@ -134,7 +134,7 @@ class Int8Product(Product):
 
 
 def has_int8() -> bool:
-    """Whether this processor multiplies 8-bit integers in one go, and torch can ask it to."""
+    """Whether this processor multiplies 8-bit integers in one instruction, and torch uses it."""
     capability = torch.backends.cpu.get_cpu_capability()
     return (
         has_onednn()
@@ -151,8 +151,8 @@ def make_int8(
 
     Args:
         packed: in bfloat16.
-        look: reads the sample by `packed` as it is, every token in every layer asked for: ranges
-            are of all of them, wherever vectors are read.
+        look: runs `packed` as it is over the sample, every token in every layer needed: ranges are
+            of all of them, wherever vectors are read.
         vectors: vectors of a sample of texts by `packed` as it is, `[n, H]`.
         reference: the same in float32.
 
@@ -169,35 +169,32 @@ def make_int8(
         )
     packed.open()
     layers = cast(list[PackedLayer], list(packed.layers))
-    places = [(layer, name) for layer in layers for name in _PRODUCTS]
-    plain = {place: getattr(*place) for place in places}
-    watched = {place: _Watched(product) for place, product in plain.items()}
+    slots = [(layer, name) for layer in layers for name in _PRODUCTS]
+    plain = {slot: getattr(*slot) for slot in slots}
+    watched = {slot: _Watched(product) for slot, product in plain.items()}
     _put(watched)
     look()
-    # what lies above the layers asked for was given nothing and stays as it is
-    places = [place for place in places if watched[place].seen.rows]
-    _put({place: product for place, product in plain.items() if place not in places})
-    seen = {place: watched[place].seen for place in places}
-    integers = {
-        place: Int8Product(plain[place], each.low, each.high) for place, each in seen.items()
-    }
+    # products above the highest layer needed had no input and stay as they are
+    slots = [slot for slot in slots if watched[slot].seen.rows]
+    _put({slot: product for slot, product in plain.items() if slot not in slots})
+    seen = {slot: watched[slot].seen for slot in slots}
+    integers = {slot: Int8Product(plain[slot], each.low, each.high) for slot, each in seen.items()}
     noise = {
-        place: _noise(plain[place], integers[place], torch.cat(seen[place].rows))
-        for place in places
+        slot: _noise(plain[slot], integers[slot], torch.cat(seen[slot].rows)) for slot in slots
     }
-    by_noise = sorted(places, key=lambda place: -noise[place])
+    by_noise = sorted(slots, key=lambda slot: -noise[slot])
     _put(integers)
     kept: list[tuple[PackedLayer, str]] = []
     while (cosine := least_cosine(vectors(), reference)) < LEAST_COSINE:
-        if len(kept) >= MOST_KEPT * len(places):
+        if len(kept) >= MOST_KEPT * len(slots):
             _put(plain)
             raise ConfigError(
                 f"8-bit integers are too coarse for this model: of a sample of {len(reference)} "
                 f"texts the vectors' least cosine with float32's is {cosine:.4f}, below "
                 f"{LEAST_COSINE}; use --precision bf16"
             )
-        more = by_noise[len(kept) : len(kept) + max(1, len(places) // 12)]
-        _put({place: plain[place] for place in more})
+        more = by_noise[len(kept) : len(kept) + max(1, len(slots) // 12)]
+        _put({slot: plain[slot] for slot in more})
         kept += more
     numbers = {id(layer): number for number, layer in enumerate(layers, 1)}
     return [f"layer {numbers[id(layer)]} {name}" for layer, name in kept]
@@ -211,7 +208,7 @@ def _noise(exact: Product, coarse: Product, x: Tensor) -> float:
 
 
 def least_cosine(vectors: Tensor, reference: Tensor) -> float:
-    """The smallest cosine of two matrices' rows, and -1 where a number is no number."""
+    """The smallest cosine of two matrices' rows, and -1 where one is not finite."""
     cosines = torch.nn.functional.cosine_similarity(vectors.float(), reference.float())
     return float(cosines.min()) if bool(cosines.isfinite().all()) else -1.0
 

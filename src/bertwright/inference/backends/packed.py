@@ -1,4 +1,4 @@
-"""BERT for reading only, on a processor: the same sums with less around them.
+"""BERT for inference alone, on a CPU: the same sums with less around them.
 
 | where | what is saved |
 |---|---|
@@ -55,19 +55,19 @@ BLOCK = 1 << 20
 LARGE = 1024
 """Tokens of a batch that files of texts are read in; a server's are smaller."""
 ROWS = 2048
-"""Rows that weights are laid out for; others work too."""
+"""Rows that weights are laid out for; other numbers work too."""
 _MADE: dict[Hashable, set[int]] = {}
-"""Rows of the kernels that were made, by what else they are made for."""
+"""Rows of the kernels that exist, by what else they depend on."""
 
 
 def in_one_call(module: nn.Module) -> Callable[..., Any] | None:
     """What a module computes, by torch's own interpreter (TorchScript): Python's lock is free
-    meanwhile, and Python's code need not be in the processor's caches. None where that cannot be:
+    meanwhile, and Python's code need not be in the processor's caches. None where it is impossible:
     from Python 3.14 on, and where the source is not there, as in a frozen program."""
     if sys.version_info >= (3, 14):
         return None
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # torch has nothing in its place
+        warnings.simplefilter("ignore", DeprecationWarning)  # torch has no successor
         try:
             forward: Callable[..., Any] = torch.jit.script(module).forward
         except OSError:
@@ -179,7 +179,7 @@ class Norm(nn.Module):
 
 
 class PackedBert(nn.Module):
-    """A `Bert`, made ready once."""
+    """A `Bert` with its weights laid out once."""
 
     def __init__(self, bert: Bert, dtype: torch.dtype) -> None:
         """Lay out the weights.
@@ -211,7 +211,7 @@ class PackedBert(nn.Module):
         self._call = in_one_call(self) if state["_call"] else None
 
     def open(self) -> None:
-        """Have the layers called by Python from now on, as their products are to be changed."""
+        """Have Python call the layers from now on, as their products are to be replaced."""
         self._call = None
 
     def run(
@@ -222,7 +222,7 @@ class PackedBert(nn.Module):
         layers: tuple[int, ...],
         positions: Tensor | None = None,
     ) -> list[Tensor]:
-        """The layers asked for, each `[N, H]`, in the order asked; none above them is computed.
+        """The requested layers, each `[N, H]`, in that order; none above them is computed.
 
         Of the highest only the tokens at `positions` `[R]` are, if given; the others are NaN.
         """
@@ -334,7 +334,7 @@ def groups_of(sequences: Sequences) -> list[Block]:
 
 
 def make_blocks(groups: list[Block], heads: int) -> list[Block]:
-    """The groups of equal length, cut so that a block's scores stay in cache."""
+    """The groups of equal length, split so that a block's scores stay in cache."""
     blocks = []
     for first, _, count, length in groups:
         most = max(1, BLOCK // (heads * length * length))

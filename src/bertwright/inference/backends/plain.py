@@ -1,6 +1,6 @@
 """The plain backends: torch as a model is trained, and what `bertwright export` wrote.
 
-Every backend takes sequences of ids and gives the layers that are asked of it. What is not float32
+Every backend takes sequences of ids and returns the requested layers. What is not float32
 by torch is compared with it on a sample before it is used (`choice.py`).
 
 Letters: n sequences, N tokens of a batch, H hidden.
