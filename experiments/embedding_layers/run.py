@@ -77,11 +77,11 @@ def main() -> None:
     results: list[dict[str, Any]] = []
     for model in args.model:
         base = load(model).embedder(VectorConfig((-1,)))
-        every = tuple(range(base.model.num_hidden_layers + 1))
+        every = tuple(range(base.spec.depth + 1))
         ways: list[tuple[VectorConfig, tuple[int | str, ...]]] = [
             (VectorConfig(every, "concat", pooling), every) for pooling in POOLINGS
         ]
-        ways.append((VectorConfig(pooling="first-last"), ("1 and last",)))
+        ways.append((VectorConfig((1, -1), pooling="first-last"), ("1 and last",)))
         for name, pairs in sets.items():
             print(f"\n{Path(model).name}, {name}, {len(pairs):,} pairs")
             print("| pooling | layer | Spearman x 100 | whitened |\n|---|---|---|---|")

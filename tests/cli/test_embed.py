@@ -102,7 +102,7 @@ def test_a_run_goes_on_with_its_own_prompt(
     out = tmp_path / "v.npy"
     words = ["embed", "--model", model, "--input", table, "--out", str(out)]
     assert run([*words, "--prompt", "a "]) == 0
-    embedder = load(model).embedder(VectorConfig(prompt="a "))
+    embedder = load(model).embedder(VectorConfig((-2,), prompt="a "))
     writer = ResumableWriter(tmp_path / "w.npy", _key(embedder, model, "float32", False), 0, 0)
     writer.write({"vector": embedder.embed(["a b"])}, ["a b"])
     writer.close()

@@ -334,7 +334,7 @@ def test_what_cannot_be_loaded(model_folder: Path, options: dict, message: str) 
 )
 def test_configurations_that_are_refused(options: dict, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        VectorConfig(**options)
+        VectorConfig(**{"layers": (-1,), **options})
 
 
 def test_pooling_none_is_for_tokens(embedder: Embedder) -> None:

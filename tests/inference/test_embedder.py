@@ -67,7 +67,7 @@ def test_dense_layers_fit_the_vectors(embedder: Embedder) -> None:
     layer = DenseLayer(Dense(24, 7), torch.ones(7, 24), torch.ones(7))
 
     def made(config: VectorConfig) -> Embedder:
-        return Embedder(embedder.backend, embedder.tokenizer, embedder.model, config, dense=[layer])
+        return Embedder(embedder.backend, embedder.tokenizer, embedder.spec, config, dense=[layer])
 
     assert made(replace(CONFIG, dense=7)).embed([LONG]).shape == (1, 7)
     with pytest.raises(ConfigError, match=r"dense is 5: .* give \[7\], and these vectors have 24"):

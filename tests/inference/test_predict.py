@@ -126,7 +126,7 @@ def test_which_task(model: Model, model_folder: Path) -> None:
 
 
 def test_one_task_needs_no_name(model: Model) -> None:
-    alone = Model(model.runner, model.report, {"mood": replace(TASKS["mood"])})
+    alone = Model(model.runner, model.config, model.report, {"mood": replace(TASKS["mood"])})
     assert alone.predict(["a b"]) == model.predict(["a b"], "mood")
 
 

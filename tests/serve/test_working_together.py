@@ -79,7 +79,7 @@ def test_swaps_under_load_fail_nobody(full: Path, bare: Path) -> None:
     vectors = {}
     for folder in (full, bare):
         found = load(folder, device="cpu").embed(["a b c"])[0]
-        vectors[Engine("x", str(folder), load(folder, device="cpu"), None).sha256] = found  # type: ignore[arg-type]
+        vectors[Engine("x", str(folder), load(folder, device="cpu")).sha256] = found
     assert len(vectors) == 2
     seen = set()
 

@@ -36,7 +36,7 @@ _SEVERAL = {"mean-max": ("mean", "max"), "first-last": ("mean",)}
 class VectorConfig:
     """What of an encoder becomes a vector."""
 
-    layers: tuple[int, ...] = (-2,)
+    layers: tuple[int, ...]
     """0 is the embeddings, 1 and up the layers, negative from the top."""
     combine: Combine = "concat"
     """What becomes of several layers: side by side, added, or their mean."""
@@ -104,7 +104,7 @@ class VectorConfig:
             ConfigError: one that the model does not have.
         """
         if self.pooling == "first-last":
-            return (1, count)
+            return (min(1, count), count)
         for layer in self.layers:
             if not -count - 1 <= layer <= count:
                 raise ConfigError(

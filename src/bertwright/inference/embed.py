@@ -19,7 +19,6 @@ from torch import Tensor
 
 from bertwright.arrays import Float32s, Int64s
 from bertwright.checkpoint.sentence_transformers.dense import DenseLayer
-from bertwright.config.bert import BertConfig
 from bertwright.config.vectors import VectorConfig, choose_prompt
 from bertwright.errors import ConfigError
 from bertwright.inference.backends.plain import Backend, LayerBatch
@@ -34,6 +33,7 @@ from bertwright.inference.encode import (
     tokenize,
 )
 from bertwright.inference.whitening import Whitening
+from bertwright.models.encoder import EncoderSpec
 from bertwright.nn.pooling import pool
 from bertwright.nn.sequences import Sequences
 from bertwright.progress import OnProgress, silent
@@ -58,7 +58,7 @@ class Embedder:
         self,
         backend: Backend,
         tokenizer: Tokenizer,
-        model: BertConfig,
+        spec: EncoderSpec,
         config: VectorConfig,
         whitening: Whitening | None = None,
         dense: Sequence[DenseLayer] = (),
@@ -69,7 +69,7 @@ class Embedder:
         Args:
             backend: computes layers.
             tokenizer: the model's.
-            model: its architecture.
+            spec: of the encoder.
             config: which vectors.
             whitening: fitted on vectors of `config`.
             dense: layers that pooled vectors pass through, if `config.dense`.
@@ -79,12 +79,13 @@ class Embedder:
             ConfigError: no such layer, more dimensions than a vector has numbers, whitening or
                 dense layers of another width.
         """
-        self.backend, self.tokenizer, self.model, self.config = backend, tokenizer, model, config
+        self.backend, self.tokenizer, self.spec, self.config = backend, tokenizer, spec, config
         self.whitening, self.prompts = whitening, dict(prompts or {})
         self.dense = tuple(dense) if config.dense else ()
-        self.layers = config.numbers(model.num_hidden_layers)
-        positions = model.max_position_embeddings
-        self.longest = min(config.max_length or positions, positions)
+        self.layers = config.numbers(spec.depth)
+        bounds = [each for each in (config.max_length, spec.max_length) if each is not None]
+        self.longest = min(bounds, default=None)
+        """Tokens of the longest sequence that is read; None: any."""
         self.notes: list[str] = []
         """What was chosen or left out when it was made, for people."""
         self.truncated = self.tokens_truncated = 0
@@ -108,14 +109,14 @@ class Embedder:
 
     @property
     def _size(self) -> tuple[int, int]:
-        return self.model.hidden_size, self.model.num_hidden_layers
+        return self.spec.width, self.spec.depth
 
     def with_config(self, config: VectorConfig) -> Embedder:
         """The same model, other vectors, not whitened."""
         return Embedder(
             self.backend,
             self.tokenizer,
-            self.model,
+            self.spec,
             config,
             dense=self.dense,
             prompts=self.prompts,
@@ -191,7 +192,7 @@ class Embedder:
         if whole:
             width = self.config.pooled_width(*self._size)
         else:  # layers side by side until windows are merged: the largest of a sum is no sum
-            width = self.model.hidden_size * len(self.layers) * len(self.config.pooled)
+            width = self.spec.width * len(self.layers) * len(self.config.pooled)
         vectors = np.empty((len(tokenized.ids), width), np.float32)
         done, total = 0, sum(map(len, tokenized.ids))
         unpooled = self._unpooled(tokenized)
@@ -245,7 +246,7 @@ class Embedder:
         return [normalized(each) for each in vectors] if self.config.normalize else vectors
 
     def _tokenize(self, texts: Sequence[Text]) -> Tokenized:
-        paired = self.model.type_vocab_size > 1
+        paired = self.spec.segments > 1
         tokenized = tokenize(self.tokenizer, texts, self.longest, self.config.truncate, paired)
         self.truncated += tokenized.truncated
         self.tokens_truncated += tokenized.tokens_truncated

@@ -20,11 +20,10 @@ import torch
 from torch import Tensor
 
 from bertwright.arrays import Float32s
-from bertwright.config.bert import BertConfig
 from bertwright.data.batch import collate, token_batches
 from bertwright.data.to_device import inputs_to_device
 from bertwright.errors import DataError
-from bertwright.models.encoder import Encoded, Encoder
+from bertwright.models.encoder import Encoded, Encoder, EncoderSpec
 from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.objectives.objective import Learner
 from bertwright.text.framing import Framing
@@ -265,7 +264,6 @@ class ModelRunner:
 
     learner: Learner
     tokenizer: Tokenizer
-    config: BertConfig
     device: torch.device
     batch_tokens: int
     """Tokens of a batch, about: it has one sequence at least."""
@@ -273,9 +271,14 @@ class ModelRunner:
     """Where it was loaded from, for messages."""
 
     @property
-    def room(self) -> int:
-        """Tokens of text in one sequence, beside [CLS] and [SEP]."""
-        return self.config.max_position_embeddings - 2
+    def spec(self) -> EncoderSpec:
+        """What the encoder is like."""
+        return self.learner.encoder.spec
+
+    def room(self, paired: bool = False) -> int:
+        """Tokens of text in one sequence, or of both texts in that of a pair."""
+        longest = sys.maxsize if self.spec.max_length is None else self.spec.max_length
+        return longest - self.tokenizer.framing.special_tokens(paired)
 
     @property
     def precision(self) -> Literal["fp32", "bf16"]:

@@ -58,7 +58,7 @@ def find_blanks(runner: ModelRunner, text: str) -> Blanks:
         raise DataError(f"the text has no {mask}: write {mask} where a token is to be found")
     windows: dict[Span, list[int]] = {}
     for position in blanks:
-        start, stop = window_around(position, len(ids), runner.room)
+        start, stop = window_around(position, len(ids), runner.room())
         first = framing.inside(stop - start)[0].start
         windows.setdefault((start, stop), []).append(position - start + first)
     return Blanks(framing, ids, list(windows), list(windows.values()))

@@ -42,6 +42,7 @@ from bertwright.inference.encode import (
 )
 from bertwright.inference.inputs import make_examples
 from bertwright.inference.whitening import Whitening, load_whitening
+from bertwright.models.encoder import EncoderSpec
 from bertwright.nn.sequences import Sequences
 from bertwright.progress import OnProgress, silent
 from bertwright.tasks.predict import predict
@@ -61,18 +62,25 @@ class EncodedText:
     type_ids: list[int]
     layers: Float32s
     """`[L + 1, T, H]`, embeddings first."""
-    pooled: Float32s
-    """`[H]`, the pooler's vector of the text; of the first window where there are several. Without
-    meaning where nothing trained the pooler: its weights are random in a masked LM alone."""
+    pooled: Float32s | None
+    """`[H]`, the pooler's vector of the text, if the encoder has one; of the first window where
+    there are several. Without meaning where nothing trained the pooler: its weights are random in a
+    masked LM alone."""
 
 
 class Model:
     """An encoder with its tokenizer and the heads of its checkpoint, to be used."""
 
     def __init__(
-        self, runner: ModelRunner, report: Report, tasks: Mapping[str, TaskConfig]
+        self,
+        runner: ModelRunner,
+        config: BertConfig,
+        report: Report,
+        tasks: Mapping[str, TaskConfig],
     ) -> None:
         self.runner = runner
+        self.config = config
+        """The architecture of the encoder, as its folder has it."""
         self.report = report
         """Which tensors of the folder were read, missing and unused."""
         self.tasks = dict(tasks)
@@ -81,9 +89,9 @@ class Model:
         self._embedder: tuple[Any, Embedder] | None = None
 
     @property
-    def config(self) -> BertConfig:
-        """The architecture of the encoder."""
-        return self.runner.config
+    def spec(self) -> EncoderSpec:
+        """What the encoder is like: its width and depth, how much it reads."""
+        return self.runner.spec
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -97,13 +105,15 @@ class Model:
 
     @property
     def vectors(self) -> VectorConfig:
-        """Which vectors `embed` makes unless told otherwise: as a folder of sentence-transformers
-        says, else the mean of the layer below the last.
+        """The vectors that `embed` makes by default: as a folder of sentence-transformers says,
+        else of the default layer and pooling (of BERT the mean of the layer below the last).
 
         Raises:
             DataError: a folder of sentence-transformers with parts that are not read.
         """
-        return VectorConfig() if self._folder is None else self._folder.vectors()
+        if self._folder is not None:
+            return self._folder.vectors()
+        return VectorConfig((self.spec.default_layer,), pooling=self.spec.default_pooling)
 
     @property
     def prompts(self) -> dict[str, str]:
@@ -132,7 +142,8 @@ class Model:
         return read_defaults(folder)
 
     @cached_property
-    def _dense(self) -> tuple[DenseLayer, ...]:
+    def dense(self) -> tuple[DenseLayer, ...]:
+        """The dense layers of a folder of sentence-transformers."""
         return () if self._folder is None else tuple(map(read_layer, self._folder.dense))
 
     def encode(self, inputs: Iterable[Text]) -> list[EncodedText]:
@@ -149,9 +160,8 @@ class Model:
         encodings = [
             self.tokenizer.encode(*parts_of(number, text)) for number, text in enumerate(texts)
         ]
-        paired = self.config.type_vocab_size > 1
         tokenized = tokenize(
-            self.tokenizer, texts, self.config.max_position_embeddings, False, paired
+            self.tokenizer, texts, self.spec.max_length, False, self.spec.segments > 1
         )
         pooled: dict[int, Float32s] = {}
 
@@ -159,14 +169,14 @@ class Model:
             for rows, encoded in self.runner.run(
                 tokenized.ids, tokenized.segments, keep_layers=True
             ):
-                assert encoded.pooled is not None
-                pooled.update(zip(rows, encoded.pooled.float().cpu().numpy(), strict=True))
+                if encoded.pooled is not None:
+                    pooled.update(zip(rows, encoded.pooled.float().cpu().numpy(), strict=True))
                 yield rows, encoded.sequences, torch.stack(encoded.layers).float().cpu().numpy()
 
         layers = join_windows(self.tokenizer.framing, tokenized, batches())
         firsts = np.flatnonzero(np.diff(tokenized.owners, prepend=-1)).tolist()
         return [
-            EncodedText(each.ids, each.tokens, each.offsets, each.type_ids, x, pooled[first].copy())
+            EncodedText(each.ids, each.tokens, each.offsets, each.type_ids, x, pooled.get(first))
             for each, x, first in zip(encodings, layers, firsts, strict=True)
         ]
 
@@ -255,14 +265,14 @@ class Model:
         config = config or self.vectors
         if isinstance(whitening, (str, Path)):
             whitening = load_whitening(whitening)
-        dense = self._dense if config.dense else ()
+        dense = self.dense if config.dense else ()
         own = self._backend or torch_backend(self.runner)
         choice = BackendChoice(self.runner, own, config, sample, dense)
         chosen = choice.choose(backend, precision or self.runner.precision, exported)
         if chosen is own:  # with weights of its own on a CPU: not kept where another computes
             self._backend = own
         embedder = Embedder(
-            chosen, self.tokenizer, self.config, config, whitening, dense, self.prompts
+            chosen, self.tokenizer, self.spec, config, whitening, dense, self.prompts
         )
         embedder.notes = choice.notes
         return embedder
@@ -277,7 +287,7 @@ class Model:
         if found.tokens_truncated:
             warnings.warn(
                 f"{found.tokens_truncated} tokens far from the joint were left out: this model "
-                f"reads {self.config.max_position_embeddings} at once",
+                f"reads {self.spec.max_length} at once",
                 stacklevel=2,
             )
         return found.probability
@@ -374,8 +384,8 @@ def load(
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     learner = loaded.learner.to(where, dtype).eval().requires_grad_(False)
     tokens = batch_tokens or (4096 if where.type == "cpu" else 65536)
-    runner = ModelRunner(learner, tokenizer, loaded.config, where, tokens, str(loaded.folder))
-    return Model(runner, loaded.report, loaded.tasks)
+    runner = ModelRunner(learner, tokenizer, where, tokens, str(loaded.folder))
+    return Model(runner, loaded.config, loaded.report, loaded.tasks)
 
 
 def _device(name: str | torch.device | None) -> torch.device:

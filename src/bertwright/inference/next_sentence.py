@@ -34,8 +34,8 @@ class Pair(NamedTuple):
 def make_pair(runner: ModelRunner, first: str, second: str) -> Pair:
     """Two texts as the head reads them; see `next_sentence`."""
     runner.require("next_sentence", "judging next sentences")
-    room = runner.room - 1
-    if runner.config.type_vocab_size < 2 or room < 2:
+    room = runner.room(paired=True)
+    if runner.spec.segments < 2 or room < 2:
         raise DataError(f"{runner.name} reads no pairs: it has one segment or too few positions")
     a, b = runner.tokenizer.encode_bare_ids([only_text(text) for text in (first, second)])
     of_a, of_b = truncate_pair(len(a), len(b), room)

@@ -32,12 +32,8 @@ from bertwright.checkpoint.checkpoint import (
 )
 from bertwright.checkpoint.head_files import HEADS
 from bertwright.checkpoint.huggingface.model import WEIGHTS
-from bertwright.checkpoint.sentence_transformers.dense import DenseLayer, read_layer
-from bertwright.checkpoint.sentence_transformers.folder import (
-    EmbeddingDefaults,
-    folders_of,
-    read_defaults,
-)
+from bertwright.checkpoint.sentence_transformers.dense import DenseLayer
+from bertwright.checkpoint.sentence_transformers.folder import folders_of
 from bertwright.checkpoint.sources import (
     home,
     place_of,
@@ -134,25 +130,20 @@ class Part:
 class Engine:
     """One model under a name."""
 
-    def __init__(
-        self, name: str, folder: str, model: Model, known: EmbeddingDefaults | None
-    ) -> None:
-        """A loaded model and what its folder says of vectors, if sentence-transformers wrote it.
+    def __init__(self, name: str, folder: str, model: Model) -> None:
+        """A loaded model, which makes vectors as its folder says.
 
         Raises:
             DataError, IntegrityError: its dense layers cannot be read.
         """
         self.name, self.folder, self.model = name, folder, model
-        self.default = VectorConfig() if known is None else known.vectors()
-        self.prompts = {} if known is None else dict(known.prompts)
-        self.dense: tuple[DenseLayer, ...] = ()
-        if known is not None:
-            self.dense = tuple(map(read_layer, known.dense))
+        self.default, self.prompts, self.dense = model.vectors, model.prompts, model.dense
         self.runner = model.runner
         self.config = model.config
         self.tokenizer = model.tokenizer
-        self.top = model.config.num_hidden_layers
-        self.longest = model.config.max_position_embeddings
+        self.spec = model.spec
+        self.top = model.spec.depth
+        self.longest = model.spec.max_length or WHOLE
         self.vector_tokens = min(self.default.max_length or self.longest, self.longest)
         """Tokens that a vector is made of, of a text that is not read in windows."""
         self.is_cross_encoder = model.is_cross_encoder
@@ -181,7 +172,7 @@ class Engine:
         """
         found = self._makers.get(config)
         if found is None:
-            given = self.backend, self.tokenizer, self.config, config
+            given = self.backend, self.tokenizer, self.spec, config
             found = Embedder(*given, dense=self.dense)
             if config.prompt in ("", self.default.prompt, *self.prompts.values()):
                 if len(self._makers) >= MAKERS:
@@ -257,7 +248,7 @@ class Engine:
     def _means(
         self, backend: Backend, ids: list[list[int]], places: Positions | None = None
     ) -> Tensor:
-        found = torch.zeros(len(ids), self.config.hidden_size)
+        found = torch.zeros(len(ids), self.spec.width)
         for rows, sequences, layers in backend.run(ids, None, (self.top,), places):
             for place, row in enumerate(rows):
                 start, stop = sequences.offsets[place : place + 2]
@@ -315,10 +306,7 @@ def _load_engine(name: str, folder: str, device: str | None, precision: Precisio
     place = find_checkpoint(folder)  # from here on it is this one, wherever `latest` is
     before = _stamps(place)
     model = load(place, device)
-    known = None
-    if Path(folder).is_dir() and not model.is_cross_encoder:
-        known = read_defaults(folder)  # a cross-encoder's folder tells of scores, not of vectors
-    engine = Engine(name, folder, model, known)
+    engine = Engine(name, folder, model)
     # compared up to the top, as every layer is served
     own = engine.default
     compared = VectorConfig((*own.layers, -1), pooling=own.pooling, max_length=own.max_length)

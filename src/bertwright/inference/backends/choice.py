@@ -191,14 +191,14 @@ class BackendChoice:
                     f"{folder} was exported {how} {given}, not {wanted}: pass --{option} {given}, "
                     "or another --exported"
                 )
-        return ExportedBackend(opened, 4096, self.runner.config.num_hidden_layers)
+        return ExportedBackend(opened, 4096, self.runner.spec.depth)
 
     def _vectors(self, backend: Backend, texts: Sequence[Text] = ()) -> Tensor:
         return torch.from_numpy(self._embedder(backend).embed(texts or self.sample))
 
     def _embedder(self, backend: Backend) -> Embedder:
         runner = self.runner
-        return Embedder(backend, runner.tokenizer, runner.config, self.compared, dense=self.dense)
+        return Embedder(backend, runner.tokenizer, runner.spec, self.compared, dense=self.dense)
 
     def _verified(self, backend: Backend, reference: Tensor) -> Backend:
         cosine = least_cosine(self._vectors(backend), reference)

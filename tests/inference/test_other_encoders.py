@@ -1,0 +1,87 @@
+"""Any encoder is embedded: one without a longest sequence, pooler, pairs or layers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from bertwright.config.vectors import VectorConfig
+from bertwright.errors import ConfigError, DataError
+from bertwright.inference.encode import ModelRunner
+from bertwright.inference.model import Model, load
+from bertwright.models.encoder import Encoded, Encoder, EncoderSpec
+from bertwright.nn.sequences import Inputs
+from bertwright.objectives.objective import Learner
+
+LONG = " ".join("abcdefghij" * 5)
+
+
+class Sums(Encoder):
+    """Word vectors, and in each layer above them their running sums."""
+
+    def __init__(self, depth: int, pooling: str) -> None:
+        super().__init__(EncoderSpec(8, depth, 41, default_pooling=pooling))
+        self.token = nn.Embedding(41, 8)
+
+    def forward(
+        self,
+        inputs: Inputs,
+        *,
+        top: int | None = None,
+        keep_layers: bool = False,
+        positions: Tensor | None = None,
+    ) -> Encoded:
+        layers = [self.token(inputs.ids)]
+        for _ in range(self.spec.depth if top is None else top):
+            parts = layers[-1].split(list(inputs.sequences.lengths))
+            layers.append(torch.cat([part.cumsum(0) for part in parts]))
+        return Encoded(inputs.sequences, layers[-1], tuple(layers) if keep_layers else ())
+
+
+def model_of(folder: Path, depth: int, pooling: str = "mean") -> Model:
+    bert = load(folder, device="cpu")
+    torch.manual_seed(0)
+    learner = Learner(Sums(depth, pooling), {}).eval().requires_grad_(False)
+    runner = ModelRunner(learner, bert.tokenizer, torch.device("cpu"), 64, "sums")
+    return Model(runner, bert.config, bert.report, {})
+
+
+def test_a_long_text_is_one_sequence(model_folder: Path) -> None:
+    model = model_of(model_folder, 1, "last")
+    ids = model.tokenizer.encode(LONG).ids
+    table = model.runner.encoder.token.weight  # type: ignore[union-attr]
+    right = table[ids].sum(0)  # type: ignore[index]
+    np.testing.assert_allclose(model.embed(["a", LONG])[1], right, atol=1e-5)
+    (encoded,) = model.encode([LONG])
+    assert encoded.layers.shape == (2, 52, 8)
+    assert encoded.pooled is None
+    np.testing.assert_allclose(encoded.layers[1, -1], right, atol=1e-5)
+    (tokens,) = model.embedder().embed_tokens([LONG])
+    np.testing.assert_allclose(tokens.vectors, encoded.layers[1], atol=1e-6)
+
+
+def test_static_vectors_have_one_layer(model_folder: Path) -> None:
+    model = model_of(model_folder, 0)
+    found = model.embed(["a b", "b a"])
+    np.testing.assert_allclose(found[0], found[1], atol=1e-6)
+    np.testing.assert_array_equal(model.embed(["a b", "b a"], 0, "first-last"), found)
+    with pytest.raises(ConfigError, match="no layer -2"):
+        model.embed(["a"], -2)
+
+
+def test_an_encoder_of_one_segment_reads_no_pairs(model_folder: Path) -> None:
+    model = model_of(model_folder, 1)
+    for verb in (model.embed, model.encode):
+        with pytest.raises(DataError, match="reads no pairs"):
+            verb([("a", "b")])
+
+
+def test_int8_is_of_bert_alone(model_folder: Path) -> None:
+    model = model_of(model_folder, 1)
+    with pytest.raises(ConfigError, match="8-bit products are for a BERT"):
+        model.embed(["a"], precision="int8")
+    assert model.embedder(VectorConfig((0,))).backend.name == "torch fp32"
