@@ -33,7 +33,7 @@ from text_part import write_text
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.tokenizer import TokenizerConfig
 from bertwright.text.corpus.read import CorpusReport, read_blocks, split_document
-from bertwright.text.tokenizer.files import CutRules
+from bertwright.text.tokenizer.files import BertRules
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 from bertwright.text.tokenizer.train import train_tokenizer
 from bertwright.text.tokenizer.word_counts import count_words
@@ -57,7 +57,7 @@ def train_theirs(text: str, size: int, workers: int) -> dict[str, Any]:
 def rounds(text: str, size: int, workers: int) -> dict[str, Any]:
     """Many merges a round against one."""
     blocks = read_blocks([text], CorpusConfig(), CorpusReport())
-    counted = count_words(blocks, CutRules(), workers=1)
+    counted = count_words(blocks, BertRules(), workers=1)
     often = [item for item in sorted(counted.counts.items()) if item[1] > 1]
     words, times = [word for word, _ in often], [count for _, count in often]
     figures: dict[str, Any] = {"words": len(words)}

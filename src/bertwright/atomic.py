@@ -21,9 +21,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
 from typing import Any, TextIO
 
-from bertwright.errors import BertwrightError, ConfigError, IntegrityError
+from bertwright.errors import BertwrightError, ConfigError, DataError, IntegrityError
 
 MANIFEST = "MANIFEST.json"
+VERIFIED = "VERIFIED.json"
+"""What `verify_once` remembers of the files of a manifest."""
 
 # A damaged checkpoint of a run may have lost its manifest, a trained vocabulary never had one.
 _TRAINERS = {"trainer.json", "trainer.safetensors"}
@@ -80,7 +82,8 @@ def _not_ours(folder: Path) -> str | None:
         return None
     own = set(_VOCABULARY) if names >= _VOCABULARY else set()
     with contextlib.suppress(IntegrityError):
-        own |= {MANIFEST, *(PurePath(name).parts[0] for name in read_manifest(folder)["files"])}
+        files = read_manifest(folder)["files"]
+        own |= {MANIFEST, VERIFIED, *(PurePath(name).parts[0] for name in files)}
     return min(names - own, default=None)
 
 
@@ -278,7 +281,8 @@ def verify_manifest(folder: Path) -> dict[str, Any]:
     """Read `MANIFEST.json` and check every file against it; return it.
 
     Raises:
-        IntegrityError: no manifest, or a file is missing, cut or changed.
+        IntegrityError: no manifest, or a file is missing, truncated or changed.
+        DataError: a file cannot be read.
     """
     manifest = read_manifest(folder)
     verify_files(folder, manifest["files"])
@@ -291,23 +295,57 @@ def verify_files(folder: Path, files: Mapping[str, Any], deep: bool = True) -> N
     Args:
         folder: holds them.
         files: name -> "bytes" and "sha256".
-        deep: read every byte; else sizes alone, which finds a cut file and costs nothing.
+        deep: read every byte; else sizes alone, which finds a truncated file and costs nothing.
 
     Raises:
-        IntegrityError: a file is missing, cut or changed.
+        IntegrityError: a file is missing, truncated or changed.
+        DataError: a file cannot be read.
     """
     for name, expected in files.items():
         place = folder / name
         if not place.is_file():
-            raise IntegrityError(f"{place} is missing; copy it again or write the folder anew")
+            raise IntegrityError(f"{place} is missing; copy it again or write the folder again")
         size = place.stat().st_size
         if size != expected["bytes"]:
             raise IntegrityError(
-                f"{place} has {size} bytes where {expected['bytes']} were written: it was cut or "
-                "changed; copy it again or write the folder anew"
+                f"{place} has {size} bytes where {expected['bytes']} were written: it was "
+                "truncated or changed; copy it again or write the folder again"
             )
-        if deep and sha256_file(place) != expected["sha256"]:
+        if deep and _read_hash(place) != expected["sha256"]:
             raise IntegrityError(
                 f"{place} was changed after it was written (its SHA-256 differs); copy it again or "
-                "write the folder anew"
+                "write the folder again"
             )
+
+
+def verify_once(folder: Path, files: Mapping[str, Any]) -> None:
+    """As `verify_files`, but what was verified before and not touched since is not read again.
+
+    `VERIFIED.json` in the folder remembers size, time of change and SHA-256 of every file. Where it
+    cannot be written, all is read each time. Damage that leaves the time of change as it was (of
+    the disk itself) is found by `verify_files`.
+
+    Raises:
+        IntegrityError, DataError: as `verify_files`.
+    """
+    path = folder / VERIFIED
+    known: Any = None
+    with contextlib.suppress(OSError, ValueError, RecursionError):
+        known = json.loads(path.read_bytes())
+    verify_files(folder, files, deep=False)
+    found = {}
+    for name, expected in files.items():
+        state = (folder / name).stat()
+        found[name] = [state.st_size, state.st_mtime_ns, expected["sha256"]]
+        if not isinstance(known, dict) or known.get(name) != found[name]:
+            verify_files(folder, {name: expected})
+    if found != known:
+        with contextlib.suppress(OSError):
+            path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+def _read_hash(path: Path) -> str:
+    try:
+        return sha256_file(path)
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}; make it readable") from error

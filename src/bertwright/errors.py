@@ -47,7 +47,7 @@ class DataError(BertwrightError, ValueError):
 
 
 class IntegrityError(BertwrightError):
-    """A file that was cut, changed or does not belong."""
+    """A file that was truncated, changed or does not belong."""
 
     exit_code = 5
 

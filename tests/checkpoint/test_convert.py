@@ -17,7 +17,7 @@ from bertwright.checkpoint.checkpoint import load, make_learner, save
 from bertwright.checkpoint.convert import convert
 from bertwright.config.task import TaskConfig
 from bertwright.errors import ConfigError, DataError, IntegrityError
-from bertwright.text.tokenizer.tokenizer import CutRules, load_tokenizer, make_tokenizer
+from bertwright.text.tokenizer.tokenizer import BertRules, load_tokenizer, make_tokenizer
 from tests.checkpoint.conftest import CONFIG, VOCABULARY, new_learner
 from tests.checkpoint.huggingface.test_pickled import Hostile
 
@@ -143,7 +143,7 @@ def test_heads_that_tensorflow_has_not(tmp_path: Path) -> None:
 
 
 def test_tokenizers(folder: Path, tmp_path: Path) -> None:
-    make_tokenizer(VOCABULARY, CutRules(lowercase=False)).save(folder)
+    make_tokenizer(VOCABULARY, BertRules(lowercase=False)).save(folder)
     done = convert(folder, tmp_path / "tf", "tensorflow")
     assert "google-research/bert is to be run with --do_lower_case=False" in done.notes
     assert [note for note in done.notes if "alone does not tell how" in note]
@@ -158,7 +158,7 @@ def test_transformers_cuts_words_as_a_silent_tokenizer_is_read_here(
     folder: Path, tmp_path: Path, left: str
 ) -> None:
     capitals = [*VOCABULARY[:-1], "B"]
-    make_tokenizer(capitals, CutRules(lowercase=False)).save(folder)
+    make_tokenizer(capitals, BertRules(lowercase=False)).save(folder)
     for name in {"vocab.txt", "tokenizer.json", "tokenizer_config.json"} - {left}:
         (folder / name).unlink()
     (folder / "MANIFEST.json").unlink(missing_ok=True)

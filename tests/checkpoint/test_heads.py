@@ -412,7 +412,9 @@ def test_the_manifest_covers_what_is_read(tmp_path: Path) -> None:
     (tmp_path / "task.json").write_text(text)
     tensors = load_file(tmp_path / "heads.safetensors")
     save_file({name: value + 1 for name, value in tensors.items()}, tmp_path / "heads.safetensors")
-    with pytest.raises(IntegrityError, match=r"heads.safetensors has .* it was cut or changed"):
+    with pytest.raises(
+        IntegrityError, match=r"heads.safetensors has .* it was truncated or changed"
+    ):
         load(tmp_path)
     (tmp_path / "heads.safetensors").unlink()
     with pytest.raises(IntegrityError, match=r"heads.safetensors is missing; copy it again"):

@@ -137,7 +137,7 @@ def test_odd_things(folder: Path) -> None:
     assert "pickles, which are not opened: optimizer.pt" in found.odd
     assert "were written" in found.manifest
     assert not found.loads
-    assert "it was cut or changed" in str(found.reason)
+    assert "it was truncated or changed" in str(found.reason)
 
 
 def test_a_pickle(folder: Path) -> None:

@@ -234,7 +234,7 @@ def test_bad_data_ends_with_4_or_5(
     tokens = next(cut.glob("shard-*.tokens"))
     tokens.write_bytes(tokens.read_bytes()[:-2])
     assert pretrain(cut, tmp_path / "run", "--steps", "1") == 5
-    assert "it was cut or changed" in capsys.readouterr().err
+    assert "it was truncated or changed" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
 
 

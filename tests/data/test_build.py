@@ -67,7 +67,7 @@ def hashes(folder: Path) -> dict[str, str]:
 
 def test_shards_hold_the_ids_of_every_sentence(tmp_path: Path, tokenizer_folder: Path) -> None:
     folder = build(tmp_path, tokenizer_folder, corpus=CorpusConfig(sentences="line"))
-    shards = open_shards(folder, verify="sha256")
+    shards = open_shards(folder)
     tokenizer = load_tokenizer(tokenizer_folder)
     text = (tmp_path / "corpus.txt").read_text(encoding="utf-8")
     documents = [part.strip().split("\n") for part in text.split("\n\n") if part.strip()]

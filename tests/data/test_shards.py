@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bertwright.atomic import disk_errors, refuse_folder, verify_manifest, write_manifest
 from bertwright.data.shards import Shards, open_shards, require_tokenizer, token_dtype
 from bertwright.errors import DataError, IntegrityError
 
@@ -57,16 +59,75 @@ def test_a_cut_file_is_found_when_opening(make_shards: MakeShards) -> None:
     folder = make_shards([[40, 40]]).folder
     place = folder / "shard-00000.tokens"
     place.write_bytes(place.read_bytes()[:100])
-    with pytest.raises(IntegrityError, match="has 100 bytes where 160 were written: it was cut"):
+    with pytest.raises(IntegrityError, match="100 bytes where 160 were written: it was trunc"):
         open_shards(folder)
 
 
 def test_a_flipped_bit_is_found_by_its_hash(make_shards: MakeShards) -> None:
     folder = make_shards([[40, 40]]).folder
     damage(folder / "shard-00000.tokens", 33)
-    open_shards(folder)
+    open_shards(folder, verify=False)
     with pytest.raises(IntegrityError, match=r"shard-00000\.tokens.*SHA-256"):
-        open_shards(folder, verify="sha256")
+        open_shards(folder)
+
+
+def test_what_was_verified_is_read_again_only_if_touched(make_shards: MakeShards) -> None:
+    folder = make_shards([[40, 40]]).folder  # opens, and so verifies, once
+    place = folder / "shard-00000.tokens"
+    before = place.stat()
+    damage(place, 33)
+    os.utime(place, ns=(before.st_atime_ns, before.st_mtime_ns))
+    open_shards(folder)
+    with pytest.raises(IntegrityError, match="SHA-256"):
+        verify_manifest(folder)
+    os.utime(place)
+    with pytest.raises(IntegrityError, match=r"shard-00000\.tokens.*SHA-256"):
+        open_shards(folder)
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"shard-00000.tokens": 3}', b"[" * 100_000])
+def test_a_damaged_memory_of_verification_is_made_again(
+    make_shards: MakeShards, content: bytes
+) -> None:
+    folder = make_shards([[40, 40]]).folder
+    whole = (folder / "VERIFIED.json").read_bytes()
+    (folder / "VERIFIED.json").write_bytes(content)
+    open_shards(folder)
+    assert (folder / "VERIFIED.json").read_bytes() == whole
+    refuse_folder(folder, overwrite=True)  # all of it is ours
+
+
+def test_a_changed_tokenizer_is_found_each_time(make_shards: MakeShards) -> None:
+    folder = make_shards([[40, 40]]).folder
+    (folder / "tokenizer").mkdir()
+    vocabulary = folder / "tokenizer" / "vocab.txt"
+    vocabulary.write_text("ab")
+    manifest = json.loads((folder / "MANIFEST.json").read_text())
+    write_manifest(folder, manifest)
+    open_shards(folder)
+    state = vocabulary.stat()
+    vocabulary.write_text("ac")
+    os.utime(vocabulary, ns=(state.st_atime_ns, state.st_mtime_ns))
+    with pytest.raises(IntegrityError, match=r"tokenizer/vocab\.txt was changed"):
+        open_shards(folder)
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs a file that no one can read")
+def test_an_unreadable_file_is_named(make_shards: MakeShards) -> None:
+    """Under the message of what is written, too."""
+    folder = make_shards([[40, 40]]).folder
+    place = folder / "shard-00000.tokens"
+    place.unlink()
+    place.symlink_to("/proc/self/mem")  # of 0 bytes, none of which can be read
+    manifest = json.loads((folder / "MANIFEST.json").read_text())
+    manifest["files"][place.name]["bytes"] = 0
+    (folder / "MANIFEST.json").write_text(json.dumps(manifest))
+    for verify in (True, False):
+        with (
+            pytest.raises(DataError, match=r"shard-00000.* cannot be read"),
+            disk_errors(Path("out")),
+        ):
+            open_shards(folder, verify=verify)
 
 
 def test_bounds_that_contradict_the_tokens_are_found(make_shards: MakeShards) -> None:
@@ -74,7 +135,7 @@ def test_bounds_that_contradict_the_tokens_are_found(make_shards: MakeShards) ->
         folder = make_shards([[40, 40], [3]], name).folder
         damage(folder / f"shard-00000.{name}", -3)
         with pytest.raises(IntegrityError, match="contradict each other"):
-            open_shards(folder)
+            open_shards(folder, verify=False)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +154,7 @@ def test_bounds_that_do_not_rise_are_found(
     folder = make_shards([[40, 3], [3]]).folder
     np.array(ends, "<u4").tofile(folder / f"shard-00000.{name}")
     with pytest.raises(IntegrityError, match="contradict each other"):
-        open_shards(folder)
+        open_shards(folder, verify=False)
 
 
 def test_a_missing_file_is_named(make_shards: MakeShards) -> None:
@@ -154,7 +215,7 @@ def test_an_id_that_no_token_has_is_named(make_shards: MakeShards, number: int) 
     data = bytearray(place.read_bytes())
     data[20:22] = number.to_bytes(2, "little")
     place.write_bytes(data)
-    shards = open_shards(folder)
+    shards = open_shards(folder, verify=False)
     with pytest.raises(IntegrityError, match=f"holds the id {number}; its tokenizer has 97"):
         shards.tokens(0, 40)
     assert len(shards.tokens(40, 80)) == 40

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from bertwright.text.tokenizer.files import SPECIAL_TOKENS, CutRules
+from bertwright.text.tokenizer.files import SPECIAL_TOKENS, BertRules
 from bertwright.text.tokenizer.tokenizer import Tokenizer, make_tokenizer
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
@@ -18,7 +18,7 @@ VOCAB = [
     *("the", "cat", "run", "##ning", "café", "cafe", "мир"),
 ]
 UNCASED = make_tokenizer(VOCAB)
-CASED = make_tokenizer(VOCAB, CutRules(lowercase=False))
+CASED = make_tokenizer(VOCAB, BertRules(lowercase=False))
 TOKENIZERS: list[Tokenizer] = [UNCASED, CASED]
 
 PARTS = st.sampled_from(

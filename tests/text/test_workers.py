@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from bertwright.errors import BertwrightError
-from bertwright.text.tokenizer.files import CutRules
+from bertwright.text.tokenizer.files import BertRules
 from bertwright.text.tokenizer.word_counts import count_words
 from bertwright.text.workers import map_in_order
 
@@ -24,9 +24,9 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="re
 
 SCRIPT = """
 import itertools
-from bertwright.text.tokenizer.files import CutRules
+from bertwright.text.tokenizer.files import BertRules
 from bertwright.text.tokenizer.word_counts import count_words
-count_words(itertools.repeat(["a b c"]), CutRules(), workers=2)
+count_words(itertools.repeat(["a b c"]), BertRules(), workers=2)
 """
 
 
@@ -71,7 +71,7 @@ def test_an_error_is_raised_again_with_its_traceback() -> None:
 
 def test_a_worker_that_dies_is_an_error() -> None:
     with pytest.raises(BertwrightError, match=r"a worker died.*fewer --workers$"):
-        count_words([[Deadly()]] * 9, CutRules(), workers=2)
+        count_words([[Deadly()]] * 9, BertRules(), workers=2)
     with pytest.raises(BertwrightError, match="a worker died"):
         list(map_in_order(make_half_a_reply, range(4), 2))
 

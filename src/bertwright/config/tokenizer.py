@@ -1,4 +1,4 @@
-"""How a vocabulary is trained and how text is cut with it."""
+"""How a vocabulary is trained and how text is tokenized with it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ class TokenizerConfig:
 
     vocab_size: int = 30522
     """Entries of the vocabulary, special tokens and alphabet included."""
-    algorithm: Literal["wordpiece", "bpe", "word"] = "wordpiece"
-    """Pieces by likelihood, pieces by frequency, or whole words by frequency."""
+    algorithm: Literal["wordpiece", "bpe", "word", "character"] = "wordpiece"
+    """Wordpieces by likelihood, wordpieces by frequency, whole words by frequency, characters."""
+    special_tokens: Literal["bert", "unknown"] = "bert"
+    """`[PAD] [UNK] [CLS] [SEP] [MASK]`, or `[UNK]` alone, for systems that mask nothing."""
     lowercase: bool = True
     """Lower-case the text (an uncased vocabulary)."""
     strip_accents: bool | None = None
@@ -27,11 +29,11 @@ class TokenizerConfig:
     min_frequency: int = 2
     """Leave out words seen fewer times than this."""
     character_coverage: float = 0.99995
-    """The share of all characters that the alphabet covers; the rarest become `[UNK]`."""
+    """The fraction of all characters that the alphabet covers; the rarest become `[UNK]`."""
     limit_alphabet: int | None = None
     """Characters kept at most, whatever the coverage; none: no limit."""
     overshoot: float | None = None
-    """Learn so many times the pieces asked for, drop the least useful; none: 1.5, for `bpe` 1."""
+    """Make so many times the entries wanted, drop the least useful; none: 1.5, for `bpe` 1."""
     max_words: int = 2_000_000
     """Distinct words kept while counting; above it the rarest are dropped (bounds the memory)."""
     workers: int = 0

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from bertwright.atomic import verify_manifest
 from bertwright.config.bert_run import InstanceConfig, MaskingConfig
 from bertwright.data.masked_pairs import assemble, vocabulary_of
 from bertwright.data.masking import Masker
@@ -114,7 +115,8 @@ def check(
         IntegrityError: a file is missing, cut or changed.
     """
     instances, masking = instances or InstanceConfig(), masking or MaskingConfig()
-    shards = open_shards(folder, verify="sha256")
+    shards = open_shards(folder, verify=False)
+    verify_manifest(shards.folder)
     checkup = Checkup()
     tokenizer = _check_tokenizer(checkup, shards)
     _check_documents(checkup, shards, instances)

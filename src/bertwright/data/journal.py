@@ -11,7 +11,7 @@ from typing import Any
 
 from bertwright.atomic import sync_file, verify_files
 from bertwright.config.values import differing_keys
-from bertwright.errors import IntegrityError
+from bertwright.errors import DataError, IntegrityError
 from bertwright.text.corpus.report import CorpusReport
 
 JOURNAL = "journal.json"
@@ -97,7 +97,7 @@ def _read(folder: Path, key: dict[str, Any]) -> tuple[Journal | None, str]:
     for shard in journal.shards:
         try:
             verify_files(folder, shard["files"])
-        except IntegrityError:
+        except (IntegrityError, DataError):
             return None, f"{shard['name']} of the unfinished build is damaged"
     return journal, ""
 

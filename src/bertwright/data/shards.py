@@ -18,13 +18,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from bertwright.arrays import Bools, Int64s
-from bertwright.atomic import MANIFEST, read_manifest, verify_files
+from bertwright.atomic import MANIFEST, read_manifest, verify_files, verify_once
 from bertwright.errors import DataError, IntegrityError
 
 FORMAT = "bertwright-shards-1"
@@ -131,19 +131,29 @@ class Shards:
         return cuts
 
 
-def open_shards(folder: Path | str, verify: Literal["size", "sha256"] = "size") -> Shards:
+def open_shards(folder: Path | str, verify: bool = True) -> Shards:
     """Open what `bertwright data build` wrote.
 
-    `verify` "size" finds a cut file and costs nothing; "sha256" reads every byte and finds a
-    flipped one.
+    Args:
+        folder: the folder.
+        verify: compare every file with its SHA-256: the tokenizer's always, those of the shards
+            unless they were verified before and not touched since (`atomic.verify_once`). False
+            compares sizes alone.
 
     Raises:
-        DataError: the folder is no built corpus, or holds no tokens.
-        IntegrityError: a file is missing, cut, changed, or contradicts the others.
+        DataError: the folder is no built corpus, holds no tokens, or cannot be read.
+        IntegrityError: a file is missing, truncated, changed, or contradicts the others.
     """
     folder = Path(folder)
     manifest = read_shards_manifest(folder)
-    verify_files(folder, manifest["files"], deep=verify == "sha256")
+    files = manifest["files"]
+    small = {name: files[name] for name in files if name.startswith("tokenizer/")}
+    verify_files(folder, small, deep=verify)
+    large = {name: files[name] for name in files if name not in small}
+    if verify:
+        verify_once(folder, large)
+    else:
+        verify_files(folder, large, deep=False)
     if not manifest["shards"]:
         raise DataError(f"{folder} holds no documents; build it again from a corpus with text")
     dtype = token_dtype(int(manifest["tokenizer"]["vocab_size"]))
@@ -154,10 +164,15 @@ def open_shards(folder: Path | str, verify: Literal["size", "sha256"] = "size") 
     first_tokens, num_sentences = [0], 0
     for entry in manifest["shards"]:
         name = folder / str(entry["name"])
-        tokens.append(np.memmap(f"{name}.tokens", dtype, mode="r"))
-        words.append(np.memmap(f"{name}.words", np.uint8, mode="r"))
-        ends = np.fromfile(f"{name}.sentences", "<u4").astype(np.int64)
-        document_ends = np.fromfile(f"{name}.documents", "<u4").astype(np.int64)
+        try:
+            tokens.append(np.memmap(f"{name}.tokens", dtype, mode="r"))
+            words.append(np.memmap(f"{name}.words", np.uint8, mode="r"))
+            ends = np.fromfile(f"{name}.sentences", "<u4").astype(np.int64)
+            document_ends = np.fromfile(f"{name}.documents", "<u4").astype(np.int64)
+        except OSError as error:
+            raise DataError(
+                f"{error.filename or name} cannot be read: {error.strerror}; make it readable"
+            ) from error
         _verify_bounds(name, len(tokens[-1]), len(words[-1]), ends, document_ends)
         sentences.append(ends + first_tokens[-1])
         documents.append(document_ends + num_sentences)

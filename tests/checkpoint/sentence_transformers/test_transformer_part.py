@@ -10,7 +10,7 @@ import pytest
 
 from bertwright.checkpoint.sentence_transformers.transformer_part import read_max_length
 from bertwright.errors import DataError
-from bertwright.text.tokenizer.tokenizer import CutRules, load_tokenizer, make_tokenizer
+from bertwright.text.tokenizer.tokenizer import BertRules, load_tokenizer, make_tokenizer
 from tests.checkpoint.conftest import VOCABULARY
 
 OF_TEXT = {"method": "forward", "method_output_name": "last_hidden_state"}
@@ -78,7 +78,7 @@ def test_lower_case_is_the_tokenizers_own(folder: Path) -> None:
     """Whatever its configuration says: what it does with a capital is looked at."""
     put(folder, "sentence_bert_config.json", do_lower_case=True)
     assert read_max_length(folder) == 17
-    make_tokenizer(VOCABULARY, CutRules(lowercase=False)).save(folder)
+    make_tokenizer(VOCABULARY, BertRules(lowercase=False)).save(folder)
     with pytest.raises(DataError, match="in lower case before a tokenizer that tells cases"):
         read_max_length(folder)
     told = json.loads((folder / "tokenizer_config.json").read_text())
@@ -94,11 +94,11 @@ def test_two_files_that_contradict_each_other(
     folder: Path, lowercase: bool, name: str | None
 ) -> None:
     """`tokenizer_config.json` counts, as with transformers."""
-    make_tokenizer(VOCABULARY, CutRules(lowercase=lowercase)).save(folder)
+    make_tokenizer(VOCABULARY, BertRules(lowercase=lowercase)).save(folder)
     put(folder, "tokenizer_config.json", do_lower_case=not lowercase, tokenizer_class=name)
     put(folder, "tokenizer_config.json", tokenize_chinese_chars=False, strip_accents=True)
     found = load_tokenizer(folder)
-    assert found.rules == CutRules(not lowercase, True, False)
+    assert found.rules == BertRules(not lowercase, True, False)
     transformers = pytest.importorskip("transformers")
     theirs = transformers.AutoTokenizer.from_pretrained(str(folder))
     for text in ("A b", "\u00c9a", "a \u65e5\u672c"):

@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from transformers import PreTrainedTokenizerFast
 
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.tokenizer import TokenizerConfig
 from bertwright.errors import ConfigError, DataError
-from bertwright.text.tokenizer.files import CutRules
+from bertwright.text.framing import Bare
+from bertwright.text.tokenizer.files import BertRules
+from bertwright.text.tokenizer.tokenizer import load_tokenizer
 from bertwright.text.tokenizer.train import train_on_counts, train_tokenizer
 from bertwright.text.tokenizer.word_counts import WordCounts, count_words
 from bertwright.text.tokenizer.wordpiece import Pruner, choose_alphabet
@@ -22,7 +25,36 @@ TEXT = (
 
 def counted(text: str = TEXT, lowercase: bool = True) -> WordCounts:
     """Word counts of a small text."""
-    return count_words([[text]], CutRules(lowercase=lowercase), workers=1)
+    return count_words([[text]], BertRules(lowercase=lowercase), workers=1)
+
+
+@pytest.mark.parametrize("algorithm", ["wordpiece", "bpe", "word", "character"])
+def test_a_vocabulary_needs_unk_alone(algorithm: str, tmp_path: Path) -> None:
+    config = TokenizerConfig(vocab_size=70, algorithm=algorithm, special_tokens="unknown")  # type: ignore[arg-type]
+    trained, training = train_on_counts(counted(), config)
+    trained.save(tmp_path)
+    again = load_tokenizer(tmp_path)
+    assert again.special == {"unk": 0}
+    assert again.fingerprint == trained.fingerprint
+    assert (again.vocab_size, again.special_ids) == (training.vocab_size, {0})
+    text = "The winter was long \N{SNOWMAN}. [MASK]"
+    ids, _ = again.encode_sentence_ids([text])
+    assert again.encode(text).ids == ids.tolist() == again.encode_bare_ids([text])[0]
+    long = "the winter was long " * 20_000
+    assert again.encode(long).ids == again.encode(long[: len(long) // 2]).ids * 2
+    assert again.framing == Bare()
+    with pytest.raises(DataError, match=r"has no \[CLS\].*tokenizer train"):
+        again.special_id("cls")
+    loaded = PreTrainedTokenizerFast.from_pretrained(tmp_path)
+    assert loaded(text)["input_ids"] == ids.tolist()
+
+
+def test_characters_alone() -> None:
+    config = TokenizerConfig(vocab_size=80, algorithm="character")
+    tokenizer, training = train_on_counts(counted("abba ab\n" * 5), config)
+    assert tokenizer.tokens_of(range(5, tokenizer.vocab_size)) == ["a", "b", "##a", "##b"]
+    assert tokenizer.encode("abba").tokens[1:-1] == ["a", "##b", "##b", "##a"]
+    assert training.pieces_per_word == 3
 
 
 @pytest.mark.parametrize("algorithm", ["wordpiece", "bpe", "word"])

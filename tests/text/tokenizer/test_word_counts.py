@@ -11,7 +11,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertwright.text.tokenizer.files import CutRules
+from bertwright.text.tokenizer.files import BertRules
 from bertwright.text.tokenizer.word_counts import WordCounts, count_block, count_words
 from tests.text.published_rules import basic_tokenize
 
@@ -23,7 +23,7 @@ BLOCKS = [
 
 
 def test_counts_words_as_they_are_cut() -> None:
-    counted = count_words(BLOCKS[:3], CutRules(), workers=1)
+    counted = count_words(BLOCKS[:3], BertRules(), workers=1)
     text = " ".join(document for block in BLOCKS[:3] for document in block)
     assert counted.counts == Counter(basic_tokenize(text.replace("\ud800", "")))
     assert counted.documents == 5
@@ -35,7 +35,7 @@ def test_any_text_counts_like_the_published_rules(
     texts: list[str], lowercase: bool, chinese: bool
 ) -> None:
     old = [t for t in texts if t.isascii() or all(ord(c) < 0x500 and c != "\u03a3" for c in t)]
-    counted = count_block(old, CutRules(lowercase, None, chinese))
+    counted = count_block(old, BertRules(lowercase, None, chinese))
     words: Counter[str] = Counter()
     for text in old:
         words.update(basic_tokenize(text, lowercase, None, chinese))
@@ -43,8 +43,8 @@ def test_any_text_counts_like_the_published_rules(
 
 
 def test_workers_do_not_change_the_counts_nor_their_order() -> None:
-    one = count_words(BLOCKS, CutRules(), workers=1)
-    two = count_words(BLOCKS, CutRules(), workers=2)
+    one = count_words(BLOCKS, BertRules(), workers=1)
+    two = count_words(BLOCKS, BertRules(), workers=2)
     assert list(one.counts.items()) == list(two.counts.items())
     assert (one.documents, one.characters, one.words) == (two.documents, two.characters, two.words)
 
@@ -62,7 +62,7 @@ def test_the_table_is_bounded_and_workers_do_not_matter() -> None:
     blocks = [[" ".join(f"w{i * 37 % 101 + j}" for i in range(40))] for j in range(12)]
     counts = []
     for workers in (1, 2):
-        counted = count_words(blocks, CutRules(), workers=workers, limit=40)
+        counted = count_words(blocks, BertRules(), workers=workers, limit=40)
         assert len(counted.counts) <= 40
         assert counted.pruned_words > 0
         assert sum(counted.counts.values()) < counted.words
@@ -71,7 +71,7 @@ def test_the_table_is_bounded_and_workers_do_not_matter() -> None:
 
 
 def test_long_words_are_counted_apart() -> None:
-    counted = count_block(["ok " + "x" * 11, "\u00e9" * 11], CutRules(max_word_characters=10))
+    counted = count_block(["ok " + "x" * 11, "\u00e9" * 11], BertRules(max_word_characters=10))
     assert counted.counts == {"ok": 1}
     assert (counted.words, counted.too_long) == (3, 2)
 
@@ -81,9 +81,9 @@ def test_hash_seed_does_not_change_the_vocabulary(tmp_path: Path) -> None:
         "from bertwright.config.tokenizer import TokenizerConfig\n"
         "from bertwright.text.tokenizer.train import train_on_counts\n"
         "from bertwright.text.tokenizer.word_counts import count_words\n"
-        "from bertwright.text.tokenizer.files import CutRules\n"
+        "from bertwright.text.tokenizer.files import BertRules\n"
         "text = ' '.join(f'{a}{b}{c}' for a in 'abcde' for b in 'xyzab' for c in 'ing')\n"
-        "counted = count_words([[text], [text + ' abc']], CutRules(), workers=1)\n"
+        "counted = count_words([[text], [text + ' abc']], BertRules(), workers=1)\n"
         "print(train_on_counts(counted, TokenizerConfig(vocab_size=60))[0].fingerprint)\n"
     )
     prints = set()

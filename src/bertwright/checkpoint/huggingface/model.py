@@ -199,7 +199,8 @@ def copy_tokenizer(source: Path, folder: Path) -> None:
         return
     backend, config = read_folder(folder)
     try:
-        told = huggingface_config(Tokenizer(backend, config).rules)
+        tokenizer = Tokenizer(backend, config)
+        told = huggingface_config(tokenizer.rules, tokenizer.vocab)
     except DataError:  # not BERT's: the plain class takes tokenizer.json as it is
         told = {**SPECIAL_TOKENS, "tokenizer_class": "PreTrainedTokenizerFast"}
     told.pop("model_max_length", None)

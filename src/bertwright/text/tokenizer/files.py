@@ -8,7 +8,7 @@ folders of google-research/bert, which hold `vocab.txt` alone.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ SPECIAL_TOKENS = {
     "sep_token": "[SEP]",
     "mask_token": "[MASK]",
 }
-"""In the order of their ids, 0 to 4, in every vocabulary trained here."""
+"""In the order of their ids in every vocabulary trained here, from 0."""
 
 _ADDED = "added_tokens.json"
 _OF_BERT = (None, "BertTokenizer", "BertTokenizerFast")
@@ -34,8 +34,8 @@ _OF_BERT = (None, "BertTokenizer", "BertTokenizerFast")
 
 
 @dataclass(frozen=True)
-class CutRules:
-    """How a BERT tokenizer prepares text and cuts words."""
+class BertRules:
+    """How a BERT tokenizer prepares text and splits words."""
 
     lowercase: bool = True
     strip_accents: bool | None = None
@@ -45,20 +45,23 @@ class CutRules:
     """A longer word is one `[UNK]`."""
 
 
-def make_backend(vocab: Sequence[str] | Mapping[str, int], rules: CutRules) -> tokenizers.Tokenizer:
+def make_backend(
+    vocab: Sequence[str] | Mapping[str, int], rules: BertRules
+) -> tokenizers.Tokenizer:
     """A WordPiece tokenizer over `vocab` (tokens in the order of their ids, or token -> id).
 
     Raises:
-        DataError: the vocabulary lacks a special token.
+        DataError: the vocabulary lacks [UNK].
     """
     if not isinstance(vocab, Mapping):
         vocab = {token: index for index, token in enumerate(vocab)}
-    missing = [token for token in SPECIAL_TOKENS.values() if token not in vocab]
-    if missing:
+    if "[UNK]" not in vocab:
         raise DataError(
-            f"the vocabulary has {len(vocab)} entries but not {', '.join(missing)}; "
-            "a BERT vocabulary holds [PAD], [UNK], [CLS], [SEP] and [MASK], one token a line"
+            f"the vocabulary has {len(vocab)} entries but not [UNK]; expected one token a line, "
+            "[UNK] among them (and [PAD], [CLS], [SEP] and [MASK] for a BERT)"
         )
+    # In the order of ids, so that loading does not renumber them.
+    special = sorted(set(SPECIAL_TOKENS.values()) & vocab.keys(), key=vocab.__getitem__)
     backend = tokenizers.Tokenizer(
         models.WordPiece(
             dict(vocab), unk_token="[UNK]", max_input_chars_per_word=rules.max_word_characters
@@ -71,15 +74,14 @@ def make_backend(vocab: Sequence[str] | Mapping[str, int], rules: CutRules) -> t
         lowercase=rules.lowercase,
     )
     backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    backend.post_processor = processors.TemplateProcessing(
-        single="[CLS]:0 $A:0 [SEP]:0",
-        pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
-        special_tokens=[(token, vocab[token]) for token in ("[CLS]", "[SEP]")],
-    )
+    if {"[CLS]", "[SEP]"} <= vocab.keys():
+        backend.post_processor = processors.TemplateProcessing(
+            single="[CLS]:0 $A:0 [SEP]:0",
+            pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
+            special_tokens=[(token, vocab[token]) for token in ("[CLS]", "[SEP]")],
+        )
     backend.decoder = decoders.WordPiece(prefix="##", cleanup=True)
-    # In the order of ids, so that loading does not renumber them.
-    specials = sorted(SPECIAL_TOKENS.values(), key=vocab.__getitem__)
-    backend.add_special_tokens([AddedToken(token, special=True) for token in specials])
+    backend.add_special_tokens([AddedToken(token, special=True) for token in special])
     return backend
 
 
@@ -97,13 +99,14 @@ def write_folder(folder: Path, backend: tokenizers.Tokenizer, config: Mapping[st
     (folder / "vocab.txt").write_text(lines, encoding="utf-8", newline="\n")
 
 
-def huggingface_config(rules: CutRules) -> dict[str, Any]:
+def huggingface_config(rules: BertRules, vocab: Collection[str]) -> dict[str, Any]:
     """The `tokenizer_config.json` of a vocabulary trained here."""
+    special = {name: token for name, token in SPECIAL_TOKENS.items() if token in vocab}
     # transformers' BertTokenizerFast always cuts words at 100 characters, whatever the files say;
     # the plain class takes tokenizer.json as it is.
-    published = rules.max_word_characters == 100
+    published = rules.max_word_characters == 100 and len(special) == len(SPECIAL_TOKENS)
     return {
-        **SPECIAL_TOKENS,
+        **special,
         "tokenizer_class": "BertTokenizer" if published else "PreTrainedTokenizerFast",
         "do_lower_case": rules.lowercase,
         "strip_accents": rules.strip_accents,
@@ -118,8 +121,18 @@ def read_folder(folder: Path) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
 
     Raises:
         ConfigError: no such folder, or no tokenizer in it.
-        DataError: a file that cannot be read.
+        DataError: a file that cannot be read, or is damaged.
     """
+    try:
+        return _read_folder(folder)
+    except OSError as error:
+        raise DataError(
+            f"the tokenizer {error.filename or folder} cannot be read: {error.strerror}; make it "
+            "readable"
+        ) from error
+
+
+def _read_folder(folder: Path) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
     if not folder.is_dir():
         raise ConfigError(f"no tokenizer folder {folder}: expected a folder with tokenizer.json")
     config: dict[str, Any] = {}
@@ -128,8 +141,10 @@ def read_folder(folder: Path) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
             config.update(_read_json(folder / name))
     if (folder / "tokenizer.json").is_file():
         try:
-            backend = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
-            return _as_transformers(backend, config), config
+            text = (folder / "tokenizer.json").read_text(encoding="utf-8")
+            return _as_transformers(tokenizers.Tokenizer.from_str(text), config), config
+        except OSError:
+            raise
         except Exception as error:  # tokenizers raises bare Exception
             raise DataError(f"{folder / 'tokenizer.json'} is not a tokenizer: {error}") from error
     if not (folder / "vocab.txt").is_file():
@@ -143,7 +158,7 @@ def read_folder(folder: Path) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
     if (folder / _ADDED).is_file():
         _add_tokens(backend, folder / _ADDED, config.get("additional_special_tokens") or ())
     # transformers takes a folder that does not state its rules for an uncased one
-    return backend, {**huggingface_config(rules), **config}
+    return backend, {**huggingface_config(rules, vocab), **config}
 
 
 def _as_transformers(
@@ -188,11 +203,11 @@ def read_vocab(path: Path) -> dict[str, int]:
     return {line.rstrip("\r"): index for index, line in enumerate(lines)}
 
 
-def _rules_of(config: Mapping[str, Any], vocab: Mapping[str, int]) -> CutRules:
+def _rules_of(config: Mapping[str, Any], vocab: Mapping[str, int]) -> BertRules:
     """The rules a folder states; where it does not, capitals in the vocabulary tell its case."""
     words = (token.removeprefix("##") for token in vocab)  # not [MASK], nor <S> of the Chinese one
     cased = any(word.isalpha() and word != word.lower() for word in words)
-    return CutRules(
+    return BertRules(
         lowercase=bool(config.get("do_lower_case", not cased)),
         strip_accents=config.get("strip_accents"),
         chinese_characters=bool(config.get("tokenize_chinese_chars", True)),

@@ -30,7 +30,7 @@ from bertwright.errors import DataError
 from bertwright.text.framing import Bare, ClsSep, Framing
 from bertwright.text.tokenizer.files import (
     SPECIAL_TOKENS,
-    CutRules,
+    BertRules,
     huggingface_config,
     make_backend,
     read_folder,
@@ -97,8 +97,9 @@ class Tokenizer:
         if role not in self.special:
             raise DataError(
                 f"the vocabulary of {len(self.vocab)} tokens has no "
-                f"{SPECIAL_TOKENS[f'{role}_token']}; BERT needs [PAD], [UNK], [CLS], [SEP] and "
-                "[MASK]: use the tokenizer that the model was trained with"
+                f"{SPECIAL_TOKENS[f'{role}_token']}; every vocabulary needs [UNK], BERT [PAD], "
+                "[CLS], [SEP] and [MASK] too: use the tokenizer that the model was trained with, "
+                "or train one: bertwright tokenizer train"
             )
         return self.special[role]
 
@@ -130,14 +131,14 @@ class Tokenizer:
         return Bare()
 
     @property
-    def rules(self) -> CutRules:
+    def rules(self) -> BertRules:
         """How words are made and cut. Raises DataError for a tokenizer that is not BERT's."""
         if self._memo is None:
             plain = [t["content"] for t in self._description["added_tokens"] if not t["special"]]
             what = f"has added words, as {plain[0]!r}" if plain else "is not a BERT WordPiece"
             raise DataError(f"this tokenizer {what}: BERT's rules alone do not tell how it cuts")
         normalizer = self._description["normalizer"]
-        return CutRules(
+        return BertRules(
             lowercase=normalizer["lowercase"],
             strip_accents=normalizer["strip_accents"],
             chinese_characters=normalizer["handle_chinese_chars"],
@@ -190,9 +191,17 @@ class Tokenizer:
         return Encoding(found.ids, found.tokens, found.offsets, found.type_ids, found.word_ids)
 
     def _encode_long(self, texts: Sequence[str]) -> Encoding:
-        """The same for huge texts, cut at blanks: `tokenizers` alone takes 200 bytes a byte."""
-        cls, sep = self.tokens_of([self.cls_id, self.sep_id])
-        whole = Encoding([self.cls_id], [cls], [(0, 0)], [0], [None])
+        """The same for huge texts, split at blanks: `tokenizers` alone takes 200 bytes a byte."""
+        whole = Encoding([], [], [], [], [])
+
+        def add(role: str, kind: int) -> None:
+            if isinstance(self.framing, ClsSep):
+                index = self.special[role]
+                values = (index, self._token_of[index], (0, 0), kind, None)
+                for column, value in zip(vars(whole).values(), values, strict=True):
+                    column.append(value)
+
+        add("cls", 0)
         for kind, text in enumerate(texts):
             words = 0
             for start, stop in _spans(text, _LONG // 4):
@@ -204,10 +213,7 @@ class Tokenizer:
                 numbers = [None if word is None else word + words for word in found.word_ids]
                 whole.word_ids.extend(numbers)
                 words = max((n + 1 for n in numbers if n is not None), default=words)
-            for column, value in zip(
-                vars(whole).values(), (self.sep_id, sep, (0, 0), kind, None), strict=True
-            ):
-                column.append(value)
+            add("sep", kind)
         return whole
 
     def encode_sentence_ids(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.uint32], Int64s]:
@@ -374,10 +380,10 @@ def load_tokenizer(folder: str | Path) -> Tokenizer:
     return Tokenizer(*read_folder(Path(folder)))
 
 
-def make_tokenizer(vocab: Sequence[str], rules: CutRules | None = None) -> Tokenizer:
+def make_tokenizer(vocab: Sequence[str], rules: BertRules | None = None) -> Tokenizer:
     """A WordPiece tokenizer over `vocab`, tokens in the order of their ids."""
-    rules = rules or CutRules()
-    return Tokenizer(make_backend(vocab, rules), huggingface_config(rules))
+    rules = rules or BertRules()
+    return Tokenizer(make_backend(vocab, rules), huggingface_config(rules, vocab))
 
 
 def _spans(text: str, least: int) -> Iterator[tuple[int, int]]:

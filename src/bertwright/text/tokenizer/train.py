@@ -18,7 +18,7 @@ from bertwright.progress import OnProgress, silent
 from bertwright.text.corpus.files import find_files, size_on_disk
 from bertwright.text.corpus.read import read_blocks
 from bertwright.text.corpus.report import CorpusReport
-from bertwright.text.tokenizer.files import SPECIAL_TOKENS, CutRules
+from bertwright.text.tokenizer.files import SPECIAL_TOKENS, BertRules
 from bertwright.text.tokenizer.tokenizer import Tokenizer, make_tokenizer
 from bertwright.text.tokenizer.word_counts import WordCounts, count_words
 from bertwright.text.tokenizer.wordpiece import (
@@ -120,7 +120,7 @@ def train_on_counts(
             f"{config.max_word_characters} characters; give a corpus with text in it"
         )
     begin = time.monotonic()
-    special = list(SPECIAL_TOKENS.values())
+    special = ["[UNK]"] if config.special_tokens == "unknown" else list(SPECIAL_TOKENS.values())
     size = config.vocab_size - len(special)
     counts, rounds, tokens_per_word = counted.counts, 0, 1.0
     if config.algorithm == "word":
@@ -130,7 +130,7 @@ def train_on_counts(
     else:
         alphabet = choose_alphabet(counts, config.character_coverage, config.limit_alphabet)
         if len(alphabet.entries) > size:
-            raise ConfigError(_too_small(alphabet, config))
+            raise ConfigError(_too_small(alphabet, config, len(special)))
         covered = {word: count for word, count in counts.items() if alphabet.covers(word)}
         known = sum(covered.values())
         entries, rounds, tokens_per_word = _wordpieces(covered, alphabet, size, config, on_progress)
@@ -156,9 +156,9 @@ def train_on_counts(
     return make_tokenizer([*special, *entries], rules_of(config)), training
 
 
-def rules_of(config: TokenizerConfig) -> CutRules:
+def rules_of(config: TokenizerConfig) -> BertRules:
     """The rules of a configuration."""
-    return CutRules(
+    return BertRules(
         lowercase=config.lowercase,
         strip_accents=config.strip_accents,
         chinese_characters=config.chinese_characters,
@@ -185,27 +185,28 @@ def _wordpieces(
     """Alphabet and wordpieces, the rounds of merging, and tokens per word."""
     # A fixed order, so that neither hashing nor the order of reading can be seen in the result.
     often = [item for item in sorted(covered.items()) if item[1] >= config.min_frequency]
-    if not often:
-        return alphabet.entries, 0, 0.0
     words, times = [word for word, _ in often], [count for _, count in often]
+    if not often or config.algorithm == "character":
+        characters = sum(len(word) * count for word, count in often)
+        return alphabet.entries, 0, characters / max(sum(times), 1)
     criterion, overshoot = _CRITERIA[config.algorithm]
     if config.overshoot is not None:
         overshoot = config.overshoot
     merger = Merger(words, times)
-    characters = len(merger.pieces)
+    first = len(merger.pieces)
     room = size - len(alphabet.entries)
-    rounds = merger.train(characters + round(room * overshoot), criterion, on_progress=on_progress)
-    pruner = Pruner(alphabet.entries, merger.pieces[characters:], words, times)
+    rounds = merger.train(first + round(room * overshoot), criterion, on_progress=on_progress)
+    pruner = Pruner(alphabet.entries, merger.pieces[first:], words, times)
     entries = [*alphabet.entries, *pruner.shrink(room)]
     return entries, rounds, sum(pruner.uses.values()) / sum(times)
 
 
-def _too_small(alphabet: Alphabet, config: TokenizerConfig) -> str:
+def _too_small(alphabet: Alphabet, config: TokenizerConfig, special: int) -> str:
     """Why the vocabulary has no room, and the two ways out."""
-    needed = len(SPECIAL_TOKENS) + len(alphabet.entries)
+    needed = special + len(alphabet.entries)
     return (
         f"vocab_size is {config.vocab_size}, but the alphabet alone needs {needed} entries: "
-        f"{len(SPECIAL_TOKENS)} special tokens and {len(alphabet.characters)} characters, those "
+        f"{special} special tokens and {len(alphabet.characters)} characters, those "
         'inside words twice ("x" and "##x"); pass --vocab-size '
         f"{needed} or more, or keep fewer characters with --limit-alphabet or "
         "--character-coverage"

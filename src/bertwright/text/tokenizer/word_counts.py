@@ -23,7 +23,7 @@ from tokenizers import normalizers, pre_tokenizers
 from bertwright.machine import usable_cores
 from bertwright.progress import OnProgress, silent
 from bertwright.text.corpus.cleaning import repair_unicode
-from bertwright.text.tokenizer.files import CutRules
+from bertwright.text.tokenizer.files import BertRules
 from bertwright.text.tokenizer.normalize import drop_surrogates, is_plain, split_chunks, split_parts
 from bertwright.text.workers import map_in_order
 
@@ -72,7 +72,7 @@ class WordCounts:
 
 def count_words(
     blocks: Iterable[list[str]],
-    rules: CutRules,
+    rules: BertRules,
     workers: int = 0,
     limit: int = 2_000_000,
     repair: bool = False,
@@ -99,7 +99,7 @@ def count_words(
     return total
 
 
-def count_block(documents: list[str], rules: CutRules, repair: bool = False) -> WordCounts:
+def count_block(documents: list[str], rules: BertRules, repair: bool = False) -> WordCounts:
     """Count the words of one block."""
     chunks: Counter[str] = Counter()
     result = WordCounts(documents=len(documents), characters=sum(map(len, documents)))
@@ -127,13 +127,13 @@ def count_block(documents: list[str], rules: CutRules, repair: bool = False) -> 
     return result
 
 
-def _make_counter(rules: CutRules, repair: bool) -> Callable[[list[str]], WordCounts]:
+def _make_counter(rules: BertRules, repair: bool) -> Callable[[list[str]], WordCounts]:
     """The work of a worker process."""
     return partial(count_block, rules=rules, repair=repair)
 
 
 @lru_cache(maxsize=1)
-def _normalizer(rules: CutRules) -> normalizers.Normalizer:
+def _normalizer(rules: BertRules) -> normalizers.Normalizer:
     """BERT's normalizer under `rules`."""
     return normalizers.BertNormalizer(
         clean_text=True,
@@ -144,7 +144,7 @@ def _normalizer(rules: CutRules) -> normalizers.Normalizer:
 
 
 @lru_cache(maxsize=1 << 16)
-def _words_of(part: str, rules: CutRules) -> tuple[str, ...]:
+def _words_of(part: str, rules: BertRules) -> tuple[str, ...]:
     """The words of a part that is not plain ASCII, by the library that cuts at run time."""
     normalized = _normalizer(rules).normalize_str(drop_surrogates(part))
     found = pre_tokenizers.BertPreTokenizer().pre_tokenize_str(normalized)
