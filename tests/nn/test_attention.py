@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from bertwright.nn import attention
-from bertwright.nn.attention import SelfAttention, attend
+from bertwright.nn.attention import CrossAttention, SelfAttention, attend, attend_packed
 from bertwright.nn.sequences import Sequences
 
 HEADS, HEAD = 3, 5
@@ -37,17 +37,21 @@ def make_qkv(lengths: list[int], dtype: torch.dtype = torch.float64) -> Tensor:
     return torch.randn(sum(lengths), 3 * HIDDEN, dtype=dtype, generator=chance)
 
 
+def blocks_of(sequences: Sequences) -> list[attention.Block]:
+    return attention._blocks(sequences, sequences, HEADS, causal=False, exact=False)
+
+
 @pytest.mark.parametrize("lengths", [LENGTHS, [1], [9], [3, 3, 3]])
 def test_equals_the_formula(lengths: list[int]) -> None:
     qkv = make_qkv(lengths)
-    ours = attend(qkv, HEADS, Sequences(lengths))
+    ours = attend_packed(qkv, HEADS, Sequences(lengths))
     torch.testing.assert_close(ours, by_formula(qkv, HEADS, lengths), rtol=0, atol=1e-12)
 
 
 def test_gradient_equals_the_formulas() -> None:
     ours, plain = make_qkv(LENGTHS).requires_grad_(), make_qkv(LENGTHS).requires_grad_()
     upstream = torch.randn(sum(LENGTHS), HIDDEN, dtype=torch.float64)
-    attend(ours, HEADS, Sequences(LENGTHS)).backward(upstream)
+    attend_packed(ours, HEADS, Sequences(LENGTHS)).backward(upstream)
     by_formula(plain, HEADS, LENGTHS).backward(upstream)
     torch.testing.assert_close(ours.grad, plain.grad, rtol=0, atol=1e-12)
 
@@ -56,7 +60,7 @@ def test_gradcheck() -> None:
     lengths = [3, 2, 2, 1]
     sequences = Sequences(lengths)
     qkv = torch.randn(8, 3 * 2 * 2, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(lambda x: attend(x, 2, sequences), (qkv,))
+    assert torch.autograd.gradcheck(lambda x: attend_packed(x, 2, sequences), (qkv,))
 
 
 NEARLY_EQUAL = [20, 20, 19, 18, 18, 17, 9, 8, 8, 3, 3, 1, 12, 13, 11]
@@ -64,13 +68,15 @@ NEARLY_EQUAL = [20, 20, 19, 18, 18, 17, 9, 8, 8, 3, 3, 1, 12, 13, 11]
 
 def test_nearly_equal_lengths_share_a_block_and_change_nothing() -> None:
     sequences = Sequences(NEARLY_EQUAL)
-    blocks = attention._blocks(sequences, HEADS)
+    blocks = blocks_of(sequences)
     assert len(blocks) < len(sequences.groups)
-    assert [b.group.start for b in blocks[1:]] == [b.group.stop for b in blocks[:-1]]
-    assert sum(block.group.count for block in blocks) == len(NEARLY_EQUAL)
+    assert [b.queries.group.start for b in blocks[1:]] == [
+        b.queries.group.stop for b in blocks[:-1]
+    ]
+    assert sum(block.queries.group.count for block in blocks) == len(NEARLY_EQUAL)
     ours, plain = make_qkv(NEARLY_EQUAL).requires_grad_(), make_qkv(NEARLY_EQUAL).requires_grad_()
     upstream = torch.randn(sum(NEARLY_EQUAL), HIDDEN, dtype=torch.float64)
-    rows, expected = attend(ours, HEADS, sequences), by_formula(plain, HEADS, NEARLY_EQUAL)
+    rows, expected = attend_packed(ours, HEADS, sequences), by_formula(plain, HEADS, NEARLY_EQUAL)
     torch.testing.assert_close(rows, expected, rtol=0, atol=1e-12)
     rows.backward(upstream)
     expected.backward(upstream)
@@ -80,24 +86,24 @@ def test_nearly_equal_lengths_share_a_block_and_change_nothing() -> None:
 def test_blocks_fit_the_cache_and_are_hardly_empty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attention, "BLOCK", 4 * HEADS * 20 * 20)
     monkeypatch.setattr(attention, "SPARE", 0)
-    for block in attention._blocks(Sequences([20] * 6 + NEARLY_EQUAL), HEADS):
-        count, longest = block.group.count, block.group.length
+    for block in blocks_of(Sequences([20] * 6 + NEARLY_EQUAL)):
+        count, longest = block.queries.group.count, block.queries.group.length
         assert HEADS * count * longest**2 <= attention.BLOCK
-        assert count * longest <= 1.2 * (block.group.stop - block.group.start)
+        assert count * longest <= 1.2 * (block.queries.group.stop - block.queries.group.start)
 
 
 def test_short_sequences_share_a_block_whatever_their_lengths() -> None:
     short, long = [17, 9, 4, 1], [200, 120]
-    assert len(attention._blocks(Sequences(short), HEADS)) == 1
-    assert len(attention._blocks(Sequences(long), HEADS)) == 1  # 80 empty places
-    assert len(attention._blocks(Sequences([900, 500]), HEADS)) == 2
+    assert len(blocks_of(Sequences(short))) == 1
+    assert len(blocks_of(Sequences(long))) == 1  # 80 empty places
+    assert len(blocks_of(Sequences([900, 500]))) == 2
 
 
 def test_models_of_other_heads_may_read_the_same_batch() -> None:
     lengths = [7, 6, 6]  # one block
     qkv, sequences = make_qkv(lengths), Sequences(lengths)
     for heads in (3, 5):
-        rows = attend(qkv, heads, sequences)
+        rows = attend_packed(qkv, heads, sequences)
         torch.testing.assert_close(rows, by_formula(qkv, heads, lengths), rtol=0, atol=1e-12)
 
 
@@ -106,7 +112,7 @@ def test_any_lengths_in_any_blocks_are_the_formula(lengths: list[int], near: flo
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(attention, "NEAR", near)
         ours, plain = make_qkv(lengths).requires_grad_(), make_qkv(lengths).requires_grad_()
-        attend(ours, HEADS, Sequences(lengths)).square().sum().backward()
+        attend_packed(ours, HEADS, Sequences(lengths)).square().sum().backward()
         by_formula(plain, HEADS, lengths).square().sum().backward()
         torch.testing.assert_close(ours.grad, plain.grad, rtol=0, atol=1e-10)
 
@@ -114,9 +120,9 @@ def test_any_lengths_in_any_blocks_are_the_formula(lengths: list[int], near: flo
 def test_small_blocks_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     lengths = [6] * 5 + [3] * 4
     whole, cut = make_qkv(lengths).requires_grad_(), make_qkv(lengths).requires_grad_()
-    attend(whole, HEADS, Sequences(lengths)).square().sum().backward()
+    attend_packed(whole, HEADS, Sequences(lengths)).square().sum().backward()
     monkeypatch.setattr(attention, "BLOCK", 2 * HEADS * 6 * 6)
-    attend(cut, HEADS, Sequences(lengths)).square().sum().backward()
+    attend_packed(cut, HEADS, Sequences(lengths)).square().sum().backward()
     torch.testing.assert_close(whole.grad, cut.grad, rtol=0, atol=1e-12)
 
 
@@ -125,7 +131,7 @@ def test_nothing_attends_across_a_bound() -> None:
     changed = qkv.clone()
     changed[:7] += 1.0  # the first sequence
     sequences = Sequences(LENGTHS)
-    before, after = attend(qkv, HEADS, sequences), attend(changed, HEADS, sequences)
+    before, after = attend_packed(qkv, HEADS, sequences), attend_packed(changed, HEADS, sequences)
     assert torch.equal(before[7:], after[7:])
     assert not torch.allclose(before[:7], after[:7])
 
@@ -135,8 +141,8 @@ def test_dropped_probabilities_keep_their_mean() -> None:
     sequences = Sequences(lengths)
     qkv = make_qkv(lengths, torch.float32)
     torch.manual_seed(0)
-    many = torch.stack([attend(qkv, HEADS, sequences, 0.3) for _ in range(500)])
-    exact = attend(qkv, HEADS, sequences)
+    many = torch.stack([attend_packed(qkv, HEADS, sequences, dropout=0.3) for _ in range(500)])
+    exact = attend_packed(qkv, HEADS, sequences)
     error = many.std(0) / math.sqrt(500)
     assert ((many.mean(0) - exact).abs() < 5.5 * error).all()
     assert many.std(0).min() > 0
@@ -144,7 +150,7 @@ def test_dropped_probabilities_keep_their_mean() -> None:
 
 def test_the_path_with_dropout_is_the_formula_when_nothing_falls() -> None:
     qkv = make_qkv(LENGTHS)
-    almost = attend(qkv, HEADS, Sequences(LENGTHS), 1e-15)
+    almost = attend_packed(qkv, HEADS, Sequences(LENGTHS), dropout=1e-15)
     torch.testing.assert_close(almost, by_formula(qkv, HEADS, LENGTHS), rtol=0, atol=1e-12)
 
 
@@ -160,4 +166,111 @@ def test_dropout_rests_in_eval_mode() -> None:
 def test_second_derivatives() -> None:
     sequences = Sequences([3, 3, 2])  # one block of unequal lengths
     qkv = torch.randn(8, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
-    assert torch.autograd.gradgradcheck(lambda x: attend(x, 2, sequences), (qkv.requires_grad_(),))
+    assert torch.autograd.gradgradcheck(
+        lambda x: attend_packed(x, 2, sequences), (qkv.requires_grad_(),)
+    )
+
+
+OWN, THEIRS = [5, 4, 4, 1, 2], [3, 6, 6, 2, 1]
+
+
+def apart(
+    q: Tensor, k: Tensor, v: Tensor, own: list[int], theirs: list[int], causal: bool
+) -> Tensor:
+    """The formula for queries and keys of their own, one sequence at a time."""
+    rows = []
+    for qs, ks, vs in zip(q.split(own), k.split(theirs), v.split(theirs), strict=True):
+        scores = torch.einsum("tad,sad->ats", qs, ks) / math.sqrt(q.shape[-1])
+        if causal:
+            seen = torch.ones(len(qs), len(ks)).tril(len(ks) - len(qs)).bool()
+            scores = scores.masked_fill(~seen, -torch.inf)
+        rows.append(torch.einsum("ats,sad->tad", scores.softmax(-1), vs).flatten(1))
+    return torch.cat(rows)
+
+
+def make_apart(own: list[int], theirs: list[int]) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(2)
+    shapes = [(sum(own), HEADS, HEAD), (sum(theirs), HEADS, HEAD), (sum(theirs), HEADS, HEAD)]
+    made = [torch.randn(each, dtype=torch.float64, generator=generator) for each in shapes]
+    return [each.requires_grad_() for each in made]
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9)), min_size=1, max_size=8),
+    st.booleans(),
+    st.booleans(),
+)
+def test_queries_over_other_keys(
+    pairs: list[tuple[int, int]], causal: bool, through_dropout: bool
+) -> None:
+    own, theirs = [t for t, _ in pairs], [t + more for t, more in pairs]
+    if not causal:
+        own, theirs = theirs, own
+    ours, plain = make_apart(own, theirs), make_apart(own, theirs)
+    dropout = 1e-15 if through_dropout else 0.0
+    found = attend(*ours, Sequences(own), Sequences(theirs), causal=causal, dropout=dropout)
+    expected = apart(*plain, own, theirs, causal)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+    upstream = torch.randn(found.shape, dtype=torch.float64)
+    found.backward(upstream)
+    expected.backward(upstream)
+    for a, b in zip(ours, plain, strict=True):
+        torch.testing.assert_close(a.grad, b.grad, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 1e-15])
+def test_causal_self_attention(dropout: float) -> None:
+    ours, plain = make_qkv(LENGTHS).requires_grad_(), make_qkv(LENGTHS).requires_grad_()
+    found = attend_packed(ours, HEADS, Sequences(LENGTHS), causal=True, dropout=dropout)
+    q, k, v = plain.view(sum(LENGTHS), 3, HEADS, -1).unbind(1)
+    expected = apart(q, k, v, LENGTHS, LENGTHS, causal=True)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+    found.square().sum().backward()
+    expected.square().sum().backward()
+    torch.testing.assert_close(ours.grad, plain.grad, rtol=0, atol=1e-12)
+
+
+def test_a_cache_of_keys_gives_the_whole_pass() -> None:
+    """The last queries of each sequence over all of its keys: what generation step by step does."""
+    q, k, v = (x.detach() for x in make_apart(THEIRS, THEIRS))
+    whole = attend(q, k, v, Sequences(THEIRS), Sequences(THEIRS), causal=True)
+    ends = torch.tensor(Sequences(THEIRS).offsets[1:]) - 1
+    last = attend(q[ends], k, v, Sequences([1] * 5), Sequences(THEIRS), causal=True)
+    torch.testing.assert_close(last, whole[ends], rtol=0, atol=1e-12)
+
+
+def test_second_derivatives_of_attention_apart() -> None:
+    own, theirs = Sequences([2, 1]), Sequences([1, 3])
+    generator = torch.Generator().manual_seed(3)
+    inputs = [
+        torch.randn(n, 2, 2, dtype=torch.float64, generator=generator, requires_grad=True)
+        for n in (3, 4, 4)
+    ]
+    assert torch.autograd.gradgradcheck(lambda *x: attend(*x, own, theirs), inputs)
+
+
+def test_cross_attention_reads_its_own_memory_alone() -> None:
+    layer = CrossAttention(12, 3, key_size=7).double()
+    x, memory = torch.randn(sum(OWN), 12).double(), torch.randn(sum(THEIRS), 7).double()
+    found = layer(x, Sequences(OWN), memory, Sequences(THEIRS))
+    assert found.shape == x.shape
+    changed = memory.clone()
+    changed[:3] += 1.0  # the first sequence's
+    other = layer(x, Sequences(OWN), changed, Sequences(THEIRS))
+    assert torch.equal(found[5:], other[5:])
+    assert not torch.allclose(found[:5], other[:5])
+
+
+def test_what_cannot_be() -> None:
+    q, k, v = make_apart([2], [1])
+    with pytest.raises(ValueError, match="more queries than keys"):
+        attend(q, k, v, Sequences([2]), Sequences([1]), causal=True)
+    with pytest.raises(ValueError, match="2 sequences of queries, but 1 of keys"):
+        attend(q, k, v, Sequences([1, 1]), Sequences([1]))
+
+
+def test_probabilities_of_a_causal_layer() -> None:
+    maps = SelfAttention(HIDDEN, HEADS, causal=True).probabilities(torch.randn(4, HIDDEN))
+    assert maps.shape == (HEADS, 4, 4)
+    assert not maps.triu(1).any()
+    torch.testing.assert_close(maps.sum(-1), torch.ones(HEADS, 4))

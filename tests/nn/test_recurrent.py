@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from bertwright.nn.recurrent import BiLstm
+from bertwright.nn.recurrent import BiLstm, Lstm
 
 COUNTS = [3, 0, 5, 1, 3]
 
@@ -42,3 +42,23 @@ def test_float32_under_autocast(network: BiLstm) -> None:
 
 def test_nothing_to_read(network: BiLstm) -> None:
     assert network(torch.zeros(0, 7), [0]).shape == (0, 8)
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_one_direction(direction: str) -> None:
+    torch.manual_seed(0)
+    network = Lstm(7, 4, direction, layers=2, projection=3)  # type: ignore[arg-type]
+    x = torch.randn(sum(COUNTS), 7)
+    turn = (lambda part: part.flip(0)) if direction == "backward" else (lambda part: part)
+    parts = [
+        turn(network.lstm(turn(part)[:, None])[0][:, 0]) for part in x.split(COUNTS) if len(part)
+    ]
+    torch.testing.assert_close(network(x, COUNTS), torch.cat(parts))
+    assert network(x, COUNTS).shape == (sum(COUNTS), 3)
+
+
+def test_a_row_sees_its_side_alone() -> None:
+    for direction, seen in (("forward", [3, 4, 5]), ("backward", [5, 6, 7])):
+        x = torch.randn(sum(COUNTS), 7, requires_grad=True)
+        Lstm(7, 4, direction)(x, COUNTS)[5].sum().backward()  # type: ignore[arg-type]
+        assert x.grad.abs().sum(1).nonzero()[:, 0].tolist() == seen

@@ -39,7 +39,7 @@ from bertwright.inference.backends.plain import LayerBatch
 from bertwright.inference.encode import Ids, Positions, make_inputs, positions_in
 from bertwright.models.bert import Bert
 from bertwright.nn.sequences import Sequences
-from bertwright.nn.transformer import TransformerLayer
+from bertwright.nn.transformer import ACTIVATIONS, TransformerLayer
 
 Block = tuple[int, int, int, int]
 """Sequences of equal length: where they start and stop, how many they are, how long each is."""
@@ -132,7 +132,8 @@ class PackedLayer(nn.Module):
         super().__init__()
         attention, feed_forward = layer.attention, layer.feed_forward
         self.heads = attention.heads
-        self.approximate = feed_forward.approximate
+        by_tanh = feed_forward.activation is ACTIVATIONS["gelu_tanh"]
+        self.approximate = "tanh" if by_tanh else "none"
         weight, bias = attention.qkv.weight.float(), attention.qkv.bias.float()
         hidden = weight.shape[1]
         scale = torch.ones(3 * hidden)
