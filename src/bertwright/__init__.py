@@ -13,14 +13,33 @@ from bertwright.version import __version__
 
 if TYPE_CHECKING:
     from bertwright.inference.model import load as load
+    from bertwright.scripting import Run as Run
+    from bertwright.scripting import build_data as build_data
+    from bertwright.scripting import evaluate as evaluate
+    from bertwright.scripting import finetune as finetune
+    from bertwright.scripting import pretrain as pretrain
     from bertwright.text.tokenizer.tokenizer import load_tokenizer as load_tokenizer
 
 _HOMES = {
+    "Run": "bertwright.scripting",
+    "build_data": "bertwright.scripting",
+    "evaluate": "bertwright.scripting",
+    "finetune": "bertwright.scripting",
     "load": "bertwright.inference.model",
     "load_tokenizer": "bertwright.text.tokenizer.tokenizer",
+    "pretrain": "bertwright.scripting",
 }
 
-__all__ = ["__version__", "load", "load_tokenizer"]
+__all__ = [
+    "Run",
+    "__version__",
+    "build_data",
+    "evaluate",
+    "finetune",
+    "load",
+    "load_tokenizer",
+    "pretrain",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -34,6 +34,7 @@ FLOORS = {
     "recipes": 8,
     "report": 8,
     "cli": 9,
+    "scripting": 9,
     "__main__": 10,
 }
 """docs/architecture.md, "Floors"."""

@@ -21,6 +21,7 @@ from bertwright.labelled.examples import Example, TaggingExample
 from bertwright.labelled.source import (
     BadRowLog,
     BadRows,
+    Rows,
     Skipped,
     Source,
     name_of,
@@ -112,7 +113,7 @@ class _Found(NamedTuple):
 
 
 def read_examples(
-    path: Path | str,
+    path: Path | str | Rows,
     kind: Kind,
     columns: Columns = Columns(),  # noqa: B008 - frozen
     options: ReadOptions = ReadOptions(),
@@ -121,7 +122,7 @@ def read_examples(
 
     Args:
         path: TSV, CSV, JSON lines, JSON, Parquet, CoNLL columns, SQuAD JSON or plain text; all but
-            Parquet from standard input too, and all in .gz, .xz, .bz2 and .zst.
+            Parquet from standard input too, and all in .gz, .xz, .bz2 and .zst; or rows in memory.
         kind: of the task; says what the columns mean.
         columns: those that the user names; the label of tagging may be a number from 1 (-1 the
             last).
@@ -132,7 +133,8 @@ def read_examples(
             label, a bad row; names file and line.
         MissingExtra: the format needs a package that is not installed.
     """
-    found, log, source = _open(Path(path), kind, columns, options)
+    path = path if isinstance(path, Rows) else Path(path)
+    found, log, source = _open(path, kind, columns, options)
     examples = list(found.examples)
     if not examples:
         raise DataError(f"{log.name} has no example. {' '.join(log.summary())}".strip())
@@ -158,7 +160,7 @@ def stream_examples(
 
 
 def _open(
-    path: Path, kind: Kind, columns: Columns, options: ReadOptions
+    path: Path | Rows, kind: Kind, columns: Columns, options: ReadOptions
 ) -> tuple[_Found, BadRowLog, Source]:
     if kind not in KINDS:
         raise ConfigError(f"kind is {kind!r}; expected one of {', '.join(KINDS)}")

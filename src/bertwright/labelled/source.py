@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import Any, BinaryIO, Literal
 
 from bertwright.config.corpus import CorpusConfig
 from bertwright.errors import DataError
@@ -96,9 +96,19 @@ class BadValue(ValueError):
         self.reason = reason
 
 
+@dataclass(frozen=True)
+class Rows:
+    """Rows in memory, in place of a file."""
+
+    name: str
+    """For messages."""
+    rows: list[dict[str, Any]]
+
+
 @dataclass
 class Source:
-    """An open file. Of Parquet, which is no text, only the name and the path."""
+    """An open file. Of Parquet, which is no text, only the name and the path; of rows in memory,
+    the name and the rows."""
 
     name: str
     """For messages."""
@@ -109,6 +119,7 @@ class Source:
     """The lines after `head`."""
     report: CorpusReport = field(default_factory=CorpusReport)
     """Malformed bytes that were replaced, known when all is read."""
+    rows: list[dict[str, Any]] | None = None
 
     @property
     def first(self) -> str:
@@ -120,8 +131,10 @@ class Source:
         return enumerate(itertools.chain(self.head, self.rest), 1)
 
 
-def name_of(path: Path) -> str:
+def name_of(path: Path | Rows) -> str:
     """The file's name for messages."""
+    if isinstance(path, Rows):
+        return path.name
     return "standard input" if str(path) == "-" else str(path)
 
 

@@ -27,6 +27,7 @@ from bertwright.labelled.columns import Columns, is_known, plain, split_label
 from bertwright.labelled.source import (
     HEAD_LINES,
     BadRowLog,
+    Rows,
     Source,
     listed,
     name_of,
@@ -71,12 +72,16 @@ class Table:
     """The values of some columns, row by row; None where a row lacks one. To be called once."""
 
 
-def open_form(path: Path, named: Sequence[str], form: Form | None = None) -> tuple[Source, Form]:
+def open_form(
+    path: Path | Rows, named: Sequence[str], form: Form | None = None
+) -> tuple[Source, Form]:
     """Open a file. Its form is the one given, or that of its suffix or first line; else `text`.
 
     Raises:
         DataError: it cannot be opened.
     """
+    if isinstance(path, Rows):
+        return Source(path.name, Path(path.name), rows=path.rows), "json"
     form = form or FORMS.get(suffix_of(path))
     if form == "parquet":
         return Source(name_of(path), path), form
@@ -243,6 +248,8 @@ def json_value(source: Source) -> Any:
     Raises:
         DataError: it is neither; names the line.
     """
+    if source.rows is not None:
+        return source.rows
     value = _parse(source.first)
     if isinstance(value, dict) and not isinstance(value.get("data"), list):
         return None

@@ -21,7 +21,7 @@ from bertwright.inference.model import Model
 from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import Example
 from bertwright.labelled.read import Read, ReadOptions, Stream, read_examples, stream_examples
-from bertwright.labelled.source import BadRows, Skipped
+from bertwright.labelled.source import BadRows, Rows, Skipped
 from bertwright.labelled.tags import BadTags
 from bertwright.progress import OnProgress, silent
 from bertwright.tasks.evaluate import evaluate
@@ -37,7 +37,7 @@ AT_ONCE = 1024
 
 def evaluate_file(
     model: Model,
-    path: str,
+    path: str | Rows,
     task_name: str | None = None,
     columns: Columns = Columns(),  # noqa: B008 - frozen
     *,
@@ -53,7 +53,7 @@ def evaluate_file(
 
     Args:
         model: a loaded one, with a task head.
-        path: the file, or `-`.
+        path: the file, `-`, or rows in memory.
         task_name: which of its tasks; it may be left out where there is one.
         columns: those asked for; what is left out is found by the names of the training file.
         form: of the file; unset: by its name or its header.
@@ -87,7 +87,8 @@ def evaluate_file(
             f"{data.lengths.tokens_cut} tokens of {data.lengths.cut} examples fit no window of "
             f"{task.max_length} tokens and were not read"
         )
-    facts = {"file": Path(path).name, "examples": len(read.examples), "format": read.format}
+    file = path.name if isinstance(path, Rows) else Path(path).name
+    facts = {"file": file, "examples": len(read.examples), "format": read.format}
     skipped = {reason: asdict(each) for reason, each in read.skipped.items()}
     return {
         "model": runner.name,
@@ -198,7 +199,7 @@ def as_line(example: Example, prediction: Prediction) -> dict[str, Any]:
 
 
 def read_labelled(
-    path: str,
+    path: str | Rows,
     task: TaskConfig,
     columns: Columns,
     bad_rows: BadRows,

@@ -28,7 +28,7 @@ from bertwright.labelled.examples import (
     labels_of,
 )
 from bertwright.labelled.read import Read, ReadOptions, read_examples
-from bertwright.labelled.source import listed
+from bertwright.labelled.source import Rows, listed
 from bertwright.tasks.evaluate import check_main
 from bertwright.tasks.task_data import TaskData
 from bertwright.text.tokenizer.tokenizer import Tokenizer
@@ -46,6 +46,9 @@ class TaskSpec:
     name: str
     kind: Kind
     files: TaskFilesConfig
+    train: Rows | None = None
+    """Rows in memory, in place of the training file."""
+    dev: Rows | None = None
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ def set_up(
         ConfigError: a window is longer than the model reads; a setting is of another kind of task.
     """
     name, kind, files = spec.name, spec.kind, spec.files
-    read = _read(files.train, kind, files)
+    read = _read(spec.train or files.train, kind, files)
     _tell(files.train, read, say)
     labels = _labels(kind, read.examples, files.train)
     if files.dev is None:
@@ -99,7 +102,7 @@ def set_up(
             )
         dev_read = read
     else:
-        dev_read = _read(files.dev, kind, files, like=read, labels=labels)
+        dev_read = _read(spec.dev or files.dev, kind, files, like=read, labels=labels)
         _tell(files.dev, dev_read, say)
         train, dev = list(read.examples), list(dev_read.examples)
         warnings = _overlap(_shared(train, dev), len(dev), files)
@@ -185,7 +188,7 @@ def _source(example: Example) -> Hashable:
 
 
 def _read(
-    path: str,
+    path: str | Rows,
     kind: Kind,
     files: TaskFilesConfig,
     like: Read | None = None,

@@ -1,0 +1,488 @@
+"""Bertwright from a script or a notebook: `build_data`, `pretrain`, `finetune` and `evaluate`.
+
+They run the recipes behind the command line's verbs with plain arguments, print their progress in a
+terminal or a notebook, and return a `Run`: its metrics, its log, its model and its page. Data may
+be a file, a list of rows, a pandas DataFrame or a `datasets` Dataset. docs/python.md shows them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal, cast
+
+from bertwright.atomic import refuse_folder
+from bertwright.config import values
+from bertwright.config.corpus import CorpusConfig
+from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
+from bertwright.config.run import RunConfig
+from bertwright.config.systems import RUN_CONFIGS
+from bertwright.config.task import KINDS, Kind
+from bertwright.config.tokenizer import TokenizerConfig
+from bertwright.data.build import build_shards
+from bertwright.errors import ConfigError, DataError, MissingExtra
+from bertwright.inference.model import Model, load
+from bertwright.labelled.columns import Columns
+from bertwright.labelled.source import Rows
+from bertwright.progress import OnProgress, silent
+from bertwright.recipes import pretrain as pretraining
+from bertwright.recipes.finetune import run as finetuning
+from bertwright.recipes.finetune.setup import TaskSpec
+from bertwright.recipes.predict import evaluate_file
+from bertwright.report.run_page import read_run, write_report
+from bertwright.report.verdict import RESULTS
+from bertwright.text.tokenizer.train import train_tokenizer
+from bertwright.train.log import OnLog, open_board, read_records, require_board
+
+Data = str | Path | Iterable[Any]
+"""A file, or rows: mappings, tuples, a DataFrame, a `datasets` Dataset."""
+LogTo = Literal["tensorboard", "wandb"]
+_FIELDS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "classification": (("text", "label"), ("text", "text2", "label")),
+    "regression": (("text", "label"), ("text", "text2", "label")),
+    "tagging": (("words", "tags"),),
+    "span": (("question", "context", "answers"),),
+    "multiple-choice": (("text", "choices", "label"), ("text", "text2", "choices", "label")),
+}
+"""What the items of a row are that is a tuple, by kind of task."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run."""
+
+    folder: Path
+
+    @cached_property
+    def results(self) -> dict[str, Any]:
+        """The content of `results.json`, of a fine-tuned run; else empty."""
+        path = self.folder / RESULTS
+        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        """The log: an object for each line of `metrics.jsonl`."""
+        return read_records(self.folder / "metrics.jsonl")
+
+    @cached_property
+    def metrics(self) -> dict[str, float]:
+        """Figures on held-out data: of the best seed where it was fine-tuned (by `TASK.METRIC` with
+        several tasks), of the last validation where it was pre-trained."""
+        if "tasks" in self.results:
+            tasks = self.results["tasks"].items()
+            return {f"{name}.{k}": v for name, each in tasks for k, v in each["metrics"].items()}
+        if self.results:
+            return dict(self.results["metrics"])
+        held_out = [each for each in self.records if each["split"] == "dev"]
+        last = (held_out or self.records)[-1]
+        return {k: v for k, v in last.items() if k not in ("step", "tokens", "seconds", "split")}
+
+    @cached_property
+    def model(self) -> Model:
+        """The model, loaded when it is first used."""
+        return load(self.folder)
+
+    @cached_property
+    def report(self) -> Path:
+        """The page of the run, written when it is first used."""
+        return write_report(read_run(self.folder))
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What `evaluate` measured."""
+
+    results: dict[str, Any]
+    """All of it, as `bertwright evaluate --json` prints it."""
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The metrics by name, the main one first."""
+        return dict(self.results["metrics"])
+
+    @property
+    def warnings(self) -> list[str]:
+        """What to know about the data and the figures."""
+        return list(self.results["warnings"])
+
+
+def build_data(
+    inputs: str | Path | Sequence[str | Path],
+    *,
+    out: str | Path,
+    tokenizer: str | Path | None = None,
+    vocab_size: int = 16384,
+    reading: Mapping[str, Any] | None = None,
+    workers: int = 1,
+    overwrite: bool = False,
+    progress: bool = True,
+) -> Path:
+    """Write text as shards to pre-train on, with a vocabulary of its own; the folder.
+
+    Args:
+        inputs: files, folders or globs, as `bertwright data build` reads them.
+        out: the folder of shards.
+        tokenizer: the folder of a tokenizer; None: one is trained on the text.
+        vocab_size: of the tokenizer that is trained.
+        reading: how documents and sentences are found, as `{"documents": "line"}`.
+        workers: processes; 0: one a core. With more than one, a script calls this under
+            `if __name__ == "__main__":`.
+        overwrite: replace what is in `out`.
+        progress: show a bar.
+
+    Raises:
+        ConfigError: an unknown key, or a folder that is taken.
+        DataError: no documents, or a file that cannot be read.
+    """
+    files = [str(each) for each in ([inputs] if isinstance(inputs, str | Path) else inputs)]
+    corpus = values.from_dict(CorpusConfig, reading or {})
+    with _display(progress) as (_, on_progress), TemporaryDirectory() as temporary:
+        if tokenizer is None:
+            refuse_folder(Path(out), overwrite)  # before the work, not after
+            config = TokenizerConfig(vocab_size=vocab_size, workers=workers)
+            trained, _ = train_tokenizer(files, corpus, config, on_read=on_progress)
+            trained.save(temporary)
+        build_shards(
+            files,
+            out,
+            tokenizer or temporary,
+            corpus,
+            workers=workers,
+            overwrite=overwrite,
+            on_progress=on_progress,
+        )
+    return Path(out)
+
+
+def pretrain(
+    data: str | Path,
+    *,
+    out: str | Path,
+    system: str = "bert",
+    preset: str | None = None,
+    config: RunConfig | Mapping[str, Any] | str | Path | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    progress: bool = True,
+    on_log: OnLog = silent,
+    log_to: LogTo | Sequence[LogTo] = (),
+    **settings: Any,
+) -> Run:
+    """Pre-train a model on shards that `bertwright data build` wrote.
+
+        run = bertwright.pretrain("shards", preset="mini", minutes=30, out="runs/mine")
+
+    Args:
+        data: the folder of shards.
+        out: the folder of the run.
+        system: what to train; the keys of its runs are those of `bertwright pretrain --help`.
+        preset: the size, as `mini` or `bert-mini`.
+        config: settings to start from: a configuration, a mapping or a TOML file.
+        resume: continue the run in `out`; starts it where there is none.
+        overwrite: replace the run in `out`.
+        progress: print the log.
+        on_log: called with each record of `metrics.jsonl`.
+        log_to: `tensorboard` or `wandb`, or both.
+        settings: any key of the configuration; of a section as
+            `optimizer={"learning_rate": 1e-3}` or `**{"optimizer.learning_rate": 1e-3}`.
+
+    Raises:
+        ConfigError: an unknown key, a wrong value, or a folder that is taken.
+        DataError: shards that cannot be trained on.
+        MissingExtra: what `log_to` names is not installed.
+        Interrupted: Ctrl-C; the run is saved, and `resume=True` continues it.
+    """
+    if system not in RUN_CONFIGS:
+        raise ConfigError(f"no system {system!r}; expected {', '.join(RUN_CONFIGS)}")
+    cls = RUN_CONFIGS[system]
+    given: dict[str, Any] = {"data": str(data), "out": str(out)}
+    if preset is not None:
+        given["model"] = preset if preset in cls.presets else f"{system}-{preset}"
+    targets = {log_to} if isinstance(log_to, str) else set(log_to)
+    if "tensorboard" in targets:
+        given["log"] = {"tensorboard": True}
+    made = values.from_dict(cls, values.merge(_mapping(config), _nested(settings | given)))
+    with _display(progress) as (say, _), _sinks(targets - {"tensorboard"}, made.out, made) as sinks:
+        folder = pretraining.pretrain(
+            made, say, overwrite=overwrite, resume=resume, on_log=_all(on_log, *sinks)
+        )
+    return Run(folder)
+
+
+def finetune(
+    kind: Kind,
+    *,
+    model: str | Path,
+    train: Data,
+    dev: Data | None = None,
+    out: str | Path,
+    name: str = "task",
+    text: str | None = None,
+    text2: str | None = None,
+    label: str | None = None,
+    config: FinetuneConfig | Mapping[str, Any] | str | Path | None = None,
+    overwrite: bool = False,
+    progress: bool = True,
+    on_log: OnLog = silent,
+    log_to: LogTo | Sequence[LogTo] = (),
+    **settings: Any,
+) -> Run:
+    """Fine-tune a model on labelled examples.
+
+        rows = [("a wonderful film", "good"), ("two hours I want back", "bad"), ...]
+        run = bertwright.finetune("classification", model="runs/mine", train=rows, out="runs/film")
+
+    Args:
+        kind: `classification`, `regression`, `tagging`, `span` or `multiple-choice`.
+        model: a run, a checkpoint or a Hugging Face folder.
+        train: examples: a file, or rows as mappings or tuples: `(text, label)`,
+            `(text, text2, label)`, `(words, tags)`, `(question, context, answer)`,
+            `(text, choices, index)`; a pandas DataFrame; a `datasets` Dataset.
+        dev: examples to evaluate on, in any of these forms; None: a tenth of `train`.
+        out: the folder of the run.
+        name: of the task in the model.
+        text: column of the text; None: found by its name.
+        text2: column of the second text of a pair.
+        label: column of the label.
+        config: settings to start from: a configuration, a mapping or a TOML file.
+        overwrite: replace the run in `out`.
+        progress: print the log.
+        on_log: called with each record of `metrics.jsonl`.
+        log_to: `tensorboard` or `wandb`, or both.
+        settings: any key of `bertwright finetune --help`, as `epochs=3` or `multi_label=True`.
+
+    Raises:
+        ConfigError: an unknown key, a wrong value, or a folder that is taken.
+        DataError: examples that cannot be read.
+        MissingExtra: what `log_to` names is not installed.
+        Diverged: every seed came to numbers that are not finite.
+        Interrupted: Ctrl-C; the seeds that were finished are saved.
+    """
+    if kind not in KINDS:
+        raise ConfigError(f"kind is {kind!r}; expected one of {', '.join(KINDS)}")
+    rows = {"train": _rows(train, kind, "train")}
+    if dev is not None:
+        rows["dev"] = _rows(dev, kind, "dev")
+    given = {"text": text, "text2": text2, "label": label, "model": str(model), "out": str(out)}
+    given |= {key: each if isinstance(each, str) else each.name for key, each in rows.items()}
+    flat = values.merge(_mapping(config), settings | {k: v for k, v in given.items() if v})
+    of_task = {each.name for each in dataclasses.fields(TaskFilesConfig)}
+    of_run = {each.name for each in dataclasses.fields(FinetuneConfig)}
+    for key in flat:
+        if key not in of_task | of_run:
+            raise values.unknown_key(key, [*sorted(of_run), *sorted(of_task)])
+    made = values.from_dict(FinetuneConfig, {k: v for k, v in flat.items() if k in of_run})
+    files = values.from_dict(TaskFilesConfig, {k: v for k, v in flat.items() if k in of_task})
+    in_memory = {key: each for key, each in rows.items() if isinstance(each, Rows)}
+    task = TaskSpec(name, kind, files, **in_memory)
+    targets = {log_to} if isinstance(log_to, str) else set(log_to)
+    with _display(progress) as (say, on_progress), _sinks(targets, made.out, made) as sinks:
+        finetuning.finetune([task], made, say, overwrite, on_progress, _all(on_log, *sinks))
+    return Run(Path(made.out))
+
+
+def evaluate(
+    model: str | Path | Model,
+    data: Data,
+    *,
+    task: str | None = None,
+    text: str | None = None,
+    text2: str | None = None,
+    label: str | None = None,
+    metric: str | None = None,
+    intervals: bool = True,
+    precision: Literal["auto", "fp32", "bf16"] = "auto",
+    progress: bool = True,
+) -> Scores:
+    """Evaluate a fine-tuned model on labelled examples.
+
+        bertwright.evaluate("runs/film", [("a dull film", "bad")]).metrics["accuracy"]
+
+    Args:
+        model: a loaded model, or the folder of one.
+        data: examples with labels, in any form that `finetune` takes.
+        task: which of the model's tasks; None where it has one.
+        text: column of the text; None: that of training, or found by its name.
+        text2: column of the second text of a pair.
+        label: column of the label.
+        metric: the metric to put first; None: the usual one of the kind.
+        intervals: whether to bootstrap 95 % intervals.
+        precision: of the matrix products.
+        progress: show a bar.
+
+    Raises:
+        ConfigError: no such task or metric.
+        DataError: no task head, or examples that cannot be read; a label unseen in training.
+    """
+    loaded = model if isinstance(model, Model) else load(model)
+    kind = loaded.tasks[loaded.task_name(task)].kind
+    with _display(progress) as (_, on_progress):
+        found = evaluate_file(
+            loaded,
+            _rows(data, kind, "data"),
+            task,
+            Columns(text, text2, label),
+            main=metric,
+            intervals=intervals,
+            precision=precision,
+            on_progress=on_progress,
+        )
+    return Scores(found)
+
+
+def _rows(data: Data, kind: Kind, name: str) -> str | Rows:
+    """A file's path, or rows as mappings from column to value."""
+    if isinstance(data, str | Path):
+        return str(data)
+    if hasattr(data, "to_dict") and hasattr(data, "columns"):  # pandas
+        data = data.to_dict(orient="records")
+    classes = _class_names(data)
+    found = []
+    for number, row in enumerate(cast("Iterable[Any]", data), 1):
+        if isinstance(row, tuple | list):
+            row = _named(row, kind, f"{name}, row {number}")
+        if not isinstance(row, Mapping):
+            raise DataError(
+                f"{name}, row {number} is a {type(row).__name__}; expected a mapping as "
+                '{"text": ..., "label": ...} or a tuple as (text, label)'
+            )
+        found.append(
+            {
+                column: classes[column](value) if column in classes else values.plain(value)
+                for column, value in row.items()
+            }
+        )
+    return Rows(f"{name} ({len(found):,} rows)", found)
+
+
+def _named(row: Sequence[Any], kind: Kind, where: str) -> dict[str, Any]:
+    """The items of a tuple by the names of their columns."""
+    fields = next((each for each in _FIELDS[kind] if len(each) == len(row)), None)
+    if fields is None:
+        expected = " or ".join(f"({', '.join(each)})" for each in _FIELDS[kind])
+        raise DataError(f"{where} has {len(row)} items; expected {expected}")
+    named = dict(zip(fields, row, strict=True))
+    if isinstance(answer := named.get("answers"), str):
+        starts = [named["context"].find(answer)] if answer else []
+        named["answers"] = {"text": [answer] if answer else [], "answer_start": starts}
+    return named
+
+
+def _class_names(data: Any) -> dict[str, Callable[[Any], Any]]:
+    """Of a `datasets` Dataset: what gives the names of a column's class numbers."""
+
+    def names(feature: Any) -> Callable[[Any], Any]:
+        def name(value: Any) -> Any:
+            if isinstance(value, list):
+                return [name(each) for each in value]
+            return None if value is None or value < 0 else feature.int2str(value)
+
+        return name
+
+    features = getattr(data, "features", None) or {}
+    inner = {column: getattr(each, "feature", each) for column, each in features.items()}
+    return {column: names(each) for column, each in inner.items() if hasattr(each, "int2str")}
+
+
+def _mapping(config: Any) -> dict[str, Any]:
+    """A configuration, a mapping or a TOML file as nested mappings."""
+    if isinstance(config, str | Path):
+        return values.read_toml(config)
+    return {} if config is None else _nested(values.to_dict(config))
+
+
+def _nested(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """`{"optimizer.learning_rate": 1e-3}` as `{"optimizer": {"learning_rate": 1e-3}}`."""
+    nested: dict[str, Any] = {}
+    for key, value in settings.items():
+        for section in reversed(key.split(".")):
+            value = {section: str(value) if isinstance(value, Path) else value}
+        nested = values.merge(nested, value)
+    return nested
+
+
+@contextmanager
+def _display(progress: bool) -> Iterator[tuple[Callable[[str], None], OnProgress]]:
+    """What prints lines, and what draws a bar under them; rich knows terminals and notebooks."""
+    if not progress:
+        yield silent, silent
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    # In a notebook, a bar that moves needs ipywidgets; lines need nothing.
+    can_draw = find_spec("ipywidgets") is not None if console.is_jupyter else console.is_terminal
+    with Progress(console=console, transient=True, disable=not can_draw) as bars:
+
+        def say(line: str) -> None:
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+        def on_progress(done: int, total: int | None) -> None:
+            if not bars.tasks:
+                bars.add_task("", total=total)
+            bars.update(bars.tasks[0].id, completed=done, total=total)
+
+        yield say, on_progress
+
+
+def _all(*sinks: OnLog) -> OnLog:
+    """One callback for several."""
+
+    def on_log(record: dict[str, Any]) -> None:
+        for sink in sinks:
+            sink(record)
+
+    return on_log
+
+
+@contextmanager
+def _sinks(targets: Iterable[str], out: str, config: Any) -> Iterator[list[OnLog]]:
+    """Where records go beside `metrics.jsonl`: TensorBoard's events in `OUT/tensorboard`, wandb."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(_sink(target, out, config)) for target in sorted(targets)]
+
+
+@contextmanager
+def _sink(target: str, out: str, config: Any) -> Iterator[OnLog]:
+    if target == "wandb":
+        try:
+            import wandb
+        except ImportError as error:
+            raise MissingExtra("wandb", "wandb", "log_to='wandb'") from error
+        project = os.environ.get("WANDB_PROJECT", "bertwright")
+        run = wandb.init(project=project, name=Path(out).name, config=values.to_dict(config))
+        try:
+            yield lambda record: run.log(
+                {f"{record['split']}/{k}": v for k, v in record.items() if k != "split"}
+            )
+        finally:
+            run.finish()
+    elif target == "tensorboard":
+        require_board()
+        writers: dict[Any, Any] = {}  # one a seed, made when the run's folder is there
+
+        def write(record: dict[str, Any]) -> None:
+            seed = f"seed-{record.get('seed', 1)}"
+            writer = writers.get(seed) or open_board(Path(out, "tensorboard", seed))
+            writers[seed] = writer
+            for name, value in record.items():
+                if not isinstance(value, str):
+                    writer.add_scalar(f"{record['split']}/{name}", value, record["step"])
+            writer.flush()
+
+        try:
+            yield write
+        finally:
+            for writer in writers.values():
+                writer.close()
+    else:
+        raise ConfigError(f"log_to is {target!r}; expected 'tensorboard' or 'wandb'")

@@ -1,0 +1,60 @@
+"""The examples run, and so do the programs of docs/python.md."""
+
+from __future__ import annotations
+
+import json
+import re
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import bertwright
+from tests.house.source import ROOT
+
+EXAMPLES = ROOT / "examples"
+SMALL = {"preset": "tiny", "steps": 8, "minutes": None, "progress": False, "precision": "fp32"}
+TEXT = "\n\n".join(f"The dog of house {n} sat.\nIt slept near the {n}th door.\n" for n in range(80))
+
+
+def main_of(name: str) -> Any:
+    return runpy.run_path(str(EXAMPLES / name))["main"]
+
+
+def test_scripts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = main_of("pretrain.py")([], tmp_path, **SMALL)
+    assert run.report.stat().st_size > 10_000
+    task = main_of("finetune_lists.py")(
+        run.folder, tmp_path / "task", epochs=1.0, progress=False, precision="fp32"
+    )
+    assert 0 <= task.metrics["accuracy"] <= 1
+    assert "on new texts: {'accuracy'" in capsys.readouterr().out
+
+
+def test_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    notebook = json.loads((EXAMPLES / "quick_tour.ipynb").read_text(encoding="utf-8"))
+    names: dict[str, Any] = {}
+    for number, cell in enumerate(notebook["cells"]):
+        if cell["cell_type"] == "code":
+            assert cell["outputs"] == [], "the notebook is kept without outputs"
+            exec(compile("".join(cell["source"]), f"cell {number}", "exec"), names)
+            if "settings" in names and number == 1:
+                names |= {"settings": SMALL, "epochs": 1.0}
+    assert names["records"] == names["run"].records
+    assert names["vectors"].shape == (2, 128)
+
+
+def test_programs_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus" / "a.txt").write_text(TEXT)
+    text = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {}
+    for program in re.findall(r"^```python\n(.*?)^```", text, re.M | re.S):
+        for old, new in (('"mini", minutes=30', '"tiny", steps=4'), ("steps=200", "steps=4")):
+            program = program.replace(old, new)
+        exec(compile(program, "docs/python.md", "exec"), names)
+    assert isinstance(names["again"], bertwright.Run)
+    assert names["losses"]
