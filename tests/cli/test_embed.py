@@ -199,7 +199,7 @@ def test_a_plot(model: str, table: str, tmp_path: Path, capsys: pytest.CaptureFi
     [
         (["--out", "v.npy", "--plot", "p.html"], 2, "name one of --out FILE"),
         ([], 2, "name one of --out FILE"),
-        (["--out", "v.npy", "--color", "kind"], 2, "--color is of --plot"),
+        (["--out", "v.npy", "--color", "kind"], 2, "--color is for --plot"),
         (["--out", "v.npy", "--layers", "last"], 2, "expected numbers, or first-last alone"),
         (["--out", "v.npy", "--layers", "4"], 2, "no layer 4: this model has 0"),
         (["--out", "v.npy", "--pooling", "first-last", "--layers", "2"], 2, "leave out --layers"),
@@ -217,7 +217,7 @@ def test_a_plot(model: str, table: str, tmp_path: Path, capsys: pytest.CaptureFi
         (["--out", "v.npy", "--exported", "x"], 2, "another backend than torch"),
         (["--out", "v.npy", "--dimensions", "25"], 2, "dimensions is 25; expected 1 to 24"),
         (["--out", "v.npy", "--dimensions", "0"], 2, "dimensions is 0; expected 1 or more"),
-        (["--out", "v.jsonl", "--tokens", "--dimensions", "2"], 2, "is of vectors of texts"),
+        (["--out", "v.jsonl", "--tokens", "--dimensions", "2"], 2, "is for vectors of texts"),
         (["--out", "v.npy", "--pooling", "cls+none"], 2, "or several of all but the last two"),
         (["--out", "v.npy", "--prompt-name", "query"], 2, "no prompt 'query' in the model's"),
         (["--out", "v.npy", "--prompt-name", "q", "--prompt", "a"], 2, "leave one of them out"),
@@ -226,11 +226,11 @@ def test_a_plot(model: str, table: str, tmp_path: Path, capsys: pytest.CaptureFi
         (["--fit-whitening", "w.npz", "--dimensions", "-3"], 2, "expected 1 to 24"),
         (["--fit-whitening", "w.npz", "--dimensions", "25"], 2, "expected 1 to 24"),
         (["--fit-whitening", "w.npz", "--whiten", "x.npz"], 2, "leave out --whiten"),
-        (["--fit-whitening", "w.npz", "--dtype", "int8"], 2, "--dtype is of --out"),
-        (["--fit-whitening", "w.npz", "--pooling", "none"], 2, "is of --out FILE"),
+        (["--fit-whitening", "w.npz", "--dtype", "int8"], 2, "--dtype is for --out"),
+        (["--fit-whitening", "w.npz", "--pooling", "none"], 2, "is for --out FILE"),
         (["--plot", "p.txt"], 2, "ends in .html"),
-        (["--plot", "p.html", "--resume"], 2, "--resume is of --out"),
-        (["--plot", "p.html", "--tokens"], 2, "is of --out FILE"),
+        (["--plot", "p.html", "--resume"], 2, "--resume is for --out"),
+        (["--plot", "p.html", "--tokens"], 2, "is for --out FILE"),
     ],
 )
 def test_what_is_refused(

@@ -44,7 +44,7 @@ def test_options_reach_the_export(
     shown = capsys.readouterr().out
     assert "mean 0.99991, least 0.99000" in shown
     assert "2e-06" in shown
-    assert "cls pooling, as modules.json tells" in shown
+    assert "cls pooling, as modules.json says" in shown
 
 
 def test_json_is_one_object(
@@ -78,7 +78,7 @@ def test_a_sample_is_of_int8(
     (tmp_path / "sample.txt").write_text("A text.\n")
     words = ["--model", "m", "--out", "o", "--sample", str(tmp_path / "sample.txt")]
     assert run(["export", "onnx", *words]) == 2
-    assert "--sample is of --int8" in capsys.readouterr().err
+    assert "--sample is for --int8" in capsys.readouterr().err
     assert not asked
 
 

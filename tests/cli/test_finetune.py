@@ -150,7 +150,7 @@ def test_a_wrong_file_of_tasks(
         (["classification"], "missing --train"),
         (["multitask"], "--tasks FILE.toml"),
         (["multitask", "--train", "x", "--tasks", "y"], "--tasks FILE.toml"),
-        (["tagging", "--train", "x", "--tasks", "y"], "--tasks is of several tasks"),
+        (["tagging", "--train", "x", "--tasks", "y"], "--tasks is for several tasks"),
         (["span", "--train", "x", "--transfer", "top-0"], "no transfer 'top-0'"),
         (["span", "--train", "x", "--layers", "last"], "pass --transfer features"),
         (["span", "--train", "x", "--seeds", "0"], "seeds is 0"),

@@ -117,7 +117,7 @@ def test_the_saved_configuration_runs_again(
         (["--steps", "1", "--masking.probability", "0"], "--masking.probability is 0.0; expected"),
         (
             ["--steps", "1", "--masking.mask-share", "1.5", "--masking.random-share=-0.5"],
-            "--masking.mask-share is 1.5; expected a share from 0 to 1",
+            "--masking.mask-share is 1.5; expected a fraction from 0 to 1",
         ),
         (
             ["--steps", "1", "--masking.random-share", "0.3"],
@@ -125,7 +125,7 @@ def test_the_saved_configuration_runs_again(
         ),
         (
             ["--steps", "1", "--architecture.hidden-dropout-prob", "2"],
-            "--architecture: hidden_dropout_prob is 2.0; expected a share from 0",
+            "--architecture: hidden_dropout_prob is 2.0; expected a fraction from 0",
         ),
         (
             ["--optimizer.lr", "1"],

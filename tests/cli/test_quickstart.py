@@ -86,7 +86,7 @@ def test_every_step_says_what_and_how_long(finished: Finished) -> None:
         assert f"{number}/7  " in finished.said
     steps = {"corpus", "tokenizer", "data", "check", "pretrain", "evaluate", "finetune"}
     assert finished.told["seconds"].keys() == steps
-    assert "only, too few to learn from: pass more --minutes" in finished.said
+    assert "only, too few to train anything: pass more --minutes" in finished.said
     assert "\x1b" not in finished.said
 
 
@@ -141,7 +141,8 @@ def test_the_learning_curve(finished: Finished) -> None:
 def test_the_next_commands_are_understood(finished: Finished) -> None:
     assert len(finished.told["next"]) == 4
     for command in [*finished.told["next"], finished.told["learning_curve"]["command"]]:
-        make_app().parse_args(shlex.split(command)[1:], exit_on_error=False, print_error=False)
+        words = shlex.split(command)[1:]
+        make_app(words=words).parse_args(words, exit_on_error=False, print_error=False)
 
 
 def test_the_page_can_be_written_again(finished: Finished) -> None:
@@ -196,7 +197,7 @@ def test_interrupted_while_pre_training(
     out = tmp_path / "quickstart"
     assert run(["quickstart", "--out", str(out)]) == 143
     said = " ".join(capsys.readouterr().err.split())
-    assert f"pretrain --config {out}/run/config.toml --resume; to begin anew," in said
+    assert f"pretrain --config {out}/run/config.toml --resume; to start again," in said
 
 
 def test_ctrl_c_ends_cleanly(tmp_path: Path) -> None:

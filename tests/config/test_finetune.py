@@ -16,10 +16,9 @@ from bertwright.errors import ConfigError
     [
         ({"seed": -1}, "seed is -1; expected 0 to 4294967295"),
         ({"seed": 2**32}, "seed is 4294967296; expected 0 to 4294967295"),
-        ({"network_size": 0}, "network_size is 0; expected 1 or more"),
         ({"patience": 0}, "patience is 0; expected 1 or more"),
         ({"epochs": float("inf")}, "epochs is inf; expected more than 0, up to 3.4e+38"),
-        ({"dropout": float("nan")}, "dropout is nan; expected a share from 0 to less than 1"),
+        ({"dropout": float("nan")}, "dropout is nan; expected a fraction from 0 to less than 1"),
     ],
 )
 def test_numbers_out_of_range(given: dict[str, Any], said: str) -> None:
@@ -32,8 +31,10 @@ def test_numbers_out_of_range(given: dict[str, Any], said: str) -> None:
     ("given", "said"),
     [
         ({"pooling": "cls"}, "pass --transfer features"),
-        ({"transfer": "features", "layer_decay": 0.9}, "layer_decay is of layers that learn"),
-        ({"transfer": "features", "network_size": 64}, "pass --network bilstm"),
+        (
+            {"transfer": "features", "layer_decay": 0.9},
+            "layer_decay is for layers that are trained",
+        ),
     ],
 )
 def test_what_would_change_nothing(given: dict[str, Any], said: str) -> None:

@@ -235,7 +235,7 @@ def test_the_first_steps_without_correction_are_longer() -> None:
         ({"layers": "mix"}, "pass --transfer features"),
         ({"pooling": "max", "transfer": "top-1"}, "pass --transfer features"),
         ({"seeds": 0}, "seeds is 0; expected 1 or more"),
-        ({"warmup": 1.0}, "warmup is 1.0; expected a share from 0 to less than 1"),
+        ({"warmup": 1.0}, "warmup is 1.0; expected a fraction from 0 to less than 1"),
         ({"epochs": 0.0}, "epochs is 0.0; expected more than 0"),
     ],
 )

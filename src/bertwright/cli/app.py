@@ -4,7 +4,7 @@ How to add a verb
 -----------------
 1. Write `cli/VERB.py` with one function a verb. At its top import the standard library, cyclopts,
    `bertwright.config.*`, `bertwright.errors` and `bertwright.cli.*` only; import torch, numpy and
-   everything heavy inside the function, so that `--help` and a wrong key answer at once.
+   everything heavy inside the function, so that `--help` and errors of usage take no time.
 2. Add its line to `VERBS` below.
 
 A verb with its own few options, each explained where it stands::
@@ -12,10 +12,10 @@ A verb with its own few options, each explained where it stands::
     def fill(
         *texts: Annotated[str, Parameter(help="Text with [MASK] in it.")],
         model: Annotated[str, Parameter(help="Folder of a model.")],
-        top: Annotated[int, Parameter(help="How many tokens a blank.")] = 5,
+        top: Annotated[int, Parameter(help="Tokens per [MASK].")] = 5,
         json: Json = False,                                    # from cli.options
     ) -> None:
-        '''Fill the blanks of a text.'''
+        '''Predict the [MASK] tokens of a text.'''
         from bertwright.inference.model import load
         ...
         print_json(result) if json else print_table(...)       # from cli.output
@@ -23,20 +23,20 @@ A verb with its own few options, each explained where it stands::
 A verb that takes a whole configuration: every key of the dataclass is an option, its docstring is
 its help, nested sections are dotted, and `--config FILE.toml` holds the same keys::
 
-    def pretrain(
+    def serve(
         *,
-        config: Annotated[BertRun, EVERY_KEY] = BertRun(),
+        config: Annotated[ServeConfig, EVERY_KEY] = ServeConfig(),
         config_file: ConfigFile = None,                        # read before the verb is called
     ) -> None:
-        '''Pre-train BERT.'''
+        '''Serve models over HTTP.'''
 
 The command line then takes `--optimizer.learning-rate 1e-4`, `--optimizer.learning_rate=1e-4`,
-`--resume`, `--no-resume`, `--resume=false`, `--no-optimizer.decay`, and "none" for None. A verb
+`--resume`, `--no-resume`, `--resume=false`, and "none" for None. A verb
 raises the errors of `bertwright.errors`; it never prints them and never calls `sys.exit`. It may
 return an exit code.
 
 Exit codes: 0 ok, 1 failed run, 2 usage or configuration, 3 missing extra, 4 bad data, 5 integrity,
-130 Ctrl-C, 143 SIGTERM, 141 the reader of our output went away.
+130 Ctrl-C, 143 SIGTERM, 141 the reader of our output closed it.
 """
 
 from __future__ import annotations
@@ -62,51 +62,60 @@ from bertwright.version import __version__
 VERBS: dict[str, tuple[str, str]] = {
     "quickstart": (
         "bertwright.cli.quickstart:quickstart",
-        "The whole road on text this machine has: a vocabulary, data, a small BERT, a report.",
+        "Tokenizer, data, a small BERT and a report, from text on this computer.",
     ),
     "tokenizer train": ("bertwright.cli.tokenizer:train", "Train a vocabulary on a corpus."),
     "tokenizer inspect": (
         "bertwright.cli.tokenizer:inspect",
-        "Show how a text is cut into tokens, and why.",
+        "Show how a text is split into tokens, and why.",
     ),
     "tokenizer extend": (
         "bertwright.cli.tokenizer:extend",
-        "Add a corpus' words to a model's vocabulary.",
+        "Add words of a corpus to a model's vocabulary.",
     ),
-    "data build": ("bertwright.cli.data:build", "Turn a corpus into shards to train from."),
-    "data check": ("bertwright.cli.data:check", "Examine shards: what is wrong and what to do."),
+    "data build": ("bertwright.cli.data:build", "Turn a corpus into shards for training."),
+    "data check": ("bertwright.cli.data:check", "Check shards: what is wrong and what to do."),
     "pretrain": ("bertwright.cli.pretrain:verb_for", "Pre-train a BERT on shards."),
     "finetune": (
         "bertwright.cli.finetune:finetune",
-        "Fine-tune a BERT on labelled files, for a task or several.",
+        "Fine-tune a model on labelled files, for one task or several.",
     ),
-    "evaluate": ("bertwright.cli.evaluate:evaluate", "Judge a fine-tuned model on labelled data."),
-    "predict": ("bertwright.cli.predict:predict", "Predict: one JSON line an input."),
-    "glue": ("bertwright.cli.glue:glue", "Fine-tune on the tasks of GLUE, and show the table."),
-    "report": ("bertwright.cli.report:report", "Write the page of a run: curves and figures."),
-    "fill": ("bertwright.cli.fill:fill", "Fill the [MASK]s of a text."),
+    "evaluate": (
+        "bertwright.cli.evaluate:evaluate",
+        "Evaluate a fine-tuned model on labelled data.",
+    ),
+    "predict": (
+        "bertwright.cli.predict:predict",
+        "Predict with a fine-tuned model: one JSON line per input.",
+    ),
+    "glue": ("bertwright.cli.glue:glue", "Fine-tune on the tasks of GLUE and print the table."),
+    "report": ("bertwright.cli.report:report", "Write the HTML page of a run: curves and metrics."),
+    "fill": ("bertwright.cli.fill:fill", "Predict the [MASK] tokens of a text."),
     "next-sentence": (
         "bertwright.cli.next_sentence:next_sentence",
-        "Judge whether one text follows another.",
+        "Predict whether one text follows another.",
     ),
     "embed": ("bertwright.cli.embed:embed", "Turn texts into vectors."),
     "similar": ("bertwright.cli.similar:similar", "Find the texts nearest to a query."),
-    "export onnx": ("bertwright.cli.export:onnx", "Write a model for ONNX Runtime."),
-    "export openvino": ("bertwright.cli.export:openvino", "Write a model for OpenVINO."),
+    "export onnx": ("bertwright.cli.export:onnx", "Export a model to ONNX Runtime."),
+    "export openvino": ("bertwright.cli.export:openvino", "Export a model to OpenVINO."),
     "convert": (
         "bertwright.cli.convert:convert",
-        "Write a model for Hugging Face, TensorFlow or sentence-transformers.",
+        "Convert a model for Hugging Face, TensorFlow or sentence-transformers.",
     ),
-    "inspect": ("bertwright.cli.inspect:inspect", "Show what a model's folder is."),
-    "serve": ("bertwright.cli.serve:serve", "Serve models over HTTP: vectors, and every head."),
-    "info": ("bertwright.cli.info:info", "Show versions, the machine and the extras installed."),
+    "inspect": ("bertwright.cli.inspect:inspect", "Show what a model's folder contains."),
+    "serve": (
+        "bertwright.cli.serve:serve",
+        "Serve models over HTTP: vectors, and every task head.",
+    ),
+    "info": ("bertwright.cli.info:info", "Show versions, hardware and installed extras."),
 }
 """Command -> (import path, one line of help). Nothing of it is imported before it is called."""
 
 GROUPS = {
-    "tokenizer": "Train and inspect vocabularies.",
+    "tokenizer": "Train and inspect tokenizers.",
     "data": "Build and check training data.",
-    "export": "Write a model for another runtime.",
+    "export": "Export a model to another runtime.",
 }
 
 OF_SYSTEMS = {"pretrain"}
@@ -136,17 +145,17 @@ def make_app(
         suppress_keyboard_interrupt=False,
     )
     groups: dict[str, App] = {}
-    for place, (command, (target, line)) in enumerate(verbs.items()):
+    for index, (command, (target, line)) in enumerate(verbs.items()):
         group, _, name = command.rpartition(" ")
         of_system = command in OF_SYSTEMS and words[:1] == [command]
         if group and group not in groups:
-            groups[group] = App(name=group, help=GROUPS.get(group, ""), sort_key=place)
+            groups[group] = App(name=group, help=GROUPS.get(group, ""), sort_key=index)
             app.command(groups[group])
         (groups[group] if group else app).command(
             _call(target, words) if of_system else target,
             name=name,
             help=line,
-            sort_key=place,
+            sort_key=index,
             group_parameters=options_of(command, everything),
         )
     return app
@@ -189,7 +198,7 @@ def _call(target: str, words: Sequence[str]) -> Any:
 
 
 def explain(error: Exception) -> tuple[str, int]:
-    """What to say of an error, and the exit code it ends with."""
+    """The message of an error, and its exit code."""
     if isinstance(error, BertwrightError):
         return str(error), error.exit_code
     if isinstance(error, OSError):
@@ -197,7 +206,7 @@ def explain(error: Exception) -> tuple[str, int]:
         return f"{error.strerror or error}{where}", BertwrightError.exit_code
     return (
         f"unexpected {type(error).__name__}: {error}\n"
-        "This should have been caught earlier; --debug shows where it happened.",
+        "This is a bug of bertwright; --debug shows where it happened.",
         BertwrightError.exit_code,
     )
 
@@ -215,6 +224,6 @@ def _terminated(number: int, frame: FrameType | None) -> Any:
 
 
 def _silence_stdout() -> None:
-    """Give standard output somewhere to go, so that Python's last flush does not fail aloud."""
+    """Redirect standard output, so that Python's last flush prints no error."""
     sink = os.open(os.devnull, os.O_WRONLY)
     os.dup2(sink, sys.stdout.fileno())

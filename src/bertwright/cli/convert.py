@@ -23,15 +23,15 @@ def convert(
             "without .index).",
         ),
     ],
-    out: Annotated[Path, Parameter(name="DST", help="The folder to write.")],
+    out: Annotated[Path, Parameter(name="DST", help="Folder to write.")],
     *,
     to: Annotated[
         Literal["huggingface", "tensorflow", "sentence-transformers"],
-        Parameter(help="The format."),
+        Parameter(help="Format to write."),
     ] = "huggingface",
     activation: Annotated[
         Literal["gelu", "gelu_tanh"] | None,
-        Parameter(help="Which GELU the source was trained with; else what its folder says."),
+        Parameter(help="GELU that the source was trained with; unset: as its folder says."),
     ] = None,
     pooling: Annotated[
         str | None,
@@ -44,24 +44,24 @@ def convert(
         bool | None, Parameter(help="sentence-transformers: scale every vector to length 1.")
     ] = None,
     max_length: Annotated[
-        int | None, Parameter(help="sentence-transformers: tokens of a text that are read.")
+        int | None, Parameter(help="sentence-transformers: maximum tokens of a text.")
     ] = None,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """Write a model in another format.
+    """Convert a model to another format.
 
-    What was written is read back and compared before the folder takes its name.
+    What was written is read back and compared before the folder gets its name.
     """
-    asked = {"pooling": pooling, "normalize": normalize, "max_length": max_length}
-    asked = {name: value for name, value in asked.items() if value is not None}
-    if asked and to != "sentence-transformers":
-        option = next(iter(asked)).replace("_", "-")
+    given = {"pooling": pooling, "normalize": normalize, "max_length": max_length}
+    given = {name: value for name, value in given.items() if value is not None}
+    if given and to != "sentence-transformers":
+        option = next(iter(given)).replace("_", "-")
         raise ConfigError(f"--{option} is for --to sentence-transformers; this is --to {to}")
 
     from bertwright.checkpoint.convert import convert as work
 
-    done = work(source, out, to, overwrite, activation, asked or None)
+    done = work(source, out, to, overwrite, activation, given or None)
     if json:
         print_json(done.as_dict())
         return

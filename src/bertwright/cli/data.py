@@ -28,24 +28,26 @@ def build(
         str, Parameter(help="Files, folders, globs, - for standard input, hf:NAME.")
     ],
     tokenizer: TokenizerFolder,
-    out: Annotated[Path, Parameter(help="The folder to write.")],
+    out: Annotated[Path, Parameter(help="Folder to write.")],
     corpus: Annotated[CorpusConfig, EVERY_KEY] = CorpusConfig(),
-    workers: Annotated[int, Parameter(help="Processes; 0: one for every core.")] = 0,
+    workers: Annotated[int, Parameter(help="Processes; 0: one per core.")] = 0,
     segmented: Annotated[
-        bool, Parameter(help="Words are set apart by spaces (Chinese, for whole-word masks).")
+        bool, Parameter(help="Words are separated by spaces (Chinese, for whole-word masking).")
     ] = False,
     segmenter: Annotated[
         str | None,
-        Parameter(help="MODULE:FUNCTION, text -> list of words, for whole-word masks: jieba:lcut."),
+        Parameter(
+            help="MODULE:FUNCTION, text -> list of words, for whole-word masking: jieba:lcut."
+        ),
     ] = None,
     resume: Annotated[
-        bool, Parameter(help="Go on where an earlier build of the same was killed.")
+        bool, Parameter(help="Continue an earlier build that was interrupted.")
     ] = True,
     overwrite: Overwrite = False,
     json: Json = False,
     config_file: ConfigFile = None,
 ) -> None:
-    """Turn a corpus into shards to train from."""
+    """Turn a corpus into shards for training."""
     import time
 
     from bertwright.data.build import build_shards
@@ -81,23 +83,23 @@ def build(
         print(f"  empty after cleaning: {counted(counts['documents_lost'], 'document')}")
     for line in CorpusReport(**report).remarks():
         print(f"  {line}")
-    print(f"Look for faults: bertwright data check {shlex.quote(str(out))}")
+    print(f"Check it: bertwright data check {shlex.quote(str(out))}")
 
 
 def check(
-    folder: Annotated[Path, Parameter(help="What bertwright data build wrote.")],
+    folder: Annotated[Path, Parameter(help="Folder that bertwright data build wrote.")],
     *,
     instances: Annotated[InstanceConfig, EVERY_KEY] = InstanceConfig(),
     masking: MaskingConfig = MaskingConfig(),
-    seed: Annotated[int, Parameter(help="Seed of the instances that are looked at.")] = 0,
+    seed: Annotated[int, Parameter(help="Seed of the instances that are checked.")] = 0,
     json: Json = False,
     config_file: ConfigFile = None,
 ) -> int:
-    """Examine shards: what is wrong and what to do. Errors end with exit code 4."""
-    from bertwright.data.doctor import check as examine
+    """Check shards: what is wrong and what to do. Errors end with exit code 4."""
+    from bertwright.data.doctor import check as check_shards
 
     with bar("Checking", "tokens") as on_progress:
-        checkup = examine(folder, instances, masking, seed=seed, on_progress=on_progress)
+        checkup = check_shards(folder, instances, masking, seed=seed, on_progress=on_progress)
     if json:
         print_json({"folder": folder, **checkup.as_dict()})
     else:

@@ -1,4 +1,4 @@
-"""`bertwright embed`: texts to vectors in a file, and what is fitted or drawn of them."""
+"""`bertwright embed`: texts to vectors in a file, a fitted whitening or a scatter plot."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Prompt = Annotated[
     ),
 ]
 PromptName = Annotated[
-    str | None, Parameter(help="The same by its name in a sentence-transformers folder.")
+    str | None, Parameter(help="The prompt by its name in a sentence-transformers folder.")
 ]
 
 if TYPE_CHECKING:
@@ -39,40 +39,40 @@ def embed(
     input: Annotated[
         str,
         Parameter(
-            help="File of texts: a column of .jsonl, .csv, .tsv or .parquet, else one text a line; "
-            "- for standard input: JSON lines where it begins with an object, with --text a table "
-            "of any kind but .parquet, else one text a line.",
+            help="File of texts: a column of .jsonl, .csv, .tsv or .parquet, else one text per "
+            "line; - for standard input: JSON lines if it begins with an object, with --text a "
+            "table of any kind but .parquet, else one text per line.",
             allow_leading_hyphen=True,
         ),
     ],
     out: Annotated[
-        Path | None, Parameter(help="The .npy, .jsonl or .parquet file to write: a row a text.")
+        Path | None, Parameter(help="The .npy, .jsonl or .parquet file to write: one row per text.")
     ] = None,
     text: TextColumn = None,
     text2: Annotated[
-        str | None, Parameter(help="Column of a second text: each pair gives one vector.")
+        str | None, Parameter(help="Column of a second text: one vector per pair.")
     ] = None,
     bad_rows: Annotated[
         Literal["refuse", "skip"],
-        Parameter(help="What to do with a row that has no text: stop, or count it and continue."),
+        Parameter(help="A row without text: stop, or skip and count it."),
     ] = "refuse",
     layers: Annotated[
         tuple[str, ...],
         Parameter(
-            help="0 is the embeddings, 1 and up the layers, negative from the top; repeat for "
-            "several; or first-last. Unset: the folder's own, else -2.",
+            help="Layers: 0 is the embeddings, 1 and up the layers, negative from the top; repeat "
+            "for several; or first-last. Unset: as the folder says, else -2.",
             allow_leading_hyphen=True,
         ),
     ] = (),
     combine: Annotated[
-        Combine | None, Parameter(help="What becomes of several layers; unset: concat.")
+        Combine | None, Parameter(help="How several layers are combined; unset: concat.")
     ] = None,
     pooling: Annotated[
         Pooling | str | None,
         Parameter(
-            help="How tokens become one vector, or several side by side, as cls+mean; weighted by "
-            "position, first-last the mean of the first and last layer's means, none is --tokens. "
-            "Unset: the folder's own, else mean."
+            help="How tokens become one vector, or several concatenated, as cls+mean; weighted: by "
+            "position; first-last: the mean of the first and last layer's means; none: as --tokens."
+            " Unset: as the folder says, else mean."
         ),
     ] = None,
     normalize: Annotated[
@@ -80,10 +80,11 @@ def embed(
     ] = None,
     truncate: Annotated[
         bool | None,
-        Parameter(help="Truncate long texts and count them; else they are read in windows."),
+        Parameter(help="Truncate long texts and count them; else they are encoded in windows."),
     ] = None,
     max_length: Annotated[
-        int | None, Parameter(help="Tokens of a sequence; unset: as the folder or model says.")
+        int | None,
+        Parameter(help="Maximum tokens per sequence; unset: as the folder or the model says."),
     ] = None,
     prompt: Prompt = None,
     prompt_name: PromptName = None,
@@ -94,42 +95,43 @@ def embed(
     dimensions: Annotated[
         int | None,
         Parameter(
-            help="Numbers of a vector to keep, the first ones; with --fit-whitening, of what it "
-            "gives. Unset: as the folder says, else all; of whitening as many as vary."
+            help="Keep the first dimensions of a vector, this many; with --fit-whitening, of its "
+            "result. Unset: as the folder says, else all."
         ),
     ] = None,
     tokens: Annotated[
-        bool, Parameter(negative="", help="A vector a token, with its characters in the text.")
+        bool,
+        Parameter(negative="", help="Write one vector per token, with its offsets in the text."),
     ] = False,
     dtype: Annotated[
         Literal["float32", "float16", "int8", "binary"],
-        Parameter(help="Of the stored numbers; int8 has its ranges beside, binary is the signs."),
+        Parameter(
+            help="Type of the stored numbers; int8 with scales beside it, binary keeps the signs."
+        ),
     ] = "float32",
     backend: Annotated[
         Literal["auto", "torch", "onnx", "openvino"],
-        Parameter(help="What computes; auto takes the fastest whose vectors are right."),
+        Parameter(help="Runtime of the model; auto picks the fastest whose vectors are correct."),
     ] = "torch",
     precision: Annotated[
         Literal["auto", "fp32", "bf16", "int8"],
-        Parameter(help="float32 is exact; the others are compared with it on a sample first."),
+        Parameter(help="fp32 is exact; the others are first compared with it on a sample."),
     ] = "fp32",
     exported: Annotated[
         tuple[str, ...], Parameter(help="Folder of bertwright export, for onnx and openvino.")
     ] = (),
     plot: Annotated[
-        Path | None, Parameter(help="Draw the texts on one page: an .html file.")
+        Path | None, Parameter(help="Write a scatter plot of the texts to this .html file.")
     ] = None,
     color: Annotated[str | None, Parameter(help="Column that colours the plot.")] = None,
     projection: Annotated[
-        Literal["pca", "tsne"], Parameter(help="How the plot gets to two dimensions.")
+        Literal["pca", "tsne"], Parameter(help="Projection of the plot to two dimensions.")
     ] = "pca",
-    resume: Annotated[
-        bool, Parameter(negative="", help="Continue what a killed run left.")
-    ] = False,
+    resume: Annotated[bool, Parameter(negative="", help="Continue an interrupted run.")] = False,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """Turn texts into vectors, in any number and order kept."""
+    """Turn texts into vectors, one row per text, in order."""
     from bertwright.atomic import refuse_existing
 
     if [out, fit_whitening, plot].count(None) != 2:
@@ -145,16 +147,16 @@ def embed(
         ("--resume", resume, "--out", out),
     ):
         if given and there is None:
-            raise ConfigError(f"{option} is of {of} FILE; leave it out here")
+            raise ConfigError(f"{option} is for {of} FILE; leave it out")
     if dimensions is not None and pooling == "none":
-        raise ConfigError("--dimensions is of vectors of texts; leave it out with --tokens")
+        raise ConfigError("--dimensions is for vectors of texts; leave it out with --tokens")
     if layers == ("first-last",) or pooling == "first-last":
         if layers not in ((), ("first-last",)):
             raise ConfigError("--pooling first-last has its own layers; leave out --layers")
         if combine not in (None, "mean"):
             raise ConfigError(f"first-last is a mean; leave out --combine {combine}")
     if whiten is not None and fit_whitening is not None:
-        raise ConfigError("--fit-whitening is of vectors as they are; leave out --whiten")
+        raise ConfigError("--fit-whitening is for vectors without whitening; leave out --whiten")
     for option, path, suffix in (
         ("--fit-whitening", fit_whitening, ".npz"),
         ("--plot", plot, ".html"),
@@ -193,7 +195,9 @@ def embed(
     )
     for key, left in (("dense", "dense layers"), ("dimensions", "dimensions")):
         if getattr(known, key) and not getattr(config, key) and pooling != "none":
-            say(f"the folder's {left} are left out: they are of its own layers and pooling")
+            say(
+                f"the folder's {left} are left out: they were trained on its own layers and pooling"
+            )
     if config.prompt:
         say(f"before every text: {config.prompt!r}")
     sample: list[str | tuple[str, str]] = []

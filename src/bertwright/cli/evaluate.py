@@ -1,4 +1,4 @@
-"""`bertwright evaluate`: a fine-tuned model judged on a labelled file."""
+"""`bertwright evaluate`: a fine-tuned model on a labelled file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def evaluate(
     data: Annotated[
         str,
         Parameter(
-            help="Labelled file, as finetune takes them, or - for standard input.",
+            help="Labelled file, as for finetune, or - for standard input.",
             allow_leading_hyphen=True,
         ),
     ],
@@ -41,34 +41,33 @@ def evaluate(
     label: Annotated[
         str | None,
         Parameter(
-            help="Column of the label; unset: that of training, or found.",
+            help="Column of the label; unset: that of training, or found by its name.",
             allow_leading_hyphen=True,
         ),
     ] = None,
     format: FileForm = None,
     metric: Annotated[
-        str | None, Parameter(help="The metric to put first; unset: the usual one of the kind.")
+        str | None,
+        Parameter(help="Metric to print first; unset: the usual one of the kind of task."),
     ] = None,
     bad_rows: BadRows = "refuse",
     bad_tags: Annotated[
         Literal["mend", "refuse"],
-        Parameter(
-            help="What to do with tags that break their scheme: mend and count them, or stop."
-        ),
+        Parameter(help="Tags that break their scheme: repair and count them, or stop."),
     ] = "mend",
-    intervals: Annotated[bool, Parameter(help="Tell 95 % intervals, by bootstrap.")] = True,
+    intervals: Annotated[bool, Parameter(help="Compute 95 % intervals, by bootstrap.")] = True,
     precision: Precision = "auto",
     device: Device = "auto",
     out: Annotated[
-        Path | None, Parameter(help="JSON file to write all figures to, the errors too.")
+        Path | None, Parameter(help="JSON file to write all metrics to, and the wrong predictions.")
     ] = None,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """Judge a fine-tuned model on a labelled file: metrics with intervals, and a table of classes.
+    """Evaluate a fine-tuned model on a labelled file: metrics, intervals, a table of labels.
 
-    The model knows its labels, windows, threshold and columns. A label that was unseen in training
-    is an error that names its line.
+    Labels, windows, threshold and columns are those of training. A label that was not in the
+    training file is an error that names its line.
     """
     from bertwright.atomic import atomic_file, refuse_existing
 

@@ -14,90 +14,93 @@ from bertwright.errors import ConfigError, DataError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
-    """What both verbs take."""
+class Options:
+    """The options of both verbs."""
 
     model: Annotated[str, Parameter(help="A run, a checkpoint or a Hugging Face BERT folder.")]
     out: Annotated[Path, Parameter(help="Folder to write.")]
     task: Annotated[
         str | None,
         Parameter(
-            help="The head: masked_lm, next_sentence, a task's name, or encoder for vectors; "
-            "unset: the task's, if there is one, else encoder."
+            help="Head to export: masked_lm, next_sentence, a task's name, or encoder for vectors; "
+            "unset: the task, if there is one, else encoder."
         ),
     ] = None
     layers: Annotated[
         tuple[int, ...],
         Parameter(
-            help="Vectors of these layers in place of the last and the pooler; 0 is the "
-            "embeddings, negative from the top.",
+            help="Output these layers in place of the last and the pooler; 0 is the embeddings, "
+            "negative counts from the top.",
             allow_leading_hyphen=True,
         ),
     ] = ()
     int8: Annotated[
-        bool, Parameter(negative="", help="Store weights in 8 bits, judged on text.")
+        bool,
+        Parameter(negative="", help="Store weights in 8 bits, and compare the outputs on text."),
     ] = False
     sample: Annotated[
         Path | None,
-        Parameter(help="Text that int8 is judged on, one a line; unset: 32 sentences of our own."),
+        Parameter(
+            help="File of texts for that comparison, one per line; unset: 32 built-in sentences."
+        ),
     ] = None
     least: Annotated[
         float,
         Parameter(
-            help="Cosine, agreement or correlation on that text below which int8 is an error."
+            help="Minimum cosine, agreement or correlation in that comparison, else an error."
         ),
     ] = 0.95
     overwrite: Overwrite = False
     json: Json = False
 
 
-def onnx(*, asked: Annotated[Asked, EVERY_KEY]) -> None:
-    """Write a model for ONNX Runtime: model.onnx, with any number of texts and tokens.
+def onnx(*, options: Annotated[Options, EVERY_KEY]) -> None:
+    """Export a model to ONNX Runtime: model.onnx, for any number of texts and tokens.
 
-    What is written is run on random lengths and compared with ours; nothing appears if they differ.
+    The export is run on random lengths and compared with PyTorch; nothing is kept if they differ.
     """
-    _export("onnx", asked)
+    _export("onnx", options)
 
 
-def openvino(*, asked: Annotated[Asked, EVERY_KEY]) -> None:
-    """Write a model for OpenVINO: openvino_model.xml and openvino_model.bin.
+def openvino(*, options: Annotated[Options, EVERY_KEY]) -> None:
+    """Export a model to OpenVINO: openvino_model.xml and openvino_model.bin.
 
-    What is written is run on random lengths and compared with ours; nothing appears if they differ.
+    The export is run on random lengths and compared with PyTorch; nothing is kept if they differ.
     """
-    _export("openvino", asked)
+    _export("openvino", options)
 
 
-def _export(runtime: Literal["onnx", "openvino"], asked: Asked) -> None:
-    if asked.sample is not None and not asked.int8:
-        raise ConfigError("--sample is of --int8; leave it out here, or pass both")
-    texts = None if asked.sample is None else _read_sample(asked.sample)
+def _export(runtime: Literal["onnx", "openvino"], options: Options) -> None:
+    if options.sample is not None and not options.int8:
+        raise ConfigError("--sample is for --int8; leave it out, or pass both")
+    texts = None if options.sample is None else _read_sample(options.sample)
     from bertwright.checkpoint.export.write import export
 
     facts = export(
-        asked.model,
-        asked.out,
+        options.model,
+        options.out,
         runtime,
-        head=asked.task,
-        layers=asked.layers,
-        int8=asked.int8,
+        head=options.task,
+        layers=options.layers,
+        int8=options.int8,
         sample=texts,
-        least=asked.least,
-        overwrite=asked.overwrite,
-        on_step=lambda step: None if asked.json else say(f"{step} ..."),
+        least=options.least,
+        overwrite=options.overwrite,
+        on_step=lambda step: None if options.json else say(f"{step} ..."),
     )
-    if asked.json:
-        print_json({"folder": str(asked.out), **facts})
+    if options.json:
+        print_json({"folder": str(options.out), **facts})
         return
     shown = {
-        "folder": str(asked.out),
+        "folder": str(options.out),
         "head": facts["head"] or "none: vectors",
         "outputs": ", ".join(facts["outputs"]),
-        "largest difference to ours": f"{facts['largest_difference']:.2g}",
+        "largest difference to PyTorch": f"{facts['largest_difference']:.2g}",
     }
     if facts["pooling"]:
-        shown["after the graph"] = f"{facts['pooling']} pooling, as modules.json tells"
+        shown["after the graph"] = f"{facts['pooling']} pooling, as modules.json says"
     if facts["crf"]:
-        shown["after the graph"] = "a CRF, whose numbers are in export.json"
+        shown["after the graph"] = "a CRF, whose weights are in export.json"
     for name, value in facts.get("int8_on_text", {}).items():
         if isinstance(value, dict):
             value = ", ".join(f"{kind} {number:.5f}" for kind, number in value.items())
@@ -112,12 +115,12 @@ def _read_sample(path: Path) -> list[str]:
         DataError: no such file, not UTF-8, or nothing in it.
     """
     if not path.is_file():
-        raise DataError(f"no file {path}; --sample takes a file with one text a line")
+        raise DataError(f"no file {path}; --sample takes a file with one text per line")
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not UTF-8 (byte {error.start})") from error
     lines = [line for line in map(str.strip, text.split("\n")) if line]
     if not lines:
-        raise DataError(f"{path} is empty; --sample takes a file with one text a line")
+        raise DataError(f"{path} is empty; --sample takes a file with one text per line")
     return lines

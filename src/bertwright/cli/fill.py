@@ -1,4 +1,4 @@
-"""`bertwright fill`: what a model puts where a text says [MASK]."""
+"""`bertwright fill`: the tokens that a model predicts for [MASK]."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from bertwright.errors import DataError
 
 
 def fill(
-    text: Annotated[str, Parameter(help="A text with [MASK] in it, once or more.")],
+    text: Annotated[str, Parameter(help="A text with one or more [MASK].")],
     *,
     model: Annotated[str, Parameter(help="A run, a checkpoint or a Hugging Face BERT folder.")],
-    top: Annotated[int, Parameter(help="Tokens shown for each blank.")] = 5,
+    top: Annotated[int, Parameter(help="Tokens to show per [MASK].")] = 5,
     json: Json = False,
 ) -> None:
-    """Fill the [MASK]s of a text."""
+    """Predict the [MASK] tokens of a text."""
     from bertwright.inference.model import load
 
     blanks = load(model).fill(text, top)

@@ -26,7 +26,7 @@ KindOrSeveral = Literal[
 def finetune(
     kind: Annotated[
         KindOrSeveral,
-        Parameter(help="What is learned; multitask: several of them at once, with --tasks."),
+        Parameter(help="Kind of task; multitask: several at once, with --tasks."),
     ],
     /,
     *,
@@ -35,8 +35,8 @@ def finetune(
     tasks: Annotated[
         Path | None,
         Parameter(
-            help="With multitask: TOML file with a section a task: kind, train, and the other keys "
-            "of a task's files."
+            help="With multitask: TOML file with a section per task: kind, train, and the other "
+            "keys of a task's files."
         ),
     ] = None,
     name: Annotated[str, Parameter(help="Name of the task in the model.")] = "task",
@@ -44,18 +44,18 @@ def finetune(
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """Fine-tune a BERT on labelled files: classification, regression, tagging, span,
+    """Fine-tune a model on labelled files: classification, regression, tagging, span,
     multiple-choice, or several tasks at once.
 
     The run's folder holds the best model, results.json with mean, sd and intervals, predictions on
-    dev and the log. Ctrl-C keeps the seeds that were finished.
+    dev and the log. Ctrl-C keeps the finished seeds.
     """
-    asked = _asked(kind, name, files, tasks)
+    chosen = _tasks(kind, name, files, tasks)
 
     from bertwright.recipes.finetune.run import finetune as run_finetuning
     from bertwright.recipes.finetune.setup import TaskSpec
 
-    to_learn = [TaskSpec(each, *asked[each]) for each in asked]
+    tasks_to_train = [TaskSpec(each, *chosen[each]) for each in chosen]
     said: set[str] = set()
 
     def speak(line: str) -> None:
@@ -63,15 +63,15 @@ def finetune(
         say(line)
 
     with bar("Encoding", "tokens") as on_progress:
-        results = run_finetuning(to_learn, config, speak, overwrite, on_progress)
-    if os.environ.get("RANK", "0") != "0":  # of the processes of torchrun, one speaks
+        results = run_finetuning(tasks_to_train, config, speak, overwrite, on_progress)
+    if os.environ.get("RANK", "0") != "0":  # of the processes of torchrun, one prints
         return
     if json:
         print_json(results)
         return
     for each in results.get("tasks", {name: results}).values():
         _show(each, said)
-    some = " --task NAME" if len(asked) > 1 else ""
+    some = " --task NAME" if len(chosen) > 1 else ""
     run = shlex.quote(config.out)
     say(f"{config.out} is ready. What to do next:")
     say(f"  bertwright report {run}")
@@ -79,36 +79,36 @@ def finetune(
     say(f"  bertwright predict --model {run}{some} --input FILE --out predictions.jsonl")
 
 
-Asked = dict[str, tuple[Kind, TaskFilesConfig]]
-"""What is to be learned, by the names of the tasks."""
+Chosen = dict[str, tuple[Kind, TaskFilesConfig]]
+"""Kind and files of each task, by name."""
 
 
-def _asked(kind: str, name: str, files: TaskFilesConfig | None, tasks: Path | None) -> Asked:
+def _tasks(kind: str, name: str, files: TaskFilesConfig | None, tasks: Path | None) -> Chosen:
     """The tasks of the command line, or those of a file."""
     if kind == "multitask":
         if files is not None or tasks is None:
             raise ConfigError(
-                "multitask takes its files from --tasks FILE.toml, a section a task with the keys "
-                "kind, train, dev and what else a task has; not from the command line"
+                "multitask takes its files from --tasks FILE.toml, with a section per task and the "
+                "keys kind, train, dev and the others of a task's files; not from the command line"
             )
         return read_tasks(tasks)
     if tasks is not None:
-        raise ConfigError(f"--tasks is of several tasks: finetune multitask, not finetune {kind}")
+        raise ConfigError(f"--tasks is for several tasks: finetune multitask, not finetune {kind}")
     if files is None:
         raise ConfigError(
-            "missing --train, the labelled file to learn from. "
+            "missing --train, the labelled file to train on. "
             "bertwright finetune --help-all lists what there is."
         )
     return {name: (cast(Kind, kind), files)}
 
 
-def read_tasks(path: Path) -> Asked:
-    """A file with a section a task: `kind`, and the keys of `TaskFilesConfig`.
+def read_tasks(path: Path) -> Chosen:
+    """Read a file with a section per task: `kind`, and the keys of `TaskFilesConfig`.
 
     Raises:
         ConfigError: no TOML, no section, an unknown key (names the nearest), a wrong kind.
     """
-    asked: Asked = {}
+    chosen: Chosen = {}
     for name, section in values.read_toml(path).items():
         if not isinstance(section, dict):
             raise ConfigError(
@@ -122,10 +122,10 @@ def read_tasks(path: Path) -> Asked:
         for key in rest:
             if key not in keys:
                 raise values.unknown_key(key, keys, where)
-        asked[name] = (kind, values.from_dict(TaskFilesConfig, rest, where))
-    if not asked:
-        raise ConfigError(f"{path} has no section; expected one a task, as [sst2]")
-    return asked
+        chosen[name] = (kind, values.from_dict(TaskFilesConfig, rest, where))
+    if not chosen:
+        raise ConfigError(f"{path} has no section; expected one per task, as [sst2]")
+    return chosen
 
 
 def _show(results: Mapping[str, Any], said: set[str]) -> None:

@@ -1,4 +1,4 @@
-"""`bertwright glue`: the tasks of GLUE, their table, and what its server takes."""
+"""`bertwright glue`: the tasks of GLUE, their table, and a submission for its server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def glue(
     tasks: Annotated[
         tuple[str, ...],
         Parameter(
-            help="Tasks, as CoLA RTE; unset: all there are.",
+            help="Tasks, as CoLA RTE; unset: all in the folder.",
             consume_multiple=True,
         ),
     ] = (),
@@ -29,11 +29,11 @@ def glue(
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """Fine-tune on each task of GLUE that is there: mean and sd over seeds, and their average.
+    """Fine-tune on each task of GLUE in a folder: mean and sd over seeds, and their average.
 
-    A task has its run in a folder of --out; the same command again goes on with those that are not
-    finished. Where a task has a test.tsv, its predictions are written for GLUE's server. All other
-    options hold for every task.
+    Each task has its run in a folder of --out; the same command again continues with the tasks that
+    are not finished. If a task has a test.tsv, its predictions are written for GLUE's server. All
+    other options apply to every task.
     """
     from bertwright.recipes.glue.tasks import find_tasks
 

@@ -1,4 +1,4 @@
-"""`bertwright info`: versions, the machine and the extras installed; what a bug report needs."""
+"""`bertwright info`: versions, hardware and installed extras; what a bug report needs."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def info(
     *,
     measure: Annotated[
         bool,
-        Parameter(negative="", help="Measure the peak of matrix products, some seconds long."),
+        Parameter(negative="", help="Measure the peak rate of matrix products, in some seconds."),
     ] = False,
     json: Json = False,
 ) -> None:
-    """Show versions, the machine and the extras installed."""
-    facts = {"bertwright": __version__, **_software(), **_machine(), **_devices()}
+    """Show versions, hardware and installed extras."""
+    facts = {"bertwright": __version__, **_software(), **_hardware(), **_devices()}
     if measure:
         facts["matmul_gflops"] = measure_matmul()
     extras = installed_extras()
@@ -60,7 +60,7 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _machine() -> dict[str, Any]:
+def _hardware() -> dict[str, Any]:
     """The processor, the cores this process may use, and the memory."""
     memory = None
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
@@ -69,7 +69,7 @@ def _machine() -> dict[str, Any]:
 
 
 def _processor() -> str:
-    """The processor's name as the system tells it."""
+    """The processor's name as the system reports it."""
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
         for line in cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines():
@@ -94,7 +94,7 @@ def _devices() -> dict[str, Any]:
 
 
 def _processor_has_bf16() -> bool | None:
-    """Whether the processor multiplies bf16 itself (AVX-512 BF16, AMX); None where nobody tells."""
+    """Whether the processor multiplies bf16 itself (AVX-512 BF16, AMX); None: unknown."""
     cpuinfo = Path("/proc/cpuinfo")
     if not cpuinfo.exists():
         return None

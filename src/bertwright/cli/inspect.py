@@ -1,4 +1,4 @@
-"""`bertwright inspect`: what a model's folder is, without loading it."""
+"""`bertwright inspect`: what a model's folder contains, without loading it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def inspect(
     *,
     json: Json = False,
 ) -> None:
-    """Show what a folder is: format, sizes, parts, tasks, tokenizer, and what is odd."""
+    """Show what a folder contains: format, sizes, parts, tasks, tokenizer, and problems."""
     from bertwright.checkpoint.inspection import inspect as look
 
     found = look(model)

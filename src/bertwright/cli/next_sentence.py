@@ -14,12 +14,12 @@ from bertwright.errors import DataError
 
 def next_sentence(
     first: Annotated[str, Parameter(help="Text A.")],
-    second: Annotated[str, Parameter(help="Text B: does it follow A?")],
+    second: Annotated[str, Parameter(help="Text B.")],
     *,
     model: Annotated[str, Parameter(help="A run, a checkpoint or a Hugging Face BERT folder.")],
     json: Json = False,
 ) -> None:
-    """Judge whether one text follows another."""
+    """Predict whether text B follows text A."""
     from bertwright.inference.model import load
     from bertwright.inference.next_sentence import next_sentence as predict
 

@@ -13,8 +13,7 @@ ConfigFile = Annotated[
     Path | None,
     Parameter(
         name="--config",
-        help="TOML file of these keys, or (of pretrain) a recipe's name; the command line goes "
-        "over it.",
+        help="TOML file with these keys, or the name of a recipe (pretrain); options override it.",
     ),
 ]
 """`config_file: ConfigFile = None`: `cli.app` has read it before the verb is called."""
@@ -22,14 +21,14 @@ ConfigFile = Annotated[
 Json = Annotated[
     bool,
     Parameter(
-        name="--json", negative="", help="Print one JSON object on standard output, nothing else."
+        name="--json",
+        negative="",
+        help="Print one JSON object on standard output and nothing else.",
     ),
 ]
 """`json: Json = False`."""
 
-Overwrite = Annotated[
-    bool, Parameter(negative="", help="Replace the output where it exists already.")
-]
+Overwrite = Annotated[bool, Parameter(negative="", help="Replace the output if it exists.")]
 """`overwrite: Overwrite = False`."""
 
 TokenizerFolder = Annotated[
@@ -52,16 +51,20 @@ def find_tokenizer(path: Path) -> Path:
     return home(find_checkpoint(path))
 
 
-FineTuned = Annotated[str, Parameter(help="A run of finetune, or a folder of transformers.")]
+FineTuned = Annotated[
+    str, Parameter(help="A run of finetune, or a Hugging Face folder with a task head.")
+]
 """`model: FineTuned`."""
 
-TaskName = Annotated[str | None, Parameter(help="Name of the task, where the model has several.")]
+TaskName = Annotated[str | None, Parameter(help="Name of the task, if the model has several.")]
 """`task: TaskName = None`."""
 
-TextColumn = Annotated[str | None, Parameter(help="Column of the text; unset: found.")]
+TextColumn = Annotated[str | None, Parameter(help="Column of the text; unset: found by its name.")]
 """`text: TextColumn = None`."""
 
-SecondColumn = Annotated[str | None, Parameter(help="Column of the second text; unset: found.")]
+SecondColumn = Annotated[
+    str | None, Parameter(help="Column of the second text; unset: found by its name.")
+]
 """`text2: SecondColumn = None`."""
 
 FileForm = Annotated[
@@ -71,18 +74,19 @@ FileForm = Annotated[
 
 BadRows = Annotated[
     Literal["refuse", "skip"],
-    Parameter(help="What to do with a row that cannot be read: stop, or count it and go on."),
+    Parameter(help="A row that cannot be read: stop, or skip and count it."),
 ]
 """`bad_rows: BadRows = "refuse"`."""
 
 Precision = Annotated[
     Literal["auto", "bf16", "fp32"],
-    Parameter(help="Of matrix products; auto measures whether bf16 is faster here."),
+    Parameter(help="Precision of matrix products; auto measures which is faster."),
 ]
 """`precision: Precision = "auto"`."""
 
 Device = Annotated[
-    Literal["auto", "cpu", "cuda"], Parameter(help="auto takes the GPU if there is one.")
+    Literal["auto", "cpu", "cuda"],
+    Parameter(help="Device to run on; auto uses the GPU if there is one."),
 ]
 """`device: Device = "auto"`."""
 
@@ -93,4 +97,4 @@ NOT_FINITE = (
     "gives probabilities that are not finite: its training diverged; use an earlier checkpoint, or "
     "train it again with a lower learning rate"
 )
-"""What to say of a model whose answers are no numbers."""
+"""The message for a model whose predictions are not finite."""

@@ -67,18 +67,18 @@ def counted(number: int, what: str) -> str:
 
 
 def say(message: str) -> None:
-    """One line about what goes on, on standard error, where it disturbs no result.
+    """Print one line about progress on standard error, apart from results.
 
-    Lost where nobody listens any more (a closed terminal, a full disk): no work ends of that.
+    An error of it (a closed terminal, a full disk) is ignored: it must not end the work.
     """
     with contextlib.suppress(OSError):
         print(message, file=sys.stderr, flush=True)
 
 
 def complain(message: str) -> None:
-    """An error, on standard error, red on a terminal; nothing is imported, as a signal may ask.
+    """Print an error on standard error, red on a terminal; safe to call in a signal handler.
 
-    What several processes of one `torchrun` have to say of it, one of them says.
+    Of several processes of one `torchrun` with the same message, one prints it.
     """
     if _is_said(message):
         return
@@ -91,8 +91,8 @@ def _is_said(message: str) -> bool:
     error: the first leaves a mark in the folder that torchrun makes for them."""
     own = os.environ.get("TORCHELASTIC_ERROR_FILE", "")  # a file in a folder a process
     try:
-        place = os.fstat(2)
-        name = f"{message}\0{place.st_dev}\0{place.st_ino}".encode(errors="replace")
+        error = os.fstat(2)
+        name = f"{message}\0{error.st_dev}\0{error.st_ino}".encode(errors="replace")
         mark = Path(own).parents[1] / f"bertwright-{zlib.crc32(name):08x}"
         if Path(own).is_absolute():
             mark.touch(exist_ok=False)
@@ -104,7 +104,7 @@ def _is_said(message: str) -> bool:
 
 
 def _cell(value: object) -> str:
-    """A value as a reader wants it: few digits, thousands set apart, yes and no."""
+    """A value for a reader: few digits, thousands separated, yes and no."""
     if value is None:
         return "-"
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""`bertwright predict`: one JSON line an input, for files of any size."""
+"""`bertwright predict`: one JSON line per input, for files of any size."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ def predict(
     input: Annotated[
         str,
         Parameter(
-            help="File of inputs, labelled or not: plain text with one a line (a pair with a tab "
-            "between), or as finetune takes them; - for standard input.",
+            help="File of inputs, labelled or not: plain text with one per line (a pair: tab "
+            "between), or as for finetune; - for standard input.",
             allow_leading_hyphen=True,
         ),
     ],
     out: Annotated[
         str,
         Parameter(
-            help="File to write, a JSON object a line; - for standard output.",
+            help="File to write, one JSON object per line; - for standard output.",
             allow_leading_hyphen=True,
         ),
     ],
@@ -55,18 +55,18 @@ def predict(
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """Predict: one JSON line an input, in order.
+    """Predict with a fine-tuned model: one JSON line per input, in order.
 
-    A line has line (where the input stands in its file) and what the task says: label and scores;
-    value; words, tags, entities with offsets; answer with start, end and the runners-up; choice.
-    The file appears when all is done, or not at all.
+    A JSON line has line (of the input in its file) and the prediction of the task: label and
+    scores; value; words, tags, entities with offsets; answer with start, end and alternatives;
+    choice. The file appears when all is done, or not at all.
     """
     from bertwright.atomic import atomic_file, refuse_existing
 
     if out != "-":
         refuse_existing(Path(out), overwrite)
     elif json:
-        raise ConfigError("--json tells on standard output what was met; give --out a file then")
+        raise ConfigError("--json prints a summary on standard output; give --out a file then")
 
     from bertwright.inference.model import load
     from bertwright.labelled.columns import Columns
@@ -96,5 +96,5 @@ def predict(
     if report.in_windows:
         say(f"inputs longer than a window, read in several: {report.in_windows:,}")
     if report.cut:
-        say(f"inputs that fit no window even so: {report.cut:,} ({report.tokens_cut:,} tokens cut)")
+        say(f"inputs truncated to a window: {report.cut:,} ({report.tokens_cut:,} tokens)")
     say(f"inputs predicted: {report.examples:,} ({report.format})")

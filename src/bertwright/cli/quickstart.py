@@ -1,4 +1,4 @@
-"""`bertwright quickstart`: the whole road in some minutes, on text this machine has."""
+"""`bertwright quickstart`: the whole pipeline in some minutes, on text of this computer."""
 
 from __future__ import annotations
 
@@ -23,18 +23,20 @@ def quickstart(
     *,
     minutes: Annotated[
         float,
-        Parameter(help="Minutes of pre-training from its first step; the rest takes two or so."),
+        Parameter(help="Minutes of pre-training; the other steps take about two."),
     ] = 5.0,
-    out: Annotated[Path, Parameter(help="Folder for everything.")] = Path("runs/quickstart"),
+    out: Annotated[Path, Parameter(help="Folder to write everything to.")] = Path(
+        "runs/quickstart"
+    ),
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """Pre-train a small BERT on the English that every Python machine holds.
+    """Pre-train a small BERT on the English documentation that comes with Python.
 
     The corpus is the documentation of Python and of the packages installed beside it; a tenth of
-    the modules is held out. Nothing is fetched. You get a vocabulary, shards, a model, the model
-    fine-tuned to tell packages apart by their documentation, and a page that shows what they can
-    do on held-out text beside the obvious baselines.
+    the modules is held out. Nothing is downloaded. The result is a tokenizer, shards, a model, the
+    model fine-tuned to classify passages by package, and a page that compares them with the
+    obvious baselines on held-out text.
     """
     if not 0 < minutes < 1e5:
         raise ConfigError(f"--minutes is {minutes}; expected more than 0 and less than 100,000")
@@ -44,10 +46,12 @@ def quickstart(
     result: dict[str, Any] = {"out": str(out)}
     seconds: dict[str, float] = {}
 
-    with _step(1, "Gathering the documentation that this Python holds", seconds, "modules") as step:
+    with _step(
+        1, "Collecting the documentation of Python and its packages", seconds, "modules"
+    ) as step:
         docs = steps.write_corpus(paths, step.on_progress)
         largest = list(docs.characters_by_package.items())[:6]
-        step.tell(
+        step.add(
             f"{docs.documents:,} modules with {docs.sentences:,} sentences, "
             f"{docs.characters / 1e6:.1f} MB of English; {docs.repeated_paragraphs:,} repeated "
             "paragraphs left out",
@@ -57,51 +61,51 @@ def quickstart(
 
     with _step(2, f"Training a vocabulary of {steps.VOCAB_SIZE:,}", seconds, "bytes") as step:
         size = steps.train_vocabulary(paths, step.on_progress)
-        step.tell(f"{size:,} WordPiece tokens, uncased, in {paths.tokenizer}")
+        step.add(f"{size:,} WordPiece tokens, uncased, in {paths.tokenizer}")
 
-    with _step(3, "Turning the text into ids", seconds, "bytes") as step:
+    with _step(3, "Turning the text into token ids", seconds, "bytes") as step:
         counts = steps.build(paths, step.on_progress)
-        step.tell(f"{counts['tokens']:,} tokens in {paths.shards}")
+        step.add(f"{counts['tokens']:,} tokens in {paths.shards}")
     result["data"] = counts
 
-    with _step(4, "Examining the data", seconds, "tokens") as step:
+    with _step(4, "Checking the data", seconds, "tokens") as step:
         checkup = steps.check_data(paths, step.on_progress)
         troubles = [f for f in checkup.findings if f.level != "ok"]
-        step.tell(
+        step.add(
             f"{counted(len(checkup.findings), 'finding')}: {counted(checkup.errors, 'error')}, "
             f"{counted(checkup.warnings, 'warning')}",
             *(f"{f.level}: {f.message}; {f.advice}" for f in troubles),
         )
 
-    say(f"\n5/{STEPS}  First weights, then {minutes:g} min of pre-training {steps.MODEL}")
+    say(f"\n5/{STEPS}  Initializing and pre-training {steps.MODEL} for {minutes:g} min")
     begin = time.monotonic()
     from bertwright.recipes.pretrain import pretrain
 
     config = steps.configuration(paths, minutes)
     try:
-        # On a busy machine, making first weights may take longer than few minutes are.
+        # On a busy computer, initialization may take longer than a short run.
         pretrain(config, lambda line: say(f"     {line}"), counts_start=False)
     except Interrupted as stop:
         raise Interrupted(
             stop.signal_number,
-            f"interrupted while pre-training; what it learned is saved in {paths.run}: to go on, "
-            f"bertwright pretrain --config {paths.run}/config.toml --resume; to begin anew, "
+            f"interrupted while pre-training; its state is saved in {paths.run}: to continue, "
+            f"bertwright pretrain --config {paths.run}/config.toml --resume; to start again, "
             "the same command with --overwrite",
         ) from stop
     seconds["pretrain"] = time.monotonic() - begin
     few = steps.few_steps(paths)
     if few is not None:
-        say(f"     {counted(few, 'step')} only, too few to learn from: pass more --minutes")
+        say(f"     {counted(few, 'step')} only, too few to train anything: pass more --minutes")
     say(f"     {seconds['pretrain']:.1f} s")
 
-    with _step(6, "Asking the model about the modules that were held out", seconds) as step:
+    with _step(6, "Evaluating the model on held-out modules", seconds) as step:
         from bertwright.inference.model import load
         from bertwright.recipes.quickstart.evaluation import evaluate
 
         figures, found = evaluate(load(paths.run), paths, config)
         steps.write_findings(paths, checkup, found)
         _write_page(paths)
-        step.tell(f"the page: {paths.report}")
+        step.add(f"the page: {paths.report}")
     result |= figures
 
     title = "Fine-tuning: which package does a passage belong to?"
@@ -126,20 +130,20 @@ def quickstart(
 
 
 class _Step:
-    """What a step says when it ends."""
+    """What a step prints when it ends."""
 
     def __init__(self, on_progress: OnProgress) -> None:
         self.on_progress = on_progress
         self.lines: list[str] = []
 
-    def tell(self, *lines: str) -> None:
-        """Keep what there is to tell."""
+    def add(self, *lines: str) -> None:
+        """Keep lines to print."""
         self.lines.extend(lines)
 
 
 @contextmanager
 def _step(number: int, title: str, seconds: dict[str, float], unit: str = "") -> Iterator[_Step]:
-    """Say what is done, draw a bar while it is, and say what came of it and how long it took."""
+    """Print what is done, draw a bar during it, then print its result and its time."""
     say(f"\n{number}/{STEPS}  {title}")
     begin = time.monotonic()
     with bar("     done", unit) as on_progress:
@@ -161,10 +165,10 @@ def _learning_curve(paths: Any, minutes: float, step: _Step) -> dict[str, Any]:
     curve = learning_curve(paths, minutes, step.on_progress)
     _write_page(paths)
     if "left_out" in curve:
-        step.tell(f"left out: {curve['left_out']}")
+        step.add(f"left out: {curve['left_out']}")
     else:
-        step.tell(task_sentence(curve), best_sentence(curve))
-        step.tell(f"labelled files in {paths.task}, the fine-tuned model in {paths.finetuned}")
+        step.add(task_sentence(curve), best_sentence(curve))
+        step.add(f"labelled files in {paths.task}, the fine-tuned model in {paths.finetuned}")
     return curve
 
 
@@ -184,7 +188,7 @@ def _show(found: Mapping[str, Any]) -> None:
         print_table([f"{row['task']}: {row['measure']}", ""], rows)
     for blank in found["blanks"][:5]:
         guesses = ", ".join(f"{g['token']} {percent(g['probability'])}" for g in blank["top"])
-        print(f"  {blank['text']}\n    {guesses}   (in truth: {blank['truth']}; {blank['module']})")
+        print(f"  {blank['text']}\n    {guesses}   (true: {blank['truth']}; {blank['module']})")
     print()
 
 
@@ -199,5 +203,5 @@ def _show_curve(curve: Mapping[str, Any]) -> None:
         for method in curve["methods"]
     ]
     sizes = [f"{size:,} labelled" for size in curve["sizes"]]
-    print_table(["Which package is it about: share right", *sizes], rows)
+    print_table(["Which package is it about: accuracy", *sizes], rows)
     print()

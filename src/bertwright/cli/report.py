@@ -19,18 +19,13 @@ def report(
     out: Annotated[
         Path | None, Parameter(help="File to write; unset: report.html in the run's folder.")
     ] = None,
-    check_data: Annotated[
-        bool,
-        Parameter(help="Examine the run's data as `bertwright data check` does, if it is there."),
-    ] = True,
     json: Json = False,
 ) -> None:
-    """Write the page of a run: curves, figures, configuration, examples if there are.
+    """Write the HTML page of a run: curves, metrics, configuration and examples.
 
-    Of a fine-tuned run: whether the BERT is worth it, its seeds, what it gets wrong, and lengths.
-    Of glue: a table of its tasks, with links to their pages, which are written too.
-
-    The page is written anew each time, also while the run goes on.
+    For a fine-tuned run: comparison with the baselines, seeds, errors and lengths. For glue: a
+    table of its tasks, with links to their pages, which are written too. It also works during the
+    run.
     """
     from bertwright.report.data_check import with_checkup
     from bertwright.report.glue_page import is_glue, write_glue_report
@@ -45,7 +40,7 @@ def report(
             print(path)
         return
     found = read_run(run)
-    if check_data and not found.checkup:
+    if not found.checkup:
         with bar("Reading the data", "bytes") as on_progress:
             found = with_checkup(found, on_progress)
     path = write_report(found, out or run / "report.html")  # of a quickstart: at its top

@@ -11,9 +11,9 @@ from cyclopts import Group
 _FINETUNE = {
     "Often set": "train dev data tasks model out text label transfer epochs learning-rate "
     "batch-size seeds metric baselines device config overwrite json",
-    "Labelled files": "text2 multi-label bad-rows bad-tags wrong-answers class-weights weight name",
+    "Labelled files": "format text2 multi-label bad-rows bad-tags wrong-answers class-weights weight name",
     "Long texts": "max-length stride merge context max-answer-tokens",
-    "Model": "layers network network-size pooling crf random-start dropout attention-dropout",
+    "Model": "layers network pooling crf random-start dropout attention-dropout",
     "Training": "warmup layer-decay weight-decay clip-norm bias-correction precision micro-tokens",
     "Seeds and evaluation on dev": "seed keep evaluations-per-epoch patience",
 }
@@ -69,7 +69,7 @@ def _split(entries: Any, verb: str) -> dict[str, list[Any]]:
     titles = {
         f"--{name}": t for t, names in SECTIONS.get(verb, {}).items() for name in names.split()
     }
-    order = {name: place for place, name in enumerate(titles)}
+    order = {name: index for index, name in enumerate(titles)}
     sections: dict[str, list[Any]] = {title: [] for title in dict.fromkeys(titles.values())}
     for entry in sorted(entries, key=lambda e: order.get(e.positive_names[0], len(order))):
         name = entry.positive_names[0]

@@ -16,14 +16,16 @@ def serve(
     config: Annotated[ServeConfig, EVERY_KEY] = ServeConfig(),
     config_file: ConfigFile = None,
 ) -> int:
-    """Serve models over HTTP: vectors, and every head they have.
+    """Serve models over HTTP: vectors, and every task head.
 
-    Each key may also come from the environment, as BERTWRIGHT_PORT=8081: below the command line,
-    above --config. SIGTERM answers what is at work and ends; SIGHUP loads the models anew.
+    Each option may also come from the environment, as BERTWRIGHT_PORT=8081, which overrides
+    --config. SIGTERM finishes the running requests and ends; SIGHUP reloads the models.
     """
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # it would kill until the server listens to it
+    signal.signal(
+        signal.SIGHUP, signal.SIG_IGN
+    )  # it would kill the process until the server handles it
     sleep_when_idle()
-    config.models  # noqa: B018  (names and folders are judged before anything heavy is imported)
+    config.models  # noqa: B018  (names and folders are checked before anything heavy is imported)
     for package in ("fastapi", "uvicorn", "httptools", "orjson", "prometheus_client"):
         try:
             __import__(package)

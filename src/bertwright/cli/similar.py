@@ -18,16 +18,21 @@ if TYPE_CHECKING:
 
 
 def similar(
-    *queries: Annotated[str, Parameter(help="What to look for.")],
+    *queries: Annotated[str, Parameter(help="Texts to search for.")],
     model: Annotated[
         str, Parameter(help="A run, a checkpoint, a Hugging Face or sentence-transformers folder.")
     ],
     corpus: Annotated[
-        str, Parameter(help="File of texts: a column of .jsonl, .csv, .tsv, .parquet, else lines.")
+        str,
+        Parameter(
+            help="File of texts: a column of .jsonl, .csv, .tsv or .parquet, else one per line."
+        ),
     ],
     vectors: Annotated[
         Path | None,
-        Parameter(help=".npy of the corpus, from embed with the same model, its own layers."),
+        Parameter(
+            help="Vectors of the corpus: .npy that embed wrote with the same model and defaults."
+        ),
     ] = None,
     text: TextColumn = None,
     query_prompt: Annotated[
@@ -39,7 +44,8 @@ def similar(
         ),
     ] = None,
     query_prompt_name: Annotated[
-        str | None, Parameter(help="The same by its name in a sentence-transformers folder.")
+        str | None,
+        Parameter(help="The query prompt by its name in a sentence-transformers folder."),
     ] = None,
     corpus_prompt: Annotated[
         str | None,
@@ -49,14 +55,16 @@ def similar(
             allow_leading_hyphen=True,
         ),
     ] = None,
-    corpus_prompt_name: Annotated[str | None, Parameter(help="The same by its name.")] = None,
-    top: Annotated[int, Parameter(help="How many texts a query.")] = 10,
+    corpus_prompt_name: Annotated[
+        str | None, Parameter(help="The corpus prompt by its name.")
+    ] = None,
+    top: Annotated[int, Parameter(help="Texts to show per query.")] = 10,
     precision: Annotated[
-        Literal["auto", "fp32", "bf16", "int8"], Parameter(help="As of embed.")
+        Literal["auto", "fp32", "bf16", "int8"], Parameter(help="Precision, as for embed.")
     ] = "fp32",
     json: Json = False,
 ) -> None:
-    """Find the nearest texts by cosine, exactly."""
+    """Find the nearest texts by cosine similarity (exact search)."""
     if not queries:
         raise ConfigError('no query; write one: bertwright similar ... "what to look for"')
     from bertwright.inference.model import load

@@ -37,8 +37,8 @@ def train(
     """Train a vocabulary on a corpus.
 
     Writes vocab.txt, tokenizer.json and tokenizer_config.json, which transformers and tokenizers
-    load, and training.json with what was met on the way. The same corpus and options give the same
-    bytes, with any number of workers.
+    load, and training.json with statistics of the training. The same corpus and options give the
+    same bytes, with any number of workers.
     """
     from bertwright.atomic import atomic_folder, refuse_folder, refuse_source
     from bertwright.text.corpus.files import find_files
@@ -53,7 +53,7 @@ def train(
     report = CorpusReport()
     with bar("Counting words", "bytes") as on_progress:
         counted = count_corpus(corpus, reading, config, report, on_progress)
-    with bar("Learning pieces", "pieces") as on_progress:
+    with bar("Training the vocabulary", "tokens") as on_progress:
         tokenizer, training = train_on_counts(counted, config, on_progress)
     with atomic_folder(out, overwrite) as folder:
         tokenizer.save(folder)
@@ -86,23 +86,25 @@ def extend(
     *corpus: Annotated[str, Parameter(help="Files, folders, globs, or - for standard input.")],
     model: Annotated[str, Parameter(help="A run, a checkpoint or a Hugging Face BERT folder.")],
     out: Annotated[Path, Parameter(help="Folder to write the model with its tokenizer to.")],
-    add: Annotated[int, Parameter(help="New entries, at most.")] = 2000,
-    min_count: Annotated[int, Parameter(help="Rarer words are not added.")] = 5,
+    add: Annotated[int, Parameter(help="Maximum number of new entries.")] = 2000,
+    min_count: Annotated[int, Parameter(help="Minimum occurrences of a word to be added.")] = 5,
     start: Annotated[
         Literal["mean", "mean-norm"],
-        Parameter(help="A new row: the mean of its pieces' rows, or that as long as they are."),
+        Parameter(
+            help="New vector: the mean of its wordpieces' vectors, or that scaled to their norm."
+        ),
     ] = "mean",
-    workers: Annotated[int, Parameter(help="Processes that count; 0: one a processor.")] = 0,
+    workers: Annotated[int, Parameter(help="Processes that count; 0: one per core.")] = 0,
     reading: Annotated[CorpusConfig, EVERY_KEY] = CorpusConfig(),
     overwrite: Overwrite = False,
     json: Json = False,
     config_file: ConfigFile = None,
 ) -> None:
-    """Add a corpus' words to a model's vocabulary, for continued pre-training.
+    """Add words of a corpus to a model's vocabulary, for continued pre-training.
 
-    Words that are cut into pieces most often become entries of their own, each with the mean of the
-    pieces it replaces for its vector; old entries keep their ids. Every twentieth document is held
-    out, and its length in tokens told before and after. Then: data build --tokenizer DIR, and
+    Frequent words that are split into wordpieces become entries of their own, each with the mean of
+    its wordpieces' vectors; old entries keep their ids. Every twentieth document is held out, and
+    its length in tokens is printed before and after. Then: data build --tokenizer DIR, and
     pretrain --init DIR.
     """
     from bertwright.recipes.extend import extend as extend_model
@@ -136,7 +138,7 @@ def extend(
     rows = [(name.replace("_", " "), before[name], after[name]) for name in before]
     measured = "held-out text" if found.held_out else "the corpus itself"
     print_table((measured, "before", "after"), rows)
-    say("The new entries have seen no text yet. Next:")
+    say("The new entries are not trained yet. Next:")
     say(f"  bertwright data build {_with_tokenizer(corpus, out)}")
     say(
         f"  bertwright pretrain --init {shlex.quote(str(out))} --data shards --minutes 10 "
@@ -145,18 +147,18 @@ def extend(
 
 
 def _with_tokenizer(corpus: Sequence[str], out: Path) -> str:
-    """What `data build` is to be told."""
+    """The arguments of `data build`."""
     return f"{shlex.join(corpus)} --tokenizer {shlex.quote(str(out))} --out shards"
 
 
 def inspect(
-    *texts: Annotated[str, Parameter(help="Texts to cut.")],
+    *texts: Annotated[str, Parameter(help="Texts to split.")],
     tokenizer: TokenizerFolder,
     json: Json = False,
 ) -> None:
-    """Show how a text is cut into tokens, and why.
+    """Show how a text is split into tokens, and why.
 
-    One row a word: as written, normalized, its pieces with their ids and places, and for [UNK] the
+    One row per word: as written, normalized, its tokens with ids and offsets, and for [UNK] the
     reason.
     """
     if not texts:
@@ -184,7 +186,7 @@ def inspect(
         title = f"{counted(len(inspection.words), 'word')}, "
         title += f"{counted(len(inspection.ids), 'token')}: "
         print_table(
-            ("word", "normalized", "pieces", "ids", "characters", "why"),
+            ("word", "normalized", "tokens", "ids", "characters", "why"),
             rows,
             title=title + (inspection.normalized or "(nothing is left)"),
         )

@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from bertwright.config.ranges import OutOfRange, part
+from bertwright.config.ranges import OutOfRange, below_one
 from bertwright.errors import ConfigError
 
 
 @dataclass(frozen=True)
 class BertConfig:
-    """The shape of a BERT; the defaults are BERT Base."""
+    """The architecture of a BERT; the defaults are BERT Base."""
 
     vocab_size: int = 30522
     """V, entries of the vocabulary."""
@@ -25,19 +25,19 @@ class BertConfig:
     num_attention_heads: int = 12
     """A, attention heads of a layer, each H / A wide."""
     intermediate_size: int = 3072
-    """F, width inside the feed-forward part."""
+    """F, width inside the feed-forward layer."""
     hidden_act: Literal["gelu", "gelu_tanh"] = "gelu"
-    """GELU by the error function (as published), or by its tanh approximation."""
+    """GELU, exact (as published) or by its tanh approximation."""
     hidden_dropout_prob: float = 0.1
-    """Dropout after embeddings, attention and feed-forward."""
+    """Dropout after embeddings, attention and feed-forward layers."""
     attention_probs_dropout_prob: float = 0.1
-    """Dropout of attention probabilities; 0 takes the fused attention path."""
+    """Dropout of attention probabilities; 0 uses the fused attention kernel."""
     max_position_embeddings: int = 512
     """Longest sequence, in tokens."""
     type_vocab_size: int = 2
-    """Kinds of segment: A and B."""
+    """Number of segments: A and B."""
     initializer_range: float = 0.02
-    """Standard deviation of the normal distribution weights start from."""
+    """Standard deviation of the normal distribution that initializes weights."""
     layer_norm_eps: float = 1e-12
     """Added to the variance in layer normalization."""
 
@@ -46,7 +46,7 @@ class BertConfig:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= most:
                 raise OutOfRange(self, name, f"a whole number from 1 to {most}")
-        part(self, "hidden_dropout_prob", "attention_probs_dropout_prob")
+        below_one(self, "hidden_dropout_prob", "attention_probs_dropout_prob")
         for name in ("initializer_range", "layer_norm_eps"):
             if not 0 <= getattr(self, name) <= 1:
                 raise OutOfRange(self, name, "a number from 0 to 1")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import ClassVar, Literal
 
 from bertwright.config.bert import PRESETS, BertConfig
-from bertwright.config.ranges import OutOfRange, above, at_least, part, share
+from bertwright.config.ranges import OutOfRange, above, at_least, below_one, fraction
 from bertwright.config.run import RunConfig
 from bertwright.errors import ConfigError
 
@@ -18,11 +18,11 @@ class InitializationConfig:
     """How weights are initialized; all off, and 0.02: random, as published."""
 
     aimed_heads: bool = True
-    """Sinusoidal positions, and heads of the first layer aimed at neighbours (nn/init.py)."""
+    """Sinusoidal positions; first-layer heads attend to neighbouring tokens (nn/init.py)."""
     counted_vectors: bool = True
-    """Token vectors from counts of neighbours in the training documents (data/token_vectors.py)."""
+    """Token vectors from co-occurrence counts of the training data (data/token_vectors.py)."""
     frequency_bias: bool = True
-    """The output bias is the logarithm of each token's frequency."""
+    """Set the output bias to the logarithm of each token's frequency."""
     embedding_std: float = 0.05
     """Root mean square of token and position vectors; published: 0.02."""
 
@@ -32,9 +32,9 @@ class InitializationConfig:
 
 @dataclass(frozen=True)
 class ArchitectureConfig:
-    """What to change of the model that `model` names; unset: as published.
+    """Changes to the architecture that `model` names; unset: as published.
 
-    Dropout is off: a small budget sees its text once or twice, and has nothing to forget.
+    Dropout is off by default: a small budget sees its text once or twice and does not overfit.
     """
 
     hidden_size: int | None = None
@@ -44,15 +44,15 @@ class ArchitectureConfig:
     num_attention_heads: int | None = None
     """A, attention heads of a layer."""
     intermediate_size: int | None = None
-    """F, width inside the feed-forward part."""
+    """F, width inside the feed-forward layer."""
     hidden_act: Literal["gelu", "gelu_tanh"] | None = None
-    """GELU by the error function, or by its tanh approximation."""
+    """GELU, exact or by its tanh approximation."""
     max_position_embeddings: int | None = None
-    """Longest sequence the model will ever read, in tokens."""
+    """Maximum length of a sequence, in tokens."""
     hidden_dropout_prob: float | None = 0.0
-    """Dropout after embeddings, attention and feed-forward; none: as published, 0.1."""
+    """Dropout after embeddings, attention and feed-forward layers; published: 0.1."""
     attention_probs_dropout_prob: float | None = 0.0
-    """Dropout of attention probabilities; above 0 it leaves the fast attention path."""
+    """Dropout of attention probabilities; published: 0.1; above 0, attention is slower."""
 
 
 @dataclass(frozen=True)
@@ -60,17 +60,17 @@ class InstanceConfig:
     """What one training sequence is made of (BERT, section 3.1 and appendix A.2)."""
 
     objectives: Literal["mlm", "mlm+nsp", "mlm+sop"] = "mlm+nsp"
-    """Masked LM alone, with next-sentence prediction, or with sentence-order prediction."""
+    """Masked LM alone, or with next-sentence or sentence-order prediction."""
     sequence_length: int = 128
-    """Tokens of a sequence at most, [CLS] and [SEP] included."""
+    """Maximum tokens per sequence, [CLS] and [SEP] included."""
     short_probability: float = 0.1
-    """Share of instances with a shorter, random target length."""
+    """Fraction of instances with a shorter, random target length."""
     random_next_probability: float = 0.5
     """Share of pairs whose B comes from another document (for `mlm+sop`: that are swapped)."""
 
     def __post_init__(self) -> None:
         at_least(self, 8, "sequence_length")
-        share(self, "short_probability", "random_next_probability")
+        fraction(self, "short_probability", "random_next_probability")
 
 
 @dataclass(frozen=True)
@@ -78,35 +78,35 @@ class LongPhaseConfig:
     """The last part of a run on longer sequences (BERT, appendix A.2)."""
 
     share: float = 0.0
-    """Share of the budget for it; 0: no such phase. BERT gave it 0.1."""
+    """Fraction of the run for it; 0: no such phase. Published: 0.1."""
     sequence_length: int = 512
-    """Its sequence length in tokens."""
+    """Maximum tokens per sequence in it."""
     batch_tokens: int | None = None
-    """Tokens of its optimizer steps; unset: as before."""
+    """Tokens per optimizer step in it; unset: `batch.tokens`."""
 
     def __post_init__(self) -> None:
-        part(self, "share")
+        below_one(self, "share")
         at_least(self, 8, "sequence_length", "batch_tokens")
 
 
 @dataclass(frozen=True)
 class MaskingConfig:
-    """Which tokens are hidden, and by what (BERT, appendix A.1)."""
+    """Which tokens are masked, and by what they are replaced (BERT, appendix A.1)."""
 
     probability: float = 0.15
-    """Share of tokens to predict."""
+    """Fraction of tokens to predict."""
     max_predictions: int | None = None
-    """Predictions of a sequence at most; unset: `probability` of its longest length, rounded up."""
+    """Maximum predictions per sequence; unset: `probability` x its maximum length."""
     whole_word: bool = False
-    """Mask all pieces of a word together."""
+    """Mask all tokens of a word together."""
     mask_share: float = 0.8
-    """Of the tokens to predict, the share replaced by [MASK]."""
+    """Of the tokens to predict, the fraction replaced by [MASK]."""
     random_share: float = 0.1
-    """Of the tokens to predict, the share replaced by a random token; the rest stay."""
+    """Of the tokens to predict, the fraction replaced by a random token; the rest stay."""
 
     def __post_init__(self) -> None:
         above(self, 0, "probability")
-        share(self, "probability", "mask_share", "random_share")
+        fraction(self, "probability", "mask_share", "random_share")
         if self.mask_share + self.random_share > 1 + 1e-9:  # 0.7 + 0.3 as computers add
             rest = f"{1 - self.mask_share:g} or less, as mask_share is {self.mask_share}"
             raise OutOfRange(self, "random_share", rest)
@@ -126,7 +126,7 @@ class BertRun(RunConfig):
     presets: ClassVar[Mapping[str, BertConfig]] = PRESETS
     """The published sizes."""
     default_model: ClassVar[str] = "bert-mini"
-    """What a small machine trains in minutes."""
+    """A size that two cores train in minutes."""
 
     model: str | None = None
     """bert-tiny, -mini, -small, -medium, -base, -large; unset: bert-mini, or the size of `init`."""

@@ -1,4 +1,4 @@
-"""A fine-tuning run as values: the labelled files with how they are read, and how it trains."""
+"""The configuration of a fine-tuning run: its labelled files, and how it trains."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from bertwright.config.ranges import above, at_least, part, seed
+from bertwright.config.ranges import above, at_least, below_one, seed
 from bertwright.config.task import Form, Layers
 from bertwright.errors import ConfigError
 
@@ -18,9 +18,9 @@ class TaskFilesConfig:
     """The labelled files of a task, and how its texts reach the model."""
 
     train: str
-    """Labelled file to learn from (TSV, CSV, JSONL, Parquet, CoNLL columns, SQuAD JSON)."""
+    """Labelled file to train on (TSV, CSV, JSONL, Parquet, CoNLL columns, SQuAD JSON)."""
     dev: str | None = None
-    """Labelled file to judge by; unset: a tenth of the training file is held out."""
+    """Labelled file to evaluate on; unset: a tenth of the training file is held out."""
     text: str | None = None
     """Column of the text; unset: found by its name."""
     text2: str | None = None
@@ -34,32 +34,31 @@ class TaskFilesConfig:
     multi_label: bool = False
     """A text may have several labels, separated by commas or in a column each."""
     metric: str | None = None
-    """What the best epoch and seed are chosen by; unset: the usual one of the kind."""
+    """Metric that selects the best epoch and seed; unset: the usual one of the kind of task."""
     class_weights: Literal["none", "balanced"] = "none"
-    """Whether rare labels weigh more in the loss, by the inverse of their frequency; classes are
-    then chosen by --metric macro_f1, as accuracy asks for frequent ones."""
+    """balanced: weight labels in the loss by the inverse of their frequency; combine it with
+    --metric macro_f1, since accuracy favours frequent labels."""
     max_length: int | None = None
-    """Tokens of a window; unset: as many as the model has positions for (spans: 384, with the
-    document as context: 256). Short texts cost what they are long."""
+    """Maximum tokens of a window; unset: what the model allows (spans: 384, with the document as
+    context: 256). Nothing is padded, so short texts cost little."""
     stride: int | None = None
-    """Tokens that neighbouring windows of a long text share; unset: 128 for spans, else 32."""
+    """Tokens by which windows of a long text overlap; unset: 128 for spans, else 32."""
     merge: Literal["mean", "max"] = "mean"
-    """How the scores of a long text's windows become one."""
+    """How the scores of a long text's windows are combined."""
     context: Literal["sentence", "document"] = "sentence"
-    """What a sentence to be tagged is read with: nothing, or its neighbours in the document."""
+    """Tagging: encode each sentence alone, or with its neighbours in the document."""
     crf: bool = False
-    """Judge the tags of a sentence together, by a conditional random field."""
+    """Predict the tags of a sentence jointly, with a conditional random field."""
     max_answer_tokens: int = 30
-    """Tokens of an answer, at most."""
+    """Maximum tokens of an answer."""
     bad_rows: Literal["refuse", "skip"] = "refuse"
-    """What to do with a row that cannot be read: stop, or count it and go on."""
+    """A row that cannot be read: stop, or skip and count it."""
     bad_tags: Literal["mend", "refuse"] = "mend"
-    """What to do with tags that break their scheme: mend them as conlleval reads them and count
-    it, or stop."""
+    """Tags that break their scheme: repair them as conlleval does and count them, or stop."""
     wrong_answers: Literal["skip", "refuse"] = "skip"
-    """What to do with an answer that is not where its offset says: count and skip, or stop."""
+    """An answer that is not at its offset: skip and count it, or stop."""
     weight: float = 1.0
-    """With several tasks: how often this one is visited, beside its size."""
+    """With several tasks: sampling weight of this one, times its size."""
 
     def __post_init__(self) -> None:
         above(self, 0, "weight")
@@ -67,71 +66,69 @@ class TaskFilesConfig:
 
 @dataclass(frozen=True)
 class FinetuneConfig:
-    """How a run learns a task, or several."""
+    """How a run fine-tunes on a task, or several."""
 
     model: str
-    """The checkpoint to start from: a run, a checkpoint or a Hugging Face BERT folder."""
+    """Model to start from: a run, a checkpoint or a Hugging Face BERT folder."""
     out: str
-    """Folder of the run."""
+    """Folder to write the run to."""
     transfer: str = "finetune"
-    """What learns: finetune (everything), features (frozen, with --layers), top-N (the last N
-    layers), gradual (one more layer an epoch, lower ones slower; ULMFiT)."""
+    """What is trained: finetune (everything), features (only the head, on frozen --layers), top-N
+    (the last N layers), gradual (one more layer per epoch, lower ones slower; ULMFiT)."""
     layers: Layers | None = None
     """With features: embeddings, last, second-to-last, sum-last-4, mix-last-4, concat-last-4, mix
-    (a learned weighted sum of all); unset: last."""
+    (a trained weighted sum of all); unset: last."""
     network: Literal["linear", "bilstm"] = "linear"
-    """With features: what learns on them, a linear layer or a bidirectional LSTM."""
-    network_size: int = 256
-    """Width of each direction of the LSTM."""
+    """With features: the network trained on them, a linear layer or a bidirectional LSTM."""
     pooling: Literal["cls", "mean", "max"] = "mean"
-    """With features: how those of a text become one vector; of a bilstm's states always the max."""
+    """With features: how those of a text become one vector; a bilstm always uses max."""
     random_start: bool = False
-    """Start the encoder from random weights: what the pre-training is worth."""
+    """Train the encoder from scratch, to measure what pre-training is worth."""
     epochs: float | None = None
-    """Passes over the training file; unset: 3, and more where it has under 7,000 examples, up to
-    20 (Mosbach et al. 2021); on features 10 to 30."""
+    """Passes over the training file; unset: 3, and up to 20 where it has under 7,000 examples
+    (Mosbach et al. 2021); with features 10 to 30."""
     learning_rate: float | None = None
-    """The highest learning rate; unset: 3e-5 for a width of 768, more for narrower models, and
-    1e-3 on features."""
+    """The peak learning rate; unset: 3e-5 for a hidden size of 768, more for smaller ones, and
+    1e-3 with features."""
     batch_size: int = 32
-    """Examples of a step."""
+    """Examples per step."""
     warmup: float = 0.1
-    """Share of the run in which the learning rate rises."""
+    """Fraction of the run in which the learning rate rises."""
     weight_decay: float = 0.01
-    """Decoupled decay of matrices; norms and biases have none."""
+    """Decoupled weight decay of matrices; norms and biases have none."""
     layer_decay: float | None = None
-    """Factor of the learning rate from a layer to the one below; unset: 1, with gradual 1/2.6."""
+    """Factor of the learning rate from each layer to the one below; unset: 1, gradual: 1/2.6."""
     bias_correction: bool = True
-    """Of AdamW; BERT's first release went without, and small tasks fail more often so."""
+    """Bias correction of AdamW; BERT's release had none, and failed more often on small tasks."""
     clip_norm: float = 1.0
-    """Gradients are scaled down to this norm; 0: never."""
+    """Gradients are clipped to this norm; 0: never."""
     dropout: float = 0.1
-    """Dropout in the encoder and before the scores."""
+    """Dropout in the encoder and before the output layer."""
     attention_dropout: float = 0.0
-    """Dropout of attention probabilities; published 0.1, which leaves the fast attention path."""
+    """Dropout of attention probabilities; published: 0.1; above 0, attention is slower."""
     seeds: int = 1
-    """How many times to train, each from another seed; the best by dev is kept."""
+    """Number of seeds to train with; the best on dev is kept."""
     seed: int = 1
-    """The first seed: of the head's weights, the order of examples, and dropout."""
+    """The first seed: of the head's initialization, the order of examples, and dropout."""
     keep: Literal["best", "last"] = "best"
-    """Which weights of a seed to keep: of its best evaluation, or its last."""
+    """Which weights of a seed to keep: those of its best evaluation, or the last."""
     evaluations_per_epoch: float = 1.0
-    """How often dev is asked; 0.5: every second epoch. At the end it is asked in any case."""
+    """Evaluations on dev per epoch; 0.5: every second epoch. There is always one at the end."""
     patience: int | None = None
-    """Stop a seed after so many evaluations without a better one; unset: never."""
+    """Stop a seed after this many evaluations without improvement; unset: never."""
     baselines: bool = False
-    """Measure what needs no BERT beside it: majority, TF-IDF, word shapes."""
+    """Also evaluate baselines without BERT: majority, TF-IDF, word shapes."""
     precision: Literal["auto", "bf16", "fp32"] = "auto"
-    """Of matrix products; auto measures whether bf16 is faster here. Weights stay float32."""
+    """Precision of matrix products; auto measures which is faster. Weights stay float32."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where to train; auto takes the GPU if there is one."""
+    """Device to train on; auto uses the GPU if there is one."""
     micro_tokens: int | None = None
-    """Tokens of one forward and backward; unset: 8,192 on a CPU, 65,536 on a GPU."""
+    """Tokens per forward and backward pass; unset: 8,192 on a CPU, 65,536 on a GPU."""
 
     def __post_init__(self) -> None:
-        at_least(self, 1, "seeds", "batch_size", "network_size", "patience", "micro_tokens")
+        at_least(self, 1, "seeds", "batch_size", "patience", "micro_tokens")
         above(self, 0, "epochs", "learning_rate", "layer_decay", "evaluations_per_epoch")
-        part(self, "warmup", "dropout", "attention_dropout")
+        below_one(self, "warmup", "dropout", "attention_dropout")
         at_least(self, 0, "weight_decay", "clip_norm")
         seed(self)
         if not re.fullmatch(r"finetune|features|gradual|top-[1-9]\d*", self.transfer):
@@ -139,18 +136,13 @@ class FinetuneConfig:
         featured = self.layers or self.network != "linear" or self.pooling != "mean"
         if self.transfer != "features" and featured:
             raise ConfigError(
-                "layers, network and pooling are of frozen features, and transfer is "
+                "layers, network and pooling are for frozen features, and transfer is "
                 f"{self.transfer}; pass --transfer features, or leave them out"
             )
         if self.transfer == "features" and self.layer_decay is not None:
             raise ConfigError(
-                "layer_decay is of layers that learn, and transfer is features, which keeps them; "
+                "layer_decay is for layers that are trained, and transfer features freezes them; "
                 "leave it out, or pass another --transfer"
-            )
-        if self.network == "linear" and self.network_size != FinetuneConfig.network_size:
-            raise ConfigError(
-                f"network_size is {self.network_size}, and network is linear, which has no size; "
-                "pass --network bilstm, or leave it out"
             )
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bertwright.errors import ConfigError
 
 LARGEST = 3.4e38
-"""Weights, and what steps them, are float32: a larger number is infinite there."""
+"""Weights and optimizer states are float32: a larger number is infinite there."""
 LARGEST_SEED = 2**32 - 1
 
 
@@ -20,7 +20,7 @@ class OutOfRange(ConfigError):
 
 
 def at_least(section: object, least: float, *names: str) -> None:
-    """Raise OutOfRange where a field of `section` is below `least` or not finite; None is well."""
+    """Raise OutOfRange where a field of `section` is below `least` or not finite; None passes."""
     for name in names:
         value = getattr(section, name)
         if value is not None and not least <= value <= LARGEST:
@@ -28,33 +28,33 @@ def at_least(section: object, least: float, *names: str) -> None:
 
 
 def above(section: object, least: float, *names: str) -> None:
-    """Raise OutOfRange where a field is not above `least` or not finite; None is well."""
+    """Raise OutOfRange where a field is not above `least` or not finite; None passes."""
     for name in names:
         value = getattr(section, name)
         if value is not None and not least < value <= LARGEST:
             raise OutOfRange(section, name, f"more than {least}{_end(value)}")
 
 
-def share(section: object, *names: str) -> None:
+def fraction(section: object, *names: str) -> None:
     """Raise OutOfRange where a field is not from 0 to 1."""
     for name in names:
         if not 0 <= getattr(section, name) <= 1:
-            raise OutOfRange(section, name, "a share from 0 to 1")
+            raise OutOfRange(section, name, "a fraction from 0 to 1")
 
 
-def part(section: object, *names: str) -> None:
+def below_one(section: object, *names: str) -> None:
     """Raise OutOfRange where a field is not from 0 to less than 1."""
     for name in names:
         if not 0 <= getattr(section, name) < 1:
-            raise OutOfRange(section, name, "a share from 0 to less than 1")
+            raise OutOfRange(section, name, "a fraction from 0 to less than 1")
 
 
 def seed(section: object, name: str = "seed") -> None:
-    """Raise OutOfRange where a seed is not one that every generator takes."""
+    """Raise OutOfRange where a seed is not one that every generator accepts."""
     if not 0 <= getattr(section, name) <= LARGEST_SEED:
         raise OutOfRange(section, name, f"0 to {LARGEST_SEED}")
 
 
 def _end(value: float) -> str:
-    """The upper end of a range, where it is what was not kept."""
+    """The upper end of a range, where the value is beyond it."""
     return "" if value <= LARGEST else f", up to {LARGEST:g}"

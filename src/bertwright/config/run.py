@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from bertwright.config.ranges import above, at_least, part, seed
+from bertwright.config.ranges import above, at_least, below_one, seed
 from bertwright.errors import ConfigError
 
 
@@ -17,26 +17,26 @@ class OptimizerConfig:
     """AdamW with bias correction (Loshchilov & Hutter 2019) and Muon (train/optim.py)."""
 
     matrices: Literal["adamw", "muon"] = "muon"
-    """What steps the weights of linear layers; embeddings, norms and biases have AdamW."""
+    """The optimizer of linear layers' weights; embeddings, norms and biases have AdamW."""
     matrix_learning_rate: float = 2e-3
-    """The highest learning rate of Muon, in the measure of AdamW's."""
+    """The peak learning rate of Muon, scaled to be comparable with AdamW's."""
     learning_rate: float = 1e-3
-    """The highest learning rate, reached after warm-up."""
+    """The peak learning rate of AdamW, reached after warm-up."""
     beta1: float = 0.9
-    """Decay of the mean of gradients."""
+    """Decay of the running mean of gradients."""
     beta2: float = 0.999
-    """Decay of the mean of squared gradients."""
+    """Decay of the running mean of squared gradients."""
     eps: float = 1e-8
-    """Added to the root of the mean square."""
+    """Added to the root of the mean squared gradient."""
     weight_decay: float = 0.01
-    """Decoupled decay of matrices; norms and biases have none."""
+    """Decoupled weight decay of matrices; norms and biases have none."""
     clip_norm: float = 1.0
-    """Gradients are scaled down to this norm; 0: never."""
+    """Gradients are clipped to this norm; 0: never."""
 
     def __post_init__(self) -> None:
         at_least(self, 0, "learning_rate", "matrix_learning_rate", "eps")
         at_least(self, 0, "weight_decay", "clip_norm")
-        part(self, "beta1", "beta2")
+        below_one(self, "beta1", "beta2")
 
 
 @dataclass(frozen=True)
@@ -44,20 +44,20 @@ class ScheduleConfig:
     """Linear warm-up, then linear decay to zero, over the steps or the minutes of the run."""
 
     warmup: float = 0.06
-    """Share of the run in which the learning rate rises."""
+    """Fraction of the run in which the learning rate rises."""
 
     def __post_init__(self) -> None:
-        part(self, "warmup")
+        below_one(self, "warmup")
 
 
 @dataclass(frozen=True)
 class BatchConfig:
-    """How much a step and a micro-batch hold."""
+    """Sizes of an optimizer step and of a micro-batch."""
 
     tokens: int = 4096
-    """Tokens of an optimizer step, over all micro-batches and ranks."""
+    """Tokens per optimizer step, over all micro-batches and ranks."""
     micro_tokens: int | None = None
-    """Tokens of one forward and backward; unset: 4,096 on a CPU, 65,536 on a GPU."""
+    """Tokens per forward and backward pass; unset: 4,096 on a CPU, 65,536 on a GPU."""
 
     def __post_init__(self) -> None:
         at_least(self, 1, "tokens", "micro_tokens")
@@ -65,33 +65,33 @@ class BatchConfig:
 
 @dataclass(frozen=True)
 class ValidationConfig:
-    """Held-out documents, and how often they are asked."""
+    """Held-out documents, and how often the loss on them is computed."""
 
     share: float = 0.01
-    """Share of documents held out."""
+    """Fraction of documents held out."""
     tokens: int = 65536
-    """Tokens of held-out instances to ask, at most."""
+    """Maximum tokens of held-out instances per validation."""
     every_minutes: float = 5.0
     """Minutes between two validations; there is always one at the end."""
     every_steps: int | None = None
     """Steps between two validations, in place of minutes."""
 
     def __post_init__(self) -> None:
-        part(self, "share")
+        below_one(self, "share")
         at_least(self, 1, "tokens", "every_steps")
         at_least(self, 0, "every_minutes")
 
 
 @dataclass(frozen=True)
 class CheckpointConfig:
-    """How often the run is saved, and how much of it is kept."""
+    """How often a checkpoint is written, and how many are kept."""
 
     every_minutes: float = 10.0
     """Minutes between two checkpoints; there is always one at the end."""
     every_steps: int | None = None
     """Steps between two checkpoints, in place of minutes."""
     keep: int = 2
-    """Checkpoints to keep, the newest."""
+    """Number of newest checkpoints to keep."""
 
     def __post_init__(self) -> None:
         at_least(self, 1, "every_steps", "keep")
@@ -100,14 +100,14 @@ class CheckpointConfig:
 
 @dataclass(frozen=True)
 class LogConfig:
-    """What is told while a run goes on."""
+    """What is logged during a run."""
 
     every_seconds: float = 10.0
-    """Seconds between two lines of `metrics.jsonl` and the screen."""
+    """Seconds between two lines of `metrics.jsonl` and of the screen."""
     every_steps: int | None = None
     """Steps between two lines, in place of seconds."""
     tensorboard: bool = False
-    """Write TensorBoard events to `RUN/tensorboard` too (extra `tensorboard`)."""
+    """Also write TensorBoard events to `RUN/tensorboard` (extra `tensorboard`)."""
 
     def __post_init__(self) -> None:
         at_least(self, 1, "every_steps")
@@ -124,13 +124,13 @@ class RunConfig:
     """What `model` is where neither it nor `init` is given."""
 
     data: str
-    """Folder that `bertwright data build` wrote."""
+    """Folder of shards that `bertwright data build` wrote."""
     out: str
-    """Folder of the run."""
+    """Folder to write the run to."""
     model: str | None = None
-    """Size of the model, by name; unset: that of `init`, else the system's usual one."""
+    """Size of the model, by name; unset: that of `init`, else the system's default."""
     init: str | None = None
-    """Checkpoint to continue from in a new run (continued pre-training); it brings the size."""
+    """Checkpoint to start from (continued pre-training); it determines the size."""
     steps: int | None = None
     """Length of the run in optimizer steps."""
     minutes: float | None = None
@@ -140,13 +140,13 @@ class RunConfig:
     seed: int = 1
     """Seed of weights, instances and dropout."""
     precision: Literal["auto", "bf16", "fp32"] = "auto"
-    """Of matrix products; auto measures whether bf16 is faster here. Weights stay float32."""
+    """Precision of matrix products; auto measures which is faster. Weights stay float32."""
     compile: bool = False
-    """Compile the feed-forward parts with torch.compile (needs a C++ compiler; pays on a GPU)."""
+    """Compile the feed-forward layers with torch.compile (needs a C++ compiler; for GPUs)."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where to train; auto takes the GPU if there is one."""
+    """Device to train on; auto uses the GPU if there is one."""
     parallel: Literal["ddp", "fsdp"] = "ddp"
-    """Of torchrun's processes: ddp, each holds all weights; fsdp, its shard of them (FSDP2)."""
+    """With torchrun: ddp, each process holds all weights; fsdp, a shard of them (FSDP2)."""
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     """The optimizer."""
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)

@@ -1,4 +1,4 @@
-"""How models are served: where, with which bounds, and for whom."""
+"""The configuration of a server: models, address, limits and keys."""
 
 from __future__ import annotations
 
@@ -15,63 +15,63 @@ _DEVICE = r"cpu|mps|cuda(:\d+)?"
 
 @dataclass(frozen=True)
 class ServeConfig:
-    """A server: its models, its address and its bounds."""
+    """A server: its models, its address and its limits."""
 
     model: tuple[str, ...] = ()
-    """Folders of models, or NAME=FOLDER; the first is the one meant where a request names none."""
+    """Folders of models, or NAME=FOLDER; the first is the default of requests."""
     host: str = "127.0.0.1"
-    """Address to listen on; 0.0.0.0 for all of this machine's."""
+    """Address to listen on; 0.0.0.0 for all network interfaces."""
     port: int = 8080
-    """Port to listen on; 0 takes a free one and the log tells which."""
+    """Port to listen on; 0: any free one, which the log names."""
     device: str | None = None
-    """Where models work; unset: the GPU if there is one."""
+    """Device of the models: cpu, mps, cuda or cuda:NUMBER; unset: the GPU if there is one."""
     precision: Literal["auto", "fp32", "bf16", "int8"] = "fp32"
-    """fp32 is exact; the others are held against it when a model is loaded."""
+    """fp32 is exact; the others are compared with it when a model is loaded."""
     batch_tokens: int | None = None
-    """Tokens of a batch, about; unset: 1,024 on a CPU, 32,768 on a GPU."""
+    """Tokens per batch, about; unset: 1,024 on a CPU, 32,768 on a GPU."""
     queue_tokens: int = 262144
-    """Tokens that may wait; a request beyond is refused with 429."""
+    """Maximum tokens in the queue; requests beyond get HTTP 429."""
     queue_requests: int = 512
-    """Requests that may be at work or wait; one beyond is refused with 429."""
+    """Maximum requests running or waiting; more get HTTP 429."""
     deadline: float = 30.0
-    """Seconds a request may wait for its batch; a client may ask for less in X-Timeout."""
+    """Seconds a request may wait for its batch; the X-Timeout header can lower it."""
     max_body_bytes: int = 8388608
-    """Bytes of a request's body."""
+    """Maximum bytes of a request's body."""
     max_characters: int = 1048576
-    """Characters of all texts of a request."""
+    """Maximum characters of all texts of a request."""
     max_items: int = 2048
-    """Texts of a request."""
+    """Maximum texts of a request."""
     max_tokens: int = 131072
-    """Tokens of a request."""
+    """Maximum tokens of a request."""
     header_seconds: float = 10.0
-    """Seconds in which a client must have sent its headers."""
+    """Seconds within which a client must send its headers."""
     body_seconds: float = 10.0
-    """Seconds in which a client must have sent its body."""
+    """Seconds within which a client must send its body."""
     keep_alive: int = 5
-    """Seconds that a connection may stay without a request; where a proxy keeps connections, more
-    than it keeps them, else it may ask on one that is just being closed."""
+    """Seconds that an idle connection stays open. Behind a proxy, set it longer than the proxy's
+    own, else the proxy may send a request on a connection that is just being closed."""
     reply_seconds: float = 30.0
-    """Seconds in which a client must have taken some more of its reply."""
+    """Seconds within which a client must read some more of its reply."""
     drain_seconds: float = 30.0
-    """Seconds that requests at work have after SIGTERM."""
+    """Seconds that running requests have to finish after SIGTERM."""
     drain_delay: float = 0.0
-    """Seconds after SIGTERM in which new requests are still taken, while /readyz says no, so that a
-    load balancer can look away first."""
+    """Seconds after SIGTERM in which new requests are still accepted while /readyz already fails,
+    so that a load balancer stops sending them first."""
     failures: int = 5
     """Failed batches in a row after which the process ends with code 1."""
     batch_timeout: float = 120.0
-    """Seconds after which a batch is taken to hang, and the process ends with code 1."""
+    """Seconds after which a batch is considered hung, and the process ends with code 1."""
     load_timeout: float = 600.0
-    """Seconds after which loading a model is taken to hang: a swap of it fails; at the start the
+    """Seconds after which loading a model is considered hung: a swap fails; at the start the
     process ends with code 1."""
     api_keys: str | None = None
-    """File of keys, one a line; a request then needs one in `Authorization: Bearer KEY`."""
+    """File of keys, one per line; requests then need one as `Authorization: Bearer KEY`."""
     admin_keys: str | None = None
-    """File of keys for POST /admin/swap; unset: there is no such route."""
+    """File of keys for POST /admin/swap; unset: the route does not exist."""
     log_requests: bool = True
-    """Write a line for every request; never its texts."""
+    """Log a line per request; never its texts."""
     playground: bool = True
-    """Serve the page for trying things out at /."""
+    """Serve a page at / for trying out the models."""
 
     def __post_init__(self) -> None:
         at_least(self, 1, "batch_tokens", "queue_tokens", "queue_requests", "max_body_bytes")

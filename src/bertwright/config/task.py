@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from bertwright.config.ranges import OutOfRange, at_least, part
+from bertwright.config.ranges import OutOfRange, at_least, below_one
 from bertwright.errors import ConfigError
 
 Kind = Literal["classification", "regression", "tagging", "span", "multiple-choice"]
@@ -26,7 +26,7 @@ Form = Literal["tsv", "csv", "jsonl", "json", "parquet", "conll", "conllu", "tex
 
 @dataclass(frozen=True)
 class HeadConfig:
-    """How a task head stands on the encoder."""
+    """How a task head is built on the encoder."""
 
     layers: Layers | None = None
     """Layers that are its features; unset: the pooler for a text, the last layer for tokens."""
@@ -37,18 +37,18 @@ class HeadConfig:
     pooling: Literal["cls", "mean", "max"] = "mean"
     """How the features of a text become one vector, where `layers` is set."""
     crf: bool = False
-    """Tags are judged together, by a linear-chain conditional random field."""
+    """Tags are predicted jointly, by a linear-chain conditional random field."""
     dropout: float = 0.1
-    """Dropout before the scores."""
+    """Dropout before the output layer."""
 
     def __post_init__(self) -> None:
         at_least(self, 1, "network_size")
-        part(self, "dropout")
+        below_one(self, "dropout")
 
 
 @dataclass(frozen=True)
 class TaskConfig:
-    """A task as its model keeps it, in `task.json`."""
+    """A task as its model stores it, in `task.json`."""
 
     kind: Kind
     """What kind of task it is."""
@@ -59,27 +59,27 @@ class TaskConfig:
     scheme: Scheme = "none"
     """How tags mark entities (tagging)."""
     max_length: int = 128
-    """Tokens of one window, [CLS] and [SEP] too; a longer text is read in several."""
+    """Tokens of one window, [CLS] and [SEP] included; a longer text is split into several."""
     stride: int = 32
-    """Tokens that neighbouring windows share."""
+    """Tokens by which neighbouring windows overlap."""
     merge: Literal["mean", "max"] = "mean"
-    """How the scores of a text's windows become one; tokens take the window with most context."""
+    """How the scores of a text's windows are combined; tokens use the window with most context."""
     context: Literal["sentence", "document"] = "sentence"
-    """Whether a sentence to be tagged is read alone or with its neighbours in the document."""
+    """Tagging: whether a sentence is encoded alone or with its neighbours in the document."""
     unanswerable: bool = False
     """Whether a question may have no answer (SQuAD 2.0)."""
     null_threshold: float = 0.0
     """No answer where the null score exceeds the best span's by more than this."""
     max_answer_tokens: int = 30
-    """Tokens of an answer, at most."""
+    """Maximum tokens of an answer."""
     text_column: str | None = None
     """Column of the text in the files it was trained on."""
     text2_column: str | None = None
     """Column of the second text, if there is one."""
     label_column: str | None = None
-    """Column of the label; of the tags of CoNLL columns its name or number, if it was asked for."""
+    """Column of the label; of the tags of CoNLL columns its name or number, if it was given."""
     head: HeadConfig = field(default_factory=HeadConfig)
-    """How the head stands on the encoder."""
+    """How the head is built on the encoder."""
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -94,16 +94,12 @@ class TaskConfig:
         at_least(self, 1, "max_answer_tokens")
         if self.multi_label and self.kind != "classification":
             raise ConfigError(
-                f"a {self.kind} task has no set of labels a text: multi_label is of classification"
+                f"multi_label is for classification; the kind of this task is {self.kind}"
             )
         if self.context == "document" and self.kind != "tagging":
-            raise ConfigError(
-                f"a {self.kind} task has no sentences of a document: context is of tagging"
-            )
+            raise ConfigError(f"context is for tagging; the kind of this task is {self.kind}")
         if self.head.crf and self.kind != "tagging":
-            raise ConfigError(
-                f"a {self.kind} task has no tags to judge together: crf is of tagging"
-            )
+            raise ConfigError(f"crf is for tagging; the kind of this task is {self.kind}")
 
     @property
     def num_scores(self) -> int:

@@ -10,34 +10,34 @@ from bertwright.config.ranges import OutOfRange, at_least
 
 @dataclass(frozen=True)
 class TokenizerConfig:
-    """A vocabulary's size and rules."""
+    """Size and rules of a vocabulary."""
 
     vocab_size: int = 30522
-    """Entries of the vocabulary, special tokens and alphabet included."""
+    """Size of the vocabulary, special tokens and alphabet included."""
     algorithm: Literal["wordpiece", "bpe", "word", "character"] = "wordpiece"
-    """Wordpieces by likelihood, wordpieces by frequency, whole words by frequency, characters."""
+    """WordPiece (merges by likelihood), BPE (merges by frequency), whole words, or characters."""
     special_tokens: Literal["bert", "unknown"] = "bert"
     """`[PAD] [UNK] [CLS] [SEP] [MASK]`, or `[UNK]` alone, for systems that mask nothing."""
     lowercase: bool = True
     """Lower-case the text (an uncased vocabulary)."""
     strip_accents: bool | None = None
-    """Drop accents; none: as `lowercase`."""
+    """Remove accents; unset: as `lowercase`."""
     chinese_characters: bool = True
-    """Make every Chinese character a word of its own."""
+    """Treat every Chinese character as a word."""
     max_word_characters: int = 100
-    """A longer word is one `[UNK]`, in training and after."""
+    """A longer word becomes `[UNK]`."""
     min_frequency: int = 2
-    """Leave out words seen fewer times than this."""
+    """Ignore words that occur fewer times than this."""
     character_coverage: float = 0.99995
-    """The fraction of all characters that the alphabet covers; the rarest become `[UNK]`."""
+    """Fraction of all characters that the alphabet covers; the rarest become `[UNK]`."""
     limit_alphabet: int | None = None
-    """Characters kept at most, whatever the coverage; none: no limit."""
+    """Maximum size of the alphabet, whatever the coverage; unset: no limit."""
     overshoot: float | None = None
-    """Make so many times the entries wanted, drop the least useful; none: 1.5, for `bpe` 1."""
+    """Train this many times the vocabulary, then drop the least useful; unset: 1.5, bpe: 1."""
     max_words: int = 2_000_000
-    """Distinct words kept while counting; above it the rarest are dropped (bounds the memory)."""
+    """Maximum distinct words while counting; above it the rarest are dropped (limits memory)."""
     workers: int = 0
-    """Processes that count words; 0: one a processor. The result does not depend on it."""
+    """Processes that count words; 0: one per core. The result does not depend on it."""
 
     def __post_init__(self) -> None:
         at_least(self, 6, "vocab_size")

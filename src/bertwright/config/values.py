@@ -204,9 +204,9 @@ def convert(hint: Any, value: Any, key: str, where: str) -> Any:
         return Path(value)
     elif hint is Any or type(value) is hint:
         return value
-    place = f" in {where}" if where else ""
+    source = f" in {where}" if where else ""
     came = f"{value!r} ({_name(type(value))})"
-    raise ConfigError(f"'{key}'{place} must be {_name(hint)}, got {came}")
+    raise ConfigError(f"'{key}'{source} must be {_name(hint)}, got {came}")
 
 
 def _section(cls: type[Any], mapping: Any, prefix: str, where: str) -> Any:
@@ -220,8 +220,8 @@ def _section(cls: type[Any], mapping: Any, prefix: str, where: str) -> Any:
     for field in dataclasses.fields(cls):
         required = field.default is field.default_factory is dataclasses.MISSING
         if required and field.name not in given:
-            place = f" in {where}" if where else ""
-            raise ConfigError(f"missing key '{prefix}{field.name}'{place}: it has no default")
+            source = f" in {where}" if where else ""
+            raise ConfigError(f"missing key '{prefix}{field.name}'{source}: it has no default")
     try:
         return cls(**given)
     except OutOfRange as error:

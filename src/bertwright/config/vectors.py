@@ -23,7 +23,7 @@ the mean of the first and the last layer's means (Li et al. 2020; Su et al. 2021
 token keeps its own. All but the last two may be joined by `+`, and are then side by side."""
 
 Combine = Literal["concat", "sum", "mean"]
-"""What becomes of several layers: side by side, added, or their mean."""
+"""How several layers are combined: concatenated, summed, or averaged."""
 
 OF_QUERIES, OF_DOCUMENTS = ("query",), ("document", "passage", "corpus")
 """Names of folders' prompts for queries, and for the texts that are searched."""
@@ -39,23 +39,23 @@ class VectorConfig:
     layers: tuple[int, ...]
     """0 is the embeddings, 1 and up the layers, negative from the top."""
     combine: Combine = "concat"
-    """What becomes of several layers: side by side, added, or their mean."""
+    """How several layers are combined: concatenated, summed, or averaged."""
     pooling: str = "mean"
     """How the tokens of a text become one vector: a `Pooling`, or several as `cls+mean`."""
     normalize: bool = False
     """Scale every vector to length 1."""
     truncate: bool = False
-    """Truncate long texts, and count them; else they are read in windows."""
+    """Truncate long texts, and count them; else they are encoded in windows."""
     max_length: int | None = None
-    """Tokens of a sequence, [CLS] and [SEP] too; unset: as many as the model has positions."""
+    """Maximum tokens of a sequence, [CLS] and [SEP] included; unset: what the model allows."""
     prompt: str = ""
     """Text put before every text, or the first of a pair; it counts among its tokens."""
     include_prompt: bool = True
     """Whether the prompt's tokens are pooled too, with [CLS]."""
     dense: int = 0
-    """Numbers that the folder's dense layers make of a pooled vector; 0: they are left out."""
+    """Size of the output of the folder's dense layers; 0: they are left out."""
     dimensions: int | None = None
-    """Keep the first so many numbers of a vector; unset: all."""
+    """Keep the first dimensions of a vector, this many; unset: all."""
 
     def __post_init__(self) -> None:
         poolings_of(self.pooling)

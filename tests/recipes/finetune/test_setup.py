@@ -132,10 +132,10 @@ def test_a_metric_that_dev_cannot_give_is_refused(model: Path, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("kind", "setting", "message"),
     [
-        ("regression", {"multi_label": True}, "multi_label is of classification"),
-        ("tagging", {"multi_label": True}, "multi_label is of classification"),
-        ("classification", {"context": "document"}, "context is of tagging"),
-        ("span", {"context": "document"}, "context is of tagging"),
+        ("regression", {"multi_label": True}, "multi_label is for classification"),
+        ("tagging", {"multi_label": True}, "multi_label is for classification"),
+        ("classification", {"context": "document"}, "context is for tagging"),
+        ("span", {"context": "document"}, "context is for tagging"),
         ("regression", {"class_weights": "balanced"}, "has no classes"),
         ("multiple-choice", {"class_weights": "balanced"}, "has no classes"),
         ("tagging", {"class_weights": "balanced", "crf": True}, "leave out the class weights"),

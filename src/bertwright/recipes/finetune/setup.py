@@ -259,7 +259,6 @@ def _task(
             head,
             layers=config.layers or "last",
             network=config.network,
-            network_size=config.network_size,
             pooling=config.pooling,
         )
     return TaskConfig(
