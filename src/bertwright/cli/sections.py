@@ -11,7 +11,8 @@ from cyclopts import Group
 _FINETUNE = {
     "Often set": "train dev data tasks model out text label transfer epochs learning-rate "
     "batch-size seeds metric baselines device config overwrite json",
-    "Labelled files": "format text2 multi-label bad-rows bad-tags wrong-answers class-weights weight name",
+    "Labelled files": "format text2 multi-label bad-rows bad-tags wrong-answers class-weights "
+    "weight name",
     "Long texts": "max-length stride merge context max-answer-tokens",
     "Model": "layers network pooling crf random-start dropout attention-dropout",
     "Training": "warmup layer-decay weight-decay clip-norm bias-correction precision micro-tokens",
