@@ -66,8 +66,8 @@ def test_no_tokenizer_to_copy(tmp_path: Path, learner: Learner) -> None:
         save(tmp_path, learner, tmp_path, "")
 
 
-def test_only_a_bert_is_saved(tmp_path: Path) -> None:
-    with pytest.raises(BertwrightError, match="the encoder is a Linear; only a Bert"):
+def test_an_encoder_of_no_format_is_not_saved(tmp_path: Path) -> None:
+    with pytest.raises(BertwrightError, match="a Linear keeps no `config`"):
         save(tmp_path, Learner(torch.nn.Linear(1, 1), {}), None, "")
 
 

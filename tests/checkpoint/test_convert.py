@@ -214,12 +214,12 @@ def test_a_source_is_not_replaced(folder: Path, tmp_path: Path) -> None:
 def test_a_write_that_went_wrong_is_found(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write = file.huggingface.write_weights
+    write = file.model_folder.write_weights
 
     def other(place: Path, tensors: dict[str, torch.Tensor]) -> None:
         write(place, {name: value + 1 for name, value in tensors.items()})
 
-    monkeypatch.setattr(file.huggingface, "write_weights", other)
+    monkeypatch.setattr(file.model_folder, "write_weights", other)
     with pytest.raises(IntegrityError, match=r"encoder.embeddings.token.weight was not written"):
         convert(folder, tmp_path / "out")
     assert entries(tmp_path) == ["model", "tokenizer"]

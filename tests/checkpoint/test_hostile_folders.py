@@ -32,7 +32,7 @@ def rewrite(path: Path, content: dict[str, Any], data: bytes) -> None:
 def test_a_header_of_a_terabyte(folder: Path, size: int) -> None:
     path = folder / "model.safetensors"
     path.write_bytes(struct.pack("<Q", size) + path.read_bytes()[8:])
-    with pytest.raises(IntegrityError, match="is cut or damaged"):
+    with pytest.raises(IntegrityError, match="is truncated or damaged"):
         load(folder)
 
 
@@ -47,7 +47,7 @@ def test_tensors_that_overlap_or_lie_outside(folder: Path, offsets: list[int]) -
     assert place != offsets
     content["bert.pooler.dense.bias"]["data_offsets"] = offsets
     rewrite(path, content, data)
-    with pytest.raises(IntegrityError, match="is cut or damaged"):
+    with pytest.raises(IntegrityError, match="is truncated or damaged"):
         load(folder)
 
 
@@ -56,11 +56,11 @@ def test_a_hole_and_bytes_after_the_end(folder: Path) -> None:
     content, data = header(path)
     whole = path.read_bytes()
     path.write_bytes(whole + b"more")
-    with pytest.raises(IntegrityError, match="is cut or damaged"):
+    with pytest.raises(IntegrityError, match="is truncated or damaged"):
         load(folder)
     del content["bert.pooler.dense.bias"]
     rewrite(path, content, data)
-    with pytest.raises(IntegrityError, match="is cut or damaged"):
+    with pytest.raises(IntegrityError, match="is truncated or damaged"):
         load(folder)
 
 
@@ -69,7 +69,7 @@ def test_a_shape_of_more_than_there_is(folder: Path) -> None:
     content, data = header(path)
     content["bert.pooler.dense.bias"]["shape"] = [2**40]
     rewrite(path, content, data)
-    with pytest.raises(IntegrityError, match="is cut or damaged"):
+    with pytest.raises(IntegrityError, match="is truncated or damaged"):
         load(folder)
 
 

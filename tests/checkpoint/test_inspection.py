@@ -10,12 +10,12 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from bertwright.atomic import write_manifest
+from bertwright.checkpoint import model_folder
 from bertwright.checkpoint.checkpoint import load, make_learner, save
 from bertwright.checkpoint.convert import convert
-from bertwright.checkpoint.huggingface import model as huggingface
 from bertwright.checkpoint.inspection import inspect
 from bertwright.checkpoint.sources import read_config, read_tokenizer
-from bertwright.checkpoint.tensorflow import model as tensorflow
+from bertwright.checkpoint.tensorflow import bert as tensorflow
 from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError, IntegrityError
 from tests.checkpoint.conftest import CONFIG, VOCABULARY
@@ -28,7 +28,7 @@ def no_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*args: object) -> None:
         raise AssertionError("weights were read")
 
-    monkeypatch.setattr(huggingface, "read_tensors", refuse)
+    monkeypatch.setattr(model_folder, "read_tensors", refuse)
     monkeypatch.setattr(tensorflow, "read", refuse)
 
 
@@ -70,18 +70,18 @@ def test_tasks(tmp_path: Path) -> None:
     assert found.architecture == "BertForTokenClassification"
     assert found.tasks["names"]["labels"] == ["O", "B-X"]
     assert found.parts["names"] == {"tensors": 2, "parameters": 24 * 2 + 2}
-    assert "no pooler: what needs one starts it anew" in found.odd
+    assert "no pooler: what needs one initializes it" in found.odd
     assert [odd for odd in found.odd if odd.startswith("no tokenizer to use")]
 
 
 def test_tensorflow_and_sentence_transformers(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    refuse = huggingface.read_tensors, tensorflow.read
+    refuse = model_folder.read_tensors, tensorflow.read
     monkeypatch.undo()
     convert(folder, tmp_path / "tf", "tensorflow")
     convert(folder, tmp_path / "st", "sentence-transformers")
-    monkeypatch.setattr(huggingface, "read_tensors", refuse[0])
+    monkeypatch.setattr(model_folder, "read_tensors", refuse[0])
     monkeypatch.setattr(tensorflow, "read", refuse[1])
     assert inspect(tmp_path / "tf").format == "tensorflow"
     assert inspect(tmp_path / "tf").parameters == inspect(folder).parameters
@@ -107,7 +107,7 @@ def test_what_does_not_load(folder: Path) -> None:
     path.write_text(json.dumps(whole))
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-9])
-    assert "is cut or damaged" in str(inspect(folder).reason)
+    assert "is truncated or damaged" in str(inspect(folder).reason)
 
 
 def test_a_tokenizer_that_does_not_fit(folder: Path) -> None:

@@ -11,7 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bertwright.checkpoint.huggingface.names import stack, table
+from bertwright.checkpoint.format import stack
+from bertwright.checkpoint.huggingface.bert import BERT
 from bertwright.config.bert import BertConfig
 from bertwright.config.task import HeadConfig, TaskConfig
 from bertwright.models.bert import Bert
@@ -75,8 +76,8 @@ def make_pair(kind: str, dropout: float = 0.0) -> tuple[Any, Learner]:
 
 
 def rows_of(known: Any) -> list[Any]:
-    """The rows of the name table that their model has: taggers and spans have no pooler."""
-    parts = table(LAYERS)
+    """The parameters that their model has: taggers and spans have no pooler."""
+    parts = BERT.mappings(BertConfig(num_hidden_layers=LAYERS))
     rows = [*parts["encoder"], *parts["pooler"]]
     return [row for row in rows if row.theirs[0] in known]
 

@@ -12,8 +12,8 @@ import torch
 from safetensors import SafetensorError
 
 from bertwright.atomic import verify_manifest, write_manifest
+from bertwright.checkpoint import model_folder
 from bertwright.checkpoint.checkpoint import load
-from bertwright.checkpoint.huggingface import model as huggingface
 from bertwright.checkpoint.sentence_transformers.folder import (
     EmbeddingDefaults,
     read_defaults,
@@ -122,7 +122,7 @@ def test_a_full_disk(model: Path, tmp_path: Path, capsys: Any, monkeypatch: Any)
     def full(*words: object, **more: object) -> None:
         raise SafetensorError("Error: I/O error: No space left on device (os error 28)")
 
-    monkeypatch.setattr(huggingface, "save_file", full)
+    monkeypatch.setattr(model_folder, "save_file", full)
     corpus, out = write_corpus(tmp_path / "corpus"), tmp_path / "out"
     before = set(tmp_path.iterdir())
     words = ["tokenizer", "extend", str(corpus), "--model", str(model), "--out", str(out)]

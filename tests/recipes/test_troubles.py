@@ -15,9 +15,8 @@ import torch
 from safetensors.torch import load_file
 
 from bertwright.atomic import verify_manifest
-from bertwright.checkpoint import checkpoint
+from bertwright.checkpoint import checkpoint, model_folder
 from bertwright.checkpoint.checkpoint import list_checkpoints
-from bertwright.checkpoint.huggingface import model as huggingface
 from bertwright.config import values
 from bertwright.config.bert_run import BertRun
 from bertwright.data.shards import open_shards
@@ -361,7 +360,7 @@ def test_other_errors_of_the_disk_are_not_hidden(
     def broken(*words: object, **more: object) -> None:
         raise SafetensorError("something else")
 
-    monkeypatch.setattr(huggingface, "save_file", broken)
+    monkeypatch.setattr(model_folder, "save_file", broken)
     with pytest.raises(SafetensorError, match="something else"):
         train(config_of(data, tmp_path / "run", steps=1))
 
@@ -374,7 +373,7 @@ def test_a_file_that_may_not_grow_is_named(
     def limited(*words: object, **more: object) -> None:
         raise SafetensorError("Error: I/O error: File too large (os error 27)")
 
-    monkeypatch.setattr(huggingface, "save_file", limited)
+    monkeypatch.setattr(model_folder, "save_file", limited)
     with pytest.raises(BertwrightError, match=r"step-00000001 cannot be written: File too large"):
         train(config_of(data, tmp_path / "run", steps=1))
 

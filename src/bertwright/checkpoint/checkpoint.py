@@ -1,4 +1,4 @@
-"""Checkpoints: a folder that is a Hugging Face model by itself, and from which training goes on.
+"""Checkpoints: a folder that is a model by itself, and from which training goes on.
 
 ```
 runs/NAME/checkpoints/
@@ -8,65 +8,69 @@ runs/NAME/checkpoints/
   latest           a text file: the name of the newest folder
 ```
 
-Loading plans before it allocates: `config.json` is judged, then the names and shapes in the header
-of the weights are held against it, then memory is taken.
+Which model it is, `model_type` in `config.json` says; how that one is built and named, its entry in
+`formats.py`. Loading plans before it allocates: `config.json` is checked, then the names and shapes
+in the header of the weights are held against it, then memory is taken.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+import warnings
+from collections.abc import Collection, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from bertwright.atomic import MANIFEST, read_manifest, verify_files, verify_manifest
-from bertwright.checkpoint import head_files, heads, sources, task_file
-from bertwright.checkpoint.huggingface import model as huggingface
-from bertwright.checkpoint.huggingface import names
-from bertwright.checkpoint.tensorflow import model as tensorflow
-from bertwright.config.bert import BertConfig
+from bertwright.checkpoint import model_folder, sources, task_heads
+from bertwright.checkpoint.format import ParameterMapping, Report, match, quote, stack
+from bertwright.checkpoint.formats import format_of
+from bertwright.checkpoint.model_folder import CONFIG, FLOATS, TOKENIZER_FILES, WEIGHTS, Header
+from bertwright.checkpoint.task_heads import HEADS, TASKS, make_head
+from bertwright.checkpoint.tensorflow.bert import CONFIG as TENSORFLOW_CONFIG
 from bertwright.config.task import TaskConfig
-from bertwright.errors import BertwrightError, ConfigError, DataError, IntegrityError
-from bertwright.models.bert import Bert, bert_spec
-from bertwright.objectives.masked_lm import MaskedLM
-from bertwright.objectives.next_sentence import NextSentence
+from bertwright.errors import ConfigError, DataError, IntegrityError
+from bertwright.nn.init import initialize
 from bertwright.objectives.objective import Learner, Objective
+from bertwright.version import __version__
 
 CHECKPOINTS = "checkpoints"
 LATEST = "latest"
 CARD = "README.md"
+_READ = (CONFIG, WEIGHTS, TASKS, HEADS, TENSORFLOW_CONFIG, *TOKENIZER_FILES)
 
-_OBJECTIVES: dict[str, Callable[[BertConfig, Bert], Objective[Any]]] = {
-    "masked_lm": lambda config, bert: MaskedLM(config, bert.embeddings.token),
-    "next_sentence": lambda config, bert: NextSentence(config.hidden_size),
-}
+
+class DamagedCheckpoint(UserWarning):
+    """A checkpoint of a run was skipped, as its files are not what its manifest lists."""
 
 
 class Loaded(NamedTuple):
     """A learner, and what was found in its folder."""
 
     learner: Learner
-    config: BertConfig
-    report: names.Report
+    config: Any
+    """Of its encoder, of the class that its format has."""
+    report: Report
     folder: Path
     tasks: dict[str, TaskConfig]
     """What its task heads are for, by their names in the learner."""
 
 
-class Plan(NamedTuple):
-    """What `load` makes, judged by headers: no weights are read yet."""
+class LoadPlan(NamedTuple):
+    """What `load` makes, checked against headers: no weights are read yet."""
 
     learner: Learner
     """On the meta device."""
-    report: names.Report
+    report: Report
     tasks: dict[str, TaskConfig]
     new: list[str]
-    """Its tasks whose heads start anew."""
-    rows: list[names.Row]
+    """Its heads that the folder does not have."""
+    mappings: list[ParameterMapping]
     """Of its parameters that the folder has."""
     headers: sources.Headers
     repeats: list[tuple[str, str]]
@@ -86,30 +90,31 @@ def save(
 
     Args:
         folder: where to write.
-        learner: a `Bert` with its objectives.
+        learner: an encoder that a format stores, with its objectives.
         tokenizer_folder: whose tokenizer files are copied.
         card: text of `README.md`.
         extra_files: more files, by name.
-        state: the learner's parameters gathered elsewhere (sharded training); unset: its own.
+        state: the learner's parameters gathered elsewhere (sharded training); None: its own.
         tasks: what each task head of the learner is for, by its name.
 
     Raises:
-        ConfigError: `tasks` are not those of the learner's heads.
-        IntegrityError: a parameter has no place in the files, or is not there.
+        ConfigError: no format stores the encoder, or `tasks` are not those of the learner's heads.
+        IntegrityError: a parameter has no name in the files, is missing, or is not finite.
     """
     config = _config_of(learner)
+    form, spec = format_of(config), learner.encoder.spec
     parameters = dict(learner.state_dict() if state is None else state)
     lost = [name for name in learner.state_dict() if name not in parameters]
     if lost:
-        raise IntegrityError(f"what is to be saved lacks {names.quote(lost)}")
+        raise IntegrityError(f"what is to be saved lacks {quote(lost)}")
     tasks = dict(tasks or {})
-    objectives = frozenset(name for name in learner.objectives if name in _OBJECTIVES)
-    made = {name: head for name, head in learner.objectives.items() if name not in objectives}
-    heads.check_heads(made, bert_spec(config), tasks)
-    placed = head_files.place(parameters, config, tasks, bool(objectives))
+    objectives = frozenset(name for name in learner.objectives if name in form.objectives)
+    heads = {name: head for name, head in learner.objectives.items() if name not in objectives}
+    task_heads.check_heads(heads, spec, tasks)
+    tensors = task_heads.tensors_to_save(parameters, form, config, tasks, bool(objectives))
     if tokenizer_folder is not None:
-        huggingface.copy_tokenizer(tokenizer_folder, folder)
-    write_model(folder, config, placed, objectives, tasks)
+        model_folder.copy_tokenizer(tokenizer_folder, folder, spec.max_length)
+    write_model(folder, config, tensors, objectives, tasks)
     (folder / CARD).write_text(card, encoding="utf-8")
     for name, content in (extra_files or {}).items():
         data = content.encode() if isinstance(content, str) else content
@@ -118,25 +123,45 @@ def save(
 
 def write_model(
     folder: Path,
-    config: BertConfig,
-    placed: head_files.Placed,
+    config: Any,
+    tensors: task_heads.TensorsToSave,
     objectives: frozenset[str],
     tasks: Mapping[str, TaskConfig],
 ) -> None:
     """Write configuration, weights and tasks beside the tokenizer that is there."""
-    huggingface.write_config(folder, config, objectives, huggingface.pad_id(folder), placed.keys)
-    huggingface.write_weights(folder, placed.in_model)
+    write_config(folder, config, objectives, tensors.keys)
+    model_folder.write_weights(folder, tensors.in_model)
     if tasks:
-        task_file.write_tasks(folder, tasks)
-    if placed.beside:
-        huggingface.write_weights(folder, placed.beside, head_files.HEADS)
+        task_heads.write_tasks(folder, tasks)
+    if tensors.in_heads:
+        model_folder.write_weights(folder, tensors.in_heads, HEADS)
+
+
+def write_config(
+    folder: Path, config: Any, objectives: frozenset[str], more: Mapping[str, Any] | None = None
+) -> None:
+    """Write `config.json` of a model with these pre-training heads.
+
+    Args:
+        folder: where; [PAD] is what the tokenizer that is there has.
+        config: of the encoder.
+        objectives: the pre-training heads.
+        more: keys of a task head.
+    """
+    content = {
+        **format_of(config).write_config(config, objectives),
+        "pad_token_id": model_folder.pad_id(folder),
+        "bertwright_version": __version__,
+        **(more or {}),
+    }
+    model_folder.write_json(folder / CONFIG, content)
 
 
 def load(
     path: str | Path,
     objectives: Collection[str] | None = None,
     generator: torch.Generator | None = None,
-    config: BertConfig | None = None,
+    config: Any = None,
     tasks: Mapping[str, TaskConfig] | None = None,
 ) -> Loaded:
     """Load a learner on the CPU in float32.
@@ -147,114 +172,139 @@ def load(
     Args:
         path: a checkpoint, a run or a Hugging Face folder, as `find_checkpoint` takes it.
         objectives: names of the pre-training heads to load (`masked_lm`, `next_sentence`).
-        generator: starts heads that are asked for but not in the folder; unset: they are an error.
-            A pooler that is not there (a masked LM of transformers has none) always starts anew.
-        config: used in place of the folder's (another dropout); the shapes must be the same.
+        generator: initializes heads that are requested but not in the folder; None: they are an
+            error. A pooler that is not there (a masked LM of transformers has none) is always
+            initialized.
+        config: used in place of the folder's (another dropout); the sizes must be the same.
         tasks: the task heads to load. The weights of one are the folder's if it has a head of the
             same name for the same kind, labels and `HeadConfig` (but for dropout); what else a
             `TaskConfig` says may differ.
 
     Raises:
-        ConfigError: a task that no BERT of this shape can have.
-        DataError: no BERT, or a head that is asked for is not there.
-        IntegrityError: files are cut, changed or do not belong together.
+        ConfigError: a task that no model of this configuration can have.
+        DataError: a model that is not read, or a head that is requested is not there.
+        IntegrityError: files are truncated, changed or do not belong together.
     """
-    place = find_checkpoint(path)
-    folder = sources.home(place)
+    source = find_checkpoint(path)
+    folder = sources.folder_of(source)
     sources.check_links(folder)
     verify_what_is_read(folder)
     if config is None:
-        config = sources.read_config(place)
-    learner, report, tasks, new, rows, headers, repeats = plan(
-        place, config, objectives, tasks, generator is not None
+        config = sources.read_config(source)
+    learner, report, tasks, new, mappings, headers, repeats = plan(
+        source, config, objectives, tasks, generator is not None
     )
     _check_repeats(repeats, headers)
-    chance = generator or torch.Generator().manual_seed(0)
-    state: dict[str, Tensor] = {}
-    for row in rows:
-        state[row.ours] = names.stack(row, sources.read_tensors(headers, list(row.theirs)))
-    fresh = _prefixes(new)
-    for name, value in learner.state_dict().items():
-        if name not in state and not name.startswith(fresh):
-            state[name] = _fresh(name, value.shape, config.initializer_range, chance)
+    generator = generator or torch.Generator().manual_seed(0)
+    empty = learner.state_dict()
+    state = {
+        mapping.ours: stack(mapping, sources.read_tensors(headers, list(mapping.theirs))).to(
+            empty[mapping.ours].dtype
+        )
+        for mapping in mappings
+    }
+    form, encoder = format_of(config), learner.encoder
+    std = form.initial_std(config)
+    learner.load_state_dict(state, strict=False, assign=True)
+    if "pooler" in report.started:
+        assert encoder.pooler is not None
+        initialize(encoder.pooler.to_empty(device="cpu"), std, generator)
+    for name in new:
+        if name not in tasks:
+            make = partial(form.objectives[name], config, encoder)
+            learner.objectives[name] = task_heads.initialized(make, std, generator)
     for name, task in tasks.items():
         # Whole modules, not only parameters: what a module keeps for itself must not stay on meta.
-        start = chance if name in new else torch.Generator().manual_seed(0)
-        head = heads.initialize_head(learner.encoder.spec, config.initializer_range, task, start)
+        seeded = generator if name in new else torch.Generator().manual_seed(0)
+        head = task_heads.initialized(partial(make_head, encoder.spec, task), std, seeded)
+        if name not in new:
+            prefix = f"objectives.{name}."
+            own = {n.removeprefix(prefix): x for n, x in state.items() if n.startswith(prefix)}
+            head.load_state_dict(own, assign=True)
         learner.objectives[name] = head
-        if name in new:
-            state |= {f"objectives.{name}.{k}": v for k, v in head.state_dict().items()}
-    learner.load_state_dict(state, assign=True)
     return Loaded(learner, config, report, folder, tasks)
 
 
 def plan(
-    place: Path,
-    config: BertConfig,
+    source: Path,
+    config: Any,
     objectives: Collection[str] | None = None,
     tasks: Mapping[str, TaskConfig] | None = None,
-    may_start: bool = False,
-) -> Plan:
-    """Hold a folder's headers against its configuration and what is asked for; see `load`.
+    may_initialize: bool = False,
+) -> LoadPlan:
+    """Check a folder's headers against its configuration and what is requested; see `load`.
 
-    `may_start` allows heads that are not in the folder.
+    `may_initialize` allows heads that are not in the folder.
     """
-    folder = sources.home(place)
-    headers, left = sources.read_headers(place, config.num_hidden_layers)
-    there = head_files.find_heads(place, config, headers)
-    found = names.match(headers, config.num_hidden_layers, str(folder), there.in_model)
-    parts = found.report.parts
+    folder, form = sources.folder_of(source), format_of(config)
+    spec, parts = form.spec(config), form.mappings(config)
+    headers, left = sources.read_headers(source, config)
+    heads = task_heads.find_heads(source, form, config, spec, headers)
+    found = match(form, headers, parts | heads.in_model, str(folder))
+    there = found.report.parts
     wanted = objectives
     if wanted is None:
-        wanted = [name for name in _OBJECTIVES if tasks is None and name in parts]
-    tasks = dict(tasks) if tasks is not None else there.tasks if objectives is None else {}
-    new = [
+        wanted = [name for name in form.objectives if tasks is None and name in there]
+    tasks = dict(tasks) if tasks is not None else heads.tasks if objectives is None else {}
+    new = [name for name in wanted if name in form.objectives and name not in there]
+    new += [
         name
         for name, task in tasks.items()
-        if name not in there.tasks or not heads.same_head(there.tasks[name], task)
+        if name not in heads.tasks or not task_heads.same_head(heads.tasks[name], task)
     ]
-    absent = [name for name in wanted if name in _OBJECTIVES and name not in parts]
-    report = head_files.report(found.report, there, tasks, absent + new)
-    if (absent or new) and not may_start:
+    if new and not may_initialize:
+        has = [*(part for part in there if part not in heads.tasks), *heads.tasks]
         raise DataError(
-            f"{folder} has no {' and no '.join(absent + new)} head (it has: "
-            f"{', '.join(report.parts)}); use a checkpoint that was trained with it"
+            f"{folder} has no {' and no '.join(new)} head (it has: {', '.join(has)}); use a "
+            "checkpoint that was trained with it"
         )
     with torch.device("meta"):
         learner = make_learner(config, wanted, tasks)
-    shapes = {name: tuple(value.shape) for name, value in learner.state_dict().items()}
-    rows = [
-        row
-        for row in found.rows + there.beside
-        if row.ours in shapes and not row.ours.startswith(_prefixes(new))
+    state = learner.state_dict()
+    prefixes = tuple(f"objectives.{name}." for name in new)
+    mappings = [
+        mapping
+        for mapping in found.mappings + heads.in_heads
+        if mapping.ours in state and not mapping.ours.startswith(prefixes)
     ]
-    report = sources.in_its_own_words(report, headers, left)
-    headers |= there.headers
-    head_files.check_shapes(rows, shapes, headers, folder)
-    return Plan(learner, report, tasks, new, rows, headers, found.repeats)
+    no_pooler = "pooler" in parts and "pooler" not in there
+    started = [*(["pooler"] if no_pooler else []), *new]
+    report = task_heads.report(found.report, heads, tasks, started)
+    report = sources.with_file_names(report, headers, left)
+    headers = {**headers, **heads.headers}
+    shapes = {name: tuple(value.shape) for name, value in state.items()}
+    task_heads.check_shapes(mappings, shapes, headers, folder)
+    _check_types(mappings, state, headers)
+    return LoadPlan(learner, report, tasks, new, mappings, headers, found.repeats)
 
 
 def make_learner(
-    config: BertConfig,
+    config: Any,
     objectives: Collection[str],
     tasks: Mapping[str, TaskConfig] | None = None,
 ) -> Learner:
-    """A BERT with pre-training heads and task heads by name, as `torch.nn` starts them.
+    """An encoder with pre-training heads and task heads by name, as their modules initialize them.
+
+    Args:
+        config: of the encoder, of the class that a format has.
+        objectives: the pre-training heads.
+        tasks: of the task heads.
 
     Raises:
-        ConfigError: no such objective, or a task that no BERT of this shape can have.
+        ConfigError: no such objective, or a task that no such encoder can have.
     """
+    form = format_of(config)
     for name in objectives:
-        if name not in _OBJECTIVES:
-            raise ConfigError(f"no objective {name!r}; there are {', '.join(_OBJECTIVES)}")
+        if name not in form.objectives:
+            raise ConfigError(f"no objective {name!r}; there are {', '.join(form.objectives)}")
+    encoder = form.make_encoder(config)
     tasks = tasks or {}
-    task_file.check_names(tasks)
-    for task in tasks.values():
-        task_file.check_task(task, config.max_position_embeddings)
-    bert = Bert(config)
-    made = {name: make(config, bert) for name, make in _OBJECTIVES.items() if name in objectives}
-    made |= {name: heads.make_head(bert.spec, task) for name, task in tasks.items()}
-    return Learner(bert, made)
+    task_heads.check_tasks(tasks, encoder.spec)
+    heads: dict[str, Objective[Any]] = {
+        name: make(config, encoder) for name, make in form.objectives.items() if name in objectives
+    }
+    heads |= {name: make_head(encoder.spec, task) for name, task in tasks.items()}
+    return Learner(encoder, heads)
 
 
 def find_checkpoint(path: str | Path) -> Path:
@@ -271,23 +321,25 @@ def find_checkpoint(path: str | Path) -> Path:
     path = Path(path)
     if path.name == LATEST and not path.is_dir():
         path = path.parent
-    place = sources.place_of(path)
-    if place is not None:
-        return place
+    source = sources.model_at(path)
+    if source is not None:
+        return source
     if path.name == CHECKPOINTS and path.is_dir():
         return newest_verified(path.parent)
     if (path / CHECKPOINTS).is_dir():
         return newest_verified(path)
     if path.is_dir():
         raise DataError(
-            f"{path} holds neither {huggingface.CONFIG} nor {CHECKPOINTS}/: "
+            f"{path} holds neither {CONFIG} nor {CHECKPOINTS}/: "
             "give the folder of a run, a checkpoint, a Hugging Face model or a TensorFlow BERT"
         )
     raise DataError(f"no folder {path}: give the folder of a run, a checkpoint or a model")
 
 
 def newest_verified(run: Path) -> Path:
-    """The newest checkpoint of a run whose manifest verifies; damaged ones are passed over.
+    """The newest checkpoint of a run whose manifest verifies.
+
+    Newer ones that are damaged are skipped with a `DamagedCheckpoint` warning each.
 
     Raises:
         DataError: the run has no checkpoint yet.
@@ -299,8 +351,11 @@ def newest_verified(run: Path) -> Path:
             verify_manifest(folder)
         except IntegrityError as error:
             damages.append(str(error))
-        else:
-            return folder
+            continue
+        for damage in damages:
+            message = f"{damage}. {folder.name} is used, the newest that is whole"
+            warnings.warn(DamagedCheckpoint(message), stacklevel=3)
+        return folder
     if damages:
         raise IntegrityError(f"{run} has no whole checkpoint: {'; '.join(damages)}")
     raise DataError(f"{run} has no checkpoint yet")
@@ -324,15 +379,32 @@ def write_latest(run: Path, name: str) -> None:
     partial.replace(latest)
 
 
-def _config_of(learner: nn.Module) -> BertConfig:
-    encoder = getattr(learner, "encoder", None)
-    if not isinstance(encoder, Bert):
-        raise BertwrightError(f"the encoder is a {type(encoder).__name__}; only a Bert is saved")
-    return encoder.config
+def verify_what_is_read(folder: Path) -> None:
+    """Check the model's and the tokenizer's files against the manifest, if there is one.
+
+    Raises:
+        IntegrityError: one of them was changed, is missing or not listed, or the manifest is
+            damaged.
+    """
+    if not (folder / MANIFEST).is_file():
+        return
+    files = read_manifest(folder)["files"]
+    verify_files(folder, {name: files[name] for name in _READ if name in files})
+    added = [name for name in _READ if (folder / name).is_file() and name not in files]
+    if added:
+        raise IntegrityError(
+            f"{folder} has {quote(added)}, which its {MANIFEST} does not list: written later, or "
+            "by another program; remove it, or remove the manifest if you trust the files"
+        )
 
 
-def _prefixes(tasks: Iterable[str]) -> tuple[str, ...]:
-    return tuple(f"objectives.{name}." for name in tasks)
+def _config_of(learner: Learner) -> Any:
+    config = getattr(learner.encoder, "config", None)
+    if config is None:
+        raise ConfigError(
+            f"a {type(learner.encoder).__name__} keeps no `config`, so no format can store it"
+        )
+    return config
 
 
 def _check_repeats(repeats: list[tuple[str, str]], headers: sources.Headers) -> None:
@@ -340,27 +412,22 @@ def _check_repeats(repeats: list[tuple[str, str]], headers: sources.Headers) -> 
         tensors = sources.read_tensors(headers, [repeat, original])
         if not torch.equal(tensors[repeat], tensors[original]):
             raise DataError(
-                f"'{repeat}' differs from '{original}': this model's decoder is not tied to its "
-                "token embeddings, as BERT's is"
+                f"'{repeat}' differs from '{original}': this model's output layer is not tied to "
+                "its token embeddings, as it is in what is read here"
             )
 
 
-def _fresh(name: str, shape: tuple[int, ...], std: float, generator: torch.Generator) -> Tensor:
-    """A parameter that no file gives, started as `nn/init.py` starts it."""
-    if len(shape) == 1:
-        return torch.ones(shape) if name.endswith("norm.weight") else torch.zeros(shape)
-    return nn.init.trunc_normal_(torch.empty(shape), 0.0, std, -2 * std, 2 * std, generator)
-
-
-def verify_what_is_read(folder: Path) -> None:
-    """Hold the model's files against the manifest, if there is one.
-
-    Raises:
-        IntegrityError: one of them was changed or is not there, or the manifest is damaged.
-    """
-    if not (folder / MANIFEST).is_file():
-        return
-    files = read_manifest(folder)["files"]
-    asked = {huggingface.CONFIG, huggingface.WEIGHTS, task_file.TASKS, head_files.HEADS}
-    asked |= {tensorflow.CONFIG}
-    verify_files(folder, {name: files[name] for name in sorted(asked & files.keys())})
+def _check_types(
+    mappings: Iterable[ParameterMapping], state: Mapping[str, Tensor], headers: sources.Headers
+) -> None:
+    for ours, theirs in mappings:
+        for name in theirs:
+            header = headers[name]
+            floats = not isinstance(header, Header) or header.dtype in FLOATS
+            if floats != state[ours].is_floating_point():
+                found = header.dtype if isinstance(header, Header) else "F32"
+                expected = ", ".join(sorted(FLOATS)) if not floats else "whole numbers"
+                raise DataError(
+                    f"'{name}' in {header.file} is of type {found}; expected one of {expected}: "
+                    "quantized weights are not read"
+                )

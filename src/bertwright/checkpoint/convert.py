@@ -30,19 +30,19 @@ from bertwright.atomic import (
     refuse_source,
     write_manifest,
 )
-from bertwright.checkpoint import checkpoint, head_files, sources, task_file
-from bertwright.checkpoint.huggingface import heads as huggingface_heads
-from bertwright.checkpoint.huggingface import model as huggingface
-from bertwright.checkpoint.huggingface import names, pickled
-from bertwright.checkpoint.sentence_transformers import dense
+from bertwright.checkpoint import checkpoint, model_folder, sources, task_heads
+from bertwright.checkpoint.format import part_of
+from bertwright.checkpoint.formats import format_of, only_bert
+from bertwright.checkpoint.huggingface import pickled
+from bertwright.checkpoint.huggingface.bert import architecture
+from bertwright.checkpoint.model_folder import CONFIG, INDEX, TOKENIZER_FILES, WEIGHTS
 from bertwright.checkpoint.sentence_transformers import folder as sentence_transformers
 from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults
-from bertwright.checkpoint.tensorflow import model as tensorflow
-from bertwright.config.bert import BertConfig
+from bertwright.checkpoint.tensorflow import bert as tensorflow
 from bertwright.errors import BertwrightError, ConfigError, DataError, IntegrityError
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 
-Format = Literal["huggingface", "tensorflow", "sentence-transformers"]
+Layout = Literal["huggingface", "tensorflow", "sentence-transformers"]
 
 _VOCABULARY = "vocab.txt"
 
@@ -54,7 +54,7 @@ class Conversion:
     source: str
     source_format: str
     out: str
-    to: Format
+    to: Layout
     parts: tuple[str, ...]
     """Parts that were written."""
     parameters: int
@@ -78,7 +78,7 @@ class Conversion:
 def convert(
     source: str | Path,
     out: str | Path,
-    to: Format = "huggingface",
+    to: Layout = "huggingface",
     overwrite: bool = False,
     activation: Literal["gelu", "gelu_tanh"] | None = None,
     vectors: Mapping[str, Any] | None = None,
@@ -101,23 +101,27 @@ def convert(
         DataError, IntegrityError: as `checkpoint.load`; nothing is written.
     """
     source, out = Path(source), Path(out)
-    if to not in get_args(Format):
-        raise ConfigError(f"to is {to!r}; expected one of {', '.join(get_args(Format))}")
+    if to not in get_args(Layout):
+        raise ConfigError(f"to is {to!r}; expected one of {', '.join(get_args(Layout))}")
     refuse_source(out, source, "DST")
     refuse_folder(out, overwrite, "DST")
-    with _readable(source, out) as (place, told):
+    with _without_pickles(source, out) as place:
         refuse_source(out, place, "DST")
-        kind = sources.format_of(place)
-        folder = sources.home(place)
+        layout, folder = sources.layout_of(place), sources.folder_of(place)
         config = sources.read_config(place)
+        if to != "huggingface" or activation is not None:
+            only_bert(config, f"a folder of {to}")
         if activation is not None:
             config = replace(config, hidden_act=activation)
-        known = sentence_transformers.read_defaults(told)
-        defaults = _with_asked(known or _plain(config), vectors or {})
-        if not 2 < defaults.max_length <= config.max_position_embeddings:
+        known = sentence_transformers.read_defaults(folder)
+        defaults = _with_asked(known or EmbeddingDefaults(), vectors or {})
+        longest = format_of(config).spec(config).max_length
+        if known is None and "max_length" not in (vectors or {}):
+            defaults = replace(defaults, max_length=longest or defaults.max_length)
+        if not 2 < defaults.max_length <= (longest or defaults.max_length):
             raise ConfigError(
-                f"max_length is {defaults.max_length}; expected 3 to "
-                f"{config.max_position_embeddings}, the positions of this BERT"
+                f"max_length is {defaults.max_length}; expected 3 to {longest}, the positions of "
+                "this model"
             )
         heads: Mapping[str, Any] = {"objectives": []} if to == "sentence-transformers" else {}
         loaded = checkpoint.load(place, config=config, **heads)
@@ -128,13 +132,12 @@ def convert(
             notes = _write_tokenizer(folder, partial, config, to)
             shapes = _write_model(partial, loaded, given, to)
             if to == "sentence-transformers":
-                with _without_pickles(defaults, out) as readable:
-                    sentence_transformers.write_defaults(partial, readable, config.hidden_size)
+                sentence_transformers.write_defaults(partial, defaults, config.hidden_size)
             _write_card(folder, partial, source, to)
             _compare(partial, given)
             write_manifest(partial)
         report = loaded.report
-        written = tuple(dict.fromkeys(names.part_of(name) for name in given))
+        written = tuple(dict.fromkeys(part_of(name) for name in given))
         dropped = [part for part in report.parts if part not in (*written, *report.started)]
         if dropped:
             notes.append(f"not carried over: {', '.join(dropped)}")
@@ -147,17 +150,17 @@ def convert(
             notes.append(f"not carried over: dense layers, as pooling is {defaults.pooling}")
         if activation is None and sources.is_gelu_unclear(place):
             notes.append(
-                "its gelu is taken for the error function, as published; if its training code "
+                "its gelu is read as the error function, as published; if its training code "
                 "had the tanh approximation, convert with --activation gelu_tanh"
             )
     return Conversion(
-        str(source), kind, str(out), to, written, sum(v.numel() for v in given.values()),
+        str(source), layout, str(out), to, written, sum(v.numel() for v in given.values()),
         report.matched, report.missing, report.unused, report.left, shapes, tuple(notes),
     )  # fmt: skip
 
 
 def _with_asked(known: EmbeddingDefaults, asked: Mapping[str, Any]) -> EmbeddingDefaults:
-    """Dense layers and dimensions were taught on one pooling: with another they are left out."""
+    """Dense layers and dimensions were trained on one pooling: with another they are left out."""
     own = asked.get("pooling", known.pooling) == known.pooling
     left = {} if own else {"dense": (), "dimensions": None}
     return replace(known, **{**left, **asked})
@@ -178,35 +181,8 @@ def _also(known: EmbeddingDefaults) -> str:
 
 
 @contextmanager
-def _without_pickles(defaults: EmbeddingDefaults, out: Path) -> Iterator[EmbeddingDefaults]:
-    """The same, its dense layers in safetensors."""
-    if not any(map(dense.is_pickled, defaults.dense)):
-        yield defaults
-        return
-    with tempfile.TemporaryDirectory(
-        prefix=f".{out.name}.pickle-", dir=out.absolute().parent
-    ) as made:
-        layers = []
-        for number, layer in enumerate(defaults.dense):
-            if dense.is_pickled(layer):
-                folder = Path(made) / str(number)
-                folder.mkdir()
-                pickled.unpickle(pickled.pickles_of(layer.folder), folder / huggingface.WEIGHTS)
-                layer = replace(layer, folder=folder)
-            layers.append(layer)
-        yield replace(defaults, dense=tuple(layers))
-
-
-def _plain(config: BertConfig) -> EmbeddingDefaults:
-    return EmbeddingDefaults(max_length=config.max_position_embeddings)
-
-
-@contextmanager
-def _readable(source: Path, out: Path) -> Iterator[tuple[Path, Path]]:
-    """The place of a source, and the folder that tells how its vectors are made.
-
-    Weights that are a pickle are first made a folder of safetensors.
-    """
+def _without_pickles(source: Path, out: Path) -> Iterator[Path]:
+    """What `find_checkpoint` finds, or a copy of it whose pickles have become safetensors."""
     if source.is_file() and source.name == pickled.NAME:
         source = source.parent
     elif source.is_file() and not source.name.endswith(".index") and pickled.is_pickle(source):
@@ -214,68 +190,72 @@ def _readable(source: Path, out: Path) -> Iterator[tuple[Path, Path]]:
             f"{source} is a pickle, which may run code when opened; only one named "
             f"{pickled.NAME} is converted"
         )
-    folder = sentence_transformers.model_folder(source) if source.is_dir() else source
-    if not folder.is_dir() or _has_weights(folder) or not pickled.pickles_of(folder):
-        place = checkpoint.find_checkpoint(source)
-        yield place, sources.home(place)
+    folders = sentence_transformers.folders_of(source) if source.is_dir() else []
+    pickles = {x: pickled.pickles_of(x) for x in folders if not _has_weights(x)}
+    if not any(pickles.values()):
+        yield checkpoint.find_checkpoint(source)
         return
-    sources.check_links(folder)
-    sources.read_config(folder)  # what is no BERT is not opened
+    root = folders[0]
+    sources.check_links(root)
+    sources.read_config(sentence_transformers.model_folder(root))  # else nothing is opened
     with disk_errors(out):
         out.absolute().parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(
             prefix=f".{out.name}.pickle-", dir=out.absolute().parent
         ) as made:
-            place = Path(made) / "model"
-            place.mkdir()
-            pickled.unpickle(pickled.pickles_of(folder), place / huggingface.WEIGHTS)
-            for path in folder.iterdir():
-                if path.is_file() and path.suffix in (".json", ".txt", ".md"):
-                    shutil.copyfile(path, place / path.name)
+            copy = Path(made) / "model"
+            for folder in folders:
+                target = copy / folder.relative_to(root)
+                target.mkdir(exist_ok=True)
+                for path in folder.iterdir():
+                    if path.name == WEIGHTS or path.suffix in (".json", ".txt", ".md"):
+                        shutil.copyfile(path, target / path.name)
+                if pickles.get(folder):
+                    pickled.unpickle(pickles[folder], target / WEIGHTS)
             try:
-                yield place, folder
+                yield checkpoint.find_checkpoint(copy)
             except BertwrightError as error:
-                message = str(error).replace(str(place), str(folder))
-                raise type(error)(message) from error
+                raise type(error)(str(error).replace(str(copy), str(root))) from error
 
 
 def _has_weights(folder: Path) -> bool:
-    known = (huggingface.WEIGHTS, huggingface.INDEX)
+    known = (WEIGHTS, INDEX)
     return any((folder / name).is_file() for name in known) or any(folder.glob("*.index"))
 
 
 def _write_model(
-    folder: Path, loaded: checkpoint.Loaded, given: Mapping[str, Tensor], to: Format
+    folder: Path, loaded: checkpoint.Loaded, given: Mapping[str, Tensor], to: Layout
 ) -> dict[str, tuple[int, ...]]:
     """Configuration, weights and tasks; the shapes of what was written."""
     config, tasks = loaded.config, loaded.tasks
+    form = format_of(config)
     objectives = frozenset(name for name in loaded.learner.objectives if name not in tasks)
-    placed = head_files.place(given, config, tasks, bool(objectives))
+    tensors = task_heads.tensors_to_save(given, form, config, tasks, bool(objectives))
     if to != "tensorflow":
-        checkpoint.write_model(folder, config, placed, objectives, tasks)
-        written = placed.in_model | placed.beside
+        checkpoint.write_model(folder, config, tensors, objectives, tasks)
+        written = tensors.in_model | tensors.in_heads
         return {name: tuple(value.shape) for name, value in written.items()}
     for task in tasks.values():
-        tensorflow.check_task_head(None if placed.beside else huggingface_heads.architecture(task))
+        tensorflow.check_task_head(None if tensors.in_heads else architecture(task))
     if tasks:
-        task_file.write_tasks(folder, tasks)
-    tensorflow.write(folder, placed.in_model)
+        task_heads.write_tasks(folder, tasks)
+    tensorflow.write(folder, tensors.in_model)
     # google-research/bert knows one "gelu", and takes keys it does not know as they come
-    keys = {**placed.keys, tensorflow.ACTIVATION: config.hidden_act, "hidden_act": "gelu"}
-    huggingface.write_config(folder, config, objectives, huggingface.pad_id(folder), keys)
-    (folder / huggingface.CONFIG).rename(folder / tensorflow.CONFIG)
-    found, _ = tensorflow.read_places(folder / tensorflow.PREFIX, config.num_hidden_layers)
-    return {place.name: place.entry.shape for place in found.values()}
+    keys = {**tensors.keys, tensorflow.ACTIVATION: config.hidden_act, "hidden_act": "gelu"}
+    checkpoint.write_config(folder, config, objectives, keys)
+    (folder / CONFIG).rename(folder / tensorflow.CONFIG)
+    found, _ = tensorflow.read_variables(folder / tensorflow.PREFIX, config)
+    return {variable.name: variable.entry.shape for variable in found.values()}
 
 
-def _write_tokenizer(folder: Path, out: Path, config: BertConfig, to: Format) -> list[str]:
+def _write_tokenizer(folder: Path, out: Path, config: Any, to: Layout) -> list[str]:
     """The tokenizer's files, and what is to be said of them."""
-    there = [name for name in huggingface.TOKENIZER_FILES if (folder / name).is_file()]
-    if not {"tokenizer.json", _VOCABULARY} & set(there):
+    present = [name for name in TOKENIZER_FILES if (folder / name).is_file()]
+    if not {"tokenizer.json", _VOCABULARY} & set(present):
         return ["no tokenizer in the source, so none beside the model"]
     tokenizer = sources.read_tokenizer(folder, config)
     if to != "tensorflow":
-        huggingface.copy_tokenizer(folder, out)
+        model_folder.copy_tokenizer(folder, out, format_of(config).spec(config).max_length)
         return []
     tokenizer.save(out)
     for path in out.iterdir():
@@ -285,13 +265,13 @@ def _write_tokenizer(folder: Path, out: Path, config: BertConfig, to: Format) ->
     notes = [f"google-research/bert is to be run with --do_lower_case={rules.lowercase}"]
     if load_tokenizer(out).rules != rules:
         notes.append(
-            f"{_VOCABULARY} alone does not tell how this tokenizer cuts text ({rules}); keep its "
+            f"{_VOCABULARY} alone does not tell how this tokenizer splits text ({rules}); keep its "
             "other files"
         )
     return notes
 
 
-def _write_card(folder: Path, out: Path, source: Path, to: Format) -> None:
+def _write_card(folder: Path, out: Path, source: Path, to: Layout) -> None:
     card = folder / checkpoint.CARD
     if card.is_file():
         shutil.copyfile(card, out / checkpoint.CARD)

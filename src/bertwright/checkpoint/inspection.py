@@ -1,6 +1,6 @@
 """What a folder is, read from its headers: no weights are loaded.
 
-A folder that `load` would refuse is looked at all the same; the reason stands in the result.
+A folder that does not load is inspected too; the reason is in the result.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Any
 
 from bertwright.atomic import MANIFEST, verify_manifest
 from bertwright.checkpoint import checkpoint, sources
-from bertwright.checkpoint.huggingface import model as huggingface
-from bertwright.checkpoint.huggingface import names, pickled
+from bertwright.checkpoint.format import part_of, quote
+from bertwright.checkpoint.huggingface import pickled
+from bertwright.checkpoint.model_folder import EXPORT, INDEX, WEIGHTS, read_json, short
 from bertwright.checkpoint.sentence_transformers import folder as sentence_transformers
-from bertwright.config.bert import BertConfig
 from bertwright.errors import BertwrightError
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 
@@ -33,7 +33,7 @@ class Inspection:
     architecture: str | None = None
     """As its configuration calls it."""
     sizes: dict[str, Any] = field(default_factory=dict)
-    """Of the BERT, by the names of `BertConfig`."""
+    """The configuration, by the names of its class."""
     parameters: int = 0
     parts: dict[str, dict[str, int]] = field(default_factory=dict)
     """Part -> tensors and parameters."""
@@ -65,18 +65,17 @@ def inspect(path: str | Path) -> Inspection:
         DataError: there is no model of any kind.
         IntegrityError: a run whose checkpoints are all damaged.
     """
-    path = Path(path)
-    place = checkpoint.find_checkpoint(path)
-    folder = sources.home(place)
-    found = Inspection(str(place), _format(place))
+    source = checkpoint.find_checkpoint(path)
+    folder = sources.folder_of(source)
+    found = Inspection(str(source), _format(source))
     try:
         sources.check_links(folder)
-        config = sources.read_config(place)
+        config = sources.read_config(source)
         found.sizes = asdict(config)
-        told = sources.read_content(place).get("architectures")
-        if isinstance(told, list) and len(told) == 1:
-            found.architecture = huggingface.short(told[0], str)
-        _look_at_weights(found, place, config)
+        architectures = sources.read_content(source).get("architectures")
+        if isinstance(architectures, list) and len(architectures) == 1:
+            found.architecture = short(architectures[0], str)
+        _look_at_weights(found, source, config)
         checkpoint.verify_what_is_read(folder)
         found.loads = True
     except BertwrightError as error:
@@ -94,16 +93,15 @@ def inspect(path: str | Path) -> Inspection:
     return found
 
 
-def _format(place: Path) -> str:
-    exported = place / huggingface.EXPORT
-    if exported.is_file() and not (place / huggingface.WEIGHTS).is_file():
-        return huggingface.short(huggingface.read_json(exported).get("runtime"), str)
-    if sentence_transformers.is_part(sources.home(place)):
+def _format(source: Path) -> str:
+    exported = source / EXPORT
+    if exported.is_file() and not (source / WEIGHTS).is_file():
+        return short(read_json(exported).get("runtime"), str)
+    if sentence_transformers.is_part(sources.folder_of(source)):
         return "sentence-transformers"
-    kind = sources.format_of(place)
-    known = (huggingface.WEIGHTS, huggingface.INDEX)
-    bare = place.is_dir() and not any((place / name).is_file() for name in known)
-    return "pickle" if kind == "huggingface" and bare and _pickles(place) else kind
+    layout = sources.layout_of(source)
+    bare = source.is_dir() and not any((source / name).is_file() for name in (WEIGHTS, INDEX))
+    return "pickle" if layout == "huggingface" and bare and _pickles(source) else layout
 
 
 def _pickles(folder: Path) -> list[str]:
@@ -111,14 +109,14 @@ def _pickles(folder: Path) -> list[str]:
     return [p.name for p in sorted(folder.iterdir()) if p.is_file() and pickled.is_pickle(p)]
 
 
-def _look_at_weights(found: Inspection, place: Path, config: BertConfig) -> None:
+def _look_at_weights(found: Inspection, source: Path, config: object) -> None:
     """Parts and tasks, held against the configuration as `load` does."""
-    plan = checkpoint.plan(place, config)
+    plan = checkpoint.plan(source, config)
     parameters = plan.learner.state_dict()
-    for row in plan.rows:
-        part = found.parts.setdefault(names.part_of(row.ours), {"tensors": 0, "parameters": 0})
-        part["tensors"] += len(row.theirs)
-        part["parameters"] += parameters[row.ours].numel()
+    for ours, theirs in plan.mappings:
+        part = found.parts.setdefault(part_of(ours), {"tensors": 0, "parameters": 0})
+        part["tensors"] += len(theirs)
+        part["parameters"] += parameters[ours].numel()
     found.parameters = sum(part["parameters"] for part in found.parts.values())
     found.unused, found.left = plan.report.unused, plan.report.left
     found.tasks = {
@@ -130,12 +128,12 @@ def _look_at_weights(found: Inspection, place: Path, config: BertConfig) -> None
         }
         for name, task in plan.tasks.items()
     }
-    if sources.is_gelu_unclear(place):
+    if sources.is_gelu_unclear(source):
         found.odd.append("its gelu may be the error function (so it is read) or the tanh form")
-    if "pooler" not in plan.report.parts:
-        found.odd.append("no pooler: what needs one starts it anew")
+    if "pooler" in plan.report.started:
+        found.odd.append("no pooler: what needs one initializes it")
     if found.unused:
-        found.odd.append(f"tensors that are not used: {names.quote(found.unused)}")
+        found.odd.append(f"tensors that are not used: {quote(found.unused)}")
     if plan.repeats:
         found.odd.append("the decoder is written out again, although it is tied")
 
@@ -184,7 +182,5 @@ def _look_at_files(found: Inspection, folder: Path) -> None:
     pickles = _pickles(folder)
     if pickles:
         found.odd.append(f"pickles, which are not opened: {', '.join(pickles[:8])}")
-    if (folder / huggingface.WEIGHTS).is_file() and (folder / huggingface.INDEX).is_file():
-        found.odd.append(
-            f"{huggingface.INDEX} beside {huggingface.WEIGHTS}; only the latter is read"
-        )
+    if (folder / WEIGHTS).is_file() and (folder / INDEX).is_file():
+        found.odd.append(f"{INDEX} beside {WEIGHTS}; only the latter is read")

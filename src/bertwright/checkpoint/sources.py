@@ -1,12 +1,12 @@
-"""A folder of a BERT in any format that is read: which one it is, its configuration, its weights.
+"""Which model a path means, in any format that is read: its configuration, weights, tokenizer.
 
-| format | weights | configuration |
+| layout | weights | configuration |
 |---|---|---|
 | `huggingface` | `model.safetensors`, or shards with an index | `config.json` |
 | `tensorflow` | `NAME.index`, `NAME.data-*` | `bert_config.json` |
 
-Whoever loads sees Hugging Face's names only (`names.py`). A place is a folder, or a TensorFlow
-checkpoint by its name without `.index`.
+A source is a folder, or a TensorFlow checkpoint by its name without `.index`. What reads its
+weights sees one kind of header and Hugging Face's names only.
 """
 
 from __future__ import annotations
@@ -19,26 +19,27 @@ from typing import Any
 
 from torch import Tensor
 
-from bertwright.checkpoint.huggingface import model as huggingface
-from bertwright.checkpoint.huggingface import names
-from bertwright.checkpoint.huggingface.model import Header
+from bertwright.checkpoint import model_folder
+from bertwright.checkpoint.format import Report
+from bertwright.checkpoint.formats import format_named, format_of, only_bert
+from bertwright.checkpoint.huggingface.bert import activation_of
+from bertwright.checkpoint.model_folder import CONFIG, INDEX, WEIGHTS, Header, read_json
 from bertwright.checkpoint.sentence_transformers import folder as sentence_transformers
-from bertwright.checkpoint.tensorflow import model as tensorflow
-from bertwright.config.bert import BertConfig
+from bertwright.checkpoint.tensorflow import bert as tensorflow
 from bertwright.errors import IntegrityError
 from bertwright.text.tokenizer.tokenizer import Tokenizer, load_tokenizer
 
-AnyHeader = Header | tensorflow.Place
+AnyHeader = Header | tensorflow.Variable
 Headers = Mapping[str, AnyHeader]
 """Hugging Face's name -> file and shape."""
 
 
-def home(place: Path) -> Path:
-    """The folder of a place."""
-    return place if place.is_dir() else place.parent
+def folder_of(source: Path) -> Path:
+    """The folder of a source."""
+    return source if source.is_dir() else source.parent
 
 
-def place_of(path: Path) -> Path | None:
+def model_at(path: Path) -> Path | None:
     """The model that a path is by itself, not by way of a run; None if it is none.
 
     Raises:
@@ -46,114 +47,118 @@ def place_of(path: Path) -> Path | None:
     """
     if path.is_dir():
         path = sentence_transformers.model_folder(path)
-        plain = (path / huggingface.CONFIG).is_file()
+        plain = (path / CONFIG).is_file()
         return path if plain or tensorflow.find_prefix(path) is not None else None
     prefix = tensorflow.find_prefix(path)
     if prefix is None:
         return None
     alone = len(list(prefix.parent.glob("*.index"))) == 1
-    return prefix.parent if alone and format_of(prefix.parent) == "tensorflow" else prefix
+    return prefix.parent if alone and layout_of(prefix.parent) == "tensorflow" else prefix
 
 
-def format_of(place: Path) -> str:
+def layout_of(source: Path) -> str:
     """`huggingface` or `tensorflow`."""
-    if not place.is_dir():
+    if not source.is_dir():
         return "tensorflow"
-    weights = (huggingface.WEIGHTS, huggingface.INDEX)
-    if any((place / name).is_file() for name in weights):
+    weights = (WEIGHTS, INDEX)
+    if any((source / name).is_file() for name in weights):
         return "huggingface"
-    return "tensorflow" if tensorflow.find_prefix(place) is not None else "huggingface"
+    return "tensorflow" if tensorflow.find_prefix(source) is not None else "huggingface"
 
 
-def config_file(place: Path) -> Path:
+def config_file(source: Path) -> Path:
     """The file of the configuration."""
-    folder = home(place)
-    if format_of(place) == "huggingface":
-        return folder / huggingface.CONFIG
-    both = (folder / tensorflow.CONFIG, folder / huggingface.CONFIG)
+    folder = folder_of(source)
+    if layout_of(source) == "huggingface":
+        return folder / CONFIG
+    both = (folder / tensorflow.CONFIG, folder / CONFIG)
     return next((path for path in both if path.is_file()), both[0])
 
 
-def weight_files(place: Path) -> list[Path]:
+def weight_files(source: Path) -> list[Path]:
     """The files that the weights are read from, but for heads in a file of their own.
 
     Raises:
         DataError, IntegrityError: as `read_headers`.
     """
-    if format_of(place) == "huggingface":
-        return sorted({header.file for header in huggingface.read_headers(place).values()})
-    prefix = tensorflow.find_prefix(place)
+    if layout_of(source) == "huggingface":
+        return sorted({header.file for header in model_folder.read_headers(source).values()})
+    prefix = tensorflow.find_prefix(source)
     assert prefix is not None
     starts = (f"{prefix.name}.index", f"{prefix.name}.data-")
     return sorted(path for path in prefix.parent.iterdir() if path.name.startswith(starts))
 
 
-def read_content(place: Path) -> dict[str, Any]:
+def read_content(source: Path) -> dict[str, Any]:
     """What the file of the configuration says."""
-    return huggingface.read_json(config_file(place))
+    return read_json(config_file(source))
 
 
-def read_config(place: Path) -> BertConfig:
-    """The shape of a BERT.
+def read_config(source: Path) -> Any:
+    """The configuration of a model, of the class that its format has.
 
     Raises:
-        DataError: no configuration, or one of no BERT of ours.
+        DataError: no configuration, or one of a model that is not read.
     """
-    path = config_file(place)
-    content = huggingface.read_json(path)
-    config = huggingface.config_of(content, path)
+    path = config_file(source)
+    content = read_json(path)
+    config = format_named(content, path).read_config(content, path)
     if path.name == tensorflow.CONFIG and content.get(tensorflow.ACTIVATION) is not None:
-        activation = huggingface.activation_of(content[tensorflow.ACTIVATION], path)
-        return replace(config, hidden_act=activation)
+        return replace(config, hidden_act=activation_of(content[tensorflow.ACTIVATION], path))
     return config
 
 
-def read_tokenizer(folder: Path, config: BertConfig) -> Tokenizer:
-    """The tokenizer of a folder, for the model of this shape that is in it.
+def read_tokenizer(folder: Path, config: Any) -> Tokenizer:
+    """The tokenizer of a folder, for the model that is in it.
+
+    Args:
+        folder: of the model.
+        config: of the model.
 
     Raises:
         ConfigError: no tokenizer.
         IntegrityError: it has more tokens than the model has vectors.
     """
     tokenizer = load_tokenizer(folder)
-    if tokenizer.vocab_size > config.vocab_size:
+    vocab_size = format_of(config).spec(config).vocab_size
+    if tokenizer.vocab_size > vocab_size:
         raise IntegrityError(
             f"the tokenizer of {folder} has {tokenizer.vocab_size} tokens; its model has "
-            f"{config.vocab_size}: they do not belong together"
+            f"{vocab_size}: they do not belong together"
         )
     return tokenizer
 
 
-def is_gelu_unclear(place: Path) -> bool:
-    """Whether the configuration does not tell which of two GELUs it means (`tensorflow.py`)."""
-    path = config_file(place)
+def is_gelu_unclear(source: Path) -> bool:
+    """Whether the configuration may mean either of two GELUs (`tensorflow/bert.py`)."""
+    path = config_file(source)
     if path.name != tensorflow.CONFIG:
         return False
-    content = huggingface.read_json(path)
+    content = read_json(path)
     return tensorflow.ACTIVATION not in content and content.get("hidden_act", "gelu") == "gelu"
 
 
-def read_headers(place: Path, layers: int) -> tuple[dict[str, AnyHeader], tuple[str, ...]]:
+def read_headers(source: Path, config: Any) -> tuple[dict[str, AnyHeader], tuple[str, ...]]:
     """Hugging Face's name -> where a tensor is; and what training left beside them, in words.
 
     Args:
-        place: of a model.
-        layers: that its configuration tells of.
+        source: of a model.
+        config: of the model.
 
     Raises:
         DataError: no weights, a pickle, or a checkpoint of another model.
-        IntegrityError: cut, damaged, or not of this configuration.
+        IntegrityError: truncated, damaged, or not of this configuration.
     """
-    if format_of(place) == "tensorflow":
-        prefix = tensorflow.find_prefix(place)
+    if layout_of(source) == "tensorflow":
+        prefix = tensorflow.find_prefix(source)
         assert prefix is not None
-        found, left = tensorflow.read_places(prefix, layers)
+        found, left = tensorflow.read_variables(prefix, only_bert(config, str(prefix)))
         return dict(found), left
-    return dict(huggingface.read_headers(place)), ()
+    return dict(model_folder.read_headers(source)), ()
 
 
 def read_tensors(headers: Headers, wanted: Sequence[str]) -> dict[str, Tensor]:
-    """Read tensors by Hugging Face's names; errors are those of `huggingface.read_tensors`."""
+    """Read tensors by Hugging Face's names; errors are those of `model_folder`."""
     tensors: dict[str, Tensor] = {}
     plain: dict[str, Header] = {}
     for name in wanted:
@@ -162,16 +167,16 @@ def read_tensors(headers: Headers, wanted: Sequence[str]) -> dict[str, Tensor]:
             plain[name] = header
         else:
             tensors[name] = tensorflow.read(header)
-    return tensors | huggingface.read_tensors(plain, list(plain))
+    return tensors | model_folder.read_tensors(plain, list(plain))
 
 
-def in_its_own_words(report: names.Report, headers: Headers, left: tuple[str, ...]) -> names.Report:
-    """A report by the names that stand in the file, with what training left."""
+def with_file_names(report: Report, headers: Headers, left: tuple[str, ...]) -> Report:
+    """A report by the names in the file, with what training left."""
 
     def own(listed: Sequence[str]) -> tuple[str, ...]:
         return tuple(_own_name(name, headers) for name in listed)
 
-    tensorflows = any(isinstance(header, tensorflow.Place) for header in headers.values())
+    tensorflows = any(isinstance(header, tensorflow.Variable) for header in headers.values())
     missing = report.missing
     if tensorflows:
         missing = tuple(tensorflow.foreign_name(name)[0] for name in missing)
@@ -202,7 +207,7 @@ def check_links(folder: Path) -> None:
             target = Path(os.path.realpath(path))
             if target.is_symlink():
                 raise IntegrityError(f"{path} is a link to itself; remove it")
-            if not any(target.is_relative_to(place) for place in inside):
+            if not any(target.is_relative_to(each) for each in inside):
                 raise IntegrityError(
                     f"{path} is a link out of its folder, to {target}; copy what it leads to "
                     "into the folder, if you trust it"
@@ -211,4 +216,4 @@ def check_links(folder: Path) -> None:
 
 def _own_name(name: str, headers: Headers) -> str:
     header = headers.get(name)
-    return header.name if isinstance(header, tensorflow.Place) else name
+    return header.name if isinstance(header, tensorflow.Variable) else name

@@ -46,9 +46,9 @@ def find_tokenizer(path: Path) -> Path:
     if not is_run or (path / "tokenizer.json").is_file() or (path / "vocab.txt").is_file():
         return path
     from bertwright.checkpoint.checkpoint import find_checkpoint
-    from bertwright.checkpoint.sources import home
+    from bertwright.checkpoint.sources import folder_of
 
-    return home(find_checkpoint(path))
+    return folder_of(find_checkpoint(path))
 
 
 FineTuned = Annotated[

@@ -18,11 +18,11 @@ import torch
 
 from bertwright.arrays import Float32s
 from bertwright.checkpoint import checkpoint
-from bertwright.checkpoint.huggingface.model import read_json
-from bertwright.checkpoint.huggingface.names import Report
+from bertwright.checkpoint.format import Report
+from bertwright.checkpoint.model_folder import read_json
 from bertwright.checkpoint.sentence_transformers.dense import DenseLayer, read_layer
 from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults, read_defaults
-from bertwright.checkpoint.sources import home, read_content, read_tokenizer
+from bertwright.checkpoint.sources import folder_of, read_content, read_tokenizer
 from bertwright.config.bert import BertConfig
 from bertwright.config.task import TaskConfig
 from bertwright.config.vectors import Combine, VectorConfig
@@ -127,7 +127,7 @@ class Model:
         if not self.tasks:
             return False
         place = Path(self.runner.name)
-        own = home(place) / "config_sentence_transformers.json"
+        own = folder_of(place) / "config_sentence_transformers.json"
         kind = read_json(own).get("model_type") if own.is_file() else None
         if kind is not None:
             return bool(kind == "CrossEncoder")

@@ -18,7 +18,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
-from bertwright.checkpoint.huggingface.heads import architecture
+from bertwright.checkpoint.huggingface.bert import architecture
 from bertwright.config import values
 from bertwright.config.task import TaskConfig
 from bertwright.report.numbers import baseline_title, count, number, show, title

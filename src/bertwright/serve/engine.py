@@ -30,16 +30,16 @@ from bertwright.checkpoint.checkpoint import (
     find_checkpoint,
     list_checkpoints,
 )
-from bertwright.checkpoint.head_files import HEADS
-from bertwright.checkpoint.huggingface.model import WEIGHTS
+from bertwright.checkpoint.model_folder import WEIGHTS
 from bertwright.checkpoint.sentence_transformers.dense import DenseLayer
 from bertwright.checkpoint.sentence_transformers.folder import folders_of
 from bertwright.checkpoint.sources import (
-    home,
-    place_of,
+    folder_of,
+    model_at,
     read_config,
     weight_files,
 )
+from bertwright.checkpoint.task_heads import HEADS
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import BertwrightError, DataError
 from bertwright.inference.backends.packed import PackedBackend
@@ -267,7 +267,7 @@ def refuse_no_model(folder: str) -> None:
         if path.name == LATEST and not path.is_dir():
             path = path.parent
         run = path.parent if path.name == CHECKPOINTS else path
-        if place_of(path) is None and list_checkpoints(run):
+        if model_at(path) is None and list_checkpoints(run):
             return
         place = find_checkpoint(folder)
         weight_files(place)
@@ -327,21 +327,21 @@ def weights_digest(folder: str | Path, dense: Sequence[DenseLayer] = ()) -> str:
     files = _weights(place, dense)
     if len(files) == 1:
         return sha256_file(files[0])
-    names = [Path(os.path.relpath(path, home(place))).as_posix() for path in files]
+    names = [Path(os.path.relpath(path, folder_of(place))).as_posix() for path in files]
     lines = [f"{sha256_file(path)}  {name}\n" for path, name in zip(files, names, strict=True)]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def _weights(place: Path, dense: Sequence[DenseLayer] = ()) -> list[Path]:
     """The files of a model's weights: of the encoder, of heads and of dense layers."""
-    heads = home(place) / HEADS
+    heads = folder_of(place) / HEADS
     more = [heads] if heads.is_file() else []
     return sorted([*weight_files(place), *more]) + [x.dense.folder / WEIGHTS for x in dense]
 
 
 def _stamps(place: Path) -> set[tuple[Path, int, int, int]]:
     """What tells whether a file that a model is read from was written to or replaced."""
-    beside = [path for folder in folders_of(home(place)) for path in folder.iterdir()]
+    beside = [path for folder in folders_of(folder_of(place)) for path in folder.iterdir()]
     read = [path for path in beside if path.suffix in (".json", ".txt", ".safetensors")]
     files = {path: path.stat() for path in {*_weights(place), *read}}
     return {(path, x.st_ino, x.st_size, x.st_mtime_ns) for path, x in files.items()}

@@ -16,13 +16,12 @@ import pytest
 from bertwright.atomic import verify_manifest, write_manifest
 from bertwright.checkpoint.checkpoint import load, save
 from bertwright.checkpoint.export import check as export_check
-from bertwright.checkpoint.export import exported, quantize
+from bertwright.checkpoint.export import exported
 from bertwright.checkpoint.export import write as exporting
 from bertwright.checkpoint.export.check import check_text, ours
 from bertwright.checkpoint.export.exported import Exported, open_exported
 from bertwright.checkpoint.export.padded import Padded
-from bertwright.checkpoint.export.quantize import to_int8
-from bertwright.checkpoint.export.write import export
+from bertwright.checkpoint.export.write import export, to_int8
 from bertwright.checkpoint.sentence_transformers.folder import (
     EmbeddingDefaults,
     read_defaults,
@@ -114,7 +113,7 @@ def test_weights_whose_sums_would_be_cut_are_refused(
     written: tuple[Path, Path, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, out, facts = written
-    assert facts["weight_bits"] == quantize.weight_bits()
+    assert facts["weight_bits"] == exported.weight_bits()
     wide = tmp_path / "wide"
     shutil.copytree(out, wide)
     (wide / "MANIFEST.json").unlink()

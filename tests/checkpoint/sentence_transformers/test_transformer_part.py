@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bertwright.checkpoint.sentence_transformers.transformer_part import read_max_length
+from bertwright.checkpoint.sentence_transformers.folder import read_max_length
 from bertwright.errors import DataError
 from bertwright.text.tokenizer.tokenizer import BertRules, load_tokenizer, make_tokenizer
 from tests.checkpoint.conftest import VOCABULARY

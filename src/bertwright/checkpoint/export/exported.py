@@ -10,6 +10,7 @@ Letters: T a sequence's length, H hidden, C scores.
 from __future__ import annotations
 
 import importlib.util
+import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,11 +18,11 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from bertwright.arrays import Float32s, Int64s
 from bertwright.atomic import verify_manifest
-from bertwright.checkpoint.export.quantize import weight_bits
-from bertwright.checkpoint.huggingface.model import EXPORT, read_json
+from bertwright.checkpoint.model_folder import EXPORT, read_json
 from bertwright.errors import ConfigError, DataError, IntegrityError, MissingExtra
 
 ONNX = "model.onnx"
@@ -217,3 +218,23 @@ def _start_openvino(path: Path, outputs: list[str], threads: int | None) -> Sess
         return [found[name] for name in outputs]
 
     return run
+
+
+def has_vnni() -> bool:
+    """Whether this processor adds products of 8-bit integers in 32 bits (AVX-512 VNNI)."""
+    check = getattr(torch.cpu, "_is_avx512_vnni_supported", None) or getattr(
+        torch.cpu, "_is_vnni_supported", None
+    )
+    return bool(check()) if check is not None else False
+
+
+def weight_bits() -> int:
+    """Bits of a weight that this processor sums without saturation."""
+    cuts = platform.machine() in ("x86_64", "AMD64") and not (has_vnni() or _has_avx_vnni())
+    return 7 if cuts else 8
+
+
+def _has_avx_vnni() -> bool:
+    """Whether Linux tells of the same products in 256 bits, which torch does not tell of."""
+    told = Path("/proc/cpuinfo")
+    return told.is_file() and "avx_vnni" in told.read_text("utf-8", "replace").split()

@@ -16,6 +16,10 @@ products and embeddings in 8 bits, a scale a channel:
 | ONNX Runtime | int8 a channel; without VNNI 7 bits | quantized while it runs, a scale a product |
 | OpenVINO | int8 a channel, embeddings a row | as OpenVINO chooses: f32, or 8 bits in groups |
 
+A weight becomes `round(w / s)` in int8 with a scale `s = max |w| / 127` of its own for each output
+channel of a product and each row of a table. x86 before VNNI adds two 8-bit products in 16 bits,
+which saturate; there the weights that ONNX Runtime gets have 7 bits, whose sums always fit.
+
 Models of 2 GB and more have their weights in `model.onnx.data` beside the graph.
 """
 
@@ -33,17 +37,26 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
+from bertwright.arrays import Float32s
 from bertwright.atomic import atomic_folder, refuse_folder, refuse_source, write_manifest
-from bertwright.checkpoint import checkpoint, task_file
+from bertwright.checkpoint import checkpoint, model_folder, task_heads
 from bertwright.checkpoint.export.check import SAMPLE, check_random, check_text
-from bertwright.checkpoint.export.exported import FORMAT, ONNX, OPENVINO, Runtime, open_unverified
+from bertwright.checkpoint.export.exported import (
+    FORMAT,
+    ONNX,
+    OPENVINO,
+    Runtime,
+    open_unverified,
+    weight_bits,
+)
 from bertwright.checkpoint.export.padded import INPUTS, Padded
-from bertwright.checkpoint.export.quantize import quantize_for_onnx, weight_bits, weights_to_int8
-from bertwright.checkpoint.huggingface import heads as huggingface_heads
-from bertwright.checkpoint.huggingface import model as huggingface
-from bertwright.checkpoint.huggingface.model import EXPORT
+from bertwright.checkpoint.formats import only_bert
+from bertwright.checkpoint.huggingface.bert import BERT, architecture
+from bertwright.checkpoint.model_folder import EXPORT
 from bertwright.checkpoint.sentence_transformers import folder as sentence_transformers
 from bertwright.checkpoint.sources import read_tokenizer
 from bertwright.config.bert import BertConfig
@@ -51,6 +64,8 @@ from bertwright.config.task import TaskConfig
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import BertwrightError, ConfigError, DataError, MissingExtra
 from bertwright.objectives.objective import Learner
+
+_SMALLEST = 256  # numbers: a smaller weight is not worth a scale
 
 OPSET = 23
 """The newest that torch 2.10, ONNX Runtime 1.22 and OpenVINO 2025 all know."""
@@ -110,13 +125,14 @@ def export(
     refuse_folder(out, overwrite)
     loaded = checkpoint.load(source)
     refuse_source(out, loaded.folder)
-    tokenizer = read_tokenizer(loaded.folder, loaded.config)
+    config = only_bert(loaded.config, "an export")
+    tokenizer = read_tokenizer(loaded.folder, config)
     learner = loaded.learner.eval().requires_grad_(False)
     head = _head(head, learner, loaded.tasks, str(loaded.folder))
     if layers and head is not None:
         raise ConfigError(f"layers are vectors; the head {head} has its own: leave one of them out")
     task = loaded.tasks.get(head) if head is not None else None
-    padded = Padded(learner, head, task, _numbers(layers, loaded.config)).eval()
+    padded = Padded(learner, head, task, _numbers(layers, config)).eval()
     texts = [text for text in SAMPLE if text.strip()] if sample is None else list(sample)
     if int8 and not any(text.strip() for text in texts):
         raise DataError("the sample has no text: give a file with a text a line")
@@ -139,23 +155,23 @@ def export(
         },
         "layers": list(padded.encoder.layers) if head is None else [],
         "pooling": None if pooling is None else pooling.pooling,
-        "longest": loaded.config.max_position_embeddings,
+        "longest": config.max_position_embeddings,
         "crf": _crf(padded.head),
         "versions": {p: importlib.metadata.version(p) for p in ("torch", *_PACKAGES[runtime])},
     }
     with atomic_folder(out, overwrite) as folder, _quiet():
         on_step("writing the graph")
-        _write_onnx(padded, folder / ONNX, loaded.config)
+        _write_onnx(padded, folder / ONNX, config)
         (folder / EXPORT).write_text(json.dumps(facts))
-        huggingface.copy_tokenizer(loaded.folder, folder)
-        _write_config(folder, loaded.config, head, task, tokenizer.pad_id)
+        model_folder.copy_tokenizer(loaded.folder, folder, config.max_position_embeddings)
+        _write_config(folder, config, head, task)
         if pooling is not None:
-            sentence_transformers.write_defaults(folder, pooling, loaded.config.hidden_size)
+            sentence_transformers.write_defaults(folder, pooling, config.hidden_size)
         _finish_model(folder, runtime, False)
         on_step("comparing with ours on random lengths")
         exported = open_unverified(folder, threads=torch.get_num_threads())
-        segments = loaded.config.type_vocab_size
-        size = loaded.config.vocab_size
+        segments = config.type_vocab_size
+        size = config.vocab_size
         facts["largest_difference"] = check_random(learner, exported, task, size, segments)
         if int8:
             on_step("to 8 bits, and comparing on text")
@@ -257,15 +273,15 @@ def _finish_model(folder: Path, runtime: Runtime, int8: bool) -> None:
 
 
 def _write_config(
-    folder: Path, config: BertConfig, head: str | None, task: TaskConfig | None, pad_id: int
+    folder: Path, config: BertConfig, head: str | None, task: TaskConfig | None
 ) -> None:
     """`config.json` of the model with this head alone, and `task.json`."""
     objectives = frozenset({head} if head is not None and task is None else ())
-    known = task is not None and huggingface_heads.architecture(task) is not None
-    more = huggingface_heads.config_keys(task) if known and task is not None else None
-    huggingface.write_config(folder, config, objectives, pad_id, more)
+    known = task is not None and architecture(task) is not None
+    more = BERT.task_keys(task) if known and task is not None else None
+    checkpoint.write_config(folder, config, objectives, more)
     if task is not None and head is not None:
-        task_file.write_tasks(folder, {head: task})
+        task_heads.write_tasks(folder, {head: task})
 
 
 def _crf(head: Any) -> dict[str, Any] | None:
@@ -287,3 +303,96 @@ def _quiet() -> Iterator[None]:
             yield
     finally:
         logging.disable(before)
+
+
+def quantize_for_onnx(path: Path) -> None:
+    """Replace the float32 graph of a file by one that ONNX Runtime runs in int8."""
+    import onnx
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    # The tool turns some weights around and then trips over the shapes that the graph notes.
+    model = onnx.load(path)
+    del model.graph.value_info[:]
+    _replace(model, path)
+    small = path.with_name(f"int8-{path.name}")
+    large = path.with_name(f"{path.name}.data").exists()
+    quantize_dynamic(
+        path,
+        small,
+        op_types_to_quantize=["MatMul", "Gather"],
+        per_channel=True,
+        reduce_range=weight_bits() == 7,
+        weight_type=QuantType.QInt8,
+        use_external_data_format=large,
+    )
+    _replace(onnx.load(small), path)
+    for left in path.parent.glob(f"{small.name}*"):
+        left.unlink()
+
+
+def weights_to_int8(path: Path) -> None:
+    """Replace the weights of products and tables in a file by int8 and a scale a channel."""
+    import onnx
+
+    model = onnx.load(path)
+    graph = model.graph
+    weights = {tensor.name: tensor for tensor in graph.initializer}
+    axes: dict[str, set[int]] = {}
+    for node in graph.node:
+        place = {"MatMul": 1, "Gather": 0}.get(node.op_type)
+        if place is not None and node.input[place] in weights:
+            axes.setdefault(node.input[place], set()).add(place)
+    made: list[Any] = []
+    for name, found in axes.items():
+        array = onnx.numpy_helper.to_array(weights[name])
+        if array.dtype != np.float32 or array.ndim != 2 or array.size < _SMALLEST:
+            continue
+        axis = min(found)  # a table that is also a product's weight keeps a scale a row
+        small, scale = to_int8(array, axis)
+        graph.initializer.remove(weights[name])
+        graph.initializer.extend(
+            [
+                onnx.numpy_helper.from_array(small, f"{name}_int8"),
+                onnx.numpy_helper.from_array(scale, f"{name}_scale"),
+            ]
+        )
+        made.append(
+            onnx.helper.make_node(
+                "DequantizeLinear",
+                [f"{name}_int8", f"{name}_scale"],
+                [name],
+                name=f"{name}_dequantized",
+                axis=axis,
+            )
+        )
+    nodes = [*made, *graph.node]
+    del graph.node[:]
+    graph.node.extend(nodes)
+    _replace(model, path)
+
+
+def to_int8(array: Float32s, axis: int) -> tuple[npt.NDArray[np.int8], Float32s]:
+    """A matrix in 8 bits.
+
+    Args:
+        array: two axes.
+        axis: the one along which every place has a scale.
+
+    Returns:
+        int8 of the same shape, and the scales; the product of the two is the matrix, within half a
+        scale.
+    """
+    largest = np.abs(array).max(axis=1 - axis)
+    scale = np.where(largest > 0, largest / 127, 1).astype(np.float32)
+    wide = scale[:, None] if axis == 0 else scale[None]
+    return np.clip(np.rint(array / wide), -127, 127).astype(np.int8), scale
+
+
+def _replace(model: Any, path: Path) -> None:
+    """Write a graph in place of another, its weights beside it where they are over 2 GB."""
+    import onnx
+
+    beside = path.with_name(f"{path.name}.data")
+    beside.unlink(missing_ok=True)
+    large = sum(tensor.ByteSize() for tensor in model.graph.initializer) >= 1 << 31
+    onnx.save(model, path, save_as_external_data=large, location=beside.name)

@@ -9,7 +9,6 @@ memory is taken for them.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,9 +18,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bertwright.checkpoint.huggingface import model as huggingface
+from bertwright.checkpoint import model_folder
 from bertwright.checkpoint.huggingface import pickled
-from bertwright.checkpoint.huggingface.model import read_json, short
+from bertwright.checkpoint.model_folder import FLOATS, WEIGHTS, read_json, short, write_json
 from bertwright.errors import DataError, IntegrityError
 
 LARGEST = 1 << 16
@@ -118,7 +117,7 @@ def read_layer(dense: Dense) -> DenseLayer:
         DataError: no weights but a pickle, or numbers that are not finite.
         IntegrityError: the weights are not those of the configuration, or damaged.
     """
-    path = dense.folder / huggingface.WEIGHTS
+    path = dense.folder / WEIGHTS
     if not path.is_file():
         if is_pickled(dense):
             raise DataError(
@@ -127,17 +126,20 @@ def read_layer(dense: Dense) -> DenseLayer:
                 "--to sentence-transformers"
             )
         raise DataError(f"{dense.folder} has no {path.name}: the weights of a layer are missing")
-    headers = huggingface.headers_of(path)
+    headers = model_folder.headers_of(path)
     shapes: dict[str, tuple[int, ...]] = {
         "linear.weight": (dense.out_features, dense.in_features),
         **({"linear.bias": (dense.out_features,)} if dense.bias else {}),
     }
+    for name, header in headers.items():
+        if header.dtype not in FLOATS:
+            raise DataError(f"'{name}' in {path} is of type {header.dtype}: quantized is not read")
     found = {name: header.shape for name, header in headers.items()}
     if found != shapes:
         raise IntegrityError(
             f"{path} has {_listed(found)}; its {_CONFIG} tells of {_listed(shapes)}"
         )
-    read = huggingface.read_tensors(headers, list(shapes))
+    read = model_folder.read_tensors(headers, list(shapes))
     tensors = {name: value.float().clone() for name, value in read.items()}
     return DenseLayer(dense, tensors["linear.weight"], tensors.get("linear.bias"))
 
@@ -145,7 +147,7 @@ def read_layer(dense: Dense) -> DenseLayer:
 def is_pickled(dense: Dense) -> bool:
     """Whether a layer has its weights as a pickle alone."""
     folder = dense.folder
-    return not (folder / huggingface.WEIGHTS).is_file() and (folder / pickled.NAME).is_file()
+    return not (folder / WEIGHTS).is_file() and (folder / pickled.NAME).is_file()
 
 
 def write_layer(folder: Path, layer: DenseLayer) -> None:
@@ -157,8 +159,8 @@ def write_layer(folder: Path, layer: DenseLayer) -> None:
         "bias": dense.bias,
         "activation_function": dense.activation,
     }
-    (folder / _CONFIG).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-    huggingface.write_weights(folder, layer.tensors)
+    write_json(folder / _CONFIG, content)
+    model_folder.write_weights(folder, layer.tensors)
 
 
 def _listed(shapes: Mapping[str, tuple[int, ...]]) -> str:

@@ -16,28 +16,34 @@ and that is not ours is refused, never left out.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bertwright.checkpoint.huggingface.model import config_of, read_any_json, read_json, short
+from bertwright.checkpoint.formats import format_named
+from bertwright.checkpoint.model_folder import read_any_json, read_json, short, write_json
 from bertwright.checkpoint.sentence_transformers.dense import (
     Dense,
     read_config,
     read_layer,
     write_layer,
 )
-from bertwright.checkpoint.sentence_transformers.transformer_part import (
-    SIZES,
-    read_max_length,
-    whole,
-)
 from bertwright.config.vectors import VectorConfig, poolings_of
 from bertwright.errors import BertwrightError, ConfigError, DataError, IntegrityError
+from bertwright.text.tokenizer.tokenizer import load_tokenizer
 
 MODULES = "modules.json"
+_SIZES = "sentence_bert_config.json"
+_TOKENIZER = "tokenizer_config.json"
+# What else a file may hold, and the values under which it is ours.
+_FIXED: dict[str, tuple[Any, ...]] = {
+    "transformer_task": ("feature-extraction", None),
+    "module_output_name": ("token_embeddings", None),
+}
+_READ = {"max_seq_length", "do_lower_case", "unpad_inputs", "modality_config", *_FIXED}
+_OF_THE_MODEL = ("model_args", "model_kwargs")
+_NO_MATTER = {"add_pooling_layer", "attn_implementation", "dtype", "torch_dtype"}
 _SETTINGS = "config_sentence_transformers.json"
 _WIDTHS = ("word_embedding_dimension", "embedding_dimension")
 _NAMES = ("module_input_name", "module_output_name")
@@ -186,10 +192,10 @@ def write_defaults(folder: Path, defaults: EmbeddingDefaults, hidden_size: int) 
     for layer, (_, place) in zip(defaults.dense, places[2:], strict=False):
         write_layer(folder / place, read_layer(layer))
     if defaults.normalize:
-        _write(folder / places[-1][1] / "config.json", {})  # an empty folder does not travel
-    _write(folder / MODULES, modules)
-    _write(folder / SIZES, {"max_seq_length": defaults.max_length, "do_lower_case": False})
-    _write(folder / places[1][1] / "config.json", pooling)
+        write_json(folder / places[-1][1] / "config.json", {})  # an empty folder does not travel
+    write_json(folder / MODULES, modules)
+    write_json(folder / _SIZES, {"max_seq_length": defaults.max_length, "do_lower_case": False})
+    write_json(folder / places[1][1] / "config.json", pooling)
     settings: dict[str, Any] = {}
     if defaults.prompts:
         settings |= {
@@ -199,7 +205,7 @@ def write_defaults(folder: Path, defaults: EmbeddingDefaults, hidden_size: int) 
     if defaults.dimensions is not None:
         settings["truncate_dim"] = defaults.dimensions
     if settings:
-        _write(folder / _SETTINGS, settings)
+        write_json(folder / _SETTINGS, settings)
 
 
 def _pooling_keys(defaults: EmbeddingDefaults) -> dict[str, Any]:
@@ -289,7 +295,9 @@ def _width(transformer: Path, pooling: str, dense: tuple[Dense, ...]) -> int:
         DataError: no BERT, or a layer that takes another number than it is given.
     """
     path = transformer / "config.json"
-    width = config_of(read_json(path), path).hidden_size * len(poolings_of(pooling))
+    content = read_json(path)
+    form = format_named(content, path)
+    width = form.spec(form.read_config(content, path)).width * len(poolings_of(pooling))
     for layer in dense:
         if layer.in_features != width:
             raise DataError(
@@ -298,6 +306,77 @@ def _width(transformer: Path, pooling: str, dense: tuple[Dense, ...]) -> int:
             )
         width = layer.out_features
     return width
+
+
+def read_max_length(transformer: Path) -> int:
+    """Tokens of a text: `max_seq_length`, or the tokenizer's; at most the model's positions.
+
+    Raises:
+        DataError: no number, or a setting that would give other vectors here.
+    """
+    config = read_json(transformer / "config.json")
+    sizes, tokenizer = (
+        read_json(transformer / name) if (transformer / name).is_file() else {}
+        for name in (_SIZES, _TOKENIZER)
+    )
+    _check_sizes(sizes, transformer / _SIZES)
+    if tokenizer.get("truncation_side", "right") != "right":
+        raise DataError(
+            f"'truncation_side' in {transformer / _TOKENIZER} is "
+            f"{short(tokenizer['truncation_side'])}; long texts lose their end here, not their "
+            "start: take the key out if that is as well"
+        )
+    if sizes.get("do_lower_case") and load_tokenizer(transformer).normalized("A") != "a":
+        raise DataError(
+            f"{transformer / _SIZES} wants texts in lower case before a tokenizer that tells "
+            "cases apart; that is not read"
+        )
+    room = _tokens(config, "max_position_embeddings", transformer / "config.json") or 512
+    length = _tokens(sizes, "max_seq_length", transformer / _SIZES)
+    if length is None:
+        length = _tokens(tokenizer, "model_max_length", transformer / _TOKENIZER)
+    return room if length is None else min(length, room)
+
+
+def _whole(content: dict[str, Any], key: str, path: Path, of: str, least: int = 1) -> int | None:
+    """A number in a file; 1e30 tokens is how tokenizers say that any will do."""
+    value = content.get(key)
+    if value is None:
+        return None
+    is_whole = type(value) is int or (isinstance(value, float) and value.is_integer())
+    if not is_whole or value < least:
+        raise DataError(
+            f"'{key}' in {path} is {short(value)}; expected a whole number of {of} from {least} on"
+        )
+    return int(value)
+
+
+def _tokens(content: dict[str, Any], key: str, path: Path) -> int | None:
+    return _whole(content, key, path, "tokens", 3)
+
+
+def _check_sizes(sizes: dict[str, Any], path: Path) -> None:
+    """Refuse another output than the last layer's tokens, and arguments that change vectors."""
+    for key, allowed in _FIXED.items():
+        if sizes.get(key) not in allowed:
+            raise DataError(
+                f"'{key}' in {path} is {short(sizes[key])}; only {allowed[0]!r} is read"
+            )
+    taken = sizes.get("modality_config")
+    of_text = taken.get("text") if isinstance(taken, dict) else taken
+    if of_text is not None and (
+        not isinstance(of_text, dict)
+        or of_text.get("method") != "forward"
+        or of_text.get("method_output_name") != "last_hidden_state"
+    ):
+        raise DataError(
+            f"'modality_config' in {path} takes {short(of_text)} of the model; only its "
+            "'last_hidden_state' is read"
+        )
+    for key, value in sizes.items():
+        arguments = set(value) if isinstance(value, dict) and key in _OF_THE_MODEL else None
+        if key not in _READ and value and not (arguments and arguments <= _NO_MATTER):
+            raise DataError(f"'{key}' in {path} is {short(value)}: that is not read")
 
 
 def _read_settings(path: Path) -> tuple[dict[str, str], str | None, int | None]:
@@ -321,9 +400,5 @@ def _read_settings(path: Path) -> tuple[dict[str, str], str | None, int | None]:
             f"'default_prompt_name' in {path} is {short(default)}; expected the name of a prompt "
             f"there ({short(list(found))})"
         )
-    dimensions = whole(content, "truncate_dim", path, "numbers")
+    dimensions = _whole(content, "truncate_dim", path, "numbers")
     return found, default, dimensions
-
-
-def _write(path: Path, content: Any) -> None:
-    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

@@ -18,7 +18,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from bertwright.checkpoint.export.quantize import has_vnni
+from bertwright.checkpoint.export.exported import has_vnni
 from bertwright.errors import ConfigError
 from bertwright.inference.backends.packed import PackedBert, PackedLayer, Product, has_onednn
 

@@ -173,7 +173,7 @@ def _warn_of_old_heads(
 ) -> None:
     """Warn where the checkpoint has a head of this name that fits: every seed continues from it."""
     requested = {setup.task_name: setup.task for setup in setups}
-    new = checkpoint.plan(folder, read_config(folder), [], requested, may_start=True).new
+    new = checkpoint.plan(folder, read_config(folder), [], requested, may_initialize=True).new
     for setup in setups:
         if setup.task_name not in new:
             setup.warnings.append(

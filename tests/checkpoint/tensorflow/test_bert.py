@@ -12,13 +12,15 @@ from torch import Tensor
 
 from bertwright.checkpoint import sources
 from bertwright.checkpoint.checkpoint import find_checkpoint, load
-from bertwright.checkpoint.huggingface import names
-from bertwright.checkpoint.tensorflow import model as tensorflow
+from bertwright.checkpoint.format import to_foreign
+from bertwright.checkpoint.formats import FORMATS
+from bertwright.checkpoint.tensorflow import bert as tensorflow
 from bertwright.checkpoint.tensorflow.tensor_bundle import write_bundle
 from bertwright.errors import DataError, IntegrityError
 from bertwright.inference.model import load as load_model
 from tests.checkpoint.conftest import CONFIG, VOCABULARY, new_learner
 
+PARTS = FORMATS["bert"].mappings(CONFIG)
 H, F, L = CONFIG.hidden_size, CONFIG.intermediate_size, CONFIG.num_hidden_layers
 
 
@@ -86,7 +88,7 @@ def change(folder: Path, **values: Any) -> None:
 
 
 def test_the_table_has_the_published_names_both_ways() -> None:
-    table = [name for rows in names.table(L).values() for row in rows for name in row.theirs]
+    table = [name for each in PARTS.values() for mapping in each for name in mapping.theirs]
     assert {tensorflow.foreign_name(name)[0] for name in table} == published_names().keys()
     assert len({tensorflow.foreign_name(name)[0] for name in table}) == len(table)
 
@@ -115,7 +117,7 @@ def test_it_computes_what_its_formulas_say(folder: Path, published: dict[str, Te
 
 def test_what_we_write_reads_back(tmp_path: Path, folder: Path) -> None:
     learner = load(folder).learner
-    tensors = names.to_hugging_face(dict(learner.state_dict()), L)
+    tensors = to_foreign(learner.state_dict(), PARTS)
     (tmp_path / "again").mkdir()
     tensorflow.write(tmp_path / "again", tensors)
     for suffix in ("index", "data-00000-of-00001"):
@@ -204,7 +206,7 @@ def test_another_model(folder: Path, tensors: dict[str, tuple[int, ...]], messag
 def test_lacking_left_over_and_of_another_shape(folder: Path, published: dict[str, Tensor]) -> None:
     lost = "bert/encoder/layer_1/attention/self/key/kernel"
     write(folder, {n: v for n, v in published.items() if n != lost})
-    with pytest.raises(IntegrityError, match=f"lacks '{lost}'; bert_config.json tells of 3"):
+    with pytest.raises(IntegrityError, match=f"lacks '{lost}'; bert_config.json has 3"):
         load(folder)
     half = "cls/predictions/output_bias"
     write(folder, {n: v for n, v in published.items() if n != half})
@@ -251,9 +253,9 @@ def test_no_configuration(folder: Path) -> None:
 
 
 def test_a_pooler_of_ours_without_heads(tmp_path: Path) -> None:
-    tensors = names.to_hugging_face(dict(new_learner(()).state_dict()), L)
+    tensors = to_foreign(new_learner(()).state_dict(), PARTS)
     tensorflow.write(tmp_path, tensors)
-    places, left = tensorflow.read_places(tmp_path / "bert_model.ckpt", L)
+    places, left = tensorflow.read_variables(tmp_path / "bert_model.ckpt", CONFIG)
     assert places.keys() == tensors.keys()
     assert left == ()
     for name, tensor in tensors.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from bertwright.atomic import write_manifest
 from bertwright.checkpoint.checkpoint import load, make_learner, save
-from bertwright.checkpoint.heads import initialize_head, same_head
+from bertwright.checkpoint.task_heads import initialized, make_head, same_head
 from bertwright.config.task import HeadConfig, TaskConfig
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.models.bert import bert_spec
@@ -188,7 +189,7 @@ def test_fine_tuning_starts_on_a_pretrained_encoder(tmp_path: Path) -> None:
     assert one.tasks == tasks
     assert one.report.started == ("classes", "lstm", "mixed")
     assert one.report.parts == ("encoder", "pooler", "masked_lm", "next_sentence")
-    assert "started anew: classes, lstm, mixed" in str(one.report)
+    assert "initialized: classes, lstm, mixed" in str(one.report)
     for name, value in trained.encoder.state_dict().items():
         assert torch.equal(one.learner.encoder.state_dict()[name], value)
     states = [loaded.learner.objectives.state_dict() for loaded in (one, same, other)]
@@ -211,7 +212,8 @@ def test_starting_a_head_leaves_the_chance_of_others_alone() -> None:
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
-    initialize_head(bert_spec(CONFIG), 0.02, ODD["lstm"], torch.Generator().manual_seed(1))
+    make = partial(make_head, bert_spec(CONFIG), ODD["lstm"])
+    initialized(make, 0.02, torch.Generator().manual_seed(1))
     assert torch.equal(torch.rand(3), expected)
 
 
@@ -294,9 +296,9 @@ def test_a_state_of_elsewhere(tmp_path: Path) -> None:
 
 def test_tasks_that_are_not_the_learners(tmp_path: Path) -> None:
     learner = tasks_learner({"classes": TEXT})
-    with pytest.raises(ConfigError, match=r"has the tasks classes; what .* for no tasks"):
+    with pytest.raises(ConfigError, match=r"has the tasks classes; expected no tasks"):
         save(tmp_path, learner, None, "")
-    with pytest.raises(ConfigError, match=r"has the tasks classes; what .* for the tasks stars"):
+    with pytest.raises(ConfigError, match=r"has the tasks classes; expected the tasks stars"):
         save(tmp_path, learner, None, "", tasks={"stars": TEXT})
     two = replace(TEXT, labels=("a", "b"))
     with pytest.raises(ConfigError, match=r"head of task classes has the shapes .*\(3, 24\)"):
@@ -343,7 +345,7 @@ def test_a_missing_tensor_of_a_head(tmp_path: Path) -> None:
     tensors = load_file(path)
     bias = tensors.pop("classifier.bias")
     save_file(tensors, path)
-    with pytest.raises(IntegrityError, match=r"lacks 'classifier.bias'; its task.json tells of"):
+    with pytest.raises(IntegrityError, match=r"lacks 'classifier.bias'; its task.json lists"):
         load(tmp_path)
     del tensors["classifier.weight"]
     save_file(tensors, path)
@@ -373,10 +375,10 @@ def test_tensors_of_heads_beside_that_are_missing_or_left_over(tmp_path: Path) -
     with pytest.raises(DataError, match="not finite"):
         load(tmp_path)
     path.unlink()
-    with pytest.raises(IntegrityError, match=r"lacks heads.safetensors; its task.json tells of"):
+    with pytest.raises(IntegrityError, match=r"lacks heads.safetensors; its task.json lists"):
         load(tmp_path)
     path.write_bytes(b"cut")
-    with pytest.raises(IntegrityError, match=r"heads.safetensors is cut or damaged"):
+    with pytest.raises(IntegrityError, match=r"heads.safetensors is truncated or damaged"):
         load(tmp_path)
 
 
@@ -385,7 +387,7 @@ def test_heads_without_their_task(tmp_path: Path) -> None:
     (tmp_path / "task.json").unlink()
     with pytest.raises(
         IntegrityError,
-        match=r"heads.safetensors has 'objectives.crf.crf.*; its config.json tells of",
+        match=r"heads.safetensors has 'objectives.crf.crf.*; its config.json lists",
     ):
         load(tmp_path)
 

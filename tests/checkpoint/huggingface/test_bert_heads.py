@@ -16,15 +16,15 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from bertwright.checkpoint.checkpoint import load, make_learner, save
-from bertwright.checkpoint.huggingface.heads import scheme_of
+from bertwright.checkpoint.huggingface.bert import scheme_of
 from bertwright.config.task import HeadConfig, TaskConfig
 from bertwright.errors import DataError, IntegrityError
 from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.objectives.labelled import LabelledBatch
 from bertwright.objectives.objective import Learner
 from tests.checkpoint.conftest import CONFIG
-from tests.checkpoint.huggingface.test_model import change
-from tests.checkpoint.test_heads import ODD, TASKS, change_task, saved
+from tests.checkpoint.huggingface.test_bert import change
+from tests.checkpoint.test_task_heads import ODD, TASKS, change_task, saved
 
 transformers = pytest.importorskip("transformers")
 
@@ -320,7 +320,7 @@ def test_the_name_of_a_head_over_an_encoder_without_it(classes: Path) -> None:
     save_file({n: t for n, t in tensors.items() if "classifier" not in n}, path)
     assert load(classes).tasks == {}
     save_file({n: t for n, t in tensors.items() if n != "classifier.bias"}, path)
-    with pytest.raises(IntegrityError, match=r"lacks 'classifier.bias'; its config.json tells"):
+    with pytest.raises(IntegrityError, match=r"lacks 'classifier.bias'; its config.json lists"):
         load(classes)
 
 

@@ -10,8 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from bertwright.checkpoint.checkpoint import load, save
-from bertwright.checkpoint.huggingface import model as huggingface
+from bertwright.checkpoint.checkpoint import load, save, write_config
 from bertwright.checkpoint.sources import read_config
 from bertwright.config.bert import BertConfig
 from bertwright.errors import DataError, IntegrityError
@@ -99,7 +98,7 @@ def test_activations(folder: Path, theirs: str, ours: str) -> None:
 
 
 def test_tanh_gelu_is_written_under_transformers_name(tmp_path: Path) -> None:
-    huggingface.write_config(tmp_path, BertConfig(hidden_act="gelu_tanh"), frozenset())
+    write_config(tmp_path, BertConfig(hidden_act="gelu_tanh"), frozenset())
     assert json.loads((tmp_path / "config.json").read_text())["hidden_act"] == "gelu_new"
     assert read_config(tmp_path) == BertConfig(hidden_act="gelu_tanh")
 
@@ -132,9 +131,9 @@ def test_tanh_gelu_is_written_under_transformers_name(tmp_path: Path) -> None:
         ("initializer_range", 10**400, "config.json"),
         ("hidden_act", "relu", "'hidden_act' in .* is 'relu'; expected one of gelu"),
         ("hidden_act", ["gelu"], r"'hidden_act' in .* is \['gelu'\]"),
-        ("model_type", "roberta", "'model_type' in .* is 'roberta', another model than BERT"),
+        ("model_type", "roberta", "'model_type' in .* is 'roberta'; expected one of bert"),
         ("model_type", ["bert"], "'model_type'"),
-        ("position_embedding_type", "relative_key_query", "only 'absolute' is read here"),
+        ("position_embedding_type", "relative_key_query", "only 'absolute' is read"),
         ("is_decoder", True, "'is_decoder' in .* is True"),
         ("is_decoder", 0, "'is_decoder' in .* is 0"),
         ("add_cross_attention", True, "add_cross_attention"),
@@ -176,10 +175,10 @@ def test_large_sizes_are_held_against_the_weights_before_memory_is_taken(folder:
 
 def test_fewer_or_more_layers_than_the_weights(folder: Path) -> None:
     change(folder, num_hidden_layers=1000)
-    with pytest.raises(IntegrityError, match="1000 layers"):
+    with pytest.raises(IntegrityError, match="its configuration asks for"):
         load(folder)
     change(folder, num_hidden_layers=2)
-    with pytest.raises(IntegrityError, match="no BERT of 2 layers has"):
+    with pytest.raises(IntegrityError, match="which no bert of its configuration has"):
         load(folder)
 
 
@@ -201,7 +200,7 @@ def test_published_keys_may_lack_the_later_ones(folder: Path) -> None:
 def test_cut_weights(folder: Path, cut: int) -> None:
     path = folder / "model.safetensors"
     path.write_bytes(path.read_bytes()[:cut])
-    with pytest.raises(IntegrityError, match="is cut or damaged"):
+    with pytest.raises(IntegrityError, match="is truncated or damaged"):
         load(folder)
 
 
@@ -291,5 +290,5 @@ def test_a_damaged_index(sharded: Path, damage: Any) -> None:
 
 def test_an_index_that_tells_of_other_tensors(sharded: Path) -> None:
     reindex(sharded, lambda p: {k: v for k, v in p.items() if k != "cls.predictions.bias"})
-    with pytest.raises(IntegrityError, match="tell of different tensors"):
+    with pytest.raises(IntegrityError, match="list different tensors"):
         load(sharded)

@@ -6,7 +6,7 @@ bert_model.ckpt.index  bert_model.ckpt.data-00000-of-00001
 checkpoint                       a text file that names the newest, where training wrote several
 ```
 
-| there | under Hugging Face's names (`names.py`) |
+| there | under Hugging Face's names (`huggingface/bert.py`) |
 |---|---|
 | `bert/encoder/layer_I/...` | `bert.encoder.layer.I...` |
 | `.../kernel [in, out]` | `....weight [out, in]`, transposed |
@@ -36,13 +36,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from bertwright.checkpoint.huggingface import names
+from bertwright.checkpoint.format import pair, quote
+from bertwright.checkpoint.huggingface.bert import BERT
 from bertwright.checkpoint.tensorflow.tensor_bundle import (
     Entry,
     read_entries,
     read_tensor,
     write_bundle,
 )
+from bertwright.config.bert import BertConfig
 from bertwright.errors import ConfigError, DataError, IntegrityError
 
 CONFIG = "bert_config.json"
@@ -61,7 +63,7 @@ _OUTPUTS = {
 }
 
 
-class Place(NamedTuple):
+class Variable(NamedTuple):
     """A tensor of a TensorFlow checkpoint, as Hugging Face's tensor of the same meaning."""
 
     file: Path
@@ -100,7 +102,7 @@ def find_prefix(path: Path) -> Path | None:
     if not path.is_dir():
         prefix = path.with_name(path.name.removesuffix(".index"))
         return prefix if prefix.with_name(f"{prefix.name}.index").is_file() else None
-    found = sorted(place.name.removesuffix(".index") for place in path.glob("*.index"))
+    found = sorted(file.name.removesuffix(".index") for file in path.glob("*.index"))
     if len(found) > 1:
         wanted = _newest(path)
         named = [name for name in (wanted, PREFIX) if name in found]
@@ -112,49 +114,49 @@ def find_prefix(path: Path) -> Path | None:
     return path / found[0] if found else None
 
 
-def read_places(prefix: Path, layers: int) -> tuple[dict[str, Place], tuple[str, ...]]:
+def read_variables(prefix: Path, config: BertConfig) -> tuple[dict[str, Variable], tuple[str, ...]]:
     """Hugging Face's name -> where it is, and what training left, in words.
 
     Variables that the table does not know keep their names.
 
     Args:
         prefix: of the checkpoint.
-        layers: that `bert_config.json` tells of.
+        config: in `bert_config.json`.
 
     Raises:
         DataError: a checkpoint of another model.
-        IntegrityError: cut, damaged, or of another number of layers.
+        IntegrityError: truncated, damaged, or of another number of layers.
     """
     entries = read_entries(prefix)
     left = {name for name in entries if name.rpartition("/")[2] in _SLOTS or name == _STEP}
     weights = [name for name in entries if name not in left]
-    _check(weights, layers, prefix)
+    _check(weights, config, prefix)
     theirs = {}
-    for name in _table_names(layers):
+    for name in _table_names(config):
         foreign, transposed = foreign_name(name)
         theirs[foreign] = (name, transposed)
-    places = {}
+    variables = {}
     for foreign in weights:
         name, transposed = theirs.get(foreign, (foreign, False))
         entry = entries[foreign]
         if entry.dtype is None or not entry.dtype.is_floating_point:
             raise DataError(f"'{foreign}' in {prefix} is of type {entry.dtype}; expected reals")
         shape = entry.shape[::-1] if transposed else entry.shape
-        places[name] = Place(entry.file, shape, foreign, entry, transposed)
-    return places, _left_in_words(left, entries)
+        variables[name] = Variable(entry.file, shape, foreign, entry, transposed)
+    return variables, _left_in_words(left, entries)
 
 
-def read(place: Place) -> Tensor:
+def read(variable: Variable) -> Tensor:
     """A tensor, its bytes verified, as Hugging Face has it.
 
     Raises:
-        IntegrityError: it was cut or changed.
+        IntegrityError: it was truncated or changed.
         DataError: it holds numbers that are not finite.
     """
-    tensor = read_tensor(place.name, place.entry)
+    tensor = read_tensor(variable.name, variable.entry)
     if not torch.isfinite(tensor).all():
-        raise DataError(f"'{place.name}' in {place.file} holds numbers that are not finite")
-    return tensor.t().contiguous() if place.transposed else tensor
+        raise DataError(f"'{variable.name}' in {variable.file} holds numbers that are not finite")
+    return tensor.t().contiguous() if variable.transposed else tensor
 
 
 def write(folder: Path, tensors: Mapping[str, Tensor]) -> None:
@@ -183,36 +185,37 @@ def check_task_head(architecture: str | None) -> None:
         )
 
 
-def _table_names(layers: int) -> list[str]:
-    rows = [row for part in names.table(layers).values() for row in part]
-    rows += [*names.pair("", "classifier"), *names.pair("", "qa_outputs")]
-    return [name for row in rows for name in row.theirs]
+def _table_names(config: BertConfig) -> list[str]:
+    mappings = [mapping for part in BERT.mappings(config).values() for mapping in part]
+    mappings += [*pair("", "classifier"), *pair("", "qa_outputs")]
+    return [name for mapping in mappings for name in mapping.theirs]
 
 
-def _check(weights: Iterable[str], layers: int, prefix: Path) -> None:
+def _check(weights: Iterable[str], config: BertConfig, prefix: Path) -> None:
     """Hold the names of a checkpoint against the table, both ways."""
     there = set(weights)
     if "bert/embeddings/word_embeddings" not in there:
         kind = "TensorFlow 2 objects" if _OBJECT_GRAPH in there else "another model"
         raise DataError(
             f"{prefix} is a checkpoint of {kind}, not of google-research/bert: it has "
-            f"{names.quote(sorted(there), 4) or 'no weights'} and no "
+            f"{quote(sorted(there), 4) or 'no weights'} and no "
             "'bert/embeddings/word_embeddings'"
         )
+    layers = config.num_hidden_layers
     known: set[str] = set()
-    for part, rows in names.table(layers).items():
-        wanted = [foreign_name(name)[0] for row in rows for name in row.theirs]
+    for part, mappings in BERT.mappings(config).items():
+        wanted = [foreign_name(name)[0] for mapping in mappings for name in mapping.theirs]
         absent = [name for name in wanted if name not in there]
         known |= set(wanted)
         if absent and (part == "encoder" or len(absent) < len(wanted)):
             raise IntegrityError(
-                f"{prefix} lacks {names.quote(absent)}; {CONFIG} tells of {layers} layers: "
-                "they do not belong together, or it was cut"
+                f"{prefix} lacks {quote(absent)}; {CONFIG} has {layers} layers: they do not belong "
+                "together, or it was truncated"
             )
     strays = sorted(name for name in there - known if name.startswith("bert/"))
     if strays:
         raise IntegrityError(
-            f"{prefix} has {names.quote(strays)}, which no BERT of {layers} layers has: "
+            f"{prefix} has {quote(strays)}, which no BERT of {layers} layers has: "
             f"{CONFIG} and the checkpoint do not belong together"
         )
 

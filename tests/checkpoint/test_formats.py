@@ -1,4 +1,4 @@
-"""The table of names: strict both ways."""
+"""Formats: names are strict both ways; a new format is one entry."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from bertwright.checkpoint.checkpoint import load
-from bertwright.checkpoint.huggingface import names
+from bertwright.checkpoint.format import match, stack, to_foreign
+from bertwright.checkpoint.formats import FORMATS
 from bertwright.errors import DataError, IntegrityError
 from bertwright.objectives.objective import Learner
+from tests.checkpoint.conftest import CONFIG
 
+PARTS = FORMATS["bert"].mappings(CONFIG)
 WORDS = "bert.embeddings.word_embeddings.weight"
 
 
@@ -35,41 +38,41 @@ def assert_same(folder: Path, learner: Learner) -> None:
 
 
 def test_there_and_back_is_the_same(learner: Learner) -> None:
-    foreign = names.to_hugging_face(learner.state_dict(), 3)
-    found = names.match(foreign, 3, "here")
-    back = {row.ours: names.stack(row, foreign) for row in found.rows}
+    foreign = to_foreign(learner.state_dict(), PARTS)
+    found = match(FORMATS["bert"], foreign, PARTS, "here")
+    back = {mapping.ours: stack(mapping, foreign) for mapping in found.mappings}
     assert set(back) == set(learner.state_dict())
     for name, value in back.items():
         assert torch.equal(value, learner.state_dict()[name])
-    assert found.report.parts == names.PARTS
+    assert found.report.parts == tuple(PARTS)
     assert set(found.report.matched) == set(foreign)
     assert found.report.missing == found.report.unused == ()
 
 
 def test_each_foreign_tensor_has_its_own_memory(learner: Learner) -> None:
-    foreign = names.to_hugging_face(learner.state_dict(), 3)
+    foreign = to_foreign(learner.state_dict(), PARTS)
     places = [tensor.untyped_storage().data_ptr() for tensor in foreign.values()]
     assert len(set(places)) == len(places)
 
 
 def test_a_parameter_without_a_foreign_name(learner: Learner) -> None:
     state = {**learner.state_dict(), "encoder.extra": torch.zeros(1)}
-    with pytest.raises(IntegrityError, match=r"no Hugging Face name for 'encoder.extra'"):
-        names.to_hugging_face(state, 3)
+    with pytest.raises(IntegrityError, match=r"the format has no name for 'encoder.extra'"):
+        to_foreign(state, PARTS)
 
 
 def test_a_parameter_that_is_not_there(learner: Learner) -> None:
     state = dict(learner.state_dict())
     del state["encoder.layers.2.attention.qkv.bias"]
     with pytest.raises(IntegrityError, match=r"lacks 'encoder.layers.2.attention.qkv.bias'"):
-        names.to_hugging_face(state, 3)
+        to_foreign(state, PARTS)
 
 
 def test_a_missing_tensor(folder: Path, tensors: dict[str, Tensor]) -> None:
     del tensors["bert.encoder.layer.1.attention.self.key.weight"]
     rewrite(folder, tensors)
     with pytest.raises(
-        IntegrityError, match=r"lacks 'bert.encoder.layer.1.attention.self.key.weight'.*3 layers"
+        IntegrityError, match=r"lacks 'bert.encoder.layer.1.attention.self.key.weight'.*truncated"
     ):
         load(folder)
 
@@ -85,7 +88,7 @@ def test_a_layer_too_many(folder: Path, tensors: dict[str, Tensor]) -> None:
     for name in [n for n in tensors if ".layer.2." in n]:
         tensors[name.replace(".layer.2.", ".layer.3.")] = tensors[name].clone()
     rewrite(folder, tensors)
-    with pytest.raises(IntegrityError, match=r"has 'bert.encoder.layer.3.*do not belong together"):
+    with pytest.raises(IntegrityError, match=r"has 'bert.encoder.layer.3.*are of different models"):
         load(folder)
 
 
@@ -131,7 +134,7 @@ def test_a_bare_encoder(folder: Path, tensors: dict[str, Tensor], learner: Learn
 def test_something_strange_in_a_bare_encoder(folder: Path, tensors: dict[str, Tensor]) -> None:
     bare = {n.removeprefix("bert."): t for n, t in tensors.items() if n.startswith("bert.")}
     rewrite(folder, {**bare, "decoder.weight": torch.zeros(2)})
-    with pytest.raises(IntegrityError, match=r"has 'decoder.weight', which no BERT"):
+    with pytest.raises(IntegrityError, match=r"has 'decoder.weight', which no bert"):
         load(folder)
 
 
@@ -166,7 +169,7 @@ def test_a_decoder_written_out(folder: Path, tensors: dict[str, Tensor], learner
 def test_a_decoder_that_is_not_tied(folder: Path, tensors: dict[str, Tensor]) -> None:
     tensors["cls.predictions.decoder.weight"] = tensors[WORDS] + 1
     rewrite(folder, tensors)
-    with pytest.raises(DataError, match="decoder is not tied"):
+    with pytest.raises(DataError, match="output layer is not tied"):
         load(folder)
 
 

@@ -1,0 +1,276 @@
+"""A format: how the models of one `model_type` are built, configured and named in files.
+
+`Format` itself is the plain one: `config.json` has the fields of the configuration's dataclass, and
+`model.safetensors` our own names (`encoder.*`, `objectives.NAME.*`). A format with foreign names
+overrides what differs. Names are strict both ways: a part is in a file whole or not at all, and a
+tensor that no part has is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+
+import torch
+from torch import Tensor
+
+from bertwright.config.task import TaskConfig
+from bertwright.config.values import from_dict, to_dict
+from bertwright.errors import ConfigError, DataError, IntegrityError
+from bertwright.models.encoder import Encoder, EncoderSpec
+from bertwright.objectives.objective import Objective
+
+C = TypeVar("C")
+
+
+class ParameterMapping(NamedTuple):
+    """One of our parameters and the tensors of a file that are stacked to make it."""
+
+    ours: str
+    theirs: tuple[str, ...]
+
+
+Parts = dict[str, list[ParameterMapping]]
+"""Part (`encoder`, `pooler`, an objective, a task) -> its parameters."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What became of each tensor of a folder, by the name it has there."""
+
+    parts: tuple[str, ...]
+    """Parts that the folder holds, then the names of its task heads."""
+    matched: tuple[str, ...]
+    """Tensors that were read."""
+    missing: tuple[str, ...]
+    """Tensors of parts that the folder does not hold."""
+    unused: tuple[str, ...]
+    """Tensors of other heads, which were not read."""
+    started: tuple[str, ...] = ()
+    """Parts that were requested, or that the encoder has, and that were initialized."""
+    left: tuple[str, ...] = ()
+    """What training left beside the weights (slots of its optimizer, its step), in words."""
+
+    def __str__(self) -> str:
+        lines = [f"{len(self.matched)} tensors read: {', '.join(self.parts)}"]
+        if self.missing:
+            lines.append(f"not in the file: {', '.join(self.missing)}")
+        if self.started:
+            lines.append(f"initialized: {', '.join(self.started)}")
+        if self.unused:
+            lines.append(f"in the file, not used: {', '.join(self.unused)}")
+        if self.left:
+            lines.append(f"left by training, not loaded: {', '.join(self.left)}")
+        return "; ".join(lines)
+
+
+@dataclass(frozen=True)
+class Format(Generic[C]):
+    """How the models of one `model_type` are built and stored: under our own names."""
+
+    model_type: str
+    """What `config.json` calls it."""
+    config: type[C]
+    """Its configuration, a dataclass."""
+    make_encoder: Callable[[C], Encoder]
+    """An encoder that keeps its configuration as `encoder.config`."""
+    objectives: Mapping[str, Callable[[C, Encoder], Objective[Any]]]
+    """Its pre-training heads by name, made for an encoder."""
+    repeats: ClassVar[Mapping[str, str]] = {}
+    """Tensor -> the one that it must equal, where files may hold a tied tensor twice."""
+
+    def read_config(self, content: Mapping[str, Any], path: Path) -> C:
+        """The configuration in a `config.json`.
+
+        Raises:
+            DataError: a key is missing or unknown, or has a value that it cannot have.
+        """
+        own = {"model_type", "bertwright_version", "pad_token_id"}
+        try:
+            return from_dict(self.config, {k: v for k, v in content.items() if k not in own})
+        except (ConfigError, TypeError, OverflowError) as error:
+            raise DataError(f"{path}: {error}") from error
+
+    def write_config(self, config: C, objectives: frozenset[str]) -> dict[str, Any]:
+        """What `config.json` says of a model with these pre-training heads."""
+        return {"model_type": self.model_type, **to_dict(config)}
+
+    def mappings(self, config: C) -> Parts:
+        """All parameters by part, with their names in a file."""
+        with torch.device("meta"):
+            encoder = self.make_encoder(config)
+            heads = {name: make(config, encoder) for name, make in self.objectives.items()}
+        parts: Parts = {"encoder": []}
+        named = {f"encoder.{key}": "encoder" for key in encoder.state_dict()}
+        for name, head in heads.items():
+            named |= {f"objectives.{name}.{key}": name for key in head.state_dict()}
+        for name, part in named.items():
+            parts.setdefault(part, []).append(ParameterMapping(name, (name,)))
+        return parts
+
+    def initial_std(self, config: C) -> float:
+        """Standard deviation of the matrices of a new head."""
+        return 0.02
+
+    def current_name(self, name: str) -> str | None:
+        """The name in `mappings` of a file's tensor, where older ones differ; None: ignore it."""
+        return name
+
+    def unknown(self, unused: Mapping[str, str], names: Collection[str]) -> list[str]:
+        """Of a file's tensors that no part has, those that are an error.
+
+        Args:
+            unused: current name -> the name in the file.
+            names: of all tensors in the file.
+        """
+        return list(unused.values())
+
+    def task_parts(self, tasks: Mapping[str, TaskConfig], pretrained: bool) -> Parts:
+        """The parameters of task heads that are in the model's weights; others have a file.
+
+        Args:
+            tasks: of the folder.
+            pretrained: whether it has pre-training heads too.
+        """
+        return {}
+
+    def task_keys(self, task: TaskConfig) -> dict[str, Any]:
+        """What `config.json` says of a task head that is in the model's weights."""
+        return {}
+
+    def keeps_pooler(self, task: TaskConfig) -> bool:
+        """Whether a model whose weights hold the head of a task holds a pooler too."""
+        return True
+
+    def derived_task(self, content: Mapping[str, Any], config: C, where: str) -> TaskConfig | None:
+        """The task of a head that `config.json` alone describes; it gets the name of its kind."""
+        return None
+
+    def spec(self, config: C) -> EncoderSpec:
+        """What its encoder says of itself; takes no memory."""
+        with torch.device("meta"):
+            return self.make_encoder(config).spec
+
+
+class Match(NamedTuple):
+    """The parameters of a folder, by the names in its files."""
+
+    mappings: list[ParameterMapping]
+    """One for each of our parameters that the files hold."""
+    repeats: list[tuple[str, str]]
+    """Pairs of tensors in the files that must be equal."""
+    report: Report
+
+
+def to_foreign(state: Mapping[str, Tensor], parts: Parts) -> dict[str, Tensor]:
+    """A learner's parameters under the names of a file, on the CPU, each with its own memory.
+
+    Args:
+        state: parameters by our names.
+        parts: of the model and of its task heads.
+
+    Raises:
+        IntegrityError: `state` has a parameter that no part has, or lacks one of a part.
+    """
+    rest = dict(state)
+    foreign: dict[str, Tensor] = {}
+    for part, mappings in parts.items():
+        absent = [mapping.ours for mapping in mappings if mapping.ours not in rest]
+        if len(absent) == len(mappings) and part != "encoder":
+            continue
+        if absent:
+            raise IntegrityError(f"{part} lacks {quote(absent)}, which its configuration asks for")
+        for ours, theirs in mappings:
+            tensors = rest.pop(ours).detach().cpu().chunk(len(theirs))
+            foreign |= {name: x.clone() for name, x in zip(theirs, tensors, strict=True)}
+    if rest:
+        raise IntegrityError(f"the format has no name for {quote(rest)}: nothing may be left out")
+    return foreign
+
+
+def match(form: Format[Any], names: Iterable[str], parts: Parts, where: str) -> Match:
+    """Find each of our parameters among the tensor names of a folder, before any is read.
+
+    Args:
+        form: of the model.
+        names: of the tensors.
+        parts: of the model and of its task heads.
+        where: names the folder in messages.
+
+    Raises:
+        IntegrityError: a tensor is missing from a part, there twice, or of no part; the message
+            quotes the names.
+    """
+    names = list(names)
+    found: dict[str, str] = {}
+    for name in names:
+        current = form.current_name(name)
+        if current in found:
+            raise IntegrityError(f"{where} has {quote([found[current], name])}: one tensor twice")
+        if current is not None:
+            found[current] = name
+    repeats = []
+    for repeat, original in form.repeats.items():
+        if repeat in found and original in found:
+            repeats.append((found.pop(repeat), found[original]))
+        elif repeat in found:
+            found[original] = found.pop(repeat)
+    there, missing, matched = [], [], []
+    for part, mappings in parts.items():
+        wanted = [name for mapping in mappings for name in mapping.theirs]
+        absent = [name for name in wanted if name not in found]
+        if len(absent) == len(wanted) and part != "encoder":
+            missing += absent
+            continue
+        if absent:
+            raise IntegrityError(
+                f"{where} lacks {quote(absent)}, which its configuration asks for: it was "
+                "truncated, or its configuration and weights are of different models"
+            )
+        there.append(part)
+        for ours, theirs in mappings:
+            matched.append(ParameterMapping(ours, tuple(found.pop(name) for name in theirs)))
+    unknown = form.unknown(found, names)
+    if unknown:
+        raise IntegrityError(
+            f"{where} has {quote(unknown)}, which no {form.model_type} of its configuration has: "
+            "its configuration and weights are of different models"
+        )
+    used = [name for mapping in matched for name in mapping.theirs]
+    used += [repeat for repeat, _ in repeats]
+    report = Report(tuple(there), tuple(used), tuple(missing), tuple(found.values()))
+    return Match(matched, repeats, report)
+
+
+def stack(mapping: ParameterMapping, read: Mapping[str, Tensor]) -> Tensor:
+    """Our float32 parameter, made of the file's tensors, in memory of its own.
+
+    A tensor as read lies in the file's pages, anywhere: sums would be rounded by its alignment, and
+    a file that is truncated while it is used would end the process.
+    """
+    tensors = [read[name].float() for name in mapping.theirs]
+    return tensors[0].clone() if len(tensors) == 1 else torch.cat(tensors)
+
+
+def pair(ours: str, *theirs: str) -> list[ParameterMapping]:
+    """The weight and the bias of one module."""
+    return [
+        ParameterMapping(f"{ours}.{kind}", tuple(f"{name}.{kind}" for name in theirs))
+        for kind in ("weight", "bias")
+    ]
+
+
+def part_of(name: str) -> str:
+    """The part that a parameter is of, by our name."""
+    first, second, *_ = name.split(".")
+    if first == "objectives":
+        return second
+    return "pooler" if second == "pooler" else "encoder"
+
+
+def quote(names: Collection[str], most: int = 8) -> str:
+    """Names in quotes, the first few of many."""
+    listed = ", ".join(f"'{name}'" for name in list(names)[:most])
+    return f"{listed} and {len(names) - most} more" if len(names) > most else listed

@@ -1,0 +1,393 @@
+"""Task heads: what they are for (`task.json`), where their weights are, and how they are made.
+
+```
+{"format": 1, "tasks": {"sentiment": {"kind": "classification", "labels": ["bad", "good"], ...}}}
+```
+
+A task is a `TaskConfig` as a mapping. Like `config.json` it may come from anywhere: the schema is
+closed and sizes have limits, before memory is taken for any head.
+
+One task whose head the format has names for (a BERT: transformers' names, `huggingface/bert.py`) is
+in `model.safetensors`. Everything else (a CRF's scores, an LSTM, a mix of layers; every head, if
+there are several or the model still has its pre-training heads) is in `heads.safetensors` under our
+names. Which tensors must be in which file follows from `task.json` alone, so the set is closed: one
+that is missing, left over or of another shape is an error.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from bertwright.checkpoint import sources
+from bertwright.checkpoint.format import (
+    Format,
+    ParameterMapping,
+    Parts,
+    Report,
+    quote,
+    to_foreign,
+)
+from bertwright.checkpoint.formats import FORMATS
+from bertwright.checkpoint.model_folder import CONFIG, Header, headers_of, read_json, short
+from bertwright.checkpoint.sources import Headers
+from bertwright.config.task import TaskConfig
+from bertwright.config.values import from_dict, to_dict
+from bertwright.errors import ConfigError, DataError, IntegrityError
+from bertwright.models.encoder import EncoderSpec
+from bertwright.nn.init import initialize
+from bertwright.objectives.classifier import Classifier
+from bertwright.objectives.labelled import Head
+from bertwright.objectives.multiple_choice import MultipleChoice
+from bertwright.objectives.span import Span
+from bertwright.objectives.tagger import Tagger
+
+TASKS = "task.json"
+HEADS = "heads.safetensors"
+
+_FORMAT = 1
+_MOST_TASKS = 1_000
+_WIDEST = 65_536
+_LONGEST_MESSAGE = 400
+_CLASSES = {
+    "classification": Classifier,
+    "regression": Classifier,
+    "tagging": Tagger,
+    "span": Span,
+    "multiple-choice": MultipleChoice,
+}
+
+Module = TypeVar("Module", bound=nn.Module)
+
+
+class TensorsToSave(NamedTuple):
+    """A learner's parameters, by the file they go to."""
+
+    in_model: dict[str, Tensor]
+    """For the model's weights, by the format's names, on the CPU."""
+    in_heads: dict[str, Tensor]
+    """For `heads.safetensors`, by our names, on the CPU."""
+    keys: dict[str, Any]
+    """For `config.json`: what it says of a head in the model's weights."""
+
+
+class FoundHeads(NamedTuple):
+    """The task heads of a folder, checked against `task.json`; no weights are read yet."""
+
+    tasks: dict[str, TaskConfig]
+    in_model: Parts
+    """Those in the model's weights, by task."""
+    in_heads: list[ParameterMapping]
+    """Those in `heads.safetensors`."""
+    headers: dict[str, Header]
+    """Of `heads.safetensors`."""
+
+
+def make_head(spec: EncoderSpec, task: TaskConfig) -> Head:
+    """The head of a task, as `torch.nn` initializes it."""
+    head: Head = _CLASSES[task.kind](spec, task)
+    return head
+
+
+def initialized(make: Callable[[], Module], std: float, generator: torch.Generator) -> Module:
+    """A new head on the CPU: linear layers as an encoder's, the rest as its modules do.
+
+    Args:
+        make: makes it.
+        std: standard deviation of its matrices.
+        generator: all that is random comes from it; on the CPU.
+    """
+    seed = int(torch.randint(2**62, (), generator=generator))
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)  # the CPU's alone: a GPU's is not put back
+        head = make()
+    initialize(head, std, generator)
+    return head
+
+
+def shapes(spec: EncoderSpec, tasks: Mapping[str, TaskConfig]) -> dict[str, tuple[int, ...]]:
+    """Shapes of all parameters of heads, by our names in a learner; takes no memory.
+
+    Raises:
+        ConfigError: a head that no such encoder can have, or that no memory holds.
+    """
+    found: dict[str, tuple[int, ...]] = {}
+    for name, task in tasks.items():
+        try:
+            with torch.device("meta"):
+                state = make_head(spec, task).state_dict()
+        except RuntimeError as error:
+            raise ConfigError(f"the head of task {name} is too large ({error})") from error
+        found |= {f"objectives.{name}.{key}": tuple(value.shape) for key, value in state.items()}
+    return found
+
+
+def check_heads(
+    made: Mapping[str, nn.Module], spec: EncoderSpec, tasks: Mapping[str, TaskConfig]
+) -> None:
+    """Raise ConfigError unless tasks are those of a learner's heads: what is saved must load."""
+    if made.keys() != tasks.keys():
+        raise ConfigError(f"the learner has {listed(made)}; expected {listed(tasks)}, as `tasks`")
+    check_tasks(tasks, spec)
+    for name, task in tasks.items():
+        state = made[name].state_dict()
+        found = {f"objectives.{name}.{key}": tuple(value.shape) for key, value in state.items()}
+        expected = shapes(spec, {name: task})
+        if found != expected:
+            raise ConfigError(
+                f"the head of task {name} has the shapes {found}; its task asks for {expected}"
+            )
+
+
+def same_head(a: TaskConfig, b: TaskConfig) -> bool:
+    """Whether the weights of one's head are right for the other: kind, labels and head."""
+    return _signature(a) == _signature(b)
+
+
+def _signature(task: TaskConfig) -> TaskConfig:
+    """A task with all that does not decide its head's weights at one value."""
+    head = replace(task.head, dropout=0.0)
+    if head.network == "linear":
+        head = replace(head, network_size=1)
+    of_tokens = task.kind in ("tagging", "span")
+    if of_tokens or head.layers is None or head.network != "linear":
+        head = replace(head, pooling="mean")
+    if of_tokens and head.layers == "last":
+        head = replace(head, layers=None)
+    return TaskConfig(kind=task.kind, labels=task.labels, multi_label=task.multi_label, head=head)
+
+
+def tensors_to_save(
+    parameters: Mapping[str, Tensor],
+    form: Format[Any],
+    config: Any,
+    tasks: Mapping[str, TaskConfig],
+    pretrained: bool,
+) -> TensorsToSave:
+    """Which file each parameter goes to.
+
+    Args:
+        parameters: of a learner, by our names.
+        form: of its model.
+        config: of its encoder.
+        tasks: of its task heads.
+        pretrained: whether it has pre-training heads too.
+
+    Raises:
+        IntegrityError: a parameter has no name in the files, or is not there.
+    """
+    parts = form.task_parts(tasks, pretrained)
+    named = {mapping.ours for mappings in parts.values() for mapping in mappings}
+    prefixes = tuple(f"objectives.{name}." for name in tasks)
+    in_heads = {
+        name: value.detach().cpu().clone()
+        for name, value in parameters.items()
+        if name.startswith(prefixes) and name not in named
+    }
+    rest = {name: value for name, value in parameters.items() if name not in in_heads}
+    if not all(form.keeps_pooler(tasks[name]) for name in parts):
+        rest = {name: v for name, v in rest.items() if not name.startswith("encoder.pooler.")}
+    keys = [form.task_keys(tasks[name]) for name in parts]
+    in_model = to_foreign(rest, form.mappings(config) | parts)
+    return TensorsToSave(in_model, in_heads, keys[0] if keys else {})
+
+
+def find_heads(
+    source: Path, form: Format[Any], config: Any, spec: EncoderSpec, headers: Headers
+) -> FoundHeads:
+    """The task heads of a folder, before any is read.
+
+    Args:
+        source: of a model, as `find_checkpoint` gives it.
+        form: of the model.
+        config: of its encoder.
+        spec: of its encoder.
+        headers: of its weights.
+
+    Raises:
+        DataError: `task.json`, or what `config.json` says of a task, cannot be used.
+        IntegrityError: tensors of heads that are missing, left over or of another shape.
+    """
+    config_file = sources.config_file(source)
+    content = read_json(config_file)
+    folder = config_file.parent
+    tasks, told_by = read_tasks(folder, spec), TASKS
+    if tasks is None:
+        told_by = config_file.name
+        derived = form.derived_task(content, config, str(config_file))
+        tasks = {} if derived is None else {derived.kind: derived}
+    try:
+        expected = shapes(spec, tasks)
+    except ConfigError as error:
+        raise DataError(f"{folder / told_by}: {error}") from error
+    in_model = form.task_parts(tasks, any(name.startswith("cls.") for name in headers))
+    tensors = {name for each in in_model.values() for mapping in each for name in mapping.theirs}
+    if told_by != TASKS and not tensors & headers.keys():
+        # transformers' name of a class, over an encoder that was saved without its head
+        tasks, in_model, expected, tensors = {}, {}, {}, set()
+    for name in in_model:
+        found, wanted = content.get("architectures"), form.task_keys(tasks[name])["architectures"]
+        if found != wanted:
+            raise IntegrityError(
+                f"'architectures' in {config_file} is {short(found)}; its {told_by} asks for "
+                f"{wanted[0]}"
+            )
+    named = {mapping.ours for mappings in in_model.values() for mapping in mappings}
+    in_heads = [ParameterMapping(name, (name,)) for name in expected if name not in named]
+    file = folder / HEADS
+    if in_heads and not file.is_file():
+        raise IntegrityError(f"{folder} lacks {HEADS}; its {told_by} lists {listed(tasks)}")
+    heads = headers_of(file) if file.is_file() else {}
+    ours = {mapping.ours for mapping in in_heads}
+    for where, what, wrong in (
+        (folder, "lacks", tensors - headers.keys()),
+        (file, "lacks", ours - heads.keys()),
+        (file, "has", heads.keys() - ours),
+    ):
+        if wrong:
+            raise IntegrityError(
+                f"{where} {what} {quote(sorted(wrong))}; its {told_by} lists {listed(tasks)}: the "
+                "folder was changed after it was written, or files are of another model"
+            )
+    mappings = [mapping for each in in_model.values() for mapping in each] + in_heads
+    check_shapes(mappings, expected, {**headers, **heads}, folder, told_by)
+    return FoundHeads(tasks, in_model, in_heads, heads)
+
+
+def check_shapes(
+    mappings: Iterable[ParameterMapping],
+    expected: Mapping[str, tuple[int, ...]],
+    headers: Headers,
+    folder: Path,
+    told_by: str = CONFIG,
+) -> None:
+    """Raise IntegrityError where a tensor does not have the shape that a file asks for."""
+    for ours, theirs in mappings:
+        shape = expected[ours]
+        if len(theirs) > 1:  # stacked
+            shape = (shape[0] // len(theirs), *shape[1:])
+        for name in theirs:
+            if headers[name].shape != shape:
+                raise IntegrityError(
+                    f"'{name}' in {folder} has the shape {list(headers[name].shape)}; "
+                    f"its {told_by} asks for {list(shape)}"
+                )
+
+
+def report(
+    of_model: Report,
+    found: FoundHeads,
+    tasks: Mapping[str, TaskConfig],
+    initialized: list[str],
+) -> Report:
+    """The report of a model's weights, with the task heads in it.
+
+    Args:
+        of_model: what `formats.match` found.
+        found: the heads of the folder.
+        tasks: the heads that are loaded.
+        initialized: parts of all sorts that the folder does not have.
+    """
+    read: list[str] = []
+    unused: list[str] = []
+    for name in found.tasks:
+        prefix = f"objectives.{name}."
+        mappings = [*found.in_model.get(name, []), *found.in_heads]
+        theirs = [each for ours, names in mappings if ours.startswith(prefix) for each in names]
+        (read if name in tasks and name not in initialized else unused).extend(theirs)
+    parts = [part for part in of_model.parts if part not in found.tasks]
+    matched = [name for name in of_model.matched if name not in {*read, *unused}]
+    return Report(
+        (*parts, *found.tasks),
+        (*matched, *read),
+        of_model.missing,
+        (*of_model.unused, *unused),
+        tuple(initialized),
+    )
+
+
+def check_tasks(tasks: Mapping[str, TaskConfig], spec: EncoderSpec) -> None:
+    """Raise ConfigError unless tasks may have these names and an encoder can do them."""
+    _check_names(tasks)
+    for task in tasks.values():
+        if spec.max_length is not None and task.max_length > spec.max_length:
+            raise ConfigError(
+                f"max_length is {task.max_length}; this model has positions for {spec.max_length}"
+            )
+        if task.head.network_size > _WIDEST:
+            raise ConfigError(
+                f"network_size is {task.head.network_size}; expected {_WIDEST} or less"
+            )
+        if not math.isfinite(task.null_threshold):
+            raise ConfigError(f"null_threshold is {task.null_threshold}; expected a finite number")
+
+
+def _check_names(names: Iterable[str]) -> None:
+    """A name becomes part of tensors' names."""
+    reserved = {"encoder", "pooler", "training"}
+    reserved |= {name for form in FORMATS.values() for name in form.objectives}
+    for name in names:
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", name):
+            raise ConfigError(
+                f"a task is named {short(name)}; expected letters, digits, - and _, 64 at most"
+            )
+        if name in reserved or hasattr(nn.ModuleDict, name):
+            raise ConfigError(f"no task can be named {name!r}: choose another name")
+
+
+def write_tasks(folder: Path, tasks: Mapping[str, TaskConfig]) -> None:
+    """Write `task.json`, of tasks that `check_heads` has passed."""
+    content = {"format": _FORMAT, "tasks": {name: to_dict(task) for name, task in tasks.items()}}
+    text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
+    (folder / TASKS).write_text(text + "\n", encoding="utf-8")
+
+
+def read_tasks(folder: Path, spec: EncoderSpec) -> dict[str, TaskConfig] | None:
+    """The tasks of a folder; None if it has no `task.json`.
+
+    Args:
+        folder: of a checkpoint.
+        spec: of its encoder.
+
+    Raises:
+        DataError: not JSON, a key that does not exist, a value out of bounds.
+    """
+    path = folder / TASKS
+    if not path.is_file():
+        return None
+    content = read_json(path)
+    form = content.get("format")
+    if type(form) is not int or form != _FORMAT:
+        raise DataError(
+            f"'format' in {path} is {short(form)}; this Bertwright reads {_FORMAT}: "
+            "a later version may have written it"
+        )
+    given: Any = content.get("tasks")
+    if content.keys() != {"format", "tasks"} or not isinstance(given, dict) or not given:
+        raise DataError(f"{path} holds {short(list(content))}; expected format and tasks, by name")
+    if len(given) > _MOST_TASKS:
+        raise DataError(f"{path} lists {len(given)} tasks; expected {_MOST_TASKS} at most")
+    try:
+        _check_names(given)
+        tasks = {name: from_dict(TaskConfig, task, f"task {name}") for name, task in given.items()}
+        check_tasks(tasks, spec)
+    except (ConfigError, OverflowError) as error:
+        message = str(error)  # may quote a value of any length
+        if len(message) > _LONGEST_MESSAGE:
+            message = message[:_LONGEST_MESSAGE] + "..."
+        raise DataError(f"{path}: {message}") from error
+    return tasks
+
+
+def listed(tasks: Iterable[str]) -> str:
+    """Tasks in a message, the first few of many."""
+    names = list(tasks)
+    return f"the tasks {', '.join(names[:8])}" if names else "no tasks"
