@@ -20,7 +20,7 @@ BAD = ["terrible", "dull", "poor"]
 
 
 def main(model: str | Path, out: Path, **settings: Any) -> bertwright.Run:
-    """Model in, a run out; `settings` are keys of `bertwright finetune --help`."""
+    """Model in, a run out; `settings` are keys of `bertwright finetune --help-all`."""
     rows = [(f"What a {word} {thing}!", "good") for word in GOOD for thing in THINGS]
     rows += [(f"What a {word} {thing}!", "bad") for word in BAD for thing in THINGS]
     run = bertwright.finetune("classification", model=model, train=rows, out=out, **settings)

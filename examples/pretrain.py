@@ -17,7 +17,7 @@ import bertwright
 
 
 def main(files: list[str], folder: Path, **settings: Any) -> bertwright.Run:
-    """Files in, a run out; `settings` are keys of `bertwright pretrain --help`."""
+    """Files in, a run out; `settings` are keys of `bertwright pretrain --help-all`."""
     if not files:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "topics.txt").write_text("\n\n".join(topics.values()), encoding="utf-8")

@@ -183,7 +183,7 @@ def pretrain(
     Args:
         data: the folder of shards.
         out: the folder of the run.
-        system: what to train; the keys of its runs are those of `bertwright pretrain --help`.
+        system: what to train; the keys of its runs are those of `bertwright pretrain --help-all`.
         preset: the size, as `mini` or `bert-mini`.
         config: settings to start from: a configuration, a mapping or a TOML file.
         resume: continue the run in `out`; starts it where there is none.
@@ -257,7 +257,7 @@ def finetune(
         progress: print the log.
         on_log: called with each record of `metrics.jsonl`.
         log_to: `tensorboard` or `wandb`, or both.
-        settings: any key of `bertwright finetune --help`, as `epochs=3` or `multi_label=True`.
+        settings: any key of `bertwright finetune --help-all`, as `epochs=3` or `multi_label=True`.
 
     Raises:
         ConfigError: an unknown key, a wrong value, or a folder that is taken.
