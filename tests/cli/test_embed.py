@@ -12,7 +12,7 @@ from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults
 from bertwright.cli.app import run
 from bertwright.config.vectors import VectorConfig
 from bertwright.inference.model import load
-from bertwright.inference.vector_files import ResumableWriter
+from bertwright.inference.vector_files import Coder, ResumableWriter
 from bertwright.recipes.embed import _key
 from tests.small_bert import write_model
 
@@ -103,7 +103,8 @@ def test_a_run_goes_on_with_its_own_prompt(
     words = ["embed", "--model", model, "--input", table, "--out", str(out)]
     assert run([*words, "--prompt", "a "]) == 0
     embedder = load(model).embedder(VectorConfig((-2,), prompt="a "))
-    writer = ResumableWriter(tmp_path / "w.npy", _key(embedder, model, "float32", False), 0, 0)
+    key = _key(embedder, model, "float32", False)
+    writer = ResumableWriter(tmp_path / "w.npy", key, Coder("float32"), False, False)
     writer.write({"vector": embedder.embed(["a b"])}, ["a b"])
     writer.close()
     words[-1] = str(tmp_path / "w.npy")

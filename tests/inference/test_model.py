@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tokenizers
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,7 +18,6 @@ from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.inference import next_sentence
 from bertwright.inference.fill import find_blanks
 from bertwright.inference.model import Model, load
-from bertwright.text.windows import even_windows, truncate_pair, window_around
 from tests.small_bert import CONFIG, write_model
 
 LONG = "abcdefghijklmnopqrstuvwxyz"
@@ -121,26 +118,6 @@ def test_next_sentence_of_a_long_pair_keeps_the_joint(model: Model) -> None:
     assert judgement.probability == model.next_sentence("a b", "a b c d e f g")
 
 
-@given(st.integers(0, 50), st.integers(0, 50), st.integers(2, 40))
-def test_shares_of_a_pair(a: int, b: int, room: int) -> None:
-    kept_a, kept_b = truncate_pair(a, b, room)
-    assert 0 <= kept_a <= a
-    assert 0 <= kept_b <= b
-    assert kept_a + kept_b == min(a + b, room)
-    assert min(kept_a, kept_b) >= min(a, b, room // 2)
-
-
-@pytest.mark.parametrize("room", [2, 3, 8, 9])
-def test_shares_are_those_of_transformers(room: int) -> None:
-    words = tokenizers.models.WordLevel({"a": 0, "b": 1}, unk_token="a")
-    theirs = tokenizers.Tokenizer(words)
-    theirs.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
-    theirs.enable_truncation(room, strategy="longest_first")
-    for a, b in itertools.product(range(1, 14), repeat=2):
-        kept = theirs.encode("a " * a, "b " * b).ids
-        assert truncate_pair(a, b, room) == (kept.count(0), kept.count(1)), (a, b)
-
-
 def test_next_sentence_says_what_it_needs(bare_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no next_sentence head"):
         load(bare_folder).next_sentence("a", "b")
@@ -165,13 +142,6 @@ def test_embed_against_transformers(model: Model, theirs: Any, layer: int) -> No
         np.testing.assert_allclose(vectors, expected, atol=2e-6)
 
 
-def test_several_layers_are_joined(model: Model) -> None:
-    both = model.embed(TEXTS, [-1, 0])
-    assert both.shape == (len(TEXTS), 48)
-    np.testing.assert_array_equal(both[:, :24], model.embed(TEXTS, [-1]))
-    np.testing.assert_array_equal(both[:, 24:], model.embed(TEXTS, [0]))
-
-
 @pytest.mark.parametrize("budget", [1, 15, 4096])
 def test_a_vector_does_not_depend_on_its_neighbours(model_folder: Path, budget: int) -> None:
     model = load(model_folder, batch_tokens=budget)
@@ -180,25 +150,6 @@ def test_a_vector_does_not_depend_on_its_neighbours(model_folder: Path, budget: 
     np.testing.assert_allclose(together, alone, atol=1e-6)
     order = [4, 2, 0, 6, 1, 5, 3]
     np.testing.assert_allclose(model.embed([TEXTS[n] for n in order]), together[order], atol=1e-6)
-
-
-def test_unit_length(model: Model) -> None:
-    lengths = np.linalg.norm(model.embed(TEXTS, normalize=True), axis=1)
-    np.testing.assert_allclose(lengths, 1, atol=1e-6)
-
-
-def test_a_long_text_is_read_in_windows(model: Model) -> None:
-    # 26 tokens, room for 10: windows of 8, 9 and 9
-    parts = [" ".join(LONG[a:b]) for a, b in ((0, 8), (8, 17), (17, 26))]
-    several = model.embed(parts)
-    expected = np.average(several, axis=0, weights=[10, 11, 11])
-    found = model.embed(["x", " ".join(LONG), "y"])
-    np.testing.assert_allclose(found[1], expected, atol=1e-6)
-    np.testing.assert_allclose(found[[0, 2]], model.embed(["x", "y"]), atol=1e-6)
-    largest = model.embed([" ".join(LONG)], pooling="max")[0]
-    np.testing.assert_allclose(largest, model.embed(parts, pooling="max").max(0), atol=1e-6)
-    first = model.embed([" ".join(LONG)], pooling="cls")[0]
-    np.testing.assert_allclose(first, model.embed(parts, pooling="cls").mean(0), atol=1e-6)
 
 
 def test_embed_says_what_it_needs(model: Model) -> None:
@@ -320,24 +271,6 @@ def test_load_says_what_it_needs(model_folder: Path, tmp_path: Path) -> None:
     folder = write_model(tmp_path / "m", (), replace(CONFIG, vocab_size=20))
     with pytest.raises(IntegrityError, match=r"has 37 tokens; its model has 20"):
         load(folder)
-
-
-@given(st.integers(0, 200), st.integers(1, 30))
-def test_windows_cover_everything_once(length: int, room: int) -> None:
-    bounds = even_windows(length, room)
-    assert [place for a, b in bounds for place in range(a, b)] == list(range(length))
-    sizes = [b - a for a, b in bounds]
-    assert max(sizes) <= room
-    assert max(sizes) - min(sizes) <= 1
-    assert len(sizes) == max(1, -(-length // room))
-
-
-@given(st.integers(1, 100), st.integers(1, 30), st.data())
-def test_a_window_holds_its_place(length: int, room: int, data: st.DataObject) -> None:
-    place = data.draw(st.integers(0, length - 1))
-    start, stop = window_around(place, length, room)
-    assert 0 <= start <= place < stop <= length
-    assert stop - start == min(length, room)
 
 
 @given(st.lists(st.integers(1, 20), max_size=30), st.integers(1, 40))

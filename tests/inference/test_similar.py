@@ -20,8 +20,8 @@ def test_every_form_is_searched(monkeypatch: pytest.MonkeyPatch, dtype: Stored) 
     """13 numbers: the last byte of binary is not full."""
     monkeypatch.setattr(similar, "BLOCK", 4)
     corpus, coder = vectors(30) * np.arange(1, 31, dtype=np.float32)[:, None], Coder(dtype)
-    coder.fit(corpus)
-    rows, cosines = nearest(coder(corpus), corpus[[21, 3]], 3, coder.scales)
+    stored = coder(corpus)
+    rows, cosines = nearest(stored, corpus[[21, 3]], 3, coder.scales)
     assert rows[:, 0].tolist() == [21, 3]
     known = np.sign(corpus) if dtype == "binary" else corpus
     known = known / np.linalg.norm(known, axis=1, keepdims=True)

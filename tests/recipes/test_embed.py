@@ -31,7 +31,7 @@ from bertwright.inference.embed import Embedder
 from bertwright.inference.encode import Ids, Positions
 from bertwright.inference.model import load
 from bertwright.inference.similar import nearest
-from bertwright.inference.texts import open_texts
+from bertwright.inference.text_files import open_texts
 from bertwright.inference.vector_files import Coder, decode, read_vectors, scales_path
 from bertwright.inference.whitening import Whitening, load_whitening
 from bertwright.recipes.embed import embed_file, fit_whitening
@@ -148,7 +148,7 @@ import os, signal, sys
 from pathlib import Path
 from bertwright.config.vectors import VectorConfig
 from bertwright.inference.model import load
-from bertwright.inference.texts import open_texts
+from bertwright.inference.text_files import open_texts
 from bertwright.recipes.embed import embed_file
 
 def on_progress(done, total):

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import pairwise, product
 
 import pytest
+import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertwright.text.windows import most_context, split, split_pair
+from bertwright.text.windows import (
+    most_context,
+    split,
+    split_pair,
+    truncate_pair,
+    window_around,
+)
 
 ROOMS = st.integers(1, 40)
 
@@ -84,3 +91,31 @@ def test_most_context_by_hand() -> None:
     assert [most_context(spans, place) for place in range(11)] == [0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 2]
     with pytest.raises(ValueError, match="token 11 is in none of 3 windows"):
         most_context(spans, 11)
+
+
+@given(st.integers(0, 50), st.integers(0, 50), st.integers(2, 40))
+def test_a_truncated_pair_keeps_half_of_each_or_more(a: int, b: int, room: int) -> None:
+    kept_a, kept_b = truncate_pair(a, b, room)
+    assert 0 <= kept_a <= a
+    assert 0 <= kept_b <= b
+    assert kept_a + kept_b == min(a + b, room)
+    assert min(kept_a, kept_b) >= min(a, b, room // 2)
+
+
+@pytest.mark.parametrize("room", [2, 3, 8, 9])
+def test_pairs_are_truncated_as_by_transformers(room: int) -> None:
+    words = tokenizers.models.WordLevel({"a": 0, "b": 1}, unk_token="a")
+    theirs = tokenizers.Tokenizer(words)
+    theirs.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    theirs.enable_truncation(room, strategy="longest_first")
+    for a, b in product(range(1, 14), repeat=2):
+        kept = theirs.encode("a " * a, "b " * b).ids
+        assert truncate_pair(a, b, room) == (kept.count(0), kept.count(1)), (a, b)
+
+
+@given(st.integers(1, 100), st.integers(1, 30), st.data())
+def test_a_window_holds_its_position(length: int, room: int, data: st.DataObject) -> None:
+    position = data.draw(st.integers(0, length - 1))
+    start, stop = window_around(position, length, room)
+    assert 0 <= start <= position < stop <= length
+    assert stop - start == min(length, room)

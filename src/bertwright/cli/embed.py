@@ -28,7 +28,7 @@ PromptName = Annotated[
 
 if TYPE_CHECKING:
     from bertwright.inference.embed import Embedder
-    from bertwright.inference.texts import Texts
+    from bertwright.inference.text_files import Texts
 
 
 def embed(
@@ -177,7 +177,7 @@ def embed(
         refuse_existing(scales_path(target), overwrite or resume)
 
     from bertwright.inference.model import load
-    from bertwright.inference.texts import chunks, open_texts
+    from bertwright.inference.text_files import chunks, open_texts
 
     texts = open_texts(input, text, text2, color, bad_rows)
     loaded = load(model)

@@ -69,7 +69,7 @@ def similar(
         raise ConfigError('no query; write one: bertwright similar ... "what to look for"')
     from bertwright.inference.model import load
     from bertwright.inference.similar import nearest
-    from bertwright.inference.texts import open_texts
+    from bertwright.inference.text_files import open_texts
     from bertwright.inference.vector_files import read_vectors
 
     if vectors is not None and (corpus_prompt, corpus_prompt_name) != (None, None):

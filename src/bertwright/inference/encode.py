@@ -28,7 +28,7 @@ from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.objectives.objective import Learner
 from bertwright.text.framing import Framing
 from bertwright.text.tokenizer.tokenizer import Tokenizer
-from bertwright.text.windows import even_windows, truncate_pair
+from bertwright.text.windows import split, truncate_pair
 
 Text = str | tuple[str, str]
 """A text or a pair."""
@@ -98,7 +98,7 @@ def _add_text(
         found.truncated += 1
         found.tokens_truncated += len(ids) - room
         ids = ids[:room]
-    for start, stop in even_windows(len(ids), room):
+    for start, stop in split(len(ids), room, 0):
         found.ids.append(tokenizer.framing.one(ids[start:stop]))
         found.owners.append(number)
         found.starts.append(start)

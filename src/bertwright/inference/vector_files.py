@@ -42,19 +42,12 @@ SUFFIXES = (".npy", ".jsonl", ".parquet")
 class Coder:
     """Vectors to the numbers that are stored."""
 
-    def __init__(self, dtype: Stored, scales: Float32s | None = None) -> None:
-        self.dtype, self.scales = dtype, scales
+    def __init__(self, dtype: Stored) -> None:
+        self.dtype = dtype
+        self.scales: Float32s | None = None
+        """`[2, W]` of int8: low and step, from the first vectors."""
         self.clipped = 0
-        """Numbers of int8 outside the range of the sample."""
-
-    def fit(self, sample: Float32s) -> bool:
-        """Take the ranges of int8 from the first vectors, once; return whether it was now."""
-        now = self.dtype == "int8" and self.scales is None
-        if now:
-            low = sample.min(0)
-            step = np.maximum((sample.max(0) - low) / 255, np.finfo(np.float32).tiny)
-            self.scales = np.stack([low, step]).astype(np.float32)
-        return now
+        """Numbers of int8 outside the range of the first vectors."""
 
     def __call__(self, vectors: Float32s) -> npt.NDArray[Any]:
         """`[n, W]` -> `[n, W]`, or `[n, W / 8]` bytes for binary"""
@@ -62,7 +55,10 @@ class Coder:
             bits: npt.NDArray[Any] = np.packbits(vectors > 0, axis=1)
             return bits
         if self.dtype == "int8":
-            assert self.scales is not None
+            if self.scales is None:
+                low = vectors.min(0)
+                step = np.maximum((vectors.max(0) - low) / 255, np.finfo(np.float32).tiny)
+                self.scales = np.stack([low, step]).astype(np.float32)
             low, step = self.scales
             levels = np.round((vectors - low) / step)
             self.clipped += int(((levels < 0) | (levels > 255)).sum())
@@ -142,12 +138,15 @@ def _read_array(path: Path) -> npt.NDArray[Any]:
 class ResumableWriter:
     """Writes vectors in order, and notes what is on the disk."""
 
-    def __init__(self, path: Path, key: dict[str, Any], resume: bool, overwrite: bool) -> None:
+    def __init__(
+        self, path: Path, key: dict[str, Any], coder: Coder, resume: bool, overwrite: bool
+    ) -> None:
         """Start, or continue.
 
         Args:
             path: the file to be.
             key: all that the rows depend on but the texts.
+            coder: made the rows; it gets its scales from a run that is continued.
             resume: continue what a killed run left.
             overwrite: throw it away.
 
@@ -159,7 +158,7 @@ class ResumableWriter:
         """
         if path.suffix == ".parquet":
             _pyarrow()
-        self.path, self.key = path, key
+        self.path, self.key, self.coder = path, key, coder
         self.partial = path.with_name(f".{path.name}.partial")
         self.whole = self.partial
         if path.suffix == ".parquet":
@@ -168,8 +167,6 @@ class ResumableWriter:
         self.rows = 0
         self.digest = hashlib.sha256()
         self.old_digest = ""
-        self.scales: Float32s | None = None
-        """Of int8, to be set before its first rows are written."""
         self.renamed = False
         """Whether the run was killed after the file got its name."""
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -195,7 +192,7 @@ class ResumableWriter:
             old, size = dict(state["key"]), int(state["bytes"])
             self.rows, self.old_digest = int(state["rows"]), str(state["digest"])
             if state["scales"] is not None:
-                self.scales = np.array(state["scales"], np.float32)
+                self.coder.scales = np.array(state["scales"], np.float32)
             final = state.get("final_bytes")
         except (ValueError, KeyError, TypeError) as error:
             raise IntegrityError(
@@ -302,16 +299,16 @@ class ResumableWriter:
 
     def _write_scales(self) -> None:
         """Give the scales of int8 their name, and remove what the file replaces."""
-        scales = scales_path(self.path)
-        if self.path.is_file() and (self.scales is not None or scales.is_file()):
+        path, scales = scales_path(self.path), self.coder.scales
+        if self.path.is_file() and (scales is not None or path.is_file()):
             self.path.unlink()
-            scales.unlink(missing_ok=True)
-        if self.scales is not None:
-            fresh = scales.with_name(f".{scales.name}.partial")
+            path.unlink(missing_ok=True)
+        if scales is not None:
+            fresh = path.with_name(f".{path.name}.partial")
             with fresh.open("wb") as file:
-                np.save(file, self.scales)
+                np.save(file, scales)
             sync_file(fresh)
-            fresh.replace(scales)
+            fresh.replace(path)
 
     def _write_numbers(self, own: npt.NDArray[Any]) -> None:
         """A row at a time, as Python's numbers take eight times the memory of an array's."""
@@ -329,7 +326,7 @@ class ResumableWriter:
             "rows": self.rows,
             "bytes": size,
             "digest": self.digest.hexdigest(),
-            "scales": None if self.scales is None else self.scales.tolist(),
+            "scales": None if self.coder.scales is None else self.coder.scales.tolist(),
             "final_bytes": final_size,
         }
         fresh = self.journal.with_name(f"{self.journal.name}.new")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from bertwright.errors import ConfigError, DataError
 from bertwright.inference.backends.plain import ExportedBackend
 from bertwright.inference.embed import Embedder
 from bertwright.inference.encode import Text
-from bertwright.inference.texts import Texts
+from bertwright.inference.text_files import Texts
 from bertwright.inference.vector_files import (
     SUFFIXES,
     Coder,
@@ -37,19 +37,19 @@ TOKENS_AT_ONCE, TOKENS_CHARACTERS_AT_ONCE = 256, 1 << 17
 """The same when every token keeps its vector."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Embedded:
     """What was written."""
 
-    rows: int = 0
-    width: int = 0
-    resumed: int = 0
+    rows: int
+    width: int
+    resumed: int
     """Rows that an earlier run had made."""
-    truncated: int = 0
-    tokens_truncated: int = 0
-    clipped: int = 0
+    truncated: int
+    tokens_truncated: int
+    clipped: int
     """Numbers of int8 beyond the range of the first texts."""
-    files: list[Path] = field(default_factory=list)
+    files: list[Path]
 
 
 def embed_file(
@@ -86,24 +86,27 @@ def embed_file(
     check_suffix(out, tokens)
     if tokens and dtype not in ("float32", "float16"):
         raise ConfigError(f"--dtype {dtype} is for vectors of texts; tokens take float32, float16")
-    report = Embedded()
     coder = Coder(dtype)
     with disk_errors(out):
         key = _key(embedder, model, dtype, tokens)
-        writer = ResumableWriter(out, key, resume, overwrite)
+        writer = ResumableWriter(out, key, coder, resume, overwrite)
         try:
-            _write_all(embedder, texts, writer, coder, report, tokens, at_once, on_progress)
+            resumed = _write_all(embedder, texts, writer, tokens, at_once, on_progress)
             if not writer.rows:
                 found = " ".join(texts.log.summary())
                 raise DataError(f"{texts.name} has no text to embed. {found}".strip())
             writer.finish()
         finally:
             writer.close()
-    report.rows = writer.rows
-    report.truncated, report.tokens_truncated = embedder.truncated, embedder.tokens_truncated
-    report.clipped, report.width = coder.clipped, embedder.width
-    report.files = [out, *([scales_path(out)] if dtype == "int8" else [])]
-    return report
+    return Embedded(
+        rows=writer.rows,
+        width=embedder.width,
+        resumed=resumed,
+        truncated=embedder.truncated,
+        tokens_truncated=embedder.tokens_truncated,
+        clipped=coder.clipped,
+        files=[out, *([scales_path(out)] if dtype == "int8" else [])],
+    )
 
 
 def fit_whitening(
@@ -141,20 +144,17 @@ def _write_all(
     embedder: Embedder,
     texts: Texts,
     writer: ResumableWriter,
-    coder: Coder,
-    report: Embedded,
     tokens: bool,
     at_once: int | None,
     on_progress: OnProgress,
-) -> None:
+) -> int:
+    """Write all rows that are not there; how many were."""
     rows = (text for text, _ in texts.rows)
-    if writer.rows:
-        report.resumed = writer.rows
-        for part in _parts(islice(rows, writer.rows), AT_ONCE, CHARACTERS_AT_ONCE):
-            writer.skip(part)
-        writer.check_skipped()
-        coder.scales = writer.scales
-    left = None if texts.total is None else texts.total - report.resumed
+    resumed = writer.rows
+    for part in _parts(islice(rows, resumed), AT_ONCE, CHARACTERS_AT_ONCE):
+        writer.skip(part)
+    writer.check_skipped()
+    left = None if texts.total is None else texts.total - resumed
     most, characters = (
         (TOKENS_AT_ONCE, TOKENS_CHARACTERS_AT_ONCE) if tokens else (AT_ONCE, CHARACTERS_AT_ONCE)
     )
@@ -164,14 +164,12 @@ def _write_all(
             found = embedder.embed_tokens(part)
             columns["tokens"] = [each.tokens for each in found]
             columns["offsets"] = [each.offsets for each in found]
-            columns["vectors"] = [coder(each.vectors) for each in found]
+            columns["vectors"] = [writer.coder(each.vectors) for each in found]
         else:
-            vectors = embedder.embed(part)
-            if coder.fit(vectors):
-                writer.scales = coder.scales
-            columns["vector"] = coder(vectors)
+            columns["vector"] = writer.coder(embedder.embed(part))
         writer.write(columns, part)
-        on_progress(writer.rows - report.resumed, left)
+        on_progress(writer.rows - resumed, left)
+    return resumed
 
 
 def _parts(texts: Iterator[Text], most: int, characters: int) -> Iterator[list[Text]]:
@@ -194,38 +192,28 @@ def _key(embedder: Embedder, model: str, dtype: str, tokens: bool) -> dict[str, 
     checkpoint = find_checkpoint(model)
     paths = [config_file(checkpoint), *weight_files(checkpoint)]
     files = [f"{path.name} {sha256_file(path)}" for path in paths]
-    white = embedder.whitening
-    whitening = None
-    if white is not None:
+    whitening = dense = export = None
+    if embedder.whitening is not None:
+        white = embedder.whitening
         whitening = hashlib.sha256(white.mean.tobytes() + white.kernel.tobytes()).hexdigest()
+    if embedder.dense:
+        digest = hashlib.sha256()
+        for layer in embedder.dense:
+            digest.update(layer.dense.activation.encode())
+            for tensor in layer.tensors.values():
+                digest.update(tensor.numpy().tobytes())
+        dense = digest.hexdigest()
+    if isinstance(embedder.backend, ExportedBackend):
+        export = sha256_file(embedder.backend.exported.folder / MANIFEST)
     settings = asdict(embedder.config) | {"layers": list(embedder.layers)}
     return {
         "model": hashlib.sha256("\n".join(files).encode()).hexdigest(),
         "tokenizer": embedder.tokenizer.fingerprint,
         **settings,
         "backend": embedder.backend.name,
-        "export": _export(embedder),
+        "export": export,
         "whitening": whitening,
-        "dense_weights": _digest(embedder),
+        "dense_weights": dense,
         "dtype": dtype,
         "tokens": tokens,
     }
-
-
-def _digest(embedder: Embedder) -> str | None:
-    """Of the weights of dense layers; None without."""
-    if not embedder.dense:
-        return None
-    digest = hashlib.sha256()
-    for layer in embedder.dense:
-        digest.update(layer.dense.activation.encode())
-        for tensor in layer.tensors.values():
-            digest.update(tensor.numpy().tobytes())
-    return digest.hexdigest()
-
-
-def _export(embedder: Embedder) -> str | None:
-    """Of the export that computes; None without."""
-    if not isinstance(embedder.backend, ExportedBackend):
-        return None
-    return sha256_file(embedder.backend.exported.folder / MANIFEST)

@@ -97,11 +97,6 @@ def _full(length: int, count: int, room: int) -> list[Span]:
     return [(start, start + room) for start in starts]
 
 
-def even_windows(length: int, room: int) -> list[Span]:
-    """The fewest windows of at most `room` tokens that share none, evenly filled."""
-    return split(length, room, 0)
-
-
 def window_around(position: int, length: int, room: int) -> Span:
     """At most `room` of `length` tokens with `position` as near the middle as can be."""
     start = max(0, min(position - room // 2, length - room))

@@ -24,7 +24,7 @@ from bertwright.checkpoint.sentence_transformers.dense import (
 from bertwright.checkpoint.sentence_transformers.folder import read_defaults
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.inference.model import load
-from bertwright.inference.texts import open_texts
+from bertwright.inference.text_files import open_texts
 from bertwright.recipes.embed import embed_file
 
 TEXTS = ["a b c.", "what is this?", "z", "a b c d e f g h i j k l m n o p q r s"]
