@@ -429,7 +429,7 @@ def _display(progress: bool) -> Iterator[tuple[Callable[[str], None], OnProgress
         def on_progress(done: int, total: int | None) -> None:
             if not bars.tasks:
                 bars.add_task("", total=total)
-            bars.update(bars.tasks[0].id, completed=done, total=total)
+            bars.update(bars.tasks[0].id, completed=done, total=total, visible=done != total)
 
         yield say, on_progress
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+import time
 
 import pytest
 
@@ -46,6 +47,15 @@ def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         on_progress(5_000_000, 10_000_000)
     assert "Reading" in terminal.getvalue()
     assert "5.0 of 10.0 MB (50 %)" in terminal.getvalue()
+
+
+def test_no_bar_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    with bars.bar("Encoding", "tokens"):
+        time.sleep(0.6)
+    assert "Encoding" not in terminal.getvalue()
 
 
 @pytest.mark.parametrize(

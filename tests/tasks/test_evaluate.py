@@ -147,7 +147,7 @@ def test_what_learned_one_answer_only_is_named(
     ("task", "examples", "predictions"),
     [
         (CLASSES, texts("yes", "yes"), classes(0.9, 0.8)),
-        (CLASSES, texts("yes", "no"), classes(0.1, 0.8)),
+        (CLASSES, texts("yes", "no", "no"), classes(0.1, 0.8, 0.2)),
         (NUMBERS, texts(2.0, 2.0), [NumberPrediction(2.0)] * 2),
         (NUMBERS, texts(1.0, 3.0), [NumberPrediction(2.0), NumberPrediction(2.2)]),
         (ENTITIES, [sentence("O O")], [tagged("O O")]),
@@ -159,6 +159,12 @@ def test_one_answer_where_there_is_one_is_not_degenerate(
 ) -> None:
     found = evaluate(task, examples, predictions, intervals=False)
     assert (found.degenerate, found.warnings) == (False, [])
+
+
+def test_nothing_right_is_a_warning() -> None:
+    found = evaluate(CLASSES, texts("yes", "no"), classes(0.1, 0.8), intervals=False)
+    assert not found.degenerate
+    assert found.warnings[0].startswith("accuracy is 0: nothing the model predicts is right")
 
 
 def test_label_sets() -> None:
@@ -359,7 +365,7 @@ def test_metrics_and_baselines_load_neither_torch_nor_scikit_learn() -> None:
 @pytest.mark.parametrize(
     ("task", "examples", "predictions"),
     [
-        (CLASSES, texts("yes", "no"), classes(0.9, 0.8)),
+        (CLASSES, texts("yes", "no", "no"), classes(0.1, 0.8, 0.2)),
         (SETS, texts(("a",), ("b",)), sets(("a",), ("a", "b"))),
         (NUMBERS, texts(1.0, 2.0), [NumberPrediction(1.5), NumberPrediction(1.7)]),
         (ENTITIES, [sentence("O B-X")], [tagged("B-X B-X")]),

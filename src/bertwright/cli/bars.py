@@ -35,19 +35,19 @@ def bar(label: str, unit: str = "") -> Iterator[OnProgress]:
 
 @contextmanager
 def _drawn(label: str, unit: str) -> Iterator[OnProgress]:
-    """A rich bar; it goes away when the block ends, as the result is what stays."""
+    """A rich bar, shown while work advances: from the first call until all is done."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"))
     console = Console(file=sys.stderr)
     with Progress(*columns, console=console, transient=True, refresh_per_second=4) as progress:
-        task = progress.add_task(label, total=None, state="")
+        task = progress.add_task(label, total=None, state="", visible=False)
         start = time.monotonic()
 
         def on_progress(done: int, total: int | None) -> None:
             state = describe(done, total, time.monotonic() - start, unit)
-            progress.update(task, completed=done, total=total, state=state)
+            progress.update(task, completed=done, total=total, state=state, visible=done != total)
 
         yield on_progress
 

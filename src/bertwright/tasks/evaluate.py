@@ -166,7 +166,14 @@ def evaluate(
     wanted = _wanted(metrics, values, found.main)
     ends = bootstrap(found.statistic, len(examples)) if intervals else {}
     worst_rows = sorted(found.errors.items(), key=lambda item: (-item[1], item[0]))[:worst]
-    warnings = [f"degenerate: the model {found.degenerate}"] if found.degenerate else []
+    warnings = []
+    if found.degenerate:
+        warnings = [f"degenerate: the model {found.degenerate}"]
+    elif values[wanted[0]] == 0 and found.errors and task.kind != "regression":
+        warnings = [
+            f"{wanted[0]} is 0: nothing the model predicts is right; see whether the labels are in "
+            "the column that is read, and train for more epochs"
+        ]
     return Evaluation(
         metrics={name: values[name] for name in wanted},
         main=wanted[0],

@@ -144,11 +144,6 @@ def _of_task(
             f"{_seeds(failed, len(runs))} degenerate, with the same prediction for every example; "
             "try more epochs, a lower --learning-rate, more --seeds or a longer --warmup"
         )
-    elif whole["metrics"][whole["main"]] == 0:
-        warnings.append(
-            f"{whole['main']} is 0 on dev: nothing it predicts is right; try more epochs, and see "
-            "whether --label names the column of the labels"
-        )
     if diverged:
         warnings.append(
             f"{_seeds(diverged, len(runs) + len(diverged))} diverged and in no figure: lower "

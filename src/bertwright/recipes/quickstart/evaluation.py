@@ -3,7 +3,7 @@
 Masked tokens: the fraction of masked positions whose token is predicted, beside predicting the most
 frequent token, or the one most often seen behind the left neighbour (a bigram table of the training
 text; it is shown the true neighbour, masked or not).
-Next sentences: the fraction of pairs told right, beside the more frequent answer and beside the
+Next sentences: the fraction of pairs predicted right, beside the more frequent answer and the
 TF-IDF cosine of the two halves with the threshold that is best on training pairs.
 Nearest sentences: the fraction of queries whose nearest other sentence, by the cosine of
 mean-pooled vectors, is from the same module; beside TF-IDF fitted on the very sentences searched,
@@ -202,8 +202,7 @@ def comparison(
         },
         {
             "task": "Next sentences",
-            "measure": "fraction of pairs told right: does B follow A, or is it from another "
-            "module",
+            "measure": "fraction of pairs predicted: does B follow A, or is it from another module",
             "count": paired["pairs"],
             "figures": {
                 "BERT": paired["bert"],
