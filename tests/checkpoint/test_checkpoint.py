@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import torch
 
 from bertwright.atomic import atomic_folder, write_manifest
 from bertwright.checkpoint.checkpoint import (
+    DamagedCheckpoint,
     find_checkpoint,
     list_checkpoints,
     load,
@@ -18,7 +20,7 @@ from bertwright.checkpoint.checkpoint import (
     save,
     write_latest,
 )
-from bertwright.errors import BertwrightError, ConfigError, DataError, IntegrityError
+from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.objectives.objective import Learner
 from tests.checkpoint.conftest import CONFIG, VOCABULARY, new_learner
 
@@ -67,7 +69,7 @@ def test_no_tokenizer_to_copy(tmp_path: Path, learner: Learner) -> None:
 
 
 def test_an_encoder_of_no_format_is_not_saved(tmp_path: Path) -> None:
-    with pytest.raises(BertwrightError, match="a Linear keeps no `config`"):
+    with pytest.raises(ConfigError, match="a Linear keeps no `config`"):
         save(tmp_path, Learner(torch.nn.Linear(1, 1), {}), None, "")
 
 
@@ -104,8 +106,6 @@ def test_a_norm_that_starts_is_one(tmp_path: Path) -> None:
 
 
 def test_another_dropout(folder: Path) -> None:
-    from dataclasses import replace
-
     config = replace(CONFIG, hidden_dropout_prob=0.0)
     learner = load(folder, config=config).learner
     assert learner.encoder.layers[0].dropout.share == 0
@@ -147,21 +147,68 @@ def test_paths_that_mean_a_run(run: Path) -> None:
     assert find_checkpoint(run / "checkpoints" / "step-09000").name == "step-09000"
 
 
-def test_a_damaged_checkpoint_is_passed_over(run: Path) -> None:
+def test_a_damaged_checkpoint_is_skipped_with_a_warning(run: Path) -> None:
     weights = run / "checkpoints" / "step-200000" / "model.safetensors"
     data = bytearray(weights.read_bytes())
     data[-3] ^= 1
     weights.write_bytes(data)
+    with pytest.warns(DamagedCheckpoint, match=r"SHA-256 differs.* step-10000 is used"):
+        assert find_checkpoint(run).name == "step-10000"
     (run / "checkpoints" / "step-10000" / "MANIFEST.json").write_text('{"files": null}')
-    assert find_checkpoint(run / "checkpoints" / "latest").name == "step-09000"
+    with pytest.warns(DamagedCheckpoint) as told:
+        assert find_checkpoint(run / "checkpoints" / "latest").name == "step-09000"
+    assert [str(each.message).split()[0].split("/")[-2] for each in told] == [
+        "step-200000",
+        "step-10000",
+    ]
     (run / "checkpoints" / "step-10000" / "MANIFEST.json").unlink()
-    assert find_checkpoint(run / "checkpoints" / "latest").name == "step-09000"
     (run / "checkpoints" / "step-09000" / "config.json").unlink()
     with pytest.raises(IntegrityError, match=r"no whole checkpoint: .*SHA-256.*no MANIFEST.*missi"):
         newest_verified(run)
 
 
-def test_a_flipped_bit_is_told(run: Path) -> None:
+@pytest.mark.parametrize("name", ["vocab.txt", "tokenizer.json", "tokenizer_config.json"])
+def test_tokenizer_files_are_those_of_the_manifest(folder: Path, name: str) -> None:
+    write_manifest(folder)
+    content = (folder / name).read_bytes()
+    (folder / name).write_bytes(content + b"\n")
+    with pytest.raises(IntegrityError, match=f"{name} has .* bytes"):
+        load(folder)
+    (folder / name).write_bytes(content)
+    load(folder)
+    (folder / "added_tokens.json").write_text("{}")
+    with pytest.raises(IntegrityError, match=r"'added_tokens.json', which its MANIFEST.json does"):
+        load(folder)
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
+def test_what_is_not_finite_is_not_saved(tmp_path: Path, learner: Learner, wrong: float) -> None:
+    learner.encoder.layers[1].attention.qkv.bias.data[3] = wrong
+    with pytest.raises(IntegrityError, match=r"query.bias' holds numbers that are not finite"):
+        save(tmp_path, learner, None, "")
+    assert not (tmp_path / "model.safetensors").exists()
+
+
+def test_weights_have_the_mode_of_other_files(folder: Path) -> None:
+    modes = {path.stat().st_mode for path in folder.iterdir()}
+    assert len(modes) == 1
+
+
+def test_the_tokenizer_tells_the_positions_of_the_model(
+    tmp_path: Path, learner: Learner, tokenizer_folder: Path
+) -> None:
+    path = tokenizer_folder / "tokenizer_config.json"
+    given = json.loads(path.read_text())
+    for own, expected in ((None, 17), (512, 17), (9, 9), (1e30, 17)):
+        path.write_text(json.dumps({**given, "model_max_length": own}))
+        out = tmp_path / str(own)
+        out.mkdir()
+        save(out, learner, tokenizer_folder, "")
+        written = json.loads((out / "tokenizer_config.json").read_text())
+        assert written == {**given, "model_max_length": expected}
+
+
+def test_a_flipped_bit_is_an_error(run: Path) -> None:
     weights = run / "checkpoints" / "step-200000" / "model.safetensors"
     data = bytearray(weights.read_bytes())
     data[-3] ^= 1

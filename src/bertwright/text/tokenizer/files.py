@@ -112,7 +112,6 @@ def huggingface_config(rules: BertRules, vocab: Collection[str]) -> dict[str, An
         "strip_accents": rules.strip_accents,
         "tokenize_chinese_chars": rules.chinese_characters,
         "max_input_chars_per_word": rules.max_word_characters,
-        "model_max_length": 512,
     }
 
 
