@@ -37,7 +37,8 @@ from bertwright.recipes import pretrain as pretraining
 from bertwright.recipes.finetune import run as finetuning
 from bertwright.recipes.finetune.setup import TaskSpec
 from bertwright.recipes.predict import evaluate_file
-from bertwright.report.run_page import read_run, write_report
+from bertwright.report.pages import write_report
+from bertwright.report.read import read_run
 from bertwright.report.verdict import RESULTS
 from bertwright.text.tokenizer.train import train_tokenizer
 from bertwright.train.log import OnLog, open_board, read_records, require_board

@@ -9,7 +9,7 @@ import pytest
 
 from bertwright.cli.app import run
 from tests.report.finetuned_runs import multi_task, topics, write_finetuned
-from tests.report.test_run_page import write_run
+from tests.report.test_pretrained_page import write_run
 
 
 def test_the_page_and_where_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

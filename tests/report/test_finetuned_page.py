@@ -10,8 +10,9 @@ import pytest
 
 from bertwright.config.task import TaskConfig
 from bertwright.labelled.examples import TextExample
-from bertwright.report.predicted import numbers
-from bertwright.report.run_page import Run, read_run, render, write_report
+from bertwright.report.finetuned import task_facts
+from bertwright.report.pages import run_page, write_report
+from bertwright.report.read import Run, read_run
 from bertwright.tasks.evaluate import evaluate
 from bertwright.tasks.predictions import TextPrediction
 from tests.report.finetuned_runs import (
@@ -27,13 +28,13 @@ from tests.report.finetuned_runs import (
     topics,
     write_finetuned,
 )
-from tests.report.test_run_page import HOSTILE, parse
+from tests.report.test_pretrained_page import HOSTILE, parse
 
 WINDOW = "line window"
 
 
 def page_of(folder: Path, found: dict[str, Any]) -> str:
-    return render(read_run(write_finetuned(folder, found)))
+    return run_page(read_run(write_finetuned(folder, found)))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -44,8 +45,8 @@ def test_a_page_of_every_kind_is_one_file(kind: str, tmp_path: Path) -> None:
     tags = parse(page).seen
     assert not {tag for tag, _ in tags} & {"script", "link", "img", "iframe", "object", "input"}
     assert not [attrs for _, attrs in tags if {"src", "href"} & attrs.keys()]
-    for shown in (f"<h1>{kind}</h1>", "Is the BERT worth it?", "Curves over seeds", "Nothing was"):
-        assert shown in page or (kind == "topics" and shown == "Nothing was")
+    for shown in (f"<h1>{kind}</h1>", "Is the model worth it?", "Curves by seed", "No text was"):
+        assert shown in page or (kind == "topics" and shown == "No text was")
     for absent in ("None", ">nan", "nan%", "/srv/someone"):
         assert absent not in page, absent
     svg = [attrs["aria-label"] for _, attrs in tags if "aria-label" in attrs]
@@ -61,11 +62,11 @@ def test_the_sections_of_classification(tmp_path: Path) -> None:
         "Perhaps: 77.5% accuracy against 82.2% of the best baseline (TF-IDF",
         "3 examples of dev are in train too",
         '<span class="error">degenerate</span>',
-        '<span class="ok">best, kept</span>',
-        "positive taken for negative: 5 of 357, 1.4%",
-        "Expected calibration error <b>0.053</b>, over 800 answers",
-        "It claims more than it keeps",
-        "given 99.3% · line 214",
+        '<span class="ok">best, saved</span>',
+        "positive predicted as negative: 5 of 357, 1.4%",
+        "Expected calibration error <b>0.053</b>, over 800 predictions",
+        "Overconfident",
+        "probability 99.3% · line 214",
         "12 (1.5%)",
         "optimizer.learning_rate",
         "train.tsv",
@@ -80,7 +81,7 @@ def test_a_degenerate_seed_is_drawn_apart(tmp_path: Path) -> None:
     fallen = [
         attrs
         for tag, attrs in parse(page).seen
-        if tag == "path" and attrs.get("class") == "line fallen"
+        if tag == "path" and attrs.get("class") == "line degenerate"
     ]
     assert len(fallen) == 2 * 2  # in two charts, each with a stroke in its legend
     assert "<title>seed 2, degenerate</title>" in page
@@ -94,15 +95,15 @@ def test_a_long_text_is_folded_and_whole(tmp_path: Path) -> None:
     assert "all of it" in page
 
 
-def test_what_was_cut_is_told(tmp_path: Path) -> None:
+def test_truncated_texts_are_counted(tmp_path: Path) -> None:
     page = page_of(tmp_path / "r", topics())
-    assert "Something was cut of 3 of 800 examples of train (790 tokens)." in page
+    assert "Truncated: 3 of 800 examples of train (790 tokens)." in page
 
 
 def test_lengths_are_drawn_where_they_were_recorded(tmp_path: Path) -> None:
     found = classification()
     before = page_of(tmp_path / "old", found)
-    assert "Tokens of an example" not in before
+    assert "Tokens per example" not in before
     for shown in ("tokens, median", "311"):
         assert shown in before
     train = {**LENGTHS, "histogram": {"width": 4, "counts": [0, 7, 90, 20], "beyond": 3}}
@@ -123,31 +124,34 @@ def test_lengths_are_drawn_where_they_were_recorded(tmp_path: Path) -> None:
 
 def test_numbers_are_drawn_beside_the_true_ones(tmp_path: Path) -> None:
     run = write_finetuned(tmp_path / "r", regression())
-    assert "Predicted and true" not in render(read_run(run))
+    assert "Predicted and gold numbers" not in run_page(read_run(run))
     lines = [{"task": "reviews", "line": n, "gold": n / 4, "value": n / 4 - 0.5} for n in range(9)]
     lines += [{"task": "other", "line": 1, "gold": 7.0, "value": 9.0}]
     lines += [{"task": "reviews", "line": 10, "gold": 1.0, "value": None}]
     text = "".join(json.dumps(line) + "\n" for line in lines)
     (run / "dev-predictions.jsonl").write_text(text, encoding="utf-8")
-    page = render(read_run(run))
+    page = run_page(read_run(run))
     dots = [a for tag, a in parse(page).seen if (tag, a.get("class")) == ("circle", "mark dot")]
     assert len(dots) == 9
-    assert "<title>in truth 1, predicted 0.5</title>" in page
-    assert "On average predictions lie 0.5 too low" in page
+    assert "<title>gold 1, predicted 0.5</title>" in page
+    assert "On average predictions are 0.5 too low" in page
 
 
 def test_of_many_numbers_some_are_drawn() -> None:
-    page = numbers([(n / 7, n / 9) for n in range(5001)])
-    assert page.count("<circle") == 1667
-    assert "1,667 of 5,001 examples are drawn" in page
-    assert numbers([(1.0, 1.0)] * 3).count("<circle") == 3
-    assert numbers([]) == ""
+    def drawn(pairs: list[tuple[float, float]]) -> dict[str, Any]:
+        found: dict[str, Any] = task_facts({}, [], pairs)["scatter"]
+        return found
+
+    found = drawn([(n / 7, n / 9) for n in range(5001)])
+    assert found["chart"].count("<circle") == found["shown"] == 1667
+    assert drawn([(1.0, 1.0)] * 3)["chart"].count("<circle") == 3
+    assert drawn([]) == {}
 
 
 def test_many_classes_show_the_pairs_most_confused(tmp_path: Path) -> None:
     page = page_of(tmp_path / "r", many_classes())
     assert 'class="heat' not in page
-    pairs = page[page.index("Most confused") : page.index("Each class")]
+    pairs = page[page.index("Most confused") : page.index("Metrics by class")]
     assert pairs.count("<tr>") == 1 + 20
     assert pairs.index("class 02") < pairs.index("class 01")
     assert "No: 80.5% macro F1 against 82.2%" in page
@@ -162,14 +166,14 @@ def test_a_matrix_of_thirty_is_shown(tmp_path: Path) -> None:
     }
     page = page_of(tmp_path / "r", found)
     assert page.count('class="heat dense"') == 1
-    assert page.count("--share:") == 900
+    assert page.count("--part:") == 900
 
 
 def test_several_labels_have_a_row_each(tmp_path: Path) -> None:
     page = page_of(tmp_path / "r", multi_label())
     cells = "".join(f'<td class="number">{n}</td>' for n in (49, 31, 20, 700))
     assert page.count(cells) == 7
-    assert "Which class is taken for which" not in page
+    assert "Confusion matrix" not in page
 
 
 def test_a_question_without_an_answer(tmp_path: Path) -> None:
@@ -178,20 +182,20 @@ def test_a_question_without_an_answer(tmp_path: Path) -> None:
     assert "null_threshold" in page
     assert "-2.138" in page
     assert "No baseline was run" in page
-    assert "Each class" not in page
+    assert "Metrics by class" not in page
 
 
 def test_what_is_not_there_has_no_place(tmp_path: Path) -> None:
     run = tmp_path / "r"
     run.mkdir()
     (run / "results.json").write_text(json.dumps({"format": 1, "main": "accuracy"}))
-    page = render(read_run(run))
+    page = run_page(read_run(run))
     parse(page)
     for absent in (
         "Curves",
         "Seeds",
-        "Each class",
-        "worst",
+        "Metrics",
+        "Most confident",
         "Lengths",
         "Tuned",
         "The data",
@@ -237,7 +241,7 @@ def test_right_to_left_keeps_its_own_direction(tmp_path: Path) -> None:
 def test_a_run_without_results_yet_has_the_page_of_its_records(tmp_path: Path) -> None:
     run = write_finetuned(tmp_path / "r", classification())
     (run / "results.json").unlink()
-    page = render(read_run(run))
+    page = run_page(read_run(run))
     parse(page)
     assert "Loss, all objectives" in page
     assert "worth it" not in page
@@ -253,7 +257,7 @@ def test_several_tasks_stand_one_after_the_other(tmp_path: Path) -> None:
     names = [str(label).partition(":")[0] for label in labels]
     assert names.count("Training loss") == 2
     assert {"Dev accuracy", "Dev F1"} < set(names)
-    assert page.count("Is the BERT worth it?") == 2
+    assert page.count("Is the model worth it?") == 2
     assert "None" not in page
 
 
@@ -262,10 +266,10 @@ def test_the_table_has_the_kept_model_beside_its_interval(tmp_path: Path) -> Non
     found["summary"]["accuracy"]["max"] = 0.999  # of a seed that was not kept
     found["intervals"]["accuracy"] = [1.0, 1.0]
     page = page_of(tmp_path / "r", found)
-    assert "the kept model</th>" in page
+    assert "saved model</th>" in page
     assert "99.9%" not in page
-    assert "An interval of no width" in page
-    assert "no width" not in page_of(tmp_path / "s", classification())
+    assert "An interval of zero width" in page
+    assert "zero width" not in page_of(tmp_path / "s", classification())
 
 
 @pytest.mark.parametrize(
@@ -275,7 +279,7 @@ def test_the_table_has_the_kept_model_beside_its_interval(tmp_path: Path) -> Non
 def test_an_error_is_found_by_what_its_file_counts(tmp_path: Path, form: str, unit: str) -> None:
     found = classification()
     found["data"]["dev"]["format"] = form
-    assert f"given 99.3% · {unit} 214" in page_of(tmp_path / "r", found)
+    assert f"probability 99.3% · {unit} 214" in page_of(tmp_path / "r", found)
 
 
 def test_rows_that_were_skipped_are_counted(tmp_path: Path) -> None:
@@ -284,11 +288,11 @@ def test_rows_that_were_skipped_are_counted(tmp_path: Path) -> None:
     assert "no text: 3" in page_of(tmp_path / "r", found)
 
 
-def test_a_start_from_random_weights_is_said(tmp_path: Path) -> None:
+def test_random_initialization_is_said(tmp_path: Path) -> None:
     found = classification()
-    assert "random weights" not in page_of(tmp_path / "r", found)
+    assert "random initialization" not in page_of(tmp_path / "r", found)
     found["settings"]["random_start"] = True
-    assert "started from random weights" in page_of(tmp_path / "r", found)
+    assert "random initialization" in page_of(tmp_path / "r", found)
 
 
 def test_what_evaluate_finds_is_shown(tmp_path: Path) -> None:
@@ -306,9 +310,9 @@ def test_what_evaluate_finds_is_shown(tmp_path: Path) -> None:
     run = tmp_path / "r"
     run.mkdir()
     (run / "results.json").write_text(json.dumps(found))
-    page = render(read_run(run))
+    page = run_page(read_run(run))
     parse(page)
-    for shown in ("no taken for yes", "Expected calibration error", "Text &lt;", "given 80.0%"):
+    for shown in ("no predicted as yes", "calibration error", "Text &lt;", "probability 80.0%"):
         assert shown in page, shown
     assert page.count('class="heat"') == 1
 
@@ -316,8 +320,8 @@ def test_what_evaluate_finds_is_shown(tmp_path: Path) -> None:
 def test_results_without_records_have_no_curves(tmp_path: Path) -> None:
     run = write_finetuned(tmp_path / "r", classification())
     (run / "metrics.jsonl").unlink()
-    page = render(read_run(run))
-    assert "Curves over seeds" not in page
+    page = run_page(read_run(run))
+    assert "Curves by seed" not in page
     assert "77.5% ± 23.1" in page
 
 
@@ -332,6 +336,6 @@ def test_the_smallest_error_stands_out(tmp_path: Path) -> None:
         "summary": {main: {"mean": 1.2, "sd": 0.1, "max": 1.3}},
         "baselines": {"mean": {main: 1.4}, "tfidf_ridge": {main: 0.9}},
     }
-    page = render(Run(tmp_path, [], results=found))
+    page = run_page(Run(tmp_path, [], results=found))
     assert '<li class="right"><span>TF-IDF + ridge regression</span>' in page
     assert page.count('<li class="right">') == 1

@@ -10,7 +10,7 @@ import pytest
 
 from bertwright.cli.app import run
 from tests.report.finetuned_runs import classification, write_finetuned
-from tests.report.test_run_page import HOSTILE, parse
+from tests.report.test_pretrained_page import HOSTILE, parse
 
 
 def write_glue(folder: Path) -> Path:
@@ -37,7 +37,7 @@ def test_a_table_of_tasks_with_their_pages(
     for shown in ("70.0% ± 2.0", "73.0%", "81.0%", "3,668", "dev_mismatched", "61.0%"):
         assert shown in page
     assert not {tag for tag, _ in tags} & {"script", "img"}
-    assert "Is the BERT worth it?" in (folder / "MRPC" / "report.html").read_text(encoding="utf-8")
+    assert "Is the model worth it?" in (folder / "MRPC" / "report.html").read_text(encoding="utf-8")
     assert "without WNLI" not in page  # there is none
     whole = json.loads((folder / "glue.json").read_text())
     whole["tasks"]["WNLI"] = whole["tasks"]["RTE"]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from bertwright.report.labelled_curve import best_sentence, labelled_curve, task_sentence
-from bertwright.report.run_page import read_run, render
-from tests.report.test_run_page import HOSTILE, Balanced, write_run
+from bertwright.report.curves import best_sentence, task_sentence
+from bertwright.report.pages import render, run_page
+from bertwright.report.read import read_run
+from tests.report.test_pretrained_page import HOSTILE, Balanced, write_run
 
 
 def figures(word: str = "numpy", **accuracy: list[float]) -> dict[str, Any]:
@@ -39,6 +41,11 @@ def figures(word: str = "numpy", **accuracy: list[float]) -> dict[str, Any]:
     }
 
 
+def labelled_curve(found: dict[str, Any]) -> str:
+    run = SimpleNamespace(learning_curve=found)
+    return render("labelled.html.j2", run=run)
+
+
 def test_chart_and_table_of_all_methods() -> None:
     shown = labelled_curve(figures())
     assert shown.count('<path class="line tuned"') == 2  # in the chart and as its key
@@ -47,8 +54,8 @@ def test_chart_and_table_of_all_methods() -> None:
     assert '<th class="number">1,600</th>' in shown
     assert shown.count('<b class="ok">') == 2
     assert '<b class="ok">55.0%</b> <span class="soft">53 to 57</span>' in shown
-    assert "one answer for all" not in shown  # the most frequent answer is nothing else
-    assert "for 20, 5 epochs; a random start gets the same" in shown
+    assert "one label for all" not in shown  # the most frequent label is nothing else
+    assert "for 20, 5 epochs, also from random initialization" in shown
     assert "<code>bertwright finetune classification --model numpy</code>" in shown
 
 
@@ -63,7 +70,7 @@ def test_whoever_wins_is_named() -> None:
 def test_the_task_is_said() -> None:
     said = task_sentence(figures())
     assert said.startswith("Which of 3 packages (numpy, python, torch) does a passage of")
-    assert 'names are replaced by "package". 960 test passages' in said
+    assert 'names are replaced by "package". The 960 test passages' in said
 
 
 def test_one_size_has_no_chart() -> None:
@@ -75,20 +82,20 @@ def test_one_size_has_no_chart() -> None:
 def test_a_fallen_run_is_named() -> None:
     found = figures()
     found["methods"][2]["degenerate"] = [True, False]
-    assert labelled_curve(found).count("one answer for all") == 1
+    assert labelled_curve(found).count("one label for all") == 1
 
 
 @pytest.mark.parametrize("found", [{}, {"format": 1, "left_out": "too few <packages>"}])
 def test_none_and_left_out(found: dict[str, Any]) -> None:
     shown = labelled_curve(found)
     assert ("Left out: too few &lt;packages&gt;." in shown) == bool(found)
-    assert bool(shown) == bool(found)
+    assert bool(shown.strip()) == bool(found)
 
 
 def test_in_the_page(tmp_path: Path) -> None:
-    shown = render(read_run(write_run(tmp_path / "run", learning_curve=figures(HOSTILE))))
+    shown = run_page(read_run(write_run(tmp_path / "run", learning_curve=figures(HOSTILE))))
     Balanced().feed(shown)
     assert "Fine-tuned, by number of labelled examples" in shown
     assert "<script>alert" not in shown
-    plain = render(read_run(write_run(tmp_path / "plain")))
+    plain = run_page(read_run(write_run(tmp_path / "plain")))
     assert "labelled examples" not in plain

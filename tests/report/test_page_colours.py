@@ -9,7 +9,7 @@ import pytest
 from tests.house.source import PACKAGE
 from tests.serve.test_playground import contrast
 
-CSS = (PACKAGE / "report" / "page.css").read_text("utf-8")
+CSS = (PACKAGE / "report" / "templates" / "page.css").read_text("utf-8")
 
 
 def mixed(one: str, other: str, share: float) -> str:

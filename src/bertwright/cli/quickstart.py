@@ -160,7 +160,7 @@ def _step(number: int, title: str, seconds: dict[str, float], unit: str = "") ->
 def _learning_curve(paths: Any, minutes: float, step: _Step) -> dict[str, Any]:
     """The figures by number of labelled examples, and the page with them."""
     from bertwright.recipes.quickstart.task import learning_curve
-    from bertwright.report.labelled_curve import best_sentence, task_sentence
+    from bertwright.report.curves import best_sentence, task_sentence
 
     curve = learning_curve(paths, minutes, step.on_progress)
     _write_page(paths)
@@ -174,7 +174,8 @@ def _learning_curve(paths: Any, minutes: float, step: _Step) -> dict[str, Any]:
 
 def _write_page(paths: Any) -> None:
     """The page of the run, at the top of the quickstart's folder."""
-    from bertwright.report.run_page import read_run, write_report
+    from bertwright.report.pages import write_report
+    from bertwright.report.read import read_run
 
     write_report(read_run(paths.run), paths.report)
 
@@ -196,7 +197,7 @@ def _show_curve(curve: Mapping[str, Any]) -> None:
     """Accuracy by number of labelled examples, on standard output."""
     if "left_out" in curve:
         return
-    from bertwright.report.labelled_curve import method_title
+    from bertwright.report.curves import method_title
 
     rows = [
         (method_title(method["name"]), *(f"{value:.1%}" for value in method["accuracy"]))

@@ -27,9 +27,8 @@ def report(
     table of its tasks, with links to their pages, which are written too. It also works during the
     run.
     """
-    from bertwright.report.data_check import with_checkup
-    from bertwright.report.glue_page import is_glue, write_glue_report
-    from bertwright.report.run_page import read_run, write_report
+    from bertwright.report.pages import is_glue, write_glue_report, write_report
+    from bertwright.report.read import read_run, with_checkup
 
     if is_glue(run):
         path, whole = write_glue_report(run, out)

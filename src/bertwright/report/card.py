@@ -21,8 +21,8 @@ from markupsafe import Markup
 from bertwright.checkpoint.huggingface.bert import architecture
 from bertwright.config import values
 from bertwright.config.task import TaskConfig
-from bertwright.report.numbers import baseline_title, count, number, show, title
-from bertwright.report.verdict import Results, kept_seed, show_interval, show_summary, verdict
+from bertwright.report.numbers import count, number, title
+from bertwright.report.verdict import Results, kept_seed, metrics_table, verdict
 
 PIPELINES = {
     "classification": "text-classification",
@@ -145,7 +145,7 @@ def _task(results: Results, place: int) -> dict[str, Any]:
     data = results.get("data") or {}
     metrics = kept_seed(results).get("metrics") or {}
     found = {str(name): number(value) for name, value in metrics.items()}
-    columns, rows = _metrics(results)
+    columns, rows = metrics_table(results)
     chosen = ["epoch"] if (results.get("settings") or {}).get("keep") != "last" else []
     return {
         "results": results,
@@ -167,25 +167,6 @@ def _task(results: Results, place: int) -> dict[str, Any]:
         "calibration_error": number((results.get("calibration") or {}).get("error")),
         "warnings": _warnings(results),
     }
-
-
-def _metrics(results: Results) -> tuple[list[str], list[list[str]]]:
-    """The table of metrics: each with its interval, beside the baselines."""
-    others = results.get("baselines") or {}
-    seeds = len(results.get("seeds") or [])
-    kept = kept_seed(results).get("metrics") or {}
-    columns = ["metric", f"mean ± sd of {seeds} seeds" if seeds > 1 else "value"]
-    columns += ["this model"] if seeds > 1 else []
-    columns += ["95% interval of this model"] if results.get("intervals") else []
-    columns += [baseline_title(str(name)) for name in others]
-    rows = []
-    for metric in results.get("summary") or {}:
-        row = [title(metric), show_summary(results, metric)]
-        row += [show(metric, kept.get(metric))] if seeds > 1 else []
-        row += [show_interval(results, metric)] if results.get("intervals") else []
-        row += [show(metric, (found or {}).get(metric)) for found in others.values()]
-        rows.append(row)
-    return columns, rows
 
 
 def _settings(results: Results, task: Mapping[str, Any]) -> list[tuple[str, str]]:

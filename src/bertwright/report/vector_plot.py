@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Literal
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 
 from bertwright.arrays import Float32s
 from bertwright.errors import DataError
-from bertwright.report.html import Markup, folded, page, table, text, tiles
+from bertwright.report.pages import render
 
 COLORS = (
     "#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951", "#ff8ab7", "#a463f2", "#97bbf5",
@@ -29,11 +30,11 @@ SHAPES = (
 """A disc, a square, a diamond: neighbouring colours differ in shape too."""
 SIZE, EDGE = 720, 16
 SHOWN, NAMED = 120, 40
-"""Characters of a text that a dot tells, and of a value in the legend."""
+"""Characters of a text that a mark shows, and of a value in the legend."""
 MOST = 20_000
 """Dots: more make a page that browsers cannot scroll."""
 _NOISE = 1e-5
-"""Differences below this share of the largest number are float32's rounding."""
+"""Differences below this fraction of the largest number are float32's rounding."""
 
 
 def project(
@@ -43,7 +44,7 @@ def project(
 
     Args:
         vectors: `[n, W]`.
-        how: which way; the same vectors give the same plane.
+        how: the method; the same vectors give the same plane.
 
     Returns:
         `[n, 2]`, and facts about it as (figure, name).
@@ -54,7 +55,7 @@ def project(
     if not 3 <= len(vectors) <= MOST:
         raise DataError(f"{len(vectors):,} texts; a plot takes 3 to {MOST:,}: draw a sample")
     if not np.isfinite(vectors).all():
-        raise DataError("some vectors hold numbers that are not finite; a plot has no place there")
+        raise DataError("some vectors hold numbers that are not finite; they cannot be plotted")
     facts = [(f"{len(vectors):,}", "texts"), (f"{vectors.shape[1]:,}", "numbers a vector")]
     mean = vectors.mean(0)
     if np.abs(vectors - mean).max() <= _NOISE * np.abs(mean).max():
@@ -69,13 +70,32 @@ def project(
         reduced = np.pad(reduced, ((0, 0), (0, 1)))
     if how == "pca":
         points = np.asarray(reduced[:, :2], np.float32)
-        share = float(pca.explained_variance_ratio_[:2].sum())
-        return points, [*facts, (f"{share:.0%}", "of variance on this plane (PCA)")]
+        ratio = float(pca.explained_variance_ratio_[:2].sum())
+        return points, [*facts, (f"{ratio:.0%}", "of variance on this plane (PCA)")]
     perplexity = min(30.0, (len(vectors) - 1) / 3)
     tsne = TSNE(2, perplexity=perplexity, init="pca", random_state=0)
     points = np.asarray(tsne.fit_transform(reduced), np.float32)
-    told = "perplexity (t-SNE): near are neighbours, far means nothing"
-    return points, [*facts, (f"{perplexity:.0f}", told)]
+    meaning = "perplexity (t-SNE): near are neighbours, far means nothing"
+    return points, [*facts, (f"{perplexity:.0f}", meaning)]
+
+
+@dataclass(frozen=True)
+class _Style:
+    """Colour and form of the marks of one value."""
+
+    index: int
+
+    @property
+    def color(self) -> str:
+        return COLORS[self.index]
+
+    def path(self, size: float) -> str:
+        """The rest of an SVG path that begins at the middle of the mark."""
+        form = SHAPES[self.index % len(SHAPES)]
+        if form == SHAPES[-1]:
+            return form.format(d=1.3 * size)
+        radius = size if form == SHAPES[0] else 0.88 * size
+        return form.format(r=radius, d=2 * radius)
 
 
 def vector_page(
@@ -91,91 +111,51 @@ def vector_page(
     Args:
         name: of the corpus.
         points: `[n, 2]`.
-        texts: n, told when a dot is pointed at.
+        texts: n, shown when a mark is pointed at.
         values: n, of the column that colours; those beyond the nine most frequent share a colour.
         column: its name, if there is one.
         facts: (figure, name).
     """
-    title = f"Texts of {name}"
-    common = [value for value, _ in Counter(values).most_common(len(COLORS) - 1)]
-    style = {value: place for place, value in enumerate(common)}
-    rest = len(COLORS) - 1
+    from scipy.spatial import KDTree
+
+    counts = Counter(values)
+    others = _Style(len(COLORS) - 1)
+    styles = {each: _Style(n) for n, (each, _) in enumerate(counts.most_common(others.index))}
+    legend = [(_truncated(each, NAMED), style, counts[each]) for each, style in styles.items()]
+    if rest := len(values) - sum(count for _, _, count in legend):
+        legend.append(("others", others, rest))
     low, high = points.min(0), points.max(0)
     scale = (SIZE - 2 * EDGE) / max(float((high - low).max()), 1e-9)
     places = EDGE + (points - low) * scale
-    width, height = 2 * EDGE + (high - low) * scale
-    size = 4 if len(points) < 1000 else 2.5
-    dots = [
-        _mark(style.get(value, rest), x, height - y, size, _told(each, value, column), f"m{number}")
-        for number, ((x, y), each, value) in enumerate(zip(places, texts, values, strict=True))
-    ]
-    told = f"{title}: {len(points):,} marks; the table below has their texts"
-    svg = (
-        f'<div class="card"><svg class="dots" viewBox="0 0 {width:.0f} {height:.0f}" role="img" '
-        f'aria-label="{text(told)}">{"".join(dots)}</svg></div>'
-    )
-    head = (
-        f"<h1>{text(title)}</h1><p class='soft'>A mark is a text; point at it to read it, or "
-        "choose the text in the table below: its mark is framed.</p>"
-    )
-    rows = _rows(points, texts, values, column)
-    return page(title, [head, tiles(facts), _legend(style, values, column), svg, rows])
-
-
-def _rows(points: Float32s, texts: Sequence[str], values: Sequence[str], column: str | None) -> str:
-    """The texts as a table, each a link to its mark, beside the nearest one."""
-    from scipy.spatial import KDTree
-
+    width, height = (2 * EDGE + (high - low) * scale).tolist()
     _, found = KDTree(points).query(points, k=2)
-    nearest = [a if a != own else b for own, (a, b) in enumerate(found.tolist())]
-    shown = [f"<bdi>{text(_cut(each, SHOWN) or '(empty)')}</bdi>" for each in texts]
-    rows = [
-        [
-            Markup(f'<a href="#m{number}">{each}</a>'),
-            *([] if column is None else [_cut(values[number], NAMED)]),
-            Markup(shown[nearest[number]]),
-        ]
-        for number, each in enumerate(shown)
+    dots: list[dict[str, Any]] = [
+        {
+            "x": x,
+            "y": height - y,
+            "style": styles.get(value, others),
+            "text": _truncated(text, SHOWN) or "(empty)",
+            "value": _truncated(value, NAMED),
+            "nearest": first if first != own else second,
+            "title": _truncated(text, SHOWN)
+            + ("" if column is None else f" ({column}: {_truncated(value, SHOWN)})"),
+        }
+        for own, ((x, y), text, value, (first, second)) in enumerate(
+            zip(places.tolist(), texts, values, found.tolist(), strict=True)
+        )
     ]
-    columns = ["text", *([] if column is None else [column]), "nearest on the plane"]
-    return folded("The texts as a table", table(columns, rows, even=True))
-
-
-def _mark(style: int, x: float, y: float, size: float, said: str = "", name: str = "") -> str:
-    """A mark of a value's colour and shape; links lead to its name."""
-    shape = SHAPES[style % len(SHAPES)]
-    if shape == SHAPES[-1]:
-        shape = shape.format(d=1.3 * size)
-    else:
-        radius = size if shape == SHAPES[0] else 0.88 * size
-        shape = shape.format(r=radius, d=2 * radius)
-    title = f"<title>{text(said)}</title>" if said else ""
-    name = f' id="{name}"' if name else ""
-    return (
-        f'<path d="M{x:.1f} {y:.1f}{shape}" fill="{COLORS[style]}" fill-opacity="0.75"{name}>'
-        f"{title}</path>"
+    return render(
+        "vectors.html.j2",
+        heading=f"Texts of {name}",
+        facts=facts,
+        column=column,
+        legend=legend,
+        width=width,
+        height=height,
+        size=4 if len(points) < 1000 else 2.5,
+        dots=dots,
     )
 
 
-def _told(each: str, value: str, column: str | None) -> str:
-    shown = _cut(each, SHOWN)
-    return shown if column is None else f"{shown} ({column}: {_cut(value, SHOWN)})"
-
-
-def _cut(value: str, most: int) -> str:
+def _truncated(value: str, most: int) -> str:
     return value if len(value) <= most else value[: most - 3] + "..."
-
-
-def _legend(style: dict[str, int], values: Sequence[str], column: str | None) -> str:
-    if column is None:
-        return ""
-    counts = Counter(values)
-    rows = [(value, mark, counts[value]) for value, mark in style.items()]
-    others = len(values) - sum(count for _, _, count in rows)
-    rows += [("others", len(COLORS) - 1, others)] if others else []
-    marks = "".join(
-        f'<li><svg class="key" viewBox="0 0 14 14" aria-hidden="true">{_mark(mark, 7, 7, 5)}</svg>'
-        f"<bdi>{text(_cut(value, NAMED))}</bdi> ({count:,})</li>"
-        for value, mark, count in rows
-    )
-    return f'<h2><bdi>{text(column)}</bdi></h2><ul class="legend">{marks}</ul>'

@@ -65,6 +65,25 @@ def baselines(results: Results, metric: str) -> dict[str, float]:
     return {name: value for name, value in found.items() if value is not None}
 
 
+def metrics_table(results: Results) -> tuple[list[str], list[list[str]]]:
+    """Columns and rows: every metric over the seeds, of the saved model, and of the baselines."""
+    others = results.get("baselines") or {}
+    seeds = len(results.get("seeds") or [])
+    kept = kept_seed(results).get("metrics") or {}
+    columns = ["metric", f"mean ± sd of {seeds} seeds" if seeds > 1 else "value"]
+    columns += ["saved model"] if seeds > 1 else []
+    columns += ["95% interval of the saved model"] if results.get("intervals") else []
+    columns += [baseline_title(str(name)) for name in others]
+    rows = []
+    for metric in results.get("summary") or {}:
+        row = [title(metric), show_summary(results, metric)]
+        row += [show(metric, kept.get(metric))] if seeds > 1 else []
+        row += [show_interval(results, metric)] if results.get("intervals") else []
+        row += [show(metric, (found or {}).get(metric)) for found in others.values()]
+        rows.append(row)
+    return columns, rows
+
+
 def verdict(results: Results) -> Verdict:
     """The model against the best baseline, in one plain sentence.
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from bertwright.errors import ConfigError, DataError
-from bertwright.report.html import bars, table, text
-from bertwright.report.run_page import read_run, render, write_report
+from bertwright.report.pages import run_page, write_report
+from bertwright.report.read import read_run
 
 HOSTILE = '<script>alert("x")</script><img src=x onerror=alert(1)>&amp;\x00\ud800"\''
 
@@ -48,9 +48,9 @@ def write_run(folder: Path, records: list[dict[str, Any]] | None = None, **files
 def test_text_that_is_masked_more_is_harder(tmp_path: Path, share: float, is_said: bool) -> None:
     run = write_run(tmp_path)
     (run / "config.toml").write_text(f"[masking]\nprobability = {share}\n", encoding="utf-8")
-    found = render(read_run(run))
-    assert ("Of held-out text 15% of the tokens are masked" in found) == is_said
-    assert ("of training text 25%" in found) == is_said
+    found = run_page(read_run(run))
+    assert ("In held-out text 15% of the tokens are masked" in found) == is_said
+    assert ("in training text 25%" in found) == is_said
 
 
 def examples(word: str = "mean") -> dict[str, Any]:
@@ -60,7 +60,7 @@ def examples(word: str = "mean") -> dict[str, Any]:
         "comparison": [
             {
                 "task": f"Masked {word}",
-                "measure": "share",
+                "measure": "accuracy",
                 "count": 9800,
                 "figures": {f"BERT {word}": 0.3, "most frequent": 0.05},
                 "note": word,
@@ -141,7 +141,7 @@ def test_hostile_text_is_text(tmp_path: Path) -> None:
         doctor={"findings": [dict.fromkeys(("level", "name", "message", "advice"), HOSTILE)]},
     )
     (run / "config.toml").write_text("model = '''" + HOSTILE[:40] + "'''\n", encoding="utf-8")
-    page = render(read_run(run))
+    page = run_page(read_run(run))
     tags = {tag for tag, _ in parse(page).seen}
     assert not tags & {"script", "img"}
     assert "alert(" in page
@@ -151,9 +151,11 @@ def test_hostile_text_is_text(tmp_path: Path) -> None:
 
 
 def test_what_is_not_there_has_no_place(tmp_path: Path) -> None:
-    page = render(read_run(write_run(tmp_path / "r", [{"step": 1, "split": "train", "loss": 2.0}])))
+    page = run_page(
+        read_run(write_run(tmp_path / "r", [{"step": 1, "split": "train", "loss": 2.0}]))
+    )
     parse(page)
-    for absent in ("Examples", "Configuration", "The data", "Masked tokens right", "None", "nan"):
+    for absent in ("Examples", "Configuration", "The data", "Masked LM accuracy", "None", "nan"):
         assert absent not in page
 
 
@@ -162,27 +164,40 @@ def test_numbers_that_are_none_or_not_finite(tmp_path: Path) -> None:
         tmp_path / "r",
         [record(1), {**record(2), "loss": None}, {**record(3), "loss": float("nan")}],
     )
-    parse(render(read_run(run)))
+    parse(run_page(read_run(run)))
 
 
 def test_the_doctor_and_the_settings(tmp_path: Path) -> None:
     finding = {"level": "warning", "name": "short_documents", "message": "many", "advice": "join"}
     run = write_run(tmp_path / "r", doctor={"findings": [finding]}, environment={"threads": 2})
     (run / "config.toml").write_text('model = "bert-mini"\n[optimizer]\nlearning_rate = 0.001\n')
-    page = render(read_run(run))
+    page = run_page(read_run(run))
     for shown in ("short documents", "join", "optimizer.learning_rate", "2 threads", "bert-mini"):
         assert shown in page
 
 
-def test_the_best_figure_stands_out_whoever_has_it() -> None:
-    shown = bars([("BERT", 0.2, False), ("TF-IDF", 0.3, True)])
-    assert shown.index('class="right"') > shown.index("BERT")
+def test_the_best_figure_stands_out_whoever_has_it(tmp_path: Path) -> None:
+    found = examples()
+    found["comparison"][0]["figures"] = {"BERT": 0.2, "TF-IDF": 0.3}
+    shown = run_page(read_run(write_run(tmp_path / "r", examples=found)))
+    assert '<li class="right"><span>TF-IDF</span>' in shown
     assert "width:66.7%" in shown
 
 
-def test_text_and_tables_are_escaped() -> None:
-    assert text('<a href="x">') == "&lt;a href=&quot;x&quot;&gt;"
-    assert "<b>" not in table(["<b>"], [["<b>"]])
+def test_a_run_of_another_objective_has_a_page(tmp_path: Path) -> None:
+    found = [
+        {"step": n, "tokens": n, "seconds": n, "split": split, "loss": 9.0 - n}
+        | {"next_token.loss": 9.0 - n, "next_token.perplexity": 100.0 * n}
+        for n in (1, 2, 3)
+        for split in ("train", "dev")
+    ]
+    page = run_page(read_run(write_run(tmp_path / "r", found)))
+    parse(page)
+    assert "<b>6.000</b><span>next token loss, on held-out text</span>" in page
+    for name in ("Next token loss", "Next token perplexity"):
+        assert page.count(f"<b>{name}</b>") == 2
+    for absent in ("Loss, all", "asked LM", "entence"):
+        assert absent not in page
 
 
 def test_a_line_that_a_kill_cut_is_left_out(tmp_path: Path) -> None:
@@ -196,7 +211,7 @@ def test_the_folder_of_a_quickstart(tmp_path: Path) -> None:
     write_run(tmp_path / "quick" / "run")
     found = read_run(tmp_path / "quick")
     assert found.folder == tmp_path / "quick" / "run"
-    assert "<h1>quick</h1>" in render(found)
+    assert "<h1>quick</h1>" in run_page(found)
 
 
 def test_no_run(tmp_path: Path) -> None:
@@ -219,7 +234,7 @@ def test_nothing_measured_yet(tmp_path: Path, content: str) -> None:
     with pytest.raises(DataError, match=r"holds no measurements yet: .*pretrain \.\.\. --resume"):
         read_run(tmp_path)
     (tmp_path / "config.toml").write_text('train = "a.tsv"\n')
-    with pytest.raises(DataError, match=r"begin it again \(bertwright finetune .* --overwrite"):
+    with pytest.raises(DataError, match=r"start it again \(bertwright finetune .* --overwrite"):
         read_run(tmp_path)
 
 
@@ -246,14 +261,14 @@ def test_a_place_that_is_no_file_is_named(tmp_path: Path) -> None:
 
 def test_one_objective_has_one_loss_chart(tmp_path: Path) -> None:
     run = write_run(tmp_path / "news")
-    assert "Loss, all objectives" in render(read_run(run))
+    assert "Loss, all objectives" in run_page(read_run(run))
     lines = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     alone = [
         {key: value for key, value in json.loads(line).items() if "next_sentence" not in key}
         for line in lines
     ]
     (run / "metrics.jsonl").write_text("".join(json.dumps(each) + "\n" for each in alone))
-    page = render(read_run(run))
+    page = run_page(read_run(run))
     assert "Loss, all objectives" not in page
     assert "Masked LM loss" in page
 
@@ -266,7 +281,7 @@ def test_time_has_its_unit(tmp_path: Path, seconds: float, told: str, unit: str)
     run = write_run(tmp_path / "news", environment={"threads": 1})
     record = {"step": 1, "tokens": 10, "split": "train", "loss": 2.0, "masked_lm.loss": 2.0}
     (run / "metrics.jsonl").write_text(json.dumps(record | {"seconds": seconds}) + "\n")
-    page = render(read_run(run))
+    page = run_page(read_run(run))
     for shown in (f"<b>{told}</b><span>for 1 step</span>", f">{unit}</text>", "1 thread<"):
         assert shown in page, shown
 
@@ -283,7 +298,7 @@ def test_time_has_its_unit(tmp_path: Path, seconds: float, told: str, unit: str)
 def test_a_run_that_goes_on_is_not_finished(tmp_path: Path, config: str, told: str) -> None:
     run = write_run(tmp_path / "news")
     (run / "config.toml").write_text(config + "\n")
-    assert f"<b>20 s</b><span>{told}</span>" in render(read_run(run))
+    assert f"<b>20 s</b><span>{told}</span>" in run_page(read_run(run))
 
 
 @pytest.mark.parametrize(
@@ -293,21 +308,21 @@ def test_a_run_that_goes_on_is_not_finished(tmp_path: Path, config: str, told: s
 def test_the_checkpoint_knows_whether_a_run_is_finished(
     tmp_path: Path, state: dict[str, Any], is_finished: bool
 ) -> None:
-    # the time ran out while held-out text was asked, so that no record is as old as the run
+    # the time ran out during the last validation, so that no record is as old as the run
     run = write_run(tmp_path / "news")
     (run / "config.toml").write_text("minutes = 0.4\n")
     newest = run / "checkpoints" / "step-00000008"
     newest.mkdir(parents=True)
     (run / "checkpoints" / "latest").write_text("step-00000008\n")
     (newest / "trainer.json").write_text(json.dumps(state))
-    assert ("not finished" not in render(read_run(run))) == is_finished
+    assert ("not finished" not in run_page(read_run(run))) == is_finished
     (newest / "trainer.json").write_text("{")
-    assert "not finished" in render(read_run(run))
+    assert "not finished" in run_page(read_run(run))
 
 
 @pytest.mark.parametrize("value", [5e-324, 1e308, 10**400])
 def test_numbers_beyond_every_axis(tmp_path: Path, value: float) -> None:
     write_run(tmp_path, [record(step) | {"masked_lm.loss": value} for step in (1, 2)])
-    page = render(read_run(tmp_path))
-    assert "Next-sentence loss" in page
+    page = run_page(read_run(tmp_path))
+    assert "Next sentence loss" in page
     assert ("Masked LM loss" in page) == (value < 1)

@@ -1,0 +1,222 @@
+"""What the page of a fine-tuned run shows of a task, from its `results.json`.
+
+Calibration: examples in bins by the probability of the predicted label; the error is the mean
+distance between that probability and the fraction that is correct, weighted by the examples of a
+bin (Guo et al. 2017, "On Calibration of Modern Neural Networks", equation 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from statistics import fmean, pstdev
+from typing import Any
+
+from markupsafe import Markup
+
+from bertwright.config import values
+from bertwright.report.curves import Record, seed_curves
+from bertwright.report.numbers import baseline_title, clock, count, direction, number, show, title
+from bertwright.report.plots import LARGEST, histogram, reliability, scatter
+from bertwright.report.read import mapping
+from bertwright.report.verdict import (
+    Results,
+    baselines,
+    interval,
+    metrics_table,
+    show_summary,
+    verdict,
+)
+
+MOST_CLASSES = 30
+"""A confusion matrix of more cannot be read; its most frequent pairs can."""
+MOST_PAIRS = 20
+MOST_METRICS = 4
+"""Columns of metrics in the table of seeds."""
+MOST_DOTS = 2000
+"""Of more predicted numbers, every n-th in the file is drawn."""
+
+Pair = tuple[float, float]
+"""The gold number and the predicted one."""
+
+
+def kind_of(results: Results) -> str:
+    """`multi-label classification`"""
+    task = mapping(results.get("task"))
+    if task.get("multi_label"):
+        return "multi-label classification"
+    return str(task.get("kind", "")).replace("-", " ")
+
+
+def number_pairs(predictions: Iterable[Record]) -> dict[str, list[Pair]]:
+    """The lines of `dev-predictions.jsonl` of each task that predicts numbers; numbers too far out
+    for an axis are left out."""
+    found: dict[str, list[Pair]] = {}
+    for line in predictions:
+        gold, predicted = number(line.get("gold")), number(line.get("value"))
+        if gold is None or predicted is None or max(abs(gold), abs(predicted)) >= LARGEST / 10:
+            continue
+        found.setdefault(str(line.get("task")), []).append((gold, predicted))
+    return found
+
+
+def task_facts(
+    results: Results, records: Sequence[Record], pairs: Sequence[Pair], prefix: str = ""
+) -> dict[str, Any]:
+    """The variables of `task.html.j2`.
+
+    Args:
+        results: of the task.
+        records: of `metrics.jsonl`.
+        pairs: of a regression.
+        prefix: begins the task's keys in the records of several tasks.
+    """
+    main = str(results.get("main", ""))
+    columns, rows = metrics_table(results)
+    found = [m for seed in results.get("seeds") or [] for m in mapping(seed.get("metrics"))]
+    labels = [str(label) for label in mapping(results.get("confusion")).get("labels") or []]
+    counts = mapping(results.get("confusion")).get("counts") or []
+    dev_format = str(mapping(mapping(results.get("data")).get("dev")).get("format") or "")
+    units = (("SQuAD", "question"), ("Parquet", "row"), ("JSON with", "row"))
+    return {
+        "results": results,
+        "task": mapping(results.get("task")),
+        "kind": kind_of(results),
+        "main": main,
+        "headline": list(_headline(results)),
+        "verdict": verdict(results),
+        "compared": _compared(results, main),
+        "curves": seed_curves(results, records, prefix),
+        "metric_columns": columns,
+        "metric_rows": rows,
+        "has_flat_interval": any(
+            (ends := interval(results, metric)) and ends[0] == ends[1]
+            for metric in mapping(results.get("summary"))
+        ),
+        "seed_metrics": list(dict.fromkeys([main, *found]))[:MOST_METRICS],
+        "labels": labels,
+        "matrix": counts if len(labels) <= MOST_CLASSES else [],
+        "confused": _confused(labels, counts) if len(labels) > 6 else [],
+        "calibration": _calibration(mapping(results.get("calibration"))),
+        "scatter": _scatter(pairs),
+        "unit": next((unit for begin, unit in units if dev_format.startswith(begin)), "line"),
+        "histograms": _histograms(results),
+        "settings": values.flatten(dict(mapping(results.get("settings")))),
+        "task_settings": values.flatten(dict(mapping(results.get("task")))),
+    }
+
+
+def _headline(results: Results) -> Iterator[tuple[str, str]]:
+    """The figures readers look for first."""
+    main = str(results.get("main", ""))
+    seeds = results.get("seeds") or []
+    over = f"mean ± sd of {len(seeds)} seeds" if len(seeds) > 1 else "one seed"
+    yield show_summary(results, main), f"{title(main)} on dev, {over}"
+    if found := interval(results, main):
+        low, high = (show(main, end).removesuffix("%") for end in found)
+        yield f"{low} to {high}", "95% interval of the saved model, by bootstrap of dev"
+    for name, value in baselines(results, main).items():
+        yield show(main, value), f"{title(main)} of {baseline_title(name)}"
+    if degenerate := sum(bool(seed.get("degenerate")) for seed in seeds):
+        yield f"{degenerate} of {len(seeds)}", "seeds degenerate: one prediction for all examples"
+    if diverged := len(results.get("diverged") or []):
+        yield f"{diverged} of {len(seeds) + diverged}", "seeds diverged, not in any figure"
+    data = mapping(results.get("data"))
+    train, dev = (mapping(data.get(split)).get("examples") for split in ("train", "dev"))
+    if train and dev:
+        yield count(train), f"training examples; {count(dev)} of dev"
+    seconds = [s for s in (number(seed.get("seconds")) for seed in seeds) if s is not None]
+    if seconds:
+        yield clock(fmean(seconds)), "per seed" + (", on average" if len(seconds) > 1 else "")
+
+
+def _compared(results: Results, main: str) -> list[tuple[str, float, bool]]:
+    """The model and its baselines as bars: name, value, is it the best."""
+    mean = number(mapping(mapping(results.get("summary")).get(main)).get("mean"))
+    others = baselines(results, main)
+    if mean is None or not others:
+        return []
+    found = {"this model": mean, **{baseline_title(name): each for name, each in others.items()}}
+    best = max(found.values(), key=lambda value: direction(main) * value)
+    return [(name, value, value == best) for name, value in found.items()]
+
+
+def _confused(labels: Sequence[str], counts: Sequence[Sequence[int]]) -> list[Any]:
+    """The pairs of labels confused most often: gold, predicted, how often, fraction of gold."""
+    pairs: list[tuple[str, str, int, float]] = [
+        (labels[gold], labels[predicted], count, count / sum(row))
+        for gold, row in enumerate(counts)
+        for predicted, count in enumerate(row)
+        if count and gold != predicted
+    ]
+    most = MOST_PAIRS if len(labels) > MOST_CLASSES else 5
+    return sorted(pairs, key=lambda pair: -pair[2])[:most]
+
+
+def _calibration(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The reliability diagram and its figures; empty without bins."""
+    bins = [
+        (probability, correct, int(examples))
+        for each in found.get("bins") or []
+        if (examples := number(each.get("count")))
+        and (probability := number(each.get("confidence"))) is not None
+        and (correct := number(each.get("accuracy"))) is not None
+    ]
+    total = sum(examples for _, _, examples in bins)
+    if not total:
+        return {}
+    error = number(found.get("error"))
+    if error is None:
+        error = sum(abs(p - correct) * n for p, correct, n in bins) / total
+    return {
+        "probability": sum(p * n for p, _, n in bins) / total,
+        "correct": sum(correct * n for _, correct, n in bins) / total,
+        "error": error,
+        "total": total,
+        "chart": reliability("Predicted probability, and fraction correct", bins),
+    }
+
+
+def _scatter(pairs: Sequence[Pair]) -> dict[str, Any]:
+    """Predicted numbers beside the gold ones; empty of fewer than two."""
+    if len(pairs) < 2:
+        return {}
+    shown = pairs[:: -(-len(pairs) // MOST_DOTS)]
+    gold, predicted = zip(*pairs, strict=True)
+    return {
+        "bias": fmean(predicted) - fmean(gold),
+        "predicted_sd": pstdev(predicted),
+        "gold_sd": pstdev(gold),
+        "shown": len(shown),
+        "total": len(pairs),
+        "chart": scatter("Predicted numbers, dev", shown, "gold", "predicted"),
+    }
+
+
+def _histograms(results: Results) -> Markup:
+    """Tokens of the examples of each split over one axis, and where the window ends."""
+    lengths = mapping(results.get("lengths")).items()
+    shown = {str(split): mapping(mapping(each).get("histogram")) for split, each in lengths}
+    shown = {
+        split: each
+        for split, each in shown.items()
+        if number(each.get("width")) and each.get("counts")
+    }
+    if not shown:
+        return Markup("")
+    window = number(mapping(results.get("task")).get("max_length"))
+    end = float(max(int(each["width"]) * len(each["counts"]) for each in shown.values()))
+    if window is not None and window <= 2 * end:
+        end = max(end, 1.05 * window)
+    return Markup("").join(
+        histogram(
+            f"Tokens per example, {split}",
+            [int(each) for each in found["counts"]],
+            int(found["width"]),
+            int(number(found.get("beyond")) or 0),
+            "tokens",
+            end,
+            None if window is None else (f"window, {count(window)}", window),
+            "dev" if split == "dev" else "train",
+        )
+        for split, found in shown.items()
+    )

@@ -1,0 +1,258 @@
+"""Pages: one HTML file each, without network or scripts, from `templates/*.html.j2`.
+
+Whatever a template prints is escaped (Jinja2's autoescape), be it a path, a token or the name of a
+key; only markup of `plots` passes as it is. `RUN/report.html` is of a pre-training or a fine-tuned
+run; the page of GLUE links those of its tasks.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path, PurePath
+from typing import Any
+from urllib.parse import quote
+
+from jinja2 import Environment, PackageLoader
+
+from bertwright.atomic import disk_errors
+from bertwright.config import values
+from bertwright.config.bert_run import MaskingConfig
+from bertwright.errors import ConfigError
+from bertwright.report import curves, numbers
+from bertwright.report.finetuned import kind_of, number_pairs, task_facts
+from bertwright.report.numbers import clock, count, number, title
+from bertwright.report.plots import key
+from bertwright.report.read import Run, is_run, mapping, read_object, read_run, whole
+from bertwright.report.verdict import GLUE, show_summary, verdict
+
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff]")
+
+
+def render(template: str, **variables: Any) -> str:
+    """A page; what HTML cannot hold (controls, lone surrogates) becomes U+FFFD."""
+    return _UNPRINTABLE.sub("\ufffd", _templates().get_template(template).render(variables))
+
+
+def write_page(out: Path, page: str) -> None:
+    """Write a page whole or not at all.
+
+    Raises:
+        ConfigError: `out` cannot be the name of a file.
+        BertwrightError: the disk is full or the folder is not writable.
+    """
+    if out.is_dir() or not out.parent.is_dir():
+        raise ConfigError(f"--out is {out}; expected a file in a folder that is there")
+    with disk_errors(out):
+        partial = out.with_name(f".{out.name}.partial")
+        partial.write_text(page, encoding="utf-8")
+        partial.replace(out)
+
+
+def write_report(run: Run, out: Path | None = None) -> Path:
+    """Write the page of a run (unset: `report.html` in its folder); its path.
+
+    Raises:
+        DataError: a file is damaged.
+        ConfigError: `out` cannot be the name of a file.
+        BertwrightError: the disk is full or the folder is not writable.
+    """
+    out = out or run.folder / "report.html"
+    write_page(out, run_page(run))
+    return out
+
+
+def run_page(run: Run) -> str:
+    """The page of a run.
+
+    Raises:
+        DataError: a file is damaged.
+    """
+    with whole(run.folder):
+        return _finetuned_page(run) if run.results else _pretrained_page(run)
+
+
+def is_glue(folder: Path) -> bool:
+    """Whether it is the folder of a GLUE run that is finished."""
+    return not is_run(folder) and (folder / GLUE).is_file()
+
+
+def write_glue_report(folder: Path, out: Path | None = None) -> tuple[Path, dict[str, Any]]:
+    """Write the page of every task into its folder, and the one of all (unset: `report.html`).
+
+    Returns:
+        The path of the page of all, and what `glue.json` holds.
+
+    Raises:
+        DataError: a file is damaged.
+        ConfigError: `out` cannot be the name of a file.
+        BertwrightError: the disk is full or the folder is not writable.
+    """
+    found = read_object(folder / GLUE)
+    out = out or folder / "report.html"
+    with whole(folder):
+        tasks = {name: mapping(each) for name, each in mapping(found.get("tasks")).items()}
+        written = {
+            name: write_report(read_run(folder / name)) for name in tasks if is_run(folder / name)
+        }
+        links = {
+            name: quote(Path(os.path.relpath(path, out.parent)).as_posix())
+            for name, path in written.items()
+        }
+        others = sorted({str(n) for task in tasks.values() for n in mapping(task.get("baselines"))})
+        name = folder.resolve().name
+        page = render(
+            "glue.html.j2", name=name, found=found, tasks=tasks, links=links, others=others
+        )
+    write_page(out, page)
+    return out, found
+
+
+@cache
+def _templates() -> Environment:
+    found = Environment(
+        loader=PackageLoader("bertwright.report"),
+        autoescape=True,
+        extensions=["jinja2.ext.do"],
+        finalize=lambda value: "-" if value is None else value,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    shown = ("count", "figure", "clock", "show", "spread", "number", "title", "baseline_title")
+    found.filters |= {name: getattr(numbers, name) for name in shown}
+    more: dict[str, Callable[..., object]] = {
+        "percent": "{:.1%}".format,
+        "values": _values,
+        "basename": lambda path: PurePath(str(path or "")).name,
+        "method": curves.method_title,
+        "rate": _rate,
+    }
+    found.filters |= more
+    found.globals |= {
+        "key": key,
+        "methods": curves.METHODS,
+        "task_sentence": curves.task_sentence,
+        "best_sentence": curves.best_sentence,
+        "labelled_chart": curves.labelled_chart,
+    }
+    return found
+
+
+def _pretrained_page(run: Run) -> str:
+    config, environment = run.config, run.environment
+    data, threads = config.get("data"), environment.get("threads")
+    on = f"{threads} thread{'s' * (threads != 1)}" if threads else None
+    masking = number(mapping(config.get("masking")).get("probability"))
+    splits = {"training, last line": run.split("train"), "held out": run.split("dev")}
+    last = {name: records[-1] for name, records in splits.items() if records}
+    return render(
+        "pretrained.html.j2",
+        name=run.name,
+        run=run,
+        facts=[
+            config.get("model"),
+            mapping(config.get("instances")).get("objectives"),
+            f"on {data}" if isinstance(data, str) and data else None,
+            environment.get("gpu") or on,
+            None if environment.get("gpu") or not on else environment.get("precision"),
+        ],
+        headline=list(_headline(run)),
+        curves=curves.run_curves(run),
+        masking=masking,
+        dev_masking=MaskingConfig.probability,
+        is_harder=bool(masking and masking > MaskingConfig.probability and run.split("dev")),
+        last=last,
+        keys=dict.fromkeys(key for record in last.values() for key in record if key != "split"),
+        config=values.flatten(config),
+    )
+
+
+def _headline(run: Run) -> Iterator[tuple[str, str]]:
+    """The figures readers look for first."""
+    dev, train = run.split("dev"), run.split("train")
+    last = dev[-1] if dev else train[-1] if train else run.records[-1]
+    where = "on held-out text" if dev else "on training text"
+    objectives = {name: curves.objective_title(name) for name in curves.objectives(run.records)}
+    for name, shown in objectives.items():
+        accuracy = number(last.get(f"{name}.accuracy"))
+        if accuracy is not None:
+            yield f"{accuracy:.1%}", f"{shown} accuracy, {where}"
+    for name, shown in objectives.items():
+        loss = number(last.get(f"{name}.loss"))
+        if loss is not None:
+            yield f"{loss:.3f}", f"{shown} loss, {where}"
+    end = run.records[-1]
+    yield count(end.get("tokens")), "tokens trained on"
+    yield clock(number(end.get("seconds")) or 0.0), _length(run)
+    rates = [r for r in (number(each.get("tokens_per_second")) for each in train) if r is not None]
+    if rates:
+        yield count(sorted(rates)[len(rates) // 2]), "tokens per second, median"
+
+
+def _length(run: Run) -> str:
+    """Steps up to the last record and, while they are fewer, how long the run is to be."""
+    end, config = run.records[-1], run.config
+    step, seconds = number(end.get("step")) or 0, number(end.get("seconds")) or 0.0
+    steps, minutes = number(config.get("steps")) or 0, number(config.get("minutes")) or 0
+    if step < steps:
+        return f"for {count(step)} of {count(steps)} steps, not finished"
+    done = f"for {count(step)} step{'s' * (step != 1)}"
+    if run.finished or seconds >= 60 * minutes:
+        return done
+    return f"{done}, of {clock(60 * minutes)}, not finished"
+
+
+def _finetuned_page(run: Run) -> str:
+    results, pairs = run.results, number_pairs(run.predictions)
+    several = mapping(results.get("tasks"))
+    tasks = [
+        {"name": name, **task_facts(found, run.records, pairs.get(name, []), f"{name}.")}
+        for name, found in several.items()
+    ]
+    if not several:
+        tasks = [task_facts(results, run.records, pairs.get(str(results.get("name")), []))]
+    transfer = results.get("transfer")
+    return render(
+        "finetuned.html.j2",
+        name=run.name,
+        run=run,
+        facts=[
+            kind_of(results),
+            results.get("name") if results.get("name") != "task" else None,
+            results.get("model"),
+            mapping(results.get("settings")).get("random_start") and "random initialization",
+            "all weights trained" if transfer == "finetune" else transfer,
+            run.environment.get("gpu"),
+        ],
+        several=bool(several),
+        overview=[
+            [
+                name,
+                kind_of(found),
+                title(str(found.get("main", ""))),
+                show_summary(found, str(found.get("main", ""))),
+                verdict(found).answer,
+            ]
+            for name, found in several.items()
+        ],
+        tasks=tasks,
+    )
+
+
+def _values(found: object, kind: object = "") -> str:
+    """A label, labels, tags, a number or an answer as text."""
+    if found is None or found in ("", []):
+        return "no answer" if kind == "span" else "none"
+    if isinstance(found, float):
+        return f"{found:.4g}"
+    if isinstance(found, (list, tuple)):
+        return (" " if kind == "tagging" else ", ").join(map(str, found))
+    return str(found)
+
+
+def _rate(value: object) -> str:
+    """Few digits: it varies from minute to minute."""
+    found = number(value)
+    return f"{found:.2g}" if found is not None and found < 10 else count(value)

@@ -1,0 +1,211 @@
+"""Reading the folder of a run for its page: every file as plain values.
+
+`config.toml`, `environment.json` and `metrics.jsonl`; of a quickstart `examples.json` and
+`learning_curve.json`; of a fine-tuned run `results.json` and `dev-predictions.jsonl`. Values are
+not checked here: what a page cannot show becomes one DataError (`whole`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from jinja2 import TemplateError
+
+from bertwright.config import values
+from bertwright.config.bert_run import InstanceConfig, MaskingConfig
+from bertwright.data.doctor import Finding, check
+from bertwright.data.shards import read_shards_manifest
+from bertwright.errors import BertwrightError, ConfigError, DataError
+from bertwright.progress import OnProgress, silent
+from bertwright.report.numbers import number
+from bertwright.report.verdict import PREDICTIONS, RESULTS
+from bertwright.train.log import read_records
+
+METRICS = "metrics.jsonl"
+_FILES = ("environment.json", "examples.json", "doctor.json", RESULTS, "learning_curve.json")
+"""What a `Run` has after its configuration, in the order of its fields."""
+MOST_TOKENS = 200_000_000
+"""A larger corpus is not read again for a page."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """The files of a run's folder."""
+
+    folder: Path
+    records: list[dict[str, Any]]
+    config: dict[str, Any] = field(default_factory=dict)
+    environment: dict[str, Any] = field(default_factory=dict)
+    examples: dict[str, Any] = field(default_factory=dict)
+    checkup: dict[str, Any] = field(default_factory=dict)
+    """What `bertwright data check` found."""
+    results: dict[str, Any] = field(default_factory=dict)
+    """`results.json`, of a fine-tuned run."""
+    learning_curve: dict[str, Any] = field(default_factory=dict)
+    """Accuracy by labelled examples, of a quickstart."""
+    predictions: list[dict[str, Any]] = field(default_factory=list, kw_only=True)
+    """On dev, of a fine-tuned run that predicts numbers."""
+    finished: bool = field(default=False, kw_only=True)
+    """Whether the newest checkpoint says so; the last record may be older than the end."""
+
+    @property
+    def name(self) -> str:
+        """The folder's name; of a quickstart that of the folder above `run`."""
+        folder = self.folder.resolve()
+        return folder.parent.name if folder.name == "run" else folder.name
+
+    def split(self, name: str) -> list[dict[str, Any]]:
+        """The records of `train` or `dev`, in the order of steps."""
+        return [record for record in self.records if record.get("split") == name]
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder holds the metrics of a run."""
+    return (folder / METRICS).is_file() or (folder / RESULTS).is_file()
+
+
+def read_run(folder: Path | str) -> Run:
+    """Read a run's folder.
+
+    Raises:
+        DataError: it is no run, nothing was logged yet, or a file is damaged.
+    """
+    folder = Path(folder)
+    nested = folder / "run"
+    if not is_run(folder) and (nested / METRICS).is_file():
+        folder = nested  # the folder of a quickstart
+    path = folder / METRICS
+    if not is_run(folder):
+        raise _no_run(folder)
+    config = _read_config(folder / "config.toml")
+    records = read_records(path) if path.is_file() else []
+    if not (folder / RESULTS).is_file() and not any(
+        number(r.get("loss")) is not None for r in records
+    ):
+        advice = "let the run go on (bertwright pretrain ... --resume)"
+        if config.keys() & {"train", "tasks"}:  # of labelled files
+            advice = "let the run go on, or start it again (bertwright finetune ... --overwrite)"
+        raise DataError(
+            f"{path} holds no measurements yet: a line is written every few seconds and at the "
+            f"end; {advice} and write the page again"
+        )
+    found = (read_object(folder / name) for name in _FILES)
+    run = Run(folder, records, config, *found, finished=_is_finished(folder))
+    path = folder / PREDICTIONS
+    if path.is_file() and "regression" in (folder / RESULTS).read_text(encoding="utf-8"):
+        return replace(run, predictions=read_records(path))
+    return run
+
+
+def with_checkup(run: Run, on_progress: OnProgress = silent) -> Run:
+    """The run with what `data.doctor.check` finds in its data, if the data is still there.
+
+    Data that cannot be read is a finding, not an error: the page is about the run.
+    """
+    data = run.config.get("data")  # a fine-tuned run has files there, not a folder
+    if run.checkup or run.results or not isinstance(data, str) or not Path(data).is_dir():
+        return run
+    folder = Path(data)
+    try:
+        tokens = int(read_shards_manifest(folder)["counts"]["tokens"])
+        if tokens <= MOST_TOKENS:
+            instances = run.config.get("instances", {})
+            masking = run.config.get("masking", {})
+            checkup = check(
+                folder,
+                values.from_dict(InstanceConfig, instances, "config.toml"),
+                values.from_dict(MaskingConfig, masking, "config.toml"),
+                on_progress=on_progress,
+            )
+            return replace(run, checkup=checkup.as_dict())
+        message = f"{tokens:,} tokens, not read for this page: bertwright data check {folder}"
+        found = Finding("ok", "size", tokens, message)
+    except BertwrightError as error:
+        found = Finding("error", "data", str(folder), str(error))
+    return replace(run, checkup={"findings": [asdict(found)]})
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """A JSON object; empty where there is no file.
+
+    Raises:
+        DataError: it is damaged.
+    """
+    if not path.is_file():
+        return {}
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path} is damaged ({error}); remove it or write it again") from error
+    if not isinstance(found, dict):
+        raise DataError(
+            f"{path} is damaged: it holds {str(found)[:40]}, expected an object; remove it or "
+            "write it again"
+        )
+    return found
+
+
+@contextlib.contextmanager
+def whole(folder: Path) -> Iterator[None]:
+    """Make a DataError of what fails while a page is made: a value that no run writes."""
+    try:
+        yield
+    except BertwrightError:
+        raise
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        RecursionError,
+        TemplateError,
+        TypeError,
+        ValueError,
+    ) as error:
+        raise DataError(
+            f"a file of {folder} is damaged, it holds a value that no run writes ({error}): write "
+            f"it again, or remove it ({', '.join(_FILES)}) for a page without it"
+        ) from error
+
+
+def mapping(found: object) -> Mapping[str, Any]:
+    """What was found, or nothing where it is no mapping."""
+    return found if isinstance(found, Mapping) else {}
+
+
+def _no_run(folder: Path) -> DataError:
+    """The error for a folder that is no run."""
+    if not folder.is_dir():
+        found = "it is a file" if folder.is_file() else "no such folder"
+    elif runs := sorted(each.name for each in folder.iterdir() if is_run(each)):
+        return DataError(
+            f"{folder} is no run, but holds {', '.join(runs[:20])}; name one of them: "
+            f"bertwright report {folder / runs[0]}"
+        )
+    else:
+        found = f"it has no {METRICS}"
+    return DataError(
+        f"{folder} is no run ({found}); name the --out of a run, as written by bertwright "
+        "pretrain, finetune, glue or quickstart"
+    )
+
+
+def _is_finished(folder: Path) -> bool:
+    """Whether a pre-training run went to its end."""
+    checkpoints, state = folder / "checkpoints", {}
+    with contextlib.suppress(OSError, ValueError, DataError):  # an unreadable checkpoint
+        name = (checkpoints / "latest").read_text(encoding="utf-8").strip()
+        state = read_object(checkpoints / name / "trainer.json")
+    return mapping(state.get("position")).get("finished") is True
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    """The configuration of a run; empty where there is none."""
+    try:
+        return values.read_toml(path) if path.is_file() else {}
+    except ConfigError as error:
+        raise DataError(f"{error}; restore it, or remove it for a page without it") from error
