@@ -153,7 +153,7 @@ def test_every_file(rule: Callable[[Module], Iterator[str]]) -> None:
 def test_the_package_is_typed_and_its_version_has_a_story() -> None:
     assert (PACKAGE / "py.typed").exists()
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    assert f"## {bertwright.__version__}" in changelog
+    assert f"## [{bertwright.__version__}]" in changelog
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"version: {bertwright.__version__}" in citation
 
