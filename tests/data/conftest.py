@@ -10,10 +10,16 @@ import numpy as np
 import pytest
 
 from bertwright.atomic import write_manifest
-from bertwright.data.shard_writer import EncodedBlock, ShardWriter
-from bertwright.data.shards import FORMAT, Shards, open_shards, token_dtype
+from bertwright.data.shards import (
+    FORMAT,
+    EncodedBlock,
+    Shards,
+    ShardWriter,
+    open_shards,
+    token_dtype,
+)
 
-SPECIAL_IDS = {"pad_id": 0, "unk_id": 1, "cls_id": 2, "sep_id": 3, "mask_id": 4}
+SPECIAL = {"pad": 0, "unk": 1, "cls": 2, "sep": 3, "mask": 4}
 
 
 def write_shards(
@@ -24,6 +30,7 @@ def write_shards(
     shard_tokens: int = 1 << 26,
     word_every: int = 1,
     documents_per_block: int = 1,
+    special: dict[str, int] | None = None,
 ) -> Shards:
     """Documents given as lengths of sentences; ids count up from 5; every n-th starts a word."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -51,7 +58,7 @@ def write_shards(
             "fingerprint": "f" * 64,
             "vocab_size": vocab_size,
             "special_ids": list(range(5)),
-            **SPECIAL_IDS,
+            "special": SPECIAL if special is None else special,
         },
         "counts": {"documents_read": len(lengths), "documents_lost": 0, "tokens": total},
         "shards": [{k: v for k, v in each.items() if k != "files"} for each in writer.finished],
@@ -78,5 +85,5 @@ def shards_at() -> Callable[..., Shards]:
 @pytest.fixture
 def some_lengths() -> list[list[int]]:
     """60 documents of 1 to 40 sentences of 1 to 60 tokens."""
-    chance = np.random.default_rng(1)
-    return [chance.integers(1, 60, size=chance.integers(1, 40)).tolist() for _ in range(60)]
+    random = np.random.default_rng(1)
+    return [random.integers(1, 60, size=random.integers(1, 40)).tolist() for _ in range(60)]

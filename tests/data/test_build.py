@@ -14,11 +14,10 @@ import numpy as np
 import pytest
 
 from bertwright.config.corpus import CorpusConfig
-from bertwright.data import shard_writer
+from bertwright.data import shards as shards_file
 from bertwright.data.build import build_shards
 from bertwright.data.encode import EncoderSettings, encode_blocks, load_segmenter
-from bertwright.data.shard_writer import ShardWriter
-from bertwright.data.shards import open_shards
+from bertwright.data.shards import ShardWriter, open_shards
 from bertwright.errors import BertwrightError, ConfigError, DataError
 from bertwright.text.tokenizer.tokenizer import load_tokenizer, make_tokenizer
 
@@ -218,7 +217,7 @@ def test_a_full_disk_before_the_first_shard_leaves_nothing(
     def failing(*_: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(shard_writer._OpenShard, "_write", failing)
+    monkeypatch.setattr(shards_file._OpenShard, "_write", failing)
     with pytest.raises(BertwrightError, match="is full"):
         build_shards([str(corpus)], tmp_path / "out", tokenizer_folder, workers=1)
     assert [place.name for place in tmp_path.iterdir()] == ["corpus.txt"]

@@ -13,8 +13,7 @@ import pytest
 from bertwright.config.bert_run import InstanceConfig, MaskingConfig
 from bertwright.config.corpus import CorpusConfig
 from bertwright.data.build import build_shards
-from bertwright.data.doctor import Checkup, Finding, check
-from bertwright.data.scan import scan_shards
+from bertwright.data.doctor import Checkup, Finding, check, scan_shards
 from bertwright.data.shards import Shards
 from bertwright.errors import DataError, IntegrityError
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
@@ -166,6 +165,15 @@ def test_an_example_of_chinese_has_no_blanks_between_characters(tmp_path: Path) 
     assert "'我们喜欢北京的《北京》。'" in found["duplicate_sentences"].message
 
 
+def test_a_vocabulary_for_no_masked_lm(tmp_path: Path) -> None:
+    make_tokenizer(["[UNK]", *WORDS]).save(tmp_path / "tokenizer")
+    checkup, found = examine(tmp_path, tmp_path / "tokenizer", healthy())
+    assert checkup.errors == 0
+    assert found["special_tokens"].value == "cls sep mask"
+    assert found["unknown_tokens"].value == 0
+    assert "predicted" not in found
+
+
 def test_whole_words_of_chinese_want_a_segmentation(tmp_path: Path) -> None:
     make_tokenizer([*SPECIAL, *"我们喜欢北京。"]).save(tmp_path / "tokenizer")
     corpus = tmp_path / "corpus.txt"
@@ -208,24 +216,24 @@ def test_the_same_words_in_another_order_are_no_repeat(make_shards: Callable[...
     # Eight ids come round: sentences of eight tokens are turns of each other, those of three short.
     shards = make_shards([[8, 3] * 8], vocab_size=13)
     scan = scan_shards(shards)
-    assert (scan.repeated_share, scan.most_repeated) == (0, None)
+    assert (scan.repeated, scan.most_repeated) == (0, None)
     assert scan_shards(make_shards([[8, 3] * 9], "more", vocab_size=13)).most_repeated_times == 2
 
 
-def test_repeats_are_estimated_from_a_share(
+def test_repeats_are_estimated_from_a_fraction(
     make_shards: Callable[..., Shards], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bertwright.data.scan.MOST_KEPT", 100)
-    monkeypatch.setattr("bertwright.data.scan.CHUNK_TOKENS", 500)
+    monkeypatch.setattr("bertwright.data.doctor.MOST_KEPT", 100)
+    monkeypatch.setattr("bertwright.data.doctor.CHUNK_TOKENS", 500)
     # Ids count up modulo 92: sentences of 23 tokens repeat after four.
     scan = scan_shards(make_shards([[23] * 10] * 100))
-    assert scan.repeated_share == 0.996
+    assert scan.repeated == 0.996
     assert scan.most_repeated_times == 250
     assert scan.id_counts.sum() == 23_000
     lengths = [[23, 24] * 100] * 8
     distinct = scan_shards(make_shards(lengths, "distinct", vocab_size=49_999))
-    assert distinct.repeated_share < 0.25
+    assert distinct.repeated < 0.25
     assert distinct.most_repeated is None
     twice = scan_shards(make_shards(lengths * 2, "twice", vocab_size=5 + 8 * 4700))
-    assert abs(twice.repeated_share - 0.5) < 0.12
+    assert abs(twice.repeated - 0.5) < 0.12
     assert twice.most_repeated_times == 2

@@ -5,15 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import pytest
 
 from bertwright.config.bert_run import InstanceConfig, MaskingConfig
-from bertwright.data.masked_pairs import assemble, vocabulary_of
+from bertwright.data.masked_pairs import MaskedPairs, assemble, vocabulary_of
 from bertwright.data.masking import Masker
 from bertwright.data.randomness import make_key
 from bertwright.data.sentence_pairs import plan_epoch
 from bertwright.data.shards import Shards
+from bertwright.errors import DataError
+from tests.data.conftest import SPECIAL
 
 MakeShards = Callable[..., Shards]
+
+
+@pytest.mark.parametrize("role", ["cls", "sep", "mask"])
+def test_a_vocabulary_without_a_special_token_is_named(make_shards: MakeShards, role: str) -> None:
+    special = {name: number for name, number in SPECIAL.items() if name != role}
+    shards = make_shards([[9, 9]] * 9, special=special)
+    with pytest.raises(DataError, match=rf"needs \[{role.upper()}\]; .* has none: train one with"):
+        MaskedPairs(shards, InstanceConfig(), MaskingConfig(), validation_share=0)
 
 
 def test_layout_of_every_objective(make_shards: MakeShards, some_lengths: list[list[int]]) -> None:

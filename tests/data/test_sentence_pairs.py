@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bertwright.config.bert_run import InstanceConfig
 from bertwright.data import sentence_pairs
-from bertwright.data.sentence_pairs import Plan, plan_epoch
+from bertwright.data.sentence_pairs import EpochPlan, plan_epoch
 from bertwright.data.shards import Shards
 
 MakeShards = Callable[..., Shards]
@@ -112,7 +112,7 @@ def test_equals_the_published_walk_in_distribution(
         assert abs(mine.mean() - his.mean()) < 4.5 * error + 1e-9, name
 
 
-def covered(shards: Shards, plan: Plan) -> np.ndarray:
+def covered(shards: Shards, plan: EpochPlan) -> np.ndarray:
     """[N]: how often each token is in an A or a true B."""
     times = np.zeros(shards.num_tokens + 1, np.int64)
     real = ~plan.is_random

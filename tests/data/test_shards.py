@@ -157,6 +157,16 @@ def test_bounds_that_do_not_rise_are_found(
         open_shards(folder, verify=False)
 
 
+def test_special_tokens_of_a_manifest_of_before(make_shards: MakeShards) -> None:
+    folder = make_shards([[4]]).folder
+    manifest = json.loads((folder / "MANIFEST.json").read_text())
+    special = manifest["tokenizer"].pop("special")
+    manifest["tokenizer"] |= {f"{role}_id": number for role, number in special.items()}
+    (folder / "MANIFEST.json").write_text(json.dumps(manifest))
+    assert open_shards(folder).special == special
+    assert special.keys() == {"pad", "unk", "cls", "sep", "mask"}
+
+
 def test_a_missing_file_is_named(make_shards: MakeShards) -> None:
     folder = make_shards([[4]]).folder
     (folder / "shard-00000.words").unlink()

@@ -1,4 +1,4 @@
-"""`bertwright data check`: what is wrong with a built corpus before a run silently learns nothing.
+"""`bertwright data check`: what is wrong with a built corpus, before a run trains on it in vain.
 
 Every file is read and compared with its SHA-256, every token is counted, the instances of an epoch
 are planned (for a very large corpus: those of a part of its documents) and batches are made of some
@@ -8,19 +8,20 @@ of them, so that rates are measured where the model meets them, not read from th
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
+from bertwright.arrays import Int64s, UInt64s
 from bertwright.atomic import verify_manifest
 from bertwright.config.bert_run import InstanceConfig, MaskingConfig
 from bertwright.data.masked_pairs import assemble, vocabulary_of
 from bertwright.data.masking import Masker
-from bertwright.data.randomness import make_key
-from bertwright.data.scan import SHORTEST, Scan, scan_shards
-from bertwright.data.sentence_pairs import Plan, plan_epoch
+from bertwright.data.randomness import make_key, mix
+from bertwright.data.sentence_pairs import EpochPlan, plan_epoch
 from bertwright.data.shards import Shards, open_shards
 from bertwright.errors import BertwrightError
 from bertwright.progress import OnProgress, silent
@@ -30,29 +31,25 @@ Level = Literal["ok", "warning", "error"]
 
 PLANNED_TOKENS = 1 << 28
 SAMPLED_SEQUENCES = 4096
+CHUNK_TOKENS = 1 << 20
+MOST_KEPT = 1 << 20
+SHORTEST = 8
+"""Sentences of fewer tokens ("Yes.", "Chapter 1") repeat without harm and are not counted."""
 
 _BESIDE_CJK = re.compile(" (?=[\u3001-\u9fff\uff01-\uff60])|(?<=[\u3001-\u9fff\uff01-\uff60]) ")
 
-# Counts of the corpus report that are worth a warning: what they count, what to do.
-_READING = (
-    (
-        "files_of_one_document",
-        "long files without a single blank line",
-        "separate documents by blank lines, or build with --documents line or file",
-    ),
-    (
-        "documents_cut",
-        "cuts in documents too large to hold",
-        "separate documents by blank lines, or build with --documents line",
-    ),
-    ("sentences_cut", "cuts in sentences too long to be any", "is this natural text?"),
-    (
-        "invalid_utf8",
+_SEPARATE = "separate documents by blank lines, or build with --documents line or file"
+_READING = {
+    "files_of_one_document": ("long files without a single blank line", _SEPARATE),
+    "documents_cut": ("splits of documents too large to hold", _SEPARATE),
+    "sentences_cut": ("splits of sentences too long to be any", "is this natural text?"),
+    "invalid_utf8": (
         "malformed byte sequences replaced",
-        "convert the files to UTF-8; the report in MANIFEST.json names the first places",
+        "convert the files to UTF-8; the report in MANIFEST.json names the first positions",
     ),
-    ("lone_surrogates", "lone surrogates replaced", "repair the JSON that holds them"),
-)
+    "lone_surrogates": ("lone surrogates replaced", "repair the JSON that holds them"),
+}
+"""Counts of the corpus report that are worth a warning: what they count, what to do."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +109,7 @@ def check(
 
     Raises:
         DataError: the folder is no built corpus, or has no documents.
-        IntegrityError: a file is missing, cut or changed.
+        IntegrityError: a file is missing, truncated or changed.
     """
     instances, masking = instances or InstanceConfig(), masking or MaskingConfig()
     shards = open_shards(folder, verify=False)
@@ -123,9 +120,19 @@ def check(
     _check_corpus_report(checkup, shards)
     scan = scan_shards(shards, on_progress)
     _check_tokens(checkup, shards, scan, tokenizer)
-    plan = plan_epoch(shards, _some_documents(shards), instances, seed, 0)
+    every = 1 + shards.num_tokens // PLANNED_TOKENS
+    plan = plan_epoch(shards, np.arange(0, shards.num_documents, every), instances, seed, 0)
     _check_instances(checkup, shards, plan, instances)
-    if len(plan):
+    lacking = " ".join(role for role in ("cls", "sep", "mask") if role not in shards.special)
+    if lacking:
+        checkup.note(
+            "warning",
+            "special_tokens",
+            lacking,
+            f"the vocabulary has no special token for {lacking}: no masked LM can train on it",
+            "for a BERT, train a tokenizer with --special-tokens bert and build the data again",
+        )
+    elif len(plan):
         _check_masks(checkup, shards, plan, instances, masking, seed)
     return checkup
 
@@ -178,7 +185,7 @@ def _check_documents(checkup: Checkup, shards: Shards, instances: InstanceConfig
         f"{share:.1%} of the documents have one sentence"
         + (": their next sentence is always random" if next_sentence else ""),
         "is there a blank line after every line, or --documents line on lines of one sentence? "
-        "Join what belongs together, or train with --objectives mlm",
+        "Join what belongs together, or train with --instances.objectives mlm",
     )
     checkup.statistics["sentences_per_document"] = _quantiles(sentences)
     if shards.num_tokens < 1_000_000:
@@ -210,7 +217,7 @@ def _check_corpus_report(checkup: Checkup, shards: Shards) -> None:
     )
     checkup.statistics["counts"] = counts
     checkup.statistics["corpus_report"] = report
-    for name, message, advice in _READING:
+    for name, (message, advice) in _READING.items():
         value = int(report.get(name, 0))
         if value:
             checkup.note("warning", name, value, f"{value:,} {message}", advice)
@@ -219,9 +226,8 @@ def _check_corpus_report(checkup: Checkup, shards: Shards) -> None:
 def _check_tokens(
     checkup: Checkup, shards: Shards, scan: Scan, tokenizer: Tokenizer | None
 ) -> None:
-    vocabulary = vocabulary_of(shards)
-    counts = scan.id_counts
-    unknown = counts[vocabulary.unk_id] / shards.num_tokens
+    counts, unk_id = scan.id_counts, shards.special_id("unk")
+    unknown = counts[unk_id] / shards.num_tokens
     checkup.note(
         _grade(unknown, 0.01, 0.1),
         "unknown_tokens",
@@ -230,7 +236,7 @@ def _check_tokens(
         "the vocabulary was made for other text or another script: "
         "train one on this corpus with bertwright tokenizer train",
     )
-    forged = int(sum(counts[i] for i in vocabulary.special_ids if i != vocabulary.unk_id))
+    forged = int(sum(counts[i] for i in shards.special_ids if i != unk_id))
     checkup.note(
         "warning" if forged else "ok",
         "special_tokens_in_text",
@@ -254,17 +260,16 @@ def _check_tokens(
         text = _BESIDE_CJK.sub("", text)[:100]  # blanks that the tokenizer set
         example = f"; most often ({scan.most_repeated_times:,} times): {text!r}"
     checkup.note(
-        _grade(scan.repeated_share, 0.05, 0.5),
+        _grade(scan.repeated, 0.05, 0.5),
         "duplicate_sentences",
-        round(scan.repeated_share, 4),
-        f"{scan.repeated_share:.1%} of the sentences of {SHORTEST} tokens or more came before"
-        + example,
+        round(scan.repeated, 4),
+        f"{scan.repeated:.1%} of the sentences of {SHORTEST} tokens or more came before" + example,
         "build with --deduplicate exact (or near) and --boilerplate",
     )
 
 
 def _check_instances(
-    checkup: Checkup, shards: Shards, plan: Plan, instances: InstanceConfig
+    checkup: Checkup, shards: Shards, plan: EpochPlan, instances: InstanceConfig
 ) -> None:
     checkup.note(
         "ok" if len(plan) else "error",
@@ -286,7 +291,8 @@ def _check_instances(
             round(share, 4),
             f"{share:.1%} of the pairs are random (or swapped); {wanted:.0%} asked for",
             "documents of one sentence, or sentences longer than a sequence, give only random "
-            "pairs: join short documents, split long sentences, or train with --objectives mlm",
+            "pairs: join short documents, split long sentences, or train with "
+            "--instances.objectives mlm",
         )
     room = instances.sequence_length - (3 if plan.paired else 2)
     sentences = np.diff(shards.sentence_tokens)
@@ -296,7 +302,8 @@ def _check_instances(
         "long_sentences",
         round(too_long, 4),
         f"{too_long:.2%} of the sentences are longer than a sequence ({room} tokens of text)",
-        "are lines whole paragraphs? Build with --sentences split, or raise --sequence-length",
+        "are lines whole paragraphs? Build with --sentences split, or raise "
+        "--instances.sequence-length",
     )
     special = 3 if plan.paired else 2
     lost = float(plan.truncated.sum() / (plan.truncated + plan.lengths - special).sum())
@@ -306,7 +313,8 @@ def _check_instances(
         "truncated",
         round(lost, 4),
         f"{lost:.1%} of the tokens are cut off, from {cut:.1%} of the instances",
-        "sentences are long for this sequence length: split them, or raise --sequence-length",
+        "sentences are long for this sequence length: split them, or raise "
+        "--instances.sequence-length",
     )
     fill = float(plan.lengths.mean() / instances.sequence_length)
     checkup.note(
@@ -314,7 +322,8 @@ def _check_instances(
         "mean_length",
         round(float(plan.lengths.mean()), 1),
         f"sequences are {plan.lengths.mean():.1f} tokens long on average, {fill:.0%} of the most",
-        "documents are short: a lower --sequence-length loses nothing; are they cut too small?",
+        "documents are short: a lower --instances.sequence-length loses nothing; should they be "
+        "longer?",
     )
     edges = np.unique(np.linspace(0, instances.sequence_length, 9).astype(int))
     heights, _ = np.histogram(plan.lengths, edges + 0.5)
@@ -324,13 +333,12 @@ def _check_instances(
     }
     checkup.statistics["sentence_tokens"] = _quantiles(sentences)
     checkup.statistics["instances"] = len(plan)
-    checkup.statistics["instances_truncated"] = round(cut, 4)
 
 
 def _check_masks(
     checkup: Checkup,
     shards: Shards,
-    plan: Plan,
+    plan: EpochPlan,
     instances: InstanceConfig,
     masking: MaskingConfig,
     seed: int,
@@ -386,12 +394,6 @@ def _check_words(checkup: Checkup, shards: Shards) -> None:
     )
 
 
-def _some_documents(shards: Shards) -> Any:
-    """All documents, or every n-th of a corpus too large to plan at once."""
-    step = 1 + shards.num_tokens // PLANNED_TOKENS
-    return np.arange(0, shards.num_documents, step)
-
-
 def _quantiles(values: Any) -> dict[str, float]:
     """Mean and some quantiles."""
     names = ("min", "p10", "p50", "p90", "p99", "max")
@@ -399,3 +401,82 @@ def _quantiles(values: Any) -> dict[str, float]:
     return {"mean": round(float(values.mean()), 2)} | {
         name: float(value) for name, value in zip(names, found, strict=True)
     }
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What a pass over the tokens found."""
+
+    id_counts: Int64s
+    """[V]: how often each id occurs."""
+    repeated: float
+    """Of the sentences of `SHORTEST` tokens or more, the fraction that came before."""
+    most_repeated: int | None
+    """The sentence that occurs most often, if any occurs twice."""
+    most_repeated_times: int
+
+
+def scan_shards(shards: Shards, on_progress: OnProgress = silent) -> Scan:
+    """Read every token once, and count ids and sentences that repeat.
+
+    Memory is bounded: of more than `MOST_KEPT` distinct sentences those stay whose hash has its
+    lowest bit 0, then its lowest two, and so on.
+
+    Raises:
+        IntegrityError: an id is not of the vocabulary.
+    """
+    counts = np.zeros(shards.vocab_size, np.int64)
+    key = make_key("sentences")
+    mask = np.uint64(0)
+    found: list[_Sentences] = []
+    waiting = 0
+    for first, last in _chunks(shards):
+        starts = shards.sentence_tokens[first:last]
+        stop = int(shards.sentence_tokens[last])
+        ids = shards.tokens(int(starts[0]), stop)
+        counts += np.bincount(ids, minlength=shards.vocab_size)
+        lengths = np.diff(starts, append=stop)
+        position = np.arange(len(ids)) - np.repeat(starts - starts[0], lengths)
+        hashes = np.add.reduceat(mix(key, (ids << 32) | position), starts - starts[0])
+        kept = np.flatnonzero((lengths >= SHORTEST) & (hashes & mask == 0))
+        found.append((hashes[kept], first + kept, np.ones(len(kept), np.int64)))
+        waiting += len(kept)
+        if waiting > MOST_KEPT or last == shards.num_sentences:
+            hashes, sentences, times = _distinct(found)
+            while len(hashes) > MOST_KEPT:
+                mask = mask << np.uint64(1) | np.uint64(1)
+                kept = np.flatnonzero(hashes & mask == 0)
+                hashes, sentences, times = hashes[kept], sentences[kept], times[kept]
+            found, waiting = [(hashes, sentences, times)], 0
+        on_progress(stop, shards.num_tokens)
+    most = int(times.argmax()) if len(times) and times.max() > 1 else None
+    return Scan(
+        id_counts=counts,
+        repeated=float(1 - len(times) / times.sum()) if len(times) else 0.0,
+        most_repeated=None if most is None else int(sentences[most]),
+        most_repeated_times=0 if most is None else int(times[most]),
+    )
+
+
+_Sentences = tuple[UInt64s, Int64s, Int64s]
+"""The hash of each, one sentence that has it, how often it came."""
+
+
+def _distinct(found: list[_Sentences]) -> _Sentences:
+    hashes = np.concatenate([part[0] for part in found])
+    sentences = np.concatenate([part[1] for part in found])
+    times = np.concatenate([part[2] for part in found])
+    distinct, where, inverse = np.unique(hashes, return_index=True, return_inverse=True)
+    totals = np.bincount(inverse, times, len(distinct)).astype(np.int64)
+    return distinct, sentences[where], totals
+
+
+def _chunks(shards: Shards) -> Iterator[tuple[int, int]]:
+    """Runs of whole sentences of about `CHUNK_TOKENS`: (first, last + 1)."""
+    first = 0
+    while first < shards.num_sentences:
+        goal = shards.sentence_tokens[first] + CHUNK_TOKENS
+        last = int(np.searchsorted(shards.sentence_tokens, goal, side="right")) - 1
+        last = min(max(last, first + 1), shards.num_sentences)
+        yield first, last
+        first = last

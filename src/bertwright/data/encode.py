@@ -19,8 +19,7 @@ import numpy.typing as npt
 
 from bertwright.arrays import Bools, Int64s
 from bertwright.config.corpus import CorpusConfig
-from bertwright.data.shard_writer import EncodedBlock
-from bertwright.data.shards import token_dtype
+from bertwright.data.shards import EncodedBlock, token_dtype
 from bertwright.errors import ConfigError, DataError
 from bertwright.text.corpus.read import split_document
 from bertwright.text.corpus.report import CorpusReport

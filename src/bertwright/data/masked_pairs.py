@@ -18,7 +18,7 @@ from bertwright.config.bert_run import InstanceConfig, MaskingConfig
 from bertwright.data.batch import InputArrays
 from bertwright.data.masking import Masker, Vocabulary
 from bertwright.data.randomness import make_key
-from bertwright.data.sentence_pairs import Plan, plan_epoch
+from bertwright.data.sentence_pairs import EpochPlan, plan_epoch
 from bertwright.data.shards import Shards
 from bertwright.data.split import Split, split_documents
 from bertwright.errors import DataError
@@ -77,14 +77,14 @@ class MaskedPairs:
         self.vocabulary = vocabulary_of(shards)
         self._documents = split_documents(shards, split, validation_share)
         self._masker = Masker(masking, self.vocabulary, config.sequence_length)
-        self._plan: Callable[[int], Plan] = lru_cache(maxsize=2)(self._make_plan)
+        self._plan: Callable[[int], EpochPlan] = lru_cache(maxsize=2)(self._make_plan)
 
     @property
     def longest(self) -> int:
         """`sequence_length`."""
         return self.config.sequence_length
 
-    def plan(self, epoch: int) -> Plan:
+    def plan(self, epoch: int) -> EpochPlan:
         """The instances of an epoch, in order. The last two plans are kept.
 
         Raises:
@@ -103,7 +103,7 @@ class MaskedPairs:
             self.shards, self.plan(epoch), positions, self.vocabulary, self._masker, key
         )
 
-    def _make_plan(self, epoch: int) -> Plan:
+    def _make_plan(self, epoch: int) -> EpochPlan:
         plan = plan_epoch(self.shards, self._documents, self.config, self.seed, epoch)
         if len(plan) == 0:
             raise DataError(
@@ -126,21 +126,24 @@ def held_out_pairs(
 
 
 def vocabulary_of(shards: Shards) -> Vocabulary:
-    """The special ids of the tokenizer that built the shards."""
-    known = shards.manifest["tokenizer"]
+    """The special ids of the tokenizer that built the shards.
+
+    Raises:
+        DataError: it has no [CLS], [SEP] or [MASK].
+    """
     return Vocabulary(
-        size=int(known["vocab_size"]),
-        unk_id=int(known["unk_id"]),
-        cls_id=int(known["cls_id"]),
-        sep_id=int(known["sep_id"]),
-        mask_id=int(known["mask_id"]),
-        special_ids=frozenset(int(number) for number in known["special_ids"]),
+        size=shards.vocab_size,
+        unk_id=shards.special_id("unk"),
+        cls_id=shards.special_id("cls"),
+        sep_id=shards.special_id("sep"),
+        mask_id=shards.special_id("mask"),
+        special_ids=shards.special_ids,
     )
 
 
 def assemble(
     shards: Shards,
-    plan: Plan,
+    plan: EpochPlan,
     positions: Int64s,
     vocabulary: Vocabulary,
     masker: Masker,

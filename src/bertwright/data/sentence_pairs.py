@@ -42,7 +42,7 @@ _IS_SHORT, _TARGET, _A_END, _IS_RANDOM, _DOCUMENT, _SENTENCE, _COINS_A, _COINS_B
 
 
 @dataclass(frozen=True)
-class Plan:
+class EpochPlan:
     """The instances of one epoch in the order of training; all arrays are [I].
 
     Ranges are token positions in the shards; B is empty (0, 0) for `mlm`.
@@ -67,7 +67,7 @@ class Plan:
 
 def plan_epoch(
     shards: Shards, documents: Int64s, config: InstanceConfig, seed: int, epoch: int
-) -> Plan:
+) -> EpochPlan:
     """Draw every instance of one epoch.
 
     `documents` are indices of the documents to learn from (a split); random B come from them too.
@@ -81,7 +81,7 @@ def plan_epoch(
     order = permutation(make_key("order", seed, epoch), len(ranges[0]))
     a_start, a_stop, b_start, b_stop, swapped, lost = (values[order] for values in ranges)
     paired = config.objectives != "mlm"
-    return Plan(
+    return EpochPlan(
         a_start=a_start,
         a_stop=a_stop,
         b_start=b_start,
