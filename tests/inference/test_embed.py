@@ -197,6 +197,34 @@ def test_bfloat16_is_near_and_says_how(model_folder: Path, embedder: Embedder) -
     assert 0.99 < cosines.min() < 1 - 1e-7
 
 
+@BFLOAT16
+def test_a_model_in_bfloat16_has_nothing_to_compare_with(model_folder: Path) -> None:
+    model = load(model_folder, device="cpu", precision="bf16")
+    assert model.embedder().backend.name == "torch bf16"
+    for precision in ("fp32", "int8", "auto"):
+        with pytest.raises(ConfigError, match=r"is loaded in bf16, and torch .*: load it in fp32"):
+            model.embed(TEXTS, precision=precision)  # type: ignore[arg-type]
+
+
+@BFLOAT16
+def test_embed_compares_a_precision_on_its_own_texts(
+    model_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, samples = load(model_folder, device="cpu"), []
+    least = backend_choice.least_cosine
+
+    def seen(vectors: Tensor, reference: Tensor) -> float:
+        samples.append(len(vectors))
+        return least(vectors, reference)
+
+    monkeypatch.setattr(backend_choice, "least_cosine", seen)
+    exact, low = model.embed(TEXTS, -1), model.embed(TEXTS, -1, precision="bf16")
+    again = model.embed(TEXTS[::-1], -1, precision="bf16")
+    assert samples == [len(TEXTS)]  # once for a precision and a kind of vectors
+    np.testing.assert_allclose(again[::-1], low, atol=1e-6)
+    assert 0 < np.abs(exact - low).max() < 0.1
+
+
 @pytest.mark.skipif(not has_int8(), reason="needs a processor with 8-bit products")
 def test_int8_is_near_or_refused(model_folder: Path, embedder: Embedder) -> None:
     low = load(model_folder, device="cpu").embedder(CONFIG, precision="int8", sample=TEXTS)

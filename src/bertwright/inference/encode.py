@@ -75,58 +75,38 @@ def tokenize(
         DataError: no list of texts, neither text nor pair, a pair that is too long, a pair for an
             encoder that reads none.
     """
-    texts = listed(texts)
+    texts, framing = listed(texts), tokenizer.framing
     single = [number for number, text in enumerate(texts) if isinstance(text, str)]
-    ids = dict(zip(single, tokenizer.encode_bare_ids([str(texts[n]) for n in single]), strict=True))
+    bare = tokenizer.encode_bare_ids([str(texts[n]) for n in single])
+    ids = {number: [of_text] for number, of_text in zip(single, bare, strict=True)}
     found = Tokenized(segments=None if len(single) == len(texts) else [])
     longest = sys.maxsize if longest is None else longest
-    room, of_pair = (longest - tokenizer.framing.special_tokens(two) for two in (False, True))
     for number, text in enumerate(texts):
-        if number in ids:
-            _add_text(found, tokenizer, number, ids[number], room, truncate)
-        elif not paired or of_pair < 2:
+        parts = ids.get(number) or tokenizer.encode_bare_ids(parts_of(number, text))
+        pair = len(parts) == 2
+        room = longest - framing.special_tokens(pair)
+        if pair and (not paired or room < 2):
             raise DataError("this model reads no pairs: it has one segment or too few positions")
-        else:
-            _add_pair(found, tokenizer, number, text, of_pair, truncate)
+        over = sum(map(len, parts)) - room
+        if over > 0 and pair and not truncate:
+            raise DataError(
+                f"pair {number} has {over + longest} tokens; this model reads {longest} at once: "
+                "truncate long pairs (--truncate, or truncate=True), or embed their texts one by "
+                "one"
+            )
+        if over > 0 and truncate:
+            found.truncated += 1
+            found.tokens_truncated += over
+            kept = truncate_pair(len(parts[0]), len(parts[1]), room) if pair else (room,)
+            parts = [part[:count] for part, count in zip(parts, kept, strict=True)]
+        for start, stop in [(0, 0)] if pair else split(len(parts[0]), room, 0):
+            own = parts if pair else [parts[0][start:stop]]
+            found.ids.append(framing.two(*own) if pair else framing.one(*own))
+            found.owners.append(number)
+            found.starts.append(start)
+            if found.segments is not None:
+                found.segments.append(framing.segments(*map(len, own)))
     return found
-
-
-def _add_text(
-    found: Tokenized, tokenizer: Tokenizer, number: int, ids: list[int], room: int, truncate: bool
-) -> None:
-    if truncate and len(ids) > room:
-        found.truncated += 1
-        found.tokens_truncated += len(ids) - room
-        ids = ids[:room]
-    for start, stop in split(len(ids), room, 0):
-        found.ids.append(tokenizer.framing.one(ids[start:stop]))
-        found.owners.append(number)
-        found.starts.append(start)
-        if found.segments is not None:
-            found.segments.append(tokenizer.framing.segments(stop - start))
-
-
-def _add_pair(
-    found: Tokenized, tokenizer: Tokenizer, number: int, pair: object, room: int, truncate: bool
-) -> None:
-    a, b = tokenizer.encode_bare_ids(parts_of(number, pair))
-    over = len(a) + len(b) - room
-    if over > 0 and not truncate:
-        longest = room + tokenizer.framing.special_tokens(True)
-        raise DataError(
-            f"pair {number} has {over + longest} tokens; this model reads {longest} at once: "
-            "truncate long pairs (--truncate, or truncate=True), or embed their texts one by one"
-        )
-    if over > 0:
-        found.truncated += 1
-        found.tokens_truncated += over
-        of_a, of_b = truncate_pair(len(a), len(b), room)
-        a, b = a[:of_a], b[:of_b]
-    found.ids.append(tokenizer.framing.two(a, b))
-    assert found.segments is not None
-    found.segments.append(tokenizer.framing.segments(len(a), len(b)))
-    found.owners.append(number)
-    found.starts.append(0)
 
 
 def listed(texts: object) -> list[Text]:
