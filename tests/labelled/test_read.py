@@ -115,6 +115,7 @@ def test_a_file_is_told_by_content_where_its_name_says_nothing(write):
         "d.json": array,
         "e.json": nested,
         "f": array,
+        "g.json": lines.replace('"text"', '"data": 1, "text"'),
     }.items():
         assert rows(read_examples(write(name, content), "classification")) == expected, name
 
@@ -182,7 +183,7 @@ def test_cola_and_other_files_without_header(write):
     )
     assert rows(numbered) == [("a b", None, "x"), ("c d", None, "y")]
     with pytest.raises(
-        DataError, match=r"no name in the first line is known: 'x', 'a b'.*--text 1"
+        DataError, match=r"no column with a known name; its first line is 'x', 'a b'.*--text 1"
     ):
         read_examples(write("e.tsv", "x\ta b\ny\tc d\n"), "classification")
     with pytest.raises(DataError, match=r"no column 'body'; its first line is 'x', 'a b'"):
@@ -317,7 +318,7 @@ def test_bad_files_are_refused(write, tmp_path):
             read_examples(write("a.tsv", content), "classification")
     with pytest.raises(DataError, match=r"line 2:.*closed quotes"):
         read_examples(write("a.csv", 'text,label\n"open,x\nb,y\n'), "classification")
-    with pytest.raises(DataError, match=r"line 2, column 14 is no JSON"):
+    with pytest.raises(DataError, match=r"line 2, column 14 cannot be read as JSON"):
         read_examples(write("a.json", '[{"text": "a"},\n{"text": "b"}\n'), "classification")
     for content in ("null\n", "[" * 100_000, "{'text': 'a'}\n"):
         with pytest.raises(DataError, match=r"line \d: neither this line nor those after it"):

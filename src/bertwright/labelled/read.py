@@ -33,8 +33,6 @@ from bertwright.labelled.table import (
     FORMS,
     Table,
     has_columns,
-    json_lines,
-    json_table,
     json_value,
     open_form,
     read_table,
@@ -249,18 +247,14 @@ def _read_span(file: _File) -> _Found:
     answers = Answers(file.options.wrong_answers, log)
     value = json_value(file.source) if file.form == "json" else None
     examples: Iterable[Example]
-    if value is not None and squad.is_squad(value):
+    if squad.is_squad(value):
         _all_used(file.asked, (), "as SQuAD JSON", log)
         examples = squad.squad_examples(value, label=label, checked=answers, log=log)
         columns = Columns("question", "context", "answers" if label else None)
-        version = value.get("version")
+        version = file.source.json.get("version")
         format = f"SQuAD JSON{f', version {version}' if version else ''}"
     else:
-        if value is None and file.form != "json":
-            table, asked = file.table()
-        else:
-            table = json_lines(file.source, log) if value is None else json_table(value, log)
-            asked = with_hint(file.asked, file.options.hint, table.columns)
+        table, asked = file.table()
         columns = squad.span_columns(table, asked, label=label)
         examples = squad.span_examples(table, columns, answers, log)
         format = _with_columns(table, columns.names())

@@ -119,7 +119,8 @@ class Source:
     """The lines after `head`."""
     report: CorpusReport = field(default_factory=CorpusReport)
     """Malformed bytes that were replaced, known when all is read."""
-    rows: list[dict[str, Any]] | None = None
+    json: Any = None
+    """The value of a JSON file, once it is read; the rows in memory."""
 
     @property
     def first(self) -> str:

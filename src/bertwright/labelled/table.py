@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import csv
 import io
-import itertools
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -81,7 +80,7 @@ def open_form(
         DataError: it cannot be opened.
     """
     if isinstance(path, Rows):
-        return Source(path.name, Path(path.name), rows=path.rows), "json"
+        return Source(path.name, Path(path.name), json=path.rows), "json"
     form = form or FORMS.get(suffix_of(path))
     if form == "parquet":
         return Source(name_of(path), path), form
@@ -169,22 +168,16 @@ def _delimited(source: Source, form: Form, asked: Columns, hint: Columns, log: B
         columns = [str(number) for number in range(1, len(first) + 1)]
         format += " without a header"
         names = names or [name for name in hinted if name.isdecimal()]
-        if missing := [name for name in names if name not in columns]:
+        missing = [name for name in names if name not in columns]
+        if missing or not names:
+            what = f"column {listed(missing)}" if missing else "column with a known name"
             raise DataError(
-                f"{source.name} has no column {listed(missing)}; its first line is "
-                f"{listed(first)}. If this is the header, ask for a name in it; if there is none, "
-                "for a number: --text 1 --label 2"
-            )
-        if not names:
-            raise DataError(
-                f"{source.name}: no name in the first line is known: {listed(first)}. If this is "
-                "the header, name the columns: --text NAME --label NAME; if there is none, number "
+                f"{source.name} has no {what}; its first line is {listed(first)}. If this is the "
+                "header, name the columns: --text NAME --label NAME; if there is none, number "
                 "them: --text 1 --label 2"
             )
-    fix = "Quote commas in texts" if form == "csv" else (
-        "A tab in a text, or a quoted text over several lines? Quotes mean nothing in TSV; save as "
-        "CSV"
-    )  # fmt: skip
+    line = "header" if headed else "first line"
+    fix = "quote commas in texts" if form == "csv" else "for tabs or line ends in texts save as CSV"
 
     def rows(wanted: Sequence[str]) -> Iterator[Row]:
         indices = [columns.index(name) for name in wanted]
@@ -195,8 +188,7 @@ def _delimited(source: Source, form: Form, asked: Columns, hint: Columns, log: B
             elif len(row) == len(columns):
                 yield number, [row[index] for index in indices]
             else:
-                of = "header" if headed else "first line"
-                what = f"{len(row)} fields; the {of} has {len(columns)}. {fix}"
+                what = f"{len(row)} fields; the {line} has {len(columns)}; {fix}"
                 log.bad(number, WRONG_WIDTH, what)
 
     return Table(source.name, format, columns, rows)
@@ -248,20 +240,19 @@ def json_value(source: Source) -> Any:
     Raises:
         DataError: it is neither; names the line.
     """
-    if source.rows is not None:
-        return source.rows
+    if source.json is not None:
+        return source.json
     value = _parse(source.first)
     if isinstance(value, dict) and not isinstance(value.get("data"), list):
         return None
-    text = "\n".join(line for _, line in source.lines())
-    value = _parse(text)
-    if isinstance(value, json.JSONDecodeError):
-        raise DataError(
-            f"{source.name}, line {value.lineno:,}, column {value.colno:,} is no JSON: "
-            f"{value.msg}; expected an array of objects, or an object a line"
-        )
+    source.json = value = _parse("\n".join(line for _, line in source.lines()))
     if isinstance(value, Exception):
-        raise DataError(f"{source.name} cannot be read as JSON: {value}")
+        at = f", line {value.lineno:,}, column {value.colno:,}" if isinstance(
+            value, json.JSONDecodeError) else ""  # fmt: skip
+        raise DataError(
+            f"{source.name}{at} cannot be read as JSON: {value}; expected an array of objects, or "
+            "an object a line"
+        )
     return value
 
 
@@ -301,18 +292,24 @@ def json_lines(source: Source, log: BadRowLog) -> Table:
             '{"text": "...", "label": "..."} a line'
         )
 
+    values = ((n, _parse(line)) for n, line in source.lines() if line.strip())
+    return Table(source.name, "JSON lines", columns, _object_rows(values, log))
+
+
+def _object_rows(
+    values: Iterable[tuple[int, Any]], log: BadRowLog
+) -> Callable[[Sequence[str]], Iterator[Row]]:
     def rows(names: Sequence[str]) -> Iterator[Row]:
-        for number, line in source.lines():
-            row = _parse(line) if line.strip() else None
+        for number, row in values:
             if isinstance(row, dict):
                 yield number, [row.get(name) for name in names]
-            elif isinstance(row, Exception):
-                log.bad(number, "not JSON", f"no JSON: {row}")
-            elif line.strip():
-                kind = type(row).__name__
-                log.bad(number, "not a JSON object", f"a JSON {kind}; expected an object")
+            else:
+                wrong = f"no JSON: {row}" if isinstance(row, Exception) else (
+                    f"a JSON {type(row).__name__}; expected an object"
+                )  # fmt: skip
+                log.bad(number, "not a JSON object", wrong)
 
-    return Table(source.name, "JSON lines", columns, rows)
+    return rows
 
 
 def _is_column(value: Any) -> bool:
@@ -324,21 +321,13 @@ def json_table(value: Any, log: BadRowLog) -> Table:
     """An array of objects, or `{"data": [...]}`; rows are numbered from 1."""
     log.unit = "row"
     found = value.get("data") if isinstance(value, dict) else value
-    head = [row for row in found[:HEAD_LINES] if isinstance(row, dict)] if isinstance(
-        found, list) else []  # fmt: skip
-    if not isinstance(found, list) or not head:
+    found = found if isinstance(found, list) else []
+    columns = dict.fromkeys(k for row in found[:HEAD_LINES] if isinstance(row, dict) for k in row)
+    if not columns:
         raise DataError(
             f'{log.name} is JSON, but no array of objects like [{{"text": "...", "label": "..."}}]'
         )
-
-    def rows(names: Sequence[str]) -> Iterator[Row]:
-        for number, row in enumerate(found, 1):
-            if isinstance(row, dict):
-                yield number, [row.get(name) for name in names]
-            else:
-                log.bad(number, "not a JSON object", f"a JSON {type(row).__name__}, no object")
-
-    return Table(log.name, "JSON", list(dict.fromkeys(itertools.chain(*head))), rows)
+    return Table(log.name, "JSON", list(columns), _object_rows(enumerate(found, 1), log))
 
 
 def parquet_table(path: Path, log: BadRowLog) -> Table:

@@ -84,16 +84,16 @@ class Layout:
         between = "tabs" if self.tabs else "blanks"
         return f"CoNLL columns ({self.width}, separated by {between}{tags})"
 
-    def index_of(self, column: int | str) -> int | None:
+    def index_of(self, column: str | None) -> int | None:
         """The index, from 0, of a column by number from 1 (-1 the last) or by name; None if there
         is none such, or it is the words' or their numbers'."""
         names = [plain(name) for name in self.names]
-        if plain(str(column)) in names:
-            index = names.index(plain(str(column)))
-        elif str(column).removeprefix("-").isdecimal():
-            index = int(column) - 1 if int(column) > 0 else self.width + int(column)
-        else:
+        if column is None or not (plain(column) in names or column.removeprefix("-").isdecimal()):
             return None
+        if plain(column) in names:
+            index = names.index(plain(column))
+        else:
+            index = int(column) - 1 if int(column) > 0 else self.width + int(column)
         return index if self.word < index < self.width else None
 
 
@@ -184,9 +184,7 @@ def _is_sentence(line: str) -> bool:
     return len(cells) == 2 and len(cells[0].split(" ")) > 1 < len(cells[1].split(" "))
 
 
-def tag_index(
-    source: Source, layout: Layout, asked: int | str | None = None, hint: str | None = None
-) -> int:
+def tag_index(source: Source, layout: Layout, asked: str | None, hint: str | None) -> int:
     """Index of the column of tags, from 0.
 
     Args:
@@ -204,24 +202,17 @@ def tag_index(
             f"{name} has one column; expected a word and its tag a line, with a blank or a tab "
             f"between. It begins with {listed(source.head[:1])}"
         )
-    if asked is None:
-        index = None if hint is None else layout.index_of(hint)
-        usual = layout.names.index("upos") if "upos" in layout.names else layout.width - 1
-        return usual if index is None else index
-    index = layout.index_of(asked)
+    index = layout.index_of(hint if asked is None else asked)
+    if index is None and asked is not None:
+        raise DataError(
+            f"{name} has no column {shorten(asked)} of tags; a line has {layout.width} columns"
+            f"{f' ({listed(layout.names)})' if layout.names else ''}, the "
+            f"{'second' if layout.word else 'first'} the word. Expected a number from "
+            f"{layout.word + 2}, -1 for the last, or a name"
+        )
     if index is not None:
         return index
-    if not str(asked).removeprefix("-").isdecimal():
-        there = listed(layout.names) if layout.names else "no names in its first line"
-        raise DataError(
-            f"{name} has no column {shorten(asked)} of tags; it has {there}. Name one of them, or "
-            f"its number ({layout.word + 2} to {layout.width})"
-        )
-    raise DataError(
-        f"{name}: the column of tags cannot be {asked}; a line has {layout.width} columns, the "
-        f"{'second' if layout.word else 'first'} the word. Expected {layout.word + 2} or more, or "
-        "-1 for the last"
-    )
+    return layout.names.index("upos") if "upos" in layout.names else layout.width - 1
 
 
 def conll_examples(
@@ -289,14 +280,8 @@ def _body(source: Source, layout: Layout) -> Iterator[tuple[int, str | None]]:
 def _wrong(
     cells: Sequence[str], layout: Layout, index: int | None, expected: int | None
 ) -> tuple[str, str] | None:
-    """What is wrong with the line of a word, in few words and in a sentence; None: nothing.
-
-    Args:
-        cells: of the line.
-        layout: of the file.
-        index: the column of tags.
-        expected: the number of the word; None: 0 or 1.
-    """
+    """What is wrong with the line of a word that should have the number `expected` (None: 0 or 1),
+    in few words and in a sentence; None: nothing."""
     if len(cells) != layout.width:
         first = "CoNLL-U" if layout.universal else "the first line"
         return (
