@@ -318,6 +318,8 @@ def test_bad_files_are_refused(write, tmp_path):
             read_examples(write("a.tsv", content), "classification")
     with pytest.raises(DataError, match=r"line 2:.*closed quotes"):
         read_examples(write("a.csv", 'text,label\n"open,x\nb,y\n'), "classification")
+    with pytest.raises(DataError, match="has no rows"):
+        read_examples(write("b.csv", "sep=;\n"), "classification")
     with pytest.raises(DataError, match=r"line 2, column 14 cannot be read as JSON"):
         read_examples(write("a.json", '[{"text": "a"},\n{"text": "b"}\n'), "classification")
     for content in ("null\n", "[" * 100_000, "{'text': 'a'}\n"):
@@ -553,6 +555,12 @@ def test_a_file_to_predict_without_a_header_is_read_as_training_read_it(write, n
     ):
         stream = stream_examples(write(name, content), "classification", options=options)
         assert [each.text for each in stream.examples] == expected, content
+    other = ReadOptions(hint=Columns("text", None, "label"), pair=False)
+    with pytest.raises(DataError, match=r"a tab in its first line.*--text 1.*--format text"):
+        stream_examples(write(name, "x\tfine\n"), "classification", options=other)
+    for form in ("text", "tsv"):
+        with pytest.raises(DataError, match="no column"):
+            read_examples(write(name, "x\ty\n"), "classification", options=ReadOptions(format=form))
     with pytest.raises(DataError, match=r"has no column '7'; its first line"):
         stream_examples(write(name, "x\tfine\n"), "classification", Columns("1", "7"), options)
 

@@ -86,8 +86,9 @@ def test_sentences_without_a_blank_line_between_are_told_by_their_numbers(write)
 def test_spaces_in_place_of_tabs_are_refused(write):
     with pytest.raises(DataError, match=r"1 columns where CoNLL-U has 10.*separated by tabs"):
         read_examples(write("a.conllu", CONLLU.replace("\t", "  ")), "tagging")
-    with pytest.raises(DataError, match=r"no words"):
-        read_examples(write("b.conllu", "# newdoc\n\n"), "tagging")
+    for name, content in (("b.conllu", "# newdoc\n\n"), ("b.conll", "# id 3\n")):
+        with pytest.raises(DataError, match=r"no words"):
+            read_examples(write(name, content), "tagging")
 
 
 def test_conllu_plus_names_its_columns(write):

@@ -216,9 +216,17 @@ def _read_texts(file: _File) -> _Found:
     options, log, source = file.options, file.log, file.source
     label = options.require_labels
     pair = options.pair if options.pair is not None else options.hint.text2 is not None
-    lines = file.form == "text" or (file.form == "tsv" and (pair or "\t" not in source.first))
-    if lines and not label and not file.asked.names() and not has_columns(source, options.hint):
+    bare = file.form in ("tsv", "text") and not file.asked.names()
+    plain_text = options.format == "text" or (bare and not has_columns(source, options.hint))
+    if plain_text and not label:
+        if options.format != "text" and not pair and "\t" in source.first:
+            raise DataError(
+                f"{source.name} has a tab in its first line, but no header, and the model was not "
+                "trained on columns by number. Name the column: --text 1; or say that a line is a "
+                "text: --format text"
+            )
         format = "plain text, a pair a line" if pair else "plain text, a line each"
+        _all_used(file.asked, (), "as plain text", log)
         return _Found(texts.text_lines(source, pair, log), Columns(), format)
     table, asked = file.table()
     if label and asked.label is None:

@@ -154,6 +154,8 @@ def _delimited(source: Source, form: Form, asked: Columns, hint: Columns, log: B
     else:
         split = ((n, line.split("\t")) for n, line in source.lines() if line)
         head = [line.split("\t") for line in source.head if line]
+    if not head:
+        raise DataError(f"{source.name} has no rows; expected a header and a row an example")
     first = [cell.strip() for cell in head[0]]
     names = [part for name in asked.names() for part in split_label(name, first)]
     hinted = [part for name in hint.names() for part in split_label(name, first)]

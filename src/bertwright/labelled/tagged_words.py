@@ -110,7 +110,8 @@ def layout_of(source: Source, universal: bool = False) -> Layout:
     """
     lines = [line for line in source.head if line.strip(" \t") and not line.startswith(_DOCUMENT)]
     bare = [line for line in lines if not line.startswith("#")]
-    if not lines or (universal and not bare):
+    comments = _has_comments(source)
+    if not lines or (not bare and (universal or comments)):
         raise DataError(f"{source.name} has no words; expected a word and its tag a line")
     if found := _GLOBAL.fullmatch(source.first):
         names = tuple(found[1].lower().split())
@@ -128,7 +129,7 @@ def layout_of(source: Source, universal: bool = False) -> Layout:
     if rows and _is_numbered(rows[1:] if _is_header(rows[0], 1) else rows):
         word, comments = 1, True
     else:
-        word, comments = 0, _has_comments(source)
+        word = 0
         lines = bare if comments else lines
         tabs = all("\t" in line for line in lines)
         rows = [Layout(tabs, 0).split(line) for line in lines]
