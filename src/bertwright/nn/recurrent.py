@@ -79,7 +79,8 @@ class Lstm(nn.Module):
         packed = PackedSequence(x[order], torch.tensor(packing.sizes))
         with torch.autocast(x.device.type, enabled=False):
             states: PackedSequence = self.lstm(packed)[0]
-        return states.data[inverse].float()
+        found = states.data[inverse]
+        return found.to(torch.promote_types(found.dtype, torch.float32))
 
 
 class BiLstm(Lstm):

@@ -111,8 +111,7 @@ def make_learner(config: RunConfig, shards: Shards) -> Learner:
         learner = _continued(config, config.init, shards, names)
     else:
         learner = checkpoint.make_learner(system.model_config(config, shards.vocab_size), names)
-        if system.initialize is not None:
-            system.initialize(learner, config, shards)
+        system.initialize(learner, config, shards)
     return _ready(config, learner)
 
 

@@ -11,15 +11,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from bertwright.config.run import RunConfig
 from bertwright.config.systems import RUN_CONFIGS
 from bertwright.data.instances import Instances
 from bertwright.data.shards import Shards
 from bertwright.data.split import Split
+from bertwright.nn.init import initialize
 from bertwright.objectives.objective import Learner
 from bertwright.recipes import bert
 from bertwright.recipes.phases import Phase
 from bertwright.train.optim import Optimizers, make_optimizers
+
+
+def initialize_as_published(learner: Learner, run: RunConfig, shards: Shards) -> None:
+    """The encoder by its `reset_parameters`, linear layers of objectives with a deviation of
+    0.02."""
+    generator = torch.Generator().manual_seed(run.seed)
+    learner.encoder.reset_parameters(generator)
+    initialize(learner.objectives, 0.02, generator)
 
 
 @dataclass(frozen=True)
@@ -38,9 +49,8 @@ class System:
     """(R, shards, split) -> what it is evaluated on, the same whatever the seed."""
     continued: Callable[[Any, Any, Path], Any]
     """(R, C of a checkpoint, its folder) -> C of a run that goes on from it, or ConfigError."""
-    initialize: Callable[[Learner, Any, Shards], None] | None = None
-    """(learner, R, shards): gives all weights their initial values; None: as published, by
-    `Encoder.reset_parameters`."""
+    initialize: Callable[[Learner, Any, Shards], None] = initialize_as_published
+    """(learner, R, shards): gives all weights their initial values, by the seed of R."""
     optimizers: Callable[..., Optimizers] = make_optimizers
     """(learner, optimizer part of R, precision) -> its optimizers."""
 

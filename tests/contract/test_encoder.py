@@ -1,0 +1,178 @@
+"""What every encoder promises: `models/encoder.py`, and sums that no packing of a batch changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from bertwright.config.run import RunConfig
+from bertwright.data.shards import Shards
+from bertwright.data.to_device import to_device
+from bertwright.models.encoder import Encoded
+from bertwright.nn.sequences import Inputs, Sequences
+from bertwright.objectives.objective import Learner
+from bertwright.recipes.systems import System
+from bertwright.transfer.groups import depths
+
+LENGTHS = [9, 7, 7, 4, 1]
+
+
+def make_inputs(learner: Learner, lengths: list[int], seed: int = 0) -> Inputs:
+    spec, generator = learner.encoder.spec, torch.Generator().manual_seed(seed)
+    ids = torch.randint(0, spec.vocab_size, (sum(lengths),), generator=generator)
+    segments = torch.randint(0, spec.segments, ids.shape, generator=generator)
+    return Inputs(ids, Sequences(lengths), segments if spec.segments > 1 else None)
+
+
+def part(inputs: Inputs, number: int) -> Inputs:
+    """One sequence alone."""
+    start, stop = inputs.sequences.offsets[number : number + 2]
+    segments = None if inputs.segments is None else inputs.segments[start:stop]
+    return Inputs(inputs.ids[start:stop], Sequences([stop - start]), segments)
+
+
+def encode(learner: Learner, inputs: Inputs, **options: Any) -> Encoded:
+    with torch.no_grad():
+        encoded: Encoded = learner.eval().encoder(inputs, **options)
+    return encoded
+
+
+def gradients(learner: Learner, batches: list[Any]) -> dict[str, Tensor]:
+    """Of one step over all batches: sums added up, divided once."""
+    learner.zero_grad()
+    counts = {name: sum(learner.counts(b)[name] for b in batches) for name in learner.objectives}
+    for batch in batches:
+        losses = learner(batch)
+        assert {name: loss.count for name, loss in losses.items()} == learner.counts(batch)
+        sum(loss.total / counts[name] for name, loss in losses.items()).backward()
+    return {name: p.grad.clone() for name, p in learner.named_parameters() if p.grad is not None}
+
+
+def test_any_split_and_order_of_a_batch_gives_the_same_gradient(
+    learner: Learner, system: System, config: RunConfig, shards: Shards
+) -> None:
+    (phase, *_) = system.phases(config, shards)
+    rows = np.arange(11)
+
+    def batches(*splits: Any) -> list[Any]:
+        return [to_device(phase.instances.batch(0, np.asarray(each)), "cpu") for each in splits]
+
+    whole = gradients(learner, batches(rows))
+    assert whole
+    for splits in ([rows[::-1]], [rows[:3], rows[3:]], [[number] for number in rows]):
+        found = gradients(learner, batches(*splits))
+        assert found.keys() == whole.keys()
+        for key, value in whole.items():
+            torch.testing.assert_close(found[key], value, rtol=1e-5, atol=1e-7, msg=key)
+
+
+def test_every_parameter_that_is_trained_has_a_gradient(
+    learner: Learner, system: System, config: RunConfig, shards: Shards
+) -> None:
+    (phase, *_) = system.phases(config, shards)
+    batch = to_device(phase.instances.batch(0, np.arange(8)), "cpu")
+    found = gradients(learner, [batch])
+    assert set(found) == {name for name, p in learner.named_parameters() if p.requires_grad}
+
+
+def test_a_batch_is_made_of_its_own_epoch(
+    system: System, config: RunConfig, shards: Shards
+) -> None:
+    (phase, *_) = system.phases(config, shards)
+    instances = phase.instances
+    lengths = instances.lengths(0)
+    assert lengths.max() <= instances.longest <= config.longest_sequence
+    rows = np.array([5, 1, 3])
+    first, again = instances.batch(0, rows), instances.batch(0, rows)
+    assert first.inputs.lengths.tolist() == sorted(lengths[rows].tolist(), reverse=True)
+    assert first.inputs.ids.tolist() == again.inputs.ids.tolist()
+    assert first.inputs.ids.tolist() != instances.batch(1, rows).inputs.ids.tolist()
+    assert first.num_tokens == len(first.inputs.ids) == lengths[rows].sum()
+
+
+def test_the_specification_is_true(learner: Learner) -> None:
+    encoder = learner.encoder
+    spec = encoder.spec
+    encoded = encode(learner, make_inputs(learner, LENGTHS), keep_layers=True)
+    assert encoded.last.shape == (sum(LENGTHS), spec.width)
+    assert [tuple(x.shape) for x in encoded.layers] == [encoded.last.shape] * (spec.depth + 1)
+    assert (encoded.pooled is not None) == spec.pooled == (encoder.pooler is not None)
+    assert -spec.depth - 1 <= spec.default_layer <= spec.depth
+    table = encoder.token_embedding()
+    if table is not None:
+        assert table.weight.shape[0] == spec.vocab_size
+    if spec.max_length is not None:
+        with pytest.raises(ValueError, match=str(spec.max_length)):
+            encode(learner, make_inputs(learner, [spec.max_length + 1]))
+
+
+def test_stages_are_the_whole_encoder(learner: Learner) -> None:
+    encoder = learner.encoder
+    stages = encoder.stages()
+    assert len(stages) in (0, encoder.spec.depth + 1)
+    own = {id(p) for stage in stages for p in stage.parameters()}
+    pooler = {id(p) for p in encoder.pooler.parameters()} if encoder.pooler else set()
+    assert own | pooler == {id(p) for p in encoder.parameters()}
+    assert set(depths(learner).values()) <= set(range(len(stages) + 1))
+
+
+def test_layers_below_the_top_are_the_same(learner: Learner) -> None:
+    inputs = make_inputs(learner, LENGTHS)
+    whole = encode(learner, inputs, keep_layers=True)
+    for top in range(learner.encoder.spec.depth + 1):
+        found = encode(learner, inputs, top=top)
+        assert found.layers == ()
+        torch.testing.assert_close(found.last, whole.layers[top])
+
+
+def test_reading_some_positions_reads_the_same(learner: Learner) -> None:
+    inputs, positions = make_inputs(learner, LENGTHS), torch.tensor([0, 8, 20, 27])
+    whole = encode(learner, inputs)
+    some = encode(learner, inputs, positions=positions)
+    torch.testing.assert_close(some.at(positions), whole.last[positions])
+
+
+def test_nothing_leaks_across_sequences(learner: Learner) -> None:
+    inputs = make_inputs(learner, LENGTHS)
+    together = encode(learner, inputs)
+    for number, own in enumerate(together.last.split(LENGTHS)):
+        alone = encode(learner, part(inputs, number))
+        torch.testing.assert_close(alone.last, own)
+        if together.pooled is not None:
+            assert alone.pooled is not None
+            torch.testing.assert_close(alone.pooled[0], together.pooled[number])
+
+
+def test_what_is_causal_does_not_see_the_future(learner: Learner) -> None:
+    spec = learner.encoder.spec
+    inputs = make_inputs(learner, [9])
+    changed = inputs.ids.clone()
+    changed[6] = (changed[6] + 1) % spec.vocab_size
+    before = encode(learner, inputs).last
+    after = encode(learner, Inputs(changed, inputs.sequences, inputs.segments)).last
+    same = torch.isclose(before, after, rtol=0, atol=1e-12).all(1)
+    assert not same[6]
+    if spec.causal:
+        assert same[:6].all()
+    else:
+        assert not same[:6].any()
+
+
+def test_initialization_is_a_function_of_its_generator(learner: Learner) -> None:
+    encoder = learner.encoder
+    found = []
+    for seed in (1, 1, 2):
+        encoder.reset_parameters(torch.Generator().manual_seed(seed))
+        found.append({name: value.clone() for name, value in encoder.state_dict().items()})
+    one, again, other = found
+    assert all(torch.equal(value, again[name]) for name, value in one.items())
+    assert any(not torch.equal(value, other[name]) for name, value in one.items())
+
+
+def test_operations_grow_with_the_tokens(learner: Learner) -> None:
+    encoder = learner.encoder
+    assert 0 <= encoder.flops([4, 3], 7) < encoder.flops([8, 6], 14)

@@ -1,0 +1,99 @@
+"""Every system goes by the same verbs: pre-trained, resumed, embedded, fine-tuned, served."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import bertwright
+from bertwright.checkpoint import checkpoint
+from bertwright.cli.app import run as run_verb
+from tests.contract.conftest import STEPS, config_of, mapping
+from tests.recipes.sample import WORDS, assert_same_run, records, train
+
+TEXTS = [f"{WORDS[n]} {WORDS[n + 1]} ." for n in range(0, 40, 2)]
+
+
+def verb(*words: object) -> None:
+    assert run_verb([str(word) for word in words]) == 0
+
+
+def test_a_run_learns_and_says_what(name: str, run: Path) -> None:
+    found = records(run)
+    train_loss = [each["loss"] for each in found if each["split"] == "train"]
+    assert all(np.isfinite(train_loss))
+    assert found[-1]["split"] == "dev"
+    assert found[-1]["step"] == STEPS
+
+
+def test_saved_and_loaded_bit_for_bit(run: Path, tmp_path: Path) -> None:
+    loaded = checkpoint.load(run)
+    tokenizer = loaded.folder
+    checkpoint.save(tmp_path, loaded.learner, tokenizer, "a card")
+    again = checkpoint.load(tmp_path)
+    assert again.config == loaded.config
+    state = loaded.learner.state_dict()
+    assert state.keys() == again.learner.state_dict().keys()
+    for key, value in again.learner.state_dict().items():
+        assert torch.equal(value, state[key]), key
+
+
+def test_resumed_is_the_same_run(name: str, run: Path, data: Path, tmp_path: Path) -> None:
+    stopped = tmp_path / "run"
+    shutil.copytree(run, stopped)
+    for folder in checkpoint.list_checkpoints(stopped)[1:]:
+        shutil.rmtree(folder)
+    checkpoint.write_latest(stopped, "step-00000005")
+    config: Any = config_of(name, data, stopped, checkpoint={"every_steps": 5, "keep": 9})
+    (stopped / "config.toml").write_text(
+        (run / "config.toml").read_text("utf-8").replace(str(run), str(stopped)), "utf-8"
+    )
+    said = train(config, resume=True)
+    assert any("step 5" in line for line in said)
+    assert_same_run(stopped, run)
+
+
+def test_help_shows_its_own_keys(name: str, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = mapping(name, data, data / "run")["model"]
+    verb("pretrain", "--model", model, "--help-all")
+    shown = capsys.readouterr().out
+    assert "--optimizer.learning-rate" in shown
+    assert ("--masking.whole-word" in shown) == (name == "bert")
+
+
+def test_embed(run: Path, tmp_path: Path) -> None:
+    model = bertwright.load(run)
+    vectors = model.embed(TEXTS)
+    assert vectors.shape == (len(TEXTS), model.spec.width)
+    assert np.isfinite(vectors).all()
+    np.testing.assert_allclose(vectors[3], model.embed(TEXTS[3:4])[0], atol=1e-5)
+    (tmp_path / "texts.txt").write_text("\n".join(TEXTS), encoding="utf-8")
+    verb("embed", "--model", run, "--input", tmp_path / "texts.txt", "--out", tmp_path / "v.npy")
+    np.testing.assert_allclose(np.load(tmp_path / "v.npy"), vectors, atol=1e-5)
+
+
+@pytest.mark.parametrize("transfer", ["features", "finetune", "gradual"])
+def test_finetune_evaluate_predict(
+    run: Path, tmp_path: Path, transfer: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [f"{text}\t{('yes', 'no')[n % 2]}" for n, text in enumerate(TEXTS)]
+    for file in ("train.tsv", "dev.tsv"):
+        (tmp_path / file).write_text("\n".join(["text\tlabel", *rows]) + "\n", encoding="utf-8")
+    (tmp_path / "new.txt").write_text("\n".join(TEXTS), encoding="utf-8")
+    out = tmp_path / "task"
+    files = ["--train", tmp_path / "train.tsv", "--dev", tmp_path / "dev.tsv", "--out", out]
+    sizes = ["--max-length", "16", "--stride", "4", "--epochs", "1"]
+    words = ["finetune", "classification", "--model", run, *files, *sizes, "--transfer", transfer]
+    verb(*words)
+    capsys.readouterr()
+    verb("evaluate", "--model", out, "--data", tmp_path / "dev.tsv", "--json")
+    assert 0 <= json.loads(capsys.readouterr().out)["metrics"]["accuracy"] <= 1
+    predicted = tmp_path / "predicted.jsonl"
+    verb("predict", "--model", out, "--input", tmp_path / "new.txt", "--out", predicted)
+    assert len(predicted.read_text("utf-8").splitlines()) == len(TEXTS)
