@@ -1,1 +1,1 @@
-"""The page of a run: one HTML file with its curves, tables and examples."""
+"""Reports for readers: pages of runs as single HTML files, and model cards."""

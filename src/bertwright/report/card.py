@@ -64,7 +64,7 @@ def card(results: Results, environment: Mapping[str, Any] | None = None) -> str:
         environment: `environment.json` of the run.
     """
     several = results.get("tasks") or {}
-    tasks = [_task(each, place) for place, each in enumerate(several.values() or [results], 1)]
+    tasks = [_task(each, index) for index, each in enumerate(several.values() or [results], 1)]
     measured = [metric for task in tasks for metric in task["measured"]]
     text = (
         _templates()
@@ -88,7 +88,7 @@ def checkpoint_card(config: Any, position: Any, objectives: Collection[str]) -> 
 
     Args:
         config: the run's configuration.
-        position: where the run stands: `step`, `tokens` and `seconds`.
+        position: of the run: `step`, `tokens` and `seconds`.
         objectives: names of the objectives.
     """
     transformers = "AutoModelForMaskedLM" if "masked_lm" in objectives else None
@@ -138,7 +138,7 @@ def _templates() -> Environment:
     return found
 
 
-def _task(results: Results, place: int) -> dict[str, Any]:
+def _task(results: Results, index: int) -> dict[str, Any]:
     """What the template shows of one task."""
     task = results.get("task") or {}
     seeds = results.get("seeds") or []
@@ -149,7 +149,7 @@ def _task(results: Results, place: int) -> dict[str, Any]:
     chosen = ["epoch"] if (results.get("settings") or {}).get("keep") != "last" else []
     return {
         "results": results,
-        "name": results.get("name") or f"Task {place}",
+        "name": results.get("name") or f"Task {index}",
         "pipeline": PIPELINES.get(str(task.get("kind")), "text-classification"),
         "measured": {name: value for name, value in found.items() if value is not None},
         "dev_file": _file_name(data.get("dev")),

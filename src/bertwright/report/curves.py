@@ -135,11 +135,11 @@ def task_sentence(found: Mapping[str, Any]) -> str:
 def best_sentence(found: Mapping[str, Any]) -> str:
     """The best method at each size, and those within its 95% interval."""
     parts = []
-    for place, size in enumerate(found["sizes"]):
-        ranked = sorted(found["methods"], key=lambda method: -float(method["accuracy"][place]))
-        names = [f"{method_title(m['name'])} ({m['accuracy'][place]:.1%})" for m in ranked]
-        low = float(ranked[0]["intervals"][place][0])
-        level = [n for n, m in zip(names, ranked, strict=True) if m["accuracy"][place] >= low][1:]
+    for index, size in enumerate(found["sizes"]):
+        ranked = sorted(found["methods"], key=lambda method: -float(method["accuracy"][index]))
+        names = [f"{method_title(m['name'])} ({m['accuracy'][index]:.1%})" for m in ranked]
+        low = float(ranked[0]["intervals"][index][0])
+        level = [n for n, m in zip(names, ranked, strict=True) if m["accuracy"][index] >= low][1:]
         doubt = f", not clearly ahead of {' and '.join(level)}" if level else ""
         parts.append(f"with {int(size):,}, {names[0]}{doubt}")
     return f"Best {'; '.join(parts)}."

@@ -1,11 +1,11 @@
 """Charts as SVG, with the colours of the page's style sheet and a `<title>` on every mark.
 
-One chart of 500 points is 8 kB here and follows the page into the dark; as SVG of matplotlib or
+One chart of 500 points is 8 kB here, light or dark with the page; as SVG of matplotlib or
 Altair it is 21 to 23 kB with fixed colours and nothing to read on hovering. Altair with its bundle
 inlined reads on hovering, but makes a page of 928 kB that needs scripts.
 
 A chart is a `<figure>`: title and legend are HTML, which wraps on a narrow page, and `aria-label`
-says in words what it shows. Classes (`train`, `dev`, `baseline`, `grid`) get colours in `page.css`.
+describes it in words. Classes (`train`, `dev`, `baseline`, `grid`) get colours in `page.css`.
 """
 
 from __future__ import annotations
@@ -181,8 +181,8 @@ def histogram(
     frame = _Frame((0.0, end), (0.0, high[-1]))
     across = [value for value in ticks(0.0, x_high) if value <= x_high]
     bins: list[tuple[float, float, int, str]] = []
-    for place, count in enumerate(counts):
-        low, last = place * width, (place + 1) * width - 1
+    for index, count in enumerate(counts):
+        low, last = index * width, (index + 1) * width - 1
         bins.append((low, last + 1, count, f"{low:,} to {last:,}" if last > low else f"{low:,}"))
     bins.append((end - 0.04 * x_high, end, beyond, f"{len(counts) * width:,} or more"))
     parts = [frame.axes(across, high, x_name, "examples")]
@@ -356,7 +356,7 @@ def _upright(name: str, value: float, frame: _Frame, x_high: float) -> Markup:
 
 
 def key(style: str) -> Markup:
-    """The stroke of a style, to stand beside its name."""
+    """The stroke of a style, for legends."""
     return Markup('<svg class="key" viewBox="0 0 24 14" aria-hidden="true">{}</svg>').format(
         _path(f"line {style}", "M0 7h24")
     )

@@ -17,7 +17,7 @@ from typing import Any
 from jinja2 import TemplateError
 
 from bertwright.config import values
-from bertwright.config.bert_run import InstanceConfig, MaskingConfig
+from bertwright.config.bert_run import BertRun, InstanceConfig, MaskingConfig
 from bertwright.data.doctor import Finding, check
 from bertwright.data.shards import read_shards_manifest
 from bertwright.errors import BertwrightError, ConfigError, DataError
@@ -42,6 +42,9 @@ class Run:
     config: dict[str, Any] = field(default_factory=dict)
     environment: dict[str, Any] = field(default_factory=dict)
     examples: dict[str, Any] = field(default_factory=dict)
+    """Of a quickstart, each key optional: `baselines` (levels of charts, by key of a record),
+    `comparison` (bars: `task`, `measure`, `count`, `figures`, `note`), `blanks`, `pairs`,
+    `neighbours`, and `note`, how they were chosen."""
     checkup: dict[str, Any] = field(default_factory=dict)
     """What `bertwright data check` found."""
     results: dict[str, Any] = field(default_factory=dict)
@@ -110,6 +113,8 @@ def with_checkup(run: Run, on_progress: OnProgress = silent) -> Run:
     data = run.config.get("data")  # a fine-tuned run has files there, not a folder
     if run.checkup or run.results or not isinstance(data, str) or not Path(data).is_dir():
         return run
+    if run.config.get("model") not in (None, *BertRun.presets):
+        return run  # the doctor makes instances of BERT
     folder = Path(data)
     try:
         tokens = int(read_shards_manifest(folder)["counts"]["tokens"])

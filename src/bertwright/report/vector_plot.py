@@ -1,7 +1,7 @@
 """Texts as dots on one page, near where their vectors are near: PCA or t-SNE, coloured by a column.
 
 PCA keeps distances along the two directions of most variance; t-SNE (van der Maaten and Hinton
-2008) keeps neighbours and says nothing of distances. One HTML file, no script: who cannot point at
+2008) keeps neighbours; its distances mean nothing. One HTML file, no script: who cannot point at
 a mark, or cannot see it, has a table of the texts, each with its nearest on the plane.
 """
 
@@ -126,7 +126,7 @@ def vector_page(
         legend.append(("others", others, rest))
     low, high = points.min(0), points.max(0)
     scale = (SIZE - 2 * EDGE) / max(float((high - low).max()), 1e-9)
-    places = EDGE + (points - low) * scale
+    coordinates = EDGE + (points - low) * scale
     width, height = (2 * EDGE + (high - low) * scale).tolist()
     _, found = KDTree(points).query(points, k=2)
     dots: list[dict[str, Any]] = [
@@ -141,7 +141,7 @@ def vector_page(
             + ("" if column is None else f" ({column}: {_truncated(value, SHOWN)})"),
         }
         for own, ((x, y), text, value, (first, second)) in enumerate(
-            zip(places.tolist(), texts, values, found.tolist(), strict=True)
+            zip(coordinates.tolist(), texts, values, found.tolist(), strict=True)
         )
     ]
     return render(

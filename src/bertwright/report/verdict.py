@@ -1,4 +1,4 @@
-"""What `results.json` of a fine-tuned run says: its metrics, and whether it beats the baselines."""
+"""The results of a fine-tuned run (`results.json`): metrics, and whether it beats the baselines."""
 
 from __future__ import annotations
 
@@ -109,8 +109,8 @@ def verdict(results: Results) -> Verdict:
         f"of the best baseline ({baseline_title(name)})"
     )
     reached = {
-        place: value
-        for place, seed in enumerate(seeds)
+        index: value
+        for index, seed in enumerate(seeds)
         if (value := number((seed.get("metrics") or {}).get(metric))) is not None
     }
     if gain <= 0:
