@@ -16,12 +16,11 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from bertwright.checkpoint.export.exported import Exported
-from bertwright.config.vectors import VectorConfig
+from bertwright.config.vectors import VectorConfig, VectorPrecision
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.backends import choice as backend_choice
 from bertwright.inference.backends.int8 import Int8Product, Seen, has_int8
 from bertwright.inference.backends.packed import PackedBert, Product, has_bfloat16, rows_for
-from bertwright.inference.backends.plain import Precision
 from bertwright.inference.embed import Embedder
 from bertwright.inference.model import load
 
@@ -286,7 +285,7 @@ def test_int8_takes_what_gelu_gives() -> None:
 
 
 @pytest.mark.parametrize("precision", ["fp32", pytest.param("bf16", marks=BFLOAT16)])
-def test_copies_give_the_same(model_folder: Path, precision: Precision) -> None:
+def test_copies_give_the_same(model_folder: Path, precision: VectorPrecision) -> None:
     embedder = load(model_folder, device="cpu").embedder(CONFIG, precision=precision)
     for copied in (copy.deepcopy(embedder), pickle.loads(pickle.dumps(embedder))):
         np.testing.assert_array_equal(copied.embed(TEXTS), embedder.embed(TEXTS))

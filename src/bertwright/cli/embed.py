@@ -11,7 +11,13 @@ from cyclopts import Parameter
 from bertwright.cli.bars import bar
 from bertwright.cli.options import Json, Overwrite, TextColumn
 from bertwright.cli.output import counted, print_json, say
-from bertwright.config.vectors import Combine, Pooling, choose_prompt
+from bertwright.config.vectors import (
+    BackendName,
+    Combine,
+    Pooling,
+    VectorPrecision,
+    choose_prompt,
+)
 from bertwright.errors import ConfigError
 
 Prompt = Annotated[
@@ -110,11 +116,11 @@ def embed(
         ),
     ] = "float32",
     backend: Annotated[
-        Literal["auto", "torch", "onnx", "openvino"],
+        BackendName,
         Parameter(help="Runtime of the model; auto picks the fastest whose vectors are correct."),
     ] = "torch",
     precision: Annotated[
-        Literal["auto", "fp32", "bf16", "int8"],
+        VectorPrecision,
         Parameter(help="fp32 is exact; the others are first compared with it on a sample."),
     ] = "fp32",
     exported: Annotated[

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from bertwright.cli.bars import bar
 from bertwright.cli.options import Json, TextColumn
 from bertwright.cli.output import print_json, print_table, say
-from bertwright.config.vectors import OF_DOCUMENTS, OF_QUERIES, choose_prompt, usual_prompt
+from bertwright.config.vectors import (
+    OF_DOCUMENTS,
+    OF_QUERIES,
+    VectorPrecision,
+    choose_prompt,
+    usual_prompt,
+)
 from bertwright.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -59,9 +65,7 @@ def similar(
         str | None, Parameter(help="The corpus prompt by its name.")
     ] = None,
     top: Annotated[int, Parameter(help="Texts to show per query.")] = 10,
-    precision: Annotated[
-        Literal["auto", "fp32", "bf16", "int8"], Parameter(help="Precision, as for embed.")
-    ] = "fp32",
+    precision: Annotated[VectorPrecision, Parameter(help="Precision, as for embed.")] = "fp32",
     json: Json = False,
 ) -> None:
     """Find the nearest texts by cosine similarity (exact search)."""

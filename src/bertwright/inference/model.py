@@ -25,11 +25,11 @@ from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults
 from bertwright.checkpoint.sources import folder_of, read_content, read_tokenizer
 from bertwright.config.bert import BertConfig
 from bertwright.config.task import TaskConfig
-from bertwright.config.vectors import Combine, VectorConfig
+from bertwright.config.vectors import BackendName, Combine, VectorConfig, VectorPrecision
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference import fill, next_sentence
 from bertwright.inference.backends.choice import BackendChoice, torch_backend
-from bertwright.inference.backends.plain import Backend, BackendName, Precision
+from bertwright.inference.backends.plain import Backend
 from bertwright.inference.embed import Embedder, layer_tuple
 from bertwright.inference.encode import (
     ModelRunner,
@@ -194,7 +194,7 @@ class Model:
         dimensions: int | None = None,
         prompt: str | None = None,
         prompt_name: str | None = None,
-        precision: Precision | None = None,
+        precision: VectorPrecision | None = None,
     ) -> Float32s:
         """One vector a text or pair; what is unset is as in `vectors`.
 
@@ -240,7 +240,7 @@ class Model:
         config: VectorConfig | None = None,
         *,
         backend: BackendName = "torch",
-        precision: Precision | None = None,
+        precision: VectorPrecision | None = None,
         exported: Sequence[str | Path] = (),
         whitening: str | Path | Whitening | None = None,
         sample: Sequence[Text] = (),

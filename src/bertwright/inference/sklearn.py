@@ -16,9 +16,8 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from bertwright.arrays import Float32s
-from bertwright.config.vectors import Combine, choose_prompt
+from bertwright.config.vectors import Combine, VectorPrecision, choose_prompt
 from bertwright.errors import DataError
-from bertwright.inference.backends.plain import Precision
 from bertwright.inference.embed import Embedder, layer_tuple
 from bertwright.inference.encode import Text
 from bertwright.inference.model import load
@@ -35,7 +34,7 @@ class BertVectors(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         pooling: str | None = None,
         normalize: bool | None = None,
         truncate: bool | None = None,
-        precision: Precision = "fp32",
+        precision: VectorPrecision = "fp32",
         max_length: int | None = None,
         whitening: str | Path | None = None,
         prompt: str | None = None,

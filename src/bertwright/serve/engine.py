@@ -40,10 +40,10 @@ from bertwright.checkpoint.sources import (
     weight_files,
 )
 from bertwright.checkpoint.task_heads import HEADS
-from bertwright.config.vectors import VectorConfig
+from bertwright.config.vectors import VectorConfig, VectorPrecision
 from bertwright.errors import BertwrightError, DataError
 from bertwright.inference.backends.packed import PackedBackend
-from bertwright.inference.backends.plain import Backend, PlainBackend, Precision
+from bertwright.inference.backends.plain import Backend, PlainBackend
 from bertwright.inference.embed import Embedder
 from bertwright.inference.encode import Positions
 from bertwright.inference.model import Model, load
@@ -275,7 +275,7 @@ def refuse_no_model(folder: str) -> None:
 
 
 def load_engine(
-    name: str, folder: str, device: str | None = None, precision: Precision = "fp32"
+    name: str, folder: str, device: str | None = None, precision: VectorPrecision = "fp32"
 ) -> Engine:
     """Load a model to be served, warm it up and check its numbers.
 
@@ -302,7 +302,7 @@ def _reading(folder: str) -> Iterator[None]:
         ) from error
 
 
-def _load_engine(name: str, folder: str, device: str | None, precision: Precision) -> Engine:
+def _load_engine(name: str, folder: str, device: str | None, precision: VectorPrecision) -> Engine:
     place = find_checkpoint(folder)  # from here on it is this one, wherever `latest` is
     before = _stamps(place)
     model = load(place, device)

@@ -21,17 +21,11 @@ from torch import Tensor
 from bertwright.checkpoint.export.check import SAMPLE as SENTENCES
 from bertwright.checkpoint.export.exported import open_exported
 from bertwright.checkpoint.sentence_transformers.dense import DenseLayer
-from bertwright.config.vectors import VectorConfig
+from bertwright.config.vectors import BackendName, VectorConfig, VectorPrecision
 from bertwright.errors import ConfigError, MissingExtra
 from bertwright.inference.backends.int8 import LEAST_COSINE, least_cosine, make_int8
 from bertwright.inference.backends.packed import PackedBackend, PackedBert, has_bfloat16
-from bertwright.inference.backends.plain import (
-    Backend,
-    BackendName,
-    ExportedBackend,
-    PlainBackend,
-    Precision,
-)
+from bertwright.inference.backends.plain import Backend, ExportedBackend, PlainBackend
 from bertwright.inference.embed import Embedder
 from bertwright.inference.encode import ModelRunner, Text
 from bertwright.models.bert import Bert
@@ -89,7 +83,7 @@ class BackendChoice:
         self.compared = replace(config, pooling=pooling, truncate=True)
 
     def choose(
-        self, backend: BackendName, precision: Precision, exported: Sequence[str | Path] = ()
+        self, backend: BackendName, precision: VectorPrecision, exported: Sequence[str | Path] = ()
     ) -> Backend:
         """The requested backend, verified; or the fastest of those that are.
 
@@ -101,8 +95,6 @@ class BackendChoice:
         if backend == "torch" and precision == self.runner.precision:
             return self.own
         reference = self._vectors(self.own)
-        if backend == "torch" and precision != "auto":
-            return self._verified(self._torch(precision), reference)
         makers: list[Callable[[], Backend]] = []
         if backend in ("auto", "torch"):
             wanted = ["bf16", "int8"] if precision == "auto" else [precision]
@@ -110,23 +102,24 @@ class BackendChoice:
         makers += [partial(self._exported, Path(each), backend, precision) for each in exported]
         own = backend in ("auto", "torch") and precision in ("auto", "fp32")
         candidates = [self.own] if own else []
+        named = backend != "auto" and not (backend == "torch" and precision == "auto")
         for make in makers:
             try:
                 candidates.append(self._verified(make(), reference))
             except (ConfigError, MissingExtra) as error:
-                if backend not in ("auto", "torch"):
+                if named:
                     raise
                 self.notes.append(f"left out: {error}")
         if not candidates:
             raise ConfigError(f"nothing here gives {precision} vectors: {'; '.join(self.notes)}")
-        return self._fastest(candidates)
+        return candidates[0] if named and len(candidates) == 1 else self._fastest(candidates)
 
     def _check(
-        self, backend: BackendName, precision: Precision, exported: Sequence[str | Path]
+        self, backend: BackendName, precision: VectorPrecision, exported: Sequence[str | Path]
     ) -> None:
         for name, value, known in (
             ("backend", backend, get_args(BackendName)),
-            ("precision", precision, get_args(Precision)),
+            ("precision", precision, get_args(VectorPrecision)),
         ):
             if value not in known:
                 raise ConfigError(f"{name} is {value!r}; expected {', '.join(known)}")
@@ -178,7 +171,7 @@ class BackendChoice:
                 )
         return backend
 
-    def _exported(self, folder: Path, backend: BackendName, precision: Precision) -> Backend:
+    def _exported(self, folder: Path, backend: BackendName, precision: VectorPrecision) -> Backend:
         opened = open_exported(folder, torch.get_num_threads())
         stored = "int8" if opened.int8 else "fp32"
         for option, given, wanted in (

@@ -9,7 +9,7 @@ Letters: n sequences, N tokens of a batch, H hidden.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -20,9 +20,6 @@ from bertwright.errors import ConfigError
 from bertwright.inference.encode import Ids, Positions, encode_batches
 from bertwright.models.encoder import Encoder
 from bertwright.nn.sequences import Sequences
-
-BackendName = Literal["auto", "torch", "onnx", "openvino"]
-Precision = Literal["auto", "fp32", "bf16", "int8"]
 
 
 class LayerBatch(NamedTuple):
