@@ -45,7 +45,7 @@ def test_every_kind_makes_a_run(finetuned: Callable[[str], Path], kind: str) -> 
 
 
 def test_what_it_says(tiny: Path, files: Path, tmp_path: Path, capsys: Captured) -> None:
-    out = tmp_path / "run"
+    out = tmp_path / "my run"
     words = ["finetune", "classification", "--model", str(tiny), "--out", str(out), *QUICK]
     words += [*paths(files, "classification"), "--seeds", "2", "--baselines", "--name", "mood"]
     assert run(words) == 0
@@ -54,7 +54,7 @@ def test_what_it_says(tiny: Path, files: Path, tmp_path: Path, capsys: Captured)
         assert part in output.out
     assert "TSV with the columns text, label" in output.err
     assert "Is the model worth it? " in output.err
-    assert f"bertwright predict --model {out}" in output.err
+    assert f"bertwright predict --model '{out}'" in output.err
     warnings = [line for line in output.err.splitlines() if line.startswith("warning")]
     assert len(warnings) == len(set(warnings))
     assert run(words) == 2
@@ -125,11 +125,8 @@ def test_several_tasks(tiny: Path, files: Path, tmp_path: Path, capsys: Captured
         ("", "has no section"),
         ("epochs = 3\n", "the key 'epochs' is in no section"),
         ('[a]\nkind = "tagging"\ntrian = "x"\n', "did you mean 'train'?"),
-        ('[a]\nkind = "taging"\ntrain = "x"\n', "must be one of 'classification'"),
         ('[a]\ntrain = "x"\n', "'kind'"),
-        ('[a]\nkind = "tagging"\n', "missing key 'train'"),
         ('[a]\nkind = "tagging"\ntrain = "x"\nweight = 0.0\n', "weight is 0.0"),
-        ("[a\n", "is not TOML"),
     ],
 )
 def test_a_wrong_file_of_tasks(
@@ -145,15 +142,11 @@ def test_a_wrong_file_of_tasks(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["clasification"], 'Did you mean "classification"?'),
-        (["classification", "--trian", "x"], "did you mean --train?"),
         (["classification"], "missing --train"),
         (["multitask"], "--tasks FILE.toml"),
         (["multitask", "--train", "x", "--tasks", "y"], "--tasks FILE.toml"),
         (["tagging", "--train", "x", "--tasks", "y"], "--tasks is for several tasks"),
         (["span", "--train", "x", "--transfer", "top-0"], "no transfer 'top-0'"),
-        (["span", "--train", "x", "--layers", "last"], "pass --transfer features"),
-        (["span", "--train", "x", "--seeds", "0"], "seeds is 0"),
     ],
 )
 def test_wrong_words(tmp_path: Path, capsys: Captured, words: list[str], message: str) -> None:
@@ -166,17 +159,8 @@ def test_wrong_words(tmp_path: Path, capsys: Captured, words: list[str], message
 LINES = ["the film was good\tgood", "the plot was bad\tbad"] * 6
 HEAD = "text\tlabel\n"
 BAD_FILES = {
-    "missing column": ("classification", "words\tkey\nx\ty\n" * 3, None, "train.tsv"),
-    "doubled column": ("classification", "text\ttext\tlabel\nx\ty\tz\n", None, "twice"),
-    "empty text": ("classification", f"{HEAD}{chr(10).join(LINES)}\n \tbad\n", None, "line 14"),
     "unreadable row": ("classification", f"{HEAD}x\tgood\tmore\ny\tbad\n", None, "line 2"),
     "one class": ("classification", f"{HEAD}x\ty\nz\ty\n", None, "one label only"),
-    "own classes": (
-        "classification",
-        HEAD + "\n".join(f"text {n}\tclass {n}" for n in range(12)) + "\n",
-        None,
-        "a label of its own",
-    ),
     "unseen label": (
         "classification",
         HEAD + "\n".join(LINES) + "\n",
@@ -184,8 +168,6 @@ BAD_FILES = {
         "dev.tsv, line 3",
     ),
     "ragged": ("tagging", "the O\nfilm O O\n\n", None, "line 2"),
-    "no number": ("regression", f"{HEAD}x\t1\ny\ttwo\n", None, "line 3"),
-    "empty": ("classification", "", None, "is empty"),
 }
 
 
@@ -212,16 +194,6 @@ def test_bad_rows_are_counted(tiny: Path, tmp_path: Path, capsys: Captured) -> N
     assert f"all 12 inputs of {tmp_path / 'train.tsv'} are in" in output.err
     skipped = json.loads(output.out)["data"]["train"]["skipped"]
     assert skipped == {"wrong number of fields": {"count": 1, "lines": [14]}}
-
-
-def test_what_to_do_next_holds_for_a_path_with_blanks(
-    tiny: Path, tmp_path: Path, capsys: Captured
-) -> None:
-    (tmp_path / "train.tsv").write_text(HEAD + "\n".join(LINES) + "\n")
-    words = ["finetune", "classification", "--train", str(tmp_path / "train.tsv"), *QUICK]
-    out = tmp_path / "my run"
-    assert run([*words, "--model", str(tiny), "--out", str(out)]) == 0
-    assert f"bertwright report '{out}'" in capsys.readouterr().err.replace("\n", " ")
 
 
 def test_tags_that_break_their_scheme_are_mended_and_told(

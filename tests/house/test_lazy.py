@@ -21,6 +21,10 @@ WRONG = {
         ["pretrain", "--config", "run.toml"],
         "did you mean 'optimizer.learning_rate'?",
     ),
+    "recipe": (
+        ["pretrain", "--config", "bert-base-papr", "--data", "d", "--out", "o"],
+        "did you mean bert-base-paper?",
+    ),
     "kind": (
         ["finetune", "clasification", "--train", "a", *MODEL],
         'Did you mean "classification"?',
