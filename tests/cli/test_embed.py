@@ -10,10 +10,7 @@ import pytest
 
 from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults, write_defaults
 from bertwright.cli.app import run
-from bertwright.config.vectors import VectorConfig
 from bertwright.inference.model import load
-from bertwright.inference.vector_files import Coder, ResumableWriter
-from bertwright.recipes.embed import _key
 from tests.small_bert import write_model
 
 ROWS = [("a b", "x"), ("c d e", "y"), ("a b a", "x"), ("the j", "z")]
@@ -96,36 +93,6 @@ def test_prompts_of_a_folder(
     assert (first["tokens"], first["offsets"][1]) == (["[CLS]", "a", "b", "[SEP]"], [0, 1])
 
 
-def test_a_run_goes_on_with_its_own_prompt(
-    tmp_path: Path, model: str, table: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = tmp_path / "v.npy"
-    words = ["embed", "--model", model, "--input", table, "--out", str(out)]
-    assert run([*words, "--prompt", "a "]) == 0
-    embedder = load(model).embedder(VectorConfig((-2,), prompt="a "))
-    key = _key(embedder, model, "float32", False)
-    writer = ResumableWriter(tmp_path / "w.npy", key, Coder("float32"), False, False)
-    writer.write({"vector": embedder.embed(["a b"])}, ["a b"])
-    writer.close()
-    words[-1] = str(tmp_path / "w.npy")
-    assert run([*words, "--resume", "--prompt", "b "]) == 2
-    assert "was made with another prompt;" in capsys.readouterr().err.replace("\n", " ")
-    assert run([*words, "--resume", "--prompt", "a "]) == 0
-    np.testing.assert_allclose(np.load(tmp_path / "w.npy"), np.load(out), atol=1e-6)
-
-
-def test_dimensions(
-    tmp_path: Path, model: str, table: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = tmp_path / "v.npy"
-    words = ["embed", "--model", model, "--input", table, "--out", str(out), "--dimensions", "5"]
-    assert run([*words, "--normalize", "--pooling", "cls+mean"]) == 0
-    assert "4 vectors of 5 numbers" in capsys.readouterr().out
-    right = load(model).embed([a for a, _ in ROWS], pooling="cls+mean")[:, :5]
-    right /= np.linalg.norm(right, axis=1, keepdims=True)
-    np.testing.assert_allclose(np.load(out), right, atol=1e-5)
-
-
 def test_what_is_left_out_is_said(
     tmp_path: Path, table: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -199,7 +166,6 @@ def test_a_plot(model: str, table: str, tmp_path: Path, capsys: pytest.CaptureFi
     ("change", "code", "message"),
     [
         (["--out", "v.npy", "--plot", "p.html"], 2, "name one of --out FILE"),
-        ([], 2, "name one of --out FILE"),
         (["--out", "v.npy", "--color", "kind"], 2, "--color is for --plot"),
         (["--out", "v.npy", "--layers", "last"], 2, "expected numbers, or first-last alone"),
         (["--out", "v.npy", "--layers", "4"], 2, "no layer 4: this model has 0"),
@@ -213,25 +179,15 @@ def test_a_plot(model: str, table: str, tmp_path: Path, capsys: pytest.CaptureFi
         (["--out", "v.npy", "--text", "nothing"], 4, "no column 'nothing'"),
         (["--out", "v.npy", "--backend", "openvino"], 2, "--exported DIR"),
         (["--fit-whitening", "w.npy"], 2, "ends in .npz"),
-        (["--out", "v.npy", "--pooling", "none"], 2, "write .jsonl or .parquet"),
         (["--out", "v.jsonl", "--tokens", "--pooling", "max"], 2, "leave out --pooling max"),
         (["--out", "v.npy", "--exported", "x"], 2, "another backend than torch"),
         (["--out", "v.npy", "--dimensions", "25"], 2, "dimensions is 25; expected 1 to 24"),
-        (["--out", "v.npy", "--dimensions", "0"], 2, "dimensions is 0; expected 1 or more"),
         (["--out", "v.jsonl", "--tokens", "--dimensions", "2"], 2, "is for vectors of texts"),
         (["--out", "v.npy", "--pooling", "cls+none"], 2, "or several of all but the last two"),
         (["--out", "v.npy", "--prompt-name", "query"], 2, "no prompt 'query' in the model's"),
         (["--out", "v.npy", "--prompt-name", "q", "--prompt", "a"], 2, "leave one of them out"),
-        (["--out", "v.npy", "--max-length", "0"], 2, "max_length is 0; expected 3 or more"),
         (["--fit-whitening", "w.npz", "--dimensions", "0"], 2, "dimensions is 0; expected 1 to 24"),
-        (["--fit-whitening", "w.npz", "--dimensions", "-3"], 2, "expected 1 to 24"),
-        (["--fit-whitening", "w.npz", "--dimensions", "25"], 2, "expected 1 to 24"),
         (["--fit-whitening", "w.npz", "--whiten", "x.npz"], 2, "leave out --whiten"),
-        (["--fit-whitening", "w.npz", "--dtype", "int8"], 2, "--dtype is for --out"),
-        (["--fit-whitening", "w.npz", "--pooling", "none"], 2, "is for --out FILE"),
-        (["--plot", "p.txt"], 2, "ends in .html"),
-        (["--plot", "p.html", "--resume"], 2, "--resume is for --out"),
-        (["--plot", "p.html", "--tokens"], 2, "is for --out FILE"),
     ],
 )
 def test_what_is_refused(

@@ -114,11 +114,6 @@ def test_embed(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert [path.name for path in out.parent.iterdir()] == ["v.npy"]
     assert run(words) == 2
     assert "exists already" in capsys.readouterr().err
-    more = ["--layers", "-1", "--layers", "0", "--pooling", "max", "--normalize", "--overwrite"]
-    assert run([*words, *more, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["shape"] == [4, 24]
-    expected = load(model).embed(texts, [-1, 0], "max", normalize=True)
-    np.testing.assert_allclose(np.load(out), expected, atol=1e-6)
 
 
 def test_embed_from_standard_input(
@@ -135,8 +130,6 @@ def test_embed_from_standard_input(
 @pytest.mark.parametrize(
     ("change", "code", "message"),
     [
-        (["--layers", "7"], 2, "no layer 7"),
-        (["--pooling", "sum"], 2, "sum"),
         (["--out", "v.txt"], 2, "expected a name that ends in .npy"),
         (["--input", "nowhere.txt"], 4, "no file nowhere.txt"),
     ],
