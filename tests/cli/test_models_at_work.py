@@ -61,7 +61,7 @@ def test_a_text_that_begins_with_a_dash(model: str, capsys: pytest.CaptureFixtur
     assert run(["fill", "--model", model, "a [MASK]", "--topp", "3"]) == 2
     assert "a dash" not in capsys.readouterr().err
     assert run(["fill", "--model", model]) == 2
-    assert "missing TEXT (A text with [MASK]" in capsys.readouterr().err
+    assert "missing TEXT (A text with" in capsys.readouterr().err
 
 
 def test_a_model_that_diverged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

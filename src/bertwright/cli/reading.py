@@ -15,7 +15,14 @@ from inspect import BoundArguments, getdoc, isfunction
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-from cyclopts import App, Argument, ArgumentCollection, CycloptsError, MissingArgumentError
+from cyclopts import (
+    App,
+    Argument,
+    ArgumentCollection,
+    CycloptsError,
+    MissingArgumentError,
+    UnknownOptionError,
+)
 from cyclopts.config import Dict, Env
 
 from bertwright.config import values
@@ -151,9 +158,15 @@ def _message(app: App, words: Sequence[str], error: CycloptsError | ConfigError)
     arguments = apps[-1].assemble_argument_collection() if apps[-1].default_command else None
     more = f"{_typed(commands)} --help-all lists what there is."
     if arguments is not None:
-        for word in rest[: rest.index("--") if "--" in rest else None]:
-            if re.match(r"-[-A-Za-z]", word) and not _exists(word.partition("=")[0], arguments):
-                return f"{_unknown_option(word, arguments)} {more}"
+        given = rest[: rest.index("--") if "--" in rest else None]
+        token = error.token if isinstance(error, UnknownOptionError) else None
+        unknown = [
+            word
+            for word in given
+            if re.match(r"-[-A-Za-z]", word) and not _exists(word.partition("=")[0], arguments)
+        ] or ([token.keyword or token.value] if token else [])
+        if unknown:
+            return f"{_unknown_option(unknown[0], arguments)} {more}"
     if isinstance(error, OutOfRange):
         sections = [a.name for a in arguments or () if a.hint is error.section and a.name != "*"]
         name = error.name.replace("_", "-")
