@@ -111,7 +111,7 @@ def test_examples_are_of_the_text(finished: Finished) -> None:
         assert len(blank["top"]) == 5
     assert {pair["follows"] for pair in examples["pairs"]} == {True, False}
     page = (finished.out / "report.html").read_text(encoding="utf-8")
-    for title in ("Beside the obvious baselines", "Blanks filled", "The data", "Configuration"):
+    for title in ("Compared with simple baselines", "Blanks filled", "The data", "Configuration"):
         assert title in page
 
 
