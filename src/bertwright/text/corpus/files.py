@@ -1,8 +1,8 @@
 """Finding the files of a corpus and opening them as plain bytes.
 
-Compression is told by the first bytes, not by the name, so that a misnamed file still opens; a file
-whose name promises compression and whose bytes hold none is refused. Cut or corrupt streams raise
-`DataError`, also where the library behind would end silently (zstandard).
+Compression is known by the first bytes, not by the name, so that a misnamed file still opens; a
+file whose name promises compression and whose bytes hold none is an error. Truncated or corrupt
+streams raise `DataError`, also where the library behind would end silently (zstandard).
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import bz2
 import difflib
 import glob
-import gzip
 import io
 import lzma
 import os
@@ -34,9 +33,7 @@ _DATASET_MARKS = ("dataset_dict.json", "state.json")  # what datasets.save_to_di
 
 
 def format_of(path: Path) -> str:
-    """The suffix that tells the format (`.txt`, `.jsonl`, ...), compression left aside; "" if
-    unknown.
-    """
+    """The suffix that says the format (`.txt`, `.jsonl`), without compression; "" if unknown."""
     suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
     if suffixes and suffixes[-1] in COMPRESSED_SUFFIXES:
         suffixes.pop()
@@ -165,82 +162,70 @@ def size_on_disk(paths: Iterable[Path]) -> int | None:
     return total
 
 
-class _Checked(io.RawIOBase):
-    """A stream whose decompressor's many errors become one `DataError`."""
+class _Decompressed(io.RawIOBase):
+    """The bytes of compressed frames, one after another; what is damaged is a `DataError`.
 
-    def __init__(
-        self, read: Callable[[int], bytes | memoryview], close: Callable[[], None], name: str
-    ) -> None:
+    The readers of the standard library take a damaged frame after the first for the end of the
+    file, and zstandard's takes a missing end for one.
+    """
+
+    def __init__(self, file: BinaryIO, kind: str, name: str) -> None:
         super().__init__()
-        self._read = read
-        self._close = close
-        self._name = name
+        self._file, self._name = file, name
+        self._new, self._error = _decompressor(kind)
+        self._frame = self._new()
+        self._begun = False
+        self._ready = memoryview(b"")
         self._bytes = 0
+        # zeros may stand between the frames of these
+        self._padding = b"\0" if kind in (".xz", ".gz") else b""
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
         try:
-            data = self._read(len(buffer))
-        except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+            self._ready = self._ready or self._decompress()
+        except (EOFError, OSError, self._error) as error:
             raise DataError(
-                f"{self._name}: the compressed data are cut or corrupt after {self._bytes:,} good "
-                f"bytes ({error}); "
-                "get the file again"
+                f"{self._name}: the compressed data are truncated or corrupt after "
+                f"{self._bytes:,} good bytes ({error}); get the file again"
             ) from error
-        buffer[: len(data)] = data
-        self._bytes += len(data)
-        return len(data)
+        size = min(len(buffer), len(self._ready))
+        buffer[:size] = self._ready[:size]
+        self._ready = self._ready[size:]
+        self._bytes += size
+        return size
 
-    def close(self) -> None:
-        if not self.closed:
-            self._close()
-        super().close()
-
-
-class _Frames:
-    """Reads compressed frames one after another; what is neither a frame nor padding is an error.
-
-    The readers of the standard library take a damaged frame for the end of the file, and
-    zstandard's takes a missing end for one.
-    """
-
-    def __init__(self, file: BinaryIO, kind: str) -> None:
-        self._new, self._error = _decompressor(kind)
-        self._file = file
-        self._frame = self._new()
-        self._begun = False
-        self._ready = memoryview(b"")
-        self._padding = b"\0" if kind == ".xz" else b""  # zeros may stand between its frames
-
-    def read(self, size: int) -> bytes | memoryview:
-        while not self._ready:
-            # Small bites: 16 KiB of the best compressed text is some 100 MB, 1 MiB of it would be 6
-            # GB.
+    def _decompress(self) -> memoryview:
+        """The next bytes; none at the end."""
+        while True:
+            # Little at once: 16 KiB of the best compressed text is some 100 MB.
             data = self._frame.unused_data if self._frame.eof else b""
             data = data or self._file.read(1 << 14)
             if not data:
                 if self._begun and not self._frame.eof:
                     raise EOFError("the last frame has no end")
-                return b""
+                return memoryview(b"")
             if self._frame.eof:
                 self._frame, self._begun = self._new(), False
-            if not self._begun:
-                data = data.lstrip(self._padding) if self._padding else data
-                if not data:
-                    continue
-            self._begun = True
-            try:
-                self._ready = memoryview(self._frame.decompress(data))
-            except self._error as error:
-                raise OSError(str(error)) from error
-        out, self._ready = self._ready[:size], self._ready[size:]
-        return out
+            if not self._begun and self._padding:
+                data = data.lstrip(self._padding)
+            if data:
+                self._begun = True
+                if found := self._frame.decompress(data):
+                    return memoryview(found)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+        super().close()
 
 
 def _decompressor(kind: str) -> tuple[Callable[[], Any], type[Exception]]:
     """What makes a decompressor of one frame, and the error that it raises."""
+    if kind == ".gz":
+        return partial(zlib.decompressobj, 16 + zlib.MAX_WBITS), zlib.error
     if kind == ".xz":
         return partial(lzma.LZMADecompressor, lzma.FORMAT_XZ), lzma.LZMAError
     if kind == ".bz2":
@@ -258,17 +243,14 @@ def open_bytes(path: Path) -> BinaryIO:
 
     Raises:
         DataError: the file is missing or unreadable, or not compressed as its name says; reading
-            raises it where the data
-            are cut or corrupt.
+            raises it where the data are truncated or corrupt.
         MissingExtra: zstandard is not installed.
     """
     return open_with_position(path)[0]
 
 
 def open_with_position(path: Path) -> tuple[BinaryIO, Callable[[], int]]:
-    """Like `open_bytes`, with a function that tells how many bytes of the file on disk were
-    read.
-    """
+    """Like `open_bytes`, with a function that returns the bytes of the file on disk read so far."""
     name = "standard input" if str(path) == "-" else str(path)
     if str(path) == "-" and sys.stdin is None:
         raise DataError("standard input is closed; send it text (COMMAND | bertwright ...)")
@@ -291,7 +273,5 @@ def open_with_position(path: Path) -> tuple[BinaryIO, Callable[[], int]]:
     position = file.tell if file.seekable() else (lambda: 0)
     if not kind:
         return cast(BinaryIO, file), position
-    plain = cast(BinaryIO, file)
-    inner = gzip.GzipFile(fileobj=plain) if kind == ".gz" else _Frames(plain, kind)
-    checked = _Checked(inner.read, file.close, name)
-    return io.BufferedReader(checked, BLOCK_BYTES), position
+    plain = _Decompressed(cast(BinaryIO, file), kind, name)
+    return io.BufferedReader(plain, BLOCK_BYTES), position
