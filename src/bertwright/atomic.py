@@ -1,6 +1,6 @@
 """Folders and files that appear whole or not at all, and manifests that prove it.
 
-A folder is written under a hidden name beside its place, flushed, and moved there by one rename,
+A folder is written under a hidden name beside its path, flushed, and moved there by one rename,
 so a killed process or a full disk leaves what was there before; what a killed process left under
 such a name is removed by the next that writes there. A `MANIFEST.json`, written last, holds the
 size and SHA-256 of every file. It also tells a folder of ours from a user's: only the former is
@@ -46,7 +46,7 @@ def refuse_existing(path: Path, overwrite: bool = False, option: str = "--out") 
 
 
 def refuse_folder(path: Path, overwrite: bool = False, option: str = "--out") -> None:
-    """Raise `ConfigError` if no folder may take the place of `path`, given as `option`.
+    """Raise `ConfigError` if no folder may replace `path`, given as `option`.
 
     With `overwrite` it may be that of one that a manifest lists whole, of a trained vocabulary or
     of a checkpoint of a run; never that of a file, or of one with something else in it.
@@ -89,7 +89,7 @@ def _not_ours(folder: Path) -> str | None:
 
 @contextlib.contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
-    """Turn a full disk or a forbidden place into one clear message."""
+    """Turn a full disk or a forbidden folder into one clear message."""
     try:
         yield
     except OSError as error:
@@ -113,10 +113,10 @@ def sync_file(path: Path) -> None:
 
 
 def replace_folder(partial: Path, path: Path) -> None:
-    """Move a finished folder to its place; one that stood there goes once the new one stands.
+    """Move a finished folder to its path; one that was there goes once the new one is there.
 
     Raises:
-        ConfigError: what stands there is not to be replaced (`refuse_folder`).
+        ConfigError: what is there is not to be replaced (`refuse_folder`).
     """
     refuse_folder(path, overwrite=True)
     path = Path(os.path.realpath(path))
@@ -139,7 +139,7 @@ def atomic_folder(path: Path, overwrite: bool = False) -> Iterator[Path]:
     Raises:
         ConfigError: `path` holds something, and `overwrite` is false or it is not ours
             (`refuse_folder`).
-        BertwrightError: the disk is full, or the place is not writable.
+        BertwrightError: the disk is full, or the folder is not writable.
     """
     refuse_folder(path, overwrite)
     path = Path(os.path.realpath(path))
@@ -160,7 +160,7 @@ def atomic_file(path: Path, overwrite: bool = False) -> Iterator[TextIO]:
 
     Raises:
         ConfigError: `path` is a folder, or is there and `overwrite` is false.
-        BertwrightError: the disk is full, or the place is not writable.
+        BertwrightError: the disk is full, or the folder is not writable.
     """
     if path.is_dir():
         raise ConfigError(f"{path} is a folder; --out takes a file")
@@ -192,7 +192,7 @@ def _remove_abandoned(path: Path) -> None:
 
 
 def _is_alive(pid: int) -> bool:
-    """Whether another process has this number (always, where nothing tells); ours is to begin."""
+    """Whether another process has this number; always true where the system does not say."""
     if pid in (0, os.getpid()) or os.name != "posix":
         return pid not in (0, os.getpid())
     try:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 
 class BertwrightError(Exception):
-    """A run failed for a reason its message tells."""
+    """A run failed for the reason in its message."""
 
     exit_code = 1
 
@@ -41,7 +41,7 @@ class MissingExtra(BertwrightError, ImportError):
 
 
 class DataError(BertwrightError, ValueError):
-    """Input data that cannot be read or learned from."""
+    """Input data that cannot be read or trained on."""
 
     exit_code = 4
 

@@ -1,4 +1,4 @@
-"""Settings of the whole process, each with the figure that earns it its place, and usable cores.
+"""Settings of the whole process, each with its measured gain, and usable cores.
 
 What the user set outside (an environment variable) always stays. The variables are read when a
 library is loaded, so they are set before torch is imported.
@@ -63,7 +63,7 @@ def keep_few_kernels() -> None:
     """Have oneDNN keep 256 of the kernels it makes, one for every shape of a product, not 1,024.
 
     Batches of texts have ever new shapes, and a kernel takes half a megabyte: 60 training steps on
-    such batches ended at 1.26 GB in place of 1.54 (and took 1.03 times as long, on a busy machine).
+    such batches ended at 1.26 GB in place of 1.54 (and took 1.03 times as long, on busy cores).
     """
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "256")
 

@@ -1,4 +1,4 @@
-"""How long work tells that it advances: by a callable, so that only the command line draws."""
+"""Progress of long work goes to a callable, so that only the command line draws."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ OnProgress = Callable[[int, int | None], None]
 """Called with the units done so far and their total, None where nobody knows the total yet."""
 
 
-def silent(*told: object) -> None:
-    """Say nothing, of progress or of a line for the screen."""
+def silent(*unused: object) -> None:
+    """Show nothing: no progress, no line for the screen."""
 
 
 def clock(seconds: float) -> str:

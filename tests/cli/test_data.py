@@ -112,6 +112,6 @@ def test_what_was_cut_is_said(
     (corpus / "corpus.txt").write_bytes(b"a b c a b c a b c\xff .\n" * 3)
     assert build(corpus) == 0
     said = capsys.readouterr().out
-    assert "cuts in sentences too long to be any" in said
+    assert "splits of sentences too long to be any" in said
     assert "3 malformed byte sequences replaced" in said
     assert f"malformed: {corpus / 'corpus.txt'}, byte" in said

@@ -147,7 +147,7 @@ def test_a_killed_build_goes_on(
     notes: list[str] = []
     out = build(tmp_path, tokenizer_folder, "out", on_note=notes.append)
     assert hashes(out) == hashes(whole)
-    assert notes[0].startswith(f"going on behind {finished} finished shards (")
+    assert notes[0].startswith(f"continuing after {finished} finished shards (")
     encoded_before = len(appended)
     appended.clear()
     build(tmp_path, tokenizer_folder, "again")
@@ -159,7 +159,7 @@ def test_a_killed_build_goes_on(
     [
         ({"corpus": CorpusConfig(min_characters=1)}, r"differs in corpus\.min_characters"),
         ({"shard_tokens": 1600}, "differs in shard_tokens"),
-        ({"resume": False}, "was not asked for"),
+        ({"resume": False}, "is left aside"),
         ("damage", "shard-00000 of the unfinished build is damaged"),
         ("journal", "journal of the unfinished build is damaged"),
         ("corpus", "differs in inputs"),
@@ -189,7 +189,7 @@ def test_says_why_it_starts_anew(
     assert len(notes) == 1
     with pytest.raises(AssertionError, match=note):
         raise AssertionError(notes[0])
-    assert notes[0].startswith("starting anew: ")
+    assert notes[0].startswith("starting from scratch: ")
     assert hashes(out) == hashes(build(tmp_path, tokenizer_folder, "fresh", **options))
 
 
@@ -206,7 +206,7 @@ def test_a_full_disk_loses_nothing(
     assert left == sorted(["journal.json", *(n for s in journal["shards"] for n in s["files"])])
     notes: list[str] = []
     build(tmp_path, tokenizer_folder, on_note=notes.append)
-    assert notes[0].startswith("going on behind")
+    assert notes[0].startswith("continuing after")
 
 
 def test_a_full_disk_before_the_first_shard_leaves_nothing(

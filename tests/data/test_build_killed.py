@@ -75,7 +75,7 @@ def test_a_killed_build_leaves_no_worker_and_goes_on(tmp_path: Path) -> None:
         on_note=notes.append,
         **options,
     )
-    assert notes[0].startswith("going on behind ")
+    assert notes[0].startswith("continuing after ")
     for place in (tmp_path / "whole").glob("*.*"):
         assert place.read_bytes() == (tmp_path / "out" / place.name).read_bytes(), place.name
     assert open_shards(tmp_path / "out").num_documents == 4_000

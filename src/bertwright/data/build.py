@@ -2,10 +2,10 @@
 
 The parent reads blocks of raw documents, workers split, clean and encode them, the parent appends
 what comes back in the order of reading; so the bytes are the same for any number of workers and
-memory holds a few blocks. What is built stands in a hidden folder beside its place until it is
-whole. There a journal lists the shards that are finished and how many blocks they hold: a build
-that was killed goes on behind the last of them when the same command runs again. What was read then
-is read once more, but not encoded.
+memory holds a few blocks. What is built is in a hidden folder beside `out` until it is whole. There
+a journal lists the shards that are finished and how many blocks they hold: a build that was killed
+continues after the last of them when the same command runs again. What was read then is read once
+more, but not encoded.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ def build_shards(
 
     `workers` 0 means one for every core; with more than one, a script calls this under
     `if __name__ == "__main__":`, because workers start by importing it. `on_progress` counts bytes
-    of the files; `on_note` is told whether an earlier build goes on, or why it does not.
+    of the files; `on_note` gets a line that says whether an earlier build is
+    continued, or why not.
 
     Raises:
         ConfigError: `out` holds something, or what is read; or options contradict each other.
@@ -157,7 +158,7 @@ def _encode_all(
 def _finish(
     journal: Journal, report: CorpusReport, tokenizer: Tokenizer, inputs: Sequence[str]
 ) -> dict[str, Any]:
-    """Put the tokenizer and the manifest beside the shards; nothing in them tells time or place."""
+    """Put the tokenizer and the manifest beside the shards, without times and paths of ours."""
     counts = journal.counts
     if not counts["documents"]:
         raise DataError(
@@ -231,7 +232,7 @@ class Journal:
     """Blocks of the corpus that the finished shards hold."""
     counts: dict[str, int] = field(default_factory=dict)
     report: CorpusReport = field(default_factory=CorpusReport)
-    """What the workers counted; the reader counts anew."""
+    """What the workers counted; the reader counts again."""
     shards: list[dict[str, Any]] = field(default_factory=list)
 
     def save(self) -> None:
@@ -256,22 +257,22 @@ class Journal:
 def find_journal(folder: Path, key: dict[str, Any], resume: bool, on_note: OnNote) -> Journal:
     """The journal in `folder` if the build can go on there; else an empty folder and journal.
 
-    `on_note` is told which, and why.
+    `on_note` gets a line that says which, and why.
     """
     path = folder / JOURNAL
     if not path.is_file():
         reason = ""
     elif not resume:
-        reason = "an earlier, unfinished build was not asked for"
+        reason = "an earlier, unfinished build is left aside (--no-resume)"
     else:
         found, reason = _read_journal(folder, key)
         if found is not None:
             _remove_others(folder, found)
             tokens = sum(int(shard["tokens"]) for shard in found.shards)
-            on_note(f"going on behind {len(found.shards)} finished shards ({tokens:,} tokens)")
+            on_note(f"continuing after {len(found.shards)} finished shards ({tokens:,} tokens)")
             return found
     if reason:
-        on_note(f"starting anew: {reason}")
+        on_note(f"starting from scratch: {reason}")
     _remove_others(folder, None)
     return Journal(folder, key)
 
@@ -308,6 +309,6 @@ def _remove_others(folder: Path, journal: Journal | None) -> None:
     kept = {JOURNAL}
     for shard in journal.shards if journal else []:
         kept.update(shard["files"])
-    for place in folder.iterdir():
-        if journal is None or place.name not in kept:
-            shutil.rmtree(place) if place.is_dir() else place.unlink()
+    for path in folder.iterdir():
+        if journal is None or path.name not in kept:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()

@@ -66,7 +66,7 @@ class Finding:
 
 @dataclass
 class Checkup:
-    """All findings, and the figures behind them."""
+    """All findings, and the figures they are from."""
 
     findings: list[Finding] = field(default_factory=list)
     statistics: dict[str, Any] = field(default_factory=dict)
@@ -289,7 +289,7 @@ def _check_instances(
             "ok" if wanted in (0.0, 1.0) else level,
             "next_sentence_ratio",
             round(share, 4),
-            f"{share:.1%} of the pairs are random (or swapped); {wanted:.0%} asked for",
+            f"{share:.1%} of the pairs are random (or swapped); {wanted:.0%} configured",
             "documents of one sentence, or sentences longer than a sequence, give only random "
             "pairs: join short documents, split long sentences, or train with "
             "--instances.objectives mlm",
@@ -312,7 +312,7 @@ def _check_instances(
         _grade(lost, 0.25, 0.5),
         "truncated",
         round(lost, 4),
-        f"{lost:.1%} of the tokens are cut off, from {cut:.1%} of the instances",
+        f"{lost:.1%} of the tokens are truncated, from {cut:.1%} of the instances",
         "sentences are long for this sequence length: split them, or raise "
         "--instances.sequence-length",
     )
@@ -357,7 +357,7 @@ def _check_masks(
         level,
         "predicted",
         round(predicted, 4),
-        f"{predicted:.2%} of the tokens are predicted; {masking.probability:.0%} asked for",
+        f"{predicted:.2%} of the tokens are predicted; {masking.probability:.0%} configured",
         "raise --masking.max-predictions; with whole words: are words wrongly segmented?",
     )
     if not len(shown):
@@ -370,13 +370,13 @@ def _check_masks(
         ("replaced", float((~hidden & ~kept).mean()), masking.random_share),
         ("kept", float((~hidden & kept).mean()), keep_share),
     ):
-        # Six standard deviations, and the chance that a random token is the same one.
+        # Six standard deviations, and the probability that a random token is the same one.
         slack = 6 * (wanted * (1 - wanted) / len(shown)) ** 0.5 + masking.random_share * 0.01
         checkup.note(
             "ok" if abs(measured - wanted) <= slack + 1e-9 else "error",
             f"predicted_{name}",
             round(measured, 4),
-            f"{measured:.1%} of the predicted tokens are {name}; {wanted:.0%} asked for",
+            f"{measured:.1%} of the predicted tokens are {name}; {wanted:.0%} configured",
             "this is a fault of Bertwright or of a vocabulary of very few tokens: report it",
         )
 

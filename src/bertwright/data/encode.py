@@ -1,7 +1,7 @@
 """Raw documents to ids: what every worker of a build does, alone and without state.
 
-Whole-word masking needs to know where words start. For most scripts the tokenizer does: a piece
-marked "##" continues a word. Chinese is written without spaces and cut into characters, so its
+Whole-word masking needs to know where words start. For most scripts the tokenizer does: a token
+marked "##" continues a word. Chinese is written without spaces and split into characters, so its
 words come from a segmenter, `text -> list of words` (jieba.lcut is one), or from a corpus that was
 segmented before, words set apart by spaces. Then a word is exactly what was given as one.
 """

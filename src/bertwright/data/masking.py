@@ -5,10 +5,10 @@ Devlin et al., BERT, appendix A.1, in the form of google-research/bert,
 min(max_predictions, max(1, round(0.15 T))) are chosen to be predicted, never [CLS] or [SEP]. A
 chosen token becomes [MASK] in 80 % of the cases, a random token in 10 %, and stays in 10 %. With
 whole-word masking the words of a sequence are gone through in random order; a word is taken, all
-its pieces together, if it still fits.
+its tokens together, if it still fits.
 
-Chance is a hash of (key, position of the sequence in the epoch, token), so the masks of a sequence
-depend neither on the batch that it is in nor on the rank.
+Every draw is a hash of (key, position of the sequence in the epoch, token), so the masks of a
+sequence depend neither on the batch that it is in nor on the rank.
 
 Where we differ from google-research/bert: the random token is never a special one (there it may
 be). Letters: B sequences, N tokens in all, W words in all.
@@ -69,15 +69,15 @@ class Masker:
         key: np.uint64,
         word_starts: Bools | None = None,
     ) -> tuple[Int64s, Int64s, Int64s]:
-        """ids [N], end to end -> (masked ids [N], places in N, rising [K], labels [K]).
+        """ids [N], end to end -> (masked ids [N], positions in N, rising [K], labels [K]).
 
         `lengths` [B] sum to N; `positions` [B] are those of the sequences in the epoch.
         `word_starts` [N], needed for whole words: is the token the first of a word.
         """
         starts = np.cumsum(lengths) - lengths
         sequence = np.repeat(np.arange(len(lengths)), lengths)
-        place = np.arange(len(ids)) - starts[sequence]
-        token_keys = mix(mix(np.atleast_1d(key), positions)[sequence], place)
+        within = np.arange(len(ids)) - starts[sequence]
+        token_keys = mix(mix(np.atleast_1d(key), positions)[sequence], within)
         counts = np.minimum(self.most, np.maximum(1, np.rint(lengths * self.config.probability)))
         counts = counts.astype(np.int64)
         candidates = np.flatnonzero(~self._never[ids])
@@ -91,13 +91,13 @@ class Masker:
         return self._replace(ids, chosen, token_keys[chosen]), chosen, labels
 
     def _replace(self, ids: Int64s, chosen: Int64s, keys: UInt64s) -> Int64s:
-        """80/10/10 at the chosen places; a new array."""
+        """80/10/10 at the chosen positions; a new array."""
         masked = ids.copy()
-        chance = uniform(mix(keys, 1))
+        draw = uniform(mix(keys, 1))
         mask_share, random_share = self.config.mask_share, self.config.random_share
-        hide = chance < mask_share
+        hide = draw < mask_share
         masked[chosen[hide]] = self.mask_id
-        swap = (chance >= mask_share) & (chance < mask_share + random_share)
+        swap = (draw >= mask_share) & (draw < mask_share + random_share)
         drawn = below(mix(keys[swap], 2), len(self._replacements))
         masked[chosen[swap]] = self._replacements[drawn]
         return masked
@@ -106,7 +106,7 @@ class Masker:
 def _choose_tokens(
     candidates: Int64s, sequence: Int64s, token_keys: UInt64s, counts: Int64s
 ) -> Int64s:
-    """The `counts` [B] candidates of each sequence with the smallest draws; rising places."""
+    """The `counts` [B] candidates of each sequence with the smallest draws; rising positions."""
     order = _shuffle_within(mix(token_keys[candidates], 0), sequence[candidates])
     shuffled = candidates[order]
     rank = _rank_within(sequence[shuffled])
@@ -116,14 +116,14 @@ def _choose_tokens(
 def _choose_words(
     candidates: Int64s, word_starts: Bools, sequence: Int64s, token_keys: UInt64s, counts: Int64s
 ) -> Int64s:
-    """Words in random order, each taken if all of it still fits; rising places.
+    """Words in random order, each taken if all of it still fits; rising positions.
 
     Each round takes words of every sequence up to the first that does not fit. What is too large
     for the room that is left is passed over, as it stays too large: rounds equal going one by one.
     """
     if len(candidates) == 0:
         return candidates
-    # A word also starts behind a special token and where a sequence starts, whatever the bits say.
+    # A word also starts after a special token and where a sequence starts, whatever the bits say.
     begins = word_starts[candidates] | (np.diff(candidates, prepend=-2) > 1)
     first = np.flatnonzero(begins)
     sizes = np.diff(first, append=len(candidates))
@@ -144,7 +144,7 @@ def _choose_words(
         fits = within <= room[owner]
         taken.append(order[fits])
         np.subtract.at(room, owner[fits], sizes[order[fits]])
-        # Behind the first that overflows all overflow, being counted with it: they come again.
+        # After the first that overflows all overflow, being counted with it: they come again.
         order = order[~fits]
     words = np.concatenate(taken) if taken else np.zeros(0, np.int64)
     length = sizes[words]
@@ -158,7 +158,7 @@ def _shuffle_within(draws: UInt64s, sequence: Int64s) -> Int64s:
 
 
 def _rank_within(sequence: Int64s) -> Int64s:
-    """Place of each entry among those of its sequence; equal sequences lie together."""
+    """Position of each entry among those of its sequence; equal sequences lie together."""
     is_first = np.diff(sequence, prepend=-1) != 0
     begins = np.flatnonzero(is_first)
     return np.arange(len(sequence)) - np.repeat(begins, np.diff(begins, append=len(sequence)))

@@ -1,4 +1,4 @@
-"""Chance as a function: every draw is the hash of what it is for, so nothing has to be replayed.
+"""Randomness as a function: every draw is the hash of what it is for, so nothing is replayed.
 
 A key is made of the seed, the epoch and a name; counters (instance, token, draw) are mixed in by
 SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, OOPSLA 2014). The
@@ -58,7 +58,7 @@ def fair_coins(keys: UInt64s, throws: Int64s) -> Int64s:
     """Heads among `throws` fair coins, for each key: exactly Binomial(throws, 1/2).
 
     Each coin is one random bit. Beyond 4,096 throws the rest falls half and half, which nobody
-    could tell from chance by fewer than thousands of draws.
+    could tell from coins by fewer than thousands of draws.
     """
     exact = np.minimum(throws, 4096)
     heads = (throws - exact) // 2

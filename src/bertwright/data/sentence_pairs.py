@@ -3,21 +3,21 @@
 Devlin et al., BERT, section 3.1 (task 2) and appendix A.2, in the form of google-research/bert,
 `create_instances_from_document` and `truncate_seq_pair`. From the beginning of a document sentences
 are taken until they reach the target length: the longest that fits, or for `short_probability` of
-the instances a random one from 2 up. The chunk is cut after a random sentence: A is what lies
+the instances a random one from 2 up. The chunk is split after a random sentence: A is what lies
 before. B is what lies after, or (for `random_next_probability` of the pairs, and whenever the chunk
-is one sentence) as much text from a random place in another document; what was not used of the
+is one sentence) as much text from a random sentence of another document; what was not used of the
 chunk is then given back and begins the next one. A pair that is too long loses tokens of its longer
 half, from the front or the back by the toss of a coin.
 
 - `mlm+nsp`: the above.
 - `mlm+sop` (Lan et al., ALBERT, section 3.1): B always follows A; for `random_next_probability` of
-  the pairs the two change places. A chunk of one sentence is cut inside it.
-- `mlm`: no pairs; a document is cut into runs of the target length, across its sentences.
+  the pairs the two are swapped. A chunk of one sentence is split inside it.
+- `mlm`: no pairs; a document is split into runs of the target length, across its sentences.
 
 Where we differ from google-research/bert: the target length is drawn for each instance, not once a
-document (there a short draw cuts a whole book into fragments, so more than 10 % are short); the
+document (there a short draw splits a whole book into fragments, so more than 10 % are short); the
 random document is never the same one unless there is only one (there: never after ten tries);
-documents over 131,072 tokens are walked in parts of that size, cut between sentences.
+documents over 131,072 tokens are walked in parts of that size, split between sentences.
 
 The walk depends on the document alone, so all documents are walked in lockstep, one instance each a
 round, and every draw is a hash of (seed, epoch, where the document begins, instance, draw). A plan
@@ -70,7 +70,7 @@ def plan_epoch(
 ) -> EpochPlan:
     """Draw every instance of one epoch.
 
-    `documents` are indices of the documents to learn from (a split); random B come from them too.
+    `documents` are indices of the documents to train on (a split); random B come from them too.
     """
     parts = _Parts.of(shards, np.asarray(documents, np.int64))
     key = make_key("instances", seed, epoch)
@@ -95,7 +95,7 @@ def plan_epoch(
 
 @dataclass(frozen=True)
 class _Parts:
-    """The documents of a split, long ones cut; arrays are [parts], `bounds` is [S + 1]."""
+    """The documents of a split, long ones split; arrays are [parts], `bounds` is [S + 1]."""
 
     first: Int64s
     last: Int64s
@@ -114,8 +114,8 @@ class _Parts:
         last = shards.document_sentences[documents + 1]
         starts, stops, owners = [first], [last], [np.arange(len(documents))]
         for document in np.flatnonzero(bounds[last] - bounds[first] > PART_TOKENS):
-            cuts = np.arange(bounds[first[document]], bounds[last[document]], PART_TOKENS)
-            begins = np.unique(np.searchsorted(bounds, cuts))
+            edges = np.arange(bounds[first[document]], bounds[last[document]], PART_TOKENS)
+            begins = np.unique(np.searchsorted(bounds, edges))
             begins = begins[begins < last[document]]
             starts.append(begins[1:])
             stops.append(np.append(begins[2:], last[document])[: len(begins) - 1])
@@ -203,7 +203,7 @@ def _plan_pairs(parts: _Parts, config: InstanceConfig, key: np.uint64) -> tuple[
         wanted = (targets - (a_stop - a_start))[rows]
         b_start[rows], b_stop[rows] = _random_next(parts, owner[rows], wanted, all_keys[rows])
     else:
-        # A sentence alone is cut inside; one of a single token is the only thing lost here.
+        # A sentence alone is split inside; one of a single token is the only thing lost here.
         alone = chunk_end - begin == 1
         room = np.maximum(b_stop - a_start - 1, 1)
         a_stop = np.where(alone, a_start + 1 + below(mix(all_keys, _SENTENCE), room), a_stop)
@@ -245,7 +245,7 @@ def _truncate(
     """`truncate_seq_pair` at once: one token of the longer half (B of equal ones) at a time.
 
     The lengths it ends with are fixed: each half keeps what fits, at least its half of the room.
-    Each token went from the front or from the back by a coin, so the front loses a binomial share.
+    Each token went from the front or from the back by a coin, so the front loses a binomial number.
     """
     a_start, a_stop, b_start, b_stop = ranges
     a, b = a_stop - a_start, b_stop - b_start
@@ -262,5 +262,5 @@ def _truncate(
     return a_start, a_stop, b_start, b_stop
 
 
-def _join(pieces: list[Int64s]) -> Int64s:
-    return np.concatenate(pieces) if pieces else np.zeros(0, np.int64)
+def _join(parts: list[Int64s]) -> Int64s:
+    return np.concatenate(parts) if parts else np.zeros(0, np.int64)

@@ -119,14 +119,14 @@ class Shards:
         """For tokens `start` to `stop` - 1: does it start a word."""
         return self.word_starts_at(np.arange(start, stop))
 
-    def tokens_at(self, places: Int64s) -> Int64s:
-        """The ids at `places` (any order, any shard), [len(places)].
+    def tokens_at(self, positions: Int64s) -> Int64s:
+        """The ids at `positions` (any order, any shard), [len(positions)].
 
         Raises:
             IntegrityError: an id is not of the vocabulary: the files were changed.
         """
-        ids = np.empty(len(places), np.int64)
-        for shard, rows, local in self._by_shard(places):
+        ids = np.empty(len(positions), np.int64)
+        for shard, rows, local in self._by_shard(positions):
             ids[rows] = self._tokens[shard][local]
         if len(ids) and (highest := int(ids.max())) >= self.vocab_size:
             raise IntegrityError(
@@ -135,30 +135,32 @@ class Shards:
             )
         return ids
 
-    def word_starts_at(self, places: Int64s) -> Bools:
-        """For each of `places`: does the token start a word."""
-        starts = np.empty(len(places), np.bool_)
-        for shard, rows, local in self._by_shard(places):
+    def word_starts_at(self, positions: Int64s) -> Bools:
+        """For each of `positions`: does the token start a word."""
+        starts = np.empty(len(positions), np.bool_)
+        for shard, rows, local in self._by_shard(positions):
             bits = self._words[shard][local >> 3] >> (local & 7).astype(np.uint8)
             starts[rows] = (bits & 1).astype(np.bool_)
         return starts
 
-    def _by_shard(self, places: Int64s) -> list[tuple[int, Any, Int64s]]:
-        """Cut `places` into (shard, rows of `places`, positions within the shard)."""
-        if len(places) == 0:
+    def _by_shard(self, positions: Int64s) -> list[tuple[int, Any, Int64s]]:
+        """Split `positions` into (shard, rows of `positions`, positions within the shard)."""
+        if len(positions) == 0:
             return []
-        low, high = int(places.min()), int(places.max())
+        low, high = int(positions.min()), int(positions.max())
         if low < 0 or high >= self.num_tokens:
-            raise IndexError(f"token {high if low >= 0 else low} of {self.num_tokens} asked for")
+            raise IndexError(
+                f"token {high if low >= 0 else low} of {self.num_tokens} does not exist"
+            )
         first, last = np.searchsorted(self.first_tokens, [low, high], side="right") - 1
         if first == last:
-            return [(int(first), slice(None), places - self.first_tokens[first])]
-        shard_of = np.searchsorted(self.first_tokens, places, side="right") - 1
-        cuts = []
+            return [(int(first), slice(None), positions - self.first_tokens[first])]
+        shard_of = np.searchsorted(self.first_tokens, positions, side="right") - 1
+        parts = []
         for shard in np.unique(shard_of):
             rows = np.flatnonzero(shard_of == shard)
-            cuts.append((int(shard), rows, places[rows] - self.first_tokens[shard]))
-        return cuts
+            parts.append((int(shard), rows, positions[rows] - self.first_tokens[shard]))
+        return parts
 
 
 def open_shards(folder: Path | str, verify: bool = True) -> Shards:
@@ -299,7 +301,7 @@ class EncodedBlock:
 class ShardWriter:
     """Writes one shard after the other in `folder`; a block never spans two.
 
-    A shard is cut behind the block that reaches `shard_tokens`, so the bytes depend on the blocks
+    A shard ends with the block that reaches `shard_tokens`, so the bytes depend on the blocks
     alone. `finished` describes the shards written to the end.
     """
 
@@ -367,10 +369,10 @@ class _OpenShard:
         files = {}
         for suffix, file in self._files.items():
             file.close()
-            place = self.folder / f"{self.name}.{suffix}"
-            sync_file(place)
+            path = self.folder / f"{self.name}.{suffix}"
+            sync_file(path)
             digest = self._hashes[suffix].hexdigest()
-            files[place.name] = {"bytes": place.stat().st_size, "sha256": digest}
+            files[path.name] = {"bytes": path.stat().st_size, "sha256": digest}
         return {
             "name": self.name,
             "documents": self.documents,

@@ -1,4 +1,4 @@
-"""Which documents are learned from and which are held out."""
+"""Which documents are trained on and which are held out."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ def split_documents(shards: Shards, split: Split, validation_share: float) -> In
     """The documents of one split, rising.
 
     A document is held out if the hash of its number is under `validation_share`: no seed moves it,
-    and a larger share only adds to a smaller one's documents. Where chance would hold out none or
+    and a larger one only adds documents. Where this would hold out none or
     all of a small corpus, one document is.
 
     Raises:
-        ConfigError: the share is not in [0, 1).
+        ConfigError: `validation_share` is not in [0, 1).
         DataError: there is only one document, so none can be held out.
     """
     if not 0 <= validation_share < 1:
         raise ConfigError(
-            f"validation_share is {validation_share}; expected a share from 0 to under 1"
+            f"validation_share is {validation_share}; expected a fraction from 0 to under 1"
         )
     count = shards.num_documents
     draws = uniform(mix(make_key("validation"), np.arange(count)))

@@ -1,4 +1,4 @@
-"""First vectors of tokens, from counts of which tokens stand near each other.
+"""Initial vectors of tokens, from counts of which tokens stand near each other.
 
 Levy & Goldberg 2014 (Neural word embedding as implicit matrix factorization): what skip-gram with
 negative sampling learns is close to a factorization of the pointwise mutual information
@@ -6,7 +6,7 @@ negative sampling learns is close to a factorization of the pointwise mutual inf
     PMI(i, j) = log( n_ij N / (n_i m_j) ),    m_j ~ n_j^0.75
 
 of a token and its context; its positive part is sparse and its singular vectors are found in
-seconds. A masked LM that starts from them need not learn from nothing which tokens are alike.
+seconds. A masked LM that is initialized with them knows from the start which tokens are alike.
 
 Letters: V vocabulary, H width, n_ij weighted count of i and j within `WEIGHTS` of each other.
 """
@@ -24,7 +24,7 @@ WEIGHTS = (1.0, 0.7, 0.4)
 
 
 def sample_tokens(shards: Shards, documents: Int64s, most: int, seed: int) -> Int64s:
-    """Tokens of some documents, drawn by chance until there are `most`, end to end."""
+    """Tokens of some documents, drawn at random until there are `most`, end to end."""
     bounds = shards.sentence_tokens[shards.document_sentences]
     parts, left = [], most
     for document in np.random.default_rng(seed).permutation(documents):
@@ -48,7 +48,9 @@ def make_token_vectors(tokens: Int64s, vocab_size: int, width: int, seed: int) -
     Returns:
         `[V, H]`.
     """
-    from sklearn.utils.extmath import randomized_svd  # takes two seconds; only a new start asks
+    from sklearn.utils.extmath import (
+        randomized_svd,  # takes two seconds; only an initialization needs it
+    )
 
     counts = _count_neighbours(tokens, vocab_size)
     rank = min(width, vocab_size - 1)

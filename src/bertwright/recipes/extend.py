@@ -49,7 +49,7 @@ class Extension:
 
     def as_dict(self) -> dict[str, Any]:
         """For `--json` and `extension.json`."""
-        characters = sum(not each.pieces for each in self.additions)
+        characters = sum(not each.replaces for each in self.additions)
         return {
             "folder": str(self.folder),
             "vocab_before": self.vocab_before,
@@ -60,7 +60,7 @@ class Extension:
             "before": self.before.as_dict(),
             "after": self.after.as_dict(),
             "shorter_by": round(1 - self.after.tokens / self.before.tokens, 4),
-            "first": [each.token for each in self.additions if each.pieces][:20],
+            "first": [each.token for each in self.additions if each.replaces][:20],
         }
 
 
@@ -135,7 +135,7 @@ def extend(
         measure(held_out, larger, reading),
         len(kept_back.documents),
     )
-    pieces = [each.pieces for each in additions]
+    pieces = [each.replaces for each in additions]
     learner, _ = extend_learner(
         loaded.learner, loaded.config, loaded.tasks, tokenizer.vocab_size, pieces, start
     )
@@ -145,7 +145,7 @@ def extend(
         "start": start,
         "min_count": min_count,
         "corpus": to_dict(reading),
-        "added": [[each.token, each.count, len(each.pieces)] for each in additions],
+        "added": [[each.token, each.count, len(each.replaces)] for each in additions],
     }
     del record["folder"]
     with atomic_folder(out, overwrite) as folder, tempfile.TemporaryDirectory() as beside:

@@ -1,4 +1,4 @@
-"""Finding and opening files; what is missing, unknown, cut or corrupt."""
+"""Finding and opening files; what is missing, unknown, truncated or corrupt."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_compressed_files(tmp_path: Path, suffix: str) -> None:
 
 
 @pytest.mark.parametrize("suffix", PACK)
-def test_cut_and_corrupt_files(tmp_path: Path, suffix: str) -> None:
+def test_truncated_and_corrupt_files(tmp_path: Path, suffix: str) -> None:
     packed = PACK[suffix](TEXT)
     middle = len(packed) // 2
     flipped = packed[:middle] + bytes(255 - byte for byte in packed[middle:])
@@ -112,7 +112,7 @@ def test_cut_and_corrupt_files(tmp_path: Path, suffix: str) -> None:
         path.write_bytes(data)
         with (
             open_bytes(path) as stream,
-            pytest.raises(DataError, match=r"a\.txt.*cut or corrupt after [\d,]+ good bytes"),
+            pytest.raises(DataError, match=r"a\.txt.*truncated or corrupt after [\d,]+ good bytes"),
         ):
             stream.read()
 
@@ -123,7 +123,7 @@ def test_a_damaged_second_stream_is_no_end(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / ("a.txt" + suffix)
     for tail in [b"garbage", packed[:6] + bytes(255 - byte for byte in packed[6:])]:
         path.write_bytes(packed + tail)
-        with open_bytes(path) as stream, pytest.raises(DataError, match=r"cut or corrupt"):
+        with open_bytes(path) as stream, pytest.raises(DataError, match=r"truncated or corrupt"):
             stream.read()
 
 

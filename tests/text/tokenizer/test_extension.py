@@ -31,7 +31,7 @@ def test_gain_is_what_an_entry_saves() -> None:
     assert [(a.token, a.gain) for a in found] == [
         ("fedcba", 20), ("gh", 18), ("hgf", 18), ("abcd", 10)
     ]  # fmt: skip
-    assert tokenizer().tokens_of(found[-1].pieces) == ["abc", "##d"]
+    assert tokenizer().tokens_of(found[-1].replaces) == ["abc", "##d"]
     assert [a.token for a in choose_additions(counts, tokenizer(), 2, 2)] == ["fedcba", "gh"]
 
 
@@ -39,7 +39,7 @@ def test_characters_come_first_and_numbers_not_at_all() -> None:
     counts = {"xab": 7, "abx": 5, "zy": 3, "x": 2, "gh": 50, "11": 40}
     vocab = [*CLOSED, "1", "##1"]
     found = choose_additions(counts, tokenizer(vocab), 16, min_count=5)
-    assert [(a.token, a.pieces, a.count) for a in found][:2] == [("x", (), 7), ("##x", (), 5)]
+    assert [(a.token, a.replaces, a.count) for a in found][:2] == [("x", (), 7), ("##x", (), 5)]
     assert [a.token for a in found][2:] == ["gh"]
     larger = tokenizer(vocab).extended([a.token for a in found])
     for word in ("xab", "abx", "x"):

@@ -1,7 +1,7 @@
 """Bytes to text to raw documents, in blocks.
 
 Whole blocks are decoded and split by the methods of `bytes` and `str`; no line is looked at alone.
-A document over `MAX_DOCUMENT_CHARACTERS` is cut at a line, a sentence or a space, so that memory
+A document over `MAX_DOCUMENT_CHARACTERS` is split at a line, a sentence or a space, so that memory
 has a bound whatever the file holds.
 """
 
@@ -18,7 +18,7 @@ from bertwright.text.corpus.files import BLOCK_BYTES
 from bertwright.text.corpus.report import CorpusReport
 
 MAX_DOCUMENT_CHARACTERS = 1 << 23
-"""A document over this is cut into several."""
+"""A document over this is split into several."""
 LINES_WITHOUT_DOCUMENT = 1000
 """A file of one document with more lines than this is counted as one without separators."""
 
@@ -55,8 +55,8 @@ def read_text(
         try:
             text, used = codecs.utf_8_decode(data, "strict", not block)
         except UnicodeDecodeError as error:
-            place = f"{name}, byte {max(0, offset - len(rest)) + error.start:,}"
-            text, used = _replace(data, not block, place, config, report, first=not offset)
+            where = f"{name}, byte {max(0, offset - len(rest)) + error.start:,}"
+            text, used = _replace(data, not block, where, config, report, first=not offset)
         rest = data[used:]
         offset += len(block)
         if carriage_return or "\r" in text:
@@ -92,7 +92,7 @@ def _refuse_binary(block: bytes, name: str) -> None:
 def _replace(
     data: bytes,
     final: bool,
-    place: str,
+    where: str,
     config: CorpusConfig,
     report: CorpusReport,
     *,
@@ -101,7 +101,7 @@ def _replace(
     """Decode with U+FFFD for malformed sequences, and count them."""
     if config.errors == "refuse":
         raise DataError(
-            f"{place}: malformed UTF-8; mend the file, or replace what is malformed with "
+            f"{where}: malformed UTF-8; mend the file, or replace what is malformed with "
             f"--errors replace"
         )
     text, used = codecs.utf_8_decode(data, "replace", final)
@@ -110,12 +110,12 @@ def _replace(
     invalid = text.count("�") - data.count(b"\xef\xbf\xbd")
     if first and invalid > 32 and invalid > 0.2 * len(text):
         raise DataError(
-            f"{place}: {invalid / len(text):.0%} of the first characters are malformed, so this is "
+            f"{where}: {invalid / len(text):.0%} of the first characters are malformed, so this is "
             f"no UTF-8. "
             "Convert it (iconv -f ENCODING -t UTF-8 FILE > NEW), or leave it out if it is binary"
         )
     report.invalid_utf8 += invalid
-    report.note(report.invalid_places, place)
+    report.note(report.invalid_places, where)
     return text, used
 
 
@@ -125,7 +125,7 @@ def split_documents(
     """Raw documents of one text file, in groups; those of white space alone are still among them.
 
     Args:
-        blocks: the text, cut anywhere.
+        blocks: the text, split anywhere.
         config: `documents` says what separates.
         report: counts `documents_cut` and `files_of_one_document`.
     """
@@ -135,32 +135,32 @@ def split_documents(
     held = ""
     for text in blocks:
         text = held + text
-        # White space at the end is held back, shortened, so that a separator is never cut in two.
+        # White space at the end is held back, shortened, so that a separator is never split in two.
         end = _end_of_text(text)
         held, text = _shorten(text[end:]), text[:end]
         if not text:
             continue
         if separator == "\n\n":
             text = _WHITE_LINES.sub("\n", text)
-        pieces = text.split(separator) if separator else [text]
-        parts.append(pieces[0])
-        size += len(pieces[0])
-        if len(pieces) > 1:
-            pieces[0] = "".join(parts)
-            parts = [pieces.pop()]
+        found = text.split(separator) if separator else [text]
+        parts.append(found[0])
+        size += len(found[0])
+        if len(found) > 1:
+            found[0] = "".join(parts)
+            parts = [found.pop()]
             size = len(parts[0])
             groups += 1
-            yield [part for piece in pieces for part in cut_document(piece, report)]
+            yield [part for text in found for part in split_long_document(text, report)]
         else:
             lines += text.count("\n")
         if size > MAX_DOCUMENT_CHARACTERS:
-            *whole, rest = cut_document("".join(parts), report)
+            *whole, rest = split_long_document("".join(parts), report)
             yield whole
             parts, size = [rest], len(rest)
     if not groups and lines > LINES_WITHOUT_DOCUMENT and config.documents == "blank-line":
         report.files_of_one_document += 1
     if parts:
-        yield cut_document("".join(parts), report)
+        yield split_long_document("".join(parts), report)
 
 
 def _end_of_text(text: str) -> int:
@@ -177,15 +177,15 @@ def _shorten(space: str) -> str:
     return "\n" * min(newlines, 2) if newlines else space[:1]
 
 
-def cut_document(text: str, report: CorpusReport) -> list[str]:
-    """The text, in pieces if it is over `MAX_DOCUMENT_CHARACTERS`; cuts are counted."""
+def split_long_document(text: str, report: CorpusReport) -> list[str]:
+    """The text, in parts if it is over `MAX_DOCUMENT_CHARACTERS`, which are counted."""
     if len(text) <= MAX_DOCUMENT_CHARACTERS:
         return [text]
-    pieces = []
+    parts = []
     begin = 0
     while len(text) - begin > MAX_DOCUMENT_CHARACTERS:
         least, most = begin + MAX_DOCUMENT_CHARACTERS // 2, begin + MAX_DOCUMENT_CHARACTERS
-        cut = next(
+        end = next(
             (
                 at + len(mark)
                 for mark in ("\n", ". ", "。", " ")
@@ -193,8 +193,8 @@ def cut_document(text: str, report: CorpusReport) -> list[str]:
             ),
             most,
         )
-        pieces.append(text[begin:cut])
-        begin = cut
+        parts.append(text[begin:end])
+        begin = end
         report.documents_cut += 1
-    pieces.append(text[begin:])
-    return pieces
+    parts.append(text[begin:])
+    return parts

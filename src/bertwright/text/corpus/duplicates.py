@@ -1,14 +1,14 @@
 """Documents that came before: exactly, or nearly.
 
 Exact: 8-byte hashes of the text, in one open table, 16 to 32 bytes a document. Two of a million
-documents share such a hash with a chance of 3e-8.
+documents share such a hash with a probability of 3e-8.
 
 Near: MinHash with locality-sensitive bands (Broder 1997; Leskovec, Rajaraman and Ullman, "Mining of
 Massive Datasets", section 3.4). A document is the set of its shingles: five words in a row, or five
 characters where the script has no spaces. Its signature holds, for each of K = 64 hash functions,
-the least value over the set; two signatures agree in a share of places that estimates the Jaccard
-similarity J (standard deviation 0.05 at 0.8). 16 bands of 4 places find candidates (a pair of
-J = 0.8 is found with probability 0.9998), whose signatures must then agree in 0.8 of the places.
+the least value over the set; two signatures agree in a fraction of values that estimates the
+Jaccard similarity J (standard deviation 0.05 at 0.8). 16 bands of 4 values find candidates (a pair
+of J = 0.8 is found with probability 0.9998), whose signatures must then agree in 0.8 of the values.
 Memory is bounded: the last 2**20 documents are remembered, at most 320 MiB, used as they come.
 """
 
@@ -22,11 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 SIMILARITY = 0.8
-"""Share of equal places in the signatures from which two documents are near duplicates."""
+"""Fraction of equal values in the signatures from which two documents are near duplicates."""
 REMEMBERED = 1 << 20
 """How many documents near deduplication looks back."""
 
-_PLACES = 64
+_VALUES = 64
 _BANDS = 16
 _SHINGLE = 5
 _CHUNK = 1 << 11  # shingles hashed at once: 64 * 2048 * 4 bytes stay in the cache
@@ -48,10 +48,10 @@ class HashSet:
 
     def add(self, value: int) -> bool:
         """Add a number; whether it was new."""
-        place = self._find(value)
-        if self._table[place]:
+        slot = self._find(value)
+        if self._table[slot]:
             return False
-        self._table[place] = value
+        self._table[slot] = value
         self._count += 1
         if 2 * self._count > len(self._table):
             old = self._table
@@ -63,14 +63,14 @@ class HashSet:
 
     def _find(self, value: int) -> int:
         mask = len(self._table) - 1
-        place = value & mask
-        while self._table[place] and self._table[place] != value:
-            place = (place + 1) & mask
-        return place
+        slot = value & mask
+        while self._table[slot] and self._table[slot] != value:
+            slot = (slot + 1) & mask
+        return slot
 
 
 class ExactDuplicates:
-    """Asks of each document whether an equal one came before."""
+    """Finds documents equal to one before."""
 
     def __init__(self) -> None:
         self._seen = HashSet()
@@ -81,11 +81,11 @@ class ExactDuplicates:
 
 
 class NearDuplicates:
-    """Asks of each document whether a nearly equal one is among the last `REMEMBERED`."""
+    """Finds documents nearly equal to one of the last `REMEMBERED`."""
 
     def __init__(self, remembered: int = REMEMBERED) -> None:
         # Pages of zeros cost no memory before they are written.
-        self._signatures = np.zeros((remembered, _PLACES), np.uint32)
+        self._signatures = np.zeros((remembered, _VALUES), np.uint32)
         self._tables = np.zeros((_BANDS, remembered), np.uint32)
         self._bands = np.arange(_BANDS)
         self._count = 0
@@ -111,16 +111,16 @@ class NearDuplicates:
         like = (self._signatures[candidates] == mine).mean(axis=1)
         if self._count and bool((like >= SIMILARITY).any()):
             return True
-        place = self._count % remembered
-        self._signatures[place] = mine
-        self._tables[self._bands, slots] = place
+        slot = self._count % remembered
+        self._signatures[slot] = mine
+        self._tables[self._bands, slots] = slot
         self._count += 1
         return False
 
 
 def _multipliers() -> NDArray[np.uint32]:
     state, odd = 1, []
-    for _ in range(_PLACES):
+    for _ in range(_VALUES):
         state = (state * 6364136223846793005 + 1442695040888963407) % (1 << 64)
         odd.append(state >> 32 | 1)
     return np.array(odd, np.uint32)
@@ -149,7 +149,7 @@ def signature(text: str) -> NDArray[np.uint32] | None:
             shingles ^= shingles >> np.uint64(31)
         # Well mixed already, so 32 bits and one odd factor a hash function are enough.
         short = (shingles >> np.uint64(32)).astype(np.uint32)
-        least = np.full(_PLACES, (1 << 32) - 1, np.uint32)
+        least = np.full(_VALUES, (1 << 32) - 1, np.uint32)
         for begin in range(0, count, _CHUNK):
             hashed = short[None, begin : begin + _CHUNK] * _MULTIPLIERS[:, None]
             np.minimum(least, hashed.min(axis=1), out=least)

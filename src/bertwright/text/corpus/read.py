@@ -1,7 +1,7 @@
 """Files, folders, globs, standard input and `datasets` to documents of sentences.
 
 Two ways in: `read_documents` does everything in one stream; `read_blocks` hands out raw documents
-in blocks, in a fixed order, and `split_document`, which is pure and can be pickled, cuts each of
+in blocks, in a fixed order, and `split_document`, which is pure and can be pickled, splits each of
 them in any process. What depends on order (boilerplate that repeats, duplicates) is done by the
 reader.
 
@@ -38,7 +38,7 @@ Splitter = Callable[[str], list[str]]
 """A text to its sentences."""
 
 MAX_SENTENCE_CHARACTERS = 4096
-"""A sentence over this is cut at a space: tokenizers are quadratic in what they are given."""
+"""A sentence over this is split at a space: tokenizers are quadratic in what they are given."""
 
 
 def read_documents(
@@ -103,7 +103,7 @@ def read_blocks(
                 if size >= block_characters:
                     yield block
                     block, size = [], 0
-        if report.documents == before and not keep.left_out_since_asked():
+        if report.documents == before and not keep.left_out_since_last_call():
             report.empty_files += 1
     if block:
         yield block
@@ -122,7 +122,7 @@ def split_document(
     Args:
         text: as `read_blocks` gives it.
         splitter: in place of `split_sentences`; it gets the whole document, line breaks included.
-        report: counts sentences, cuts and repairs, if given.
+        report: counts sentences, splits and repairs, if given.
 
     Returns:
         Sentences without white space at their ends; an empty list if repair left no text.
@@ -141,7 +141,7 @@ def split_document(
     if len(text) > MAX_SENTENCE_CHARACTERS and sentences:
         whole = len(sentences)
         if max(map(len, sentences)) > MAX_SENTENCE_CHARACTERS:
-            sentences = [part for sentence in sentences for part in _cut(sentence)]
+            sentences = [part for sentence in sentences for part in _split_long(sentence)]
             if report is not None:
                 report.sentences_cut += len(sentences) - whole
     if report is not None:
@@ -161,7 +161,7 @@ def _checked(splitter: Splitter, text: str) -> list[str]:
     return [sentence for sentence in map(str.strip, sentences) if sentence]
 
 
-def _cut(sentence: str) -> list[str]:
+def _split_long(sentence: str) -> list[str]:
     parts = []
     begin = 0
     while len(sentence) - begin > MAX_SENTENCE_CHARACTERS:
@@ -224,7 +224,7 @@ class _Filter:
             self._report.longest_document = max(self._report.longest_document, *sizes)
         return kept
 
-    def left_out_since_asked(self) -> int:
+    def left_out_since_last_call(self) -> int:
         """Documents left out since this was last called."""
         count, self._left_out = self._left_out, 0
         return count

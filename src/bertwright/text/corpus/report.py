@@ -1,11 +1,11 @@
-"""What reading a corpus met, in counts: shown, saved in manifests, asked by the data doctor."""
+"""What reading a corpus met, in counts: shown, saved in manifests, read by `data check`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 
 EXAMPLES = 5
-"""How many places and lines are kept as examples."""
+"""How many positions and lines are kept as examples."""
 
 
 @dataclass
@@ -35,9 +35,9 @@ class CorpusReport:
     short_documents: int = 0
     """Documents left out by `min_characters`."""
     documents_cut: int = 0
-    """Cuts made in documents over the size limit (no blank lines in a huge file, one huge line)."""
+    """Splits of documents over the size limit (no blank lines in a huge file, one huge line)."""
     sentences_cut: int = 0
-    """Cuts made in sentences over the size limit."""
+    """Splits made of sentences over the size limit."""
     files_of_one_document: int = 0
     """Text files of over 1,000 lines in which no blank line separates documents."""
     invalid_utf8: int = 0
@@ -57,7 +57,7 @@ class CorpusReport:
     passed_over_examples: list[str] = field(default_factory=list)
     """The first of the files passed over."""
     invalid_places: list[str] = field(default_factory=list)
-    """The first places of malformed bytes, as `FILE, byte N`."""
+    """The first positions of malformed bytes, as `FILE, byte N`."""
     boilerplate_examples: list[str] = field(default_factory=list)
     """The first lines left out as boilerplate."""
 
@@ -70,21 +70,21 @@ class CorpusReport:
         }
 
     def remarks(self) -> list[str]:
-        """What was left out, cut or repaired, a line each; nothing where nothing was."""
+        """What was left out, split or repaired, a line each; nothing where nothing was."""
         named = {
             "files passed over, of an extension that is no text's": self.files_passed_over,
             "exact duplicates left out": self.exact_duplicates,
             "near duplicates left out": self.near_duplicates,
             "documents left out as too short": self.short_documents,
             "lines left out as boilerplate": self.boilerplate_lines,
-            "cuts in documents too large to hold": self.documents_cut,
-            "cuts in sentences too long to be any": self.sentences_cut,
+            "splits of documents too large to hold": self.documents_cut,
+            "splits of sentences too long to be any": self.sentences_cut,
             "malformed byte sequences replaced": self.invalid_utf8,
             "lone surrogates replaced": self.lone_surrogates,
         }
         lines = [f"{count:,} {what}" for what, count in named.items() if count]
         lines += [f"passed over: {path}" for path in self.passed_over_examples]
-        return lines + [f"malformed: {place}" for place in self.invalid_places]
+        return lines + [f"malformed: {where}" for where in self.invalid_places]
 
     def add(self, other: CorpusReport) -> None:
         """Take over the counts of another report, as of one that a worker filled."""

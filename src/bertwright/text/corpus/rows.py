@@ -15,11 +15,11 @@ from typing import Any, BinaryIO, cast
 
 from bertwright.config.corpus import CorpusConfig
 from bertwright.errors import DataError, MissingExtra
-from bertwright.text.corpus.documents import cut_document, normalize_lines, read_text
+from bertwright.text.corpus.documents import normalize_lines, read_text, split_long_document
 from bertwright.text.corpus.report import CorpusReport
 
 MAX_ROW_CHARACTERS = 1 << 28
-"""A line of JSON or a field of a table over this is refused: it must be held in memory whole."""
+"""A line of JSON or a field of a table over this is an error: it must be held in memory whole."""
 _ROWS = 1024  # rows handed on at once
 _SEPARATOR_LINE = re.compile(r'\ufeff?"?sep=(.)"?\s*', re.IGNORECASE | re.DOTALL)
 """What Excel reads, and some programs write, before the header."""
@@ -120,7 +120,7 @@ def _texts(
     *,
     count_bytes: bool,
 ) -> Iterator[list[str]]:
-    """Checked, normalised and cut text of the rows."""
+    """Checked, normalized and split text of the rows."""
     group: list[str] = []
     for number, value in enumerate(values, 1):
         if value is None:
@@ -139,7 +139,7 @@ def _texts(
             text = _without_surrogates(text, f"{name}, row {number:,}", config, report)
         if count_bytes:
             report.bytes += len(text) if text.isascii() else len(text.encode())
-        group.extend(cut_document(text, report))
+        group.extend(split_long_document(text, report))
         if len(group) >= _ROWS or len(text) > 1 << 20:
             yield group
             group = []
@@ -147,13 +147,13 @@ def _texts(
         yield group
 
 
-def _without_surrogates(text: str, place: str, config: CorpusConfig, report: CorpusReport) -> str:
+def _without_surrogates(text: str, where: str, config: CorpusConfig, report: CorpusReport) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
         if config.errors == "refuse":
             raise DataError(
-                f"{place}: a lone surrogate; mend the file, or replace what is malformed with "
+                f"{where}: a lone surrogate; mend the file, or replace what is malformed with "
                 "--errors replace"
             ) from None
     else:
@@ -168,20 +168,20 @@ def _lines(blocks: Iterator[str], name: str) -> Iterator[str]:
     parts: list[str] = []
     size = 0
     for block in blocks:
-        pieces = block.split("\n")
-        parts.append(pieces[0])
-        size += len(pieces[0])
+        found = block.split("\n")
+        parts.append(found[0])
+        size += len(found[0])
         if size > MAX_ROW_CHARACTERS:
             raise DataError(
                 f"{name} has a row of over {MAX_ROW_CHARACTERS:,} characters; "
                 f"is it {Path(name).suffix}?"
             )
-        if len(pieces) > 1:
+        if len(found) > 1:
             yield "".join(parts) + "\n"
-            for piece in pieces[1:-1]:
-                yield piece + "\n"
-            parts = [pieces[-1]]
-            size = len(pieces[-1])
+            for line in found[1:-1]:
+                yield line + "\n"
+            parts = [found[-1]]
+            size = len(found[-1])
     if size:
         yield "".join(parts)
 
@@ -225,16 +225,16 @@ def _table_values(lines: Iterable[str], kind: str, name: str, column: str) -> It
                 f"{name} has {header.count(column)} columns {column!r}; expected one. Rename the "
                 "others"
             )
-        place = header.index(column)
+        index = header.index(column)
         for row in reader:
             if not row:
                 continue
-            if len(row) != len(header):  # cut text, most likely
+            if len(row) != len(header):  # truncated text, most likely
                 raise DataError(
                     f"{name}, line {reader.line_num:,} has {len(row)} fields; the header has "
                     f"{len(header)}. Mend the line, or quote separators in its text"
                 )
-            yield row[place]
+            yield row[index]
     except csv.Error as error:
         raise DataError(
             f"{name}, line {reader.line_num:,}: {error}; expected {kind.lstrip('.').upper()} "

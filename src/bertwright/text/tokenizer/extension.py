@@ -1,14 +1,14 @@
-"""New entries for a vocabulary: the words of another domain that it cuts into most pieces.
+"""New entries for a vocabulary: the words of another domain that take it most tokens.
 
-A word that occurs n times and is cut into k pieces costs n (k - 1) tokens more than it would as one
+A word that occurs n times and is k tokens costs n (k - 1) tokens more than it would as one
 entry; the words that cost most are added, ties by spelling, as exBERT (Tai et al. 2020) and AVocaDo
 (Hong et al. 2021) add words of a domain by what they save. Old entries keep their ids, so a trained
 model keeps what it knows.
 
-Only whole words are added, as BERT's rules cut them. Longest match first then cuts longer words
-that begin with one of them otherwise, too; an entry through which a word would become [UNK] is left
-out. Characters that the vocabulary lacks come first, bare and as "##x", as without them a word is
-[UNK].
+Only whole words are added, as BERT's rules split them. Longest match first then tokenizes longer
+words that begin with one of them otherwise, too; an entry through which a word would become [UNK]
+is left out. Characters that the vocabulary lacks come first, bare and as "##x", as without them a
+word is [UNK].
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ class Addition:
     """A new entry."""
 
     token: str
-    pieces: tuple[int, ...]
-    """Ids of the pieces it replaces; none: a character that was not in the vocabulary."""
+    replaces: tuple[int, ...]
+    """Ids of the tokens it replaces; none: a character that was not in the vocabulary."""
     count: int
     """How often it occurs."""
 
     @property
     def gain(self) -> int:
         """Tokens it saves in the corpus."""
-        return self.count * max(0, len(self.pieces) - 1)
+        return self.count * max(0, len(self.replaces) - 1)
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def choose_additions(
     """The entries that save most.
 
     Args:
-        counts: words as BERT's rules cut them, and how often they occur.
+        counts: words as BERT's rules split them, and how often they occur.
         tokenizer: the vocabulary as it is.
         add: new entries, at most.
         min_count: rarer words and characters are not added.
@@ -112,12 +112,12 @@ def choose_additions(
     """
     longest = tokenizer.rules.max_word_characters  # raises for what is no BERT WordPiece
     often = sorted(word for word, count in counts.items() if count >= min_count)
-    cut = dict(zip(often, _cut(often, tokenizer), strict=True))
-    unknown = {word for word, ids in cut.items() if tokenizer.unk_id in ids}
+    tokens = dict(zip(often, _ids_of(often, tokenizer), strict=True))
+    unknown = {word for word, ids in tokens.items() if tokenizer.unk_id in ids}
     additions = _characters(unknown, counts, tokenizer, min_count)[: add // _MOST_CHARACTERS]
     words = [
         Addition(word, tuple(ids), counts[word])
-        for word, ids in cut.items()
+        for word, ids in tokens.items()
         if len(ids) > 1
         and word not in unknown
         and len(word) <= longest
@@ -125,14 +125,14 @@ def choose_additions(
         and any(character.isalpha() for character in word)
     ]
     words.sort(key=lambda each: (-each.gain, each.token))
-    refused: set[str] = set()
+    harmful: set[str] = set()
     while True:
-        room = [each for each in words if each.token not in refused][: add - len(additions)]
+        room = [each for each in words if each.token not in harmful][: add - len(additions)]
         found = [*additions, *room]
         larger = tokenizer.extended([each.token for each in found])
         lost = [
             word
-            for word, ids in zip(often, _cut(often, larger), strict=True)
+            for word, ids in zip(often, _ids_of(often, larger), strict=True)
             if larger.unk_id in ids and word not in unknown
         ]
         if not lost:
@@ -140,13 +140,13 @@ def choose_additions(
         begun = {each.token for each in room for word in lost if word.startswith(each.token)}
         if not begun:
             raise DataError(f"'{lost[0]}' would become [UNK], whatever is added: no BERT WordPiece")
-        refused |= begun
+        harmful |= begun
 
 
 def measure(
     documents: Sequence[str], tokenizer: Tokenizer, reading: CorpusConfig | None = None
 ) -> Length:
-    """How long documents are under a vocabulary, mended and cut as `data build` does.
+    """How long documents are under a vocabulary, repaired and split as `data build` does.
 
     Raises:
         DataError: they have no words.
@@ -169,14 +169,14 @@ def measure(
     )
 
 
-def _cut(words: Sequence[str], tokenizer: Tokenizer) -> list[list[int]]:
+def _ids_of(words: Sequence[str], tokenizer: Tokenizer) -> list[list[int]]:
     """The ids of each word."""
     flat, lengths = tokenizer.encode_sentence_ids(words)
-    ids, cut, start = flat.tolist(), [], 0
+    ids, found, start = flat.tolist(), [], 0
     for length in lengths.tolist():
-        cut.append(ids[start : start + length])
+        found.append(ids[start : start + length])
         start += length
-    return cut
+    return found
 
 
 def _characters(
@@ -185,8 +185,8 @@ def _characters(
     """Entries of one character that words need and the vocabulary lacks, by falling count."""
     missing: Counter[str] = Counter()
     for word in unknown:
-        for place, character in enumerate(word):
-            entry = MARK + character if place else character
+        for index, character in enumerate(word):
+            entry = MARK + character if index else character
             if entry not in tokenizer.vocab:
                 missing[entry] += counts[word]
     often = [(entry, count) for entry, count in missing.items() if count >= min_count]

@@ -102,7 +102,7 @@ def write_folder(folder: Path, backend: tokenizers.Tokenizer, config: Mapping[st
 def huggingface_config(rules: BertRules, vocab: Collection[str]) -> dict[str, Any]:
     """The `tokenizer_config.json` of a vocabulary trained here."""
     special = {name: token for name, token in SPECIAL_TOKENS.items() if token in vocab}
-    # transformers' BertTokenizerFast always cuts words at 100 characters, whatever the files say;
+    # To transformers' BertTokenizerFast words over 100 characters are [UNK], whatever is stated;
     # the plain class takes tokenizer.json as it is.
     published = rules.max_word_characters == 100 and len(special) == len(SPECIAL_TOKENS)
     return {

@@ -1,4 +1,4 @@
-"""How a text is cut, word by word, and why: what `bertwright tokenizer inspect` shows."""
+"""How a text is tokenized, word by word, and why: what `bertwright tokenizer inspect` shows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class Word:
-    """One word of a text and its pieces."""
+    """One word of a text and its tokens."""
 
     text: str
     """As it stands in the text."""
@@ -22,7 +22,7 @@ class Word:
     pieces: list[str]
     ids: list[int]
     offsets: list[tuple[int, int]]
-    """Where each piece begins and ends in the text, in characters."""
+    """Where each token begins and ends in the text, in characters."""
     unknown: str | None
     """Why the word is `[UNK]`; None where it is not."""
     special: bool
@@ -48,7 +48,7 @@ class Inspection:
 
 
 def inspect_text(tokenizer: Tokenizer, text: str) -> Inspection:
-    """Cut `text` as a model would read it, [CLS] and [SEP] left out.
+    """Tokenize `text` as a model would read it, [CLS] and [SEP] left out.
 
     Raises:
         DataError: the tokenizer is not a BERT WordPiece.
@@ -57,18 +57,18 @@ def inspect_text(tokenizer: Tokenizer, text: str) -> Inspection:
     encoding = tokenizer.encode(text)
     groups: list[list[int]] = []
     last: int | None = None
-    for place, word_id in enumerate(encoding.word_ids):
-        start, stop = encoding.offsets[place]
+    for index, word_id in enumerate(encoding.word_ids):
+        start, stop = encoding.offsets[index]
         written = word_id is not None or stop > start  # a special token in the text has no word
         if written and (word_id is None or word_id != last or not groups):
-            groups.append([place])
+            groups.append([index])
         elif written:
-            groups[-1].append(place)
+            groups[-1].append(index)
         last = word_id
     words = []
     for group in groups:
-        pieces = [encoding.tokens[place] for place in group]
-        offsets = [encoding.offsets[place] for place in group]
+        pieces = [encoding.tokens[index] for index in group]
+        offsets = [encoding.offsets[index] for index in group]
         start, stop = offsets[0][0], offsets[-1][1]
         source = text[start:stop]
         special = pieces[0] == source and encoding.ids[group[0]] in tokenizer.special_ids
@@ -76,7 +76,7 @@ def inspect_text(tokenizer: Tokenizer, text: str) -> Inspection:
         reason = None
         if not special and encoding.ids[group[0]] == tokenizer.unk_id:
             reason = why_unknown(normalized, tokenizer.vocab, longest)
-        ids = [encoding.ids[place] for place in group]
+        ids = [encoding.ids[index] for index in group]
         words.append(Word(source, normalized, start, stop, pieces, ids, offsets, reason, special))
     return Inspection(text, tokenizer.normalized(text), words)
 
@@ -92,5 +92,5 @@ def why_unknown(word: str, vocab: dict[str, int], longest: int) -> str:
         return f"not in the alphabet: {named}"
     for stop in range(len(word), 0, -1):
         if longest_match(word[:stop], vocab) is not None:
-            return f"no piece fits after {word[:stop]!r}, at {word[stop:]!r}"
-    return f"no piece fits at {word!r}"
+            return f"no entry fits after {word[:stop]!r}, at {word[stop:]!r}"
+    return f"no entry fits at {word!r}"

@@ -1,8 +1,8 @@
 """Text -> ids and back: WordPiece as BERT runs it, over the `tokenizers` library.
 
-Source: google-research/bert `tokenization.py`. A text is cleaned, cut into words, and each
-word into pieces: always the longest entry of the vocabulary that starts the rest of the word,
-pieces after the first marked with "##"; a word that cannot be cut so, or is too long, is one [UNK].
+Source: google-research/bert `tokenization.py`. A text is cleaned, split into words, and each word
+into wordpieces: always the longest entry of the vocabulary that starts the rest of the word, those
+after the first marked with "##"; a word that cannot be split so, or is too long, is one [UNK].
 
 Two ways lead in. `encode` is for texts that a model reads: [CLS] and [SEP] are added, offsets are
 kept, and special tokens written in the text ("[MASK]") are what they say. `encode_sentence_ids` is
@@ -132,11 +132,11 @@ class Tokenizer:
 
     @property
     def rules(self) -> BertRules:
-        """How words are made and cut. Raises DataError for a tokenizer that is not BERT's."""
+        """How words are made and split. Raises DataError for a tokenizer that is not BERT's."""
         if self._memo is None:
             plain = [t["content"] for t in self._description["added_tokens"] if not t["special"]]
             what = f"has added words, as {plain[0]!r}" if plain else "is not a BERT WordPiece"
-            raise DataError(f"this tokenizer {what}: BERT's rules alone do not tell how it cuts")
+            raise DataError(f"this tokenizer {what}: BERT's rules alone do not say how it splits")
         normalizer = self._description["normalizer"]
         return BertRules(
             lowercase=normalizer["lowercase"],
@@ -169,7 +169,7 @@ class Tokenizer:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 over the vocabulary and all that decides how text is cut."""
+        """SHA-256 over the vocabulary and all that decides how text is tokenized."""
         described: dict[str, Any] = {
             "vocab": sorted(self.vocab.items(), key=lambda item: item[1]),
             "specials": [self.special.get(role) for role in ROLES],
@@ -219,7 +219,7 @@ class Tokenizer:
     def encode_sentence_ids(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.uint32], Int64s]:
         """Ids of many texts end to end, without added tokens, and the number of each text's ids.
 
-        Special tokens written in a text are cut like other text.
+        Special tokens written in a text are tokenized like other text.
         """
         lengths = np.empty(len(texts), dtype=np.int64)
         if self._memo is None:
@@ -257,7 +257,7 @@ class Tokenizer:
         return [self._token_of.get(int(index), unknown) for index in ids]
 
     def normalized(self, text: str) -> str:
-        """What the rules make of `text` before it is cut into words."""
+        """What the rules make of `text` before it is split into words."""
         normalizer = self._backend.normalizer
         text = drop_surrogates(text)
         return text if normalizer is None else str(normalizer.normalize_str(text)).strip()
@@ -279,7 +279,7 @@ class Tokenizer:
         if double or len(set(tokens)) < len(tokens):
             raise DataError(f"{double[:1] or 'a token'} would be in the vocabulary twice")
         description = json.loads(self._backend.to_str())
-        # also what was added behind it (special tokens): else `tokenizers` numbers them anew
+        # also what was added after it (special tokens): else `tokenizers` renumbers them
         description["model"]["vocab"] = dict(self.vocab)
         for index, token in enumerate(tokens, self.vocab_size):
             description["model"]["vocab"][token] = index
@@ -298,7 +298,7 @@ class Tokenizer:
                 yield role, self.vocab[token]
 
     def _is_bert(self) -> bool:
-        """Whether every rule is BERT's own, so that parts of a text may be cut alone."""
+        """Whether every rule is BERT's own, so that parts of a text may be tokenized alone."""
         description = self._description
         normalizer = description["normalizer"] or {}
         return (
@@ -310,7 +310,7 @@ class Tokenizer:
         )
 
     def _raw(self) -> tokenizers.Tokenizer:
-        """A copy of the backend that cuts special tokens in a text like other text."""
+        """A copy of the backend that tokenizes special tokens in a text like other text."""
         if self._corpus_backend is None:
             self._corpus_backend = tokenizers.Tokenizer.from_str(self._backend.to_str())
             self._corpus_backend.encode_special_tokens = True
@@ -318,7 +318,7 @@ class Tokenizer:
 
 
 class _Memo(dict[str, bytes]):
-    """Chunk -> its ids, as the bytes of uint32; cut when first asked for, forgotten when full."""
+    """Chunk -> its ids, as the bytes of uint32; made when first looked up, forgotten when full."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         super().__init__()
@@ -335,7 +335,7 @@ class _Memo(dict[str, bytes]):
     def __missing__(self, chunk: str) -> bytes:
         parts = split_parts(chunk, self._chinese)
         if parts == [chunk]:
-            ids = self._cut_plain(chunk) if is_plain(chunk) else self._cut_other(chunk)
+            ids = self._match_plain(chunk) if is_plain(chunk) else self._encode_other(chunk)
             found = np.array(ids, dtype=np.uint32).tobytes()
         else:
             found = b"".join([self[part] for part in parts])
@@ -345,7 +345,7 @@ class _Memo(dict[str, bytes]):
             self[chunk] = found
         return found
 
-    def _cut_plain(self, word: str) -> list[int]:
+    def _match_plain(self, word: str) -> list[int]:
         """Longest match first over a word of ASCII letters and digits."""
         if len(word) > self._longest:
             return [self._unk_id]
@@ -364,7 +364,7 @@ class _Memo(dict[str, bytes]):
                 rest = prefix + rest
         return ids
 
-    def _cut_other(self, part: str) -> list[int]:
+    def _encode_other(self, part: str) -> list[int]:
         """Anything else, by the library."""
         found: list[int] = self._raw().encode(drop_surrogates(part), add_special_tokens=False).ids
         return found

@@ -1,12 +1,12 @@
-"""How often each word of a corpus occurs: the only thing a vocabulary is learned from.
+"""How often each word of a corpus occurs: the only thing a vocabulary is trained on.
 
-Blocks of documents go to worker processes, which cut and count them; the parent adds the counts up
-in the order of the blocks. The table is bounded: when it holds more than `limit` distinct words
+Blocks of documents go to worker processes, which split and count them; the parent adds the counts
+up in the order of the blocks. The table is bounded: when it holds more than `limit` distinct words
 after a block, the rarest go (ties by their spelling) until three quarters are left, and are
 reported. Both depend on the blocks alone, so any number of workers gives the same counts.
 
-A word is what the tokenizer sees at run time: the characters between the cuts of
-`text.chunks`, normalized by the very normalizer that runs later.
+A word is what the tokenizer sees at run time: the parts of
+`normalize.split_parts`, normalized by the very normalizer that runs later.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class WordCounts:
 
     def prune(self, limit: int) -> None:
         """Keep three quarters of `limit` words if there are more than `limit`: the most frequent,
-        those that tie for the last places by their spelling."""
+        those that tie for the last ones by their spelling."""
         table = self.counts
         if len(table) <= limit:
             return
@@ -145,7 +145,7 @@ def _normalizer(rules: BertRules) -> normalizers.Normalizer:
 
 @lru_cache(maxsize=1 << 16)
 def _words_of(part: str, rules: BertRules) -> tuple[str, ...]:
-    """The words of a part that is not plain ASCII, by the library that cuts at run time."""
+    """The words of a part that is not plain ASCII, by the library that runs later."""
     normalized = _normalizer(rules).normalize_str(drop_surrogates(part))
     found = pre_tokenizers.BertPreTokenizer().pre_tokenize_str(normalized)
     return tuple(word for word, _ in found)
