@@ -1,19 +1,20 @@
-"""Words as pieces in windows, with the document around them; and plain text as words."""
+"""Sentences as instances, tags and entities of scores, and their metrics."""
 
 from __future__ import annotations
 
 from itertools import accumulate, islice
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertwright.config.task import TaskConfig
+from bertwright.config.task import Scheme, TaskConfig
 from bertwright.errors import DataError
 from bertwright.labelled.examples import TaggingExample
-from bertwright.tasks.tagging import (
-    make_tagging_instances,
-)
+from bertwright.tasks.metrics import per_class, value
+from bertwright.tasks.predictions import Entity
+from bertwright.tasks.tagging import EntityCounts, TagCounts, decode_tagging, make_tagging_instances
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 from bertwright.text.windows import most_context, split
 from tests.tasks.mixed_scripts import TOKENIZERS, UNCASED, WORDS
@@ -178,3 +179,194 @@ def test_every_word_has_one_place_and_its_first_piece_is_there(
                 assert list(instance.ids[window])[start : start + len(own)] == own
         assert next(words, None) is None
     assert lengths.tokens == alone_lengths.tokens
+
+
+def entities(tags: list[str], scheme: Scheme) -> list[tuple[str, int, int]]:
+    """Those of a sentence of which a model says these tags."""
+    labels = tuple(dict.fromkeys([*tags, "O"]))
+    numbers = np.array([labels.index(tag) for tag in tags], np.int64)
+    task, example = TaskConfig("tagging", labels, scheme=scheme), TaggingExample(("w",) * len(tags))
+    found = decode_tagging(task, example, np.eye(len(labels))[numbers], numbers).entities
+    return [(entity.label, entity.start, entity.end) for entity in found]
+
+
+@pytest.mark.parametrize(
+    ("scheme", "tags", "expected"),
+    [
+        ("iob1", "I-A I-A B-A O I-B", [("A", 0, 2), ("A", 2, 3), ("B", 4, 5)]),
+        ("iob2", "B-A I-A B-A O B-B I-B", [("A", 0, 2), ("A", 2, 3), ("B", 4, 6)]),
+        ("iob2", "O I-A I-B I-B", [("A", 1, 2), ("B", 2, 4)]),  # broken, as conlleval reads it
+        ("iobes", "S-A B-A I-A E-A O S-B", [("A", 0, 1), ("A", 1, 4), ("B", 5, 6)]),
+        ("iobes", "B-A M-A E-A S-A", [("A", 0, 3), ("A", 3, 4)]),  # BMES
+        ("iobes", "U-A B-A I-A L-A", [("A", 0, 1), ("A", 1, 4)]),  # BILOU
+        ("iobes", "E-A E-A I-A", [("A", 0, 1), ("A", 1, 2), ("A", 2, 3)]),  # broken
+        ("iob2", "B-A-B I-A-B", [("A-B", 0, 2)]),
+        ("iob2", "O O", []),
+        ("none", "NOUN B-A", []),
+    ],
+)
+def test_entities(scheme: Scheme, tags: str, expected: list[tuple[str, int, int]]) -> None:
+    assert entities(tags.split(), scheme) == expected
+
+
+TAGS = st.sampled_from(["O", *(f"{letter}-{kind}" for letter in "BIESMLU" for kind in "AB")])
+
+
+@given(st.lists(TAGS, max_size=12))
+def test_entities_are_those_that_the_metric_counts(tags: list[str]) -> None:
+    found = entities(tags, "iobes")
+    _, chosen, true, *_ = EntityCounts([tags], [tags]).parts[0]
+    assert chosen == true == len(found)
+    inside = {word for _, start, stop in found for word in range(start, stop)}
+    assert inside == {word for word, tag in enumerate(tags) if tag != "O"}
+
+
+TASK = TaskConfig("tagging", LABELS, scheme="iob2")
+PROBABILITIES = np.array([[0.1, 0.8, 0.1], [0.3, 0.1, 0.6], [0.9, 0.05, 0.05]], np.float32)
+
+
+def test_words_are_read_as_one_writes_them() -> None:
+    assert TaggingExample(("New", "York", "!")).read(0, 2) == "New York"
+    assert TaggingExample(("兰", "州", "1", "月")).read(0, 2) == "兰州"
+    assert TaggingExample(("中国", "人民")).read() == "中国 人民"
+    assert TaggingExample(("a", "b")).read() == "a b"
+    assert TaggingExample(("a", "b"), text="a-b", offsets=((0, 1), (2, 3))).read() == "a-b"
+    assert TaggingExample(()).read() == ""
+    (entity,) = decode_tagging(
+        TASK, TaggingExample(tuple("兰州x")), PROBABILITIES, np.array([1, 2, 0])
+    ).entities
+    assert (entity.start, entity.end, entity.text) == (0, 2, "兰州")
+
+
+def test_entities_of_a_text_are_exact_slices() -> None:
+    text = "José-\u3000x"
+    example = TaggingExample(("José", "-", "x"), text=text, offsets=((0, 4), (4, 5), (6, 7)))
+    prediction = decode_tagging(TASK, example, PROBABILITIES, np.array([1, 2, 0]))
+    assert prediction.tags == ("B-PER", "I-PER", "O")
+    assert prediction.scores == pytest.approx((0.8, 0.6, 0.9))
+    (entity,) = prediction.entities
+    assert (entity.label, entity.start, entity.end, entity.text) == ("PER", 0, 5, text[:5])
+    assert entity.score == pytest.approx(0.7)
+    assert prediction.offsets == ((0, 4), (4, 5), (6, 7))
+
+
+def test_entities_of_words_are_in_words() -> None:
+    example = TaggingExample(("Ann", "Lee", "ran"))
+    # With a CRF the chosen tag need not be the likeliest.
+    prediction = decode_tagging(TASK, example, PROBABILITIES, np.array([1, 0, 1]))
+    assert prediction.entities == (
+        Entity("PER", 0, 1, "Ann", pytest.approx(0.8)),
+        Entity("PER", 2, 3, "ran", pytest.approx(0.05)),
+    )
+    assert prediction.offsets is None
+    joined = decode_tagging(TASK, example, PROBABILITIES, np.array([1, 2, 2]))
+    assert [(e.start, e.end, e.text) for e in joined.entities] == [(0, 3, "Ann Lee ran")]
+
+
+def test_no_words() -> None:
+    empty = decode_tagging(TASK, TaggingExample(()), np.zeros((0, 3)), np.zeros(0, np.int64))
+    assert (empty.words, empty.tags, empty.scores, empty.entities) == ((), (), (), ())
+
+
+def test_wrong_shapes_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"probabilities \[3, 3\].*expected \[2, 3\]"):
+        decode_tagging(TASK, TaggingExample(("a", "b")), PROBABILITIES, np.zeros(3, np.int64))
+
+
+def scores(gold: str, said: str) -> dict[str, float]:
+    """Of sentences that are cut by "|"."""
+    sides = [[sentence.split() for sentence in side.split("|")] for side in (gold, said)]
+    return value(EntityCounts(*sides).statistic, len(sides[0]))
+
+
+@pytest.mark.parametrize(
+    ("gold", "said", "right", "predicted", "true"),
+    [
+        # IOB1's "I-" after "O" begins an entity, and so is the same as IOB2's "B-"
+        ("O I-PER I-PER O", "O B-PER I-PER O", 1, 1, 1),
+        # another type begins another entity, in the gold and in the prediction
+        ("I-PER I-ORG", "B-PER B-ORG", 2, 2, 2),
+        # IOB1's "B-" parts two of a type
+        ("I-PER B-PER", "I-PER I-PER", 0, 1, 2),
+        # first and last word must both be right
+        ("B-LOC I-LOC O", "B-LOC O O", 0, 1, 1),
+        ("B-LOC I-LOC O", "B-LOC I-LOC I-LOC", 0, 1, 1),
+        # the type too
+        ("B-LOC I-LOC", "B-ORG I-ORG", 0, 1, 1),
+        # an entity does not go on into the next sentence
+        ("B-LOC | I-LOC", "B-LOC | B-LOC", 2, 2, 2),
+        # IOBES, and BMES by its other letters
+        ("S-PER B-LOC E-LOC O", "S-PER B-LOC E-LOC S-ORG", 2, 3, 2),
+        ("S-PER B-LOC M-LOC E-LOC", "S-PER B-LOC I-LOC E-LOC", 2, 2, 2),
+        # "E" ends an entity whatever follows
+        ("B-X E-X B-X E-X", "B-X I-X B-X I-X", 2, 2, 2),
+        ("O O", "O O", 0, 0, 0),
+    ],
+)
+def test_worked_examples(gold: str, said: str, right: int, predicted: int, true: int) -> None:
+    found = scores(gold, said)
+    assert found["precision"] == pytest.approx(right / predicted if predicted else 0)
+    assert found["recall"] == pytest.approx(right / true if true else 0)
+    assert found["f1"] == pytest.approx(2 * right / (predicted + true) if predicted + true else 0)
+
+
+def test_accuracy_is_of_tags_as_they_are_written() -> None:
+    assert scores("O I-PER | O O", "O B-PER | O B-LOC")["accuracy"] == 0.5
+
+
+def test_by_type() -> None:
+    gold = [["B-PER", "O", "B-LOC"], ["B-LOC", "I-LOC"]]
+    said = [["B-PER", "B-PER", "B-LOC"], ["B-LOC", "O"]]
+    counts = EntityCounts(gold, said)
+    rows = {row.pop("label"): row for row in per_class(counts.by_type, counts.types)}
+    assert rows["LOC"] == {"precision": 0.5, "recall": 0.5, "f1": 0.5, "support": 2}
+    assert rows["PER"] == pytest.approx({"precision": 0.5, "recall": 1, "f1": 2 / 3, "support": 1})
+
+
+@st.composite
+def well_formed(draw: st.DrawFn, iobes: bool) -> list[str]:
+    """Tags of one sentence in IOB2 or IOBES."""
+    tags: list[str] = []
+    for kind, size in draw(st.lists(st.tuples(st.sampled_from("XY"), st.integers(0, 3)))):
+        marks = "O" if size == 0 else "B" + "I" * (size - 1)
+        if iobes and size:
+            marks = "S" if size == 1 else marks[:-1] + "E"
+        tags += ["O" if mark == "O" else f"{mark}-{kind}" for mark in marks]
+    return tags
+
+
+@pytest.mark.parametrize("scheme", ["IOB2", "IOBES"])
+@given(data=st.data())
+def test_well_formed_tags_as_in_seqeval(scheme: str, data: st.DataObject) -> None:
+    seqeval = pytest.importorskip("seqeval.metrics")
+    from seqeval import scheme as schemes
+
+    tags = well_formed(scheme == "IOBES")
+    drawn = data.draw(st.lists(st.tuples(tags, tags), min_size=1, max_size=4))
+    sizes = [max(len(a), len(b), 1) for a, b in drawn]
+    gold, said = (
+        [pair[side] + ["O"] * (n - len(pair[side])) for pair, n in zip(drawn, sizes, strict=True)]
+        for side in (0, 1)
+    )
+    found = value(EntityCounts(gold, said).statistic, len(gold))
+    strict = {"mode": "strict", "scheme": getattr(schemes, scheme), "zero_division": 0}
+    if any(tag != "O" for side in (*gold, *said) for tag in side):
+        assert found["precision"] == pytest.approx(seqeval.precision_score(gold, said, **strict))
+        assert found["recall"] == pytest.approx(seqeval.recall_score(gold, said, **strict))
+        assert found["f1"] == pytest.approx(seqeval.f1_score(gold, said, **strict))
+
+
+@given(st.lists(st.lists(st.tuples(*[st.sampled_from("NVAX")] * 2)), min_size=1))
+def test_parts_of_speech_as_in_scikit_learn(drawn: list[list[tuple[str, str]]]) -> None:
+    from sklearn.metrics import accuracy_score, f1_score
+
+    gold, said = ([[pair[side] for pair in tags] for tags in drawn] for side in (0, 1))
+    flat = [[tag for tags in side for tag in tags] for side in (gold, said)]
+    if not flat[0]:
+        return
+    counts = TagCounts(gold, said)
+    found = value(counts.statistic, len(gold))
+    assert found["accuracy"] == pytest.approx(accuracy_score(*flat))
+    macro = f1_score(*flat, average="macro", zero_division=0)
+    assert found["macro_f1"] == pytest.approx(macro)
+    assert counts.by_tag[2].sum() == len(flat[0])

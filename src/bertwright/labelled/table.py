@@ -105,14 +105,7 @@ def _by_first_line(line: str, named: Sequence[str]) -> Form:
 
 
 def read_table(source: Source, form: Form, asked: Columns, hint: Columns, log: BadRowLog) -> Table:
-    """The table that a file is.
-
-    Args:
-        source: the file.
-        form: one of rows and columns.
-        asked: columns that options name.
-        hint: columns of the training file, which this one may have too.
-        log: where bad rows go.
+    """The table that a file is; options name the columns `asked`, training had those of `hint`.
 
     Raises:
         DataError: it is none; a doubled name in the header; no header, and no column is named.

@@ -98,11 +98,7 @@ class Layout:
 
 
 def layout_of(source: Source, universal: bool = False) -> Layout:
-    """How the first lines are columns.
-
-    Args:
-        source: the file.
-        universal: whether it is CoNLL-U by its name; ten columns with numbered words are too.
+    """How the first lines are columns: `universal` as CoNLL-U, as are ten with numbered words.
 
     Raises:
         DataError: there are no words, or they do not come first; columns of CoNLL-U Plus that do
@@ -186,13 +182,8 @@ def _is_sentence(line: str) -> bool:
 
 
 def tag_index(source: Source, layout: Layout, asked: str | None, hint: str | None) -> int:
-    """Index of the column of tags, from 0.
-
-    Args:
-        source: the file.
-        layout: of its lines.
-        asked: the column that was asked for, by number from 1 or by name.
-        hint: that of the training file, taken where it is there; else the last one.
+    """Index of the column of tags, from 0: the one `asked` for, by number from 1 or by name; else
+    the `hint`, that of the training file, if it is there; else UPOS or the last.
 
     Raises:
         DataError: there is one column only; that asked for is not there, or is the words'.
@@ -219,13 +210,7 @@ def tag_index(source: Source, layout: Layout, asked: str | None, hint: str | Non
 def conll_examples(
     source: Source, layout: Layout, tag: int | None, log: BadRowLog
 ) -> Iterator[TaggingExample]:
-    """The sentences of a file.
-
-    Args:
-        source: the file.
-        layout: of its lines.
-        tag: the column of tags, from 0; None: tags are not read.
-        log: where bad lines go.
+    """The sentences of a file; `tag` is the column of tags, from 0 (None: tags are not read).
 
     Raises:
         DataError: a ragged line where `log` refuses them; names it.
@@ -355,11 +340,6 @@ def are_words(columns: Sequence[str]) -> bool:
 
 def word_columns(table: Table, asked: Columns, *, label: bool) -> tuple[Columns, str]:
     """The columns of words and of tags, and that of sentences.
-
-    Args:
-        table: the file.
-        asked: the label by name or by number from 1 (-1 the last).
-        label: whether there must be tags.
 
     Raises:
         DataError: one is missing; lists those there.

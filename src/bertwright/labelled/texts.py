@@ -178,12 +178,6 @@ def text_examples(
 ) -> Iterator[TextExample]:
     """The examples of a table; a row that cannot be read goes to `log`.
 
-    Args:
-        table: the file.
-        columns: found ones; without a label none is read.
-        rules: of labels.
-        log: where bad rows go.
-
     Raises:
         DataError: a bad row where `log` refuses them, an unknown label.
     """
@@ -264,13 +258,8 @@ def check_labels(examples: Sequence[TextExample], log: BadRowLog, *, known: bool
     """Warn of labels that nothing can be learned from: one class only, nearly one an example,
     spellings of one class that differ in case or notation.
 
-    Args:
-        examples: all of a file.
-        log: takes the warnings.
-        known: the labels are those of a model; then there may be one an example.
-
     Raises:
-        DataError: ten examples or more, and every one has a label of its own.
+        DataError: ten examples or more, each with a label of its own, and no labels `known`.
     """
     counts = Counter(name for each in examples for name in _names(each.label))
     total = len(examples)
@@ -282,10 +271,11 @@ def check_labels(examples: Sequence[TextExample], log: BadRowLog, *, known: bool
             )
         if 2 * len(counts) > total and total > 2:
             log.warn(f"{len(counts):,} classes in {total:,} examples; is --label the right column?")
-        for mark in ";|":
-            joined = [each for each in counts if counts.keys() & {*each.split(mark)} - {each}]
-            if joined and any(isinstance(each.label, tuple) for each in examples):
-                log.warn(f"{shorten(joined[0])} is one class; what separates several is a comma")
+        joined = [
+            each for each in counts if counts.keys() & {*each.replace("|", ";").split(";")} - {each}
+        ]
+        if joined and any(isinstance(each.label, tuple) for each in examples):
+            log.warn(f"{shorten(joined[0])} is one class; what separates several is a comma")
         if missing := [name for name in counts if name.casefold() in _MISSING]:
             log.warn(
                 f"{shorten(missing[0])} is a class of its own; where it means that there is no "

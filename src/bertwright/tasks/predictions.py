@@ -8,27 +8,26 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class TextPrediction:
+class _Fields:
+    def as_dict(self) -> dict[str, Any]:
+        """The fields, for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class TextPrediction(_Fields):
     """A class and the probability of each."""
 
     label: str | tuple[str, ...]
     """The likeliest class; with multi-label, those whose probability is 0.5 or more."""
     scores: dict[str, float]
 
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
-class NumberPrediction:
+class NumberPrediction(_Fields):
     """A number (regression)."""
 
     value: float
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class Entity:
 
 
 @dataclass(frozen=True)
-class TaggingPrediction:
+class TaggingPrediction(_Fields):
     """A tag for every word, and the entities they mark."""
 
     words: tuple[str, ...]
@@ -56,10 +55,6 @@ class TaggingPrediction:
     entities: tuple[Entity, ...]
     offsets: tuple[tuple[int, int], ...] | None = None
     """Characters of the text each word is from, where a text was given."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -76,7 +71,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class SpanPrediction:
+class SpanPrediction(_Fields):
     """The answer, or "" for none, and the runners-up."""
 
     answer: str
@@ -87,21 +82,13 @@ class SpanPrediction:
     """Score of no answer minus that of the best span; above the threshold there is none."""
     n_best: tuple[Answer, ...]
 
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
-class ChoicePrediction:
+class ChoicePrediction(_Fields):
     """The number of the likeliest choice, and the probability of each."""
 
     choice: int
     scores: tuple[float, ...]
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
 
 
 Prediction = (
