@@ -97,7 +97,7 @@ def convert(
 
     Raises:
         ConfigError: `out` is there, is no folder of ours or holds the source; or the model has what
-            the format has no place for.
+            the format cannot hold.
         DataError, IntegrityError: as `checkpoint.load`; nothing is written.
     """
     source, out = Path(source), Path(out)
@@ -105,16 +105,16 @@ def convert(
         raise ConfigError(f"to is {to!r}; expected one of {', '.join(get_args(Layout))}")
     refuse_source(out, source, "DST")
     refuse_folder(out, overwrite, "DST")
-    with _without_pickles(source, out) as place:
-        refuse_source(out, place, "DST")
-        layout, folder = sources.layout_of(place), sources.folder_of(place)
-        config = sources.read_config(place)
+    with _without_pickles(source, out) as found:
+        refuse_source(out, found, "DST")
+        layout, folder = sources.layout_of(found), sources.folder_of(found)
+        config = sources.read_config(found)
         if to != "huggingface" or activation is not None:
             only_bert(config, f"a folder of {to}")
         if activation is not None:
             config = replace(config, hidden_act=activation)
         known = sentence_transformers.read_defaults(folder)
-        defaults = _with_asked(known or EmbeddingDefaults(), vectors or {})
+        defaults = _with_requested(known or EmbeddingDefaults(), vectors or {})
         longest = format_of(config).spec(config).max_length
         if known is None and "max_length" not in (vectors or {}):
             defaults = replace(defaults, max_length=longest or defaults.max_length)
@@ -124,7 +124,7 @@ def convert(
                 "this model"
             )
         heads: Mapping[str, Any] = {"objectives": []} if to == "sentence-transformers" else {}
-        loaded = checkpoint.load(place, config=config, **heads)
+        loaded = checkpoint.load(found, config=config, **heads)
         given = dict(loaded.learner.state_dict())
         if "pooler" in loaded.report.started:
             given = {n: v for n, v in given.items() if not n.startswith("encoder.pooler.")}
@@ -148,7 +148,7 @@ def convert(
             )
         if known is not None and known.dense and not defaults.dense:
             notes.append(f"not carried over: dense layers, as pooling is {defaults.pooling}")
-        if activation is None and sources.is_gelu_unclear(place):
+        if activation is None and sources.is_gelu_unclear(found):
             notes.append(
                 "its gelu is read as the error function, as published; if its training code "
                 "had the tanh approximation, convert with --activation gelu_tanh"
@@ -159,11 +159,11 @@ def convert(
     )  # fmt: skip
 
 
-def _with_asked(known: EmbeddingDefaults, asked: Mapping[str, Any]) -> EmbeddingDefaults:
+def _with_requested(known: EmbeddingDefaults, requested: Mapping[str, Any]) -> EmbeddingDefaults:
     """Dense layers and dimensions were trained on one pooling: with another they are left out."""
-    own = asked.get("pooling", known.pooling) == known.pooling
+    own = requested.get("pooling", known.pooling) == known.pooling
     left = {} if own else {"dense": (), "dimensions": None}
-    return replace(known, **{**left, **asked})
+    return replace(known, **{**left, **requested})
 
 
 def _also(known: EmbeddingDefaults) -> str:
@@ -172,7 +172,7 @@ def _also(known: EmbeddingDefaults) -> str:
         f", {what}"
         for what, there in (
             ("with dense layers", known.dense),
-            (f"cut to {known.dimensions} numbers", known.dimensions),
+            (f"truncated to {known.dimensions} numbers", known.dimensions),
             ("normalized", known.normalize),
             ("with prompts", any(known.prompts.values())),
         )
@@ -244,8 +244,8 @@ def _write_model(
     keys = {**tensors.keys, tensorflow.ACTIVATION: config.hidden_act, "hidden_act": "gelu"}
     checkpoint.write_config(folder, config, objectives, keys)
     (folder / CONFIG).rename(folder / tensorflow.CONFIG)
-    found, _ = tensorflow.read_variables(folder / tensorflow.PREFIX, config)
-    return {variable.name: variable.entry.shape for variable in found.values()}
+    variables, _ = tensorflow.read_variables(folder / tensorflow.PREFIX, config)
+    return {variable.name: variable.entry.shape for variable in variables.values()}
 
 
 def _write_tokenizer(folder: Path, out: Path, config: Any, to: Layout) -> list[str]:

@@ -75,13 +75,13 @@ def _grown(
     new = old.new_zeros(size, *old.shape[1:])
     new[: len(old)] = old
     whole = old[:first].mean(0)
-    for place, ids in enumerate(pieces, first):
+    for position, ids in enumerate(pieces, first):
         if not ids:
-            new[place] = whole
+            new[position] = whole
             continue
         rows = old[list(ids)]
         mean = rows.mean(0)
         if start == "mean-norm" and old.dim() == 2:
             mean = mean * (rows.norm(dim=1).mean() / mean.norm().clamp_min(1e-12))
-        new[place] = mean
+        new[position] = mean
     return new

@@ -253,7 +253,7 @@ def read_any_json(path: Path) -> Any:
 
 
 def short(value: Any, kind: type = object) -> str:
-    """A value of unknown origin, short enough for a message; text as it is where asked for."""
+    """A value of unknown origin, short enough for a message; text of kind `str` as it is."""
     if kind is str and isinstance(value, str):
         return value
     text = repr(value)

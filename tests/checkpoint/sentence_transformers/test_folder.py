@@ -218,7 +218,7 @@ def test_what_another_format_has_no_place_for(folder: Path, tmp_path: Path) -> N
     assert read_defaults(tmp_path / "again") == EmbeddingDefaults("cls", True, 9)
 
 
-def test_another_pooling_leaves_out_what_was_taught_on_the_first(
+def test_another_pooling_leaves_out_what_was_trained_on_the_first(
     folder: Path, tmp_path: Path
 ) -> None:
     told = {"prompts": {"query": "Q: "}, "dimensions": 9}
@@ -230,7 +230,7 @@ def test_another_pooling_leaves_out_what_was_taught_on_the_first(
     expected = replace(known, pooling="max", dimensions=None)
     assert read_defaults(tmp_path / "max") == expected
     done = convert(tmp_path / "st", tmp_path / "plain")
-    assert "(mean of at most 17 tokens, cut to 9 numbers, with prompts)" in done.notes[-1]
+    assert "(mean of at most 17 tokens, truncated to 9 numbers, with prompts)" in done.notes[-1]
 
 
 @pytest.mark.slow  # a process that imports torch

@@ -94,7 +94,7 @@ DATA = struct.pack("<4f", 1, 2, 3, 4)
     [
         ({b"a": entry(DATA, shape=(5,))}, r"has 16 bytes; \[5\] of torch.float32 are 20"),
         ({b"a": entry(DATA, shape=(3,))}, r"has 16 bytes; \[3\] of torch.float32 are 12"),
-        ({b"a": entry(DATA, shape=(4,), offset=4)}, "ends at byte 20: the file was cut"),
+        ({b"a": entry(DATA, shape=(4,), offset=4)}, "ends at byte 20: the file was truncated"),
         ({b"a": entry(DATA, shape=(4,), shard=1)}, "is in data file 1 of 1"),
         (
             {b"a": entry(DATA[:8], shape=(2,)), b"b": entry(DATA[4:12], shape=(2,), offset=4)},
@@ -114,10 +114,10 @@ def test_entries_that_cannot_be(tmp_path: Path, entries: dict[bytes, bytes], mes
         read_entries(write(tmp_path, entries, DATA))
 
 
-def test_slices_and_big_endian_machines(tmp_path: Path) -> None:
+def test_slices_and_big_endian_processors(tmp_path: Path) -> None:
     first = b"\0a\0\1\1\2\x80\xe0'\xbe\x80\xc1\x80"  # no text, and before the whole
     cut = {first: entry(DATA, shape=(4,)), b"a": entry(DATA, shape=(4,), more=b"\x3a\x00")}
-    with pytest.raises(DataError, match=r"'a' in .* is cut into slices"):
+    with pytest.raises(DataError, match=r"'a' in .* is split into slices"):
         read_entries(write(tmp_path, cut, DATA))
     with pytest.raises(DataError, match="big-endian"):
         read_entries(write(tmp_path, {}, DATA, b"\x08\x01\x10\x01"))
@@ -151,12 +151,14 @@ def test_an_index_that_is_too_large(tmp_path: Path) -> None:
         read_entries(tmp_path / "m")
 
 
-def test_a_changed_byte_and_a_file_cut_after_it_was_judged(tmp_path: Path) -> None:
+def test_a_changed_byte_and_a_file_truncated_after_its_index_was_read(tmp_path: Path) -> None:
     prefix = write(tmp_path, {b"a": entry(DATA, shape=(4,))}, DATA)
     found = read_entries(prefix)["a"]
     for changed in (b"\1" + DATA[1:], DATA[:-1]):
         found.file.write_bytes(changed)
-        with pytest.raises(IntegrityError, match=r"'a' in .* was cut or changed .*CRC differs"):
+        with pytest.raises(
+            IntegrityError, match=r"'a' in .* was truncated or changed .*CRC differs"
+        ):
             read_tensor("a", found)
 
 

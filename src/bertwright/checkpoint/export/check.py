@@ -144,16 +144,16 @@ def check_random(
     types = [[min(kind, segments - 1) for kind in row] for row in types]
     theirs = exported.run_all(ids, types, batch_tokens=2048)
     own = ours(learner, exported, task, ids, types)
-    worst, place = 0.0, ""
+    worst, output = 0.0, ""
     for name, arrays in own.items():
         scale = max(1.0, max(float(np.abs(array).max()) for array in arrays))
         for a, b in zip(arrays, theirs[name], strict=True):
             difference = float(np.abs(a - b).max()) / scale if a.shape == b.shape else np.inf
             if not difference <= worst:  # NaN is worse than all
-                worst, place = difference, name
+                worst, output = difference, name
     if not worst <= LARGEST_DIFFERENCE:
         raise BertwrightError(
-            f"the export is off: its {place} differs from ours by {worst:.2g} on random input; "
+            f"the export is off: its {output} differs from ours by {worst:.2g} on random input; "
             f"expected at most {LARGEST_DIFFERENCE:g}. Nothing was written; another version of "
             "torch, onnx or the runtime may export it right"
         )
@@ -173,8 +173,8 @@ def check_text(
     Returns:
         `texts`, `tokens`, `largest_difference` of any output; without a head `cosine_tokens` and
         `cosine_texts` (means of tokens) of the layer that fares worst, and `cosine_pooler` where it
-        is given, each mean and least; with one `agreement`, the share of texts, or of
-        tokens where it judges those, about which both say the same, or for a number and a choice
+        is given, each mean and least; with one `agreement`, the fraction of texts (or of tokens,
+        where those are labelled) for which both predict the same, or for a number and a choice
         `correlation` of the scores.
 
     Raises:
@@ -182,7 +182,7 @@ def check_text(
             `least`.
     """
     encodings = [tokenizer.encode(text) for text in texts]
-    ids = [_cut(encoding.ids, exported.longest) for encoding in encodings]
+    ids = [_truncated(encoding.ids, exported.longest) for encoding in encodings]
     types = [encoding.type_ids[: exported.longest] for encoding in encodings]
     theirs = exported.run_all(ids, types)
     own = ours(learner, exported, task, ids, types)
@@ -224,7 +224,7 @@ def check_text(
     return figures
 
 
-def _cut(ids: list[int], longest: int) -> list[int]:
+def _truncated(ids: list[int], longest: int) -> list[int]:
     return ids if len(ids) <= longest else [*ids[: longest - 1], ids[-1]]
 
 

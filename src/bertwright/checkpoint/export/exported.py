@@ -69,7 +69,7 @@ class Exported:
         Args:
             ids: n sequences. With a multiple-choice head each is one choice.
             types: their segments; unset: all 0.
-            batch_tokens: places of a rectangle, about; at least one sequence goes.
+            batch_tokens: positions of a rectangle, about; at least one sequence goes.
 
         Returns:
             Each output by name: n arrays in the order of `ids`, `[T, H]` or `[T, C]` where it has a
@@ -82,7 +82,7 @@ class Exported:
             if not 0 < len(sequence) <= self.longest:
                 raise DataError(
                     f"sequence {number} has {len(sequence)} tokens; this model takes 1 to "
-                    f"{self.longest}: cut it or encode it in windows"
+                    f"{self.longest}: truncate it or encode it in windows"
                 )
         found: dict[str, list[Any]] = {name: [None] * len(ids) for name in self.outputs}
         for rows in _rectangles([len(sequence) for sequence in ids], batch_tokens):
@@ -93,8 +93,8 @@ class Exported:
             for (name, of_tokens), array in zip(self.outputs.items(), arrays, strict=True):
                 if self.kind == "multiple-choice":
                     array = array[:, 0]
-                for place, row in enumerate(rows):
-                    own = array[place, : len(ids[row])] if of_tokens else array[place]
+                for index, row in enumerate(rows):
+                    own = array[index, : len(ids[row])] if of_tokens else array[index]
                     found[name][row] = np.array(own, dtype=np.float32)
         return found
 
@@ -147,7 +147,7 @@ def open_unverified(folder: Path, threads: int | None = None) -> Exported:
     if int8 and runtime == "onnx" and bits > weight_bits():
         raise ConfigError(
             f"{folder} has weights of 8 bits, whose sums a processor without VNNI, as this one "
-            "seems to be, cuts: vectors would be wrong. Export it again on this one"
+            "seems to be, saturates: vectors would be wrong. Export it again on this one"
         )
     start = _start_onnx if runtime == "onnx" else _start_openvino
     session = start(path, list(outputs), threads)
@@ -207,7 +207,7 @@ def _start_onnx(path: Path, outputs: list[str], threads: int | None) -> Session:
 def _start_openvino(path: Path, outputs: list[str], threads: int | None) -> Session:
     import openvino
 
-    # On a processor with bf16 OpenVINO computes in it unless told otherwise.
+    # On a processor with bf16 OpenVINO computes in it by default.
     settings: dict[str, Any] = {"INFERENCE_PRECISION_HINT": "f32"}
     if threads is not None:
         settings["INFERENCE_NUM_THREADS"] = threads
@@ -230,11 +230,11 @@ def has_vnni() -> bool:
 
 def weight_bits() -> int:
     """Bits of a weight that this processor sums without saturation."""
-    cuts = platform.machine() in ("x86_64", "AMD64") and not (has_vnni() or _has_avx_vnni())
-    return 7 if cuts else 8
+    saturates = platform.machine() in ("x86_64", "AMD64") and not (has_vnni() or _has_avx_vnni())
+    return 7 if saturates else 8
 
 
 def _has_avx_vnni() -> bool:
-    """Whether Linux tells of the same products in 256 bits, which torch does not tell of."""
-    told = Path("/proc/cpuinfo")
-    return told.is_file() and "avx_vnni" in told.read_text("utf-8", "replace").split()
+    """Whether Linux lists the same products in 256 bits, which torch does not report."""
+    flags = Path("/proc/cpuinfo")
+    return flags.is_file() and "avx_vnni" in flags.read_text("utf-8", "replace").split()

@@ -5,16 +5,16 @@
 Here sequences lie end to end and nothing is padded; runtimes of exported models are fed rectangles.
 So the computation is written a second time, over the same parameters, with nothing in it but what
 every runtime knows: products, softmax, norms. Where the mask is 0 a score becomes so low that its
-probability is exactly 0, and pooling leaves the place out: a real token's numbers are those it has
-alone. What stands at a padded place of the result means nothing. Positions count from the first
-column, as in transformers: padding stands behind the text.
+probability is exactly 0, and pooling leaves the position out: a real token's numbers are those it
+has alone. Results at padded positions mean nothing. Positions count from the first column, as in
+transformers: padding comes after the text.
 
 | head | outputs |
 |---|---|
 | none | `last_hidden_state [B, T, H]` or `hidden_states.N [B, T, H]`; `pooler_output [B, H]` |
 | masked LM | `logits [B, T, V]` |
 | next sentence; classes, labels, a number | `logits [B, 2]`; `logits [B, C]` |
-| tagging | `logits [B, T, C]`: read at each word's first piece; a CRF judges them afterwards |
+| tagging | `logits [B, T, C]`: read at each word's first token; a CRF decodes them afterwards |
 | span | `start_logits [B, T]`, `end_logits [B, T]` |
 | multiple choice | inputs are `[B, M, T]`, `logits [B, M]` |
 
@@ -65,7 +65,7 @@ class PaddedBert(nn.Module):
         self.top = bert.config.num_hidden_layers if pooled else max(self.layers)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, types: Tensor) -> list[Tensor]:
-        """Three of `[B, T]` -> the layers asked for, `[B, T, H]` each; then `[B, H]`, if asked"""
+        """Three of `[B, T]` -> `layers`, `[B, T, H]` each, and the pooled `[B, H]`, if `pooled`"""
         x = self._embed(input_ids, types)  # [B, T, H]
         lowest = torch.finfo(x.dtype).min
         bias = (attention_mask[:, None, None, :] == 0).to(x.dtype) * lowest  # [B, 1, 1, T]
@@ -80,9 +80,9 @@ class PaddedBert(nn.Module):
 
     def _embed(self, input_ids: Tensor, types: Tensor) -> Tensor:
         embeddings = self.bert.embeddings
-        places = torch.arange(input_ids.shape[1], device=input_ids.device)
+        positions = torch.arange(input_ids.shape[1], device=input_ids.device)
         x = embeddings.token(input_ids) + embeddings.segment(types)
-        normed: Tensor = embeddings.norm(x + embeddings.position(places))
+        normed: Tensor = embeddings.norm(x + embeddings.position(positions))
         return normed
 
 
@@ -112,9 +112,9 @@ class PaddedLstm(nn.Module):
         What is behind a sequence never reaches the direction from the left. For the other the
         sequence is turned around alone, its padding left behind it.
         """
-        places = torch.arange(x.shape[1], device=x.device)[None]
+        positions = torch.arange(x.shape[1], device=x.device)[None]
         lengths = mask.sum(1, keepdim=True)
-        turned = torch.where(places < lengths, lengths - 1 - places, places)[:, :, None]
+        turned = torch.where(positions < lengths, lengths - 1 - positions, positions)[:, :, None]
         left = self._one_way(x, "")
         right = self._one_way(x.gather(1, turned.expand(-1, -1, x.shape[2])), "_reverse")
         right = right.gather(1, turned.expand(-1, -1, self.network.size))
@@ -281,7 +281,7 @@ def _mixed(mix: Any, layers: list[Tensor]) -> Tensor:
 
 
 def _pool(x: Tensor, mask: Tensor, how: str) -> Tensor:
-    """x `[B, T, F]` -> `[B, F]` over the places where the mask is 1."""
+    """x `[B, T, F]` -> `[B, F]` over the positions where the mask is 1."""
     if how == "cls":
         return x[:, 0]
     real = (mask != 0)[:, :, None]

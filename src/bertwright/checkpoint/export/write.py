@@ -103,10 +103,10 @@ def export(
         layers: without a head, the layers to give (0 the embeddings, negative from the top) in
             place of the last and the pooler. Higher ones are left out of the graph.
         int8: weights of 8 bits.
-        sample: texts that int8 is judged on; unset: 32 sentences of our own.
+        sample: texts that int8 is evaluated on; unset: 32 sentences of our own.
         least: mean cosine, agreement or correlation on them below which int8 is an error.
         overwrite: replace what stands in `out`, if Bertwright wrote it.
-        on_step: told what is done next.
+        on_step: called with what is done next.
 
     Returns:
         What `export.json` holds.
@@ -138,7 +138,7 @@ def export(
         raise DataError("the sample has no text: give a file with a text a line")
     scored = task is not None and task.kind in ("regression", "multiple-choice")
     if int8 and scored and len(texts) < 2:
-        raise DataError("int8 is judged by a correlation here: give two texts or more")
+        raise DataError("int8 is evaluated by a correlation here: give two texts or more")
     vectors = head is None and not layers
     pooling = sentence_transformers.read_defaults(loaded.folder) if vectors else None
     facts: dict[str, Any] = {
@@ -195,22 +195,22 @@ def export(
 
 
 def _head(
-    asked: str | None, learner: Learner, tasks: dict[str, TaskConfig], where: str
+    requested: str | None, learner: Learner, tasks: dict[str, TaskConfig], where: str
 ) -> str | None:
     """The head that is meant; None: the encoder's vectors."""
-    if asked == ENCODER:
+    if requested == ENCODER:
         return None
-    if asked is None:
+    if requested is None:
         if len(tasks) > 1:
             raise ConfigError(
                 f"{where} has several tasks; name one with --task: {', '.join(tasks)}, or {ENCODER}"
             )
         return next(iter(tasks), None)
-    if asked not in learner.objectives:
+    if requested not in learner.objectives:
         raise ConfigError(
-            f"{where} has no head {asked!r}; it has {', '.join([*learner.objectives, ENCODER])}"
+            f"{where} has no head {requested!r}; it has {', '.join([*learner.objectives, ENCODER])}"
         )
-    return asked
+    return requested
 
 
 def _numbers(layers: Sequence[int], config: BertConfig) -> tuple[int, ...]:
@@ -285,7 +285,7 @@ def _write_config(
 
 
 def _crf(head: Any) -> dict[str, Any] | None:
-    """The numbers of a CRF, which judges tags together after the graph has scored them."""
+    """The numbers of a CRF, which decodes tags after the graph has scored them."""
     crf = getattr(head, "crf", None)
     if crf is None:
         return None
@@ -339,9 +339,9 @@ def weights_to_int8(path: Path) -> None:
     weights = {tensor.name: tensor for tensor in graph.initializer}
     axes: dict[str, set[int]] = {}
     for node in graph.node:
-        place = {"MatMul": 1, "Gather": 0}.get(node.op_type)
-        if place is not None and node.input[place] in weights:
-            axes.setdefault(node.input[place], set()).add(place)
+        axis = {"MatMul": 1, "Gather": 0}.get(node.op_type)
+        if axis is not None and node.input[axis] in weights:
+            axes.setdefault(node.input[axis], set()).add(axis)
     made: list[Any] = []
     for name, found in axes.items():
         array = onnx.numpy_helper.to_array(weights[name])
@@ -376,7 +376,7 @@ def to_int8(array: Float32s, axis: int) -> tuple[npt.NDArray[np.int8], Float32s]
 
     Args:
         array: two axes.
-        axis: the one along which every place has a scale.
+        axis: the one along which every index has a scale.
 
     Returns:
         int8 of the same shape, and the scales; the product of the two is the matrix, within half a

@@ -79,13 +79,13 @@ class EmbeddingDefaults:
     normalize: bool = False
     """Whether every vector is scaled to length 1."""
     max_length: int = 512
-    """Tokens of a text that are read, [CLS] and [SEP] among them; the rest is cut off."""
+    """Tokens of a text that are read, [CLS] and [SEP] among them; the rest is left out."""
     layers: tuple[int, ...] = (-1,)
     """Which layers: always the last."""
     prompts: Mapping[str, str] = field(default_factory=dict)
     """Name -> text that may be put before every text."""
     default_prompt_name: str | None = None
-    """The prompt that is put before where nothing else is asked for."""
+    """The prompt that is put before by default."""
     include_prompt: bool = True
     """Whether the prompt's tokens are pooled too, with [CLS]."""
     dense: tuple[Dense, ...] = ()
@@ -136,7 +136,7 @@ def read_defaults(folder: str | Path) -> EmbeddingDefaults | None:
     pooling, include_prompt = _read_pooling(parts[1][1] / "config.json")
     if scaled:
         _check_normalize(parts[-1][1] / "config.json")
-    dense = tuple(read_config(place) for kind, place in parts if kind == "Dense")
+    dense = tuple(read_config(path) for kind, path in parts if kind == "Dense")
     max_length = read_max_length(transformer)
     width = _width(transformer, pooling, dense)
     prompts, default, dimensions = _read_settings(root / _SETTINGS)
@@ -169,7 +169,7 @@ def folders_of(folder: Path) -> list[Path]:
     root = _root(folder)
     if root is None:
         return [folder]
-    parts = [place for _, place in _parts(root) if place.is_dir()]
+    parts = [path for _, path in _parts(root) if path.is_dir()]
     return list(dict.fromkeys([root, *parts]))
 
 
@@ -181,21 +181,21 @@ def write_defaults(folder: Path, defaults: EmbeddingDefaults, hidden_size: int) 
         DataError, IntegrityError: the weights of a dense layer cannot be read.
     """
     kinds = ["Pooling", *["Dense"] * len(defaults.dense), *["Normalize"] * defaults.normalize]
-    places = [("Transformer", ""), *((k, f"{n}_{k}") for n, k in enumerate(kinds, 1))]
+    named = [("Transformer", ""), *((k, f"{n}_{k}") for n, k in enumerate(kinds, 1))]
     modules = [
-        {"idx": n, "name": str(n), "path": place, "type": f"sentence_transformers.models.{kind}"}
-        for n, (kind, place) in enumerate(places)
+        {"idx": n, "name": str(n), "path": name, "type": f"sentence_transformers.models.{kind}"}
+        for n, (kind, name) in enumerate(named)
     ]
     pooling = {"word_embedding_dimension": hidden_size, **_pooling_keys(defaults)}
-    for _, place in places[1:]:
-        (folder / place).mkdir()
-    for layer, (_, place) in zip(defaults.dense, places[2:], strict=False):
-        write_layer(folder / place, read_layer(layer))
+    for _, name in named[1:]:
+        (folder / name).mkdir()
+    for layer, (_, name) in zip(defaults.dense, named[2:], strict=False):
+        write_layer(folder / name, read_layer(layer))
     if defaults.normalize:
-        write_json(folder / places[-1][1] / "config.json", {})  # an empty folder does not travel
+        write_json(folder / named[-1][1] / "config.json", {})  # an empty folder does not travel
     write_json(folder / MODULES, modules)
     write_json(folder / _SIZES, {"max_seq_length": defaults.max_length, "do_lower_case": False})
-    write_json(folder / places[1][1] / "config.json", pooling)
+    write_json(folder / named[1][1] / "config.json", pooling)
     settings: dict[str, Any] = {}
     if defaults.prompts:
         settings |= {
@@ -211,13 +211,13 @@ def write_defaults(folder: Path, defaults: EmbeddingDefaults, hidden_size: int) 
 def _pooling_keys(defaults: EmbeddingDefaults) -> dict[str, Any]:
     """The configuration of a pooling: flags, which all versions read, where they can say it."""
     theirs = {ours: name for name, ours in _MODES.items()}
-    asked = poolings_of(defaults.pooling)
-    if defaults.pooling == "first-last" or not theirs.keys() >= set(asked):
+    poolings = poolings_of(defaults.pooling)
+    if defaults.pooling == "first-last" or not theirs.keys() >= set(poolings):
         raise ConfigError(
             f"sentence-transformers has no pooling {defaults.pooling!r}; expected one or more of "
             f"{', '.join(theirs)}"
         )
-    modes = [theirs[each] for each in asked]
+    modes = [theirs[each] for each in poolings]
     if modes == [mode for mode in _FLAGS if mode in modes]:
         keys: dict[str, Any] = {flag: mode in modes for mode, flag in _FLAGS.items()}
     else:
@@ -244,13 +244,13 @@ def _parts(root: Path) -> list[tuple[str, Path]]:
     listed = read_any_json(path)
     parts = []
     for part in listed if isinstance(listed, list) else []:
-        kind, place = (part.get(k) for k in ("type", "path")) if isinstance(part, dict) else (0, 0)
-        if not isinstance(kind, str) or not isinstance(place, str):
+        kind, name = (part.get(k) for k in ("type", "path")) if isinstance(part, dict) else (0, 0)
+        if not isinstance(kind, str) or not isinstance(name, str):
             raise DataError(f"{path} holds {short(part)}; expected a type and a path")
-        if place and (Path(place).name != place or place == ".."):
-            raise IntegrityError(f"{path} names {place!r}; a part is a folder beside it")
+        if name and (Path(name).name != name or name == ".."):
+            raise IntegrityError(f"{path} names {name!r}; a part is a folder beside it")
         theirs = kind.startswith(_THEIRS)  # of another package it is another thing
-        parts.append((kind.rpartition(".")[2] if theirs else kind[:60], root / place))
+        parts.append((kind.rpartition(".")[2] if theirs else kind[:60], root / name))
     if not parts:
         raise DataError(f"{path} holds {short(listed)}; expected a list of parts")
     return parts

@@ -18,7 +18,7 @@ checkpoint                       a text file that names the newest, where traini
 | `cls/squad/output_weights [2, H]`, `output_bias` (run_squad.py) | `qa_outputs.*` |
 
 A part is there whole or not at all, and nothing else may stand under `bert/`. What training left
-(`*/adam_m`, `*/adam_v`, `global_step`) is recognised and told of, not loaded.
+(`*/adam_m`, `*/adam_v`, `global_step`) is recognised and reported, not loaded.
 
 "gelu" meant the error function when the models were published, and its tanh approximation in the
 last version of their code. It is read as the former, as transformers does, unless

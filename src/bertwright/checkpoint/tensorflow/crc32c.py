@@ -5,7 +5,7 @@ A CRC is a remainder in GF(2)[x] by P = 0x1EDC6F41, of degree 32. P divides the 
     Q(x) = x^5685 + x^1362 + x^426 + 1,    so P divides Q(x^w) for w = 2, 4, 8, ... too,
 
 because P(x^w) = P(x)^w for these w. Words of w bits with 5685 or more words after them may
-therefore be added (exclusive or) to the words 5685 - 1362, 5685 - 426 and 5685 places later
+therefore be added (exclusive or) to the words 5685 - 1362, 5685 - 426 and 5685 positions later
 without changing the remainder: thousands of words by three operations of NumPy. Words of 64 bits
 bring any length down to 5685 words, bytes bring those down to 5685 bytes, and a table does the
 rest. The search that found Q: of all tetranomials that P divides (there is no trinomial, as x + 1
@@ -21,9 +21,9 @@ import numpy.typing as npt
 
 _POLYNOMIAL = 0x82F63B78  # reflected: the first bit of a byte has the highest power
 _DEGREE = 5685
-_PLACES = (_DEGREE - 1362, _DEGREE - 426, _DEGREE)
-_STEP = _PLACES[0]
-_PIECE = 1 << 18  # words folded at a time: 2 MB stay in the cache
+_SHIFTS = (_DEGREE - 1362, _DEGREE - 426, _DEGREE)
+_STEP = _SHIFTS[0]
+_CHUNK = 1 << 18  # words folded at a time: 2 MB stay in the cache
 _MASK = 0xA282EAD8
 
 
@@ -63,13 +63,13 @@ def _folded(view: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     rest = np.zeros(0, np.uint64)
     start = 0
     while start < len(view):
-        piece = view[start : start + 8 * _PIECE - pad]
-        buffer = np.zeros(8 * len(rest) + pad + len(piece), np.uint8)
+        chunk = view[start : start + 8 * _CHUNK - pad]
+        buffer = np.zeros(8 * len(rest) + pad + len(chunk), np.uint8)
         buffer[: 8 * len(rest)] = rest.view(np.uint8)
-        buffer[-len(piece) :] = piece
+        buffer[-len(chunk) :] = chunk
         if start == 0:  # to start at ones is to add ones to the first four bytes
             buffer[pad : pad + 4] ^= 0xFF
-        start, pad = start + len(piece), 0
+        start, pad = start + len(chunk), 0
         rest = _fold(buffer.view(np.uint64))
     return _fold(rest.view(np.uint8))
 
@@ -82,6 +82,6 @@ def _fold(words: npt.NDArray[_Words]) -> npt.NDArray[_Words]:
     end = len(words) - _DEGREE
     for start in range(0, end, _STEP):
         stop = min(start + _STEP, end)
-        for place in _PLACES:
-            words[start + place : stop + place] ^= words[start:stop]
+        for shift in _SHIFTS:
+            words[start + shift : stop + shift] ^= words[start:stop]
     return words[max(end, 0) :]

@@ -26,8 +26,7 @@ _RESTART_EVERY = 16
 _BLOCK = 1 << 16
 _LONGEST_KEY = 4 << 10
 _MOST_KEYS = 16 << 20
-"""Bytes of all keys: what they share is written once, so that a small file may tell of endless
-ones."""
+"""Bytes of all keys: common starts are written once, so a small file may list endless keys."""
 
 
 class Handle(NamedTuple):
@@ -45,15 +44,15 @@ def read_table(data: bytes, where: str) -> dict[bytes, bytes]:
         where: names the file in messages.
 
     Raises:
-        IntegrityError: no table, cut, damaged or compressed, or keys no checkpoint has so many of.
+        IntegrityError: no table, truncated, damaged or compressed, or too many keys.
     """
     if len(data) < _FOOTER or data[-8:] != struct.pack("<Q", MAGIC):
         raise IntegrityError(
-            f"{where} does not end as an index of TensorFlow does: it was cut, or is another file"
+            f"{where} does not end as an index of TensorFlow does: truncated, or another file"
         )
     footer = data[-_FOOTER:-8]
-    _, place = _handle(footer, 0, where)
-    index, _ = _handle(footer, place, where)
+    _, position = _handle(footer, 0, where)
+    index, _ = _handle(footer, position, where)
     found: dict[bytes, bytes] = {}
     last = None
     end = taken = 0
@@ -80,7 +79,7 @@ def make_table(content: dict[bytes, bytes]) -> bytes:
     parts: list[bytes] = []
     index: dict[bytes, bytes] = {}
     offset = 0
-    for block in _cut(content):
+    for block in _blocks(content):
         data = _make_block(block)
         index[next(reversed(block))] = varint(offset) + varint(len(data))
         parts += [data, _trailer(data)]
@@ -103,37 +102,37 @@ def varint(value: int) -> bytes:
     return bytes([*parts, value])
 
 
-def read_varint(data: bytes, place: int, where: str) -> tuple[int, int]:
-    """A number and the place after it.
+def read_varint(data: bytes, position: int, where: str) -> tuple[int, int]:
+    """A number and the position after it.
 
     Raises:
         IntegrityError: it does not end, or has more than 64 bits.
     """
     value = 0
     for shift in range(0, 70, 7):
-        if place >= len(data):
+        if position >= len(data):
             break
-        byte = data[place]
-        place += 1
+        byte = data[position]
+        position += 1
         value |= (byte & 127) << shift
         if byte < 128:
             if value >> 64:
                 break
-            return value, place
+            return value, position
     raise IntegrityError(f"{where} is damaged: a number in it does not end")
 
 
-def _handle(data: bytes, place: int, where: str) -> tuple[Handle, int]:
-    offset, place = read_varint(data, place, where)
-    size, place = read_varint(data, place, where)
-    return Handle(offset, size), place
+def _handle(data: bytes, position: int, where: str) -> tuple[Handle, int]:
+    offset, position = read_varint(data, position, where)
+    size, position = read_varint(data, position, where)
+    return Handle(offset, size), position
 
 
 def _block(data: bytes, handle: Handle, where: str) -> bytes:
     """A block without its trailer, verified."""
     end = handle.offset + handle.size
     if end + 5 > len(data) - _FOOTER:
-        raise IntegrityError(f"{where} is cut or damaged: a block ends at byte {end}")
+        raise IntegrityError(f"{where} is truncated or damaged: a block ends at byte {end}")
     kind = data[end]
     stored = struct.unpack_from("<I", data, end + 1)[0]
     if masked(data[handle.offset : end + 1]) != stored:
@@ -152,24 +151,24 @@ def _entries(block: bytes, where: str) -> Iterator[tuple[bytes, bytes]]:
     end = len(block) - 4 * (restarts + 1)
     if restarts < 0 or end < 0:
         raise IntegrityError(f"{where} is damaged: a block has no restarts")
-    place, key = 0, b""
-    while place < end:
-        shared, place = read_varint(block, place, where)
-        fresh, place = read_varint(block, place, where)
-        length, place = read_varint(block, place, where)
-        if shared > len(key) or place + fresh + length > end:
+    position, key = 0, b""
+    while position < end:
+        shared, position = read_varint(block, position, where)
+        unshared, position = read_varint(block, position, where)
+        length, position = read_varint(block, position, where)
+        if shared > len(key) or position + unshared + length > end:
             raise IntegrityError(f"{where} is damaged: an entry goes over its block")
-        if shared + fresh > _LONGEST_KEY:
+        if shared + unshared > _LONGEST_KEY:
             raise IntegrityError(
-                f"{where} has a name of {shared + fresh} bytes; expected {_LONGEST_KEY} at most"
+                f"{where} has a name of {shared + unshared} bytes; expected {_LONGEST_KEY} at most"
             )
-        key = key[:shared] + block[place : place + fresh]
-        place += fresh
-        yield key, block[place : place + length]
-        place += length
+        key = key[:shared] + block[position : position + unshared]
+        position += unshared
+        yield key, block[position : position + length]
+        position += length
 
 
-def _cut(content: dict[bytes, bytes]) -> Iterator[dict[bytes, bytes]]:
+def _blocks(content: dict[bytes, bytes]) -> Iterator[dict[bytes, bytes]]:
     """Sorted entries in blocks of some 64 KB."""
     block: dict[bytes, bytes] = {}
     size = 0

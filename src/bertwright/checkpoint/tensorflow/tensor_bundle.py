@@ -6,8 +6,8 @@ PREFIX.data-00000-of-00001    the variables' bytes, end to end, little-endian
 ```
 
 Header and entries are protocol buffers (tensorflow/core/protobuf/tensor_bundle.proto); the few
-fields they have are read here by number. Nothing of a data file is trusted: dtype, shape, place and
-size of every variable must agree with each other and with the files before any is read, and a
+fields they have are read here by number. Nothing of a data file is trusted: dtype, shape, position
+and size of every variable must agree with each other and with the files before any is read, and a
 variable's bytes must have its CRC.
 """
 
@@ -67,7 +67,7 @@ def read_entries(prefix: Path) -> dict[str, Entry]:
 
     Raises:
         DataError: no checkpoint, or one of a kind that is not read.
-        IntegrityError: cut or damaged.
+        IntegrityError: truncated or damaged.
     """
     index = prefix.with_name(f"{prefix.name}.index")
     if not index.is_file():
@@ -87,7 +87,7 @@ def read_entries(prefix: Path) -> dict[str, Entry]:
         except UnicodeDecodeError as error:
             raise IntegrityError(f"{index} is damaged: a name is no text") from error
         entries[name] = _entry(name, value, files, str(index))
-    _check_places(entries)
+    _check_positions(entries)
     return entries
 
 
@@ -96,7 +96,7 @@ def read_tensor(name: str, entry: Entry) -> Tensor:
 
     Raises:
         DataError: its type is none of numbers.
-        IntegrityError: its bytes were cut or changed.
+        IntegrityError: its bytes were truncated or changed.
     """
     if entry.dtype is None:
         raise DataError(f"'{name}' in {entry.file} holds no numbers")
@@ -106,7 +106,7 @@ def read_tensor(name: str, entry: Entry) -> Tensor:
         count = file.readinto(data.data)
     if count != entry.size or masked(data) != entry.crc:
         raise IntegrityError(
-            f"'{name}' in {entry.file} was cut or changed after it was written (its CRC differs)"
+            f"'{name}' in {entry.file} was truncated or changed later (its CRC differs)"
         )
     if not entry.size:
         return torch.empty(entry.shape, dtype=entry.dtype)
@@ -152,7 +152,7 @@ def _entry(name: str, value: bytes, files: list[Path], where: str) -> Entry:
     crc = _number(fields, 6, where)
     if 7 in fields:
         raise DataError(
-            f"'{name}' in {where} is cut into slices, as partitioned variables are; that is not "
+            f"'{name}' in {where} is split into slices, as partitioned variables are; that is not "
             "read: restore it in TensorFlow without a partitioner and save it again"
         )
     if shard >= len(files):
@@ -177,14 +177,14 @@ def _shape(fields: dict[int, list[Field]], where: str) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def _check_places(entries: Mapping[str, Entry]) -> None:
+def _check_positions(entries: Mapping[str, Entry]) -> None:
     """Every variable within its file, and none over another."""
     sizes = {entry.file: entry.file.stat().st_size for entry in entries.values()}
     for name, entry in entries.items():
         if entry.offset + entry.size > sizes[entry.file]:
             raise IntegrityError(
                 f"{entry.file} has {sizes[entry.file]} bytes; '{name}' ends at byte "
-                f"{entry.offset + entry.size}: the file was cut"
+                f"{entry.offset + entry.size}: the file was truncated"
             )
     placed = sorted((e.file, e.offset, e.size, name) for name, e in entries.items() if e.size)
     for (file, offset, size, name), (later, start, _, other) in pairwise(placed):
@@ -197,26 +197,26 @@ def _fields(data: Field, where: str) -> dict[int, list[Field]]:
     if isinstance(data, int):
         raise IntegrityError(f"{where} is damaged: a number where a message belongs")
     fields: dict[int, list[Field]] = {}
-    place = 0
-    while place < len(data):
-        tag, place = read_varint(data, place, where)
+    position = 0
+    while position < len(data):
+        tag, position = read_varint(data, position, where)
         kind = tag & 7
         value: Field
         if kind == 0:
-            value, place = read_varint(data, place, where)
+            value, position = read_varint(data, position, where)
         else:
             if kind == 2:
-                size, place = read_varint(data, place, where)
+                size, position = read_varint(data, position, where)
             elif kind in (1, 5):
                 size = 8 if kind == 1 else 4
             else:
                 raise IntegrityError(f"{where} is damaged: a field of type {kind}")
-            if place + size > len(data):
+            if position + size > len(data):
                 raise IntegrityError(f"{where} is damaged: a field goes over its message")
-            value = data[place : place + size]
+            value = data[position : position + size]
             if kind != 2:
                 value = int.from_bytes(value, "little")
-            place += size
+            position += size
         fields.setdefault(tag >> 3, []).append(value)
     return fields
 
