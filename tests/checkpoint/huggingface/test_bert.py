@@ -103,66 +103,45 @@ def test_tanh_gelu_is_written_under_transformers_name(tmp_path: Path) -> None:
     assert read_config(tmp_path) == BertConfig(hidden_act="gelu_tanh")
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "message"),
-    [
-        ("hidden_size", 10**400, r"'hidden_size' in .* is 10{56}\.\.\.; no BERT has that"),
-        ("layer_norm_eps", 10**400, r"'layer_norm_eps' in .* is 10{56}\.\.\.; no BERT has that"),
-        ("vocab_size", ["x" * 99], r"'vocab_size' in .* is \['x{55}\.\.\.; no BERT has that"),
-        ("hidden_size", 10**12, "hidden_size is 1000000000000; expected a whole number"),
-        ("hidden_size", -24, "hidden_size is -24"),
-        ("hidden_size", 24.0, "hidden_size is 24.0"),
-        ("hidden_size", "24", "hidden_size is '24'"),
-        ("hidden_size", None, "hidden_size is None"),
-        ("hidden_size", [24], r"hidden_size is \[24\]"),
-        ("num_hidden_layers", 10**9, "num_hidden_layers is 1000000000"),
-        ("num_hidden_layers", 0, "num_hidden_layers is 0"),
-        ("num_hidden_layers", True, "num_hidden_layers is True"),
-        ("num_attention_heads", 5, "hidden_size 24 is not a multiple of num_attention_heads 5"),
-        ("vocab_size", 10**18, "vocab_size is"),
-        ("max_position_embeddings", 2**62, "max_position_embeddings is"),
-        ("type_vocab_size", -1, "type_vocab_size is -1"),
-        ("intermediate_size", {}, "intermediate_size is {}"),
-        ("hidden_dropout_prob", float("nan"), "hidden_dropout_prob is nan"),
-        ("hidden_dropout_prob", "0.1", "'hidden_dropout_prob' in .* is '0.1'; expected a number"),
-        ("attention_probs_dropout_prob", 1.5, "attention_probs_dropout_prob is 1.5"),
-        ("layer_norm_eps", float("inf"), "layer_norm_eps is inf"),
-        ("layer_norm_eps", True, "expected a number"),
-        ("initializer_range", 10**400, "config.json"),
-        ("hidden_act", "relu", "'hidden_act' in .* is 'relu'; expected one of gelu"),
-        ("hidden_act", ["gelu"], r"'hidden_act' in .* is \['gelu'\]"),
-        ("model_type", "roberta", "'model_type' in .* is 'roberta'; expected one of bert"),
-        ("model_type", ["bert"], "'model_type'"),
-        ("position_embedding_type", "relative_key_query", "only 'absolute' is read"),
-        ("is_decoder", True, "'is_decoder' in .* is True"),
-        ("is_decoder", 0, "'is_decoder' in .* is 0"),
-        ("add_cross_attention", True, "add_cross_attention"),
-        ("tie_word_embeddings", False, "tie_word_embeddings"),
-        ("pruned_heads", {"0": [1]}, "pruned_heads"),
-        ("quantization_config", {"bits": 4}, "quantization_config"),
-    ],
-)
-def test_hostile_configurations(folder: Path, key: str, value: Any, message: str) -> None:
-    change(folder, **{key: value})
-    with pytest.raises(DataError, match=message):
-        load(folder)
+HOSTILE: dict[str, list[Any]] = {
+    "hidden_size": [10**400, 10**12, -24, 24.0, "24", None, [24]],
+    "num_hidden_layers": [10**9, 0, True],
+    "num_attention_heads": [5],
+    "vocab_size": [10**18, ["x" * 99]],
+    "max_position_embeddings": [2**62],
+    "type_vocab_size": [-1],
+    "intermediate_size": [{}],
+    "hidden_dropout_prob": [float("nan"), "0.1"],
+    "attention_probs_dropout_prob": [1.5],
+    "layer_norm_eps": [float("inf"), True, 10**400],
+    "initializer_range": [10**400],
+    "hidden_act": ["relu", ["gelu"]],
+    "model_type": ["roberta", ["bert"]],
+    "position_embedding_type": ["relative_key_query"],
+    "is_decoder": [True, 0],
+    "add_cross_attention": [True],
+    "tie_word_embeddings": [False],
+    "pruned_heads": [{"0": [1]}],
+    "quantization_config": [{"bits": 4}],
+}
+
+
+@pytest.mark.parametrize("key", HOSTILE)
+def test_hostile_configurations(folder: Path, key: str) -> None:
+    for value in HOSTILE[key]:
+        change(folder, **{key: value})
+        with pytest.raises(DataError, match=key) as caught:
+            load(folder)
+        assert len(str(caught.value)) < 600
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "is not JSON"),
-        (b"{", "is not JSON"),
-        (b"\xff\xfe{}", "is not JSON"),
-        (b"[" * 100_000, "is not JSON"),
-        (b"[1, 2]", "holds list; expected an object"),
-        (b"{}", "lacks vocab_size, hidden_size"),
-        (b'{"model_type": "bert"}', "it is no configuration of a BERT"),
-    ],
+    "content",
+    [b"", b"{", b"\xff\xfe{}", b"[" * 100_000, b"[1, 2]", b"{}", b'{"model_type": "bert"}'],
 )
-def test_files_that_are_no_configuration(folder: Path, content: bytes, message: str) -> None:
+def test_files_that_are_no_configuration(folder: Path, content: bytes) -> None:
     (folder / "config.json").write_bytes(content)
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError, match=r"config\.json"):
         load(folder)
 
 
