@@ -42,6 +42,7 @@ class Toy(Encoder):
         self.config = config
         self.table = nn.Embedding(config.vocab_size, config.width)
         self.register_buffer("counts", torch.zeros(config.vocab_size, dtype=torch.int64))
+        self.register_buffer("waves", torch.arange(5.0).sin(), persistent=False)
 
     def forward(self, inputs: Inputs, **options: Any) -> Encoded:
         return Encoded(inputs.sequences, self.table(inputs.ids))
@@ -117,6 +118,7 @@ def test_bit_for_bit(folder: Path, learner: Learner) -> None:
     for name, value in expected.items():
         assert state[name].dtype == value.dtype
         assert torch.equal(state[name], value), name
+    assert torch.equal(loaded.learner.encoder.waves, learner.encoder.waves)
 
 
 def test_a_new_head_and_one_that_is_not_requested(folder: Path) -> None:

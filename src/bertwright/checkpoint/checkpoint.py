@@ -222,6 +222,7 @@ def load(
             own = {n.removeprefix(prefix): x for n, x in state.items() if n.startswith(prefix)}
             head.load_state_dict(own, assign=True)
         learner.objectives[name] = head
+    _compute_buffers(learner, config, tasks)
     return Loaded(learner, config, report, folder, tasks)
 
 
@@ -405,6 +406,17 @@ def _config_of(learner: Learner) -> Any:
             f"a {type(learner.encoder).__name__} keeps no `config`, so no format can store it"
         )
     return config
+
+
+def _compute_buffers(learner: Learner, config: Any, tasks: Mapping[str, TaskConfig]) -> None:
+    """Compute what is not saved, as a table of sinusoids: a new learner has it."""
+    missing = [name for name, buffer in learner.named_buffers() if buffer.is_meta]
+    if missing:
+        pretrained = [name for name in learner.objectives if name not in tasks]
+        new = make_learner(config, pretrained, tasks)
+        for name in missing:
+            path, _, leaf = name.rpartition(".")
+            setattr(learner.get_submodule(path), leaf, new.get_buffer(name))
 
 
 def _check_repeats(repeats: list[tuple[str, str]], headers: sources.Headers) -> None:
