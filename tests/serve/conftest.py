@@ -13,10 +13,16 @@ from fastapi.testclient import TestClient
 
 from bertwright.config.serve import ServeConfig
 from bertwright.config.task import HeadConfig, TaskConfig
-from bertwright.serve.app import make_app
+from bertwright.serve.app import ROUTERS, make_app
 from tests import small_bert
 from tests.small_bert import CONFIG as SMALL
 
+EXAMPLES: dict[str, dict[str, Any]] = {
+    route.path: route.body_field.field_info.annotation.model_json_schema()["example"]
+    for router in ROUTERS
+    for route in router.routes
+}
+"""Of every route of models, the example of its schema."""
 CONFIG = replace(SMALL, max_position_embeddings=16)
 SHORT: dict[str, Any] = {"max_length": 12, "stride": 2}
 TASKS = {

@@ -17,7 +17,7 @@ from fastapi.testclient import TestClient
 from bertwright.config.serve import ServeConfig
 from bertwright.errors import ConfigError
 from bertwright.serve.app import make_app
-from bertwright.serve.auth import Keys
+from bertwright.serve.auth import ApiKeys
 from bertwright.serve.engine import Engine
 from bertwright.serve.service import Service
 
@@ -81,7 +81,7 @@ def test_one_model(client: TestClient) -> None:
 )
 def test_keys(tmp_path: Path, written: bytes, sent: bytes) -> None:
     (tmp_path / "keys").write_bytes(written)
-    keys = Keys(tmp_path / "keys")
+    keys = ApiKeys(tmp_path / "keys")
     assert keys.allow(b"Bearer " + sent)
     assert keys.allow(b"bearer  " + sent + b" ")
     for wrong in (b"Bearer " + sent + b"x", b"Bearer ????", b"Bearer ", b"Basic " + sent, sent):
@@ -104,7 +104,7 @@ def test_keys_are_read_anew(tmp_path: Path) -> None:
 def test_keys_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "keys").write_bytes(b"\xff\xfe")
     with pytest.raises(ConfigError, match="cannot read the file of keys"):
-        Keys(tmp_path / "keys")
+        ApiKeys(tmp_path / "keys")
 
 
 def test_a_swap_that_fails_is_no_failure(

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from bertwright.serve.app import ROUTES
-from bertwright.serve.errors import bad
+from bertwright.serve.errors import invalid_request
+from tests.serve.conftest import EXAMPLES
 
 SECRET = "zebra zebra zebra"
 LONG = " ".join("abcdefghijklmnopqrst")
@@ -34,7 +34,12 @@ BAD: list[tuple[str, Any]] = [
     ("/embed", {"input": "a", "layers": [1.5]}),
     ("/embed", {"input": "a", "pooling": SECRET}),
     ("/embed", {"input": "a", "pooling": "none"}),
+    ("/embed", {"input": "a", "pooling": {}}),
+    ("/embed", {"input": "a", "pooling": [SECRET]}),
     ("/embed", {"input": "a", "normalize": "yes"}),
+    ("/embed", {"input": "a", "normalize": 1}),
+    ("/embed", {"input": "a", "truncate": "zebra"}),
+    ("/embed", {"input": "a", "layers": [1.0]}),
     ("/embed", {"input": "a", "dtype": "float64"}),
     ("/embed", {"input": LONG}),
     ("/embed", []),
@@ -71,6 +76,7 @@ BAD: list[tuple[str, Any]] = [
     ("/attention", {"input": "a", "layers": [0]}),
     ("/attention", {"input": "a", "layers": [4]}),
     ("/encode", {"texts": ["a"], "is_tokenized": True}),
+    ("/encode", {"texts": ["a"], "is_tokenized": 0}),
     ("/encode", {"texts": LONG}),
     ("/v1/embeddings", {"input": []}),
     ("/v1/embeddings", {"input": [[]]}),
@@ -118,16 +124,15 @@ RAW = [
 ]
 
 
-@pytest.mark.parametrize("path", [route.path for route in ROUTES])
+@pytest.mark.parametrize("path", EXAMPLES)
 @pytest.mark.parametrize("body", RAW, ids=range(len(RAW)))
 def test_bodies_that_are_no_json_for_us(client: TestClient, path: str, body: bytes) -> None:
     check_no(client.post(path, content=body))
 
 
 def test_unknown_model_route_and_method(client: TestClient) -> None:
-    for route in ROUTES:
-        body = {**route.shape.example, "model": SECRET}
-        error = check_no(client.post(route.path, json=body), 404)
+    for path, example in EXAMPLES.items():
+        error = check_no(client.post(path, json={**example, "model": SECRET}), 404)
         assert error["code"] == "model_not_found"
         assert "full, bare" in error["message"]
     error = check_no(client.post("/classify", json={"input": "a", "task": SECRET}), 404)
@@ -154,12 +159,12 @@ def test_reasons(client: TestClient) -> None:
     assert "several tasks; name one as task: mood, mixed, score" in reason("/classify", input="a")
     assert reason("/fill-mask", input="a") == "input 0 has no [MASK]"
     assert reason("/embed", input=None).startswith("input is missing")
-    assert reason("/embed", input=["a", ""]).endswith("item 1 must be text that is not empty")
+    assert reason("/embed", input=["a", " "]).endswith("item 1: expected text that is not empty")
 
 
 def test_a_reason_is_short_however_much_it_names() -> None:
-    assert bad("x" * 1000).message == "x" * 1000
-    assert bad("x" * 1001).message == "x" * 997 + "..."
+    assert invalid_request("x" * 1000).message == "x" * 1000
+    assert invalid_request("x" * 1001).message == "x" * 997 + "..."
 
 
 def test_a_string_of_ten_megabytes(client: TestClient) -> None:

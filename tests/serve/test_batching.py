@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertwright.serve.batching import Batcher, Item, Watch, choose
-from bertwright.serve.errors import Refusal
+from bertwright.serve.batching import Batcher, QueuedItem, Watch, choose
+from bertwright.serve.errors import HttpError
 
 LANE = object()
 
@@ -36,8 +36,8 @@ class Device:
         return [2 * work for work in works]
 
 
-def items(*tokens: int, lane: object = LANE, start: int = 0) -> list[Item]:
-    return [Item(lane, start + n, count) for n, count in enumerate(tokens)]
+def items(*tokens: int, lane: object = LANE, start: int = 0) -> list[QueuedItem]:
+    return [QueuedItem(lane, start + n, count) for n, count in enumerate(tokens)]
 
 
 def with_batcher(
@@ -63,7 +63,7 @@ async def held(batcher: Batcher, device: Device) -> asyncio.Task[list[Any]]:
     """Keep the device busy with one text."""
     device.gate.clear()
     device.begun.clear()
-    task = asyncio.create_task(batcher.ask(items(1, start=900), 30))
+    task = asyncio.create_task(batcher.run(items(1, start=900), 30))
     assert await asyncio.to_thread(device.begun.wait, 10)
     return task
 
@@ -105,7 +105,7 @@ def test_equal_lengths_share_a_batch() -> None:
 def test_results_come_back_in_order_and_share_batches() -> None:
     async def test(batcher: Batcher, device: Device) -> None:
         first = await held(batcher, device)
-        asked = [asyncio.create_task(batcher.ask(items(3, 5, start=10 * n), 30)) for n in range(5)]
+        asked = [asyncio.create_task(batcher.run(items(3, 5, start=10 * n), 30)) for n in range(5)]
         await asyncio.sleep(0.05)
         device.gate.set()
         assert await first == [1800]
@@ -121,7 +121,7 @@ def test_results_come_back_in_order_and_share_batches() -> None:
 def test_one_larger_than_the_budget_goes_alone() -> None:
     async def test(batcher: Batcher, device: Device) -> None:
         await held(batcher, device)
-        asked = asyncio.create_task(batcher.ask(items(500, 2, 3), 30))
+        asked = asyncio.create_task(batcher.run(items(500, 2, 3), 30))
         await asyncio.sleep(0.02)
         device.gate.set()
         assert await asked == [0, 2, 4]
@@ -136,7 +136,7 @@ def test_lanes_do_not_mix() -> None:
         other = object()
         mixed = [*items(1, 1), *items(1, 1, lane=other, start=10)]
         mixed = [mixed[0], mixed[2], mixed[1], mixed[3]]
-        asked = asyncio.create_task(batcher.ask(mixed, 30))
+        asked = asyncio.create_task(batcher.run(mixed, 30))
         await asyncio.sleep(0.02)
         device.gate.set()
         assert await asked == [0, 20, 2, 22]
@@ -148,15 +148,15 @@ def test_lanes_do_not_mix() -> None:
 def test_bounds_of_the_queue() -> None:
     async def test(batcher: Batcher, device: Device) -> None:
         first = await held(batcher, device)
-        tasks = [asyncio.create_task(batcher.ask(items(600), 30))]
+        tasks = [asyncio.create_task(batcher.run(items(600), 30))]
         await asyncio.sleep(0)
-        with pytest.raises(Refusal, match="too many tokens") as caught:
-            await batcher.ask(items(600), 30)
+        with pytest.raises(HttpError, match="too many tokens") as caught:
+            await batcher.run(items(600), 30)
         assert (caught.value.status, caught.value.retry_after) == (429, 1)
-        tasks.append(asyncio.create_task(batcher.ask(items(1), 30)))
+        tasks.append(asyncio.create_task(batcher.run(items(1), 30)))
         await asyncio.sleep(0)
-        with pytest.raises(Refusal, match="too many requests"):
-            await batcher.ask(items(1), 30)
+        with pytest.raises(HttpError, match="too many requests"):
+            await batcher.run(items(1), 30)
         device.gate.set()
         await asyncio.gather(first, *tasks)
 
@@ -165,7 +165,7 @@ def test_bounds_of_the_queue() -> None:
 
 def test_a_request_larger_than_the_queue_is_taken_when_nothing_waits() -> None:
     async def test(batcher: Batcher, device: Device) -> None:
-        assert await batcher.ask(items(900, 900), 30) == [0, 2]
+        assert await batcher.run(items(900, 900), 30) == [0, 2]
 
     with_batcher(test)
 
@@ -177,20 +177,20 @@ def test_deadlines_and_departed_callers_are_dropped_when_popped() -> None:
         batcher.watch = Watch(on_dropped=dropped.append)
 
         first = await held(batcher, device)
-        late = asyncio.create_task(batcher.ask(items(1, start=1), 0.01))
-        left = asyncio.create_task(batcher.ask(items(1, start=2), 30, lambda: True))
-        cancelled = asyncio.create_task(batcher.ask(items(1, start=3), 30))
-        good = asyncio.create_task(batcher.ask(items(1, start=4), 30))
+        late = asyncio.create_task(batcher.run(items(1, start=1), 0.01))
+        left = asyncio.create_task(batcher.run(items(1, start=2), 30, lambda: True))
+        cancelled = asyncio.create_task(batcher.run(items(1, start=3), 30))
+        good = asyncio.create_task(batcher.run(items(1, start=4), 30))
         await asyncio.sleep(0.05)
         cancelled.cancel()
         await asyncio.sleep(0)
         device.gate.set()
         assert await good == [8]
         await first
-        with pytest.raises(Refusal) as caught:
+        with pytest.raises(HttpError) as caught:
             await late
         assert (caught.value.status, caught.value.code) == (503, "deadline")
-        with pytest.raises(Refusal) as caught:
+        with pytest.raises(HttpError) as caught:
             await left
         assert caught.value.status == 499
         assert device.batches[1:] == [[4]]
@@ -204,13 +204,13 @@ def test_a_failed_batch_is_halved_until_the_bad_text_is_alone() -> None:
     async def test(batcher: Batcher, device: Device) -> None:
         first = await held(batcher, device)
         device.bad = {5}
-        asked = [asyncio.create_task(batcher.ask(items(1, start=n), 30)) for n in range(8)]
+        asked = [asyncio.create_task(batcher.run(items(1, start=n), 30)) for n in range(8)]
         await asyncio.sleep(0.02)
         device.gate.set()
         found = await asyncio.gather(first, *asked, return_exceptions=True)
         for n, result in enumerate(found[1:]):
             if n == 5:
-                assert isinstance(result, Refusal)
+                assert isinstance(result, HttpError)
                 assert (result.status, result.code) == (503, "failed")
                 assert "secret" not in result.message
             else:
@@ -225,16 +225,16 @@ def test_repeated_failure_is_told_once_and_forgotten_after_success() -> None:
     async def test(batcher: Batcher, device: Device) -> None:
         device.bad = set(range(100))
         for _ in range(2):
-            with pytest.raises(Refusal):
-                await batcher.ask(items(1, 1), 30)
-        assert await batcher.ask(items(1, start=500), 30) == [1000]
+            with pytest.raises(HttpError):
+                await batcher.run(items(1, 1), 30)
+        assert await batcher.run(items(1, start=500), 30) == [1000]
         for _ in range(2):
-            with pytest.raises(Refusal):
-                await batcher.ask(items(1), 30)
+            with pytest.raises(HttpError):
+                await batcher.run(items(1), 30)
         assert told == []
         for _ in range(2):
-            with pytest.raises(Refusal):
-                await batcher.ask(items(1), 30)
+            with pytest.raises(HttpError):
+                await batcher.run(items(1), 30)
         assert told == [1]
 
     with_batcher(test, failures=3, on_failing=lambda: told.append(1))
@@ -245,14 +245,14 @@ def test_a_batch_that_does_not_end_is_told_to_all_who_wait() -> None:
 
     async def test(batcher: Batcher, device: Device) -> None:
         first = await held(batcher, device)
-        second = asyncio.create_task(batcher.ask(items(1, 1), 30))
+        second = asyncio.create_task(batcher.run(items(1, 1), 30))
         for task in (first, second):
-            with pytest.raises(Refusal) as caught:
+            with pytest.raises(HttpError) as caught:
                 await task
             assert (caught.value.status, caught.value.code) == (503, "failing")
         assert (told, batcher.is_stuck, batcher.is_working) == ([1], True, False)
-        with pytest.raises(Refusal, match="does not answer"):
-            await batcher.ask(items(1), 30)
+        with pytest.raises(HttpError, match="does not respond"):
+            await batcher.run(items(1), 30)
 
     batcher, _ = with_batcher(test, batch_timeout=0.2, on_failing=lambda: told.append(1))
     assert (batcher.tokens, batcher.calls, len(batcher.waiting)) == (0, 0, 0)
@@ -264,13 +264,13 @@ def test_who_waits_at_the_end_is_told() -> None:
         batcher = Batcher(device, 1, 1000, 50)
         batcher.start()
         first = await held(batcher, device)
-        second = asyncio.create_task(batcher.ask(items(5), 30))
+        second = asyncio.create_task(batcher.run(items(5), 30))
         await asyncio.sleep(0.02)
         device.gate.set()
         await first
         batcher.stop()
         result = (await asyncio.gather(second, return_exceptions=True))[0]
-        assert result == [0] or (isinstance(result, Refusal) and result.code == "draining")
+        assert result == [0] or (isinstance(result, HttpError) and result.code == "draining")
 
     asyncio.run(asyncio.wait_for(main(), 20))
 
@@ -284,7 +284,7 @@ class Two:
 
     def __call__(self, lane: object, works: Sequence[int], at_once: int) -> list[int]:
         gate = self.gates.setdefault(works[0], threading.Event())
-        self.begun.append((list(works), at_once, threading.current_thread().name))
+        self.begun.append((list(works), at_once, threading.current_thread().name.partition("_")[0]))
         assert gate.wait(10)
         return [2 * work for work in works]
 
@@ -316,7 +316,7 @@ def with_two(test: Callable[[Batcher, Two], Awaitable[None]]) -> None:
 
 def test_where_much_waits_batches_run_side_by_side_and_do_not_wait_for_each_other() -> None:
     async def test(batcher: Batcher, device: Two) -> None:
-        asked = asyncio.create_task(batcher.ask(items(*[50] * 4), 30))
+        asked = asyncio.create_task(batcher.run(items(*[50] * 4), 30))
         await device.has_begun(2)
         device.let(1)
         await device.has_begun(3)  # the first goes on
@@ -333,21 +333,21 @@ def test_where_much_waits_batches_run_side_by_side_and_do_not_wait_for_each_othe
 
 def test_where_little_waits_a_batch_has_the_whole_device_and_its_first_thread() -> None:
     async def test(batcher: Batcher, device: Two) -> None:
-        asked = [asyncio.create_task(batcher.ask(items(20, 25), 30))]
+        asked = [asyncio.create_task(batcher.run(items(20, 25), 30))]
         await device.has_begun(1)
-        asked.append(asyncio.create_task(batcher.ask(items(50, 50, start=10), 30)))
+        asked.append(asyncio.create_task(batcher.run(items(50, 50, start=10), 30)))
         await asyncio.sleep(0.02)
         await device.has_begun(1)  # nothing beside it
         device.let(0)
         await device.has_begun(3)
         device.let(10)
-        asked.append(asyncio.create_task(batcher.ask(items(1, start=20), 30)))
+        asked.append(asyncio.create_task(batcher.run(items(1, start=20), 30)))
         await device.has_begun(4)  # the other still has its share alone
         device.let(11)
         device.let(20)
         await asyncio.gather(*asked)
         device.let(30)
-        assert await batcher.ask(items(1, start=30), 30) == [60]
+        assert await batcher.run(items(1, start=30), 30) == [60]
         assert sorted(device.begun) == [
             ([0, 1], 1, "device 0"),
             ([10], 2, "device 0"),
@@ -361,9 +361,9 @@ def test_where_little_waits_a_batch_has_the_whole_device_and_its_first_thread() 
 
 def test_a_short_text_passes_long_ones_that_fill_a_share() -> None:
     async def test(batcher: Batcher, device: Two) -> None:
-        many = asyncio.create_task(batcher.ask(items(*[50] * 6), 30))
+        many = asyncio.create_task(batcher.run(items(*[50] * 6), 30))
         await device.has_begun(2)
-        short = asyncio.create_task(batcher.ask(items(2, start=90), 30))
+        short = asyncio.create_task(batcher.run(items(2, start=90), 30))
         await asyncio.sleep(0.02)
         device.let(0)
         await device.has_begun(3)
@@ -380,12 +380,12 @@ def test_one_of_two_that_does_not_end_is_told_to_all() -> None:
     async def test(batcher: Batcher, device: Two) -> None:
         told: list[int] = []
         batcher.batch_timeout, batcher.on_failing = 0.2, lambda: told.append(1)
-        asked = [asyncio.create_task(batcher.ask(items(60, start=n), 30)) for n in range(3)]
+        asked = [asyncio.create_task(batcher.run(items(60, start=n), 30)) for n in range(3)]
         await device.has_begun(2)
         device.let(0)
         assert await asked[0] == [0]
         for task in asked[1:]:
-            with pytest.raises(Refusal, match="does not answer"):
+            with pytest.raises(HttpError, match="does not respond"):
                 await task
         await asyncio.sleep(0.25)  # the other hangs too
         assert told == [1]

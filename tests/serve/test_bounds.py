@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from typing import Any
@@ -11,10 +10,10 @@ import pytest
 from fastapi.testclient import TestClient
 
 from bertwright.inference.fill import Blanks
-from bertwright.serve import requests as plans
-from bertwright.serve.app import ROUTES
-from bertwright.serve.errors import Refusal
-from bertwright.serve.routes import heads as head_routes
+from bertwright.serve import requests
+from bertwright.serve.errors import HttpError
+from bertwright.serve.routes import heads, vectors
+from bertwright.serve.schemas import EmbedRequest, FillRequest
 from bertwright.serve.service import Service
 from tests.serve.test_bad_input import check_no
 
@@ -41,13 +40,13 @@ def test_texts_that_are_read_often_count_as_often(
     client: TestClient, served: Callable[..., TestClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[Any] = []
-    task_data = head_routes.TaskData
+    task_data = heads.TaskData
 
     def counted(*given: Any) -> Any:
         made.append(given)
         return task_data(*given)
 
-    monkeypatch.setattr(head_routes, "TaskData", counted)
+    monkeypatch.setattr(heads, "TaskData", counted)
     small = served(max_tokens=100, max_characters=10_000)
     long = "a " * 90
     assert refused(small, "/rerank", query=long, documents=["b"] * 1000) == "too_many_tokens"
@@ -95,9 +94,9 @@ CHARACTERS: list[tuple[str, Any, int]] = [
 def test_what_a_reply_holds_is_judged(
     client: TestClient, monkeypatch: pytest.MonkeyPatch, what: str, path: str, body: Any, count: int
 ) -> None:
-    monkeypatch.setattr(plans, f"MOST_{what.upper()}", count)
+    monkeypatch.setattr(requests, f"MAX_{what.upper()}", count)
     assert client.post(path, json=body).status_code == 200
-    monkeypatch.setattr(plans, f"MOST_{what.upper()}", count - 1)
+    monkeypatch.setattr(requests, f"MAX_{what.upper()}", count - 1)
     error = check_no(client.post(path, json=body), 413)
     assert error["code"] == f"too_many_{what}"
     assert f"would have {count} {what}; at most {count - 1} are" in error["message"]
@@ -105,24 +104,23 @@ def test_what_a_reply_holds_is_judged(
 
 def test_what_waits_for_its_reader_is_counted_in_bytes(client: TestClient) -> None:
     service: Service = client.app.service  # type: ignore[attr-defined]
-    known = {route.path: route for route in ROUTES}
-    asked: list[tuple[str, Any, int]] = [
-        ("/embed", {"input": ["a", "b"]}, 16 * 2 * 24),
-        ("/fill-mask", {"input": "[MASK]"}, 5 * 70),
+    cases: list[tuple[Any, Any, int]] = [
+        (vectors.prepare_embed, EmbedRequest(input=["a", "b"]), 16 * 2 * 24),
+        (heads.prepare_fill, FillRequest(input="[MASK]"), 5 * 70),
     ]
-    for path, body, size in asked:
-        args = known[path].shape.read(json.dumps(body).encode())
-        assert plans.make_plan(known[path], service.engines, args, service.config).size == size
+    for route, body, size in cases:
+        prepared = requests.prepare(route, service.engines, body, service.config)
+        assert prepared.size == size
 
 
 def test_ordinary_use_is_within_the_bounds(client: TestClient) -> None:
-    plans.judge_reply(2048 * 4 * 1024, 0)
-    plans.judge_reply(2048**2, 0)
-    plans.judge_reply(10_000 * 768, 0)
-    plans.judge_reply(8_388_608, 16_777_216)
+    requests.check_reply(2048 * 4 * 1024, 0)
+    requests.check_reply(2048**2, 0)
+    requests.check_reply(10_000 * 768, 0)
+    requests.check_reply(8_388_608, 16_777_216)
     for more in ((8_388_609, 0), (0, 16_777_217)):
-        with pytest.raises(Refusal):
-            plans.judge_reply(*more)
+        with pytest.raises(HttpError):
+            requests.check_reply(*more)
     texts = ["a b c d e f g h"] * 2048
     assert client.post("/fill-mask", json={"input": ["[MASK] a"] * 500}).status_code == 200
     assert client.post("/embed", json={"input": texts}).status_code == 200

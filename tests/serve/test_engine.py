@@ -18,10 +18,10 @@ from bertwright.errors import BertwrightError
 from bertwright.inference.backends.packed import PackedBackend, PackedLayer, rows_for
 from bertwright.inference.fill import find_blanks
 from bertwright.inference.next_sentence import make_pair
-from bertwright.serve.engine import Engine, Work, load_engine, refuse_no_model
-from bertwright.serve.outputs import Attention, Fill, Pairs, Tokens, Vectors
-from bertwright.serve.requests import cut_texts, works_of
-from bertwright.serve.routes.heads import plan_task
+from bertwright.serve.engine import Engine, RequestItem, load_engine, refuse_no_model
+from bertwright.serve.outputs import Attention, Fill, NextSentences, Tokens, Vectors
+from bertwright.serve.requests import items_of, tokenize_texts
+from bertwright.serve.routes.heads import task_items
 from bertwright.serve.service import run_batch, side_by_side
 
 TEXTS = ["a b", "c the d e f", "z"]
@@ -33,34 +33,34 @@ def engine(full: Path) -> Engine:
     return load_engine("full", str(full), "cpu")
 
 
-def works(engine: Engine, kind: str) -> list[Work]:
+def works(engine: Engine, kind: str) -> list[RequestItem]:
     """Three texts and more of a kind of question, one of them in windows where that can be."""
-    whole = cut_texts(engine, [*TEXTS, LONG], False, windows=True)
+    whole = tokenize_texts(engine, [*TEXTS, LONG], False, windows=True)
     config = ServeConfig(model=("full",))
     if kind.startswith("vectors"):
         _, pooling, *layers = kind.split()
         how = VectorConfig(tuple(map(int, layers)), pooling=pooling)
-        return works_of(Vectors(engine, how), whole)
+        return items_of(Vectors(engine, how), whole)
     if kind == "tokens":
-        return works_of(Tokens(engine, VectorConfig((-1, 0))), whole)
+        return items_of(Tokens(engine, VectorConfig((-1, 0))), whole)
     if kind == "attention":
-        return works_of(Attention(engine, (1, 3)), cut_texts(engine, TEXTS, False))
+        return items_of(Attention(engine, (1, 3)), tokenize_texts(engine, TEXTS, False))
     if kind == "fill":
         letters = LONG.split()
         letters[2] = letters[3] = letters[22] = "[MASK]"
         found = [find_blanks(engine.runner, x) for x in ("[MASK] a", "b [MASK]", " ".join(letters))]
         asked = enumerate(found, 2)  # each asks for a number of its own
-        return [Work(Fill(engine), x.sequences(), None, (x, n)) for n, x in asked]
+        return [RequestItem(Fill(engine), x.sequences(), None, (x, n)) for n, x in asked]
     if kind == "pairs":
         pairs = [make_pair(engine.runner, a, b) for a, b in zip(TEXTS, TEXTS[::-1], strict=True)]
-        return [Work(Pairs(engine), [x.ids], [x.segments]) for x in pairs]
+        return [RequestItem(NextSentences(engine), [x.ids], [x.segments]) for x in pairs]
     inputs: dict[str, list[Any]] = {
         "score": [("a", "b c"), (LONG, "d")],
         "names": [["a", "fishing", "c"], LONG.split()],
         "answer": [{"question": "a b", "context": LONG}, {"question": "c", "context": "d e"}],
         "next": [{"text": "a", "choices": ["b", "c d e", LONG]}],
     }
-    return plan_task(engine, kind, inputs.get(kind, [*TEXTS, LONG]), True, config)[0]
+    return task_items(engine, kind, inputs.get(kind, [*TEXTS, LONG]), True, config)[0]
 
 
 KINDS = {

@@ -1,4 +1,4 @@
-"""A full server says no before a task is made: what a caller sees is what the door would say."""
+"""A full server refuses before a task is made, as the middleware would."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import uvicorn
 from starlette.types import Receive, Scope, Send
 
 from bertwright.config.serve import ServeConfig
-from bertwright.serve.middleware import Door
+from bertwright.serve.middleware import Middleware
 from bertwright.serve.service import Service
 from tests.serve.test_connection import HOST, app, connect, replies, served
 
@@ -33,13 +33,13 @@ def service(tmp_path: Path) -> Service:
     return Service(ServeConfig(model=("m",), queue_requests=1, log_requests=False, api_keys=keys))
 
 
-def behind(door: Door) -> AbstractContextManager[uvicorn.Server]:
-    return served(door, door.service.config, door)
+def behind(middleware: Middleware) -> AbstractContextManager[uvicorn.Server]:
+    return served(middleware, middleware.service.config, middleware)
 
 
 @pytest.fixture
 def server(service: Service) -> Iterator[uvicorn.Server]:
-    with behind(Door(app, service, {}, frozenset({"/embed"}))) as made:
+    with behind(Middleware(app, service, frozenset({"/embed"}))) as made:
         yield made
 
 
@@ -80,15 +80,15 @@ def test_no_and_then_yes_over_one_connection(
     assert (counted(service, 429), counted(service, 200)) == (3, 3)
 
 
-def test_the_no_is_the_same_as_of_the_door(service: Service) -> None:
-    door = Door(app, service, {}, frozenset())
+def test_the_early_reply_is_the_middlewares(service: Service) -> None:
+    middleware = Middleware(app, service, frozenset())
     service.active = 1
     found = []
     for path in (b"/embed", b"/v1/embeddings"):
         for early in (True, False):
-            with behind(door) as server, connect(server) as made:
+            with behind(middleware) as server, connect(server) as made:
                 if not early:
-                    server.config.http_protocol_class.door = None  # type: ignore[attr-defined]
+                    server.config.http_protocol_class.middleware = None  # type: ignore[attr-defined]
                 made.sendall(b"POST " + path + b" HTTP/1.1\r\n" + HOST + KEY + HELLO)
                 status, headers, body = next(replies(made))
                 del headers["x-request-id"], headers["date"]
@@ -162,7 +162,7 @@ def test_replies_keep_their_order(service: Service) -> None:
             await asyncio.sleep(0.01)
         await app(scope, receive, send)
 
-    with behind(Door(slow, service, {}, frozenset())) as server, connect(server) as found:
+    with behind(Middleware(slow, service, frozenset())) as server, connect(server) as found:
         found.sendall(EMBED + KEY + HELLO)
         assert entered.wait(10)
         found.sendall(EMBED + KEY + HELLO.replace(b"hello", b"world"))
@@ -177,8 +177,9 @@ def test_replies_keep_their_order(service: Service) -> None:
 def test_who_is_refused_and_sends_no_body_is_hung_up_on(service: Service) -> None:
     service.config = replace(service.config, header_seconds=0.3)
     service.active = 1
-    with behind(Door(app, service, {}, frozenset())) as server, connect(server) as found:
+    with behind(Middleware(app, service, frozenset())) as server, connect(server) as found:
         found.sendall(EMBED + KEY + b"Content-Length: 100\r\n\r\nhello")
+        time.sleep(0.1)
         found.sendall(b"hello")
         assert [status for status, _, _ in replies(found)] == [429]
 
@@ -187,7 +188,7 @@ def test_who_asks_without_end_and_reads_nothing_is_cut(service: Service) -> None
     service.config = replace(service.config, reply_seconds=1)
     service.active, kept = 1, [0]
     many = (EMBED + KEY + HELLO) * 20_000
-    with behind(Door(app, service, {}, frozenset())) as server, connect(server) as found:
+    with behind(Middleware(app, service, frozenset())) as server, connect(server) as found:
         connections = server.server_state.connections
         found.settimeout(0.2)
         end = time.monotonic() + 20

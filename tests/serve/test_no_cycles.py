@@ -1,4 +1,4 @@
-"""What a request made is free as soon as it is answered: cycles are left to the collector, which
+"""What a request made is free as soon as its reply is sent: cycles are left to the collector, which
 stops all other requests while it frees those of thousands."""
 
 from __future__ import annotations
@@ -13,35 +13,35 @@ import pytest
 from fastapi.testclient import TestClient
 
 from bertwright.serve import service
-from bertwright.serve.app import ROUTES
-from bertwright.serve.requests import Plan, make_plan
+from bertwright.serve.requests import PreparedRequest, prepare
+from tests.serve.conftest import EXAMPLES
 
 
 @pytest.fixture
-def plans(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[weakref.ref[Plan]]]:
-    """The plans of requests, while nothing is collected."""
-    made: list[weakref.ref[Plan]] = []
+def prepared(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[weakref.ref[PreparedRequest]]]:
+    """What was prepared, while nothing is collected."""
+    made: list[weakref.ref[PreparedRequest]] = []
 
-    def remember(*args: Any) -> Plan:
-        plan = make_plan(*args)
-        made.append(weakref.ref(plan))
-        return plan
+    def remember(*args: Any) -> PreparedRequest:
+        found = prepare(*args)
+        made.append(weakref.ref(found))
+        return found
 
-    monkeypatch.setattr(service, "make_plan", remember)
+    monkeypatch.setattr(service, "prepare", remember)
     gc.disable()
     yield made
     gc.enable()
 
 
-@pytest.mark.parametrize("route", ROUTES, ids=[route.path for route in ROUTES])
-def test_a_plan_is_free_after_its_reply(
-    client: TestClient, plans: list[weakref.ref[Plan]], route: Any
+@pytest.mark.parametrize("path", EXAMPLES)
+def test_a_request_is_free_after_its_reply(
+    client: TestClient, prepared: list[weakref.ref[PreparedRequest]], path: str
 ) -> None:
-    task = {"task": "mood"} if route.path == "/classify" else {}  # the model has several
-    reply = client.post(route.path, json={**route.shape.example, **task})
+    task = {"task": "mood"} if path == "/classify" else {}  # the model has several
+    reply = client.post(path, json={**EXAMPLES[path], **task})
     assert reply.status_code == 200, reply.text
-    assert plans
+    assert prepared
     until = time.monotonic() + 5
-    while any(plan() for plan in plans) and time.monotonic() < until:
+    while any(each() for each in prepared) and time.monotonic() < until:
         time.sleep(0.01)  # its thread may still hold it
-    assert [plan() for plan in plans] == [None] * len(plans)
+    assert [each() for each in prepared] == [None] * len(prepared)

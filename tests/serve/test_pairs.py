@@ -1,4 +1,4 @@
-"""Heads that learned from pairs, from single texts, and those that do not say."""
+"""Heads trained on pairs, on single texts, and those that do not say."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ def classified(client: TestClient, given: Any, task: str) -> Any:
     return client.post("/classify", json={"input": given, "task": task})
 
 
-def test_a_head_takes_what_it_learned_from(taught: TestClient) -> None:
+def test_a_head_takes_what_it_was_trained_on(taught: TestClient) -> None:
     assert classified(taught, ["a", "b"], "single").status_code == 200
     assert classified(taught, [["a", "b"]], "pairs").status_code == 200
     error = check_no(classified(taught, ["a", ["a", "b"]], "single"), 400)
     assert error == {
         "code": "no_pairs",
-        "message": "input 1 is a pair; single learned from single texts",
+        "message": "input 1 is a pair; single was trained on single texts",
     }
     error = check_no(classified(taught, [["a", "b"], "a"], "pairs"), 400)
     assert error["code"] == "needs_pair"
-    assert error["message"].startswith("input 1 is one text; pairs learned from pairs")
+    assert error["message"].startswith("input 1 is one text; pairs was trained on pairs")
 
 
 def test_rerank_asks_a_head_of_pairs(taught: TestClient) -> None:

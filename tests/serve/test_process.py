@@ -27,7 +27,7 @@ from bertwright.cli.serve import serve
 from bertwright.errors import ConfigError
 from bertwright.inference.model import load
 from bertwright.serve.client import AsyncClient, Client, ServerError
-from bertwright.serve.errors import Refusal
+from bertwright.serve.errors import HttpError
 from bertwright.serve.process import Server, log_json
 from bertwright.serve.service import Service
 
@@ -126,7 +126,7 @@ def test_client(server: Process, full: Path) -> None:
         assert client.tokenize("a")["results"]
         assert client.classify("a", task="mood")["results"]
         assert client.models()[0]["id"] == "full"
-        with pytest.raises(ServerError, match=r"400 \(bad_request\): input must be") as caught:
+        with pytest.raises(ServerError, match=r"400 \(bad_request\): input: String") as caught:
             client.embed("")
         assert (caught.value.status, caught.value.code) == (400, "bad_request")
 
@@ -272,7 +272,7 @@ def test_hangup_waits_for_the_first_models_and_may_fail(caplog: pytest.LogCaptur
 
     async def swap(name: None) -> None:
         asked.append(name)
-        raise Refusal(409, "not_swapped", "as the log says")
+        raise HttpError(409, "not_swapped", "as the log says")
 
     def read_keys() -> None:
         raise ConfigError("no file")

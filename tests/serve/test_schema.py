@@ -1,10 +1,34 @@
-"""Whatever the description of the routes allows, and what it forbids: no answer of 500 or above."""
+"""The OpenAPI document: replies have its schemas, and whatever it allows or forbids, no status is
+500 or above."""
 
 from __future__ import annotations
 
 import pytest
 from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, given, settings
+
+from bertwright.serve.app import ROUTERS
+from tests.serve.conftest import EXAMPLES
+
+REPLIES = {route.path: route.response_model for router in ROUTERS for route in router.routes}
+
+
+@pytest.mark.parametrize("path", EXAMPLES)
+def test_replies_have_their_schema(client: TestClient, path: str) -> None:
+    task = {"task": "mood"} if path == "/classify" else {}  # the model has several
+    reply = client.post(path, json={**EXAMPLES[path], **task})
+    assert reply.status_code == 200, reply.text
+    model = REPLIES[path].model_validate(reply.json())
+    assert reply.json().keys() <= model.model_dump().keys()  # nothing that the schema lacks
+
+
+def test_the_document_has_the_schemas(client: TestClient) -> None:
+    document = client.get("/openapi.json").json()
+    for path in EXAMPLES:
+        post = document["paths"][path]["post"]
+        for content in (post["requestBody"], post["responses"]["200"], post["responses"]["4XX"]):
+            name = content["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
+            assert document["components"]["schemas"][name]["properties"]
 
 
 @pytest.mark.slow

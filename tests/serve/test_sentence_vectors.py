@@ -172,9 +172,9 @@ def test_prompts_of_cosines_and_of_tokens(mine: Served) -> None:
     [
         ({"prompt_name": "secret-name"}, 400, "prompt_name is one of the model's (query, passage)"),
         ({"prompt_name": "query", "prompt": "secret-text"}, 400, "without prompt"),
-        ({"prompt": "secret" * 200}, 400, "prompt must be text of up to 1024 characters"),
+        ({"prompt": "secret" * 200}, 400, "prompt: String should have at most 1024 characters"),
         ({"prompt": "\0"}, 400, "without NUL"),
-        ({"prompt": ["secret"]}, 400, "prompt must be text"),
+        ({"prompt": ["secret"]}, 400, "prompt: Input should be a valid string"),
         ({"prompt": "x" * 1000, "input": ["a"] * 2000}, 413, "2002000 characters; at most"),
     ],
 )

@@ -26,7 +26,7 @@ from bertwright.serve import engine as engine_file
 from bertwright.serve import service as service_file
 from bertwright.serve.app import make_app
 from bertwright.serve.engine import Engine, load_engine
-from bertwright.serve.errors import Refusal
+from bertwright.serve.errors import HttpError
 from bertwright.serve.service import Service
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -161,7 +161,9 @@ def test_a_load_that_hangs_keeps_no_other(full: Path, monkeypatch: pytest.Monkey
         before, service.config = service.engines["m"], replace(service.config, load_timeout=0.05)
         monkeypatch.setattr(service_file, "load_engine", hang)
         for _ in range(2):
-            with pytest.raises(Refusal, match=r"m: the old model stays: loading .* took more than"):
+            with pytest.raises(
+                HttpError, match=r"m: the old model stays: loading .* took more than"
+            ):
                 await service.swap("m")
         assert service.is_busy
         assert (await client.post("/embed", json={"input": "a"})).status_code == 200

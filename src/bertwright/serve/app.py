@@ -1,4 +1,4 @@
-"""The application: routes, health, documents of the API, and the page at /."""
+"""The application: the routes, health, the OpenAPI document, and the page at /."""
 
 from __future__ import annotations
 
@@ -8,67 +8,42 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.staticfiles import StaticFiles
 
 from bertwright.config.serve import ServeConfig
-from bertwright.serve import schemas as shapes
-from bertwright.serve.errors import Refusal, bad, unavailable
-from bertwright.serve.middleware import OPEN, Door, refusal_body, refusal_headers
-from bertwright.serve.requests import Route, dump
-from bertwright.serve.routes import heads as head_routes
-from bertwright.serve.routes import openai
-from bertwright.serve.routes import pairs as relation_routes
-from bertwright.serve.routes import vectors as vector_routes
-from bertwright.serve.schemas import Key, Shape
-from bertwright.serve.service import Service, read_body
+from bertwright.serve.errors import HttpError, invalid_request, unavailable
+from bertwright.serve.middleware import OPEN, Middleware
+from bertwright.serve.requests import dump
+from bertwright.serve.routes import heads, openai, vectors
+from bertwright.serve.routes.router import ERRORS, JsonRoute
+from bertwright.serve.schemas import SwapRequest
+from bertwright.serve.service import Service
 from bertwright.version import __version__
 
-ROUTES: tuple[Route, ...] = (
-    *openai.ROUTES,
-    *vector_routes.ROUTES,
-    *head_routes.ROUTES,
-    *relation_routes.ROUTES,
-)
+ROUTERS = (openai.router, vectors.router, heads.router)
 PLAYGROUND = Path(__file__).with_name("playground")
-SWAP = Shape(
-    {
-        "model": Key(shapes.NAME, "Name of the model; unset: all."),
-        "folder": Key(shapes.TEXT, "Folder to load from; unset: where it came from."),
-    }
-)
-ERROR = {
-    "type": "object",
-    "required": ["error"],
-    "properties": {
-        "error": {
-            "type": "object",
-            "required": ["code", "message"],
-            "properties": {"code": {"type": "string"}, "message": {"type": "string"}},
-        }
-    },
-}
 POLICY = "frame-ancestors 'none'"
-"""Of the page at /, beside the one in its head, which cannot say this: no other page shows it."""
-Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+"""Of the page at /, beside the one in its head, which cannot have this: no other page shows it."""
+Handler = Callable[..., Coroutine[Any, Any, Response]]
 
 
-def make_app(config: ServeConfig, service: Service | None = None) -> Door:
+def make_app(config: ServeConfig, service: Service | None = None) -> Middleware:
     """The application over the models of a configuration, which load when it starts.
 
     Raises:
         ConfigError: no model, or keys that cannot be read.
     """
-    found = service or Service(config)
+    served = service or Service(config)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        await found.start()
+        await served.start()
         yield
-        await found.stop()
+        await served.stop()
 
     app = FastAPI(
         title="Bertwright",
@@ -76,164 +51,132 @@ def make_app(config: ServeConfig, service: Service | None = None) -> Door:
         description="BERTs behind HTTP: vectors, and every head.",
         docs_url=None,  # FastAPI's own page would load scripts from elsewhere
         redoc_url=None,
-        redirect_slashes=False,  # it would lead to the address that a proxy asked for
+        redirect_slashes=False,  # it would lead to the address that a proxy requested
         lifespan=lifespan,
     )
-    for route in ROUTES:
-        _post(app, route.path, _described(route), route.help, route.shape)
-    if found.admin_keys is not None:
-        _post(app, "/admin/swap", _swap(found), "Load a model anew.", SWAP)
-    _health(app, found)
-    _errors(app)
+    app.state.service = served
+    for router in ROUTERS:
+        app.include_router(router)
+    if served.admin_keys is not None:
+        app.include_router(_admin(served))
+    _add_health(app, served)
+    _add_error_handlers(app)
     if config.playground and (PLAYGROUND / "index.html").is_file():
         page = (PLAYGROUND / "index.html").read_text(encoding="utf-8")
-        _get(app, "/", _page(page), "The page for trying things out.", shown=False)
+        _add_get(app, "/", _page(page), "The page for trying things out.", shown=False)
         app.mount("/playground", StaticFiles(directory=PLAYGROUND))
-    _get(app, "/docs", _docs(app), "This list.", shown=False)
-    paths = {route.path for route in ROUTES} | OPEN | {"/v1/models", "/admin/swap"}
-    answered = {route.path: route for route in ROUTES}
-    return Door(app, found, answered, frozenset(paths))
+    _add_get(app, "/docs", _docs(app), "This list.", shown=False)
+    paths = {route.path for router in ROUTERS for route in router.routes}  # type: ignore[attr-defined]
+    return Middleware(app, served, frozenset(paths | OPEN | {"/v1/models", "/admin/swap"}))
 
 
-def _post(app: FastAPI, path: str, handler: Handler, text: str, shape: Shape) -> None:
-    content = {"application/json": {"schema": shape.schema}}
-    no = {"description": "No, and why.", "content": {"application/json": {"schema": ERROR}}}
-    app.add_api_route(
-        path,
-        handler,
-        methods=["POST"],
-        summary=text,
-        response_class=Response,
-        responses={
-            200: {"description": "The answer.", "content": {"application/json": {}}},
-            **dict.fromkeys((400, 401, 404, 408, 413, 429, 503), no),
-        },
-        openapi_extra={"requestBody": {"required": True, "content": content}},
-    )
+def _admin(service: Service) -> APIRouter:
+    router = APIRouter(route_class=JsonRoute)
 
-
-def _get(
-    app: FastAPI, path: str, handler: Handler, text: str, *names: str, shown: bool = True
-) -> None:
-    """Answer GET and HEAD; `names` are those in the path."""
-    string = {"in": "path", "required": True, "schema": {"type": "string"}}
-    app.add_api_route(
-        path,
-        handler,
-        methods=["GET"],
-        summary=text,
-        response_class=Response,
-        include_in_schema=shown,
-        openapi_extra={"parameters": [{"name": name, **string} for name in names]},
-    )
-    app.add_route(path, handler, methods=["HEAD"], include_in_schema=False)
-
-
-def _described(route: Route) -> Handler:
-    """For OpenAPI: the door answers."""
-
-    async def handle(request: Request) -> Response:
-        raise AssertionError
-
-    handle.__name__ = route.path.strip("/").replace("/", "_").replace("-", "_")
-    return handle
-
-
-def _swap(service: Service) -> Handler:
-    async def swap(request: Request) -> Response:
-        args = SWAP.read(await read_body(request.receive, 65536, service.config.body_seconds))
-        if args["folder"] is not None and args["model"] is None:
-            raise bad("folder needs the name of a model")
-        refuse_while_loading(service)
-        made = await service.swap(args["model"], args["folder"])
-        models = [{"model": engine.name, "sha256": engine.sha256} for engine in made]
+    @router.post("/admin/swap", summary="Load a model again.", responses=ERRORS)
+    async def swap(body: SwapRequest, request: Request) -> Response:
+        if body.folder is not None and body.model is None:
+            raise invalid_request("folder needs the name of a model")
+        _check_loaded(service)
+        engines = await service.swap(body.model, body.folder)
+        models = [{"model": engine.name, "sha256": engine.sha256} for engine in engines]
         return _json({"swapped": models})
 
-    return swap
+    return router
 
 
-def refuse_while_loading(service: Service) -> None:
-    """Raise `Refusal` while the models of the start are not there."""
+def _check_loaded(service: Service) -> None:
+    """Raise `HttpError` while the first models are being loaded."""
     if service.batcher is None:
         raise unavailable("models are being loaded", "loading")
 
 
-def _health(app: FastAPI, service: Service) -> None:
-    async def livez(request: Request) -> Response:
+def _add_get(app: FastAPI, path: str, handler: Handler, text: str, shown: bool = True) -> None:
+    """A route of GET and HEAD."""
+    app.add_api_route(path, handler, summary=text, response_model=None, include_in_schema=shown)
+    app.add_api_route(path, handler, methods=["HEAD"], response_model=None, include_in_schema=False)
+
+
+def _add_health(app: FastAPI, service: Service) -> None:
+    async def livez() -> Response:
         return _json({"alive": True})
 
-    async def readyz(request: Request) -> Response:
-        ready = service.is_ready
+    async def readyz() -> Response:
+        if service.is_ready:
+            return _json({"ready": True})
         why = "draining" if service.draining else "failing" if service.failing else "loading"
-        facts = {"ready": ready, **({} if ready else {"why": why})}
-        return _json(facts, 200 if ready else 503)
+        return _json({"ready": False, "why": why}, 503)
 
-    async def metrics(request: Request) -> Response:
+    async def metrics() -> Response:
         service.metrics.ready.set(service.is_ready)
         return Response(service.metrics.text(), media_type="text/plain; version=0.0.4")
 
-    async def list_models(request: Request) -> Response:
-        refuse_while_loading(service)
+    async def list_models() -> Response:
+        _check_loaded(service)
         engines = service.engines.values()
         return _json({"object": "list", "data": [openai.describe(engine) for engine in engines]})
 
-    async def one_model(request: Request) -> Response:
-        refuse_while_loading(service)
-        engine = service.engines.get(request.path_params["name"])
+    async def one_model(name: str) -> Response:
+        _check_loaded(service)
+        engine = service.engines.get(name)
         if engine is None:
-            raise Refusal(404, "model_not_found", "no such model")
+            raise HttpError(404, "model_not_found", "no such model")
         return _json(openai.describe(engine))
 
-    _get(app, "/livez", livez, "Whether the process is alive.")
-    _get(app, "/readyz", readyz, "Whether it answers.", shown=False)
-    _get(app, "/metrics", metrics, "Figures for Prometheus.")
-    _get(app, "/v1/models", list_models, "The models that are served.")
-    _get(app, "/v1/models/{name:path}", one_model, "One of them.", "name")
+    _add_get(app, "/livez", livez, "Whether the process is alive.")
+    _add_get(app, "/readyz", readyz, "Whether requests are served.", shown=False)
+    _add_get(app, "/metrics", metrics, "Metrics for Prometheus.")
+    _add_get(app, "/v1/models", list_models, "The models that are served.")
+    _add_get(app, "/v1/models/{name:path}", one_model, "One of them.")
 
 
-def _errors(app: FastAPI) -> None:
+def _add_error_handlers(app: FastAPI) -> None:
     async def refused(request: Request, error: Exception) -> Response:
-        assert isinstance(error, Refusal)
-        body = refusal_body(error, request.url.path)
-        return Response(body, error.status, refusal_headers(error))
+        assert isinstance(error, HttpError)
+        return Response(error.body(request.url.path), error.status, error.headers)
 
     async def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         known = {404: ("not_found", "no such route"), 405: ("method", "another method is needed")}
-        code, message = known.get(error.status_code, ("error", "this cannot be answered"))
-        refusal = Refusal(error.status_code, code, message)
-        headers = {**refusal_headers(refusal), **(error.headers or {})}
+        code, message = known.get(error.status_code, ("error", "this cannot be served"))
+        own = HttpError(error.status_code, code, message)
+        headers = {**own.headers, **(error.headers or {})}
         if headers.get("Allow") == "GET":
             headers["Allow"] = "GET, HEAD"
-        return Response(refusal_body(refusal, request.url.path), error.status_code, headers)
+        return Response(own.body(request.url.path), own.status, headers)
 
-    app.add_exception_handler(Refusal, refused)
+    async def unexpected(request: Request, error: Exception) -> Response:
+        return await refused(request, HttpError(500, "unexpected", "unexpected failure"))
+
+    app.add_exception_handler(HttpError, refused)
     app.add_exception_handler(HTTPException, http)
+    app.add_exception_handler(Exception, unexpected)
 
 
 def _page(content: str) -> Handler:
-    async def page(request: Request) -> Response:
+    async def page() -> Response:
         return HTMLResponse(content, headers={"content-security-policy": POLICY})
 
     return page
 
 
 def _docs(app: FastAPI) -> Handler:
-    async def docs(request: Request) -> Response:
+    async def docs() -> Response:
         return HTMLResponse(_listing(app.openapi()))
 
     return docs
 
 
-def _listing(described: dict[str, Any]) -> str:
+def _listing(document: dict[str, Any]) -> str:
     """The routes on one page, with nothing from elsewhere."""
     parts = []
-    for path, methods in sorted(described["paths"].items()):
+    for path, methods in sorted(document["paths"].items()):
         for method, facts in methods.items():
             parts.append(f"<h2><code>{method.upper()} {html.escape(path)}</code></h2>")
             parts.append(f"<p>{html.escape(facts.get('summary', ''))}</p>")
             if "requestBody" in facts:
-                parts.append(_keys(facts["requestBody"]["content"]["application/json"]["schema"]))
+                schema = facts["requestBody"]["content"]["application/json"]["schema"]["$ref"]
+                parts.append(_keys(document["components"]["schemas"][schema.rpartition("/")[2]]))
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width"><title>Bertwright: routes</title>'
@@ -241,19 +184,18 @@ def _listing(described: dict[str, Any]) -> str:
         "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;"
         "padding:0 1rem}td,th{text-align:left;padding:.2rem 1rem .2rem 0;vertical-align:top}"
         "pre{overflow-x:auto}</style><h1>Routes</h1>"
-        '<p>All of it for programs: <a href="openapi.json">openapi.json</a>.</p>'
+        '<p>With all schemas: <a href="openapi.json">openapi.json</a>.</p>'
         f"{''.join(parts)}</html>"
     )
 
 
 def _keys(schema: dict[str, Any]) -> str:
     rows = []
-    required = schema.get("required", [])
     for name, key in schema["properties"].items():
-        needed = "required" if name in required else ""
+        needed = "required" if name in schema.get("required", []) else ""
         known = ", ".join(map(str, key.get("enum", [])))
-        told = f"{key.get('description', '')} {known}".strip()
-        rows.append(f"<tr><td><code>{name}</code><td>{needed}<td>{html.escape(told)}")
+        described = f"{key.get('description', '')} {known}".strip()
+        rows.append(f"<tr><td><code>{name}</code><td>{needed}<td>{html.escape(described)}")
     example = html.escape(dump(schema["example"]).decode()) if "example" in schema else ""
     return f"<table>{''.join(rows)}</table><pre>{example}</pre>"
 

@@ -1,4 +1,4 @@
-"""Keys of callers: read once, kept as digests, compared in constant time."""
+"""API keys: read once, kept as digests, compared in constant time."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 from bertwright.errors import ConfigError
 
 
-class Keys:
-    """The keys of a file, one a line; blank lines and those with # do not count."""
+class ApiKeys:
+    """The keys of a file, one a line; blank lines and those with # are skipped."""
 
     def __init__(self, path: str | Path) -> None:
-        """Read them.
+        """Read the keys.
 
         Raises:
             ConfigError: no such file, or no key in it.
@@ -27,7 +27,7 @@ class Keys:
         keys = [key for key in keys if key and not key.startswith("#")]
         self._digests = [_digest(sent) for key in keys for sent in _spellings(key)]
         if not self._digests:
-            raise ConfigError(f"{path} holds no key; write one a line")
+            raise ConfigError(f"{path} has no key; write one a line")
 
     def allow(self, authorization: bytes) -> bool:
         """Whether a header `Authorization: Bearer KEY` has one of them; all are compared."""
@@ -40,7 +40,7 @@ class Keys:
 
 
 def _spellings(key: str) -> set[bytes]:
-    """The bytes in which a key may come: curl sends UTF-8, Python's http.client Latin-1."""
+    """The bytes that a key may be sent as: curl sends UTF-8, Python's http.client Latin-1."""
     found = {key.encode()}
     with suppress(UnicodeEncodeError):
         found.add(key.encode("latin-1"))

@@ -1,16 +1,16 @@
-"""Texts of many callers as batches of one device.
+"""Texts of many requests as batches of one device.
 
-The device works on one batch at a time or, where much waits, on a few side by side, each on its
-share of the cores. When it is free, the next batch is the oldest text that waits and, from a
-bounded window behind it, those that fit it best, up to a budget of tokens: for a quarter of the
-budget the shortest ones, so that a short text never queues behind a flood of long ones; then those
-of the nearest lengths, as equal lengths run fastest. The oldest always goes, so none starves; one
-larger than the budget goes alone.
+The device computes one batch at a time or, where the queue is long, a few side by side, each on its
+part of the cores. When it is free, the next batch is the oldest text of the queue and, from a
+bounded window behind it, those that fit it best, up to a number of tokens: for a quarter of it the
+shortest ones, so that a short text never waits behind a flood of long ones; then those of the
+nearest lengths, as equal lengths run fastest. The oldest always goes, so none starves; one larger
+than a batch goes alone.
 
-A text whose caller has gone or whose deadline has passed is dropped when its turn comes. A batch
-that fails is run again in halves, down to the texts that fail by themselves: those get 503, the
-others their answers. After several batches in a row of which nothing succeeded, or one that does
-not end, `on_failing` is called: the device, not a text, is at fault.
+A text whose client has gone or whose deadline has passed is dropped when it would be computed. A
+batch that fails is run again in halves, down to the texts that fail by themselves: those get 503,
+the others their results. After several batches in a row of which nothing succeeded, or one that
+does not end, `on_failing` is called: the device, not a text, is at fault.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from typing import Any
 
-from bertwright.serve.aside import Aside
-from bertwright.serve.errors import Refusal, busy, unavailable
+from bertwright.serve.errors import HttpError, busy, unavailable
 
 WINDOW = 1024
 """Texts among which those that fit are looked for."""
@@ -39,16 +39,17 @@ log = logging.getLogger("bertwright.serve")
 
 
 @dataclass(eq=False, slots=True)
-class Item:
-    """One text's work."""
+class QueuedItem:
+    """One text of a request."""
 
-    lane: object
-    """What runs it: texts of one lane may share a batch."""
-    work: Any
-    """For the lane."""
+    model: object
+    """What computes it: texts of one model may share a batch."""
+    item: Any
+    """For the model."""
     tokens: int
     call: Call | None = None
-    place: int = 0
+    index: int = 0
+    """Among the texts of its request."""
 
 
 @dataclass(eq=False, slots=True)
@@ -63,13 +64,13 @@ class Call:
     started: float
 
     def fail(self, error: Exception) -> None:
-        """Answer all of it with an error."""
+        """Raise an error for all of it."""
         if not self.future.done():
             self.future.set_exception(error)
 
-    def give(self, place: int, result: Any) -> None:
-        """One text's result; with the last one the request is answered."""
-        self.results[place] = result
+    def set(self, index: int, result: Any) -> None:
+        """One text's result; with the last one the request is done."""
+        self.results[index] = result
         self.left -= 1
         if self.left == 0 and not self.future.done():
             self.future.set_result(self.results)
@@ -77,7 +78,7 @@ class Call:
 
 @dataclass
 class Watch:
-    """What a batcher tells while it works; metrics replace these."""
+    """Called by a batcher; metrics replace these."""
 
     on_batch: Callable[[int, int, float], None] = lambda items, tokens, seconds: None
     """Texts, tokens and seconds of a batch."""
@@ -92,27 +93,27 @@ class Failed:
 
 
 @dataclass(eq=False, slots=True)
-class Turn:
-    """A batch that is computed."""
+class RunningBatch:
+    """A batch that is being computed."""
 
-    batch: list[Item]
-    thread: Aside
+    items: list[QueuedItem]
+    thread: ThreadPoolExecutor
     at_once: int
-    """Batches that have the device's cores; of more than one each has its share."""
+    """Batches among which the device's cores are divided."""
     started: float
     timer: asyncio.TimerHandle | None = None
 
 
-Run = Callable[[object, list[Any], int], Sequence[Any]]
-"""A lane, its works and how many batches have the device's cores -> a result for each, in order. It
-is called in a thread of the device's."""
+Compute = Callable[[object, list[Any], int], Sequence[Any]]
+"""A model, items and among how many batches the cores are divided -> a result for each item, in
+order; called in a thread of the device's."""
 
 
 @dataclass
 class Batcher:
     """The queue before one device."""
 
-    run: Run
+    compute: Compute
     batch_tokens: int
     queue_tokens: int
     queue_requests: int
@@ -121,10 +122,10 @@ class Batcher:
     on_failing: Callable[[], None] = lambda: None
     watch: Watch = field(default_factory=Watch)
     at_once: int = 1
-    """Batches that the device works on side by side, where half a batch and more waits."""
+    """Batches that the device computes side by side, where half a batch and more waits."""
 
     def __post_init__(self) -> None:
-        self.waiting: deque[Item] = deque()
+        self.waiting: deque[QueuedItem] = deque()
         self.tokens = 0
         """Tokens that wait."""
         self.calls = 0
@@ -132,20 +133,22 @@ class Batcher:
         self.is_stuck = False
         """Whether a batch did not end in time."""
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._threads = [Aside(f"device {number}") for number in range(self.at_once)]
-        self._turns: list[Turn] = []
+        self._threads = [
+            ThreadPoolExecutor(1, f"device {number}") for number in range(self.at_once)
+        ]
+        self._running: list[RunningBatch] = []
         self._failed_in_a_row = 0
 
     def start(self) -> None:
-        """Begin to work; to be called in the event loop."""
+        """Begin; to be called in the event loop."""
         self._loop = asyncio.get_running_loop()
 
     def stop(self) -> None:
-        """End; whoever still waits gets 503."""
+        """End; what still waits gets 503."""
         self._loop = None
         self._fail_all(unavailable("the server is going down", "draining"))
         for thread in self._threads:
-            thread.stop(wait=False)
+            thread.shutdown(wait=False)
 
     @property
     def is_working(self) -> bool:
@@ -155,15 +158,15 @@ class Batcher:
     @property
     def is_busy(self) -> bool:
         """Whether a thread of the device's has a batch; after `stop` it may have one for ever."""
-        return bool(self._turns)
+        return bool(self._running)
 
     @property
     def _has_room(self) -> bool:
-        return not self._turns or len(self._turns) < self._turns[0].at_once
+        return not self._running or len(self._running) < self._running[0].at_once
 
-    async def ask(
+    async def run(
         self,
-        items: Sequence[Item],
+        items: Sequence[QueuedItem],
         deadline: float,
         gone: Callable[[], bool] | None = None,
     ) -> list[Any]:
@@ -172,10 +175,10 @@ class Batcher:
         Args:
             items: its texts.
             deadline: seconds they may wait.
-            gone: tells whether the caller has left.
+            gone: whether the client has left.
 
         Raises:
-            Refusal: 429, too much waits; 503, the deadline passed or the device failed.
+            HttpError: 429, too much waits; 503, the deadline passed or the device failed.
         """
         if self.is_stuck:
             raise _stuck()
@@ -189,8 +192,8 @@ class Batcher:
         now = time.monotonic()
         future: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
         call = Call(future, now + deadline, gone, [None] * len(items), len(items), now)
-        for place, item in enumerate(items):
-            item.call, item.place = call, place
+        for index, item in enumerate(items):
+            item.call, item.index = call, index
         self.waiting.extend(items)
         self.tokens += tokens
         self.calls += 1
@@ -206,91 +209,96 @@ class Batcher:
 
     def _feed(self) -> None:
         """Give the device what waits: a batch on all its cores or, of half a batch and more, one on
-        each share of them, which do not wait for each other."""
+        each part of them, which do not wait for each other."""
         while self.waiting and self._has_room and self._loop is not None and not self.is_stuck:
-            at_once, share = 1, self.batch_tokens
-            if self._turns:
-                at_once = self._turns[0].at_once
-                share //= at_once
+            at_once, part = 1, self.batch_tokens
+            if self._running:
+                at_once = self._running[0].at_once
+                part //= at_once
             elif self.tokens >= self.batch_tokens // 2:
                 at_once = self.at_once
-                share = min(share, self.tokens) // at_once
-            # beside a text that fills a share short ones have room, as in a whole batch
-            least = self.waiting[0].tokens + share // FOR_SHORT
-            batch = self._present(self._take(max(share, min(least, self.batch_tokens))))
-            if batch:
-                self._begin(self._loop, batch, at_once)
+                part = min(part, self.tokens) // at_once
+            # beside a text that fills a part short ones have room, as in a whole batch
+            least = self.waiting[0].tokens + part // FOR_SHORT
+            items = self._present(self._take(max(part, min(least, self.batch_tokens))))
+            if items:
+                self._begin(self._loop, items, at_once)
 
-    def _begin(self, loop: asyncio.AbstractEventLoop, batch: list[Item], at_once: int) -> None:
+    def _begin(
+        self, loop: asyncio.AbstractEventLoop, items: list[QueuedItem], at_once: int
+    ) -> None:
         # a batch on all cores is always of the first thread: OpenMP keeps a team a thread
-        taken = [turn.thread for turn in self._turns]
+        taken = [batch.thread for batch in self._running]
         thread = next(thread for thread in self._threads if thread not in taken)
-        turn = Turn(batch, thread, at_once, time.monotonic())
-        self._turns.append(turn)
-        turn.timer = loop.call_later(self.batch_timeout, self._give_up, turn)
-        works = [item.work for item in turn.batch]
-        lane = turn.batch[0].lane
-        turn.thread.put(loop, partial(self._end, turn), self._halved, lane, works, turn.at_once)
+        batch = RunningBatch(items, thread, at_once, time.monotonic())
+        self._running.append(batch)
+        batch.timer = loop.call_later(self.batch_timeout, self._give_up, batch)
+        given = items[0].model, [item.item for item in items], at_once
+        future = loop.run_in_executor(thread, self._halved, *given)
+        future.add_done_callback(partial(self._end, batch))
 
-    def _end(self, turn: Turn, results: list[Any] | None, error: Exception | None) -> None:
+    def _end(self, batch: RunningBatch, future: asyncio.Future[list[Any]]) -> None:
         """A batch was computed: first of all the device gets the next."""
-        assert turn.timer is not None
-        turn.timer.cancel()
-        seconds = time.monotonic() - turn.started
-        self._turns.remove(turn)
+        assert batch.timer is not None
+        batch.timer.cancel()
+        seconds = time.monotonic() - batch.started
+        self._running.remove(batch)
         self._feed()
-        if results is None:
+        error = future.exception()
+        if error is None:
+            results = future.result()
+        else:
             log.error("batch failed", exc_info=error)
-            results = [Failed()] * len(turn.batch)
-        for item, result in zip(turn.batch, results, strict=True):
+            results = [Failed()] * len(batch.items)
+        for item, result in zip(batch.items, results, strict=True):
             assert item.call is not None
-            item.call.give(item.place, result)
+            item.call.set(item.index, result)
         self._count(results)
-        self.watch.on_batch(len(turn.batch), sum(item.tokens for item in turn.batch), seconds)
+        self.watch.on_batch(len(batch.items), sum(item.tokens for item in batch.items), seconds)
 
-    def _take(self, budget: int) -> list[Item]:
+    def _take(self, budget: int) -> list[QueuedItem]:
         """The next batch, out of the queue."""
         now = time.monotonic()
         window = [self.waiting.popleft() for _ in range(min(WINDOW, len(self.waiting)))]
         alive = [item for item in window if self._is_alive(item, now)]
         chosen: set[int] = set()
         if alive:
-            lane = alive[0].lane
-            same = [place for place, item in enumerate(alive) if item.lane is lane]
-            picked = choose([alive[place].tokens for place in same], budget)
-            chosen = {same[place] for place in picked}
-        rest = [item for place, item in enumerate(alive) if place not in chosen]
+            model = alive[0].model
+            same = [n for n, item in enumerate(alive) if item.model is model]
+            picked = choose([alive[n].tokens for n in same], budget)
+            chosen = {same[n] for n in picked}
+        rest = [item for n, item in enumerate(alive) if n not in chosen]
         self.waiting.extendleft(reversed(rest))
-        batch = [alive[place] for place in sorted(chosen)]
+        batch = [alive[n] for n in sorted(chosen)]
         self.tokens -= sum(item.tokens for item in window) - sum(item.tokens for item in rest)
         return batch
 
-    def _is_alive(self, item: Item, now: float) -> bool:
+    def _is_alive(self, item: QueuedItem, now: float) -> bool:
         call = item.call
         assert call is not None
         if call.future.done():
             return False
         if now > call.deadline:
             self.watch.on_dropped("deadline")
-            call.fail(unavailable("its turn did not come before its deadline", "deadline"))
+            call.fail(unavailable("it waited longer than its deadline", "deadline"))
             return False
         return True
 
-    def _present(self, batch: list[Item]) -> list[Item]:
-        """Those whose callers are still there."""
+    def _present(self, batch: list[QueuedItem]) -> list[QueuedItem]:
+        """Those whose clients are still there."""
         left: dict[int, bool] = {}
         for call in {id(item.call): item.call for item in batch}.values():
             assert call is not None
             gone = call.gone is not None and call.gone()
             if gone:
                 self.watch.on_dropped("gone")
-                call.fail(Refusal(499, "gone", "the caller left"))
+                call.fail(HttpError(499, "gone", "the client left"))
             left[id(call)] = gone or call.future.done()
         return [item for item in batch if not left[id(item.call)]]
 
-    def _halved(self, lane: object, works: list[Any], at_once: int) -> list[Any]:
+    def _halved(self, model: object, items: list[Any], at_once: int) -> list[Any]:
         """Results of all; what fails is split until it is clear which texts fail."""
-        parts, results = [works], list[Any]()
+        parts, results = [items], list[Any]()
         tries = succeeded = 0
         while parts:
             part = parts.pop()
@@ -299,7 +307,7 @@ class Batcher:
                 results += [Failed()] * len(part)
                 continue
             try:
-                found = list(self.run(lane, part, at_once))
+                found = list(self.compute(model, part, at_once))
             except Exception as error:
                 log.error("batch failed", extra={"facts": _facts(error, len(part))})
                 half = len(part) // 2
@@ -312,20 +320,20 @@ class Batcher:
                 succeeded += 1
         return results
 
-    def _give_up(self, turn: Turn) -> None:
-        """The batch does not end: whoever waits gets 503."""
-        if self.is_stuck:  # another told it already
+    def _give_up(self, batch: RunningBatch) -> None:
+        """The batch does not end: all that wait get 503."""
+        if self.is_stuck:  # another did already
             return
-        facts = {"items": len(turn.batch), "seconds": self.batch_timeout}
+        facts = {"items": len(batch.items), "seconds": self.batch_timeout}
         log.error("batch does not end", extra={"facts": facts})
         self.is_stuck = True
         self.on_failing()
         self._fail_all(_stuck())
 
-    def _fail_all(self, refusal: Refusal) -> None:
-        for item in [*(item for turn in self._turns for item in turn.batch), *self.waiting]:
+    def _fail_all(self, error: HttpError) -> None:
+        for item in [*(item for batch in self._running for item in batch.items), *self.waiting]:
             assert item.call is not None
-            item.call.fail(refusal)
+            item.call.fail(error)
         self.waiting.clear()
         self.tokens = 0
 
@@ -347,7 +355,7 @@ def choose(tokens: Sequence[int], budget: int) -> list[int]:
         budget: of a batch.
 
     Returns:
-        Their places: the oldest, and others whose sum with it is within the budget.
+        Their numbers: the oldest, and others whose sum with it is within the budget.
     """
     room = budget - tokens[0]
     chosen = [0]
@@ -356,23 +364,23 @@ def choose(tokens: Sequence[int], budget: int) -> list[int]:
     rest = range(1, len(tokens))
     short = budget // FOR_SHORT
     taken = {0}
-    for place in sorted(rest, key=tokens.__getitem__):
-        if tokens[place] > min(short, room):
+    for n in sorted(rest, key=tokens.__getitem__):
+        if tokens[n] > min(short, room):
             break
-        chosen.append(place)
-        taken.add(place)
-        short -= tokens[place]
-        room -= tokens[place]
-    nearest = sorted(rest, key=lambda place: abs(tokens[place] - tokens[0]))
-    for place in islice((place for place in nearest if place not in taken), WINDOW):
-        if tokens[place] <= room:
-            chosen.append(place)
-            room -= tokens[place]
+        chosen.append(n)
+        taken.add(n)
+        short -= tokens[n]
+        room -= tokens[n]
+    nearest = sorted(rest, key=lambda n: abs(tokens[n] - tokens[0]))
+    for n in islice((n for n in nearest if n not in taken), WINDOW):
+        if tokens[n] <= room:
+            chosen.append(n)
+            room -= tokens[n]
     return chosen
 
 
-def _stuck() -> Refusal:
-    return unavailable("the device does not answer", "failing")
+def _stuck() -> HttpError:
+    return unavailable("the device does not respond", "failing")
 
 
 def _facts(error: Exception, items: int) -> dict[str, Any]:

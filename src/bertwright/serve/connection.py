@@ -1,47 +1,43 @@
-"""A connection of a caller, which has bounds that uvicorn's lacks.
+"""A client's connection, with bounds that uvicorn's lacks.
 
-| what a caller does | what happens |
+| what a client does | what happens |
 |---|---|
-| asks a server that is full | 429 at once, at a third of the cost of the way through the door |
+| sends a request to a full server | 429 at once, before a task is made and the body is read |
 | sends its headers too slowly, or nothing | the connection is closed |
-| asks again just as its connection is to be closed | its request is answered |
-| sends more than 64 KB of headers | 431 |
-| does not take its reply | the connection is cut, and its memory freed |
-| asks for another protocol (`Upgrade: h2c`, as Java's client does) | plain HTTP/1.1 answers |
+| sends more than 64 KB of headers, trailers and chunk extensions | 431 |
+| does not read its reply | the connection is cut, and its memory freed |
+| asks to upgrade to another protocol | 400 |
 """
 
 from __future__ import annotations
 
 import asyncio
-import socket
-from contextlib import suppress
-from functools import lru_cache
 from typing import Any
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from bertwright.config.serve import ServeConfig
-from bertwright.serve.errors import Refusal, bad
-from bertwright.serve.middleware import HEADERS, Door, raw_headers, refusal_body, refusal_headers
+from bertwright.serve.errors import HttpError, invalid_request
+from bertwright.serve.middleware import HEADERS, Middleware
 
-HEAD = 65536
-"""Bytes of the address and headers of a request."""
+MAX_HEAD = 65536
+"""Bytes of a request that are not its body."""
+CHUNK = 16
+"""Such bytes that each chunk of a body may have beside: its size and line ends."""
 
 
 class ServerConnection(HttpToolsProtocol):
     """uvicorn's protocol, with bounds."""
 
-    door: Door | None = None
+    middleware: Middleware | None = None
     header_seconds: float
     reply_seconds: float
-    in_head = False
     heads = 0
     """Heads that were read."""
-    head = 0
-    """Bytes of the head that is being read, but for those that came with the end of another."""
-    received = 0
-    turned_away = False
+    overhead = 0
+    """Bytes of the request that are not its body, but for those that came with its first."""
+    refused = False
     """Whether the request whose body comes has its reply already."""
     slow_head: asyncio.TimerHandle | None = None
     slow_reader: asyncio.TimerHandle | None = None
@@ -61,83 +57,76 @@ class ServerConnection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Bytes of heads and bodies."""
         self._unset_keepalive_if_required()
-        before, self.received, left = self.heads, len(data), memoryview(data)
+        before = self.heads
+        self.overhead += len(data)
         try:
-            while left:
-                left = self.feed(left)
-        except httptools.HttpParserError:
-            large = self.in_head and self.head > HEAD
-            self.refuse(too_large() if large else bad("this is not HTTP/1.1", "bad_http"))
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            reason = "the server speaks HTTP/1.1 alone; send no Upgrade header"
+            self.refuse(invalid_request(reason, "bad_http"))
             return
-        self.head += self.received
-        if self.in_head and self.head > HEAD:
-            self.refuse(too_large())
-        if self.heads == before:
-            if self.slow_head is None and not self.is_at_work:
+        except httptools.HttpParserError:
+            if self.overhead <= MAX_HEAD:
+                self.refuse(invalid_request("this is not HTTP/1.1", "bad_http"))
+                return
+        if self.overhead > MAX_HEAD:
+            reason = f"headers and trailers have more than {MAX_HEAD} bytes"
+            self.refuse(HttpError(431, "headers_too_large", reason))
+        elif self.heads == before:
+            if self.slow_head is None and not self.is_active:
                 self.slow_head = self.loop.call_later(self.header_seconds, self.close_if_idle)
         elif self.slow_head is not None:
             self.slow_head.cancel()
             self.slow_head = None
 
-    def feed(self, data: memoryview) -> memoryview:
-        """Parse up to the end, or up to the end of a head that asks for another protocol, which is
-        then parsed again without that wish: the parser would take its body for the new protocol."""
-        try:
-            self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade as upgrade:
-            if not self.is_upgrade:
-                return memoryview(b"")
-            version = self.parser.get_http_version().encode()
-            lines = [b"%s %s HTTP/%s" % (self.parser.get_method(), self.url, version)]
-            lines += [b"%s: %s" % pair for pair in self.headers if pair[0] != b"upgrade"]
-            self.parser.feed_data(b"\r\n".join(lines) + b"\r\n\r\n")
-            return data[upgrade.args[0] :]
-        return memoryview(b"")
-
-    @property
-    def is_upgrade(self) -> bool:
-        """Whether the request asks for another protocol; CONNECT asks for a tunnel."""
-        return self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT"
-
     def on_message_begin(self) -> None:
         """A head begins, somewhere in what was received."""
-        self.in_head, self.head = True, -self.received
+        self.overhead = 0
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         """A head ends."""
         size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
-        if size > HEAD:
-            self.head = size
+        if size > MAX_HEAD:
+            self.overhead = size
             raise ValueError(size)
-        self.in_head = False
-        if self.is_upgrade:
+        if self.parser.should_upgrade():
             return
         self.heads += 1
-        self.turned_away = self.door is not None and self.door.is_full and self.turn_away(self.door)
-        if not self.turned_away:
+        self.refused = self.refuse_early()
+        if not self.refused:
             super().on_headers_complete()
+
+    def on_chunk_header(self) -> None:
+        """A chunk of a body begins."""
+        self.overhead -= CHUNK
 
     def on_body(self, body: bytes) -> None:
         """A part of a body."""
-        if not self.turned_away:
+        self.overhead -= len(body)
+        if not self.refused:
             super().on_body(body)
 
     def on_message_complete(self) -> None:
         """A body ends."""
-        if not (self.is_upgrade or self.turned_away):
+        if not (self.refused or self.parser.should_upgrade()):
             super().on_message_complete()
 
-    def turn_away(self, door: Door) -> bool:
-        """Say no before a task is made for the request, where the door would say no."""
-        # the replies to a caller come in the order of its requests, and wait for who does not read
-        if self.is_at_work or self.flow.write_paused:
+    def refuse_early(self) -> bool:
+        """Reply with an error where the middleware would, if the server is full."""
+        if self.middleware is None or not self.middleware.is_full:
             return False
-        method, path = self.parser.get_method(), httptools.parse_url(self.url).path
-        refusal = door.turn_away(method.decode(), path.decode(), self.headers)
-        if refusal is None:
+        # replies come in the order of a client's requests, and wait for one that does not read
+        if self.is_active or self.flow.write_paused:
             return False
-        self.refuse(*refusal, close=not self.parser.should_keep_alive())
+        method, path = (
+            self.parser.get_method().decode(),
+            httptools.parse_url(self.url).path.decode(),
+        )
+        found = self.middleware.refuse_early(method, path, self.headers)
+        if found is None:
+            return False
+        self.refuse(*found, path, close=not self.parser.should_keep_alive())
         if not self.transport.is_closing():
             self.on_response_complete()
         return True
@@ -165,78 +154,39 @@ class ServerConnection(HttpToolsProtocol):
             self.slow_reader = self.loop.call_later(again, self.watch_reader, waiting)
 
     @property
-    def is_at_work(self) -> bool:
-        """Whether a request is being answered."""
+    def is_active(self) -> bool:
+        """Whether a request has no whole reply yet."""
         return self.cycle is not None and not self.cycle.response_complete
 
     def close_if_idle(self) -> None:
         """The time for a head is over."""
         self.slow_head = None
-        if not self.is_at_work:
+        if not self.is_active:
             self.transport.close()
 
-    def timeout_keep_alive_handler(self) -> None:
-        """The time between requests is over, unless one came since the loop last looked.
-
-        The caller is told at once, not when the loop comes to closing, after all that is due in its
-        turn: a request sent meanwhile would be lost.
-        """
-        if self.transport.is_closing():
-            return
-        with (
-            suppress(OSError),  # no descriptor is left to look with, or the caller is gone
-            self.transport.get_extra_info("socket").dup() as same,
-        ):
-            if is_asked(same):
-                return
-            if not self.transport.get_write_buffer_size():
-                same.shutdown(socket.SHUT_WR)
-        super().timeout_keep_alive_handler()
-
-    def refuse(self, refusal: Refusal, path: str = "", name: str = "", close: bool = True) -> None:
-        """Say no, of the request of that path and name; to what is no request, and close."""
-        facts = refusal.status, refusal.code, refusal.message, refusal.retry_after
-        head, body = reply_of(*facts, path[:4], close)
-        lines = [b"%s: %s\r\n" % pair for pair in self.server_state.default_headers]
-        if name:
-            lines.append(b"x-request-id: %s\r\n" % name.encode())
-        self.transport.write(head + b"".join(lines) + body)
+    def refuse(
+        self, error: HttpError, request_id: str = "", path: str = "", close: bool = True
+    ) -> None:
+        """Reply with an error to a request, or to what is none, and close."""
+        if not (self.is_active and self.cycle.response_started):
+            body = error.body(path)
+            own = [(name.encode(), value.encode()) for name, value in error.headers.items()]
+            own += [(b"content-length", b"%d" % len(body))]
+            own += [(b"connection", b"close")] * close
+            own += [(b"x-request-id", request_id.encode())] * bool(request_id)
+            headers = [*self.server_state.default_headers, *HEADERS, *own]
+            lines = [b"%s: %s\r\n" % pair for pair in headers]
+            self.transport.write(b"".join([STATUS_LINE[error.status], *lines, b"\r\n", body]))
         if close:
             self.transport.close()
 
 
-def is_asked(connection: socket.socket) -> bool:
-    """Whether bytes wait to be received."""
-    try:
-        return bool(connection.recv(1, socket.MSG_PEEK))
-    except BlockingIOError:
-        return False
-
-
-@lru_cache(64)
-def reply_of(
-    status: int, code: str, message: str, retry_after: int | None, path: str, close: bool
-) -> tuple[bytes, bytes]:
-    """A no up to the headers that are its own, and what follows them."""
-    refusal = Refusal(status, code, message, retry_after)
-    body = refusal_body(refusal, path)
-    headers = [*HEADERS, *raw_headers(refusal_headers(refusal), body)]
-    headers += [(b"connection", b"close")] * close
-    lines = [b"%s: %s\r\n" % pair for pair in headers]
-    return STATUS_LINE[status] + b"".join(lines), b"\r\n" + body
-
-
-def bounded(config: ServeConfig, before: Door | None = None) -> type[ServerConnection]:
-    """The connections of a server, before its door."""
+def bounded(config: ServeConfig, around: Middleware | None = None) -> type[ServerConnection]:
+    """The connections of a server with this middleware."""
 
     class Bounded(ServerConnection):
-        door = before
+        middleware = around
         header_seconds = config.header_seconds
         reply_seconds = config.reply_seconds
 
     return Bounded
-
-
-def too_large() -> Refusal:
-    """431."""
-    return Refusal(431, "headers_too_large", f"the headers have more than {HEAD} bytes")

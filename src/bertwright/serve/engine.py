@@ -1,8 +1,8 @@
-"""A loaded model at work on batches: one pass of the encoder for whatever is asked of its texts.
+"""A loaded model that computes batches: one pass of the encoder for outputs of all kinds.
 
-A batch may hold vectors, blanks, tags and attention maps side by side. Their sequences lie end to
-end; the graph stops at the highest layer that any of them needs, and there at the tokens that are
-read; then each kind reads its rows.
+A batch may hold vectors, mask positions, tags and attention maps side by side. Their sequences lie
+end to end; the encoder stops at the highest layer that any of them needs, and there at the tokens
+that are read; then each output reads its rows.
 
 Letters: N tokens of a batch, H hidden, L layers.
 """
@@ -45,11 +45,12 @@ from bertwright.errors import BertwrightError, DataError
 from bertwright.inference.backends.packed import PackedBackend
 from bertwright.inference.backends.plain import Backend, PlainBackend
 from bertwright.inference.embed import Embedder
-from bertwright.inference.encode import Positions
+from bertwright.inference.encode import Positions, tokenize
 from bertwright.inference.model import Model, load
+from bertwright.models.encoder import HasAttentionMaps
 from bertwright.nn.sequences import Sequences
 
-MAKERS = 64
+MAX_EMBEDDERS = 64
 """Kinds of vectors that are kept ready, at most."""
 WHOLE = 1 << 40
 """Tokens of a backend's own batches: here the batcher decides."""
@@ -61,42 +62,42 @@ ROUGH = 0.05
 
 
 @dataclass(eq=False, slots=True)
-class Work:
-    """One text: its sequences, and who reads what was computed of them."""
+class RequestItem:
+    """One text: its sequences, and the output that is computed of them."""
 
-    reader: Reader
+    output: Output
     ids: Sequence[Sequence[int]]
-    types: Sequence[Sequence[int]] | None
+    segments: Sequence[Sequence[int]] | None
     data: Any = None
-    """For the reader."""
+    """For the output."""
 
     @property
     def tokens(self) -> int:
         """Of all sequences."""
         return sum(map(len, self.ids))
 
-    def places(self, top: int) -> Positions:
-        """Of each sequence the places of the tokens where the layer `top` of a batch is read."""
-        if max(self.reader.layers) < top:
+    def positions(self, top: int) -> Positions:
+        """Of each sequence the positions where the layer `top` of a batch is read."""
+        if max(self.output.layers) < top:
             return [()] * len(self.ids)
-        return self.reader.places(self) or [range(len(ids)) for ids in self.ids]
+        return self.output.positions(self) or [range(len(ids)) for ids in self.ids]
 
 
-class Reader(Protocol):
-    """Makes answers of layers. Readers that are equal read their texts together."""
+class Output(Protocol):
+    """What is computed of layers. Items of equal outputs are computed together."""
 
     @property
     def layers(self) -> tuple[int, ...]:
         """The layers it needs, 0 the embeddings."""
         ...
 
-    def places(self, work: Work) -> Positions | None:
+    def positions(self, item: RequestItem) -> Positions | None:
         """Where it reads the highest of its layers, sequence by sequence of a text; None:
         everywhere. Elsewhere that layer may hold no numbers."""
         ...
 
-    def read(self, works: Sequence[Work], part: Part) -> Sequence[Any]:
-        """An answer for each of the texts, in order."""
+    def read(self, items: Sequence[RequestItem], part: Part) -> Sequence[Any]:
+        """A result for each of the items, in order."""
         ...
 
 
@@ -105,7 +106,7 @@ class Part:
     """Some sequences of a batch, end to end."""
 
     rows: list[int]
-    """Of each sequence its number, counted through the windows of the works."""
+    """Of each sequence its number, counted through the windows of the items."""
     sequences: Sequences
     layers: dict[int, Tensor]
     """Layer -> `[N, H]`; the highest of a batch holds numbers only where it is read."""
@@ -114,10 +115,10 @@ class Part:
         """These of its sequences, by number and in this order."""
         if list(numbers) == self.rows:
             return self
-        place = {number: at for at, number in enumerate(self.rows)}
-        at = [place[number] for number in numbers]
-        bounds = self.sequences.offsets
-        index = np.concatenate([np.arange(bounds[n], bounds[n + 1]) for n in at])
+        index_of = {number: index for index, number in enumerate(self.rows)}
+        at = [index_of[number] for number in numbers]
+        offsets = self.sequences.offsets
+        index = np.concatenate([np.arange(offsets[n], offsets[n + 1]) for n in at])
         rows = torch.from_numpy(index).to(next(iter(self.layers.values())).device)
         sequences = Sequences([self.sequences.lengths[n] for n in at], self.sequences.device)
         return Part(list(numbers), sequences, {n: x[rows] for n, x in self.layers.items()})
@@ -141,9 +142,9 @@ class Engine:
         self.runner = model.runner
         self.config = model.config
         self.tokenizer = model.tokenizer
-        self.spec = model.spec
-        self.top = model.spec.depth
-        self.longest = model.spec.max_length or WHOLE
+        self.spec = spec = model.spec
+        self.width, self.top, self.longest = spec.width, spec.depth, spec.max_length or WHOLE
+        self.reads_segments = spec.segments > 1
         self.vector_tokens = min(self.default.max_length or self.longest, self.longest)
         """Tokens that a vector is made of, of a text that is not read in windows."""
         self.is_cross_encoder = model.is_cross_encoder
@@ -151,10 +152,10 @@ class Engine:
         self.loaded = int(time.time())
         self.backend: Backend = PlainBackend(self.runner.encoder, WHOLE)
         self.precision = "fp32"
-        self._makers: dict[VectorConfig, Embedder] = {}
+        self._embedders: dict[VectorConfig, Embedder] = {}
 
     def reads_pairs(self, name: str) -> bool | None:
-        """Whether a task of texts learned from pairs; None where its folder does not say."""
+        """Whether a task of texts was trained on pairs; None where its folder does not say."""
         task = self.model.tasks[name]
         if task.kind not in ("classification", "regression"):
             return None
@@ -164,52 +165,61 @@ class Engine:
             return False
         return True if self.is_cross_encoder else None
 
-    def maker(self, config: VectorConfig) -> Embedder:
+    def embedder(self, config: VectorConfig) -> Embedder:
         """What makes such vectors; made once for many requests.
 
         Raises:
             ConfigError: the model cannot give them.
         """
-        found = self._makers.get(config)
+        found = self._embedders.get(config)
         if found is None:
             given = self.backend, self.tokenizer, self.spec, config
             found = Embedder(*given, dense=self.dense)
             if config.prompt in ("", self.default.prompt, *self.prompts.values()):
-                if len(self._makers) >= MAKERS:
-                    self._makers.clear()
-                self._makers[config] = found
+                if len(self._embedders) >= MAX_EMBEDDERS:
+                    self._embedders.clear()
+                self._embedders[config] = found
         return found
 
-    def run(self, works: Sequence[Work]) -> list[Any]:
-        """Answers of the works of a batch, in order; several threads may ask at once."""
-        ids = [each for work in works for each in work.ids]
-        types = [
-            each
-            for work in works
-            for each in (work.types or [[0] * len(sequence) for sequence in work.ids])
-        ]
-        paired = any(work.types is not None for work in works)
-        wanted = tuple(sorted({layer for work in works for layer in work.reader.layers}))
-        places = [each for work in works for each in work.places(wanted[-1])]
-        read = None if sum(map(len, places)) == sum(map(len, ids)) else places
+    @property
+    def attention_heads(self) -> int | None:
+        """A, of each layer; None where the encoder has no attention maps."""
+        if not isinstance(self.runner.encoder, HasAttentionMaps):
+            return None
+        heads: int = self.config.num_attention_heads
+        return heads
+
+    def run(self, items: Sequence[RequestItem]) -> list[Any]:
+        """Results of the items of a batch, in order; may be called from several threads at once."""
+        ids = [each for item in items for each in item.ids]
+        segments = None
+        if any(item.segments is not None for item in items):
+            segments = [
+                each
+                for item in items
+                for each in (item.segments or [[0] * len(sequence) for sequence in item.ids])
+            ]
+        wanted = tuple(sorted({layer for item in items for layer in item.output.layers}))
+        positions = [each for item in items for each in item.positions(wanted[-1])]
+        everywhere = sum(map(len, positions)) == sum(map(len, ids))
         ((rows, sequences, layers),) = self.backend.run(
-            ids, types if paired else None, wanted, read
+            ids, segments, wanted, None if everywhere else positions
         )
         whole = Part(list(rows), sequences, dict(zip(wanted, layers, strict=True)))
-        ends = list(accumulate(len(work.ids) for work in works))
-        groups: dict[Reader, list[int]] = {}
-        for number, work in enumerate(works):
-            groups.setdefault(work.reader, []).append(number)
-        answers: list[Any] = [None] * len(works)
-        for reader, numbers in groups.items():
-            own = [n for w in numbers for n in range(ends[w] - len(works[w].ids), ends[w])]
-            known = {number: place for place, number in enumerate(own)}
-            part = whole.take([row for row in whole.rows if row in known]).numbered(known)
+        ends = list(accumulate(len(item.ids) for item in items))
+        groups: dict[Output, list[int]] = {}
+        for number, item in enumerate(items):
+            groups.setdefault(item.output, []).append(number)
+        results: list[Any] = [None] * len(items)
+        for output, numbers in groups.items():
+            own = [n for i in numbers for n in range(ends[i] - len(items[i].ids), ends[i])]
+            index = {number: at for at, number in enumerate(own)}
+            part = whole.take([row for row in whole.rows if row in index]).numbered(index)
             with torch.inference_mode():
-                found = reader.read([works[w] for w in numbers], part)
-            for number, answer in zip(numbers, found, strict=True):
-                answers[number] = answer
-        return answers
+                found = output.read([items[i] for i in numbers], part)
+            for number, result in zip(numbers, found, strict=True):
+                results[number] = result
+        return results
 
     def warm_up(self, most: int) -> None:
         """Make ready for batches of up to so many tokens, with as many threads as this one has:
@@ -218,14 +228,12 @@ class Engine:
             self.backend.packed.warm_up(most)
 
     def self_check(self) -> None:
-        """Hold this engine's vectors, alone and in one batch, against the plain model's.
+        """Compare this engine's vectors, alone and in one batch, with the plain model's.
 
         Raises:
             BertwrightError: they differ, or are no numbers.
         """
-        encodings = [self.tokenizer.encode(text) for text in CHECK]
-        ids = [[*each.ids[: self.longest - 1], each.ids[-1]] for each in encodings]
-        ids = [each if len(each) <= self.longest else each[: self.longest] for each in ids]
+        ids = tokenize(self.tokenizer, CHECK, self.longest, truncate=True).ids
         plain = PlainBackend(self.runner.encoder, WHOLE)
         expected = self._means(plain, ids)
         together = self._means(self.backend, ids)
@@ -246,12 +254,12 @@ class Engine:
                 )
 
     def _means(
-        self, backend: Backend, ids: list[list[int]], places: Positions | None = None
+        self, backend: Backend, ids: list[list[int]], positions: Positions | None = None
     ) -> Tensor:
-        found = torch.zeros(len(ids), self.spec.width)
-        for rows, sequences, layers in backend.run(ids, None, (self.top,), places):
-            for place, row in enumerate(rows):
-                start, stop = sequences.offsets[place : place + 2]
+        found = torch.zeros(len(ids), self.width)
+        for rows, sequences, layers in backend.run(ids, None, (self.top,), positions):
+            for index, row in enumerate(rows):
+                start, stop = sequences.offsets[index : index + 2]
                 found[row] = layers[0][start:stop].float().mean(0).cpu()
         return found
 
@@ -288,7 +296,7 @@ def load_engine(
 
 @contextmanager
 def _reading(folder: str) -> Iterator[None]:
-    """Tell of a file that the server's user may not read: starting anew would not help.
+    """Name a file that the server's user may not read: a restart would not help.
 
     Raises:
         DataError: there is one.

@@ -1,32 +1,58 @@
-"""What a server says no with: a status, a code and a reason that holds no text of a caller."""
+"""Errors of the server: an HTTP status and a JSON body; they never contain the request's text."""
 
 from __future__ import annotations
 
-LONGEST = 1000
-"""Characters of a reason; with its envelope a reply stays below 2 KB."""
+from typing import Any
+
+import orjson
+
+MAX_MESSAGE = 1000
+"""Characters of a message; with its envelope a reply stays below 2 KB."""
 
 
-class Refusal(Exception):
-    """A request that gets no answer, and why."""
+class HttpError(Exception):
+    """A request that is refused, and why."""
 
     def __init__(
         self, status: int, code: str, message: str, retry_after: int | None = None
     ) -> None:
         super().__init__(message)
         self.status, self.code, self.retry_after = status, code, retry_after
-        self.message = message if len(message) <= LONGEST else message[: LONGEST - 3] + "..."
+        self.message = (
+            message if len(message) <= MAX_MESSAGE else message[: MAX_MESSAGE - 3] + "..."
+        )
+
+    def body(self, path: str) -> bytes:
+        """The JSON body: OpenAI's envelope below /v1, which has ours in it."""
+        error: dict[str, Any] = {"code": self.code, "message": self.message}
+        if path.startswith("/v1/"):
+            kind = "server_error" if self.status >= 500 else "invalid_request_error"
+            error = {**error, "type": kind, "param": None}
+        return orjson.dumps({"error": error})
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers of the reply."""
+        headers = {"content-type": "application/json"}
+        if self.retry_after is not None:
+            headers["retry-after"] = str(self.retry_after)
+        if self.status == 401:
+            headers["www-authenticate"] = "Bearer"
+        if self.status in (408, 413):
+            headers["connection"] = "close"
+        return headers
 
 
-def bad(message: str, code: str = "bad_request") -> Refusal:
+def invalid_request(message: str, code: str = "bad_request") -> HttpError:
     """400."""
-    return Refusal(400, code, message)
+    return HttpError(400, code, message)
 
 
-def busy(message: str) -> Refusal:
-    """429: too much waits already; the same request may go through in a second."""
-    return Refusal(429, "busy", message, retry_after=1)
+def busy(message: str) -> HttpError:
+    """429: the queue is full; the same request may succeed in a second."""
+    return HttpError(429, "busy", message, retry_after=1)
 
 
-def unavailable(message: str, code: str = "unavailable") -> Refusal:
+def unavailable(message: str, code: str = "unavailable") -> HttpError:
     """503: not this request's fault."""
-    return Refusal(503, code, message, retry_after=1)
+    return HttpError(503, code, message, retry_after=1)

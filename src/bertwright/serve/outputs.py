@@ -1,7 +1,4 @@
-"""Answers out of layers, one class a kind of question; what `engine.Engine` calls for a batch.
-
-Everything that judges stands in `inference` and `tasks`; here the vectors of a batch of many
-callers are handed to it.
+"""Outputs, one class a kind of request: they pass a batch's layers to `inference` and `tasks`.
 
 Letters: T tokens of a text, H hidden, L layers, A attention heads.
 """
@@ -26,7 +23,7 @@ from bertwright.inference.fill import Blanks, predict_blanks
 from bertwright.inference.next_sentence import predict_pairs
 from bertwright.models.encoder import Encoded, HasAttentionMaps
 from bertwright.objectives.labelled import Head
-from bertwright.serve.engine import Engine, Part, Work
+from bertwright.serve.engine import Engine, Part, RequestItem
 from bertwright.tasks.predict import Window, predict_encoded
 from bertwright.tasks.predictions import Prediction
 from bertwright.tasks.task_data import joined
@@ -34,27 +31,27 @@ from bertwright.tasks.task_data import joined
 
 @dataclass(frozen=True)
 class Vectors:
-    """A vector a text; a work's data are the starts of its windows."""
+    """A vector a text; an item's data are the starts of its windows."""
 
     engine: Engine
     config: VectorConfig
 
     @property
     def layers(self) -> tuple[int, ...]:
-        """See `Reader`."""
-        return self._maker.layers
+        """See `Output`."""
+        return self._embedder.layers
 
-    def places(self, work: Work) -> Positions | None:
-        """See `Reader`."""
-        return self._maker.positions(_tokenized([work]))
+    def positions(self, item: RequestItem) -> Positions | None:
+        """See `Output`."""
+        return self._embedder.positions(_tokenized([item]))
 
-    def read(self, works: Sequence[Work], part: Part) -> Sequence[Float32s]:
+    def read(self, items: Sequence[RequestItem], part: Part) -> Sequence[Float32s]:
         """A float32 `[W]` for each."""
-        return list(self._maker.pool_batches(_tokenized(works), [self._batch(part)]))
+        return list(self._embedder.pool_batches(_tokenized(items), [self._batch(part)]))
 
     @cached_property
-    def _maker(self) -> Embedder:
-        return self.engine.maker(self.config)
+    def _embedder(self) -> Embedder:
+        return self.engine.embedder(self.config)
 
     def _batch(self, part: Part) -> LayerBatch:
         layers = [part.layers[number] for number in self.layers]
@@ -64,58 +61,58 @@ class Vectors:
 class Tokens(Vectors):
     """A vector a token; windows of a text are put together."""
 
-    def places(self, work: Work) -> None:
-        """See `Reader`."""
+    def positions(self, item: RequestItem) -> None:
+        """See `Output`."""
 
-    def read(self, works: Sequence[Work], part: Part) -> Sequence[Float32s]:
+    def read(self, items: Sequence[RequestItem], part: Part) -> Sequence[Float32s]:
         """A float32 `[T, W]` for each."""
-        return self._maker.join_batches(_tokenized(works), [self._batch(part)])
+        return self._embedder.join_batches(_tokenized(items), [self._batch(part)])
 
 
 @dataclass(frozen=True)
 class Fill:
-    """The likeliest tokens of blanks; a work's data are its `Blanks` and how many are asked."""
+    """The likeliest tokens of mask positions; an item's data are its `Blanks` and how many."""
 
     engine: Engine
 
     @property
     def layers(self) -> tuple[int, ...]:
-        """See `Reader`."""
+        """See `Output`."""
         return (self.engine.top,)
 
-    def places(self, work: Work) -> Positions:
-        """See `Reader`: the blanks."""
-        blanks: Blanks = work.data[0]
+    def positions(self, item: RequestItem) -> Positions:
+        """See `Output`: the mask positions."""
+        blanks: Blanks = item.data[0]
         return blanks.positions
 
-    def read(self, works: Sequence[Work], part: Part) -> Sequence[Any]:
+    def read(self, items: Sequence[RequestItem], part: Part) -> Sequence[Any]:
         """A list of lists of (token, probability) for each."""
         own = part.take(sorted(part.rows))
-        places = [each for work in works for each in self.places(work)]
-        x = own.layers[self.engine.top][positions_in(own.rows, own.sequences, places)].float()
-        of_works = torch.split(x, [sum(map(len, self.places(work))) for work in works])
+        positions = [each for item in items for each in self.positions(item)]
+        x = own.layers[self.engine.top][positions_in(own.rows, own.sequences, positions)].float()
+        of_items = torch.split(x, [sum(map(len, self.positions(item))) for item in items])
         return [
-            predict_blanks(self.engine.runner, blanks, work.data[1])
-            for work, blanks in zip(works, of_works, strict=True)
+            predict_blanks(self.engine.runner, blanks, item.data[1])
+            for item, blanks in zip(items, of_items, strict=True)
         ]
 
 
 @dataclass(frozen=True)
-class Pairs:
+class NextSentences:
     """Whether one text follows another."""
 
     engine: Engine
 
     @property
     def layers(self) -> tuple[int, ...]:
-        """See `Reader`."""
+        """See `Output`."""
         return (self.engine.top,)
 
-    def places(self, work: Work) -> Positions:
-        """See `Reader`: [CLS], for the pooler."""
+    def positions(self, item: RequestItem) -> Positions:
+        """See `Output`: [CLS], for the pooler."""
         return [(0,)]
 
-    def read(self, works: Sequence[Work], part: Part) -> Sequence[float]:
+    def read(self, items: Sequence[RequestItem], part: Part) -> Sequence[float]:
         """A probability for each."""
         first = part.layers[self.engine.top][part.sequences.first].float()
         pooler = self.engine.runner.encoder.pooler
@@ -123,26 +120,26 @@ class Pairs:
         pooled = pooler(first)
         found = predict_pairs(self.engine.runner, pooled)
         by_number = dict(zip(part.rows, found, strict=True))
-        return [by_number[number] for number in range(len(works))]
+        return [by_number[number] for number in range(len(items))]
 
 
 @dataclass(frozen=True)
 class Task:
-    """What a task head says; a work's data are its `TaskData`."""
+    """What a task head predicts; an item's data are its `TaskData`."""
 
     engine: Engine
     name: str
 
     @property
     def layers(self) -> tuple[int, ...]:
-        """See `Reader`."""
-        asked = self._head.layers
-        return (self.engine.top,) if asked is None else tuple(range(max(asked) + 1))
+        """See `Output`."""
+        layers = self._head.layers
+        return (self.engine.top,) if layers is None else tuple(range(max(layers) + 1))
 
-    def places(self, work: Work) -> Positions | None:
-        """See `Reader`: [CLS], if the head reads the pooler alone."""
+    def positions(self, item: RequestItem) -> Positions | None:
+        """See `Output`: [CLS], if the head reads the pooler alone."""
         head = self._head
-        return [(0,)] * len(work.ids) if head.reads_pooled else None
+        return [(0,)] * len(item.ids) if head.reads_pooled else None
 
     @property
     def _head(self) -> Head:
@@ -150,9 +147,9 @@ class Task:
         assert isinstance(head, Head)
         return head
 
-    def read(self, works: Sequence[Work], part: Part) -> Sequence[Prediction]:
+    def read(self, items: Sequence[RequestItem], part: Part) -> Sequence[Prediction]:
         """A prediction for each."""
-        data = joined([work.data for work in works])
+        data = joined([item.data for item in items])
         counts = [len(instance.ids) for instance in data.instances]
         starts = [0, *accumulate(counts)]
 
@@ -173,7 +170,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Attention:
-    """Attention maps of one layer; a work has one sequence."""
+    """Attention maps of one layer; an item has one sequence."""
 
     engine: Engine
     numbers: tuple[int, ...]
@@ -181,20 +178,20 @@ class Attention:
 
     @property
     def layers(self) -> tuple[int, ...]:
-        """See `Reader`: what each layer reads is the one below."""
+        """See `Output`: what each layer reads is the one below."""
         return tuple(number - 1 for number in self.numbers)
 
-    def places(self, work: Work) -> None:
-        """See `Reader`."""
+    def positions(self, item: RequestItem) -> None:
+        """See `Output`."""
 
-    def read(self, works: Sequence[Work], part: Part) -> Sequence[Any]:
+    def read(self, items: Sequence[RequestItem], part: Part) -> Sequence[Any]:
         """Float32 `[layers, A, T, T]` for each."""
         encoder = cast(HasAttentionMaps, self.engine.runner.encoder)
         found = []
-        bounds = part.sequences.offsets
-        places = {number: place for place, number in enumerate(part.rows)}
-        for number in range(len(works)):
-            start, stop = bounds[places[number]], bounds[places[number] + 1]
+        offsets = part.sequences.offsets
+        index = {number: at for at, number in enumerate(part.rows)}
+        for number in range(len(items)):
+            start, stop = offsets[index[number]], offsets[index[number] + 1]
             maps = [
                 encoder.attention_map(n, part.layers[n - 1][start:stop].float())
                 for n in self.numbers
@@ -203,10 +200,10 @@ class Attention:
         return found
 
 
-def _tokenized(works: Sequence[Work]) -> Tokenized:
+def _tokenized(items: Sequence[RequestItem]) -> Tokenized:
     """The sequences of texts, and the starts that are their data."""
     return Tokenized(
-        ids=[list(ids) for work in works for ids in work.ids],
-        owners=[number for number, work in enumerate(works) for _ in work.ids],
-        starts=[start for work in works for start in work.data],
+        ids=[list(ids) for item in items for ids in item.ids],
+        owners=[number for number, item in enumerate(items) for _ in item.ids],
+        starts=[start for item in items for start in item.data],
     )

@@ -2,8 +2,8 @@
 
 | signal | what happens |
 |---|---|
-| SIGTERM, SIGINT | /readyz says no; requests at work are answered; the end, with code 0 |
-| SIGHUP | keys are read anew, models loaded anew from their folders; no request fails |
+| SIGTERM, SIGINT | /readyz replies 503; active requests are finished; the end, with code 0 |
+| SIGHUP | keys are read again, models loaded again from their folders; no request fails |
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from bertwright.errors import ConfigError
 from bertwright.serve.app import make_app
 from bertwright.serve.connection import bounded
 from bertwright.serve.engine import refuse_no_model
-from bertwright.serve.errors import Refusal
+from bertwright.serve.errors import HttpError
 from bertwright.serve.service import Service
 
-TURN = 0.001
-"""Seconds after which a thread of Python lets another on. With Python's own, 0.005, the device had
-nothing to do for 5 milliseconds after each batch, while the event loop made replies; now for 2."""
+SWITCH_SECONDS = 0.001
+"""Seconds after which a Python thread lets another run. With Python's own, 0.005, the device was
+idle for 5 milliseconds after each batch, while the event loop made replies; now for 2."""
 
 log = logging.getLogger("bertwright.serve")
 
@@ -45,9 +45,9 @@ def serve(config: ServeConfig) -> int:
         BertwrightError: a model cannot be loaded.
     """
     log_json()
-    sys.setswitchinterval(TURN)
+    sys.setswitchinterval(SWITCH_SECONDS)
     service = Service(config)
-    for folder in service.folders.values():  # before the log says that somebody listens
+    for folder in service.folders.values():  # before the log says that it listens
         refuse_no_model(folder)
     app = make_app(config, service)
     made = uvicorn.Config(
@@ -101,7 +101,7 @@ class Server(uvicorn.Server):
             number = error.errno or 0  # below 0: of the look-up of the host's name
             why = os.strerror(number) if number > 0 else error.strerror or error
             raise ConfigError(
-                f"cannot listen on {_address(host, port)}: {why}; name an address of this machine "
+                f"cannot listen on {_address(host, port)}: {why}; name an address of this host "
                 "with --host and a free port with --port"
             ) from error
         sockets = [socket.fromfd(each.fileno(), each.family, each.type) for each in found.sockets]
@@ -111,7 +111,7 @@ class Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Ours in the place of uvicorn's, which would end by the signal itself."""
+        """Ours in place of uvicorn's, which would end by the signal itself."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._drain)
@@ -144,7 +144,7 @@ class Server(uvicorn.Server):
             log.error("the old keys stay", extra={"facts": {"error": str(error)}})
         while self.service.batcher is None:  # the models of the start are still being loaded
             await asyncio.sleep(0.1)
-        with contextlib.suppress(Refusal):  # which the log tells
+        with contextlib.suppress(HttpError):  # which is logged
             await self.service.swap(None)
 
     def _log_started_message(self, listeners: Any) -> None:
@@ -157,7 +157,7 @@ def _address(host: str, port: int) -> str:
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a record; never a text of a caller."""
+    """One JSON object a record; never a text of a request."""
 
     def format(self, record: logging.LogRecord) -> str:
         """See `logging`."""

@@ -1,328 +1,357 @@
-"""What a request's body must look like: one description reads it and tells OpenAPI of it.
+"""Schemas of requests, as pydantic models: they validate bodies and make the OpenAPI document.
 
-A reason names the key and what was expected, never what came: a text has no place in a reply that
-says no.
+Types are strict: true is no number, 1.0 no whole number. `read_body` turns what pydantic finds into
+a message that names the key and what was expected, never what came: no error repeats a text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, get_args
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import orjson
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
 
 from bertwright.config.vectors import Combine, Pooling, poolings_of
 from bertwright.errors import ConfigError
-from bertwright.serve.errors import bad
+from bertwright.serve.errors import HttpError, invalid_request
 
-LONGEST_PROMPT = 1024
+T = TypeVar("T")
+B = TypeVar("B", bound=BaseModel)
+POOLINGS = [name for name in get_args(Pooling) if name != "none"]
+MAX_PROMPT = 1024
 """Characters: it is read with every text of a request."""
-Args = dict[str, Any]
-Schema = dict[str, Any]
 
 
-class Wrong(ValueError):
-    """A value that a key does not take; the message says what was expected."""
+def _check_text(text: str) -> str:
+    if "\0" in text:
+        raise PydanticCustomError("text", "expected text without NUL characters")
+    if not text.strip():
+        raise PydanticCustomError("text", "expected text that is not empty")
+    return text
 
 
-@dataclass(frozen=True)
-class Kind:
-    """A kind of value."""
-
-    read: Callable[[Any], Any]
-    """Gives the value, or raises `Wrong`."""
-    schema: Schema
+def _check_prompt(text: str) -> str:
+    if "\0" in text:
+        raise PydanticCustomError("text", "expected text without NUL characters")
+    return text
 
 
-@dataclass(frozen=True)
-class Key:
-    """A key of a body."""
+def _check_pooling(name: str) -> str:
+    try:
+        poolings_of(name)
+    except ConfigError:
+        name = "none"
+    if name == "none":
+        expected = f"expected one of {', '.join(POOLINGS)}, or some of them as cls+mean"
+        raise PydanticCustomError("pooling", expected)
+    return name
 
-    kind: Kind
-    help: str
-    required: bool = False
-    default: Any = None
-    aliases: tuple[str, ...] = ()
+
+Text = Annotated[str, Field(min_length=1), AfterValidator(_check_text)]
+Pair = Annotated[tuple[Text, Text], Field(strict=False)]
+Items = Annotated[list[T], Field(min_length=1, fail_fast=True)]
+"""A list of one or more, given up at the first that is wrong."""
+Texts = Text | Items[Text]
+TextsOrPairs = Text | Items[Text | Pair]
+Ids = Items[Annotated[int, Field(ge=0, le=2**31)]]
+Layer = Annotated[int, Field(ge=-1000, le=1000)]
+Layers = Layer | Annotated[list[Layer], Field(min_length=1, max_length=64)]
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+Prompt = Annotated[str, Field(max_length=MAX_PROMPT), AfterValidator(_check_prompt)]
+PoolingName = Annotated[
+    str, Field(examples=[*POOLINGS, "cls+mean"]), AfterValidator(_check_pooling)
+]
 
 
-@dataclass(frozen=True)
-class Shape:
-    """A JSON object."""
+def listed(value: object) -> list[Any]:
+    """One or more, as a list."""
+    return value if isinstance(value, list) else [value]
 
-    keys: Mapping[str, Key]
-    ignores: bool = False
-    """Other keys are let pass, as another protocol may have more of them."""
-    example: Args = field(default_factory=dict)
 
-    def read(self, body: bytes) -> Args:
-        """The values by key, defaults filled in.
+class Schema(BaseModel):
+    """A JSON object; a key that is null is one that is not given."""
 
-        Raises:
-            Refusal: no JSON object, an unknown, missing or repeated key, a value of another kind.
-        """
-        try:
-            given = orjson.loads(body)
-        except (orjson.JSONDecodeError, RecursionError) as error:
-            expected = "UTF-8, not compressed, no lone surrogates"
-            raise bad(f"the body is no JSON that can be read ({expected})") from error
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_null(cls, given: Any) -> Any:
         if not isinstance(given, dict):
-            raise bad("the body must be a JSON object")
-        names = {alias: name for name, key in self.keys.items() for alias in (name, *key.aliases)}
-        found: Args = {name: key.default for name, key in self.keys.items()}
-        seen = set()
-        for each, value in self._pairs(given):
-            if each not in names:
-                if self.ignores:
-                    continue
-                raise bad(f"an unknown key; known are: {', '.join(self.keys)}")
-            name = names[each]
+            return given
+        found: dict[str, Any] = {}
+        for name, value in cls._keys(given):
+            if name == "inputs" and "input" in cls.model_fields:
+                name = "input"
             if value is None:
                 continue
-            if name in seen:
-                raise bad(f"{name} is given twice")
-            seen.add(name)
-            try:
-                found[name] = self.keys[name].kind.read(value)
-            except Wrong as error:
-                raise bad(f"{name} must be {error}") from error
-        for name, key in self.keys.items():
-            if key.required and found[name] is None:
-                raise bad(f"{name} is missing: {key.help}")
+            if name in found and name in cls.model_fields:
+                raise PydanticCustomError("twice", f"{name} is given twice")
+            found[name] = value
         return found
 
-    def _pairs(self, given: Args) -> Iterator[tuple[str, Any]]:
-        """Keys and values; what Hugging Face's clients put into `parameters`, or into an object
-        `inputs`, as if it stood beside them."""
+    @classmethod
+    def _keys(cls, given: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+        yield from given.items()
+
+
+class ModelRequest(Schema):
+    """What every route of a model takes. Keys in `parameters`, or in an object `inputs`, where
+    Hugging Face's clients put them, count as if they stood beside these."""
+
+    model: Name | None = Field(None, description="Name of the model; unset: the first.")
+    truncate: bool = Field(
+        False, description="Truncate what is too long and say so; else it is an error."
+    )
+
+    @classmethod
+    def _keys(cls, given: dict[str, Any]) -> Iterator[tuple[str, Any]]:
         for name, value in given.items():
-            if self.ignores or not (
-                name == "parameters" or (name == "inputs" and isinstance(value, dict))
-            ):
+            if name != "parameters" and not (name == "inputs" and isinstance(value, dict)):
                 yield name, value
             elif isinstance(value, dict):
                 yield from value.items()
             elif value is not None:
-                raise bad("parameters must be an object with keys of this route")
+                expected = "parameters must be an object with keys of this route"
+                raise PydanticCustomError("parameters", expected)
 
-    @property
-    def schema(self) -> Schema:
-        """For OpenAPI."""
-        described: Schema = {
-            "type": "object",
-            "properties": {
-                name: {**key.kind.schema, "description": key.help}
-                for name, key in self.keys.items()
-            },
-            "additionalProperties": self.ignores,
+
+class TaskRequest(ModelRequest):
+    """What routes of task heads take."""
+
+    task: Name | None = Field(
+        None, description="Name of the task; may be left out where there is one."
+    )
+
+
+class LayersRequest(ModelRequest):
+    """Which vectors."""
+
+    layers: Layers | None = Field(
+        None, description="0 the embeddings, 1 and up the layers, negative from the top."
+    )
+    combine: Combine | None = Field(None, description="How several layers are combined.")
+    normalize: bool | None = Field(None, description="Scale every vector to length 1.")
+
+
+class PoolingRequest(LayersRequest):
+    """Which vectors of texts."""
+
+    pooling: PoolingName | None = Field(
+        None, description="How the tokens of a text become one vector."
+    )
+
+
+class PromptRequest(Schema):
+    """What is put before texts."""
+
+    prompt: Prompt | None = Field(
+        None, description='Text before every text, "" for none; unset: the default.'
+    )
+    prompt_name: Name | None = Field(
+        None, description="The same by its name in the model's folder."
+    )
+
+
+class EmbedRequest(PoolingRequest, PromptRequest):
+    """Of /embed."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {"input": ["a text", "another"], "layers": [-2], "pooling": "mean"}
         }
-        required = [name for name, key in self.keys.items() if key.required]
-        if required:
-            described["required"] = required
-        if self.example:
-            described["example"] = self.example
-        return described
+    )
+    input: TextsOrPairs = Field(description="A text, or texts and pairs; also as `inputs`.")
+    windows: bool = Field(False, description="Read long texts in windows.")
+    dtype: Literal["float32", "float16", "int8", "binary"] = Field(
+        "float32", description="Of the numbers."
+    )
+    encoding: Literal["float", "base64"] = Field("float", description="Of the reply.")
 
 
-def text_of(value: Any) -> str:
-    """A text that is not blank."""
-    if not isinstance(value, str):
-        raise Wrong("text")
-    if "\0" in value:
-        raise Wrong("text without NUL characters")
-    if not value.strip():
-        raise Wrong("text that is not empty")
-    return value
+class TokensRequest(LayersRequest, PromptRequest):
+    """Of /tokens."""
+
+    model_config = ConfigDict(json_schema_extra={"example": {"input": "a text"}})
+    input: Texts = Field(description="A text or texts; also as `inputs`.")
+    windows: bool = Field(False, description="Read long texts in windows.")
 
 
-def _one_or_list(read: Callable[[Any], Any], expected: str) -> Callable[[Any], list[Any]]:
-    def read_all(value: Any) -> list[Any]:
-        items = value if isinstance(value, list) else [value]
-        if not items:
-            raise Wrong(f"{expected}; the list is empty")
-        found = []
-        for number, item in enumerate(items):
-            try:
-                found.append(read(item))
-            except Wrong as error:
-                raise Wrong(f"{expected}; item {number} must be {error}") from error
-        return found
+class TokenizeRequest(ModelRequest):
+    """Of /tokenize."""
 
-    return read_all
+    model_config = ConfigDict(json_schema_extra={"example": {"input": "a text"}})
+    input: TextsOrPairs = Field(description="A text, or texts and pairs; also as `inputs`.")
 
 
-def _pair(value: Any) -> tuple[str, str]:
-    if not isinstance(value, list) or len(value) != 2:
-        raise Wrong("two texts")
-    return text_of(value[0]), text_of(value[1])
+class SimilarityRequest(PoolingRequest, PromptRequest):
+    """Of /similarity."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {"source_sentence": "a text", "sentences": ["another", "one more"]}
+        }
+    )
+    input: Texts | None = Field(None, description="Texts to compare each with each.")
+    source_sentence: Text | None = Field(None, description="One text, to compare with `sentences`.")
+    sentences: Texts | None = Field(None, description="Texts to compare with it.")
 
 
-def _text_or_pair(value: Any) -> str | tuple[str, str]:
-    return _pair(value) if isinstance(value, list) else text_of(value)
+class EncodeRequest(ModelRequest):
+    """Of /encode, bert-as-service's."""
+
+    model_config = ConfigDict(json_schema_extra={"example": {"id": 1, "texts": ["a text"]}})
+    texts: TextsOrPairs = Field(description="Texts.")
+    id: (
+        Annotated[int, Field(ge=-(2**53), le=2**53)] | Annotated[str, Field(max_length=200)] | None
+    ) = Field(None, description="Returned with the vectors.")
+    is_tokenized: bool = Field(False, description="Only false: splitting words is the model's own.")
 
 
-def _pairs(value: Any) -> list[tuple[str, str]]:
-    if isinstance(value, list) and value and isinstance(value[0], str):
-        return [_pair(value)]
-    return _one_or_list(_pair, "two texts, or a list of two texts each")(value)
+class AttentionRequest(ModelRequest):
+    """Of /attention."""
+
+    model_config = ConfigDict(json_schema_extra={"example": {"input": "a text"}})
+    input: Text | Pair = Field(description="A text or a pair; also as `inputs`.")
+    layers: Layers | None = Field(None, description="From 1; unset: all.")
 
 
-def _words(value: Any) -> str | list[str]:
-    if isinstance(value, list):
-        return _one_or_list(text_of, "words")(value)
-    return text_of(value)
+class RerankRequest(TaskRequest, PoolingRequest):
+    """Of /rerank."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"example": {"query": "a text", "documents": ["a", "b"]}}
+    )
+    query: Text = Field(description="What is looked for.")
+    documents: Texts = Field(description="What is sorted.")
+    top_k: Annotated[int, Field(ge=1, le=1 << 20)] | None = Field(
+        None, description="How many, at most; unset: all."
+    )
+    return_documents: bool = Field(False, description="Return the texts too.")
 
 
-def _number(least: int, most: int) -> Callable[[Any], int]:
-    def read(value: Any) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise Wrong(f"a whole number from {least} to {most}")
-        return value
+class FillRequest(ModelRequest):
+    """Of /fill-mask."""
 
-    return read
-
-
-def _layers(value: Any) -> tuple[int, ...]:
-    items = value if isinstance(value, list) else [value]
-    if not 0 < len(items) <= 64:
-        raise Wrong("a list of 1 to 64 layer numbers")
-    return tuple(map(_number(-1000, 1000), items))
+    model_config = ConfigDict(json_schema_extra={"example": {"input": "a [MASK]"}})
+    input: Texts = Field(description="Texts with [MASK]; also as `inputs`.")
+    top_k: Annotated[int, Field(ge=1, le=100)] = Field(5, description="How many, at most.")
 
 
-def _ids(value: Any) -> list[int]:
-    if not isinstance(value, list) or not value:
-        raise Wrong("a list of token ids")
-    return list(map(_number(0, 2**31), value))
+class NextSentenceRequest(ModelRequest):
+    """Of /next-sentence."""
+
+    model_config = ConfigDict(json_schema_extra={"example": {"input": ["a text", "b"]}})
+    input: Pair | Items[Pair] = Field(description="Two texts, or pairs; also as `inputs`.")
 
 
-def _number_or_text(value: Any) -> int | str:
-    if isinstance(value, str) and len(value) <= 200:
-        return value
+class ClassifyRequest(TaskRequest):
+    """Of /classify."""
+
+    model_config = ConfigDict(json_schema_extra={"example": {"input": "a text"}})
+    input: TextsOrPairs = Field(
+        description="Texts or pairs, as the head was trained on; also as `inputs`."
+    )
+    top_k: Annotated[int, Field(ge=1, le=1 << 20)] | None = Field(
+        None, description="How many, at most; unset: all."
+    )
+
+
+class TagRequest(TaskRequest):
+    """Of /tag."""
+
+    model_config = ConfigDict(json_schema_extra={"example": {"input": "a text"}})
+    input: Text | Items[Text | Items[Text]] = Field(
+        description="Texts, or lists of words; also as `inputs`."
+    )
+
+
+class Question(Schema):
+    """A question and the passage with its answer."""
+
+    question: Text
+    context: Text
+
+
+class AnswerRequest(TaskRequest):
+    """Of /answer."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"example": {"question": "what ?", "context": "a text"}}
+    )
+    question: Text | None = Field(None, description="A question.")
+    context: Text | None = Field(None, description="The passage with the answer.")
+    input: Question | Items[Question] | None = Field(None, description="Several.")
+    top_k: Annotated[int, Field(ge=1, le=20)] = Field(1, description="Runners-up.")
+
+
+class Choices(Schema):
+    """A text and ways to go on."""
+
+    text: Text
+    choices: Texts
+    text2: Text | None = None
+
+
+class ChooseRequest(TaskRequest):
+    """Of /choose."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"example": {"text": "a text", "choices": ["b", "c"]}}
+    )
+    text: Text | None = Field(None, description="A text.")
+    choices: Texts | None = Field(None, description="Ways to go on.")
+    text2: Text | None = Field(None, description="What begins every choice.")
+    input: Choices | Items[Choices] | None = Field(None, description="Several.")
+
+
+class EmbeddingsRequest(Schema):
+    """Of /v1/embeddings; OpenAI's protocol may have more keys, which are ignored."""
+
+    model_config = ConfigDict(extra="ignore", json_schema_extra={"example": {"input": ["a text"]}})
+    input: Texts | Ids | Items[Ids] = Field(description="A text, texts, or token ids.")
+    model: Name | None = Field(None, description="Name of the model; unset: the first.")
+    encoding_format: Literal["float", "base64"] = Field("float", description="Of the vectors.")
+    dimensions: Annotated[int, Field(ge=1, le=1 << 20)] | None = Field(
+        None, description="Keep so many numbers of a vector, scaled to length 1."
+    )
+
+
+class SwapRequest(Schema):
+    """Of /admin/swap."""
+
+    model: Name | None = Field(None, description="Name of the model; unset: all.")
+    folder: Text | None = Field(None, description="Folder to load from; unset: the model's own.")
+
+
+def read_body(schema: type[B], body: bytes) -> B:
+    """A request's body.
+
+    Raises:
+        HttpError: 400: no JSON object, an unknown, missing or repeated key, another type of value.
+    """
     try:
-        return _number(-(2**53), 2**53)(value)
-    except Wrong as error:
-        raise Wrong(f"{error}, or a text of up to 200 characters") from error
-
-
-def _openai_input(value: Any) -> list[str | list[int]]:
-    """A text, a list of texts, a list of ids, or a list of such lists."""
-    if isinstance(value, list) and value and not isinstance(value[0], (str, list)):
-        return [_ids(value)]
-    if isinstance(value, list) and value and isinstance(value[0], list):
-        return _one_or_list(_ids, "lists of token ids")(value)
-    return _one_or_list(text_of, "a text, a list of texts, or token ids")(value)
-
-
-def _prompt(value: Any) -> str:
-    if not isinstance(value, str) or len(value) > LONGEST_PROMPT or "\0" in value:
-        raise Wrong(f"text of up to {LONGEST_PROMPT} characters, without NUL characters")
-    return value
-
-
-def _name(value: Any) -> str:
-    if not isinstance(value, str) or not 0 < len(value) <= 200:
-        raise Wrong("a name")
-    return value
-
-
-def _pooling(value: Any) -> str:
+        given = orjson.loads(body)
+    except (orjson.JSONDecodeError, RecursionError) as error:
+        expected = "UTF-8, not compressed, no lone surrogates"
+        raise invalid_request(f"the body is not valid JSON ({expected})") from error
     try:
-        poolings_of(value)
-    except ConfigError:
-        value = "none"
-    if value == "none":
-        raise Wrong(f"one of {', '.join(POOLINGS)}, or some of them as cls+mean")
-    assert isinstance(value, str)
-    return value
+        return schema.model_validate(given)
+    except ValidationError as error:
+        raise _invalid(schema, error) from None
 
 
-def _false(value: Any) -> bool:
-    if value is not False:
-        raise Wrong("false")
-    return value
-
-
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise Wrong("true or false")
-    return value
-
-
-def choice(*known: str) -> Kind:
-    """One of a few words."""
-
-    def read(value: Any) -> str:
-        if not isinstance(value, str) or value not in known:
-            raise Wrong(f"one of {', '.join(known)}")
-        return value
-
-    return Kind(read, {"type": "string", "enum": list(known)})
-
-
-def number(least: int, most: int) -> Kind:
-    """A whole number."""
-    return Kind(_number(least, most), {"type": "integer", "minimum": least, "maximum": most})
-
-
-def record(keys: Mapping[str, Kind], required: tuple[str, ...]) -> Kind:
-    """An object with these keys."""
-
-    def read(value: Any) -> Args:
-        if not isinstance(value, dict) or not set(value) <= set(keys):
-            raise Wrong(f"an object with the keys {', '.join(keys)}")
-        missing = [name for name in required if value.get(name) is None]
-        if missing:
-            raise Wrong(f"an object with {', '.join(required)}")
-        found = {}
-        for name, kind in keys.items():
-            if value.get(name) is None:
-                continue
-            try:
-                found[name] = kind.read(value[name])
-            except Wrong as error:
-                raise Wrong(f"an object whose {name} is {error}") from error
-        return found
-
-    properties = {name: kind.schema for name, kind in keys.items()}
-    schema = {"type": "object", "properties": properties, "required": list(required)}
-    return Kind(read, {**schema, "additionalProperties": False})
-
-
-def several(kind: Kind, expected: str) -> Kind:
-    """One, or a list of one or more."""
-    items = {"type": "array", "items": kind.schema, "minItems": 1}
-    return Kind(_one_or_list(kind.read, expected), {"anyOf": [kind.schema, items]})
-
-
-TEXT_SCHEMA: Schema = {"type": "string", "minLength": 1}
-PAIR_SCHEMA: Schema = {"type": "array", "items": TEXT_SCHEMA, "minItems": 2, "maxItems": 2}
-TEXT = Kind(text_of, TEXT_SCHEMA)
-TEXT_OR_PAIR = Kind(_text_or_pair, {"anyOf": [TEXT_SCHEMA, PAIR_SCHEMA]})
-TEXTS = several(TEXT, "a text or a list of texts")
-TEXTS_OR_PAIRS = several(TEXT_OR_PAIR, "a text, or a list of texts and pairs")
-PAIRS = Kind(_pairs, {"anyOf": [PAIR_SCHEMA, {"type": "array", "items": PAIR_SCHEMA}]})
-WORDS = Kind(
-    _words, {"anyOf": [TEXT_SCHEMA, {"type": "array", "items": TEXT_SCHEMA, "minItems": 1}]}
-)
-TEXTS_OR_WORDS = several(WORDS, "a text, or a list of texts and lists of words")
-LAYERS = Kind(
-    _layers,
-    {"anyOf": [{"type": "integer"}, {"type": "array", "items": {"type": "integer"}}]},
-)
-IDS_SCHEMA: Schema = {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1}
-OPENAI_INPUT = Kind(
-    _openai_input,
-    {"anyOf": [*TEXTS.schema["anyOf"], IDS_SCHEMA, {"type": "array", "items": IDS_SCHEMA}]},
-)
-PROMPT = Kind(_prompt, {"type": "string", "maxLength": LONGEST_PROMPT})
-NAME = Kind(_name, {"type": "string", "minLength": 1, "maxLength": 200})
-ID = Kind(_number_or_text, {"anyOf": [{"type": "integer"}, {"type": "string", "maxLength": 200}]})
-FLAG = Kind(_flag, {"type": "boolean"})
-FALSE = Kind(_false, {"type": "boolean", "enum": [False]})
-POOLINGS = [name for name in get_args(Pooling) if name != "none"]
-POOLING = Kind(_pooling, {"type": "string", "examples": [*POOLINGS, "cls+mean"]})
-COMBINE = choice(*get_args(Combine))
-
-MODEL = {
-    "model": Key(NAME, "Name of the model; unset: the first."),
-    "truncate": Key(FLAG, "Cut what is too long and say so; else it is an error.", default=False),
-}
+def _invalid(schema: type[BaseModel], error: ValidationError) -> HttpError:
+    """The error that lies deepest, as that is of the type that was meant."""
+    found = error.errors(include_url=False, include_input=False)
+    worst = max(found, key=lambda each: (each["type"] == "extra_forbidden", len(each["loc"])))
+    name, *path = worst["loc"] or ("",)
+    if worst["type"] == "extra_forbidden" and not path:
+        known = ", ".join(schema.model_fields)
+        return invalid_request(f"an unknown key; known keys are: {known}")
+    if worst["type"] == "missing" and not path:
+        return invalid_request(f"{name} is missing: {schema.model_fields[str(name)].description}")
+    where = "".join(f", item {part}" for part in path if isinstance(part, int))
+    message = "the body must be a JSON object" if worst["type"] == "model_type" else worst["msg"]
+    return invalid_request(f"{name}{where}: {message}" if name else message)

@@ -1,4 +1,4 @@
-"""What a server is made of: its models, the queue before the device, and what answers a request."""
+"""What a server is made of: its models, the queue of the device, and how a request is served."""
 
 from __future__ import annotations
 
@@ -7,70 +7,75 @@ import ctypes
 import gc
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import torch
-from starlette.types import Message, Receive, Scope
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
 
 from bertwright.config.serve import ServeConfig
 from bertwright.errors import BertwrightError
-from bertwright.serve.aside import Aside
-from bertwright.serve.auth import Keys
-from bertwright.serve.batching import FOR_SHORT, Batcher, Item
-from bertwright.serve.engine import Engine, Work, load_engine
-from bertwright.serve.errors import Refusal, bad, busy, unavailable
+from bertwright.serve.auth import ApiKeys
+from bertwright.serve.batching import FOR_SHORT, Batcher, QueuedItem
+from bertwright.serve.engine import Engine, RequestItem, load_engine
+from bertwright.serve.errors import HttpError, busy, invalid_request, unavailable
 from bertwright.serve.metrics import Metrics
 from bertwright.serve.outputs import Vectors
-from bertwright.serve.requests import Plan, Route, make_plan
+from bertwright.serve.requests import Prepare, PreparedRequest, prepare
 
+T = TypeVar("T")
 DRAIN = 8
 """A body that is too large is read to the end, and thrown away, up to so many times the bound: a
-caller that is cut off while it sends never sees the reason."""
+client that is disconnected while it sends never sees the reason."""
 SMALL = 1024
-"""Bytes of a body that is planned with others that wait, in one turn of a thread."""
-SHARE = 256
+"""Bytes of a body that is prepared with others that wait, in one turn of a thread."""
+AT_ONCE = 32
+"""Requests of such a turn, at most."""
+MIN_TOKENS = 256
 """Tokens of a batch on one core, at least."""
-LARGE = 20_000
-"""Bytes from which a reply is made in a thread."""
+LARGE = 200
+"""Tokens from which a reply is made in a thread."""
+BUFFER = 65536
+"""Bytes of a reply that may lie in a connection's buffer while its request counts as done."""
 REPLIES = 1 << 30
 """Bytes, about, of the large replies that are made or wait for their readers."""
 
 log = logging.getLogger("bertwright.serve")
 
 
-def run_batch(cores: int, lane: object, works: list[Any], at_once: int) -> list[Any]:
+def run_batch(cores: int, model: object, items: list[Any], at_once: int) -> list[Any]:
     """What a thread of the device's does with a batch."""
-    assert isinstance(lane, Engine)
+    assert isinstance(model, Engine)
     torch.set_num_threads(cores // at_once)  # of this thread
-    return lane.run(works)
+    return model.run(items)
 
 
 def side_by_side(cores: int, batch_tokens: int) -> int:
-    """Batches that a processor works on at once, each on one core: cores on one batch wait for each
-    other, and for whoever is set aside for other work. Of many cores all work on one batch."""
-    return cores if cores * SHARE <= batch_tokens else 1
+    """Batches that a processor computes at once, each on one core: cores on one batch wait for each
+    other, and for the one that the system gave to others. Many cores all compute one batch."""
+    return cores if cores * MIN_TOKENS <= batch_tokens else 1
 
 
 class Service:
-    """Models at work for many callers."""
+    """Models served to many clients."""
 
     def __init__(self, config: ServeConfig) -> None:
         self.config = config
         self.folders = config.models
         self.engines: dict[str, Engine] = {}
         self.metrics = Metrics()
-        self.keys: Keys | None = None
-        self.admin_keys: Keys | None = None
+        self.keys: ApiKeys | None = None
+        self.admin_keys: ApiKeys | None = None
         self.read_keys()
         self.active = 0
-        """Requests at work."""
+        """Requests that have no whole reply yet."""
         self.replies = 0
-        """Bytes, about, of the replies at work."""
+        """Bytes, about, of their replies."""
         self.draining = False
         self.failing = False
         self.error: Exception | None = None
@@ -79,12 +84,13 @@ class Service:
         """Called when the process should end."""
         self.batcher: Batcher | None = None
         self._cores = torch.get_num_threads()
-        self._aside = Aside("plan")
         self._pool = ThreadPoolExecutor(2, thread_name_prefix="tokenize")
+        self._unprepared: list[tuple[Callable[[], PreparedRequest], asyncio.Future[Any]]] = []
+        self._preparing: asyncio.Task[None] | None = None
         self._swapping = asyncio.Lock()
         self._loading: asyncio.Task[None] | None = None
         self._loads: set[Future[Engine]] = set()
-        """Those that have not ended, whether or not somebody still waits for them."""
+        """Those that have not ended, whether or not they are still awaited."""
 
     @property
     def is_busy(self) -> bool:
@@ -93,25 +99,25 @@ class Service:
 
     @property
     def is_ready(self) -> bool:
-        """Whether requests are answered: models loaded, warm and checked, and no end in sight."""
+        """Whether requests are served: models loaded, warm, checked; no end begun."""
         working = self.batcher is not None and self.batcher.is_working
         return bool(self.engines) and working and not (self.draining or self.failing)
 
     def read_keys(self) -> None:
-        """Read the files of keys, also anew.
+        """Read the files of keys, or read them again.
 
         Raises:
             ConfigError: one cannot be read; the keys stay as they were.
         """
         files = self.config.api_keys, self.config.admin_keys
-        self.keys, self.admin_keys = [None if file is None else Keys(file) for file in files]
+        self.keys, self.admin_keys = [None if file is None else ApiKeys(file) for file in files]
 
     async def start(self) -> None:
-        """Begin; models load while /livez answers already."""
+        """Begin; models load while /livez replies already."""
         self._loading = asyncio.get_running_loop().create_task(self._load())
 
     async def stop(self) -> None:
-        """End, when no request is at work any more."""
+        """End, when no request is active any more."""
         self.draining = True
         if self._loading is not None:
             self._loading.cancel()
@@ -119,7 +125,6 @@ class Service:
         if self.batcher is not None:
             self.batcher.stop()
         self._pool.shutdown(wait=True)
-        self._aside.stop()
 
     async def _load(self) -> None:
         config = self.config
@@ -147,16 +152,16 @@ class Service:
         self.batcher = batcher
         try:
             await self._rehearse(batcher, engines)
-        except Refusal as refusal:
+        except HttpError as error:
             self.error = BertwrightError(
-                f"a batch could not be computed ({refusal.code}); the log says why; --batch-tokens "
+                f"a batch could not be computed ({error.code}); the log says why; --batch-tokens "
                 f"below {batch_tokens:,} makes batches smaller"
             )
             self.on_end()
             return
         self.metrics.follow(batcher)
         self.engines = engines
-        set_apart()
+        freeze_loaded()
         log.info("ready", extra={"facts": {"models": list(engines)}})
 
     async def _rehearse(self, batcher: Batcher, engines: dict[str, Engine]) -> None:
@@ -165,17 +170,17 @@ class Service:
         odd kind.
 
         Raises:
-            Refusal: it cannot be computed.
+            HttpError: it cannot be computed.
         """
         each = 2 * batcher.batch_tokens // batcher.at_once
         for engine in engines.values():
             if engine.runner.device.type == "cpu":
                 items = [one_batch(engine, each) for _ in range(batcher.at_once)]
-                await batcher.ask(items, self.config.load_timeout)
+                await batcher.run(items, self.config.load_timeout)
 
     async def _loaded(self, name: str, folder: str) -> Engine:
         """A model, loaded in a thread that ends: a thread that has run products keeps a team of
-        OpenMP's, and with two teams on the cores none waits awake (1.5 times the latency).
+        OpenMP's, and with two teams on the cores none waits by spinning (1.5 times the latency).
 
         Raises:
             BertwrightError: it cannot be loaded, or not in time; the thread then goes on.
@@ -207,125 +212,194 @@ class Service:
         return engine
 
     def _batches(self, engine: Engine) -> tuple[int, int]:
-        """Tokens of a batch, and how many batches are worked on at once."""
+        """Tokens of a batch, and how many batches are computed at once."""
         on_cpu = engine.runner.device.type == "cpu"
         tokens = self.config.batch_tokens or (1024 if on_cpu else 32768)
         return tokens, side_by_side(self._cores, tokens) if on_cpu else 1
 
     def _fail(self) -> None:
-        """The device is at fault: say so and end."""
+        """The device is at fault: refuse requests and end."""
         self.failing = True
         log.error("failing")
         self.on_end()
 
     async def swap(self, name: str | None, folder: str | None = None) -> list[Engine]:
-        """Load models anew and put them in the places of the old, which answer until then.
+        """Load models again and replace the old ones, which serve until then.
 
-        What was asked of an old one is still answered by it. One that cannot be loaded does not
-        keep others from it.
+        Requests that an old one has are still computed by it. One that cannot be loaded keeps no
+        other from being replaced.
 
         Raises:
-            Refusal: no such model; or some cannot be loaded, and their old ones stay.
+            HttpError: no such model; or some cannot be loaded, and their old ones stay.
         """
         async with self._swapping:
             if name is not None and name not in self.folders:
-                raise Refusal(404, "model_not_found", "no such model")
+                raise HttpError(404, "model_not_found", "no such model")
             names = [name] if name is not None else list(self.folders)
             made, failed = [], []
             for each in names:
-                place = folder or self.folders[each]
+                source = folder or self.folders[each]
                 try:
-                    engine = await self._loaded(each, place)
+                    engine = await self._loaded(each, source)
                 except Exception as error:
                     why = why_not_loaded(error)
                     log.error("not swapped", extra={"facts": {"model": each, "error": why}})
                     failed.append(f"{each}: the old model stays: {why}")
                     continue
-                self.engines[each], self.folders[each] = engine, place
+                self.engines[each], self.folders[each] = engine, source
                 self.metrics.swaps.inc()
                 log.info("model swapped", extra={"facts": _facts(engine)})
                 made.append(engine)
-            set_apart()
-            await asyncio.to_thread(give_back)
+            freeze_loaded()
+            await asyncio.to_thread(return_memory)
             if failed:
                 done = [f"swapped: {', '.join(engine.name for engine in made)}"] if made else []
-                raise Refusal(409, "not_swapped", "; ".join([*done, *failed]))
+                raise HttpError(409, "not_swapped", "; ".join([*done, *failed]))
             return made
 
-    @asynccontextmanager
-    async def answer(
-        self, route: Route, scope: Scope, receive: Receive
-    ) -> AsyncIterator[tuple[bytes, dict[str, str], dict[str, Any]]]:
-        """The body, headers and, for the log, facts of a reply, which counts until it is sent.
+    async def read(self, receive: Receive) -> bytes:
+        """The body of a request, within the server's bounds.
 
         Raises:
-            Refusal: it gets no answer.
+            HttpError: 413, too large; 408, too slow; 499, the client left.
         """
-        config, loop = self.config, asyncio.get_running_loop()
-        body = await read_body(receive, config.max_body_bytes, config.body_seconds)
-        until = time.monotonic() + _deadline(scope, config.deadline)
+        return await read_bytes(receive, self.config.max_body_bytes, self.config.body_seconds)
+
+    async def in_thread(self, call: Callable[..., T], *args: Any) -> T:
+        """What `call` returns, beside the event loop."""
+        return await asyncio.get_running_loop().run_in_executor(self._pool, call, *args)
+
+    async def respond(self, route: Prepare, body: Any, request: Request) -> Response:
+        """The reply to a request, which counts until it is sent.
+
+        Raises:
+            HttpError: it is refused.
+        """
+        config = self.config
+        end = time.monotonic() + _deadline(request.scope, config.deadline)
         if self.batcher is None or not self.engines:
             raise unavailable("models are being loaded", "loading")
-        if len(body) <= SMALL:
-            plan = await self._aside.run(self._prepare, route, body)
+        call = partial(prepare, route, self.engines, body, config)
+        if request.scope["state"].get("is_large"):
+            prepared = await self.in_thread(call)
         else:
-            plan = await loop.run_in_executor(self._pool, self._prepare, route, body)
-        if plan.size > REPLIES // config.queue_requests and self.replies + plan.size > REPLIES:
-            raise busy("too many large answers wait for their readers; try again")
-        self.replies += plan.size
+            prepared = await self._with_others(call)
+        size, engine = prepared.size, prepared.engine
+        if size > REPLIES // config.queue_requests and self.replies + size > REPLIES:
+            raise busy("too many large replies wait for their readers; try again")
+        self.replies += size
         try:
-            items = [Item(plan.engine, work, work.tokens) for work in plan.works]
-            left = until - time.monotonic()
-            answers = await self.batcher.ask(items, left, lambda: is_gone(receive))
-            if len(body) > LARGE or plan.tokens > LARGE // 100:
-                content, headers = await loop.run_in_executor(self._pool, plan.reply, answers)
+            items = [QueuedItem(engine, item, item.tokens) for item in prepared.items]
+            tokens = prepared.tokens
+            left = end - time.monotonic()
+            results = await self.batcher.run(items, left, lambda: is_gone(request.receive))
+            if tokens > LARGE:
+                content, headers = await self.in_thread(prepared.reply, results)
             else:
-                content, headers = plan.reply(answers)
-            self.metrics.read(plan.engine.name, plan.tokens, len(plan.truncated))
-            yield content, headers, {"model": plan.engine.name, "tokens": plan.tokens}
+                content, headers = prepared.reply(results)
+        except BaseException:
+            self.replies -= size
+            raise
+        self.metrics.read(engine.name, tokens, len(prepared.truncated))
+        request.scope["state"]["facts"] |= {"model": engine.name, "tokens": tokens}
+        return JsonReply(content, headers, partial(self._sent, size))
+
+    def _sent(self, size: int) -> None:
+        self.replies -= size
+
+    async def _with_others(self, call: Callable[[], PreparedRequest]) -> PreparedRequest:
+        """What `call` returns, of all that wait in one turn of a thread: handing each over by
+        itself takes longer than its work."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[PreparedRequest] = loop.create_future()
+        self._unprepared.append((call, future))
+        if self._preparing is None:
+            self._preparing = loop.create_task(self._prepare_all())
+        return await future
+
+    async def _prepare_all(self) -> None:
+        while self._unprepared:
+            turn, self._unprepared = self._unprepared[:AT_ONCE], self._unprepared[AT_ONCE:]
+            outcomes = await self.in_thread(_outcomes, [call for call, _ in turn])
+            for (_, future), outcome in zip(turn, outcomes, strict=True):
+                if future.done():  # its client left
+                    continue
+                if isinstance(outcome, Exception):
+                    future.set_exception(outcome)
+                else:
+                    future.set_result(outcome)
+        self._preparing = None
+
+
+def _outcomes(calls: Sequence[Callable[[], T]]) -> list[T | Exception]:
+    """What each returns or raises."""
+    outcomes: list[T | Exception] = []
+    for call in calls:
+        try:
+            outcomes.append(call())
+        except Exception as error:
+            outcomes.append(error)
+    return outcomes
+
+
+class JsonReply(Response):
+    """JSON that is ready; of a large reply the end comes when its reader has taken it."""
+
+    media_type = "application/json"
+
+    def __init__(self, content: bytes, headers: dict[str, str], sent: Callable[[], None]) -> None:
+        super().__init__(content, 200, headers)
+        self.sent = sent
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        large = len(self.body) > BUFFER
+        start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+        try:
+            await send(start)
+            await send({"type": "http.response.body", "body": self.body, "more_body": large})
+            if large:
+                await send({"type": "http.response.body", "body": b""})
         finally:
-            self.replies -= plan.size
-
-    def _prepare(self, route: Route, body: bytes) -> Plan:
-        return make_plan(route, self.engines, route.shape.read(body), self.config)
+            self.sent()
 
 
-def one_batch(engine: Engine, tokens: int) -> Item:
+def one_batch(engine: Engine, tokens: int) -> QueuedItem:
     """A text in windows of so many tokens in all: a batch of its own."""
     length = min(32, engine.vector_tokens)
-    windows = [[engine.tokenizer.cls_id] * length for _ in range(-(-tokens // length))]
-    reader = Vectors(engine, replace(engine.default, prompt=""))
-    work = Work(reader, windows, None, [0] * len(windows))
-    return Item(engine, work, work.tokens)
+    windows = [[0] * length for _ in range(-(-tokens // length))]
+    output = Vectors(engine, replace(engine.default, prompt=""))
+    item = RequestItem(output, windows, None, [0] * len(windows))
+    return QueuedItem(engine, item, item.tokens)
 
 
 def why_not_loaded(error: Exception) -> str:
-    """Our own reasons are told, and the system's; of others the type."""
+    """The message of our own errors and the system's; of others the type."""
     if isinstance(error, BertwrightError):
         return str(error)
-    told = error.strerror if isinstance(error, OSError) else None
-    return told or type(error).__name__
+    reason = error.strerror if isinstance(error, OSError) else None
+    return reason or type(error).__name__
 
 
-def set_apart() -> None:
-    """Leave what is loaded out of the search for cycles: it stops every request for 0.1 s."""
+def freeze_loaded() -> None:
+    """Leave what is loaded out of garbage collection: it stops every request for 0.1 s."""
     gc.unfreeze()
     gc.collect()
     gc.freeze()
 
 
-def give_back() -> None:
-    """Give memory that is free to the system: glibc would keep that of models that are gone."""
+def return_memory() -> None:
+    """Return free memory to the system: glibc would keep that of models that are gone."""
     libc = ctypes.CDLL(None)
     if hasattr(libc, "malloc_trim"):
         libc.malloc_trim(0)
 
 
-async def read_body(receive: Receive, most: int, seconds: float) -> bytes:
+async def read_bytes(receive: Receive, most: int, seconds: float) -> bytes:
     """The body of a request.
 
     Raises:
-        Refusal: 413, too large; 408, too slow; 499, the caller left.
+        HttpError: 413, too large; 408, too slow; 499, the client left.
     """
     size, parts, more = 0, [], True
     try:
@@ -333,27 +407,27 @@ async def read_body(receive: Receive, most: int, seconds: float) -> bytes:
             while more and size <= most * DRAIN:
                 message = await receive()
                 if message["type"] == "http.disconnect":
-                    raise Refusal(499, "gone", "the caller left")
+                    raise HttpError(499, "gone", "the client left")
                 part, more = message.get("body", b""), message.get("more_body", False)
                 size += len(part)
                 if size <= most:
                     parts.append(part)
     except TimeoutError as error:
-        raise Refusal(408, "too_slow", f"the body took more than {seconds:g} seconds") from error
+        raise HttpError(408, "too_slow", f"the body took more than {seconds:g} seconds") from error
     if size > most:
-        raise Refusal(413, "too_large", f"the body has more than {most} bytes")
+        raise HttpError(413, "too_large", f"the body has more than {most} bytes")
     return b"".join(parts)
 
 
 def is_gone(receive: Receive) -> bool:
-    """Whether the caller of a request whose body was read has left: if so, `receive` returns at
-    once, else it would wait, and is asked no further."""
-    asked = cast(Coroutine[Any, Any, Message], receive())
+    """Whether the client of a request whose body was read has left: if so, `receive` returns at
+    once, else it would wait, and is closed."""
+    message = cast(Coroutine[Any, Any, Message], receive())
     try:
-        asked.send(None)
+        message.send(None)
     except StopIteration as ended:
         return bool(ended.value["type"] == "http.disconnect")
-    asked.close()
+    message.close()
     return False
 
 
@@ -362,12 +436,12 @@ def _deadline(scope: Scope, most: float) -> float:
     if given is None:
         return most
     try:
-        asked = float(given)
+        seconds = float(given)
     except ValueError as error:
-        raise bad("X-Timeout must be a number of seconds") from error
-    if not 0 < asked < float("inf"):
-        raise bad("X-Timeout must be a number of seconds above 0")
-    return min(asked, most)
+        raise invalid_request("X-Timeout must be a number of seconds") from error
+    if not 0 < seconds < float("inf"):
+        raise invalid_request("X-Timeout must be a number of seconds above 0")
+    return min(seconds, most)
 
 
 def _facts(engine: Engine) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""Routes of the heads: what the model thinks of a text, a pair, a question.
+"""Routes of the heads: masked LM, next sentence and the heads of tasks.
 
-Where Hugging Face's inference tasks have a shape for an answer, it is theirs.
+Replies have the schema of Hugging Face's inference tasks, where there is one.
 """
 
 from __future__ import annotations
@@ -9,27 +9,52 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from fastapi import APIRouter
 
 from bertwright.config.serve import ServeConfig
+from bertwright.config.vectors import OF_DOCUMENTS, OF_QUERIES, usual_prompt
 from bertwright.errors import DataError
 from bertwright.inference.fill import find_blanks
 from bertwright.inference.inputs import make_examples
 from bertwright.inference.next_sentence import make_pair
-from bertwright.serve import schemas as shapes
-from bertwright.serve.engine import Engine, Work
-from bertwright.serve.errors import Refusal, bad
-from bertwright.serve.outputs import Fill, Pairs, Task
-from bertwright.serve.requests import (
-    Cut,
-    Plan,
-    Route,
-    judge_characters,
-    judge_reply,
-    judge_texts,
-    judge_tokens,
-    texts_in,
+from bertwright.serve.engine import Engine, RequestItem
+from bertwright.serve.errors import HttpError, invalid_request
+from bertwright.serve.outputs import Fill, NextSentences, Task
+from bertwright.serve.replies import (
+    AnswerReply,
+    ChooseReply,
+    ClassifyReply,
+    FillReply,
+    NextSentenceReply,
+    RerankReply,
+    TagReply,
 )
-from bertwright.serve.schemas import MODEL, Args, Key, Shape
+from bertwright.serve.requests import (
+    Json,
+    PreparedRequest,
+    Truncation,
+    check_characters,
+    check_reply,
+    check_texts,
+    check_tokens,
+    cosines,
+    texts_in,
+    too_long,
+    vector_config,
+)
+from bertwright.serve.routes.router import JsonRoute, model_route
+from bertwright.serve.routes.vectors import prepare_vectors
+from bertwright.serve.schemas import (
+    AnswerRequest,
+    ChooseRequest,
+    ClassifyRequest,
+    FillRequest,
+    NextSentenceRequest,
+    RerankRequest,
+    TagRequest,
+    TaskRequest,
+    listed,
+)
 from bertwright.tasks.predictions import (
     ChoicePrediction,
     NumberPrediction,
@@ -39,163 +64,65 @@ from bertwright.tasks.predictions import (
 )
 from bertwright.tasks.task_data import TaskData
 
-TASK = {"task": Key(shapes.NAME, "Name of the task; may be left out where there is one.")}
-QUESTIONS = shapes.several(
-    shapes.record({"question": shapes.TEXT, "context": shapes.TEXT}, ("question", "context")),
-    "questions with contexts",
-)
-CHOICES = shapes.several(
-    shapes.record(
-        {"text": shapes.TEXT, "choices": shapes.TEXTS, "text2": shapes.TEXT}, ("text", "choices")
-    ),
-    "texts with choices",
-)
+router = APIRouter(route_class=JsonRoute)
+OF_TEXTS = ("classification", "regression")
 ANSWER = 64
 """Characters of an answer, about, beside its text or label: keys, a number, a token."""
 
 
-def no_head(engine: Engine, wanted: str) -> Refusal:
-    """The model has no head for this."""
-    has = ", ".join(engine.model.heads) or "the encoder alone"
-    return bad(f"{engine.name} has no {wanted} head; it has: {has}", "no_head")
-
-
-def task_of(engine: Engine, asked: str | None, kinds: tuple[str, ...]) -> str:
-    """The task that is meant.
-
-    Raises:
-        Refusal: none of these kinds, several and none named, or no such task.
-    """
-    known = [name for name, task in engine.model.tasks.items() if task.kind in kinds]
-    if not known:
-        raise no_head(engine, " or ".join(kinds))
-    if asked is None and len(known) > 1:
-        raise bad(f"several tasks; name one as task: {', '.join(known)}", "which_task")
-    if asked is not None and asked not in known:
-        raise Refusal(404, "task_not_found", f"no such task; there are: {', '.join(known)}")
-    return known[0] if asked is None else asked
-
-
-def plan_task(
-    engine: Engine, name: str, inputs: Sequence[Any], truncate: bool, config: ServeConfig
-) -> tuple[list[Work], list[Cut]]:
-    """A work an input of a task.
-
-    Raises:
-        Refusal: an input that this kind of task does not take, or too long for its windows; too
-            much in all, judged as the inputs come.
-    """
-    task, reader = engine.model.tasks[name], Task(engine, name)
-    pairs = engine.reads_pairs(name)
-    works: list[Work] = []
-    truncated: list[Cut] = []
-    characters = tokens = 0
-    for number, given in enumerate(inputs):
-        if pairs is not None and pairs != isinstance(given, tuple):
-            raise _other_texts(name, number, pairs)
-        texts = _texts_read(given)
-        characters += sum(map(len, texts))
-        judge_characters(characters, config)
-        judge_texts(engine, texts, tokens, config)
-        try:
-            data = TaskData(name, task, engine.tokenizer, make_examples(task, [given]))
-        except DataError as error:  # its message may hold the text
-            raise bad(f"input {number} is none that a {task.kind} task takes") from error
-        lengths = data.lengths
-        if lengths.cut:
-            if not truncate:
-                reason = f'input {number} fits no window of {task.max_length} tokens; "truncate"?'
-                raise bad(reason, "too_long")
-            truncated.append({"input": number, "tokens_cut": lengths.tokens_cut})
-        ids = [each for instance in data.instances for each in instance.ids]
-        types = [each for instance in data.instances for each in instance.segments]
-        works.append(Work(reader, ids, types if any(map(any, types)) else None, data))
-        tokens += works[-1].tokens
-        judge_tokens(tokens, config)
-    return works, truncated
-
-
-def _other_texts(name: str, number: int, pairs: bool) -> Refusal:
-    """A pair for a head that learned from single texts, or one text where it learned from pairs."""
-    if pairs:
-        reason = f"input {number} is one text; {name} learned from pairs, as [[text, text2]]"
-        return bad(reason, "needs_pair")
-    return bad(f"input {number} is a pair; {name} learned from single texts", "no_pairs")
-
-
-def _texts_read(given: Any) -> list[str]:
-    """The texts of a task's input, as often as they are read: those before choices, with each."""
-    if isinstance(given, dict) and "choices" in given:
-        before = given["text"], given.get("text2") or ""
-        return [text for choice in given["choices"] for text in (*before, choice)]
-    return list(texts_in(given))
-
-
-def _task_plan(
-    engine: Engine,
-    args: Args,
-    kinds: tuple[str, ...],
-    inputs: Sequence[Any],
-    show: Callable[[Any], Any],
-    config: ServeConfig,
-) -> Plan:
-    name = task_of(engine, args["task"], kinds)
-    works, truncated = plan_task(engine, name, inputs, args["truncate"], config)
-    layers = works[0].reader.layers
-
-    def finish(answers: list[Any]) -> Args:
-        return {"task": name, "results": [show(answer) for answer in answers]}
-
-    return Plan(engine, works, finish, layers, truncated=truncated)
-
-
-def _fill(engine: Engine, args: Args, config: ServeConfig) -> Plan:
+@model_route(router, "/fill-mask", FillReply, "The likeliest tokens of each [MASK].")
+def prepare_fill(engine: Engine, body: FillRequest, config: ServeConfig) -> PreparedRequest:
+    """See the route."""
     if "masked_lm" not in engine.model.heads:
-        raise no_head(engine, "masked_lm")
-    reader, top = Fill(engine), min(args["top_k"], len(engine.tokenizer.vocab))
-    works: list[Work] = []
-    truncated: list[Cut] = []
+        raise _no_head(engine, "masked_lm")
+    (mask,) = engine.tokenizer.tokens_of([engine.tokenizer.mask_id])
+    output, top, texts = (
+        Fill(engine),
+        min(body.top_k, len(engine.tokenizer.vocab)),
+        listed(body.input),
+    )
+    items: list[RequestItem] = []
+    truncated: list[Truncation] = []
     tokens = characters = 0
-    for number, text in enumerate(args["input"]):
+    for number, text in enumerate(texts):
         try:
             blanks = find_blanks(engine.runner, text)
         except DataError as error:
-            (mask,) = engine.tokenizer.tokens_of([engine.tokenizer.mask_id])
-            raise bad(f"input {number} has no {mask}", "no_mask") from error
+            raise invalid_request(f"input {number} has no {mask}", "no_mask") from error
         if blanks.tokens > engine.longest:
-            if not args["truncate"]:
-                raise bad(
-                    f"input {number} has {blanks.tokens} tokens; this model reads "
-                    f'{engine.longest} at once: ask for "truncate": true and each blank is read in '
-                    "what is around it",
-                    "too_long",
+            if not body.truncate:
+                reason = f"input {number} has {blanks.tokens} tokens"
+                raise too_long(
+                    f"{reason}; this model reads {engine.longest} at once, truncated to what is "
+                    f"around each {mask}"
                 )
-            cut = blanks.tokens - engine.longest
-            truncated.append({"input": number, "tokens_cut": cut})
+            excess = blanks.tokens - engine.longest
+            truncated.append({"input": number, "tokens_cut": excess})
         tokens += blanks.tokens_read
-        judge_tokens(tokens, config)
+        check_tokens(tokens, config)
         characters += sum(map(len, blanks.positions)) * top * (ANSWER + len(text))
-        judge_reply(0, characters)
-        works.append(Work(reader, blanks.sequences(), None, (blanks, top)))
+        check_reply(0, characters)
+        items.append(RequestItem(output, blanks.sequences(), None, (blanks, top)))
 
-    def finish(answers: list[Any]) -> Args:
-        texts = zip(args["input"], answers, strict=True)
-        return {"results": [_filled(engine, text, answer) for text, answer in texts]}
+    def finish(results: list[Any]) -> Json:
+        found = zip(texts, results, strict=True)
+        return {"results": [_filled(engine, mask, text, result) for text, result in found]}
 
-    return Plan(engine, works, finish, (engine.top,), truncated=truncated, characters=characters)
+    return PreparedRequest(
+        engine, items, finish, (engine.top,), truncated=truncated, characters=characters
+    )
 
 
-def _filled(engine: Engine, text: str, blanks: list[Any]) -> list[list[Args]]:
-    (mask,) = engine.tokenizer.tokens_of([engine.tokenizer.mask_id])
-    parts = text.split(mask)
+def _filled(engine: Engine, mask: str, text: str, blanks: list[Any]) -> list[list[Json]]:
+    parts, vocab = text.split(mask), engine.tokenizer.vocab
     found = []
-    for number, blank in enumerate(blanks):
-        before, after = mask.join(parts[: number + 1]), mask.join(parts[number + 1 :])
+    for number, blank in enumerate(blanks, 1):
+        before, after = mask.join(parts[:number]), mask.join(parts[number:])
         found.append(
             [
                 {
                     "score": score,
-                    "token": engine.tokenizer.vocab[token],
+                    "token": vocab[token],
                     "token_str": token,
                     "sequence": f"{before}{token}{after}",
                 }
@@ -205,45 +132,45 @@ def _filled(engine: Engine, text: str, blanks: list[Any]) -> list[list[Args]]:
     return found
 
 
-def _next(engine: Engine, args: Args, config: ServeConfig) -> Plan:
+@model_route(router, "/next-sentence", NextSentenceReply, "Whether one text follows another.")
+def prepare_next(engine: Engine, body: NextSentenceRequest, config: ServeConfig) -> PreparedRequest:
+    """See the route."""
     if "next_sentence" not in engine.model.heads:
-        raise no_head(engine, "next_sentence")
-    reader = Pairs(engine)
-    works: list[Work] = []
-    truncated: list[Cut] = []
-    for number, (first, second) in enumerate(args["input"]):
+        raise _no_head(engine, "next_sentence")
+    output = NextSentences(engine)
+    items: list[RequestItem] = []
+    truncated: list[Truncation] = []
+    for number, (first, second) in enumerate(listed(body.input)):
         try:
             pair = make_pair(engine.runner, first, second)
         except DataError as error:
-            raise bad("this model reads no pairs", "no_pairs") from error
+            raise invalid_request("this model reads no pairs", "no_pairs") from error
         if pair.tokens_truncated:
-            if not args["truncate"]:
-                reason = (
-                    f'pair {number} is {pair.tokens_truncated} tokens too long; "truncate": true?'
-                )
-                raise bad(reason, "too_long")
+            if not body.truncate:
+                raise too_long(f"pair {number} is {pair.tokens_truncated} tokens too long")
             truncated.append({"input": number, "tokens_cut": pair.tokens_truncated})
-        works.append(Work(reader, [pair.ids], [pair.segments]))
+        items.append(RequestItem(output, [pair.ids], [pair.segments]))
 
-    def finish(answers: list[Any]) -> Args:
-        return {"results": [{"probability": answer} for answer in answers]}
+    def finish(results: list[Any]) -> Json:
+        return {"results": [{"probability": result} for result in results]}
 
-    return Plan(engine, works, finish, (engine.top,), truncated=truncated)
-
-
-def _classify(engine: Engine, args: Args, config: ServeConfig) -> Plan:
-    kinds = ("classification", "regression")
-
-    def show(answer: Any) -> list[Args]:
-        return _shown_class(answer)[: args["top_k"]]
-
-    plan = _task_plan(engine, args, kinds, args["input"], show, config)
-    labels = engine.model.tasks[task_of(engine, args["task"], kinds)].labels
-    plan.characters = len(plan.works) * sum(ANSWER + len(label) for label in labels)
-    return plan
+    return PreparedRequest(engine, items, finish, (engine.top,), truncated=truncated)
 
 
-def _shown_class(answer: Any) -> list[Args]:
+@model_route(router, "/classify", ClassifyReply, "Classes of a text, or a number.")
+def prepare_classify(engine: Engine, body: ClassifyRequest, config: ServeConfig) -> PreparedRequest:
+    """See the route."""
+
+    def show(answer: Any) -> list[Json]:
+        return _classes(answer)[: body.top_k]
+
+    prepared = _prepare_task(engine, body, OF_TEXTS, listed(body.input), show, config)
+    labels = engine.model.tasks[task_name(engine, body.task, OF_TEXTS)].labels
+    prepared.characters = len(prepared.items) * sum(ANSWER + len(label) for label in labels)
+    return prepared
+
+
+def _classes(answer: Any) -> list[Json]:
     if isinstance(answer, NumberPrediction):
         return [{"label": "value", "score": answer.value}]
     assert isinstance(answer, TextPrediction)
@@ -251,11 +178,13 @@ def _shown_class(answer: Any) -> list[Args]:
     return [{"label": label, "score": score} for label, score in ordered]
 
 
-def _tag(engine: Engine, args: Args, config: ServeConfig) -> Plan:
-    return _task_plan(engine, args, ("tagging",), args["input"], _shown_tags, config)
+@model_route(router, "/tag", TagReply, "Tags of words, and the entities they mark.")
+def prepare_tag(engine: Engine, body: TagRequest, config: ServeConfig) -> PreparedRequest:
+    """See the route."""
+    return _prepare_task(engine, body, ("tagging",), listed(body.input), _tags, config)
 
 
-def _shown_tags(answer: TaggingPrediction) -> Args:
+def _tags(answer: TaggingPrediction) -> Json:
     entities = [
         {
             "entity_group": each.label,
@@ -266,28 +195,16 @@ def _shown_tags(answer: TaggingPrediction) -> Args:
         }
         for each in answer.entities
     ]
-    return {
-        "entities": entities,
-        "words": answer.words,
-        "tags": answer.tags,
-        "scores": answer.scores,
-        "offsets": answer.offsets,
-    }
+    names = ("words", "tags", "scores", "offsets")
+    return {"entities": entities, **{name: getattr(answer, name) for name in names}}
 
 
-def _inputs(args: Args, needed: tuple[str, str], more: tuple[str, ...] = ()) -> list[Args]:
-    """The objects of `input`, or the one whose keys stand beside it."""
-    one = {name: args[name] for name in (*needed, *more) if args[name] is not None}
-    given: list[Args] | None = args["input"]
-    if (given is None) == (not one) or (one and not {*needed} <= {*one}):
-        raise bad(f"give {' and '.join(needed)}, or input: a list of objects that have both")
-    return [one] if given is None else given
+@model_route(router, "/answer", AnswerReply, "An answer as a slice of a passage.")
+def prepare_answer(engine: Engine, body: AnswerRequest, config: ServeConfig) -> PreparedRequest:
+    """See the route."""
+    inputs = _inputs(body, ("question", "context"))
 
-
-def _answer(engine: Engine, args: Args, config: ServeConfig) -> Plan:
-    inputs = _inputs(args, ("question", "context"))
-
-    def show(answer: SpanPrediction) -> Args:
+    def show(answer: SpanPrediction) -> Json:
         best = [
             {"answer": a.text, "start": a.start, "end": a.end, "score": a.probability}
             for a in answer.n_best
@@ -299,93 +216,205 @@ def _answer(engine: Engine, args: Args, config: ServeConfig) -> Plan:
             "end": answer.end,
             "score": own[0]["score"] if own else 0.0,
             "null_score": answer.null_score if np.isfinite(answer.null_score) else None,
-            "answers": best[: args["top_k"]],
+            "answers": best[: body.top_k],
         }
 
-    plan = _task_plan(engine, args, ("span",), inputs, show, config)
-    contexts = sum(len(each["context"]) for each in inputs)
-    plan.characters = (1 + args["top_k"]) * contexts
-    return plan
+    prepared = _prepare_task(engine, body, ("span",), inputs, show, config)
+    prepared.characters = (1 + body.top_k) * sum(len(each["context"]) for each in inputs)
+    return prepared
 
 
-def _choose(engine: Engine, args: Args, config: ServeConfig) -> Plan:
-    def show(answer: ChoicePrediction) -> Args:
+@model_route(router, "/choose", ChooseReply, "The likeliest of several ways to go on.")
+def prepare_choose(engine: Engine, body: ChooseRequest, config: ServeConfig) -> PreparedRequest:
+    """See the route."""
+
+    def show(answer: ChoicePrediction) -> Json:
         return {"choice": answer.choice, "scores": answer.scores}
 
-    inputs = _inputs(args, ("text", "choices"), ("text2",))
-    return _task_plan(engine, args, ("multiple-choice",), inputs, show, config)
+    inputs = [
+        {**each, "choices": listed(each["choices"])}
+        for each in _inputs(body, ("text", "choices"), ("text2",))
+    ]
+    return _prepare_task(engine, body, ("multiple-choice",), inputs, show, config)
 
 
-def _texts(kind: shapes.Kind, text: str) -> dict[str, Key]:
-    return {"input": Key(kind, text, True, aliases=("inputs",)), **MODEL}
+def _inputs(
+    body: AnswerRequest | ChooseRequest, needed: tuple[str, str], more: tuple[str, ...] = ()
+) -> list[Json]:
+    """The objects of `input`, or the one whose keys stand beside it."""
+    one = body.model_dump(include={*needed, *more}, exclude_none=True)
+    if (body.input is None) == (not one) or (one and not {*needed} <= {*one}):
+        names = " and ".join(needed)
+        raise invalid_request(f"give {names}, or input: a list of objects that have both")
+    given: list[Any] = [] if body.input is None else listed(body.input)
+    return [one] if one else [each.model_dump(exclude_none=True) for each in given]
 
 
-TOP = {"top_k": Key(shapes.number(1, 100), "How many, at most.", default=5)}
-ROUTES = (
-    Route(
-        "/fill-mask",
-        Shape({**_texts(shapes.TEXTS, "Texts with [MASK]."), **TOP}, example={"input": "a [MASK]"}),
-        _fill,
-        "The likeliest tokens of blanks.",
-    ),
-    Route(
-        "/next-sentence",
-        Shape(_texts(shapes.PAIRS, "Two texts, or pairs."), example={"input": ["a text", "b"]}),
-        _next,
-        "Whether one text follows another.",
-    ),
-    Route(
-        "/classify",
-        Shape(
-            {
-                **_texts(shapes.TEXTS_OR_PAIRS, "Texts or pairs, as the head learned."),
-                **TASK,
-                "top_k": Key(shapes.number(1, 1 << 20), "How many, at most; unset: all."),
-            },
-            example={"input": "a text"},
-        ),
-        _classify,
-        "Classes of a text, or a number.",
-    ),
-    Route(
-        "/tag",
-        Shape(
-            {**_texts(shapes.TEXTS_OR_WORDS, "Texts, or lists of words."), **TASK},
-            example={"input": "a text"},
-        ),
-        _tag,
-        "Tags of words, and the entities they mark.",
-    ),
-    Route(
-        "/answer",
-        Shape(
-            {
-                "question": Key(shapes.TEXT, "A question."),
-                "context": Key(shapes.TEXT, "The passage with the answer."),
-                "input": Key(QUESTIONS, "Several.", aliases=("inputs",)),
-                **MODEL,
-                **TASK,
-                "top_k": Key(shapes.number(1, 20), "Runners-up.", default=1),
-            },
-            example={"question": "what ?", "context": "a text"},
-        ),
-        _answer,
-        "An answer as a slice of a passage.",
-    ),
-    Route(
-        "/choose",
-        Shape(
-            {
-                "text": Key(shapes.TEXT, "A text."),
-                "choices": Key(shapes.TEXTS, "Ways to go on."),
-                "text2": Key(shapes.TEXT, "What begins every choice."),
-                "input": Key(CHOICES, "Several.", aliases=("inputs",)),
-                **MODEL,
-                **TASK,
-            },
-            example={"text": "a text", "choices": ["b", "c"]},
-        ),
-        _choose,
-        "The likeliest of several ways to go on.",
-    ),
+@model_route(
+    router, "/rerank", RerankReply, "Documents by relevance: by a head of pairs, else by cosine."
 )
+def prepare_rerank(engine: Engine, body: RerankRequest, config: ServeConfig) -> PreparedRequest:
+    """See the route."""
+    documents = listed(body.documents)
+    name = _pair_task(engine, body.task)
+    labels = () if name is None else engine.model.tasks[name].labels
+    label = labels[-1] if labels else None
+    if name is None:
+        prepared = _prepare_cosines(engine, body)
+    else:
+        pairs = [(body.query, document) for document in documents]
+        items, truncated = task_items(engine, name, pairs, body.truncate, config)
+        layers = items[0].output.layers
+        prepared = PreparedRequest(engine, items, lambda _: {}, layers, truncated=truncated)
+
+    def finish(results: list[Any]) -> Json:
+        if name is None:
+            vectors = np.stack(results)
+            scores = cosines(vectors[:1], vectors[1:])[0].tolist()
+        else:
+            scores = [_relevance(result) for result in results]
+        order = sorted(range(len(documents)), key=lambda n: -scores[n])[: body.top_k]
+        found: list[Json] = [{"index": n, "score": scores[n]} for n in order]
+        if body.return_documents:
+            found = [{**each, "document": documents[each["index"]]} for each in found]
+        return {"results": found, "scored_by": name or "cosine", "label": label}
+
+    prepared.finish = finish
+    return prepared
+
+
+def _prepare_cosines(engine: Engine, body: RerankRequest) -> PreparedRequest:
+    """Vectors of the query, then of the documents, each with the prompt that the folder has for
+    such texts, else its default."""
+    vectors, prompts = vector_config(engine, body), engine.prompts
+    of_query, of_documents = (
+        vectors.over(prompt=usual_prompt(prompts, names)) for names in (OF_QUERIES, OF_DOCUMENTS)
+    )
+    first = prepare_vectors(
+        engine, [body.query], of_query, body.truncate, naming=lambda number: "query"
+    )
+    prepared = prepare_vectors(
+        engine,
+        listed(body.documents),
+        of_documents,
+        body.truncate,
+        naming=lambda number: f"document {number}",
+    )
+    prepared.items = [*first.items, *prepared.items]
+    prepared.truncated = [*first.truncated, *prepared.truncated]
+    prepared.numbers += first.numbers
+    prepared.prompt = "default" if of_query.prompt or of_documents.prompt else "none"
+    return prepared
+
+
+def _pair_task(engine: Engine, name: str | None) -> str | None:
+    """The head that reads pairs: the one named, or the only one that was trained on pairs."""
+    if name is not None:
+        return task_name(engine, name, OF_TEXTS)
+    known = [
+        each
+        for each, task in engine.model.tasks.items()
+        if engine.reads_pairs(each) and (task.kind == "regression" or len(task.labels) == 2)
+    ]
+    return known[0] if len(known) == 1 else None
+
+
+def _relevance(answer: Any) -> float:
+    """A number, or the probability of the last class."""
+    if isinstance(answer, NumberPrediction):
+        return answer.value
+    assert isinstance(answer, TextPrediction)
+    return list(answer.scores.values())[-1]
+
+
+def _no_head(engine: Engine, wanted: str) -> HttpError:
+    has = ", ".join(engine.model.heads) or "the encoder alone"
+    return invalid_request(f"{engine.name} has no {wanted} head; it has: {has}", "no_head")
+
+
+def task_name(engine: Engine, name: str | None, kinds: tuple[str, ...]) -> str:
+    """The task that is meant.
+
+    Raises:
+        HttpError: none of these kinds, several and none named, or no such task.
+    """
+    known = [each for each, task in engine.model.tasks.items() if task.kind in kinds]
+    if not known:
+        raise _no_head(engine, " or ".join(kinds))
+    if name is None and len(known) > 1:
+        raise invalid_request(f"several tasks; name one as task: {', '.join(known)}", "which_task")
+    if name is not None and name not in known:
+        raise HttpError(404, "task_not_found", f"no such task; there are: {', '.join(known)}")
+    return known[0] if name is None else name
+
+
+def _prepare_task(
+    engine: Engine,
+    body: TaskRequest,
+    kinds: tuple[str, ...],
+    inputs: Sequence[Any],
+    show: Callable[[Any], Any],
+    config: ServeConfig,
+) -> PreparedRequest:
+    name = task_name(engine, body.task, kinds)
+    items, truncated = task_items(engine, name, inputs, body.truncate, config)
+
+    def finish(results: list[Any]) -> Json:
+        return {"task": name, "results": [show(result) for result in results]}
+
+    return PreparedRequest(engine, items, finish, items[0].output.layers, truncated=truncated)
+
+
+def task_items(
+    engine: Engine, name: str, inputs: Sequence[Any], truncate: bool, config: ServeConfig
+) -> tuple[list[RequestItem], list[Truncation]]:
+    """An item an input of a task.
+
+    Raises:
+        HttpError: an input that this kind of task does not take, or too long for its windows; too
+            much in all, checked as the inputs come.
+    """
+    task, output = engine.model.tasks[name], Task(engine, name)
+    pairs = engine.reads_pairs(name)
+    items: list[RequestItem] = []
+    truncated: list[Truncation] = []
+    characters = tokens = 0
+    for number, given in enumerate(inputs):
+        if pairs is not None and pairs != isinstance(given, tuple):
+            raise _other_texts(name, number, pairs)
+        texts = _texts_read(given)
+        characters += sum(map(len, texts))
+        check_characters(characters, config)
+        check_texts(engine, texts, tokens, config)
+        try:
+            data = TaskData(name, task, engine.tokenizer, make_examples(task, [given]))
+        except DataError as error:  # its message may hold the text
+            reason = f"input {number} is not one that a {task.kind} task takes"
+            raise invalid_request(reason) from error
+        lengths = data.lengths
+        if lengths.cut:
+            if not truncate:
+                raise too_long(f"input {number} fits no window of {task.max_length} tokens")
+            truncated.append({"input": number, "tokens_cut": lengths.tokens_cut})
+        ids = [each for instance in data.instances for each in instance.ids]
+        segments = [each for instance in data.instances for each in instance.segments]
+        items.append(RequestItem(output, ids, segments if any(map(any, segments)) else None, data))
+        tokens += items[-1].tokens
+        check_tokens(tokens, config)
+    return items, truncated
+
+
+def _other_texts(name: str, number: int, pairs: bool) -> HttpError:
+    if pairs:
+        reason = f"input {number} is one text; {name} was trained on pairs, as [[text, text2]]"
+        return invalid_request(reason, "needs_pair")
+    reason = f"input {number} is a pair; {name} was trained on single texts"
+    return invalid_request(reason, "no_pairs")
+
+
+def _texts_read(given: Any) -> list[str]:
+    """The texts of a task's input, as often as they are read: those before choices, with each."""
+    if isinstance(given, dict) and "choices" in given:
+        before = given["text"], given.get("text2") or ""
+        return [text for choice in given["choices"] for text in (*before, choice)]
+    return list(texts_in(given))

@@ -1,7 +1,7 @@
-"""OpenAI's protocol: POST /v1/embeddings and GET /v1/models.
+"""OpenAI's protocol: POST /v1/embeddings and the descriptions of GET /v1/models.
 
-The reply is OpenAI's to the letter; what else is to be said goes in headers `X-Bertwright-*`. As
-OpenAI's clients cannot ask for it, long texts are cut here, and a header says so.
+The reply is OpenAI's to the letter; how it was made goes into headers `X-Bertwright-*`. As OpenAI's
+clients cannot request it, long texts are truncated, and a header says so.
 """
 
 from __future__ import annotations
@@ -10,97 +10,107 @@ import base64
 from typing import Any
 
 import numpy as np
+from fastapi import APIRouter
 
 from bertwright.config.serve import ServeConfig
 from bertwright.inference.embed import with_prompt
-from bertwright.inference.encode import Text
-from bertwright.serve import schemas as shapes
 from bertwright.serve.engine import Engine
-from bertwright.serve.errors import bad
+from bertwright.serve.errors import invalid_request
 from bertwright.serve.outputs import Vectors
+from bertwright.serve.replies import EmbeddingsReply
 from bertwright.serve.requests import (
-    Cut,
-    Plan,
-    Route,
-    cut_texts,
+    Json,
+    PreparedRequest,
+    TokenizedTexts,
+    inside,
+    items_of,
+    tokenize_texts,
     vector_config,
     which_prompt,
-    works_of,
 )
-from bertwright.serve.schemas import Args, Key, Shape
+from bertwright.serve.routes.router import JsonRoute, model_route
+from bertwright.serve.schemas import EmbeddingsRequest
+
+router = APIRouter(route_class=JsonRoute)
+MAX_LISTED = 50
+"""Truncated inputs that a header names."""
 
 
-def _plan(engine: Engine, args: Args, config: ServeConfig) -> Plan:
-    how = vector_config(engine, {})
-    width = how.width(engine.config.hidden_size, engine.top)
-    dimensions = args["dimensions"]
+@model_route(router, "/v1/embeddings", EmbeddingsReply, "Vectors as OpenAI's clients request them.")
+def prepare_embeddings(
+    engine: Engine, body: EmbeddingsRequest, config: ServeConfig
+) -> PreparedRequest:
+    """See the route."""
+    vectors = vector_config(engine, body)
+    width = vectors.width(engine.width, engine.top)
+    dimensions = body.dimensions
     if dimensions is not None and dimensions > width:
-        raise bad(f"dimensions must be from 1 to {width}")
-    texts: list[Text] = []
-    truncated: list[Cut] = []
-    for number, given in enumerate(args["input"]):
-        if isinstance(given, str):
-            texts.append(given)
-        else:
-            _check_ids(engine, number, given)
-    cuts = cut_texts(engine, with_prompt(how.prompt, texts), True, longest=engine.vector_tokens)
-    if texts:
-        truncated = cuts.truncated
+        raise invalid_request(f"dimensions must be from 1 to {width}")
+    given: list[Any] = body.input if isinstance(body.input, list) else [body.input]
+    if isinstance(given[0], str):
+        texts = with_prompt(vectors.prompt, given)
+        tokenized = tokenize_texts(engine, texts, True, longest=engine.vector_tokens)
     else:
-        cuts.ids, cuts.types = [], [None] * len(args["input"])
-        cuts.starts = [[0] for _ in args["input"]]
-        for number, given in enumerate(args["input"]):
-            ids, cut = _framed(engine, how.prompt, given, engine.vector_tokens)
-            cuts.ids.append([ids])
-            if cut:
-                truncated.append({"input": number, "tokens_cut": cut})
+        rows = [given] if isinstance(given[0], int) else given
+        tokenized = _sequences(engine, vectors.prompt, rows)
+    items = items_of(Vectors(engine, vectors), tokenized)
+    tokens = sum(item.tokens for item in items)
 
-    layers = how.numbers(engine.top)
-    normalized = how.normalize or dimensions is not None
-    works = works_of(Vectors(engine, how), cuts)
-    tokens = sum(work.tokens for work in works)
-
-    def finish(answers: list[Any]) -> Args:
-        rows = [_shown(answer, dimensions, args["encoding_format"]) for answer in answers]
-        data = [{"object": "embedding", "index": n, "embedding": v} for n, v in enumerate(rows)]
+    def finish(results: list[Any]) -> Json:
+        shown = [_shown(result, dimensions, body.encoding_format) for result in results]
+        data = [{"object": "embedding", "index": n, "embedding": v} for n, v in enumerate(shown)]
         usage = {"prompt_tokens": tokens, "total_tokens": tokens}
         return {"object": "list", "data": data, "model": engine.name, "usage": usage}
 
-    plan = Plan(engine, works, finish, layers, how.pooling, normalized, truncated, headers)
-    plan.numbers, plan.prompt = len(works) * width, which_prompt(engine, how)
-    return plan
+    return PreparedRequest(
+        engine,
+        items,
+        finish,
+        vectors.numbers(engine.top),
+        vectors.pooling,
+        vectors.normalize or dimensions is not None,
+        tokenized.truncated,
+        headers,
+        numbers=len(items) * width,
+        prompt=which_prompt(engine, vectors),
+    )
 
 
-def headers(plan: Plan) -> dict[str, str]:
+def headers(prepared: PreparedRequest) -> dict[str, str]:
     """What a reply says of how it was made."""
-    cut: list[Cut] = plan.truncated
-    listed = ", ".join(str(each["input"]) for each in cut[:50]) + (", ..." if cut[50:] else "")
+    truncated = prepared.truncated
+    names = [str(each["input"]) for each in truncated[:MAX_LISTED]]
+    names += ["..."] * (len(truncated) > MAX_LISTED)
     return {
-        "x-bertwright-sha256": plan.engine.sha256,
-        "x-bertwright-layers": ", ".join(map(str, plan.layers)),
-        "x-bertwright-pooling": plan.pooling or "none",
-        "x-bertwright-normalized": str(plan.normalized).lower(),
-        "x-bertwright-prompt": plan.prompt or "none",
-        "x-bertwright-tokens": str(plan.tokens),
-        "x-bertwright-truncated": listed or "none",
-        "x-bertwright-tokens-cut": str(sum(int(each["tokens_cut"]) for each in cut)),
+        "x-bertwright-sha256": prepared.engine.sha256,
+        "x-bertwright-layers": ", ".join(map(str, prepared.layers)),
+        "x-bertwright-pooling": prepared.pooling or "none",
+        "x-bertwright-normalized": str(prepared.normalized).lower(),
+        "x-bertwright-prompt": prepared.prompt or "none",
+        "x-bertwright-tokens": str(prepared.tokens),
+        "x-bertwright-truncated": ", ".join(names) or "none",
+        "x-bertwright-tokens-cut": str(sum(int(each["tokens_cut"]) for each in truncated)),
     }
 
 
-def _check_ids(engine: Engine, number: int, ids: list[int]) -> None:
-    if max(ids) >= engine.tokenizer.vocab_size:
-        last = engine.tokenizer.vocab_size - 1
-        raise bad(f"input {number} has an id beyond {last}, the last of this model's tokenizer")
-
-
-def _framed(engine: Engine, prompt: str, ids: list[int], longest: int) -> tuple[list[int], int]:
-    """Ids between [CLS] and [SEP], which the client may have put there already, after those of a
-    prompt; tokens cut."""
-    cls, sep = engine.tokenizer.cls_id, engine.tokenizer.sep_id
-    inner = ids[1:-1] if len(ids) > 1 and ids[0] == cls and ids[-1] == sep else ids
-    if prompt:
-        inner = [*engine.tokenizer.encode(prompt).ids[1:-1], *inner]
-    return [cls, *inner[: longest - 2], sep], max(0, len(inner) - longest + 2)
+def _sequences(engine: Engine, prompt: str, rows: list[list[int]]) -> TokenizedTexts:
+    """Ids as sequences, after those of a prompt; a client may have put special tokens around them
+    already."""
+    framing = engine.tokenizer.framing
+    room = engine.vector_tokens - framing.special_tokens()
+    before = engine.tokenizer.encode_bare_ids([prompt])[0] if prompt else []
+    found = TokenizedTexts([], [None] * len(rows), [[0] for _ in rows], [])
+    for number, row in enumerate(rows):
+        if max(row) >= engine.tokenizer.vocab_size:
+            last = engine.tokenizer.vocab_size - 1
+            reason = f"input {number} has an id beyond {last}, the last of this model's tokenizer"
+            raise invalid_request(reason)
+        bare = inside(engine, row) if len(row) >= framing.special_tokens() else row
+        ids = [*before, *(bare if framing.one(bare) == row else row)]
+        if len(ids) > room:
+            found.truncated.append({"input": number, "tokens_cut": len(ids) - room})
+        found.ids.append([framing.one(ids[:room])])
+    return found
 
 
 def _shown(vector: Any, dimensions: int | None, encoding: str) -> Any:
@@ -111,7 +121,7 @@ def _shown(vector: Any, dimensions: int | None, encoding: str) -> Any:
     return vector if encoding == "float" else base64.b64encode(vector.tobytes()).decode()
 
 
-def describe(engine: Engine) -> Args:
+def describe(engine: Engine) -> Json:
     """A model as /v1/models lists it: OpenAI's keys and ours."""
     return {
         "id": engine.name,
@@ -120,8 +130,8 @@ def describe(engine: Engine) -> Args:
         "owned_by": "bertwright",
         "sha256": engine.sha256,
         "layers": engine.top,
-        "attention_heads": engine.config.num_attention_heads,
-        "hidden_size": engine.config.hidden_size,
+        "attention_heads": engine.attention_heads,
+        "hidden_size": engine.width,
         "max_tokens": engine.longest,
         "precision": engine.precision,
         "default": {
@@ -130,7 +140,7 @@ def describe(engine: Engine) -> Args:
             "normalize": engine.default.normalize,
             "prompt": engine.default.prompt,
             "max_tokens": engine.vector_tokens,
-            "width": engine.default.width(engine.config.hidden_size, engine.top),
+            "width": engine.default.width(engine.width, engine.top),
         },
         "heads": [name for name in engine.model.heads if name not in engine.model.tasks],
         "tasks": [
@@ -143,27 +153,3 @@ def describe(engine: Engine) -> Args:
             for name, task in engine.model.tasks.items()
         ],
     }
-
-
-ROUTES = (
-    Route(
-        "/v1/embeddings",
-        Shape(
-            {
-                "input": Key(shapes.OPENAI_INPUT, "A text, texts, or token ids.", True),
-                "model": Key(shapes.NAME, "Name of the model; unset: the first."),
-                "encoding_format": Key(
-                    shapes.choice("float", "base64"), "Of the vectors.", default="float"
-                ),
-                "dimensions": Key(
-                    shapes.number(1, 1 << 20), "Keep so many numbers of a vector, scaled anew."
-                ),
-                "user": Key(shapes.Kind(lambda value: None, {"type": "string"}), "Ignored."),
-            },
-            ignores=True,
-            example={"input": ["a text"]},
-        ),
-        _plan,
-        "Vectors as OpenAI's clients ask for them.",
-    ),
-)

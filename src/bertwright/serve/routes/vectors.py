@@ -1,5 +1,4 @@
-"""Routes of vectors and tokens: /embed, /tokens, /tokenize, /similarity and bert-as-service's
-/encode."""
+"""Routes of vectors, tokens and attention maps, and bert-as-service's /encode."""
 
 from __future__ import annotations
 
@@ -9,93 +8,104 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from fastapi import APIRouter
 
 from bertwright.arrays import Float32s
 from bertwright.config.serve import ServeConfig
 from bertwright.config.vectors import VectorConfig
 from bertwright.inference.embed import with_prompt
-from bertwright.inference.encode import kept_tokens
-from bertwright.serve import schemas as shapes
-from bertwright.serve.engine import Engine
-from bertwright.serve.errors import bad
-from bertwright.serve.outputs import Tokens, Vectors
+from bertwright.inference.encode import Text, kept_tokens
+from bertwright.serve.engine import Engine, RequestItem
+from bertwright.serve.errors import invalid_request
+from bertwright.serve.outputs import Attention, Tokens, Vectors
+from bertwright.serve.replies import (
+    AttentionReply,
+    EmbedReply,
+    EncodeReply,
+    SimilarityReply,
+    TokenizeReply,
+    TokensReply,
+)
 from bertwright.serve.requests import (
-    Called,
-    Plan,
-    Route,
+    Json,
+    Naming,
+    PreparedRequest,
+    as_layers,
+    check_characters,
+    check_texts,
+    check_tokens,
+    check_twice,
     cosines,
-    cut_texts,
-    judge_characters,
-    judge_texts,
-    judge_tokens,
+    inside,
+    items_of,
     texts_in,
+    tokenize_texts,
     vector_config,
     which_prompt,
-    works_of,
 )
-from bertwright.serve.schemas import MODEL, Args, Key, Shape
+from bertwright.serve.routes.router import JsonRoute, model_route
+from bertwright.serve.schemas import (
+    AttentionRequest,
+    EmbedRequest,
+    EncodeRequest,
+    SimilarityRequest,
+    TokenizeRequest,
+    TokensRequest,
+    listed,
+)
 
-VECTORS = {
-    "layers": Key(shapes.LAYERS, "0 the embeddings, 1 and up the layers, negative from the top."),
-    "combine": Key(shapes.COMBINE, "What becomes of several layers."),
-    "pooling": Key(shapes.POOLING, "How the tokens of a text become one vector."),
-    "normalize": Key(shapes.FLAG, "Scale every vector to length 1."),
-}
-PROMPTS = {
-    "prompt": Key(shapes.PROMPT, 'Text before every text, "" for none; unset: the default.'),
-    "prompt_name": Key(shapes.NAME, "The same by its name in the model's folder."),
-}
-INPUT = Key(shapes.TEXTS_OR_PAIRS, "A text, or texts and pairs.", True, aliases=("inputs",))
+router = APIRouter(route_class=JsonRoute)
 
 
-def plan_vectors(
+def prepare_vectors(
     engine: Engine,
     texts: list[Any],
-    config: VectorConfig,
+    vectors: VectorConfig,
     truncate: bool,
     windows: bool = False,
-    called: Called = None,
-) -> Plan:
+    naming: Naming = None,
+) -> PreparedRequest:
     """A vector a text; `finish` is for the caller to set."""
-    read = with_prompt(config.prompt, texts)
-    cuts = cut_texts(engine, read, truncate, windows, engine.vector_tokens, called)
-    return Plan(
+    prompted = with_prompt(vectors.prompt, texts)
+    tokenized = tokenize_texts(engine, prompted, truncate, windows, engine.vector_tokens, naming)
+    return PreparedRequest(
         engine,
-        works_of(Vectors(engine, config), cuts),
+        items_of(Vectors(engine, vectors), tokenized),
         lambda _: {},
-        config.numbers(engine.top),
-        config.pooling,
-        config.normalize,
-        cuts.truncated,
-        numbers=len(texts) * config.width(engine.config.hidden_size, engine.top),
-        prompt=which_prompt(engine, config),
+        vectors.numbers(engine.top),
+        vectors.pooling,
+        vectors.normalize,
+        tokenized.truncated,
+        numbers=len(texts) * vectors.width(engine.width, engine.top),
+        prompt=which_prompt(engine, vectors),
     )
 
 
-def _judge_prompt(how: VectorConfig, texts: list[Any], config: ServeConfig) -> None:
-    """Raise `Refusal` if texts and prompts have too many characters; without a prompt they were
-    judged when they came."""
-    if how.prompt:
-        judge_characters(sum(map(len, texts_in(texts))) + len(texts) * len(how.prompt), config)
+def _check_prompt(vectors: VectorConfig, texts: list[Any], config: ServeConfig) -> None:
+    """Raise `HttpError` if texts with their prompts have too many characters."""
+    if vectors.prompt:
+        check_characters(sum(map(len, texts_in(texts))) + len(texts) * len(vectors.prompt), config)
 
 
-def _embed(engine: Engine, args: Args, config: ServeConfig) -> Plan:
-    how, texts = vector_config(engine, args), args["input"]
-    _judge_prompt(how, texts, config)
-    plan = plan_vectors(engine, texts, how, args["truncate"], args["windows"])
+@model_route(router, "/embed", EmbedReply, "One vector a text, of any layers and pooling.")
+def prepare_embed(engine: Engine, body: EmbedRequest, config: ServeConfig) -> PreparedRequest:
+    """See the route."""
+    vectors, texts = vector_config(engine, body), listed(body.input)
+    _check_prompt(vectors, texts, config)
+    prepared = prepare_vectors(engine, texts, vectors, body.truncate, body.windows)
 
-    def finish(answers: list[Any]) -> Args:
-        stored, more = store(np.stack(answers), args["dtype"])
+    def finish(results: list[Any]) -> Json:
+        stored, more = store(np.stack(results), body.dtype)
         shown: Any = stored
-        if args["encoding"] == "base64":
+        if body.encoding == "base64":
             shown = [base64.b64encode(row.tobytes()).decode() for row in stored]
-        return {"vectors": shown, "width": len(answers[0]), "dtype": args["dtype"], **more}
+        return {"vectors": shown, "width": len(results[0]), "dtype": body.dtype, **more}
 
-    plan.finish = finish
-    return plan
+    prepared.finish = finish
+    return prepared
 
 
-def store(vectors: Float32s, dtype: str) -> tuple[npt.NDArray[Any], Args]:
+def store(vectors: Float32s, dtype: str) -> tuple[npt.NDArray[Any], Json]:
     """Vectors as they are sent; of int8 their scales: number = stored * scale."""
     if dtype == "int8":
         largest = np.abs(vectors).max(1, keepdims=True)
@@ -106,167 +116,127 @@ def store(vectors: Float32s, dtype: str) -> tuple[npt.NDArray[Any], Args]:
     return (vectors.astype(np.float16) if dtype == "float16" else vectors), {}
 
 
-def _tokens(engine: Engine, args: Args, config: ServeConfig) -> Plan:
-    how = replace(vector_config(engine, args), pooling="mean", dense=0, dimensions=None)
-    _judge_prompt(how, args["input"], config)
-    texts = with_prompt(how.prompt, args["input"])
-    cuts = cut_texts(engine, texts, args["truncate"], args["windows"], engine.vector_tokens)
-    works = works_of(Tokens(engine, how), cuts)
-    counts = [2 + sum(len(ids) - 2 for ids in windows) for windows in cuts.ids]
-    places = [
-        kept_tokens(engine.tokenizer, text, count, how.prompt)
-        for text, count in zip(args["input"], counts, strict=True)
+@model_route(
+    router, "/tokens", TokensReply, "One vector a token, with the characters each is from."
+)
+def prepare_tokens(engine: Engine, body: TokensRequest, config: ServeConfig) -> PreparedRequest:
+    """See the route."""
+    own, texts = vector_config(engine, body), listed(body.input)
+    vectors = replace(own, pooling="mean", dense=0, dimensions=None)
+    _check_prompt(vectors, texts, config)
+    prompted = with_prompt(vectors.prompt, texts)
+    tokenized = tokenize_texts(engine, prompted, body.truncate, body.windows, engine.vector_tokens)
+    special = engine.tokenizer.framing.special_tokens()
+    counts = [special + sum(len(inside(engine, ids)) for ids in text) for text in tokenized.ids]
+    kept = [
+        kept_tokens(engine.tokenizer, text, count, vectors.prompt)
+        for text, count in zip(texts, counts, strict=True)
     ]
 
-    def finish(answers: list[Any]) -> Args:
+    def finish(results: list[Any]) -> Json:
         found = [
-            {"tokens": tokens, "offsets": offsets, "vectors": np.ascontiguousarray(vectors[rows])}
-            for (tokens, offsets, rows), vectors in zip(places, answers, strict=True)
+            {"tokens": tokens, "offsets": offsets, "vectors": np.ascontiguousarray(result[rows])}
+            for (tokens, offsets, rows), result in zip(kept, results, strict=True)
         ]
         return {"results": found}
 
-    layers = how.numbers(engine.top)
-    numbers = sum(counts) * how.width(engine.config.hidden_size, engine.top)
-    return Plan(
+    return PreparedRequest(
         engine,
-        works,
+        items_of(Tokens(engine, vectors), tokenized),
         finish,
-        layers,
+        vectors.numbers(engine.top),
         None,
-        how.normalize,
-        cuts.truncated,
-        numbers=numbers,
-        prompt=which_prompt(engine, how),
+        vectors.normalize,
+        tokenized.truncated,
+        numbers=sum(counts) * vectors.width(engine.width, engine.top),
+        prompt=which_prompt(engine, vectors),
     )
 
 
-def _tokenize(engine: Engine, args: Args, config: ServeConfig) -> Plan:
-    found: list[Args] = []
+@model_route(router, "/tokenize", TokenizeReply, "The tokens of a text, without the model.")
+def prepare_tokenize(engine: Engine, body: TokenizeRequest, config: ServeConfig) -> PreparedRequest:
+    """See the route."""
+    found: list[Json] = []
     count = 0
-    for text in args["input"]:
-        judge_texts(engine, [*texts_in(text)], count, config)
-        each = engine.tokenizer.encode(*([text] if isinstance(text, str) else text))
-        count += len(each.ids)
-        judge_tokens(count, config)
-        found.append(
-            {
-                "ids": each.ids,
-                "tokens": each.tokens,
-                "offsets": each.offsets,
-                "type_ids": each.type_ids,
-            }
-        )
-    return Plan(engine, [], lambda _: {"results": found, "tokens_used": count})
+    for text in listed(body.input):
+        check_texts(engine, [*texts_in(text)], count, config)
+        encoding = engine.tokenizer.encode(*_parts(text))
+        count += len(encoding.ids)
+        check_tokens(count, config)
+        names = ("ids", "tokens", "offsets", "type_ids")
+        found.append({name: getattr(encoding, name) for name in names})
+    return PreparedRequest(engine, [], lambda _: {"results": found, "tokens_used": count})
 
 
-def _similarity(engine: Engine, args: Args, config: ServeConfig) -> Plan:
-    one = args["source_sentence"]
-    if (one is None) == (args["input"] is None) or (one is None) != (args["sentences"] is None):
-        raise bad("give input, a list of texts; or source_sentence and sentences")
-    texts = args["input"] if one is None else [one, *args["sentences"]]
-    how, count = vector_config(engine, args), len(texts)
-    _judge_prompt(how, texts, config)
+@model_route(router, "/similarity", SimilarityReply, "Cosines between texts.")
+def prepare_similarity(
+    engine: Engine, body: SimilarityRequest, config: ServeConfig
+) -> PreparedRequest:
+    """See the route."""
+    source, sentences = body.source_sentence, body.sentences
+    if (source is None) == (body.input is None) or (source is None) != (sentences is None):
+        raise invalid_request("give input, a list of texts; or source_sentence and sentences")
+    texts = listed(body.input or "") if source is None else [source, *listed(sentences or "")]
+    vectors, count = vector_config(engine, body), len(texts)
+    _check_prompt(vectors, texts, config)
 
-    def called(number: int) -> str:
+    def name(number: int) -> str:
         return f"sentence {number - 1}" if number else "source sentence"
 
-    plan = plan_vectors(
-        engine,
-        texts,
-        how,
-        args["truncate"],
-        called=None if one is None else called,
+    naming = None if source is None else name
+    prepared = prepare_vectors(engine, texts, vectors, body.truncate, naming=naming)
+    prepared.numbers = max(prepared.numbers, count**2 if source is None else count)
+
+    def finish(results: list[Any]) -> Json:
+        made = np.stack(results)
+        if source is None:
+            return {"similarities": cosines(made, made)}
+        return {"similarities": cosines(made[:1], made[1:])[0]}
+
+    prepared.finish = finish
+    return prepared
+
+
+@model_route(router, "/encode", EncodeReply, "As bert-as-service has it: the mean of layer -2.")
+def prepare_encode(engine: Engine, body: EncodeRequest, config: ServeConfig) -> PreparedRequest:
+    """See the route."""
+    if body.is_tokenized:
+        raise invalid_request("is_tokenized must be false: send texts, not their words")
+    vectors = VectorConfig((-2,), "concat", "mean")
+    prepared = prepare_vectors(engine, listed(body.texts), vectors, body.truncate)
+    prepared.finish = lambda results: {"id": body.id, "status": 200, "result": np.stack(results)}
+    return prepared
+
+
+@model_route(router, "/attention", AttentionReply, "Attention maps, by layer and attention head.")
+def prepare_attention(
+    engine: Engine, body: AttentionRequest, config: ServeConfig
+) -> PreparedRequest:
+    """See the route."""
+    heads = engine.attention_heads
+    if heads is None:
+        raise invalid_request(f"{engine.name} has no attention maps", "no_attention")
+    tokenized = tokenize_texts(engine, [body.input], body.truncate)
+    layers = as_layers(body.layers) or tuple(range(1, engine.top + 1))
+    if not all(1 <= layer <= engine.top for layer in layers):
+        raise invalid_request(f"layers must be from 1 to {engine.top}", "no_layer")
+    check_twice(engine, layers)
+    (ids,), segments = tokenized.ids[0], tokenized.segments[0]
+    type_ids = [0] * len(ids) if segments is None else segments[0]
+    encoding = engine.tokenizer.encode(*_parts(body.input))
+    offsets = encoding.offsets if len(encoding.ids) == len(ids) else None
+
+    def finish(results: list[Any]) -> Json:
+        tokens = engine.tokenizer.tokens_of(ids)
+        maps = np.round(results[0], 4)
+        return {"tokens": tokens, "offsets": offsets, "type_ids": type_ids, "attentions": maps}
+
+    items = [RequestItem(Attention(engine, layers), [ids], segments)]
+    numbers = len(layers) * heads * len(ids) ** 2
+    return PreparedRequest(
+        engine, items, finish, layers, truncated=tokenized.truncated, numbers=numbers
     )
-    plan.numbers = max(plan.numbers, count**2 if one is None else count)
-
-    def finish(answers: list[Any]) -> Args:
-        vectors = np.stack(answers)
-        if one is None:
-            return {"similarities": cosines(vectors, vectors)}
-        return {"similarities": cosines(vectors[:1], vectors[1:])[0]}
-
-    plan.finish = finish
-    return plan
 
 
-def _encode(engine: Engine, args: Args, config: ServeConfig) -> Plan:
-    texts = args["texts"]
-    plan = plan_vectors(engine, texts, VectorConfig((-2,), "concat", "mean"), args["truncate"])
-    plan.finish = lambda answers: {"id": args["id"], "status": 200, "result": np.stack(answers)}
-    return plan
-
-
-ROUTES = (
-    Route(
-        "/embed",
-        Shape(
-            {
-                "input": INPUT,
-                **MODEL,
-                **VECTORS,
-                **PROMPTS,
-                "windows": Key(shapes.FLAG, "Read long texts in windows.", default=False),
-                "dtype": Key(
-                    shapes.choice("float32", "float16", "int8", "binary"),
-                    "Of the numbers.",
-                    default="float32",
-                ),
-                "encoding": Key(shapes.choice("float", "base64"), "Of the reply.", default="float"),
-            },
-            example={"input": ["a text", "another"], "layers": [-2], "pooling": "mean"},
-        ),
-        _embed,
-        "One vector a text, of any layers and pooling.",
-    ),
-    Route(
-        "/tokens",
-        Shape(
-            {
-                "input": Key(shapes.TEXTS, "A text or texts.", True, aliases=("inputs",)),
-                **MODEL,
-                **{name: key for name, key in VECTORS.items() if name != "pooling"},
-                **PROMPTS,
-                "windows": Key(shapes.FLAG, "Read long texts in windows.", default=False),
-            },
-            example={"input": "a text"},
-        ),
-        _tokens,
-        "One vector a token, with the characters each is from.",
-    ),
-    Route(
-        "/tokenize",
-        Shape({"input": INPUT, **MODEL}, example={"input": "a text"}),
-        _tokenize,
-        "The tokens of a text, without the model.",
-    ),
-    Route(
-        "/similarity",
-        Shape(
-            {
-                "input": Key(shapes.TEXTS, "Texts to compare each with each.", aliases=("inputs",)),
-                "source_sentence": Key(shapes.TEXT, "One text, to compare with `sentences`."),
-                "sentences": Key(shapes.TEXTS, "Texts to compare with it."),
-                **MODEL,
-                **VECTORS,
-                **PROMPTS,
-            },
-            example={"source_sentence": "a text", "sentences": ["another", "one more"]},
-        ),
-        _similarity,
-        "Cosines between texts.",
-    ),
-    Route(
-        "/encode",
-        Shape(
-            {
-                "texts": Key(shapes.TEXTS_OR_PAIRS, "Texts.", True),
-                "id": Key(shapes.ID, "Given back."),
-                "is_tokenized": Key(shapes.FALSE, "Only false: cutting words is the model's own."),
-                **MODEL,
-            },
-            example={"id": 1, "texts": ["a text"]},
-        ),
-        _encode,
-        "As bert-as-service has it: the mean of layer -2.",
-    ),
-)
+def _parts(text: Text) -> tuple[str, ...]:
+    return (text,) if isinstance(text, str) else text

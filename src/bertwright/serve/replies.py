@@ -1,0 +1,253 @@
+"""Schemas of replies, for the OpenAPI document; `requests.PreparedRequest` makes the JSON itself,
+as validating large vectors would take longer than computing them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel
+
+
+class Truncated(BaseModel):
+    """An input that was truncated."""
+
+    input: int | str
+    """Its number from 0, or its name, as `query` and `document 2`."""
+    tokens_cut: int
+
+
+class Reply(BaseModel):
+    """What every reply says of how it was made."""
+
+    model: str
+    sha256: str
+    layers: list[int]
+    pooling: str | None
+    normalized: bool
+    prompt: Literal["none", "default", "asked"] | None
+    tokens_used: int
+    truncated: list[Truncated]
+
+
+class EmbedReply(Reply):
+    """Vectors, as base64 where that was requested; of int8 `stored * scales[i]`."""
+
+    vectors: list[list[float]] | list[str]
+    width: int
+    dtype: str
+    scales: list[float] | None = None
+
+
+class TokenVectors(BaseModel):
+    """A text, token by token."""
+
+    tokens: list[str]
+    offsets: list[tuple[int, int]]
+    vectors: list[list[float]]
+
+
+class TokensReply(Reply):
+    """A vector a token."""
+
+    results: list[TokenVectors]
+
+
+class TokenizedText(BaseModel):
+    """The tokens of a text."""
+
+    ids: list[int]
+    tokens: list[str]
+    offsets: list[tuple[int, int]]
+    type_ids: list[int]
+
+
+class TokenizeReply(Reply):
+    """Tokens."""
+
+    results: list[TokenizedText]
+
+
+class SimilarityReply(Reply):
+    """Cosines: each with each, or of each sentence with the source."""
+
+    similarities: list[list[float]] | list[float]
+
+
+class EncodeReply(Reply):
+    """bert-as-service's."""
+
+    id: int | str | None
+    status: int
+    result: list[list[float]]
+
+
+class AttentionReply(Reply):
+    """Attention maps."""
+
+    tokens: list[str]
+    offsets: list[tuple[int, int]] | None
+    type_ids: list[int]
+    attentions: list[list[list[list[float]]]]
+    """Layer, attention head, token, token."""
+
+
+class RankedDocument(BaseModel):
+    """A document's relevance."""
+
+    index: int
+    score: float
+    document: str | None = None
+
+
+class RerankReply(Reply):
+    """Documents, the most relevant first."""
+
+    results: list[RankedDocument]
+    scored_by: str
+    """A head, or `cosine`."""
+    label: str | None
+    """The label whose probability the score is."""
+
+
+class FilledToken(BaseModel):
+    """A token for a mask position."""
+
+    score: float
+    token: int
+    token_str: str
+    sequence: str
+
+
+class FillReply(Reply):
+    """Of each text, each [MASK], the likeliest tokens."""
+
+    results: list[list[list[FilledToken]]]
+
+
+class Probability(BaseModel):
+    """Of a pair."""
+
+    probability: float
+
+
+class NextSentenceReply(Reply):
+    """Probabilities that the second text follows the first."""
+
+    results: list[Probability]
+
+
+class TaskReply(Reply):
+    """What task heads reply."""
+
+    task: str
+
+
+class LabelScore(BaseModel):
+    """A label and its probability; of a regression the label `value` and the number."""
+
+    label: str
+    score: float
+
+
+class ClassifyReply(TaskReply):
+    """Of each text labels, the likeliest first."""
+
+    results: list[list[LabelScore]]
+
+
+class Entity(BaseModel):
+    """Words that tags mark as one."""
+
+    entity_group: str
+    score: float
+    word: str
+    start: int | None
+    end: int | None
+
+
+class Tagged(BaseModel):
+    """A text's words and tags."""
+
+    entities: list[Entity]
+    words: list[str]
+    tags: list[str]
+    scores: list[float]
+    offsets: list[tuple[int, int]] | None
+
+
+class TagReply(TaskReply):
+    """Tags."""
+
+    results: list[Tagged]
+
+
+class Span(BaseModel):
+    """A slice of a passage."""
+
+    answer: str
+    start: int
+    end: int
+    score: float
+
+
+class Answered(Span):
+    """The answer to a question."""
+
+    null_score: float | None
+    answers: list[Span]
+
+
+class AnswerReply(TaskReply):
+    """Answers."""
+
+    results: list[Answered]
+
+
+class Choice(BaseModel):
+    """The number of the choice, and a score for each."""
+
+    choice: int
+    scores: list[float]
+
+
+class ChooseReply(TaskReply):
+    """Choices."""
+
+    results: list[Choice]
+
+
+class Embedding(BaseModel):
+    """OpenAI's."""
+
+    object: Literal["embedding"]
+    index: int
+    embedding: list[float] | str
+
+
+class Usage(BaseModel):
+    """OpenAI's."""
+
+    prompt_tokens: int
+    total_tokens: int
+
+
+class EmbeddingsReply(BaseModel):
+    """OpenAI's; the rest is in headers `X-Bertwright-*`."""
+
+    object: Literal["list"]
+    data: list[Embedding]
+    model: str
+    usage: Usage
+
+
+class Error(BaseModel):
+    """What is wrong."""
+
+    code: str
+    message: str
+
+
+class ErrorReply(BaseModel):
+    """Of every status from 400 on."""
+
+    error: Error
