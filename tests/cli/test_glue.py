@@ -294,10 +294,10 @@ def test_tasks_that_come_one_by_one_stand_in_one_table(
     assert {path.name for path in (out / "submission").iterdir()} == {"CoLA.tsv", "STS-B.tsv"}
     assert whole["tasks"]["CoLA"]["score"]["sd"] is None  # of one seed nobody knows it
 
-    # the server wants an answer to every row
+    # the server wants a prediction for every row
     with (own / "CoLA" / "test.tsv").open("a") as file:
         file.write("2\t\n")
     assert glue(tiny, own, out, "--tasks", "CoLA", *QUICK) == 0
     assert [path.name for path in (out / "submission").iterdir()] == ["STS-B.tsv"]
     said = capsys.readouterr().err
-    assert "wants an answer to every row, so CoLA.tsv is not written" in said
+    assert "wants a prediction for every row, so CoLA.tsv is not written" in said

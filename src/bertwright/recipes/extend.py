@@ -1,7 +1,7 @@
 """A trained BERT for another domain: its vocabulary with the words of a corpus that it lacks.
 
 The folder that comes out is a checkpoint like any other; `bertwright data build --tokenizer DIR`
-and `bertwright pretrain --init DIR` go on from it. Until then the new rows have seen no text.
+and `bertwright pretrain --init DIR` continue from it. Until then the new rows are untrained.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def extend(
         start: how long a new row is (see `checkpoint/extension.py`).
         reading: how documents are read.
         workers: processes that count; 0: one a processor. The result does not depend on it.
-        overwrite: replace what stands in `out`.
+        overwrite: replace what is in `out`.
         on_progress: called with the characters counted.
 
     Raises:
@@ -122,7 +122,8 @@ def extend(
     if not additions:
         raise DataError(
             f"nothing to add: no word that occurs {min_count} times or more in the corpus "
-            f"({counted.words} words) is cut into pieces; give more text or a lower --min-count"
+            f"({counted.words} words) is split into wordpieces; give more text or a lower "
+            "--min-count"
         )
     larger = tokenizer.extended([each.token for each in additions])
     held_out = kept_back.documents or kept_back.first
@@ -166,9 +167,9 @@ def _card(found: Extension) -> str:
     return (
         "# A BERT with an extended vocabulary\n\n"
         f"{found.vocab_after - found.vocab_before} entries were added to "
-        f"{found.vocab_before}, each started from the pieces it replaces (a character that was "
-        "lacking, from all rows). The new rows have seen no text yet: go on with `bertwright data "
-        "build --tokenizer` and `bertwright pretrain --init` before use.\n\n"
+        f"{found.vocab_before}, each initialized from the wordpieces it replaces (a character that "
+        "was lacking, from all rows). The new rows are untrained yet: continue with "
+        "`bertwright data build --tokenizer` and `bertwright pretrain --init` before use.\n\n"
         f"Tokens a word on {text}: {before.tokens_per_word} before, "
         f"{after.tokens_per_word} after.\n"
     )

@@ -55,7 +55,7 @@ def evaluate_file(
         model: a loaded one, with a task head.
         path: the file, `-`, or rows in memory.
         task_name: which of its tasks; it may be left out where there is one.
-        columns: those asked for; what is left out is found by the names of the training file.
+        columns: those that the user names; others are found by the names of the training file.
         form: of the file; unset: by its name or its header.
         main: the metric to put first; unset: the usual one of the kind.
         bad_rows: whether rows that cannot be read stop the reading or are counted.
@@ -146,7 +146,7 @@ def predict_file(
         path: the file, or `-`.
         write: takes each line with its end.
         task_name: which of its tasks; it may be left out where there is one.
-        columns: those asked for; what is left out is found by the names of the training file.
+        columns: those that the user names; others are found by the names of the training file.
         form: of the file; unset: by its name or its header.
         bad_rows: whether rows that cannot be read stop the reading or are counted.
         precision: `auto`, `fp32` or `bf16`, of the matrix products.
@@ -182,8 +182,8 @@ def predict_file(
         write(json.dumps(as_line(example, prediction), ensure_ascii=False, allow_nan=False) + "\n")
         report.examples += 1
     if not report.examples:
-        told = " ".join(stream.log.summary())
-        raise DataError(f"{stream.log.name} has no input to predict. {told}".strip())
+        summary = " ".join(stream.log.summary())
+        raise DataError(f"{stream.log.name} has no input to predict. {summary}".strip())
     report.warnings = stream.warnings()
     report.skipped = stream.log.skipped
     return report

@@ -36,7 +36,7 @@ from bertwright.text.tokenizer.tokenizer import Tokenizer
 HELD_OUT = 0.1
 """Fraction of the training file that is dev where no dev file is given."""
 LENGTH, SPAN_LENGTH, DOCUMENT_LENGTH = 512, 384, 256
-"""Tokens of a window unless told; `LENGTH` where the model reads any length."""
+"""Tokens of a window unless configured; `LENGTH` where the model reads any length."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def set_up(
     """
     name, kind, files = spec.name, spec.kind, spec.files
     read = _read(spec.train or files.train, kind, files)
-    _tell(files.train, read, say)
+    _report(files.train, read, say)
     labels = _labels(kind, read.examples, files.train)
     if files.dev is None:
         train, dev, spared = hold_out(read.examples, config.seed)
@@ -103,7 +103,7 @@ def set_up(
         dev_read = read
     else:
         dev_read = _read(spec.dev or files.dev, kind, files, like=read, labels=labels)
-        _tell(files.dev, dev_read, say)
+        _report(files.dev, dev_read, say)
         train, dev = list(read.examples), list(dev_read.examples)
         warnings = _overlap(_shared(train, dev), len(dev), files)
     task = _task(kind, files, config, read, labels, train, longest)
@@ -212,7 +212,7 @@ def _read(
     return read_examples(path, kind, columns, options)
 
 
-def _tell(path: str, read: Read, say: Callable[[str], None]) -> None:
+def _report(path: str, read: Read, say: Callable[[str], None]) -> None:
     say(f"{path}: {len(read.examples):,} examples, {read.format}")
 
 

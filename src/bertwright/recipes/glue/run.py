@@ -64,10 +64,10 @@ def glue(
     """Fine-tune a checkpoint on every task of GLUE that is there; what `glue.json` holds.
 
     A task that is finished in the run's folder with the same settings is not trained again, so the
-    same command goes on where it was interrupted, and tasks that are asked for one by one come
-    into one table.
+    same command continues where it was interrupted, and tasks that are named one by one come into
+    one table.
 
-    A task of which every seed diverges is named under `failed`, and the others go on.
+    A task of which every seed diverges is named under `failed`; the others are trained.
 
     Args:
         data: GLUE's folder.
@@ -84,7 +84,7 @@ def glue(
     """
     run = Path(config.out)
     found, missing = find_tasks(data, wanted)
-    there = {place.name for place in run.iterdir()} if run.is_dir() else set()
+    there = {path.name for path in run.iterdir()} if run.is_dir() else set()
     if there - _OURS:
         raise ConfigError(
             f"{run} holds {sorted(there - _OURS)[0]}, which is not of a GLUE run; choose another "
@@ -92,10 +92,10 @@ def glue(
         )
     if missing:
         say(f"not in {data}: {', '.join(missing)}")
-    asked = {each.task.name for each in found}
+    named = {each.task.name for each in found}
     every = find_tasks(data)[0]
-    done = {t.task.name: _finished(t, config, overwrite and t.task.name in asked) for t in every}
-    found = [each for each in every if each.task.name in asked or done[each.task.name]]
+    done = {t.task.name: _finished(t, config, overwrite and t.task.name in named) for t in every}
+    found = [each for each in every if each.task.name in named or done[each.task.name]]
     tasks: dict[str, dict[str, Any]] = {}
     failed: list[str] = []
     for each in found:
@@ -356,7 +356,7 @@ def write_submission(
                 file.write(f"{index}\t{_submitted(prediction)}\n")
             if stream.log.skipped:
                 raise DataError(
-                    f"{' '.join(stream.log.summary())}; GLUE's server wants an answer to every "
+                    f"{' '.join(stream.log.summary())}; GLUE's server wants a prediction for every "
                     f"row, so {submitted} is not written: put some text there"
                 )
         yield submitted

@@ -176,8 +176,8 @@ def write_python_docs(
             document = "\n".join(sentences)
             text.write((document + "\n\n").encode("utf-8", "replace"))
             size = len(document)
-            place = {"document": report.documents, **entry, "sentences": len(sentences)}
-            index.write(json.dumps({**place, "characters": size}) + "\n")
+            origin = {"document": report.documents, **entry, "sentences": len(sentences)}
+            index.write(json.dumps({**origin, "characters": size}) + "\n")
             report.documents += 1
             report.sentences += len(sentences)
             report.characters += size
@@ -196,7 +196,7 @@ def write_python_docs(
 
 
 def corpus_files(folder: Path) -> tuple[Path, Path]:
-    """Where the text and its index stand."""
+    """The files of the text and its index."""
     return folder / "python-docs.txt.gz", folder / "python-docs.index.jsonl"
 
 
@@ -209,17 +209,17 @@ def read_index(folder: Path) -> list[dict[str, Any]]:
 def find_modules(search: Sequence[str] | None = None) -> list[Module]:
     """Source files worth reading, the standard library first, each group in order of names."""
     if search is not None:
-        return [m for place in search for m in _modules_below(Path(place), "packages")]
+        return [m for folder in search for m in _modules_below(Path(folder), "packages")]
     library = Path(sysconfig.get_path("stdlib"))
     modules = list(_modules_below(library, "standard library"))
     visited = {library.resolve()}
     for entry in sys.path:
-        place = Path(entry)
-        if place.name not in ("site-packages", "dist-packages") or not place.is_dir():
+        folder = Path(entry)
+        if folder.name not in ("site-packages", "dist-packages") or not folder.is_dir():
             continue
-        if place.resolve() not in visited:
-            visited.add(place.resolve())
-            modules.extend(_modules_below(place, "packages"))
+        if folder.resolve() not in visited:
+            visited.add(folder.resolve())
+            modules.extend(_modules_below(folder, "packages"))
     return modules
 
 
@@ -253,8 +253,8 @@ def _all_documents(
     if topics:
         yield from _topics()
     for module, paragraphs in zip(modules, _read_all(modules, workers), strict=True):
-        place = {"module": module.name, "package": module.package, "source": module.source}
-        yield place, paragraphs
+        origin = {"module": module.name, "package": module.package, "source": module.source}
+        yield origin, paragraphs
 
 
 def _topics() -> Iterator[tuple[dict[str, Any], Paragraphs]]:
@@ -267,8 +267,8 @@ def _topics() -> Iterator[tuple[dict[str, Any], Paragraphs]]:
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and isinstance(node.value, ast.Dict):
             topics: dict[str, str] = ast.literal_eval(node.value)
             for name in sorted(topics):
-                place = {"module": f"topic {name}", "package": "python", "source": "topics"}
-                yield place, prose(topics[name])
+                origin = {"module": f"topic {name}", "package": "python", "source": "topics"}
+                yield origin, prose(topics[name])
 
 
 def read_module(path: Path) -> Paragraphs:
@@ -396,8 +396,8 @@ def _paragraphs(lines: list[str]) -> Iterator[str]:
     """The running text of a docstring, a string a paragraph or list item."""
     text: list[str] = []
     indent = 0  # of the paragraph
-    is_item = False  # then its next lines may stand further in
-    left_out: int | None = None  # what stands further in than this is left out
+    is_item = False  # then its next lines may be indented further
+    left_out: int | None = None  # what is indented further is left out
     section_left_out = in_doctest = in_arguments = False
     for number, raw in enumerate(lines):
         line = raw.strip()

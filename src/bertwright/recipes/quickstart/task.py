@@ -1,6 +1,6 @@
 """The labelled task of a quickstart: which package does this documentation belong to?
 
-The labels are real: a module says where it stands. Training examples are of the modules that
+The labels are real: a module's package is known. Training examples are of the modules that
 pre-training was on, test examples of those it held out. An example is a passage: sentences of one
 module that follow one another, as many as it takes to have 12 words, truncated at 40. A held-out
 sentence that occurs in a training module too is left out, and a passage that two labels or both
