@@ -15,7 +15,15 @@ from markupsafe import Markup
 
 from bertwright.config import values
 from bertwright.report.curves import Record, seed_curves
-from bertwright.report.numbers import baseline_title, clock, count, direction, number, show, title
+from bertwright.report.numbers import (
+    baseline_title,
+    count,
+    direction,
+    duration,
+    number,
+    show,
+    title,
+)
 from bertwright.report.plots import LARGEST, histogram, reliability, scatter
 from bertwright.report.read import mapping
 from bertwright.report.verdict import (
@@ -126,7 +134,7 @@ def _headline(results: Results) -> Iterator[tuple[str, str]]:
         yield count(train), f"training examples; {count(dev)} of dev"
     seconds = [s for s in (number(seed.get("seconds")) for seed in seeds) if s is not None]
     if seconds:
-        yield clock(fmean(seconds)), "per seed" + (", on average" if len(seconds) > 1 else "")
+        yield duration(fmean(seconds)), "per seed" + (", on average" if len(seconds) > 1 else "")
 
 
 def _compared(results: Results, main: str) -> list[tuple[str, float, bool]]:

@@ -111,7 +111,7 @@ def short(value: float) -> str:
     return f"{value:.3g}"
 
 
-def clock(seconds: float) -> str:
+def duration(seconds: float) -> str:
     """`55 s`, `4 min 30 s` or `1 h 04 min`"""
     if round(seconds) < 60:
         return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"

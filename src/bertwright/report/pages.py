@@ -23,7 +23,7 @@ from bertwright.config.bert_run import MaskingConfig
 from bertwright.errors import ConfigError
 from bertwright.report import curves, numbers
 from bertwright.report.finetuned import kind_of, number_pairs, task_facts
-from bertwright.report.numbers import clock, count, number, title
+from bertwright.report.numbers import count, duration, number, title
 from bertwright.report.plots import key
 from bertwright.report.read import Run, is_run, mapping, read_object, read_run, whole
 from bertwright.report.verdict import GLUE, show_summary, verdict
@@ -120,7 +120,7 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    shown = ("count", "figure", "clock", "show", "spread", "number", "title", "baseline_title")
+    shown = ("count", "figure", "duration", "show", "spread", "number", "title", "baseline_title")
     found.filters |= {name: getattr(numbers, name) for name in shown}
     more: dict[str, Callable[..., object]] = {
         "percent": "{:.1%}".format,
@@ -185,7 +185,7 @@ def _headline(run: Run) -> Iterator[tuple[str, str]]:
             yield f"{loss:.3f}", f"{shown} loss, {where}"
     end = run.records[-1]
     yield count(end.get("tokens")), "tokens trained on"
-    yield clock(number(end.get("seconds")) or 0.0), _length(run)
+    yield duration(number(end.get("seconds")) or 0.0), _length(run)
     rates = [r for r in (number(each.get("tokens_per_second")) for each in train) if r is not None]
     if rates:
         yield count(sorted(rates)[len(rates) // 2]), "tokens per second, median"
@@ -201,7 +201,7 @@ def _length(run: Run) -> str:
     done = f"for {count(step)} step{'s' * (step != 1)}"
     if run.finished or seconds >= 60 * minutes:
         return done
-    return f"{done}, of {clock(60 * minutes)}, not finished"
+    return f"{done}, of {duration(60 * minutes)}, not finished"
 
 
 def _finetuned_page(run: Run) -> str:
