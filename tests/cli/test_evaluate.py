@@ -134,9 +134,7 @@ def test_other_columns_and_standard_input(
 
 BAD = {
     "unseen label": ("text\tlabel\nx\tgood\ny\tgod\n", "line 3: the label 'god' is unseen"),
-    "missing column": ("sentence\tnothing\nx\ty\nz\ty\n", "label"),
     "unreadable row": ("text\tlabel\nx\tgood\nx\ty\tz\n", "line 3"),
-    "empty text": ("text\tlabel\n\tgood\n", "line 2"),
     "empty": ("", "is empty"),
 }
 

@@ -134,8 +134,6 @@ def test_what_is_long_is_told(finetuned: Finetuned, tmp_path: Path, capsys: Capt
 
 BAD = {
     "unreadable row": ("text\tlabel\nx\ty\nx\ty\tz\n", ".tsv", "line 3"),
-    "empty text": ("text\tlabel\nx\ty\n\ty\n", ".tsv", "line 3"),
-    "no JSON": ('{"text": "x"}\n{"text\n', ".jsonl", "line 2"),
     "missing column": ("a,b\n1,2\n", ".csv", "--text"),
     "empty": ("\n\n", ".txt", "is empty"),
 }

@@ -1,4 +1,4 @@
-"""`--help` shows what is often set, `--help-all` every option, in sections."""
+"""`--help` shows the common options, `--help-all` every option, in sections."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ def options(verb: str) -> set[str]:
 
 
 @pytest.mark.parametrize("verb", SECTIONS)
-def test_help_shows_the_often_set_and_help_all_every_option(verb: str, capsys: Captured) -> None:
+def test_help_shows_common_options_and_help_all_every_one(verb: str, capsys: Captured) -> None:
     listed = [name for names in SECTIONS[verb].values() for name in names.split()]
     assert len(listed) == len(set(listed))
     both = {"finetune", "glue"} if verb in ("finetune", "glue") else {verb}  # they share theirs
     assert set(listed) <= set().union(*map(options, both))
-    often = set(SECTIONS[verb]["Often set"].split()) & options(verb)
-    for words, titles in (["--help"], ["Often set"]), (["--help-all"], None):
+    common = set(SECTIONS[verb]["Common options"].split()) & options(verb)
+    for words, titles in (["--help"], ["Common options"]), (["--help-all"], None):
         assert run([verb, *words]) == 0
         out = capsys.readouterr().out
         shown = re.findall(r"╭─ (.+?) ─", out)
         assert titles is None or [title for title in shown if title != "Arguments"] == titles
-    hidden = len(options(verb)) - len(often)
+    hidden = len(options(verb)) - len(common)
     assert run([verb, "--help"]) == 0
     assert f"{hidden} more options: bertwright {verb} --help-all" in capsys.readouterr().out
-    assert 10 < len(often) + 5 < 25
+    assert 10 < len(common) + 5 < 25
 
 
 def test_keys_of_a_part_stand_together(capsys: Captured) -> None:

@@ -1,4 +1,4 @@
-"""The command line: its verbs, and how every one of them is read, run and ended.
+"""The command line: its verbs, how they are read and run, and their exit codes.
 
 How to add a verb
 -----------------
@@ -31,9 +31,9 @@ its help, nested sections are dotted, and `--config FILE.toml` holds the same ke
         '''Serve models over HTTP.'''
 
 The command line then takes `--optimizer.learning-rate 1e-4`, `--optimizer.learning_rate=1e-4`,
-`--resume`, `--no-resume`, `--resume=false`, and "none" for None. A verb
-raises the errors of `bertwright.errors`; it never prints them and never calls `sys.exit`. It may
-return an exit code.
+`--resume`, `--no-resume`, `--resume=false`, and "none" for None. A verb raises the errors of
+`bertwright.errors`; it never prints them and never calls `sys.exit`. It may return an exit code.
+Which options `--help` shows, and which only `--help-all`, is said in `sections.py`.
 
 Exit codes: 0 ok, 1 failed run, 2 usage or configuration, 3 missing extra, 4 bad data, 5 integrity,
 130 Ctrl-C, 143 SIGTERM, 141 the reader of our output closed it.

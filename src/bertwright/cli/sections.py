@@ -1,4 +1,4 @@
-"""What `--help` shows: the options that are often set; `--help-all` the others too, in sections."""
+"""What `--help` shows: the common options; `--help-all` the others too, in sections."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from cyclopts import Group
 
 _FINETUNE = {
-    "Often set": "train dev data tasks model out text label transfer epochs learning-rate "
+    "Common options": "train dev data tasks model out text label transfer epochs learning-rate "
     "batch-size seeds metric baselines device config overwrite json",
     "Labelled files": "format text2 multi-label bad-rows bad-tags wrong-answers class-weights "
     "weight name",
@@ -22,12 +22,12 @@ SECTIONS: dict[str, dict[str, str]] = {
     "finetune": _FINETUNE,
     "glue": _FINETUNE,
     "pretrain": {
-        "Often set": "data out model init steps minutes epochs seed instances.sequence-length "
+        "Common options": "data out model init steps minutes epochs seed instances.sequence-length "
         "instances.objectives batch.tokens optimizer.learning-rate device resume config overwrite",
         "Hardware": "precision compile parallel",
     },
     "embed": {
-        "Often set": "model input out text text2 layers pooling normalize prompt max-length "
+        "Common options": "model input out text text2 layers pooling normalize prompt max-length "
         "precision overwrite json",
         "Which vector": "combine prompt-name truncate dimensions whiten fit-whitening",
         "Input and output": "bad-rows dtype tokens resume",
@@ -35,7 +35,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "Scatter plot": "plot color projection",
     },
     "serve": {
-        "Often set": "model host port device precision api-keys config",
+        "Common options": "model host port device precision api-keys config",
         "Models and keys": "load-timeout admin-keys playground",
         "Batches and the queue": "batch-tokens queue-tokens queue-requests deadline",
         "Limits of a request": "max-body-bytes max-characters max-items max-tokens",
