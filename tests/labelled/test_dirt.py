@@ -69,7 +69,7 @@ def test_a_file_to_evaluate_lacks_columns_of_classes(write):
         Columns(label="a,a2"),
         known,
     )
-    assert "no column is asked for that tells of 'b', which training had" in read.warnings[0]
+    assert "no column is chosen for 'b', which training had" in read.warnings[0]
 
 
 def test_half_a_character_in_a_label(write):

@@ -267,7 +267,7 @@ def test_bad_tables_are_refused_with_what_to_do(write, content, asked, message):
 
 
 def test_a_column_asked_for_twice_is_refused():
-    with pytest.raises(DataError, match=r"asked for twice: 'a', 'a'.*--text2"):
+    with pytest.raises(DataError, match=r"named twice: 'a', 'a'.*--text2"):
         Columns("a", "a")
 
 
@@ -461,8 +461,8 @@ def test_a_column_whose_name_has_a_comma_is_one(write):
     [
         (ONE_EACH, "mean,threat", False, r"in 2 columns, 'mean', 'threat'.*pass --multi-label"),
         (ONE_EACH, "mean,treat", True, "no column 'treat'; did you mean 'threat'"),
-        (ONE_EACH, "mean,mean", True, "asked for twice"),
-        (ONE_EACH, "mean,comment_text", True, "asked for twice"),
+        (ONE_EACH, "mean,mean", True, "named twice"),
+        (ONE_EACH, "mean,comment_text", True, "named twice"),
         (ONE_EACH + "10,d,2,0,0\n", "mean,threat", True, "line 5: the column 'mean' holds '2'"),
         (ONE_EACH + "10,d,,0,0\n", "mean,threat", True, "line 5.*holds ''; expected 0 or 1"),
     ],

@@ -22,7 +22,7 @@ from typing import Any, TypeVar, cast
 
 from bertwright.errors import DataError
 from bertwright.inference.encode import Text
-from bertwright.labelled.columns import TEXTS, Columns, find_asked, find_one
+from bertwright.labelled.columns import TEXTS, Columns, find_chosen, find_one
 from bertwright.labelled.source import (
     BadRowLog,
     BadRows,
@@ -138,7 +138,7 @@ def _from_table(
     names = []
     for column, option in ((text, "--text"), (text2, "--text2"), (beside, "--color")):
         if column is not None:
-            names.append(find_asked(column, table.columns, log.name, option))
+            names.append(find_chosen(column, table.columns, log.name, option))
         elif option == "--text":
             name = find_one(TEXTS, table.columns, log.name, option)
             if name is None:

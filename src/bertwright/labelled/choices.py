@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from bertwright.errors import DataError
-from bertwright.labelled.columns import Columns, Groups, find, find_asked, find_id, find_one, plain
+from bertwright.labelled.columns import Columns, Groups, find, find_chosen, find_id, find_one, plain
 from bertwright.labelled.examples import ChoiceExample
 from bertwright.labelled.source import BadRowLog, BadValue, listed, shorten
 from bertwright.labelled.table import Table
@@ -34,7 +34,7 @@ LABELS: Groups = (("label", "labels", "gold_label"), ("answer", "answer_key", "a
 _NUMBERED = re.compile(r"(ending|choice|option|answer)_?(\d+)")
 
 
-def choice_columns(table: Table, asked: Columns, *, label: bool) -> tuple[Columns, list[str]]:
+def choice_columns(table: Table, chosen: Columns, *, label: bool) -> tuple[Columns, list[str]]:
     """The columns of text, second text and label, and those of the choices.
 
     One column of choices holds lists; several hold a choice each, in the order of their numbers.
@@ -46,12 +46,12 @@ def choice_columns(table: Table, asked: Columns, *, label: bool) -> tuple[Column
     choices = _choices(there, name)
     target = None
     if label:
-        used = [*choices, asked.text, asked.text2]
-        target = find(asked.label, LABELS, "labels", "--label", there, name, used)
-    used = [*choices, target, asked.text2]
-    text = find(asked.text, FIRST, "texts", "--text", there, name, used)
-    text2 = find_asked(asked.text2, there, name, "--text2") if asked.text2 else None
-    if text2 is None and asked.text is None:
+        used = [*choices, chosen.text, chosen.text2]
+        target = find(chosen.label, LABELS, "labels", "--label", there, name, used)
+    used = [*choices, target, chosen.text2]
+    text = find(chosen.text, FIRST, "texts", "--text", there, name, used)
+    text2 = find_chosen(chosen.text2, there, name, "--text2") if chosen.text2 else None
+    if text2 is None and chosen.text is None:
         rest = [column for column in there if column not in (*choices, target, text)]
         text2 = find_one(SECOND, rest, name, "--text2")
     return Columns(text, text2, target), choices

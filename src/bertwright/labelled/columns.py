@@ -73,7 +73,7 @@ class Columns:
     def __post_init__(self) -> None:
         if len({*self.names()}) != len(self.names()):
             raise DataError(
-                f"a column is asked for twice: {listed(self.names())}; --text, --text2 and --label "
+                f"a column is named twice: {listed(self.names())}; --text, --text2 and --label "
                 "must name different ones"
             )
 
@@ -100,11 +100,11 @@ def split_label(label: str, columns: Sequence[str]) -> list[str]:
     return [label] if one else parts
 
 
-def with_hint(asked: Columns, hint: Columns, there: Sequence[str]) -> Columns:
-    """The columns asked for, or where none is, those of the training file that are there."""
+def with_hint(chosen: Columns, hint: Columns, there: Sequence[str]) -> Columns:
+    """The columns chosen, or where none is, those of the training file that are there."""
     names = {plain(name) for name in there}
     texts = [name for name in (hint.text, hint.text2) if name is not None]
-    text, text2, label = asked.text, asked.text2, asked.label
+    text, text2, label = chosen.text, chosen.text2, chosen.label
     if text is None and text2 is None and texts and names.issuperset(map(plain, texts)):
         text, text2 = hint.text, hint.text2
     if label is None and hint.label is not None:
@@ -114,8 +114,8 @@ def with_hint(asked: Columns, hint: Columns, there: Sequence[str]) -> Columns:
     return Columns(text, text2, label)
 
 
-def find_asked(name: str, columns: Sequence[str], file: str, option: str) -> str:
-    """The column that was asked for; letters may differ in case if one column only fits.
+def find_chosen(name: str, columns: Sequence[str], file: str, option: str) -> str:
+    """The column that an option names; letters may differ in case if one column only fits.
 
     Raises:
         DataError: there is none; lists what is there.
@@ -150,7 +150,7 @@ def find_one(groups: Groups, columns: Sequence[str], file: str, option: str) -> 
 
 
 def find(
-    asked: str | None,
+    chosen: str | None,
     groups: Groups,
     what: str,
     option: str,
@@ -158,13 +158,13 @@ def find(
     file: str,
     used: Sequence[str | None] = (),
 ) -> str:
-    """The column asked for, or one that is not `used` and whose name is known.
+    """The column chosen, or one that is not `used` and whose name is known.
 
     Raises:
         DataError: there is none, or several are equally good.
     """
-    if asked is not None:
-        return find_asked(asked, columns, file, option)
+    if chosen is not None:
+        return find_chosen(chosen, columns, file, option)
     found = find_one(groups, [name for name in columns if name not in used], file, option)
     if found is None:
         raise DataError(
@@ -180,13 +180,13 @@ def find_id(columns: Sequence[str], used: Sequence[str]) -> str | None:
 
 
 def find_texts(
-    columns: Sequence[str], asked: Columns, kind: str, file: str, *, pair: bool | None, label: bool
+    columns: Sequence[str], chosen: Columns, kind: str, file: str, *, pair: bool | None, label: bool
 ) -> Columns:
     """The columns of a classification or regression file.
 
     Args:
         columns: all of the file.
-        asked: a text that is asked for alone stands alone, also where its name is half of a pair.
+        chosen: a text that is chosen alone stands alone, also where its name is half of a pair.
         kind: of the task.
         file: its name.
         pair: whether the task has two texts; None: as the file has.
@@ -196,21 +196,21 @@ def find_texts(
         DataError: a column is missing or ambiguous; lists those there and names the option.
     """
     labels: list[str] = []
-    if label and asked.label is not None:
-        parts = split_label(asked.label, columns)
-        labels = [find_asked(part, columns, file, "--label") for part in parts]
+    if label and chosen.label is not None:
+        parts = split_label(chosen.label, columns)
+        labels = [find_chosen(part, columns, file, "--label") for part in parts]
     elif label:
         groups = NUMBERS if kind == "regression" else CLASSES
         what = "labels (of one with 0 and 1 for each class: --multi-label --label A,B,C)"
-        labels = [find(None, groups, what, "--label", columns, file, asked.names())]
-    elif asked.label is not None:
-        labels = [asked.label]
+        labels = [find(None, groups, what, "--label", columns, file, chosen.names())]
+    elif chosen.label is not None:
+        labels = [chosen.label]
     rest = [name for name in columns if name not in labels]
     text2 = None
-    if asked.text2 is not None:
-        text2 = find_asked(asked.text2, columns, file, "--text2")
+    if chosen.text2 is not None:
+        text2 = find_chosen(chosen.text2, columns, file, "--text2")
         rest = [name for name in rest if name != text2]
-    pairs = [] if pair is False or asked.text is not None else _pairs(rest, text2)
+    pairs = [] if pair is False or chosen.text is not None else _pairs(rest, text2)
     if len(pairs) > 1:
         raise DataError(
             f"{file} has several pairs of texts ({'; '.join(map(listed, pairs))}); choose with "
@@ -220,7 +220,7 @@ def find_texts(
         text, text2 = pairs[0][0], text2 or pairs[0][1]
     else:
         used = [*labels, text2]
-        text = find(asked.text, TEXTS, "texts", "--text", columns, file, used)
+        text = find(chosen.text, TEXTS, "texts", "--text", columns, file, used)
     if pair and text2 is None:
         raise DataError(
             f"{file} has no column of second texts; it has {listed(columns)}. "
@@ -228,7 +228,7 @@ def find_texts(
         )
     named = [text, *([text2] if text2 else []), *(labels if label else [])]
     if len({*named}) < len(named):
-        raise DataError(f"{file}: one column is asked for twice; --text, --text2, --label differ")
+        raise DataError(f"{file}: one column is named twice; --text, --text2, --label differ")
     return Columns(text, text2, ",".join(labels) if label else None)
 
 

@@ -178,12 +178,12 @@ class _File:
     source: Source
     form: Form
     kind: Kind
-    asked: Columns
+    chosen: Columns
     options: ReadOptions
     log: BadRowLog
 
     def table(self, form: Form | None = None) -> tuple[Table, Columns]:
-        """The table that it is, and the columns asked for or those of training."""
+        """The table that it is, and the columns chosen or those of training."""
         form, hint = form or self.form, self.options.hint
         if form == "text":
             if "\t" not in self.source.first and self.options.require_labels:
@@ -192,14 +192,14 @@ class _File:
                     "or named .csv), JSON lines, JSON or Parquet"
                 )
             form = "tsv"
-        table = read_table(self.source, form, self.asked, hint, self.log)
-        return table, with_hint(self.asked, hint, table.columns)
+        table = read_table(self.source, form, self.chosen, hint, self.log)
+        return table, with_hint(self.chosen, hint, table.columns)
 
 
-def _all_used(asked: Columns, used: Sequence[str], form: str, log: BadRowLog) -> None:
+def _all_used(chosen: Columns, used: Sequence[str], form: str, log: BadRowLog) -> None:
     """Raise DataError for a column that is named but not read."""
     for name in ("text", "text2", "label"):
-        value = getattr(asked, name)
+        value = getattr(chosen, name)
         if value is not None and name not in used:
             raise DataError(
                 f"--{name} {value} names a column, but {log.name} is read {form}, where nothing is "
@@ -216,7 +216,7 @@ def _read_texts(file: _File) -> _Found:
     options, log, source = file.options, file.log, file.source
     label = options.require_labels
     pair = options.pair if options.pair is not None else options.hint.text2 is not None
-    bare = file.form in ("tsv", "text") and not file.asked.names()
+    bare = file.form in ("tsv", "text") and not file.chosen.names()
     plain_text = options.format == "text" or (bare and not has_columns(source, options.hint))
     if plain_text and not label:
         if options.format != "text" and not pair and "\t" in source.first:
@@ -226,12 +226,12 @@ def _read_texts(file: _File) -> _Found:
                 "text: --format text"
             )
         format = "plain text, a pair a line" if pair else "plain text, a line each"
-        _all_used(file.asked, (), "as plain text", log)
+        _all_used(file.chosen, (), "as plain text", log)
         return _Found(texts.text_lines(source, pair, log), Columns(), format)
-    table, asked = file.table()
-    if label and asked.label is None:
+    table, chosen = file.table()
+    if label and chosen.label is None:
         texts.check_classes(table.columns, options.hint, table.name)
-    found = find_texts(table.columns, asked, file.kind, table.name, pair=options.pair, label=label)
+    found = find_texts(table.columns, chosen, file.kind, table.name, pair=options.pair, label=label)
     rules = texts.LabelRules(file.kind, options.labels, options.multi_label)
     examples = texts.text_examples(table, found, rules, log)
     format = _with_columns(table, found.names())
@@ -243,9 +243,9 @@ def _read_texts(file: _File) -> _Found:
 
 
 def _read_choices(file: _File) -> _Found:
-    table, asked = file.table()
+    table, chosen = file.table()
     label = file.options.require_labels
-    found, several = choices.choice_columns(table, asked, label=label)
+    found, several = choices.choice_columns(table, chosen, label=label)
     examples = choices.choice_examples(table, found, several, file.log)
     return _Found(examples, found, _with_columns(table, [*found.names(), *several]))
 
@@ -256,14 +256,14 @@ def _read_span(file: _File) -> _Found:
     value = json_value(file.source) if file.form == "json" else None
     examples: Iterable[Example]
     if squad.is_squad(value):
-        _all_used(file.asked, (), "as SQuAD JSON", log)
+        _all_used(file.chosen, (), "as SQuAD JSON", log)
         examples = squad.squad_examples(value, label=label, checked=answers, log=log)
         columns = Columns("question", "context", "answers" if label else None)
         version = file.source.json.get("version")
         format = f"SQuAD JSON{f', version {version}' if version else ''}"
     else:
-        table, asked = file.table()
-        columns = squad.span_columns(table, asked, label=label)
+        table, chosen = file.table()
+        columns = squad.span_columns(table, chosen, label=label)
         examples = squad.span_examples(table, columns, answers, log)
         format = _with_columns(table, columns.names())
     if label:
@@ -279,27 +279,27 @@ def _read_tagging(file: _File) -> _Found:
     examples: Iterable[TaggingExample]
     form = _tagging_form(file)
     if form == "text":
-        _all_used(file.asked, (), "as plain text", log)
+        _all_used(file.chosen, (), "as plain text", log)
         examples, format = tagged_texts.line_examples(source), "plain text, split into words"
     elif form in ("conll", "conllu"):
-        _all_used(file.asked, ("label",), "as a word a line", log)
+        _all_used(file.chosen, ("label",), "as a word a line", log)
         layout, tag = tagged_words.layout_of(source, form == "conllu"), None
         if label:
-            tag = tagged_words.tag_index(source, layout, file.asked.label, options.hint.label)
-            found = file.asked
+            tag = tagged_words.tag_index(source, layout, file.chosen.label, options.hint.label)
+            found = file.chosen
         examples = tagged_words.conll_examples(source, layout, tag, log)
         format = layout.in_words(tag)
         in_columns = not (layout.a_line or layout.word or layout.comments)
     else:
-        _all_used(file.asked, ("text", "label"), "as sentences", log)
-        table, asked = file.table(form)
+        _all_used(file.chosen, ("text", "label"), "as sentences", log)
+        table, chosen = file.table(form)
         is_words = form in ("csv", "tsv") and tagged_words.are_words(table.columns)
         if is_words or (form == "csv" and label):
-            found, sentences = tagged_words.word_columns(table, asked, label=label)
+            found, sentences = tagged_words.word_columns(table, chosen, label=label)
             examples = tagged_words.word_examples(table, found, sentences, log)
             format, in_columns = _with_columns(table, [*found.names(), sentences]), True
         else:
-            found = tagged_texts.tagging_columns(table, asked, label=label)
+            found = tagged_texts.tagging_columns(table, chosen, label=label)
             examples = tagged_texts.tagging_examples(table, found, log)
             format = _with_columns(table, found.names())
     if not label:
@@ -328,7 +328,7 @@ def _tagging_form(file: _File) -> Form:
         return "tsv"
     if options.require_labels or tagged_words.is_conll(source, options.labels):
         return "text" if named == "text" else "conll"
-    names = {plain(name) for name in (file.asked.text, *tagged_texts.TEXTS[0]) if name is not None}
+    names = {plain(name) for name in (file.chosen.text, *tagged_texts.TEXTS[0]) if name is not None}
     if file.form == "tsv" and names.intersection(map(plain, header)):
         return "tsv"
     return "conll" if named == "tsv" else "text"

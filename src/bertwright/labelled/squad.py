@@ -130,16 +130,16 @@ def _list(value: Any, key: str, log: BadRowLog, number: int) -> list[Any]:
     return found
 
 
-def span_columns(table: Table, asked: Columns, *, label: bool) -> Columns:
+def span_columns(table: Table, chosen: Columns, *, label: bool) -> Columns:
     """The columns of question, passage and answers of flat rows.
 
     Raises:
         DataError: one is missing or ambiguous.
     """
     there, name = table.columns, table.name
-    question = find(asked.text, QUESTIONS, "questions", "--text", there, name)
-    context = find(asked.text2, CONTEXTS, "passages (context)", "--text2", there, name)
-    answers = find(asked.label, ANSWERS, "answers", "--label", there, name) if label else None
+    question = find(chosen.text, QUESTIONS, "questions", "--text", there, name)
+    context = find(chosen.text2, CONTEXTS, "passages (context)", "--text2", there, name)
+    answers = find(chosen.label, ANSWERS, "answers", "--label", there, name) if label else None
     return Columns(question, context, answers)
 
 

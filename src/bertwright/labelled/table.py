@@ -1,7 +1,7 @@
 """The forms of files, and those that are rows and columns: TSV, CSV, JSON, JSON lines, Parquet.
 
 A form is what `--format` names, else the file's suffix (`FORMS`), else its first line: JSON begins
-with `{` or `[`; TSV and CSV begin with a header in which a column asked for or a known name stands,
+with `{` or `[`; TSV and CSV begin with a header in which a column chosen or a known name stands,
 of CSV two. TSV has no quoting: GLUE's files hold quote characters as text. CSV quotes as the module
 csv reads; its fields may be separated by semicolons or tabs too.
 
@@ -49,7 +49,7 @@ FORMS: dict[str, Form] = {
 }
 """The form that a suffix says."""
 Row = tuple[int, list[Any]]
-"""Where a row stands (line or row, from 1) and the values of the columns asked for."""
+"""Where a row stands (line or row, from 1) and the values of the columns chosen."""
 WRONG_WIDTH = "wrong number of fields"
 COLA = ["source", "label", "mark", "sentence"]
 _MAX_FIELD = 1 << 28
@@ -104,8 +104,8 @@ def _by_first_line(line: str, named: Sequence[str]) -> Form:
     return "csv" if alone or csv_header else "tsv" if plain(line) in names else "text"
 
 
-def read_table(source: Source, form: Form, asked: Columns, hint: Columns, log: BadRowLog) -> Table:
-    """The table that a file is; options name the columns `asked`, training had those of `hint`.
+def read_table(source: Source, form: Form, chosen: Columns, hint: Columns, log: BadRowLog) -> Table:
+    """The table that a file is; options name the columns `chosen`, training had those of `hint`.
 
     Raises:
         DataError: it is none; a doubled name in the header; no header, and no column is named.
@@ -116,7 +116,7 @@ def read_table(source: Source, form: Form, asked: Columns, hint: Columns, log: B
     if form in ("json", "jsonl"):
         value = None if form == "jsonl" else json_value(source)
         return json_lines(source, log) if value is None else json_table(value, log)
-    return _delimited(source, form, asked, hint, log)
+    return _delimited(source, form, chosen, hint, log)
 
 
 def has_columns(source: Source, hint: Columns) -> bool:
@@ -133,7 +133,7 @@ def has_columns(source: Source, hint: Columns) -> bool:
     )
 
 
-def _delimited(source: Source, form: Form, asked: Columns, hint: Columns, log: BadRowLog) -> Table:
+def _delimited(source: Source, form: Form, chosen: Columns, hint: Columns, log: BadRowLog) -> Table:
     csv.field_size_limit(max(csv.field_size_limit(), _MAX_FIELD))
     if form == "csv":
         mark, alone = csv_delimiter(source.first)
@@ -150,7 +150,7 @@ def _delimited(source: Source, form: Form, asked: Columns, hint: Columns, log: B
     if not head:
         raise DataError(f"{source.name} has no rows; expected a header and a row an example")
     first = [cell.strip() for cell in head[0]]
-    names = [part for name in asked.names() for part in split_label(name, first)]
+    names = [part for name in chosen.names() for part in split_label(name, first)]
     hinted = [part for name in hint.names() for part in split_label(name, first)]
     headed = _has_header(first, [*names, *hinted])
     format = form.upper()
@@ -190,8 +190,8 @@ def _delimited(source: Source, form: Form, asked: Columns, hint: Columns, log: B
 
 
 def _has_header(first: Sequence[str], named: Sequence[str]) -> bool:
-    """Whether the first row names the columns: one that is asked for or known; where columns are
-    asked for by number, more than half of all are known."""
+    """Whether the first row names the columns: one that is chosen or known; where columns are
+    chosen by number, more than half of all are known."""
     names = {*map(plain, first)}
     if any(name in first or plain(name) in names for name in named if not name.isdecimal()):
         return True

@@ -43,7 +43,7 @@ _MARK = re.compile("[\u3001-\u303f\uff01-\uff65]")
 """The blocks of the marks of Chinese and Japanese: 。、「」 and wide or narrow forms."""
 
 
-def tagging_columns(table: Table, asked: Columns, *, label: bool) -> Columns:
+def tagging_columns(table: Table, chosen: Columns, *, label: bool) -> Columns:
     """The column of words (or of text, to be split into words) and that of tags.
 
     Raises:
@@ -52,13 +52,13 @@ def tagging_columns(table: Table, asked: Columns, *, label: bool) -> Columns:
     there, file = table.columns, table.name
     marked = find_one(TEXTS, there, file, "--text") if _is_marked(there) else None
     what = "words (tokens, words), nor a text with entities"
-    words = find(asked.text or marked, (*WORDS, *TEXTS), what, "--text", there, file)
+    words = find(chosen.text or marked, (*WORDS, *TEXTS), what, "--text", there, file)
     if not label:
         return Columns(words)
     in_text = any(plain(words) in group for group in TEXTS)
     groups = (*ENTITIES, *TAGS) if in_text else TAGS
     what = "entities (entities, spans, label)" if in_text else "tags (ner_tags, tags, labels)"
-    return Columns(words, None, find(asked.label, groups, what, "--label", there, file, [words]))
+    return Columns(words, None, find(chosen.label, groups, what, "--label", there, file, [words]))
 
 
 def _is_marked(columns: Sequence[str]) -> bool:

@@ -181,12 +181,12 @@ def _is_sentence(line: str) -> bool:
     return len(cells) == 2 and len(cells[0].split(" ")) > 1 < len(cells[1].split(" "))
 
 
-def tag_index(source: Source, layout: Layout, asked: str | None, hint: str | None) -> int:
-    """Index of the column of tags, from 0: the one `asked` for, by number from 1 or by name; else
+def tag_index(source: Source, layout: Layout, chosen: str | None, hint: str | None) -> int:
+    """Index of the column of tags, from 0: the one `chosen`, by number from 1 or by name; else
     the `hint`, that of the training file, if it is there; else UPOS or the last.
 
     Raises:
-        DataError: there is one column only; that asked for is not there, or is the words'.
+        DataError: there is one column only; that chosen is not there, or is the words'.
     """
     name = source.name
     if layout.width < 2:
@@ -194,10 +194,10 @@ def tag_index(source: Source, layout: Layout, asked: str | None, hint: str | Non
             f"{name} has one column; expected a word and its tag a line, with a blank or a tab "
             f"between. It begins with {listed(source.head[:1])}"
         )
-    index = layout.index_of(hint if asked is None else asked)
-    if index is None and asked is not None:
+    index = layout.index_of(hint if chosen is None else chosen)
+    if index is None and chosen is not None:
         raise DataError(
-            f"{name} has no column {shorten(asked)} of tags; a line has {layout.width} columns"
+            f"{name} has no column {shorten(chosen)} of tags; a line has {layout.width} columns"
             f"{f' ({listed(layout.names)})' if layout.names else ''}, the "
             f"{'second' if layout.word else 'first'} the word. Expected a number from "
             f"{layout.word + 2}, -1 for the last, or a name"
@@ -338,17 +338,17 @@ def are_words(columns: Sequence[str]) -> bool:
     return all(names & {*chain(*groups)} for groups in (WORDS, SENTENCES))
 
 
-def word_columns(table: Table, asked: Columns, *, label: bool) -> tuple[Columns, str]:
+def word_columns(table: Table, chosen: Columns, *, label: bool) -> tuple[Columns, str]:
     """The columns of words and of tags, and that of sentences.
 
     Raises:
         DataError: one is missing; lists those there.
     """
     there, name = table.columns, table.name
-    words = find(asked.text, WORDS, "words (word, token)", "--text", there, name)
+    words = find(chosen.text, WORDS, "words (word, token)", "--text", there, name)
     tags = None
     if label:
-        wanted = asked.label and _by_number(asked.label, there)
+        wanted = chosen.label and _by_number(chosen.label, there)
         groups = (*TAGS, ("tag",))
         tags = find(wanted, groups, "tags (tag, ner_tags)", "--label", there, name)
     what = "sentences (sentence_id, Sentence #); expected a word a row with its tag and sentence"
@@ -362,7 +362,7 @@ def word_columns(table: Table, asked: Columns, *, label: bool) -> tuple[Columns,
 
 
 def _by_number(wanted: str, columns: Sequence[str]) -> str:
-    """The name of a column that is asked for by number; others as they are."""
+    """The name of a column that is chosen by number; others as they are."""
     if wanted in columns or not wanted.removeprefix("-").isdecimal():
         return wanted
     index = int(wanted) - 1 if int(wanted) > 0 else len(columns) + int(wanted)

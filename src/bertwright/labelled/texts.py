@@ -187,14 +187,14 @@ def text_examples(
     names = [*used, *([id_column] if id_column else [])]
     if len(labels) > 1 and not rules.multi_label:
         raise DataError(
-            f"{log.name}: the label is asked for in {len(labels)} columns, {listed(labels)}; with "
+            f"{log.name}: the label is in {len(labels)} columns, {listed(labels)}; with "
             "a column for each class a text may have several: pass --multi-label"
         )
     gold = columns.label is not None and plain(columns.label) == "gold_label"
     unseen = {*labels} if len(labels) > 1 else set()
     if lacks := [name for name in rules.known or () if unseen and name not in unseen]:
         log.warn(
-            f"no column is asked for that tells of {listed(lacks)}, which training had; no text is "
+            f"no column is chosen for {listed(lacks)}, which training had; no text is "
             "taken to have them"
         )
     for line, values in table.rows(names):
