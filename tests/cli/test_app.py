@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 import bertwright
+from bertwright.checkpoint.checkpoint import DamagedCheckpoint
 from bertwright.cli.app import VERBS, make_app, run
 from bertwright.config import values
 from tests.cli.sample import SampleConfig, SampleOptimizer
@@ -52,6 +54,20 @@ def resolved(outcome: Outcome) -> Any:
     code, out, err = outcome
     assert (code, err) == (0, "")
     return json.loads(out)
+
+
+def test_a_warning_of_ours_is_one_line(
+    line: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def warn() -> None:
+        warnings.warn(DamagedCheckpoint("step-2 is damaged"), stacklevel=2)
+        warnings.warn("of another package", RuntimeWarning, stacklevel=2)
+
+    monkeypatch.setattr("tests.cli.sample.fail", warn)
+    code, out, err = line("fail")
+    assert (code, out) == (0, "")
+    assert err.startswith("warning: step-2 is damaged\n")
+    assert "RuntimeWarning: of another package" in err
 
 
 def test_defaults(line: Callable[..., Outcome]) -> None:

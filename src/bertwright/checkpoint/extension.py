@@ -1,9 +1,9 @@
 """More rows for the token embeddings of a trained BERT, and for the bias of its masked LM.
 
-    e_new = mean of e_p over the pieces p that the new entry replaces
+    e_new = mean of e_p over the wordpieces p that the new entry replaces
 
 (Yao et al. 2021, *Adapt-and-Distill*; Gee et al. 2022, *Fast Vocabulary Transfer*.) An entry that
-replaces nothing, a new character, starts from the mean of all rows (Hewitt 2021, *Initializing New
+replaces nothing, a new character, begins as the mean of all rows (Hewitt 2021, *Initializing New
 Word Embeddings for Pretrained Language Models*), which bounds what it takes from the others. The
 output is tied, so the same row scores the word; its bias starts from the mean of the same biases.
 
@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from bertwright.checkpoint.checkpoint import make_learner
+from bertwright.checkpoint.formats import only_bert
 from bertwright.config.bert import BertConfig
 from bertwright.config.task import TaskConfig
 from bertwright.objectives.objective import Learner
@@ -49,12 +50,16 @@ def extend_learner(
         tasks: of its task heads.
         first: id of the first new entry: the tokenizer's size. Rows of the model from there on
             belong to no token and are overwritten.
-        pieces: of each new entry, the old ids it replaces; none: it starts from the mean of all.
+        pieces: of each new entry, the old ids it replaces; none: it begins as the mean of all.
         start: how long a new row is.
 
     Returns:
         The learner, and its configuration.
+
+    Raises:
+        ConfigError: it is no BERT.
     """
+    only_bert(config, "a larger vocabulary")
     state = dict(learner.state_dict())
     size = max(config.vocab_size, first + len(pieces))
     for name in (_TOKENS, _BIAS):

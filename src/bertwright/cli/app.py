@@ -45,6 +45,7 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Sequence
 from importlib import import_module
 from types import FrameType
@@ -52,7 +53,7 @@ from typing import Any
 
 from cyclopts import App, Parameter
 
-from bertwright.cli.output import complain
+from bertwright.cli.output import complain, say
 from bertwright.cli.reading import complete, read
 from bertwright.cli.sections import options_of
 from bertwright.errors import BertwrightError
@@ -172,7 +173,9 @@ def run(tokens: Sequence[str], verbs: dict[str, tuple[str, str]] = VERBS) -> int
     bound_threads()
     try:
         verb, bound = read(make_app(verbs, words, everything), words)
-        result = verb(*bound.args, **bound.kwargs)
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            result = verb(*bound.args, **bound.kwargs)
         sys.stdout.flush()
         return result if isinstance(result, int) and not isinstance(result, bool) else 0
     except BrokenPipeError:
@@ -209,6 +212,20 @@ def explain(error: Exception) -> tuple[str, int]:
         "This is a bug of bertwright; --debug shows where it happened.",
         BertwrightError.exit_code,
     )
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: object = None,
+    line: str | None = None,
+) -> None:
+    """Print a warning of ours (a damaged checkpoint) as one line, others as Python does."""
+    ours = category.__module__.partition(".")[0] == "bertwright"
+    whole = warnings.formatwarning(message, category, filename, lineno, line)
+    say(f"warning: {message}" if ours else whole.rstrip("\n"))
 
 
 def _end_cleanly_on_sigterm() -> None:

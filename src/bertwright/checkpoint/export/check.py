@@ -17,7 +17,6 @@ from bertwright.checkpoint.export.exported import Arrays, Exported
 from bertwright.checkpoint.export.padded import LOGITS, POOLED
 from bertwright.config.task import TaskConfig
 from bertwright.errors import BertwrightError
-from bertwright.models.bert import Bert
 from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.objectives.labelled import Head, LabelledBatch
 from bertwright.objectives.masked_lm import MaskedLM
@@ -87,7 +86,6 @@ def _of_one(
 ) -> list[torch.Tensor]:
     """The outputs of one sequence."""
     encoder = learner.encoder
-    assert isinstance(encoder, Bert)
     batch = LabelledBatch(
         task=exported.head or "",
         inputs=Inputs(torch.tensor(row), Sequences([len(row)]), torch.tensor(kinds)),
