@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -42,7 +42,7 @@ def _verb(run: type[RunConfig]) -> Callable[..., None]:
 
     def pretrain(
         *,
-        config: Any,
+        config: RunConfig,
         config_file: ConfigFile = None,
         resume: Annotated[
             bool,
