@@ -73,7 +73,6 @@ def test_prompts_of_a_folder(
         ([], ""),
         (["--prompt-name", "query"], "the j "),
         (["--prompt", "-- "], "-- "),
-        (["--prompt", ""], ""),
     ):
         assert run([*words, *options, "--overwrite"]) == 0
         shown = capsys.readouterr()
@@ -87,10 +86,22 @@ def test_prompts_of_a_folder(
         assert run([*words, *options, "--overwrite"]) == 0
         right = plain.embed([prompt + text for text in texts], [-1], prompt="")
         np.testing.assert_allclose(np.load(out), right, atol=1e-5)
-    tokens = ["embed", "--model", str(folder), "--input", table, "--tokens"]
-    assert run([*tokens, "--out", str(tmp_path / "t.jsonl")]) == 0
-    first = json.loads((tmp_path / "t.jsonl").read_text().split("\n")[0])
-    assert (first["tokens"], first["offsets"][1]) == (["[CLS]", "a", "b", "[SEP]"], [0, 1])
+
+
+def test_a_run_killed_behind_its_last_rename_is_resumed(
+    tmp_path: Path, model: str, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "v.npy"
+    words = ["embed", "--model", model, "--input", table, "--out", str(out), "--dtype", "int8"]
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", lambda *_, **__: 1 / 0)
+        assert run(words) == 1
+    whole = out.read_bytes()
+    assert run(words) == 2
+    assert run([*words, "--resume"]) == 0
+    assert out.read_bytes() == whole
+    assert not list(tmp_path.glob(".*"))
+    assert run([*words, "--resume"]) == 2  # nothing is left to resume
 
 
 def test_what_is_left_out_is_said(
@@ -180,10 +191,8 @@ def test_a_plot(model: str, table: str, tmp_path: Path, capsys: pytest.CaptureFi
         (["--out", "v.npy", "--backend", "openvino"], 2, "--exported DIR"),
         (["--fit-whitening", "w.npy"], 2, "ends in .npz"),
         (["--out", "v.jsonl", "--tokens", "--pooling", "max"], 2, "leave out --pooling max"),
-        (["--out", "v.npy", "--exported", "x"], 2, "another backend than torch"),
         (["--out", "v.npy", "--dimensions", "25"], 2, "dimensions is 25; expected 1 to 24"),
         (["--out", "v.jsonl", "--tokens", "--dimensions", "2"], 2, "is for vectors of texts"),
-        (["--out", "v.npy", "--pooling", "cls+none"], 2, "or several of all but the last two"),
         (["--out", "v.npy", "--prompt-name", "query"], 2, "no prompt 'query' in the model's"),
         (["--out", "v.npy", "--prompt-name", "q", "--prompt", "a"], 2, "leave one of them out"),
         (["--fit-whitening", "w.npz", "--dimensions", "0"], 2, "dimensions is 0; expected 1 to 24"),

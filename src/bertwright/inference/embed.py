@@ -113,14 +113,8 @@ class Embedder:
 
     def with_config(self, config: VectorConfig) -> Embedder:
         """The same model, other vectors, not whitened."""
-        return Embedder(
-            self.backend,
-            self.tokenizer,
-            self.spec,
-            config,
-            dense=self.dense,
-            prompts=self.prompts,
-        )
+        given = self.backend, self.tokenizer, self.spec, config
+        return Embedder(*given, dense=self.dense, prompts=self.prompts)
 
     def raw(self) -> Embedder:
         """The same vectors, neither whitened nor scaled: what whitening is fitted on."""
