@@ -5,12 +5,10 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from bertwright.text.corpus import cleaning
 from bertwright.text.corpus.cleaning import RepeatedLines, looks_like_boilerplate, repair_unicode
-from bertwright.text.corpus.duplicates import ExactDuplicates, HashSet, NearDuplicates, signature
+from bertwright.text.corpus.duplicates import ExactDuplicates, NearDuplicates, signature
 
 
 def test_repair_without_ftfy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,20 +70,6 @@ def test_rare_lines_do_not_hide_a_repeated_one() -> None:
     gone = [bool(lines.leave_out(f"Text {n}.\nA.\nB{n}." if n % 3 else "A.")[1]) for n in range(60)]
     assert not gone[0]
     assert lines.leave_out("A new line.")[1] == []
-
-
-@given(st.lists(st.integers(1, 2**64 - 1) | st.integers(1, 50), max_size=3000))
-def test_hash_set_is_a_set(values: list[int]) -> None:
-    ours, theirs = HashSet(), set[int]()
-    for value in values:
-        assert ours.add(value) == (value not in theirs)
-        theirs.add(value)
-
-
-def test_hash_set_grows() -> None:
-    ours = HashSet()
-    assert all(ours.add(value * 0x9E3779B97F4A7C15 % 2**64) for value in range(1, 5000))
-    assert not any(ours.add(value * 0x9E3779B97F4A7C15 % 2**64) for value in range(1, 5000))
 
 
 def test_exact_duplicates() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import csv
+import io
 import itertools
 import json
 import re
@@ -102,14 +103,8 @@ def read_dataset(path: Path, config: CorpusConfig, report: CorpusReport) -> Iter
     if columns is not None:
         _check_column(config.text_column, columns, str(path))
         rows = rows.select_columns([config.text_column])
-    values = (row.get(config.text_column) for batch in rows.iter(_ROWS) for row in _unpack(batch))
+    values = (value for batch in rows.iter(_ROWS) for value in batch.get(config.text_column, ()))
     yield from _texts(values, str(path), config, report, count_bytes=True)
-
-
-def _unpack(batch: dict[str, list[Any]]) -> Iterator[dict[str, Any]]:
-    names = list(batch)
-    for row in zip(*batch.values(), strict=True):
-        yield dict(zip(names, row, strict=True))
 
 
 def _texts(
@@ -250,7 +245,7 @@ def _parquet(stream: BinaryIO, name: str, column: str) -> Iterator[object]:
         raise MissingExtra("hf", "pyarrow", "reading .parquet files") from error
     with tempfile.TemporaryFile() as whole:
         source = stream
-        if not isinstance(getattr(stream, "raw", None), _file_type()):
+        if not isinstance(getattr(stream, "raw", None), io.FileIO):
             # Parquet is read from its end: a compressed one goes to disk first, never to memory.
             shutil.copyfileobj(stream, whole, 1 << 20)
             whole.seek(0)
@@ -262,12 +257,6 @@ def _parquet(stream: BinaryIO, name: str, column: str) -> Iterator[object]:
                 yield from batch.column(0).to_pylist()
         except (pyarrow.ArrowInvalid, OSError) as error:
             raise DataError(f"{name} is no whole Parquet file ({error}); get it again") from error
-
-
-def _file_type() -> type:
-    import io
-
-    return io.FileIO
 
 
 def _check_column(column: str, there: list[str], name: str) -> None:
