@@ -1,149 +1,199 @@
-"""A client of HTTP/1.1 that costs a server on the same processors little: keep-alive, bodies made
-beforehand, replies with a length, nothing else of the protocol."""
+"""Load for a server of HTTP: httpx for few requests, `Generator` where the cost of each counts.
+
+The generator uses sockets and epoll without an event loop: it shares its cores with the server, and
+a task, a future and a timer a request would cost as much as the server's 429.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import json
+import select
+import socket
 import time
-from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
+import httpx
 import numpy as np
 
-NO = (429, 503)
+REFUSED = (429, 503)
+TICK = 0.005
+"""Seconds between arrivals at least; those due in them come together."""
+PAUSE = 0.05
+"""Seconds before a client whose request failed sends another; the others wait as well."""
 T = TypeVar("T")
 Ask = Callable[[int], Awaitable[Any]]
-"""Asks the request of a number."""
+"""Sends the request of a number."""
 
 
-@dataclass
-class Reply:
-    """What came back."""
+class Pool(httpx.AsyncClient):
+    """Keep-alive connections to one server, as many as are used at once."""
 
-    status: int
-    body: bytes
+    def __init__(self, url: str) -> None:
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
+        super().__init__(base_url=url, limits=limits, timeout=120.0, trust_env=False)
 
-    def json(self) -> Any:
-        """Its body, read."""
-        return json.loads(self.body)
+    def make(self, path: str, body: Any = None, key: str = "") -> httpx.Request:
+        """A POST of an object, or a GET."""
+        headers = {"authorization": f"Bearer {key}"} if key else {}
+        method = "GET" if body is None else "POST"
+        return self.build_request(method, path, json=body, headers=headers)
 
 
-class Connection(asyncio.Protocol):
-    """One request at a time."""
+def as_bytes(request: httpx.Request) -> bytes:
+    """A request as it is sent."""
+    first = b"%s %s HTTP/1.1" % (request.method.encode(), request.url.raw_path)
+    lines = [first, *(b"%s: %s" % pair for pair in request.headers.raw)]
+    return b"\r\n".join([*lines, b"", b""]) + request.content
 
-    def __init__(self) -> None:
-        self.transport: asyncio.Transport | None = None
-        self.reply: asyncio.Future[Reply] | None = None
-        self.buffer = b""
-        self.head = self.length = 0
-        self.alive = False
-        self.timer: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: Any) -> None:
-        """See `asyncio`."""
-        self.transport, self.alive = transport, True
+@dataclass(slots=True)
+class Asked:
+    """A connection, and the request that it carries."""
 
-    def ask(self, request: bytes, seconds: float) -> asyncio.Future[Reply]:
-        """Send a whole request; its reply comes later."""
-        assert self.transport is not None
-        loop = asyncio.get_running_loop()
-        self.reply = loop.create_future()
-        self.timer = loop.call_later(seconds, self._end, TimeoutError("no reply in time"))
-        self.transport.write(request)
-        return self.reply
+    socket: socket.socket
+    start: float = 0.0
+    buffer: bytes = b""
 
-    def data_received(self, data: bytes) -> None:
-        """See `asyncio`."""
-        self.buffer = buffer = self.buffer + data if self.buffer else data
-        if not self.head:
-            end = buffer.find(b"\r\n\r\n")
-            if end < 0:
+
+class Generator:
+    """Connections to one server; one a request, and kept for others after its reply."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        requests: Sequence[bytes],
+        on_reply: Callable[[int, float], None],
+    ) -> None:
+        """Nothing is sent yet.
+
+        Args:
+            host: of the server.
+            port: its port.
+            requests: sent in turn.
+            on_reply: called with the status and seconds of each reply; 0 where the server hung up.
+        """
+        self.address, self.requests, self.on_reply = (host, port), requests, on_reply
+        self.poll = select.epoll()
+        self.free: list[Asked] = []
+        self.waiting: dict[int, Asked] = {}
+        """By number of its descriptor."""
+        self.asked = 0
+        self.again = False
+        """Whether each answer is followed by a request, up to the time `until`."""
+        self.until = 0.0
+
+    def callers(self, count: int, seconds: float) -> float:
+        """So many callers for so long, each asking again as soon as it is answered.
+
+        Returns:
+            Seconds until the last was answered.
+        """
+        start = time.monotonic()
+        self.until, self.again = start + seconds, True
+        for _ in range(count):
+            self._ask()
+        self.collect(float("inf"))
+        self.again = False
+        return time.monotonic() - start
+
+    def arrive(self, rate: float, seconds: float) -> None:
+        """Ask so many a second for so long; replies that are late may be collected after it."""
+        start, sent = time.monotonic(), 0
+        while (now := time.monotonic()) < start + seconds:
+            due = int((now - start) * rate) + 1
+            for _ in range(sent, due):
+                self._ask()
+            sent = max(sent, due)
+            self.collect(max(now + TICK, start + sent / rate))
+
+    def collect(self, end: float) -> None:
+        """Read replies until a time, or until none is awaited if that is infinite."""
+        while (left := end - time.monotonic()) > 0:
+            if left == float("inf") and not self.waiting:
                 return
-            self.head = end + 4
-            head = buffer[: self.head].lower()
-            start = head.find(b"\r\ncontent-length:")
-            if start < 0:
-                self._end(ValueError("a reply without a length"))
-                return
-            self.length = int(head[start + 17 : head.index(b"\r", start + 17)])
-            self.alive = b"\r\nconnection: close" not in head
-        if len(buffer) < self.head + self.length:
-            return
-        reply = Reply(int(buffer[9:12]), buffer[self.head : self.head + self.length])
-        self.buffer, self.head = b"", 0
-        if self.timer is not None:
-            self.timer.cancel()
-        if not self.alive and self.transport is not None:
-            self.transport.close()
-        if self.reply is not None and not self.reply.done():
-            self.reply.set_result(reply)
+            for number, _ in self.poll.poll(min(left, 1.0)):
+                self._read(number)
 
-    def connection_lost(self, error: Exception | None) -> None:
-        """See `asyncio`."""
-        self._end(error or ConnectionResetError("the server hung up"))
+    def close(self) -> None:
+        """Hang up."""
+        for each in [*self.free, *self.waiting.values()]:
+            each.socket.close()
+        self.poll.close()
 
-    def _end(self, error: Exception) -> None:
-        self.alive = False
-        if self.timer is not None:
-            self.timer.cancel()
-        if self.reply is not None and not self.reply.done():
-            self.reply.set_exception(error)
-
-
-@dataclass
-class Pool:
-    """Keep-alive connections to one server; as many as are asked at once."""
-
-    url: str
-    free: list[Connection] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        parts = urlsplit(self.url)
-        assert parts.scheme == "http", "the address is http://HOST:PORT"
-        self.host, self.port = parts.hostname or "", parts.port or 80
-        self.path = parts.path.rstrip("/")
-
-    def request(self, path: str, given: Any = None, key: str = "") -> bytes:
-        """A request as it is sent: a POST of an object, or a GET."""
-        body = b"" if given is None else json.dumps(given).encode()
-        method = "GET" if given is None else "POST"
-        head = f"{method} {self.path}{path} HTTP/1.1\r\nhost: {self.host}:{self.port}\r\n"
-        if key:
-            head += f"authorization: Bearer {key}\r\n"
-        head += f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
-        return head.encode() + body
-
-    async def send(self, request: bytes, seconds: float = 120.0) -> Reply:
-        """Ask; over a connection of its own, kept for the next."""
+    def _ask(self) -> None:
+        request = self.requests[self.asked % len(self.requests)]
+        self.asked += 1
         while self.free:
-            connection = self.free.pop()
-            if connection.alive:
+            asked = self.free.pop()
+            if not _is_closed(asked.socket):
                 break
+            self._hang_up(asked)
         else:
-            connection = await self._connect()
-        reply = await connection.ask(request, seconds)
-        if connection.alive:
-            self.free.append(connection)
-        return reply
+            asked = Asked(socket.create_connection(self.address))
+            asked.socket.setblocking(False)
+            self.poll.register(asked.socket.fileno(), select.EPOLLIN)
+        asked.start = time.monotonic()
+        self.waiting[asked.socket.fileno()] = asked
+        try:
+            asked.socket.sendall(request)
+        except OSError:
+            self._end(asked, 0)
 
-    async def post(self, path: str, given: Any, key: str = "") -> Reply:
-        """Ask once."""
-        return await self.send(self.request(path, given, key))
+    def _read(self, number: int) -> None:
+        asked = self.waiting.get(number)
+        if asked is None:  # the server hung up on one that was free
+            for gone in [each for each in self.free if each.socket.fileno() == number]:
+                self.free.remove(gone)
+                self._hang_up(gone)
+            return
+        try:
+            data = asked.socket.recv(65536)
+        except BlockingIOError:  # the number was another's when the poll named it
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._end(asked, 0)
+            return
+        buffer = asked.buffer = asked.buffer + data
+        head = buffer.find(b"\r\n\r\n")
+        if head < 0:
+            return
+        lines = buffer[: head + 2].lower()
+        start = lines.index(b"\r\ncontent-length:") + 17
+        length = int(lines[start : lines.index(b"\r", start)])
+        if len(buffer) >= head + 4 + length:
+            self._end(asked, int(buffer[9:12]), b"\r\nconnection: close" not in lines)
 
-    async def _connect(self) -> Connection:
-        loop = asyncio.get_running_loop()
-        return (await loop.create_connection(Connection, self.host, self.port))[1]
+    def _end(self, asked: Asked, status: int, alive: bool = False) -> None:
+        del self.waiting[asked.socket.fileno()]
+        self.on_reply(status, time.monotonic() - asked.start)
+        asked.buffer = b""
+        if alive:
+            self.free.append(asked)
+        else:
+            self._hang_up(asked)
+        if self.again and time.monotonic() < self.until:
+            if status != 200:
+                time.sleep(PAUSE)
+            self._ask()
 
-    async def __aenter__(self) -> Pool:
-        return self
+    def _hang_up(self, asked: Asked) -> None:
+        self.poll.unregister(asked.socket.fileno())
+        asked.socket.close()
 
-    async def __aexit__(self, *error: object) -> None:
-        for connection in self.free:
-            if connection.transport is not None:
-                connection.transport.close()
+
+def _is_closed(connection: socket.socket) -> bool:
+    """Whether the server hung up, as clients look before they use a connection again."""
+    try:
+        return not connection.recv(1, socket.MSG_PEEK)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
 
 
 class Seen:
@@ -152,7 +202,7 @@ class Seen:
     def __init__(self, pool: Pool, texts: list[str], model: str | None) -> None:
         more = {"encoding_format": "base64", **({"model": model} if model else {})}
         self.pool = pool
-        self.requests = [pool.request("/v1/embeddings", {"input": t, **more}) for t in texts]
+        self.requests = [pool.make("/v1/embeddings", {"input": t, **more}) for t in texts]
         self.clear()
 
     def clear(self) -> None:
@@ -166,8 +216,8 @@ class Seen:
         start = time.monotonic()
         try:
             reply = await self.pool.send(self.requests[number % len(self.requests)])
-            status = reply.status
-        except OSError:
+            status = reply.status_code
+        except httpx.HTTPError:
             status = 0
         self.count(status, time.monotonic() - start)
         return status
@@ -176,7 +226,7 @@ class Seen:
         """One more; status 0 where there was no reply."""
         if status == 200:
             self.good.append(seconds)
-        elif status in NO:
+        elif status in REFUSED:
             self.refused.append(seconds)
         else:
             self.others[str(status)] = self.others.get(str(status), 0) + 1

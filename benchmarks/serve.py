@@ -28,8 +28,7 @@ import time
 from typing import Any
 
 import numpy as np
-from http_generator import Generator
-from http_load import Pool, Seen, callers, quantiles, run
+from http_load import Generator, Pool, Seen, as_bytes, callers, quantiles, run
 from machine import machine
 from serve_process import WORDS, Raw, Server, make_texts
 
@@ -55,7 +54,8 @@ def single_sentences(url: str, texts: list[str], model: str | None) -> tuple[See
     """Their requests, and what becomes of them."""
     pool = Pool(url)
     seen = Seen(pool, texts, model)
-    return seen, Generator(pool.host, pool.port, seen.requests, seen.count)
+    host, port = pool.base_url.host, pool.base_url.port or 80
+    return seen, Generator(host, port, [as_bytes(each) for each in seen.requests], seen.count)
 
 
 def load(args: argparse.Namespace) -> dict[str, Any]:
@@ -99,14 +99,16 @@ async def full_batches(url: str, texts: list[str], seconds: float, model: str | 
     parts = [[texts[(n * 512 + i) % len(texts)] for i in range(512)] for n in range(32)]
     async with Pool(url) as pool:
         known = [
-            pool.request("/v1/embeddings", {"input": part, "encoding_format": "base64", **more})
+            pool.make("/v1/embeddings", {"input": part, "encoding_format": "base64", **more})
             for part in parts
         ]
 
         async def ask(number: int) -> None:
             nonlocal done
             reply = await pool.send(known[number % len(known)])
-            done += 512 * (reply.status == 200)  # not in one line: another may have added meanwhile
+            done += 512 * (
+                reply.status_code == 200
+            )  # not in one line: another may have added meanwhile
 
         start = time.monotonic()
         await callers(2, seconds, ask)
@@ -118,7 +120,7 @@ async def full_batches(url: str, texts: list[str], seconds: float, model: str | 
 async def batches(url: str) -> dict[str, float]:
     """Means of the batches so far."""
     async with Pool(url) as pool:
-        text = (await pool.send(pool.request("/metrics"))).body.decode()
+        text = (await pool.get("/metrics")).text
     found = {}
     for what in ("texts", "tokens", "seconds"):
         total, count = (
@@ -192,8 +194,8 @@ def flood(args: argparse.Namespace) -> dict[str, Any]:
     async def both(server: Server) -> dict[str, Any]:
         end, short = time.monotonic() + args.seconds, []
         async with Pool(server.url) as pool:
-            many = pool.request("/embed", {"input": long, "truncate": True})
-            single = pool.request("/embed", {"input": "a short text"})
+            many = pool.make("/embed", {"input": long, "truncate": True})
+            single = pool.make("/embed", {"input": "a short text"})
             await pool.send(single)
 
             async def ask(number: int) -> None:
@@ -203,7 +205,7 @@ def flood(args: argparse.Namespace) -> dict[str, Any]:
                 while time.monotonic() < end:
                     await asyncio.sleep(1)
                     start = time.monotonic()
-                    assert (await pool.send(single)).status == 200
+                    assert (await pool.send(single)).status_code == 200
                     short.append(time.monotonic() - start)
 
             await asyncio.gather(callers(32, args.seconds, ask), now_and_then())
@@ -222,11 +224,11 @@ def equal(args: argparse.Namespace) -> dict[str, Any]:
     async def answers(url: str) -> dict[str, Any]:
         worst, lost, done = 0.0, 0, 0
         async with Pool(url) as pool:
-            requests = [pool.request("/embed", {"input": text}) for text in texts]
+            requests = [pool.make("/embed", {"input": text}) for text in texts]
 
             async def vector(number: int) -> np.ndarray[Any, Any] | None:
                 reply = await pool.send(requests[number % len(texts)])
-                return np.array(reply.json()["vectors"][0]) if reply.status == 200 else None
+                return np.array(reply.json()["vectors"][0]) if reply.status_code == 200 else None
 
             alone = [await vector(number) for number in range(len(texts))]
             numbers = iter(range(args.requests))
@@ -263,14 +265,14 @@ async def _swap_under_load(url: str, args: argparse.Namespace) -> dict[str, Any]
     worst, done, swapped = 0.0, False, 0
     folders = [args.other or args.model, args.model]
     async with Pool(url) as pool:
-        request = pool.request("/embed", {"input": "a short text"})
+        request = pool.make("/embed", {"input": "a short text"})
 
         async def caller() -> None:
             nonlocal worst
             while not done:
                 reply = await pool.send(request)
-                statuses[reply.status] = statuses.get(reply.status, 0) + 1
-                if reply.status == 200:
+                statuses[reply.status_code] = statuses.get(reply.status_code, 0) + 1
+                if reply.status_code == 200:
                     found = reply.json()
                     known = weights.setdefault(found["sha256"], found["vectors"][0])
                     difference = np.abs(np.array(known) - found["vectors"][0]).max()
@@ -279,7 +281,7 @@ async def _swap_under_load(url: str, args: argparse.Namespace) -> dict[str, Any]
         tasks = [asyncio.create_task(caller()) for _ in range(8)]
         for number in range(args.swaps):
             body = {"model": "m", "folder": folders[number % 2]}
-            swapped += (await pool.post("/admin/swap", body, "key")).status == 200
+            swapped += (await pool.send(pool.make("/admin/swap", body, "key"))).status_code == 200
         done = True
         await asyncio.gather(*tasks)
     return {
@@ -298,12 +300,12 @@ def soak(args: argparse.Namespace) -> dict[str, Any]:
     async def callers_watched(server: Server) -> int:
         end, done = time.monotonic() + args.seconds, 0
         async with Pool(server.url) as pool:
-            requests = [pool.request("/embed", {"input": text}) for text in texts]
+            requests = [pool.make("/embed", {"input": text}) for text in texts]
 
             async def ask(number: int) -> None:
                 nonlocal done
                 reply = await pool.send(requests[number % len(texts)])
-                done += reply.status == 200
+                done += reply.status_code == 200
 
             async def watch() -> None:
                 while time.monotonic() < end:

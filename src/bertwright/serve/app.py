@@ -55,8 +55,8 @@ def make_app(config: ServeConfig, service: Service | None = None) -> Middleware:
         lifespan=lifespan,
     )
     app.state.service = served
-    for router in ROUTERS:
-        app.include_router(router)
+    # before all others: `include_router` would have FastAPI match each request twice, one by one
+    app.router.routes[:0] = [route for router in ROUTERS for route in router.routes]
     if served.admin_keys is not None:
         app.include_router(_admin(served))
     _add_health(app, served)

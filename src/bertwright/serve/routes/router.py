@@ -10,6 +10,7 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from bertwright.serve.replies import ErrorReply
 from bertwright.serve.requests import Prepare
@@ -25,8 +26,18 @@ class JsonRoute(APIRoute):
     """Reads the body within the server's bounds, whatever its content type, and parses it once.
 
     FastAPI's own way reads bodies of any size and parses them with `json` on the event loop; it
-    takes 0.15 ms a request where this takes 0.07.
+    takes about 0.15 ms a request where this takes half of that.
     """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        handle = self.get_route_handler()
+
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            response = await handle(Request(scope, receive, send))
+            await response(scope, receive, send)
+
+        self.app = app  # without FastAPI's exit stacks, as no dependency needs them
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """See FastAPI."""
