@@ -158,7 +158,7 @@ def test_every_part_has_its_own_setting() -> None:
     learner = make_learner(config, ["masked_lm"])
     parts = list(learner.modules())
     assert {part.eps for part in parts if isinstance(part, nn.LayerNorm)} == {1e-3}
-    assert {part.share for part in parts if isinstance(part, Dropout)} == {0.2}
+    assert {part.p for part in parts if isinstance(part, Dropout)} == {0.2}
     assert {part.dropout for part in parts if isinstance(part, SelfAttention)} == {0.3}
 
 

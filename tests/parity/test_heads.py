@@ -231,7 +231,7 @@ def test_dropout_stands_where_theirs_stands(kind: str, monkeypatch: pytest.Monke
         def forward(module: Dropout, x: Tensor) -> Tensor:
             if module is not getattr(head, "dropout", None):
                 return in_our_encoder(module, x)
-            assert module.share == share
+            assert module.p == share
             return x * (rows.pack(last)[batch.words] if kind == "tags" else last)
 
         monkeypatch.setattr(nn.functional, "dropout", probabilities)

@@ -153,7 +153,7 @@ class SharedMasks:
             return x * next(attention).view_as(x)
 
         def forward(module: Dropout, x: Tensor) -> Tensor:
-            assert module.share == self.share
+            assert module.p == self.share
             assert module.training
             mask = self.batch.pack(next(hidden))
             return x * (mask if len(mask) == len(x) else mask[read])

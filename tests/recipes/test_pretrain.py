@@ -26,7 +26,7 @@ from bertwright.recipes import pretrain as pretraining
 from bertwright.recipes.phases import PhaseLoader
 from bertwright.recipes.pretrain import make_learner
 from bertwright.train.distributed import Ranks
-from bertwright.train.state import Place
+from bertwright.train.state import DataPosition
 from tests.recipes.sample import config_of, newest, records, tensors, train
 
 CPU = torch.device("cpu")
@@ -139,9 +139,9 @@ def test_length_in_epochs(data: Path, tmp_path: Path) -> None:
     assert last["step"] == whole + round(next_one / 2)
     state = json.loads((newest(tmp_path / "run") / "trainer.json").read_text())
     assert state["position"]["place"] == {"phase": 0, "epoch": 1, "step": last["step"] - whole}
-    place, seen = Place(), 0
-    while place.epoch == 0:
-        step, place = batches.step(place, 0.0)
+    at, seen = DataPosition(), 0
+    while at.epoch == 0:
+        step, at = batches.step(at, 0.0)
         seen += sum(batch.num_tokens for batch in step)
     assert seen == loader.tokens_in_epoch(0)
 
@@ -179,7 +179,7 @@ def test_long_sequences_come_last(data: Path, tmp_path: Path) -> None:
     seen: list[int] = []
     step = PhaseLoader.step
 
-    def watched(batches: PhaseLoader, place: Place, done: float) -> object:
+    def watched(batches: PhaseLoader, place: DataPosition, done: float) -> object:
         made = step(batches, place, done)
         seen.append(max(batch.inputs.sequences.longest for batch in made[0]))
         return made

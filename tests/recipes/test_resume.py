@@ -208,7 +208,7 @@ def test_a_damaged_checkpoint_is_passed_over(
         file.seek(-1, os.SEEK_END)
         file.write(b"\x55")
     said = "\n".join(train(config, resume=True))
-    assert "damaged, and passed over: step-00000011" in said
+    assert "damaged, and skipped: step-00000011" in said
     assert f"going on after step 8, from {run / 'checkpoints' / 'step-00000008'}" in said
     assert_same_run(run, whole_run)
 

@@ -27,7 +27,7 @@ from bertwright.recipes.phases import PhaseLoader
 from bertwright.train.distributed import Ranks
 from bertwright.train.loop import Trainer
 from bertwright.train.optim import Optimizers
-from bertwright.train.state import Place, Position
+from bertwright.train.state import DataPosition, Position
 from tests.recipes.sample import (
     WORDS,
     build_data,
@@ -86,7 +86,7 @@ def test_a_run_that_exists(data: Path, tmp_path: Path) -> None:
     assert newest(run).name == "step-00000002"
     assert not (run / "notes.txt").exists()
     assert [f.name for f in list_checkpoints(run)] == ["step-00000002"]
-    with pytest.raises(ConfigError, match="begins anew, --resume goes on: pass one of them"):
+    with pytest.raises(ConfigError, match="begins from scratch, --resume continues: pass one of them"):
         train(config, overwrite=True, resume=True)
 
 
@@ -122,7 +122,7 @@ def test_a_step_too_small_for_a_sequence(data: Path, tmp_path: Path) -> None:
     config = config_of(data, tmp_path / "many", batch={"tokens": 8})
     batches = PhaseLoader(bert.phases(config, open_shards(data)), 64, Ranks(0, 64, CPU))
     with pytest.raises(ConfigError, match="no sequence for each of 64 processes; raise --batch"):
-        batches.step(Place(), 0.0)
+        batches.step(DataPosition(), 0.0)
 
 
 def test_gpu_where_none_is(data: Path, tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ def test_a_damaged_shard_ends_with_5(tmp_path: Path) -> None:
     damaged = build_data(tmp_path)
     tokens = next(damaged.glob("shard-*.tokens"))
     tokens.write_bytes(b"\xff" * tokens.stat().st_size)
-    with pytest.raises(IntegrityError, match="holds the id 65535"):
+    with pytest.raises(IntegrityError, match="was changed after it was written"):
         train(config_of(damaged, tmp_path / "run"))
 
 

@@ -20,7 +20,7 @@ from bertwright.train.log import Log
 from bertwright.train.loop import LoopConfig, Trainer
 from bertwright.train.optim import make_optimizers
 from bertwright.train.schedule import Budget, warmup_decay
-from bertwright.train.state import Place, Position
+from bertwright.train.state import DataPosition, Position
 from tests.small_bert import STILL
 
 ALONE = Ranks(0, 1, torch.device("cpu"))
@@ -60,12 +60,12 @@ class Given:
     """The same sequences each step, cut into micro-batches as `split` says."""
 
     split: Sequence[Sequence[int]]
-    asked: list[tuple[Place, float]] = field(default_factory=list)
+    asked: list[tuple[DataPosition, float]] = field(default_factory=list)
 
-    def step(self, place: Place, done: float) -> tuple[list[MaskedBatch], Place]:
-        self.asked.append((place, done))
-        batches = [make_batch(rows, place.step) for rows in self.split]
-        return batches, replace(place, step=place.step + 1)
+    def step(self, at: DataPosition, done: float) -> tuple[list[MaskedBatch], DataPosition]:
+        self.asked.append((at, done))
+        batches = [make_batch(rows, at.step) for rows in self.split]
+        return batches, replace(at, step=at.step + 1)
 
 
 def make_trainer(

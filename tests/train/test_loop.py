@@ -21,7 +21,7 @@ from bertwright.train.log import Log, read_records
 from bertwright.train.loop import Trainer, mean_losses
 from bertwright.train.loss_sums import Window
 from bertwright.train.schedule import Budget
-from bertwright.train.state import Place, Position
+from bertwright.train.state import DataPosition, Position
 from tests.train.sample import ALONE, LENGTHS, MASKS, Given, make_batch, make_trainer, new_learner
 
 
@@ -79,7 +79,7 @@ def test_dropout_of_a_micro_batch_is_the_same_whenever_it_is_drawn() -> None:
 
     whole = seeds(Position())
     assert len(set(whole)) == len(whole) == 8
-    assert seeds(Position(step=2, place=Place(step=2))) == whole[4:]
+    assert seeds(Position(step=2, data=DataPosition(step=2))) == whole[4:]
     assert not set(seeds(Position(), seed=2)) & set(whole)
 
 
@@ -117,9 +117,9 @@ class Clocked(Given):
 
     clock: list[float]
 
-    def step(self, place: Place, done: float) -> tuple[list[MaskedBatch], Place]:
+    def step(self, at: DataPosition, done: float) -> tuple[list[MaskedBatch], DataPosition]:
         self.clock[0] += 10
-        return super().step(place, done)
+        return super().step(at, done)
 
 
 @pytest.fixture
@@ -194,13 +194,13 @@ def test_places_follow_each_other(tmp_path: Path) -> None:
     log = Log(tmp_path, lambda line: None)
     trainer = make_trainer(new_learner(), steps=4, log=log, save=saved.append)
     end = trainer.run(Position())
-    assert [place.step for place, _ in trainer.source.asked] == [0, 1, 2, 3]
+    assert [at.step for at, _ in trainer.source.asked] == [0, 1, 2, 3]
     assert [done for _, done in trainer.source.asked] == [0, 0.25, 0.5, 0.75]
     told = [(p.step, p.finished, p.records) for p in saved]
     assert told == [(2, False, 2), (4, False, 4), (4, True, 4)]
     assert end.step == 4
     assert end.tokens == 4 * sum(LENGTHS)
-    assert end.place == Place(step=4)
+    assert end.data == DataPosition(step=4)
 
 
 def test_validation_is_in_eval_mode_and_told(tmp_path: Path) -> None:

@@ -14,14 +14,14 @@ from bertwright.errors import IntegrityError
 from bertwright.train.distributed import Ranks
 from bertwright.train.loss_sums import Window
 from bertwright.train.optim import Optimizers, make_optimizers
-from bertwright.train.state import STATE, TENSORS, Place, Position, encode_state, load_state
+from bertwright.train.state import STATE, TENSORS, DataPosition, Position, encode_state, load_state
 
 ALONE = Ranks(0, 1, torch.device("cpu"))
 POSITION = Position(
     step=7,
     tokens=1792,
     seconds=1.5,
-    place=Place(1, 2, 3),
+    data=DataPosition(1, 2, 3),
     validated=6,
     records=4,
     window=Window(step=6, tokens=1536, seconds=1.25, steps=1, sums=[0.1, 2.0, 3.0], flops=1e9),

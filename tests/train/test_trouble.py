@@ -17,7 +17,7 @@ from bertwright.objectives.objective import Learner
 from bertwright.train import loop
 from bertwright.train.log import Log, read_records
 from bertwright.train.loop import MOST_SKIPPED
-from bertwright.train.state import Place, Position
+from bertwright.train.state import DataPosition, Position
 from tests.train.sample import make_trainer, new_learner
 
 
@@ -53,7 +53,7 @@ def test_a_loss_that_is_not_finite_is_left_out_even_where_its_gradient_is(
         "step 1: the loss is not finite; the step is left out, the weights stay as they were"
     ]
     assert read_records(tmp_path / "metrics.jsonl") == []
-    assert (end.step, end.tokens, end.place) == (1, 0, Place(step=1))  # on with other data
+    assert (end.step, end.tokens, end.data) == (1, 0, DataPosition(step=1))  # on with other data
 
 
 def test_a_gradient_that_is_not_finite_is_left_out(

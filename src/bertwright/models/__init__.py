@@ -1,1 +1,1 @@
-"""The lineage: one file a system, each told by its paper."""
+"""The lineage: one file a system, each by its paper."""

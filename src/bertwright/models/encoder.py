@@ -34,9 +34,9 @@ class EncoderSpec:
     pooled: bool = False
     """Whether it gives a vector for each sequence (`Encoded.pooled`)."""
     default_layer: int = -1
-    """The layer that `embed` reads unless told: 0 the embeddings, 1 to L, negative from the top."""
+    """The layer that `embed` reads by default: 0 the embeddings, 1 to L, negative from the top."""
     default_pooling: str = "mean"
-    """How `embed` makes one vector of a sequence unless told."""
+    """How `embed` makes one vector of a sequence by default."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Encoded:
 
 
 class Encoder(nn.Module):
-    """Ids -> vectors. It knows no loss; what differs between encoders is said by `spec`."""
+    """Ids -> vectors. It knows no loss; `spec` says what differs between encoders."""
 
     spec: EncoderSpec
     pooler: nn.Module | None

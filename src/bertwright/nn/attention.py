@@ -31,7 +31,7 @@ from bertwright.nn.sequences import Group, Sequences
 
 # Scores of one block fill at most this many numbers, so that they stay in the processor's cache.
 BLOCK = 1 << 21
-# Neighbours share a block while its rows are at most so many times its tokens, and some more: of
+# Neighbours share a block while its rows are at most NEAR times its tokens, and SPARE more: of
 # short sequences another block costs more than padding rows.
 NEAR, SPARE = 1.2, 256
 
@@ -234,7 +234,7 @@ def _blocks_of(
 def _blocks(
     queries: Sequences, keys: Sequences, heads: int, causal: bool, exact: bool
 ) -> list[Block]:
-    """Neighbours of nearly equal lengths, so many that a block's scores stay in cache; `exact`: of
+    """Neighbours of nearly equal lengths, as many as keep a block's scores in cache; `exact`: of
     equal lengths, however many."""
     near, spare = (1.0, 0) if exact else (NEAR, SPARE)
     most = sys.maxsize if exact else BLOCK // heads
@@ -475,7 +475,7 @@ def _attend_varlen(
 
 @cache
 def _causal_argument() -> dict[str, Any]:
-    """How `varlen_attn` of this torch is told to be causal: by a window since 2.12."""
+    """How `varlen_attn` of this torch is made causal: by a window since 2.12."""
     from torch.nn.attention.varlen import varlen_attn
 
     windows = "window_size" in inspect.signature(varlen_attn).parameters

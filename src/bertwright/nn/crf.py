@@ -1,4 +1,4 @@
-"""Linear-chain conditional random field: the tags of a sentence judged together.
+"""Linear-chain conditional random field: the tags of a sentence scored together.
 
 Lafferty et al. 2001; over the scores of a network as in Lample et al. 2016, section 2.2:
 
@@ -6,14 +6,14 @@ Lafferty et al. 2001; over the scores of a network as in Lample et al. 2016, sec
     log p(y) = s(y) - log sum_y' exp s(y')
 
 The sum over all paths is the forward algorithm, in log space; the best path is Viterbi's. Both go
-over the places of the longest example, all examples at once, those that are over left out. The
-probability of a tag at a place is the derivative of the log of that sum by its score, which is what
-the backward algorithm computes (Eisner 2016).
+over the positions of the longest example, all examples at once, those that are over left out. The
+probability of a tag at a position is the derivative of the log of that sum by its score, which is
+what the backward algorithm computes (Eisner 2016).
 
 All is float32, also under autocast. Parameters start at 0: then tags are independent, and each has
 the probability that softmax gives it.
 
-Letters: W words in all, E examples, C tags, n examples that have a word at a place.
+Letters: W words in all, E examples, C tags, n examples that have a word at a position.
 """
 
 from __future__ import annotations

@@ -22,16 +22,17 @@ from torch import Tensor, nn
 
 LOWEST, HIGHEST = 1.0, 3.1  # radians a token
 GAIN = 1.5
-KNOWN = 0.9  # share of a known vector in a token's first one; the rest is noise
+KNOWN = 0.9  # of a known vector in a token's initial one; the rest is noise
 
 
 def initialize(module: nn.Module, std: float, generator: torch.Generator) -> None:
-    """Matrices from a normal distribution cut at two deviations, biases 0, norms 1 (as published).
+    """As published: matrices from a normal distribution truncated at two deviations, biases 0,
+    norms 1.
 
     Args:
         module: changed in place, with all modules below it.
         std: standard deviation.
-        generator: the source of chance, on the CPU.
+        generator: all that is random comes from it; on the CPU.
     """
     for part in module.modules():
         if isinstance(part, nn.Linear | nn.Embedding):
@@ -43,7 +44,7 @@ def initialize(module: nn.Module, std: float, generator: torch.Generator) -> Non
 
 
 def truncated_normal(x: Tensor, std: float, generator: torch.Generator | None = None) -> Tensor:
-    """Fill `x` of any shape from a normal distribution cut at two deviations; in place."""
+    """Fill `x` of any shape from a normal distribution truncated at two deviations; in place."""
     if std == 0:
         return nn.init.zeros_(x)
     return nn.init.trunc_normal_(x, 0.0, std, -2 * std, 2 * std, generator=generator)
@@ -78,14 +79,14 @@ def aim_heads(positions: Tensor, qkv: Tensor, heads: int, std: float) -> None:
 def place_vectors(tokens: Tensor, vectors: Tensor, std: float, generator: torch.Generator) -> None:
     """Let token embeddings start from known vectors; in place.
 
-    The vectors are turned at random, so that no dimension stands out, and a little noise is added,
+    The vectors are rotated at random, so that no dimension stands out, and a little noise is added,
     so that tokens with equal vectors, or none, differ.
 
     Args:
         tokens: `[V, H]`, the token embeddings.
         vectors: `[V, H]`, of unit mean square.
         std: root mean square to scale them to.
-        generator: the source of chance, on the CPU.
+        generator: all that is random comes from it; on the CPU.
     """
     hidden = tokens.shape[1]
     turn = torch.linalg.qr(torch.randn(hidden, hidden, generator=generator))[0]

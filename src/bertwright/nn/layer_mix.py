@@ -35,7 +35,7 @@ def layer_numbers(layers: Layers, count: int) -> tuple[int, ...]:
         count: L.
 
     Raises:
-        ConfigError: four layers are asked of an encoder that has fewer.
+        ConfigError: four layers of an encoder that has fewer.
     """
     if layers.endswith("last-4"):
         if count < 4:
@@ -76,8 +76,8 @@ class LayerMix(nn.Module):
             return torch.cat(read, 1)
         if self.weights is None or self.gamma is None:
             return torch.stack([layer.float() for layer in read]).sum(0)
-        shares = self.gamma * self.weights.softmax(0)  # [K]
-        mixed = shares[0] * read[0].float()
-        for share, layer in zip(shares[1:], read[1:], strict=True):
-            mixed = mixed + share * layer.float()
+        weights = self.gamma * self.weights.softmax(0)  # [K]
+        mixed = weights[0] * read[0].float()
+        for weight, layer in zip(weights[1:], read[1:], strict=True):
+            mixed = mixed + weight * layer.float()
         return mixed

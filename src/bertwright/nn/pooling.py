@@ -23,10 +23,10 @@ def pool(
 
     Args:
         x: `[N, H]`.
-        sequences: the bounds.
+        sequences: B lengths that sum to N.
         pooling: `cls`, `last`, `mean`, `mean-sqrt`, `max` or `weighted`, or several (`cls+mean`),
             P of them.
-        starts: for `weighted`, B places from which positions count on, where a sequence is a
+        starts: for `weighted`, B positions to count from, where a sequence is a
             window of a longer text; unset: all 0.
 
     Returns:
@@ -61,7 +61,7 @@ def _pool_rows(rows: Tensor, mode: str, offsets: list[int]) -> Tensor:
 
 
 def _weighted(rows: Tensor, offsets: list[int]) -> Tensor:
-    """`[b, T, H]` and b places to count from -> `[b, H]`"""
+    """`[b, T, H]` and b positions to count from -> `[b, H]`"""
     positions = torch.arange(1, rows.shape[1] + 1, device=rows.device, dtype=torch.float32)
     weights = positions + torch.tensor(offsets, device=rows.device)[:, None]  # [b, T]
     weights = weights / weights.sum(1, keepdim=True)

@@ -60,7 +60,7 @@ def log_softmax(x: Tensor, owners: Tensor, count: int) -> Tensor:
 
 @dataclass(frozen=True)
 class Packing:
-    """Rows by place, and by owner within a place, owners with most rows first.
+    """Rows by position, and by owner within a position, owners with most rows first.
 
     Row 0 of every owner, then row 1 of those that have one, and so on: a step of a recurrence is
     one slice, and the owners it is over are always the first ones.
@@ -77,18 +77,18 @@ class Packing:
 
 
 def pack(counts: Sequence[int], device: torch.device | str) -> Packing:
-    """The packing of owners with so many rows each; a count may be 0."""
+    """The packing of owners, each with its count of rows, which may be 0."""
     rows = torch.tensor(counts, dtype=torch.long)
     by_length = rows.argsort(descending=True, stable=True)
     rank = torch.empty_like(by_length)
     rank[by_length] = torch.arange(len(rows))
     starts = rows.cumsum(0) - rows
     owners = owners_of(counts)
-    places = torch.arange(len(owners)) - starts[owners]
-    order = (places * len(rows) + rank[owners]).argsort()
+    positions = torch.arange(len(owners)) - starts[owners]
+    order = (positions * len(rows) + rank[owners]).argsort()
     inverse = torch.empty_like(order)
     inverse[order] = torch.arange(len(order))
-    sizes = torch.bincount(places).tolist()
+    sizes = torch.bincount(positions).tolist()
     first = sizes[0] if sizes else 0
     return Packing(
         order.to(device, non_blocking=True),

@@ -91,7 +91,7 @@ class BiLstm(Lstm):
 
 
 def _mirror(counts: Sequence[int], device: torch.device) -> Tensor:
-    """`[W]`: the row that stands as far from its sequence's end as each from its start."""
+    """`[W]`: the row as far from its sequence's end as each is from its start."""
     lengths = torch.tensor(counts, dtype=torch.long)
     ends = lengths.cumsum(0)
     first_and_last = (2 * ends - lengths - 1).repeat_interleave(lengths)

@@ -19,7 +19,7 @@ from bertwright.nn.sequences import Sequences
 
 
 class Parts(NamedTuple):
-    """What stands between an encoder and a head's scores."""
+    """What is between an encoder and a head's scores."""
 
     mix: LayerMix | None
     """Unset: the head reads what the encoder gives last."""
@@ -34,7 +34,7 @@ def make_parts(head: HeadConfig, hidden: int, layers: int) -> Parts:
     """Build them for an encoder of width H with L layers.
 
     Raises:
-        ConfigError: the encoder has not the layers that are asked for.
+        ConfigError: the encoder does not have these layers.
     """
     mix = None if head.layers is None else LayerMix(head.layers, layers)
     width = hidden if mix is None else mix.width(hidden)
@@ -54,9 +54,9 @@ def text_vectors(
 
     Args:
         x: `[N, F]`, features of tokens.
-        sequences: the bounds of the windows.
+        sequences: the windows' lengths.
         network: the LSTM, if there is one.
-        head: tells the pooling.
+        head: says which pooling.
 
     Returns:
         `[B, F]`, or `[B, 2 size]` with an LSTM; float32.

@@ -37,7 +37,7 @@ class LabelledBatch:
     """[B] int64: the example of each window, 0 to E - 1 (tagging: its run of sentences); with
     multiple choice, the choice of it: choices of all examples counted through."""
     words: Tensor | None = None
-    """Tagging, [W] int64: position in N of every word's first piece, example by example."""
+    """Tagging, [W] int64: position in N of every word's first wordpiece, example by example."""
     counts: tuple[int, ...] = ()
     """Words (tagging) or choices (multiple choice) of each example."""
 

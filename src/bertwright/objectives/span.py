@@ -3,7 +3,7 @@
 Two scores a token, start and end, through one linear layer without dropout, as
 `BertForQuestionAnswering` of transformers; each is a softmax over the tokens of its window, and the
 loss of a window is the mean of the two cross-entropies. No answer is the span of [CLS]. Where we
-differ: transformers shares probability out to padding, too; here there is none.
+differ: in transformers padding takes part of the probability; here there is none.
 
 Letters: B windows, N tokens in all, H hidden.
 """

@@ -13,7 +13,7 @@ from bertwright.data.instances import Instances
 from bertwright.data.to_device import to_device
 from bertwright.errors import ConfigError
 from bertwright.train.distributed import Ranks
-from bertwright.train.state import Place
+from bertwright.train.state import DataPosition
 
 
 @dataclass(frozen=True)
@@ -55,26 +55,26 @@ class PhaseLoader:
         ]
         self.loaders[0].tokens_in_epoch(0)  # data that gives no instances is an error now
 
-    def step(self, place: Place, done: float) -> tuple[list[Any], Place]:
+    def step(self, at: DataPosition, done: float) -> tuple[list[Any], DataPosition]:
         """The micro-batches at a position of the data when a fraction `done` of the budget is used;
         a step with fewer sequences than ranks is skipped."""
-        following = place.phase + 1
+        following = at.phase + 1
         if following < len(self._phases) and done >= self._phases[following].begin:
-            place = Place(phase=following)
-        loader, tokens = self.loaders[place.phase], self._phases[place.phase].tokens
+            at = DataPosition(phase=following)
+        loader, tokens = self.loaders[at.phase], self._phases[at.phase].tokens
         skipped = 0
-        while len(loader.positions(place.epoch, place.step, tokens)) < self._world_size:
-            place, skipped = self._next(place), skipped + 1
-            if skipped > 2 * loader.steps_in_epoch(place.epoch, tokens):
+        while len(loader.positions(at.epoch, at.step, tokens)) < self._world_size:
+            at, skipped = self._next(at), skipped + 1
+            if skipped > 2 * loader.steps_in_epoch(at.epoch, tokens):
                 raise ConfigError(
                     f"a step of {tokens} tokens holds no sequence for each of {self._world_size} "
                     "processes; raise --batch.tokens"
                 )
-        batches = loader.step(place.epoch, place.step, tokens, self._micro_tokens)
-        return [to_device(batch, self._device) for batch in batches], self._next(place)
+        batches = loader.step(at.epoch, at.step, tokens, self._micro_tokens)
+        return [to_device(batch, self._device) for batch in batches], self._next(at)
 
     def steps_of_epochs(self, epochs: float) -> int:
-        """Steps of so many passes over the first phase's instances."""
+        """Steps of a number of passes over the first phase's instances."""
         loader, tokens = self.loaders[0], self._phases[0].tokens
         whole = int(epochs)
         steps = sum(loader.steps_in_epoch(epoch, tokens) for epoch in range(whole))
@@ -82,8 +82,8 @@ class PhaseLoader:
             steps += round((epochs - whole) * loader.steps_in_epoch(whole, tokens))
         return max(1, steps)
 
-    def _next(self, place: Place) -> Place:
-        loader, tokens = self.loaders[place.phase], self._phases[place.phase].tokens
-        if place.step + 1 < loader.steps_in_epoch(place.epoch, tokens):
-            return replace(place, step=place.step + 1)
-        return replace(place, epoch=place.epoch + 1, step=0)
+    def _next(self, at: DataPosition) -> DataPosition:
+        loader, tokens = self.loaders[at.phase], self._phases[at.phase].tokens
+        if at.step + 1 < loader.steps_in_epoch(at.epoch, tokens):
+            return replace(at, step=at.step + 1)
+        return replace(at, epoch=at.epoch + 1, step=0)

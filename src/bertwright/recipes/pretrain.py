@@ -57,7 +57,7 @@ def pretrain(
 
     Args:
         config: the run.
-        say: told each line for the screen.
+        say: called with each line for the screen.
         overwrite: replace a run that is there.
         resume: go on with the run that is there; it begins where none is.
         counts_start: whether what comes before the first step (first weights, measuring the
@@ -71,7 +71,7 @@ def pretrain(
         Interrupted: a signal came; the run is saved.
     """
     if overwrite and resume:
-        raise ConfigError("--overwrite begins anew, --resume goes on: pass one of them")
+        raise ConfigError("--overwrite begins from scratch, --resume continues: pass one of them")
     if config.log.tensorboard:
         require_board()
     keep_freed_memory()
@@ -195,7 +195,7 @@ def _train(
             on += " (fsdp shards nothing in one process: torchrun --nproc-per-node N starts N)"
         say(f"{name}: {count:,} parameters, {precision} on {on}")
         if beginning is not None:
-            _tell_beginning(run, beginning, position, say)
+            _print_beginning(run, beginning, position, say)
 
     def begin_step(done: float, width: float) -> float:
         factor = warmup_decay(done, config.schedule.warmup, width)
@@ -245,7 +245,7 @@ def _way_on(run: Path, good: int) -> str:
     there = run_folder.last_good(run, good)
     lower = "a lower --optimizer.learning-rate, or --precision fp32"
     if there is None:
-        return f"no checkpoint of it gave a finite loss: begin anew with {lower}"
+        return f"no checkpoint of it gave a finite loss: begin from scratch with {lower}"
     return (
         f"the last checkpoint that gave a finite loss is {there}: begin a new run from it with "
         f"--init, and {lower}"
@@ -259,22 +259,22 @@ def _precision(
 
     A measurement may come out otherwise the next time, or on the next process.
     """
-    asked: str = config.precision
-    if asked == "auto" and beginning is not None:
-        asked = beginning.precision
-    precision, peak = choose_precision(ranks.device, asked)
+    wanted: str = config.precision
+    if wanted == "auto" and beginning is not None:
+        wanted = beginning.precision
+    precision, peak = choose_precision(ranks.device, wanted)
     in_bf16 = ranks.from_first(float(precision == "bf16"))
     return "bf16" if in_bf16 else "fp32", ranks.from_first(peak)
 
 
-def _tell_beginning(
+def _print_beginning(
     run: Path, beginning: run_folder.Beginning, position: Position, say: Callable[[str], None]
 ) -> None:
     if position.finished:
         say(f"{run} is finished already, at step {position.step:,}; nothing to do")
         return
     if beginning.damaged:
-        say(f"damaged, and passed over: {', '.join(beginning.damaged)}")
+        say(f"damaged, and skipped: {', '.join(beginning.damaged)}")
     say(f"going on after step {position.step:,}, from {beginning.folder}")
 
 

@@ -41,7 +41,7 @@ from bertwright.train.state import Position, encode_state
 from bertwright.version import __version__
 
 CONFIG, ENVIRONMENT = "config.toml", "environment.json"
-# What may change between the sessions of one run: how it is told and kept, not what it is.
+# Keys that may differ when a run is resumed: logging and checkpointing only.
 _FREE_KEYS = ("log.", "checkpoint.", "parallel")
 
 
@@ -57,7 +57,7 @@ class Beginning(NamedTuple):
 
 
 def is_begun(run: Path) -> bool:
-    """Whether a run stands there, to go on with."""
+    """Whether there is a run to resume."""
     return (run / CONFIG).is_file()
 
 
@@ -137,7 +137,7 @@ def begin(run: Path, environment: dict[str, Any], config: Any) -> None:
             file.write(values.to_toml(config))
     except BaseException:
         _empty(run)
-        with contextlib.suppress(OSError):  # a mounted one, or the one we stand in
+        with contextlib.suppress(OSError):  # a mounted one, or our working directory
             run.rmdir()
         raise
 
@@ -172,7 +172,7 @@ def check_same(config: RunConfig, run: Path, shards: Shards) -> Beginning | None
 
     Raises:
         ConfigError: the run there has another configuration; names the differing keys.
-        IntegrityError: the data was built anew since, or every checkpoint is damaged.
+        IntegrityError: the data was built again since, or every checkpoint is damaged.
     """
     saved = values.from_dict(type(config), values.read_toml(run / CONFIG), str(run / CONFIG))
     environment = _read_environment(run)
@@ -231,7 +231,7 @@ def save(
 
 
 def last_good(run: Path, step: int) -> Path | None:
-    """The newest checkpoint that stands at `step` or before it."""
+    """The newest checkpoint of `step` or before it."""
     good = [f for f in checkpoint.list_checkpoints(run) if int(f.name[len("step-") :]) <= step]
     return good[-1] if good else None
 

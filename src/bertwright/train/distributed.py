@@ -1,8 +1,8 @@
-"""One process or many: what the loop asks of its neighbours.
+"""One process or many: what ranks do together.
 
 Many processes are started by `torchrun`. With PyTorch's DistributedDataParallel (Li et al. 2020)
 each holds all weights and gradients are averaged; with its FSDP2 (`fully_shard`; Zhao et al. 2023)
-each keeps its share of weights, gradients and moments, and a layer's weights are gathered for the
+each keeps its shard of weights, gradients and moments, and a layer's weights are gathered for the
 time they are used. Nothing here is our own engine.
 """
 
@@ -117,7 +117,7 @@ class Ranks:
         return own + [(own[-1][0], False)] * (int(most) - len(own))
 
     def gather(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Whole tensors in the first rank's main memory, and none elsewhere; every rank asks."""
+        """Whole tensors in the first rank's memory, and none elsewhere; every rank calls this."""
         found = {}
         for name, tensor in tensors.items():
             if self.is_first or self.is_sharded:
@@ -128,7 +128,7 @@ class Ranks:
 
 
 def whole(x: Tensor) -> Tensor:
-    """A tensor of which this rank may hold a shard; then every rank has to ask."""
+    """A tensor of which this rank may hold a shard; then every rank has to call this."""
     gathered: Tensor = x.full_tensor() if hasattr(x, "full_tensor") else x
     return gathered
 
@@ -141,8 +141,8 @@ def laid_like(value: Tensor, parameter: Tensor) -> Tensor:
         return copy
     from torch.distributed.tensor import distribute_tensor
 
-    place = cast(Any, parameter)
-    return distribute_tensor(copy, place.device_mesh, place.placements, src_data_rank=None)
+    sharded = cast(Any, parameter)
+    return distribute_tensor(copy, sharded.device_mesh, sharded.placements, src_data_rank=None)
 
 
 def reshard(learner: nn.Module) -> None:
@@ -157,29 +157,29 @@ def join_ranks(device: str = "auto", parallel: Parallel = "ddp") -> Iterator[Ran
     """Join the processes that torchrun started; alone if there are none.
 
     Raises:
-        ConfigError: a GPU is asked for and there is none.
+        ConfigError: cuda where there is no GPU.
         BertwrightError: another process is gone, or has not answered for half an hour.
     """
     if device == "cuda" and not torch.cuda.is_available():
         raise ConfigError("device is cuda, but PyTorch sees no GPU here; use --device cpu")
     on_gpu = device != "cpu" and torch.cuda.is_available()
     local_rank = int(os.environ.get("LOCAL_RANK", 0))
-    place = torch.device("cuda", local_rank) if on_gpu else torch.device("cpu")
+    own = torch.device("cuda", local_rank) if on_gpu else torch.device("cpu")
     if on_gpu:
-        torch.cuda.set_device(place)
+        torch.cuda.set_device(own)
     world_size = int(os.environ.get("WORLD_SIZE", 1))
     if world_size == 1:
-        yield Ranks(0, 1, place, parallel)
+        yield Ranks(0, 1, own, parallel)
         return
     try:
         dist.init_process_group("nccl" if on_gpu else "gloo")
-        yield Ranks(dist.get_rank(), world_size, place, parallel)
+        yield Ranks(dist.get_rank(), world_size, own, parallel)
         dist.barrier()  # a process that leaves while another talks to it takes it along
     except RuntimeError as error:
         if not re.search(r"by peer|Broken pipe|[Tt]imed out", str(error)):
             raise
         raise BertwrightError(
-            "another process of the run is gone or stands still, so this one ends: the first "
+            "another process of the run is gone or hangs, so this one ends: the first "
             "message of the others says why"
         ) from error
     finally:

@@ -1,4 +1,4 @@
-"""What a run tells: one JSON object a line in `metrics.jsonl`, one line on the screen."""
+"""The log of a run: one JSON object a line in `metrics.jsonl`, one line on the screen."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_METRICS = 4  # of a line on the screen
 
 
 class Log:
-    """Appends records to `metrics.jsonl`, says them, and hands them to TensorBoard if asked."""
+    """Appends records to `metrics.jsonl`, prints them, and writes them to TensorBoard if wanted."""
 
     def __init__(
         self,
@@ -48,12 +48,12 @@ class Log:
         partial.write_bytes(b"".join(kept))
         partial.replace(path)  # in one go: a kill here loses no line
         self.records = len(kept)
-        # Unbuffered: a line is on its way once it is written, and a full disk tells at once.
+        # Unbuffered: a line is on its way once it is written, and a full disk is an error at once.
         self._file = path.open("ab", buffering=0)
         self._board = open_board(folder / "tensorboard", step) if tensorboard else None
 
     def write(self, record: Mapping[str, Number | str], **shown: float | None) -> None:
-        """Keep a record; `shown` is only said: `done` (share of the run), `left` (seconds)."""
+        """Append a record; `shown`, only printed: `done` (of the run, 0 to 1), `left` (seconds)."""
         record = {**record, **self._labels}
         kept = {key: _number(value) for key, value in record.items()}
         line = json.dumps(kept) + "\n"
@@ -69,7 +69,7 @@ class Log:
         self._on_log(kept)
 
     def say(self, text: str) -> None:
-        """Say something that is no record."""
+        """Print something that is no record."""
         self._say(text)
 
     def close(self) -> None:
@@ -119,7 +119,7 @@ def read_records(path: Path) -> list[dict[str, Any]]:
         DataError: a line is damaged.
     """
     records: list[dict[str, Any]] = []
-    for place, line in enumerate(_whole_lines(path), 1):
+    for number, line in enumerate(_whole_lines(path), 1):
         text = line.decode("utf-8", "replace").strip()
         if not text:
             continue
@@ -127,10 +127,10 @@ def read_records(path: Path) -> list[dict[str, Any]]:
             record = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise DataError(
-                f"{path}, line {place} is damaged ({error}); remove that line"
+                f"{path}, line {number} is damaged ({error}); remove that line"
             ) from error
         if not isinstance(record, dict):
-            raise DataError(f"{path}, line {place} is {text[:40]!r}; expected an object")
+            raise DataError(f"{path}, line {number} is {text[:40]!r}; expected an object")
         records.append(record)
     return records
 

@@ -1,7 +1,7 @@
 """The training loop: batches in, steps out. It knows no model and no data.
 
 A step: every micro-batch is encoded and its losses, sums, are divided by the counts of the whole
-step over all ranks (objectives/objective.py), so that however a step is cut, its gradient is the
+step over all ranks (objectives/objective.py), so that however a step is split, its gradient is the
 same; the norm of the gradient is clipped; the optimizers step.
 
 Chance is a function of (seed, step, micro-batch, rank), so a step that was broken off is done
@@ -30,7 +30,7 @@ from bertwright.train.log import Log
 from bertwright.train.loss_sums import LossSums, Window, means
 from bertwright.train.optim import Optimizers, clip_gradients
 from bertwright.train.schedule import Budget
-from bertwright.train.state import Place, Position
+from bertwright.train.state import DataPosition, Position
 
 # So many steps in a row without a finite gradient end a run.
 MOST_SKIPPED = 5
@@ -41,13 +41,14 @@ SECONDS_OF_ONE_SIGNAL = 1.0
 class Source(Protocol):
     """Where batches come from."""
 
-    def step(self, place: Place, done: float) -> tuple[Sequence[Any], Place]:
-        """This rank's micro-batches at a place, a share `done` into the run; the next place."""
+    def step(self, at: DataPosition, done: float) -> tuple[Sequence[Any], DataPosition]:
+        """This rank's micro-batches at a data position after a fraction `done` of the run, and the
+        next data position."""
 
 
 @dataclass(frozen=True)
 class LoopConfig:
-    """What the loop asks of a configuration."""
+    """What the loop needs of a configuration."""
 
     seed: int
     precision: Precision
@@ -61,7 +62,7 @@ class LoopConfig:
 
 
 class Trainer:
-    """Steps a learner through a budget, tells how it goes, and saves."""
+    """Steps a learner through a budget, logs, validates and saves."""
 
     def __init__(
         self,
@@ -81,9 +82,9 @@ class Trainer:
         """Wire the parts.
 
         `log` is None on every rank but the first; `flops` counts a micro-batch's operations;
-        `begin_step`, given the share of the run that is done and the share that a step is, sets
-        what learns and how fast, and gives the rate to tell; `is_enough` ends a run early, asked
-        after each validation.
+        `begin_step`, given the fraction of the run that is done and the fraction that a step is,
+        sets what is trained and how fast, and returns the rate to log; `is_enough`, called after
+        each validation, ends a run early.
         """
         self.learner = learner
         self.wrapped = ranks.wrap(learner)
@@ -190,7 +191,7 @@ class Trainer:
     def _step(self, position: Position) -> Position:
         """One step of the optimizer; the position itself if a signal broke it off."""
         done = self.budget.done(position.step, position.seconds)
-        batches, following = self.source.step(position.place, done)
+        batches, following = self.source.step(position.data, done)
         names = list(self.learner.objectives)
         own_counts = [self.learner.counts(batch) for batch in batches]
         own = [float(sum(counts.get(name, 0) for counts in own_counts)) for name in names]
@@ -201,9 +202,9 @@ class Trainer:
         self.optimizers.zero_grad()
         sums = LossSums()
         run = self.ranks.evened(batches)
-        for place, (batch, counts_here) in enumerate(run):
-            last = place == len(run) - 1
-            torch.manual_seed(self._seed(position.step, place))
+        for number, (batch, counts_here) in enumerate(run):
+            last = number == len(run) - 1
+            torch.manual_seed(self._seed(position.step, number))
             with self.ranks.together(self.wrapped, last):
                 with self._autocast():
                     losses = self.wrapped(batch)
@@ -224,26 +225,26 @@ class Trainer:
         norm = clip_gradients(self.learner.parameters(), self.config.clip_norm)
         numbers = sums.numbers(names)
         if not self._finite(position, norm, numbers):
-            return replace(position, step=position.step + 1, place=following)
+            return replace(position, step=position.step + 1, data=following)
         self.optimizers.step()
         self._window.join(numbers, sums.flops, norm, rate)
         return replace(
             position,
             step=position.step + 1,
             tokens=position.tokens + int(all_tokens),
-            place=following,
+            data=following,
         )
 
     def _seed(self, step: int, micro_batch: int) -> int:
         """A seed of dropout that no other step, micro-batch or rank has."""
-        place = (step * 65536 + micro_batch) * self.ranks.world_size + self.ranks.rank
-        return (self.config.seed * 0x9E3779B97F4A7C15 + place * 0xBF58476D1CE4E5B9) % 2**63
+        number = (step * 65536 + micro_batch) * self.ranks.world_size + self.ranks.rank
+        return (self.config.seed * 0x9E3779B97F4A7C15 + number * 0xBF58476D1CE4E5B9) % 2**63
 
     def _finite(self, position: Position, norm: float, numbers: list[float]) -> bool:
         """Whether a step may reach the weights, the same on all ranks; give up after some.
 
         Raises:
-            BertwrightError: so many steps in a row that it is no accident.
+            BertwrightError: gradients of MOST_SKIPPED steps in a row are not finite.
         """
         own = 0.0 if all(map(math.isfinite, numbers)) else 1.0
         bad_losses = self.ranks.sum([own])[0]
@@ -366,7 +367,7 @@ class Trainer:
 def mean_losses(
     learner: Learner, batches: Iterable[Any], precision: Precision, ranks: Ranks
 ) -> dict[str, float]:
-    """Loss and accuracy by objective over batches, without learning; the same on all ranks."""
+    """Loss and accuracy by objective over batches, without training; the same on all ranks."""
     window, names = LossSums(), list(learner.objectives)
     enabled = precision == "bf16"
     with torch.no_grad(), torch.autocast(ranks.device.type, torch.bfloat16, enabled=enabled):

@@ -1,4 +1,4 @@
-"""Losses summed over micro-batches and steps, and what is said of them."""
+"""Losses summed over micro-batches and steps, and their means."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class LossSums:
 
     def numbers(self, names: Sequence[str]) -> list[float]:
         """Total, correct and count of each objective; where nothing is right or wrong, correct is
-        minus the count, so that sums of such numbers still tell it."""
+        minus the count, so that sums of such numbers still show it."""
         return [
             float(number)
             for name in names
@@ -46,7 +46,7 @@ class LossSums:
 class Window:
     """The steps since the last line of the log.
 
-    It holds plain numbers, so that a checkpoint keeps it: the next line of a resumed run tells of
+    It holds plain numbers, so that a checkpoint keeps it: the next line of a resumed run is of
     the same steps as that of a run that was never stopped.
     """
 
@@ -81,11 +81,11 @@ class Window:
 
 def means(names: Sequence[str], sums: Sequence[float]) -> dict[str, float]:
     """Means by objective and their sum, of (total, correct, count) triples (`LossSums.numbers`); an
-    objective that had nothing to judge, as a task without a step, is left out, and so is the
+    objective without predictions, as a task without a step, is left out, and so is the
     accuracy of one that knows no right and wrong."""
     record = {"loss": 0.0}
-    for place, name in enumerate(names):
-        total, correct, count = sums[3 * place : 3 * place + 3]
+    for number, name in enumerate(names):
+        total, correct, count = sums[3 * number : 3 * number + 3]
         if count:
             record[f"{name}.loss"] = total / count
             if correct >= 0:

@@ -100,7 +100,7 @@ def _hidden_matrices(module: nn.Module) -> list[nn.Parameter]:
 def clip_gradients(parameters: Iterable[nn.Parameter], most: float) -> float:
     """Scale gradients down to a global norm of `most` (0: never); the norm as it was.
 
-    Gradients that are not finite are left as they are: the norm tells.
+    Gradients that are not finite are left as they are: the norm shows them.
     """
     gradients: list[Tensor] = [p.grad for p in parameters if p.grad is not None]
     norm = float(whole(torch.nn.utils.get_total_norm(gradients)))

@@ -2,7 +2,7 @@
 
 Linear warm-up and decay are BERT's (Devlin et al. 2019, appendix A.2); slanted triangles ULMFiT's
 (Howard & Ruder 2018, equation 3). A run's length is steps or seconds; either way the rate is a
-function of the share that is done.
+function of the fraction that is done.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def warmup_decay(done: float, warmup: float, width: float = 0.0) -> float:
 
     Args:
         done: 0 to 1, at the beginning of the step.
-        warmup: share of the run in which the factor rises from 0 to 1; then it falls to 0.
-        width: share that one step is, so that neither the first nor the last step has rate 0.
+        warmup: fraction of the run in which the factor rises from 0 to 1; then it falls to 0.
+        width: fraction that one step is, so that neither the first nor the last step has rate 0.
     """
     if done < warmup:
         return min(1.0, (done + width) / warmup)
@@ -55,7 +55,7 @@ def slanted_triangular(done: float, cut: float = 0.1, ratio: float = 32.0) -> fl
 
     Args:
         done: 0 to 1, at the beginning of the step.
-        cut: share of the run in which the factor rises.
+        cut: fraction of the run in which the factor rises.
         ratio: of the highest rate to the lowest.
     """
     p = done / cut if done < cut else 1 - (done - cut) / (1 - cut)

@@ -1,8 +1,8 @@
-"""Where a run stands, and how the optimizer's part of it is kept.
+"""The position of a run, and how the optimizer's part of it is stored.
 
 A run is a function of its configuration and its position: instances, masks and dropout are drawn
 from (seed, step), so no generator has a state to save. What is saved beside the weights is the
-position, with how far the log has told it, and the moments of the optimizers.
+position, with how many lines of the log are of it, and the moments of the optimizers.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ STATE, TENSORS = "trainer.json", "trainer.safetensors"
 
 
 @dataclass(frozen=True)
-class Place:
-    """The next step's place in the data."""
+class DataPosition:
+    """Where the next step's batch is in the data."""
 
     phase: int = 0
     epoch: int = 0
@@ -44,7 +44,7 @@ class Position:
     """Tokens seen, over all ranks."""
     seconds: float = 0.0
     """Wall-clock seconds the run took so far, all its sessions."""
-    place: Place = field(default_factory=Place)
+    data: DataPosition = field(default_factory=DataPosition)
     """Where the next step's batch is."""
     finished: bool = False
     """Whether the budget is used up."""
@@ -53,20 +53,22 @@ class Position:
     records: int = 0
     """Lines of `metrics.jsonl` so far."""
     window: Window = field(default_factory=Window)
-    """What the next line is to tell of."""
+    """What the next line of the log will be of."""
 
 
 def encode_state(
     position: Position, learner: nn.Module, optimizers: Optimizers, ranks: Ranks
 ) -> dict[str, bytes]:
-    """The trainer's files of a checkpoint, by name; every rank asks, the first one needs them."""
+    """The trainer's files of a checkpoint, by name, for the first rank; every rank calls this."""
     tensors: dict[str, Tensor] = {}
     moments: dict[str, list[str]] = {}
     for name, parameter in learner.named_parameters():
         state = optimizers.state_of(parameter)
         moments[name] = list(state)
         tensors |= {f"{name}.{moment}": value for moment, value in state.items()}
-    content = {"format": 1, "position": asdict(position), "moments": moments}
+    kept = asdict(position)
+    kept["place"] = kept.pop("data")  # as files of runs have it
+    content = {"format": 1, "position": kept, "moments": moments}
     files = {STATE: json.dumps(content, indent=1).encode() + b"\n"}
     return files | {TENSORS: save(ranks.gather(tensors))}
 
@@ -87,7 +89,7 @@ def load_state(folder: Path, learner: nn.Module, optimizers: Optimizers) -> Posi
         content: dict[str, Any] = json.loads((folder / STATE).read_text(encoding="utf-8"))
         tensors = load_file(folder / TENSORS)
         kept = content["position"]
-        parts = {"place": Place(**kept["place"]), "window": Window(**kept["window"])}
+        parts = {"data": DataPosition(**kept.pop("place")), "window": Window(**kept["window"])}
         position = Position(**{**kept, **parts})
         moments: dict[str, list[str]] = content["moments"]
     except (ValueError, KeyError, TypeError, SafetensorError) as error:

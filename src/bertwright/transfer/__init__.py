@@ -1,1 +1,1 @@
-"""How an encoder is used for a task: what of it learns, when and how fast; frozen features."""
+"""How an encoder is used for a task: what of it is trained, when and how fast; frozen features."""

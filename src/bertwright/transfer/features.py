@@ -75,7 +75,7 @@ class FeatureTable(Encoder):
         return Encoded(inputs.sequences, layers[-1], tuple(layers))
 
     def stages(self) -> Sequence[nn.Module]:
-        """None: nothing of it learns."""
+        """None: nothing of it is trained."""
         return []
 
     def flops(self, lengths: Sequence[int], last_rows: int) -> float:

@@ -1,4 +1,4 @@
-"""What of an encoder learns, and from when on.
+"""What of an encoder is trained, and from when on.
 
 Feature-based use freezes all of it (`transfer/features.py`); `top-N` trains the last N layers;
 gradual unfreezing (Howard & Ruder 2018, section 3.3) begins with the last layer and unfreezes one

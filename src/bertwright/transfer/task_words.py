@@ -49,7 +49,7 @@ class TaskWords(nn.Module):
     """An embedding of V tokens, `weight [K + 1, H]` of which is trained."""
 
     def __init__(self, table: Tensor, ids: Tensor) -> None:
-        """The whole table `[V, H]`, and which of its rows learn, `[K]`, each once."""
+        """The whole table `[V, H]`, and which of its rows are trained, `[K]`, each once."""
         super().__init__()
         # plain tensors: DDP sends buffers to every rank at each step
         self._table, self._ids = table.detach(), ids
@@ -69,8 +69,8 @@ class TaskWords(nn.Module):
 
     def whole(self) -> Tensor:
         """The whole table as it is now, `[V, H]`."""
-        learned = self.weight.detach()
-        return (self._table * learned[-1]).index_copy_(0, self._ids, learned[:-1])
+        trained = self.weight.detach()
+        return (self._table * trained[-1]).index_copy_(0, self._ids, trained[:-1])
 
     def _save_to_state_dict(
         self, destination: dict[str, Any], prefix: str, keep_vars: bool

@@ -30,7 +30,7 @@ from bertwright.tasks.task_data import TaskData
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 from bertwright.train.distributed import Ranks
 from bertwright.train.log import read_records
-from bertwright.train.state import Place
+from bertwright.train.state import DataPosition
 from tests.recipes.task_files import learn, write_files
 
 MAINS = {
@@ -390,7 +390,7 @@ def test_an_epoch_has_every_example_once_in_another_order_each_time(model: Path)
     ranks = Ranks(0, 1, torch.device("cpu"))
     source = TaskLoader([("task", task, data.instances, 1.0)], 8, 20, 1, ranks)
     orders = []
-    place = Place()
+    place = DataPosition()
     for _ in range(2):
         rows: list[int] = []
         for _ in range(source.steps_in_epoch):
@@ -412,7 +412,7 @@ def test_ranks_share_a_step_without_overlap(model: Path) -> None:
     for rank in range(2):
         ranks = Ranks(rank, 2, torch.device("cpu"))
         source = TaskLoader([("task", task, data.instances, 1.0)], 8, 999, 1, ranks)
-        batches, _ = source.step(Place(), 0.0)
+        batches, _ = source.step(DataPosition(), 0.0)
         seen.append({row for batch in batches for row in batch.rows})
     assert len(seen[0] | seen[1]) == 8
     assert not seen[0] & seen[1]
@@ -424,7 +424,7 @@ def test_what_is_left_for_too_few_ranks_is_not_lost(model: Path) -> None:
     data = TaskData("task", task, load_tokenizer(model), examples)
     rows: list[int] = []
     for rank in range(2):
-        ranks, place = Ranks(rank, 2, torch.device("cpu")), Place()
+        ranks, place = Ranks(rank, 2, torch.device("cpu")), DataPosition()
         source = TaskLoader([("task", task, data.instances, 1.0)], 8, 999, 1, ranks)
         assert source.steps_in_epoch == 2
         for _ in range(2):
@@ -446,7 +446,7 @@ def test_steps_count_sentences_where_documents_are_read(model: Path) -> None:
     ranks = Ranks(0, 1, torch.device("cpu"))
     source = TaskLoader([("task", task, data.instances, 1.0)], 8, 999, 1, ranks)
     rows: list[int] = []
-    place = Place()
+    place = DataPosition()
     for _ in range(source.steps_in_epoch):
         (batch,), place = source.step(place, 0.0)
         documents = {examples[row].document for row in batch.rows}
@@ -456,13 +456,13 @@ def test_steps_count_sentences_where_documents_are_read(model: Path) -> None:
     two = Ranks(1, 2, torch.device("cpu"))
     for part in (data.instances[:2], data.instances):
         source = TaskLoader([("task", task, part, 1.0)], 8, 999, 1, two)
-        place = Place()
+        place = DataPosition()
         for _ in range(source.steps_in_epoch):
             batches, place = source.step(place, 0.0)
             assert batches  # no rank is without work
     source = TaskLoader([("task", task, data.instances[:1], 1.0)], 8, 999, 1, two)
     with pytest.raises(DataError, match=r"task: 1 texts or documents .* for 2 processes"):
-        source.step(Place(), 0.0)
+        source.step(DataPosition(), 0.0)
 
 
 def test_few_examples_are_seen_more_often() -> None:

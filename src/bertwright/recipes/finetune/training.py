@@ -37,7 +37,7 @@ from bertwright.train.hardware import Precision
 from bertwright.train.log import Log
 from bertwright.train.loop import LoopConfig, Trainer
 from bertwright.train.schedule import Budget
-from bertwright.train.state import Place, Position
+from bertwright.train.state import DataPosition, Position
 from bertwright.transfer.stepping import Stepping
 from bertwright.transfer.task_words import train_task_words
 
@@ -187,19 +187,19 @@ class TaskLoader:
         """Steps of one pass over all tasks."""
         return len(self._epoch(0))
 
-    def step(self, place: Place, done: float) -> tuple[list[LabelledBatch], Place]:
+    def step(self, at: DataPosition, done: float) -> tuple[list[LabelledBatch], DataPosition]:
         """This rank's micro-batches of a step, and the position of the next."""
-        steps = self._epoch(place.epoch)
-        number, rows = steps[place.step]
+        steps = self._epoch(at.epoch)
+        number, rows = steps[at.step]
         name, task, instances, _ = self._tasks[number]
         own = rows[self._ranks.rank :: self._ranks.world_size].tolist()
         batches = [
             make_batch(name, task, instances, part, str(self._ranks.device))
             for part in micro_batches(instances, own, self._micro_tokens)
         ]
-        if place.step + 1 < len(steps):
-            return batches, replace(place, step=place.step + 1)
-        return batches, replace(place, epoch=place.epoch + 1, step=0)
+        if at.step + 1 < len(steps):
+            return batches, replace(at, step=at.step + 1)
+        return batches, replace(at, epoch=at.epoch + 1, step=0)
 
     def _epoch(self, epoch: int) -> list[tuple[int, Int64s]]:
         """The steps of an epoch: a task's number and the instances of it."""
