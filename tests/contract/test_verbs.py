@@ -10,12 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from fastapi.testclient import TestClient
 
 import bertwright
 from bertwright.checkpoint import checkpoint
 from bertwright.cli.app import run as run_verb
+from bertwright.config.serve import ServeConfig
+from bertwright.serve.app import make_app
 from tests.contract.conftest import STEPS, config_of, mapping
 from tests.recipes.sample import WORDS, assert_same_run, records, train
+from tests.serve.conftest import until_ready
 
 TEXTS = [f"{WORDS[n]} {WORDS[n + 1]} ." for n in range(0, 40, 2)]
 
@@ -97,3 +101,13 @@ def test_finetune_evaluate_predict(
     predicted = tmp_path / "predicted.jsonl"
     verb("predict", "--model", out, "--input", tmp_path / "new.txt", "--out", predicted)
     assert len(predicted.read_text("utf-8").splitlines()) == len(TEXTS)
+
+
+def test_serve(run: Path) -> None:
+    config = ServeConfig(model=(f"m={run}",), device="cpu", log_requests=False)
+    with TestClient(make_app(config)) as client:
+        until_ready(client)
+        reply = client.post("/embed", json={"inputs": TEXTS[:3]})
+        assert reply.status_code == 200, reply.text
+        vectors = np.array(reply.json()["vectors"])
+    np.testing.assert_allclose(vectors, bertwright.load(run).embed(TEXTS[:3]), atol=1e-4)

@@ -16,6 +16,8 @@ from bertwright.config import values
 from tests.house.source import PACKAGE, ROOT, Module, modules
 
 LONGEST = 400
+MOST_FILES = 15
+"""Of a folder; `cli` has one file a verb and `models` one a system."""
 NAMELESS = {"utils", "util", "common", "helpers", "helper", "base", "types", "misc"}
 READS_FOREIGN_PICKLES = "bertwright.checkpoint.huggingface.pickled"
 """May call `torch.load` once, with `weights_only=True`: it reads other programs' weights."""
@@ -130,8 +132,24 @@ def prints_from_the_command_line_only(module: Module) -> Iterator[str]:
             yield f"{module.place}:{node.lineno}: print; take on_progress or raise"
 
 
+UNCLEAR = re.compile(
+    r"\b(anew|stretch(es)?|told|by chance|judge[sd]?|judgements?|is asked for|a no|the door"
+    r"|taught)\b"
+)
+"""Words that a reader has to decode; CONTRIBUTING.md has those of the field."""
+
+
+def is_in_the_words_of_the_field(module: Module) -> Iterator[str]:
+    for node in ast.walk(module.tree):
+        body = getattr(node, "body", None)
+        for statement in body if isinstance(body, list) else []:
+            if _is_docstring(statement) and (found := UNCLEAR.search(statement.value.value)):
+                yield f"{module.place}:{statement.lineno}: {found.group()!r}; see CONTRIBUTING.md"
+
+
 RULES = (
     is_short,
+    is_in_the_words_of_the_field,
     is_named,
     has_a_header,
     says_what_is_public,
@@ -156,6 +174,15 @@ def test_the_package_is_typed_and_its_version_has_a_story() -> None:
     assert f"## [{bertwright.__version__}]" in changelog
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"version: {bertwright.__version__}" in citation
+
+
+def test_no_folder_is_crowded() -> None:
+    for folder in {path.parent for path in PACKAGE.rglob("*.py")} - {
+        PACKAGE / "cli",
+        PACKAGE / "models",
+    }:
+        files = [path.name for path in folder.glob("*.py") if path.name != "__init__.py"]
+        assert len(files) <= MOST_FILES, f"{folder.name} has {len(files)} files: {sorted(files)}"
 
 
 def test_every_folder_is_a_package() -> None:

@@ -111,6 +111,20 @@ def do_not_know_their_siblings(module: Module) -> Iterator[str]:
                 yield f"{module.place}:{found.line} imports its sibling {file}"
 
 
+KNOW_BERT = {"recipes.bert", "checkpoint.huggingface.bert", "inference.backends.packed"}
+"""Its instances and initialization, its entry of the formats, its packed weights."""
+
+
+def go_by_the_interface(module: Module) -> Iterator[str]:
+    """All else knows an encoder, not BERT."""
+    name = module.name.removeprefix("bertwright.")
+    if name in KNOW_BERT or name.startswith("checkpoint.export."):
+        return
+    for found in imports(module.name):
+        if found.module == "bertwright.models.bert":
+            yield f"{module.place}:{found.line} imports models.bert: what does the interface lack?"
+
+
 def need_the_standard_library_only(module: Module) -> Iterator[str]:
     if module.part in STANDARD_ONLY:
         for found in imports(module.name):
@@ -138,6 +152,7 @@ RULES = (
     go_down,
     come_from_the_file,
     do_not_know_their_siblings,
+    go_by_the_interface,
     need_the_standard_library_only,
     do_not_import_torch,
 )

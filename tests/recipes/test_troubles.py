@@ -86,7 +86,7 @@ def test_a_run_that_exists(data: Path, tmp_path: Path) -> None:
     assert newest(run).name == "step-00000002"
     assert not (run / "notes.txt").exists()
     assert [f.name for f in list_checkpoints(run)] == ["step-00000002"]
-    with pytest.raises(ConfigError, match="begins from scratch, --resume continues: pass one of them"):
+    with pytest.raises(ConfigError, match="from scratch, --resume continues: pass one"):
         train(config, overwrite=True, resume=True)
 
 

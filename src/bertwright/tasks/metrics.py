@@ -281,7 +281,7 @@ class Metrics:
     """
 
     main: str
-    """The metric that selects a model unless another is asked for."""
+    """The metric that selects a model by default."""
     statistic: Statistic
     errors: dict[int, float]
     """Rows with a wrong prediction, each with its confidence (regression: how far off)."""

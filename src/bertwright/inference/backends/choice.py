@@ -24,11 +24,10 @@ from bertwright.checkpoint.sentence_transformers.dense import DenseLayer
 from bertwright.config.vectors import BackendName, VectorConfig, VectorPrecision
 from bertwright.errors import ConfigError, MissingExtra
 from bertwright.inference.backends.int8 import LEAST_COSINE, least_cosine, make_int8
-from bertwright.inference.backends.packed import PackedBackend, PackedBert, has_bfloat16
+from bertwright.inference.backends.packed import PackedBackend, PackedBert, has_bfloat16, packable
 from bertwright.inference.backends.plain import Backend, ExportedBackend, PlainBackend
 from bertwright.inference.embed import Embedder
 from bertwright.inference.encode import ModelRunner, Text
-from bertwright.models.bert import Bert
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 LEAST_EXACT = 0.9999
@@ -58,8 +57,9 @@ def torch_backend(runner: ModelRunner) -> Backend:
     """
     encoder, name = runner.encoder, f"torch {runner.precision}"
     exact = runner.precision == "fp32"
-    if runner.device.type == "cpu" and isinstance(encoder, Bert) and (exact or has_bfloat16()):
-        packed = PackedBert(encoder, torch.float32 if exact else torch.bfloat16)
+    bert = packable(encoder)
+    if bert is not None and (exact or has_bfloat16()):
+        packed = PackedBert(bert, torch.float32 if exact else torch.bfloat16)
         return PackedBackend(packed, min(runner.batch_tokens, CPU_BATCH), name)
     return PlainBackend(encoder, runner.batch_tokens, name)
 
@@ -141,18 +141,18 @@ class BackendChoice:
 
     def _torch(self, precision: str) -> Backend:
         encoder, on_cpu = self.runner.encoder, self.runner.device.type == "cpu"
-        packable = encoder if on_cpu and isinstance(encoder, Bert) else None
-        if precision == "int8" and packable is None:
+        bert = packable(encoder)
+        if precision == "int8" and bert is None:
             raise ConfigError("8-bit products are for a BERT on the CPU; use --precision bf16")
         if on_cpu and not has_bfloat16():
             raise ConfigError(
                 "this processor has no bfloat16 products that torch can use (AVX-512); "
                 "use --precision fp32"
             )
-        if packable is None:
+        if bert is None:
             low = copy.deepcopy(encoder).to(torch.bfloat16)
             return PlainBackend(low, self.runner.batch_tokens, "torch bf16")
-        packed = PackedBert(packable, torch.bfloat16)
+        packed = PackedBert(bert, torch.bfloat16)
         backend = PackedBackend(packed, CPU_BATCH, f"torch {precision}")
         if precision == "int8":
             # ranges of the sample alone would clip what other texts have: a file may begin with

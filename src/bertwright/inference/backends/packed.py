@@ -38,6 +38,7 @@ from bertwright.data.batch import token_batches
 from bertwright.inference.backends.plain import LayerBatch
 from bertwright.inference.encode import Ids, Positions, make_inputs, positions_in
 from bertwright.models.bert import Bert
+from bertwright.models.encoder import Encoder
 from bertwright.nn.sequences import Sequences
 from bertwright.nn.transformer import ACTIVATIONS, TransformerLayer
 
@@ -177,6 +178,12 @@ class Norm(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """x `[N, H]` -> `[N, H]`"""
         return torch.layer_norm(x, self.shape, self.weight, self.bias, self.eps)
+
+
+def packable(encoder: Encoder) -> Bert | None:
+    """The encoder, if its weights can be packed: a `Bert` on a CPU."""
+    on_cpu = next(encoder.parameters()).device.type == "cpu"
+    return encoder if on_cpu and isinstance(encoder, Bert) else None
 
 
 class PackedBert(nn.Module):
