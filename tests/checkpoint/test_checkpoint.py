@@ -108,7 +108,7 @@ def test_a_norm_that_starts_is_one(tmp_path: Path) -> None:
 def test_another_dropout(folder: Path) -> None:
     config = replace(CONFIG, hidden_dropout_prob=0.0)
     learner = load(folder, config=config).learner
-    assert learner.encoder.layers[0].dropout.share == 0
+    assert learner.encoder.layers[0].dropout.p == 0
     with pytest.raises(IntegrityError, match="has the shape"):
         load(folder, config=replace(CONFIG, max_position_embeddings=99))
 

@@ -271,8 +271,8 @@ def test_another_dropout_with_a_task(tmp_path: Path) -> None:
     config = replace(CONFIG, hidden_dropout_prob=0.0)
     task = replace(TEXT, head=HeadConfig(dropout=0.5))
     learner = load(tmp_path, config=config, tasks={"classes": task}).learner
-    assert learner.encoder.layers[0].dropout.share == 0
-    assert learner.objectives["classes"].dropout.share == 0.5
+    assert learner.encoder.layers[0].dropout.p == 0
+    assert learner.objectives["classes"].dropout.p == 0.5
 
 
 def test_what_is_loaded_can_learn(tmp_path: Path) -> None:
