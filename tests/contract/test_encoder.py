@@ -9,13 +9,15 @@ import pytest
 import torch
 from torch import Tensor
 
+from bertwright.checkpoint.formats import FORMATS
 from bertwright.config.run import RunConfig
+from bertwright.config.systems import RUN_CONFIGS
 from bertwright.data.shards import Shards
 from bertwright.data.to_device import to_device
 from bertwright.models.encoder import Encoded
 from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.objectives.objective import Learner
-from bertwright.recipes.systems import System
+from bertwright.recipes.systems import SYSTEMS, System
 from bertwright.transfer.groups import depths
 
 LENGTHS = [9, 7, 7, 4, 1]
@@ -176,3 +178,10 @@ def test_initialization_is_a_function_of_its_generator(learner: Learner) -> None
 def test_operations_grow_with_the_tokens(learner: Learner) -> None:
     encoder = learner.encoder
     assert 0 <= encoder.flops([4, 3], 7) < encoder.flops([8, 6], 14)
+
+
+def test_the_catalogues_agree() -> None:
+    assert SYSTEMS.keys() == RUN_CONFIGS.keys() <= FORMATS.keys()
+    for key, system in SYSTEMS.items():
+        assert (system.name, FORMATS[key].model_type) == (key, key)
+        assert system.paper
