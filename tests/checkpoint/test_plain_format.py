@@ -185,6 +185,11 @@ def test_what_is_of_berts_alone(folder: Path, tmp_path: Path) -> None:
     for to in ("tensorflow", "sentence-transformers"):
         with pytest.raises(ConfigError, match="is for BERT only; this model is a toy"):
             convert(folder, tmp_path / to, to)  # type: ignore[arg-type]
+
+
+def test_exports_are_of_berts_alone(folder: Path, tmp_path: Path) -> None:
+    for package in ("onnx", "onnxscript", "onnxruntime"):
+        pytest.importorskip(package)
     with pytest.raises(ConfigError, match="is for BERT only; this model is a toy"):
         export(folder, tmp_path / "onnx", "onnx")
 
