@@ -1,6 +1,6 @@
 """The predictions of a learner for examples of any kind of task, in their order.
 
-Instances go longest first, in batches of so many tokens, and predictions come in the order of the
+Instances go longest first, in batches filled by tokens, and predictions come in the order of the
 examples; a batch is end to end, so neighbours do not change each other. A class has the softmax of
 the scores for its probability, with multi-label the sigmoid of its own; a choice the softmax over
 the choices of its example. A word has the likeliest tag, or that of the likeliest path where the
