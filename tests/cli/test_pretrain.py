@@ -86,11 +86,13 @@ def test_options_reach_the_recipe(came: Calls, capsys: pytest.CaptureFixture[str
     assert run([*words, "--optimizer.learning_rate=5e-4", "--masking.whole-word"]) == 0
     assert "bertwright report 'my run'" in capsys.readouterr().err
     assert run([*words, "--resume"]) == run([*words, "--overwrite"]) == 0
-    (config, options), resumed, replaced = came
+    assert run([*words, "--no-verify"]) == 0
+    (config, options), resumed, replaced, trusting = came
     assert isinstance(config, BertRun)
     assert (config.steps, config.masking.whole_word) == (2, True)
     assert config.optimizer.learning_rate == 5e-4
-    assert options == {"overwrite": False, "resume": False}
+    assert options == {"overwrite": False, "resume": False, "verify": True}
+    assert not trusting[1]["verify"]
     assert (resumed[1]["resume"], replaced[1]["overwrite"]) == (True, True)
 
 

@@ -221,8 +221,11 @@ def test_a_damaged_shard_ends_with_5(tmp_path: Path) -> None:
     damaged = build_data(tmp_path)
     tokens = next(damaged.glob("shard-*.tokens"))
     tokens.write_bytes(b"\xff" * tokens.stat().st_size)
+    config = config_of(damaged, tmp_path / "run")
     with pytest.raises(IntegrityError, match="was changed after it was written"):
-        train(config_of(damaged, tmp_path / "run"))
+        train(config)
+    with pytest.raises(IntegrityError, match="holds the id 65535"):
+        train(config, verify=False)
 
 
 @pytest.mark.parametrize("left", [["environment.json"], [".config.toml.partial-7"]])

@@ -51,6 +51,9 @@ def _verb(run: type[RunConfig]) -> Callable[..., None]:
             ),
         ] = False,
         overwrite: Overwrite = False,
+        verify: Annotated[
+            bool, Parameter(help="Compare the shards' tokens with their SHA-256, once per change.")
+        ] = True,
     ) -> None:
         """Pre-train a model on shards that `data build` wrote; without --model and --init a BERT.
 
@@ -59,7 +62,7 @@ def _verb(run: type[RunConfig]) -> Callable[..., None]:
         """
         from bertwright.recipes.pretrain import pretrain as run_pretraining
 
-        folder = run_pretraining(config, say, overwrite=overwrite, resume=resume)
+        folder = run_pretraining(config, say, overwrite=overwrite, resume=resume, verify=verify)
         if os.environ.get("RANK", "0") == "0":  # of the processes of torchrun, one prints
             done = shlex.quote(str(folder))
             say(f"{folder} is ready: bertwright report {done}")

@@ -50,8 +50,9 @@ def pretrain(
     resume: bool = False,
     counts_start: bool = True,
     on_log: OnLog = silent,
+    verify: bool = True,
 ) -> Path:
-    """Pre-train BERT; the run's folder.
+    """Pre-train a model of any system; the run's folder.
 
     Under `torchrun` every process calls this, and the ranks share each step.
 
@@ -59,10 +60,11 @@ def pretrain(
         config: the run.
         say: called with each line for the screen.
         overwrite: replace a run that is there.
-        resume: go on with the run that is there; it begins where none is.
-        counts_start: whether what comes before the first step (first weights, measuring the
-            machine) is of the run's minutes.
+        resume: continue the run that is there; it begins where none is.
+        counts_start: whether what comes before the first step (initialization, measuring the
+            hardware) is of the run's minutes.
         on_log: called with each record of `metrics.jsonl`.
+        verify: compare the shards with the SHA-256 of their manifest; see `open_shards`.
 
     Raises:
         ConfigError: the folder holds a run already, or one with another configuration.
@@ -82,7 +84,7 @@ def pretrain(
         disk_errors(run),
         contextlib.ExitStack() as stack,
     ):
-        shards = open_shards(config.data)
+        shards = open_shards(config.data, verify)
         if ranks.is_first:
             stack.enter_context(run_folder.alone(run))
         beginning = None
