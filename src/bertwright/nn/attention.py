@@ -1,4 +1,4 @@
-"""Attention over sequences laid end to end: the only brick that knows where a sequence ends.
+"""Attention over sequences laid end to end; nothing attends across the end of a sequence.
 
 Vaswani et al. 2017, section 3.2: `softmax(Q K^T / sqrt(D)) V` in each of A heads; bidirectional, or
 causal: a query sees the keys up to its own position, positions counted back from each sequence's
@@ -475,7 +475,7 @@ def _attend_varlen(
 
 @cache
 def _causal_argument() -> dict[str, Any]:
-    """How `varlen_attn` of this torch is made causal: by a window since 2.12."""
+    """How `varlen_attn` of this torch is made causal: by a window, in older ones by a flag."""
     from torch.nn.attention.varlen import varlen_attn
 
     windows = "window_size" in inspect.signature(varlen_attn).parameters

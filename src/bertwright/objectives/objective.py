@@ -44,8 +44,6 @@ class Objective(nn.Module, Generic[Batch]):
 
     title: str = ""
     """What the log and the pages call it; empty: its name in the learner."""
-    metrics: tuple[str, ...] = ("loss", "accuracy")
-    """What the log has of it, `NAME.loss` first."""
     layers: tuple[int, ...] | None = None
     """Layers it reads, 0 the embeddings, 1 to L; None: the last, or the pooled vector."""
     reads_pooled: bool = False
