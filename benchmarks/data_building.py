@@ -26,8 +26,8 @@ import tokenizers
 from machine import machine
 from text_part import write_text
 
-from bertwright.config.bert_run import InstanceConfig, MaskingConfig
 from bertwright.config.corpus import CorpusConfig
+from bertwright.config.runs.bert import InstanceConfig, MaskingConfig
 from bertwright.data.epoch_loader import EpochLoader
 from bertwright.data.masked_pairs import MaskedBatch, MaskedPairs
 from bertwright.data.shards import Shards, open_shards

@@ -21,6 +21,7 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.getoption("numprocesses", 0):  # processes of pytest-xdist: a core each
         os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ["HF_HUB_OFFLINE"] = "1"  # a model's name where no folder is would be looked up
     settings.register_profile("untimed", deadline=None)  # no test is judged by a time
     settings.load_profile("untimed")
 
@@ -41,12 +42,11 @@ def command_line() -> Callable[..., subprocess.CompletedProcess[str]]:
     def run(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "NO_COLOR": "1", "COLUMNS": "100"}
         environment.pop("BERTWRIGHT_DEBUG", None)
-        settings = {"stdin": subprocess.DEVNULL, "timeout": 240, **options}
+        settings = {"stdin": subprocess.DEVNULL, "timeout": 240, "env": environment, **options}
         return subprocess.run(
             [sys.executable, "-m", "bertwright", *words],
             capture_output=True,
             text=True,
-            env=environment,
             **settings,  # type: ignore[call-overload]
         )
 

@@ -37,8 +37,8 @@ import torch
 
 from bertwright.cli.app import run as command
 from bertwright.config import values
-from bertwright.config.bert_run import BertRun, LongPhaseConfig
 from bertwright.config.run import LogConfig, ValidationConfig
+from bertwright.config.runs.bert import BertRun, LongPhaseConfig
 from bertwright.inference.model import Model, load
 from bertwright.recipes.extend import extend
 from bertwright.recipes.pretrain import pretrain

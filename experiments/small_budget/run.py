@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from bertwright.config import values
-from bertwright.config.bert_run import BertRun, InitializationConfig, LongPhaseConfig
 from bertwright.config.run import LogConfig, ValidationConfig
+from bertwright.config.runs.bert import BertRun, InitializationConfig, LongPhaseConfig
 from bertwright.recipes.pretrain import pretrain
 from bertwright.train.log import read_records
 

@@ -19,8 +19,8 @@ import numpy as np
 import torch
 
 from bertwright.checkpoint.checkpoint import load
-from bertwright.config.bert_run import BertRun, InstanceConfig, MaskingConfig
 from bertwright.config.run import LogConfig
+from bertwright.config.runs.bert import BertRun, InstanceConfig, MaskingConfig
 from bertwright.data.build import build_shards
 from bertwright.data.epoch_loader import EpochLoader
 from bertwright.data.masked_pairs import MaskedPairs

@@ -243,7 +243,7 @@ def finetune(
 
     Args:
         kind: `classification`, `regression`, `tagging`, `span` or `multiple-choice`.
-        model: a run, a checkpoint or a Hugging Face folder.
+        model: a run, a checkpoint, a Hugging Face folder or `hf:ORG/NAME`.
         train: examples: a file, or rows as mappings or tuples: `(text, label)`,
             `(text, text2, label)`, `(words, tags)`, `(question, context, answer)`,
             `(text, choices, index)`; a pandas DataFrame; a `datasets` Dataset.
@@ -299,6 +299,7 @@ def evaluate(
     text2: str | None = None,
     label: str | None = None,
     metric: str | None = None,
+    null_threshold: float | None = None,
     intervals: bool = True,
     precision: Literal["auto", "fp32", "bf16"] = "auto",
     progress: bool = True,
@@ -315,6 +316,7 @@ def evaluate(
         text2: column of the second text of a pair.
         label: column of the label.
         metric: the metric to put first; None: the usual one of the kind.
+        null_threshold: of a span task, in place of the model's; `inf`: never "no answer".
         intervals: whether to bootstrap 95 % intervals.
         precision: of the matrix products.
         progress: show a bar.
@@ -332,6 +334,7 @@ def evaluate(
             task,
             Columns(text, text2, label),
             main=metric,
+            null_threshold=null_threshold,
             intervals=intervals,
             precision=precision,
             on_progress=on_progress,

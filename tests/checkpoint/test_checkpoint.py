@@ -16,7 +16,6 @@ from bertwright.checkpoint.checkpoint import (
     list_checkpoints,
     load,
     make_learner,
-    newest_verified,
     save,
     write_latest,
 )
@@ -141,7 +140,11 @@ def test_steps_are_numbers_not_words(run: Path) -> None:
 def test_paths_that_mean_a_run(run: Path) -> None:
     newest = run / "checkpoints" / "step-200000"
     assert (run / "checkpoints" / "latest").read_text() == "step-200000\n"
-    for path in (run, run / "checkpoints", run / "checkpoints" / "latest", newest):
+    (run.parent / "quickstart").mkdir()
+    (run.parent / "quickstart" / "run").symlink_to(run)
+    assert find_checkpoint(run.parent / "quickstart").samefile(newest)
+    assert (run / "model" / "config.json").samefile(newest / "config.json")
+    for path in (run, run / "model", run / "checkpoints", run / "checkpoints" / "latest", newest):
         assert find_checkpoint(path) == newest
         assert find_checkpoint(str(path)) == newest
     assert find_checkpoint(run / "checkpoints" / "step-09000").name == "step-09000"
@@ -164,7 +167,7 @@ def test_a_damaged_checkpoint_is_skipped_with_a_warning(run: Path) -> None:
     (run / "checkpoints" / "step-10000" / "MANIFEST.json").unlink()
     (run / "checkpoints" / "step-09000" / "config.json").unlink()
     with pytest.raises(IntegrityError, match=r"no whole checkpoint: .*SHA-256.*no MANIFEST.*missi"):
-        newest_verified(run)
+        find_checkpoint(run)
 
 
 @pytest.mark.parametrize("name", ["vocab.txt", "tokenizer.json", "tokenizer_config.json"])

@@ -42,7 +42,7 @@ def test_build_and_check(corpus: Path, capsys: pytest.CaptureFixture[str]) -> No
     said = capsys.readouterr().out
     assert "100 documents, 1,000 sentences, 10,000 tokens" in said
     assert f"bertwright data check {corpus / 'out'}" in said
-    assert run(["data", "check", str(corpus / "out"), "--sequence-length", "64"]) == 0
+    assert run(["data", "check", str(corpus / "out"), "--instances.sequence-length", "64"]) == 0
     said = capsys.readouterr().out
     assert "warning  size: 10,000 tokens are little" in said
     assert "-> expect over-fitting" in said
@@ -65,7 +65,7 @@ def test_errors_end_with_4(corpus: Path, capsys: pytest.CaptureFixture[str]) -> 
     said = capsys.readouterr().out
     assert "error    one_sentence_documents" in said
     assert "bertwright pretrain" not in said
-    assert run(["data", "check", str(corpus / "out"), "--objectives", "mlm"]) == 0
+    assert run(["data", "check", str(corpus / "out"), "--instances.objectives", "mlm"]) == 0
 
 
 def test_exit_codes_of_bad_input(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -244,3 +244,18 @@ def test_what_is_not_there(
     assert run(["finetune", "classification", *words, *QUICK]) == 4
     assert "none.tsv" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+def test_a_model_that_learned_nothing_is_not_called_ready(
+    tiny: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    rows = [f"the film was {'good' if n % 9 == 0 else 'bad'}\t{n % 9 == 0}" for n in range(45)]
+    (tmp_path / "rare.tsv").write_text("text\tlabel\n" + "\n".join(rows) + "\n")
+    data, out = str(tmp_path / "rare.tsv"), str(tmp_path / "run")
+    words = ["finetune", "classification", "--model", str(tiny), "--out", out, *QUICK]
+    words += ["--train", data, "--dev", data, "--learning-rate", "1e-9"]
+    assert run(words) == 0
+    error = capsys.readouterr().err
+    assert f"WARNING: {out} holds a model that has learned nothing of task" in error
+    assert "What to try next: a lower rate" in error
+    assert "is ready" not in error

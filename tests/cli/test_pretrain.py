@@ -19,10 +19,11 @@ from safetensors.torch import load_file
 
 from bertwright.atomic import verify_manifest
 from bertwright.cli.app import run
+from bertwright.cli.pretrain import _print_end
 from bertwright.cli.reading import RECIPES
 from bertwright.config import values
-from bertwright.config.bert_run import BertRun
 from bertwright.config.run import OptimizerConfig, RunConfig
+from bertwright.config.runs.bert import BertRun
 from bertwright.config.systems import RUN_CONFIGS
 from bertwright.recipes import pretrain as pretraining
 from bertwright.train.state import TENSORS
@@ -63,9 +64,14 @@ def test_a_run(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     lines = said.err.splitlines()
     assert lines[0] == "bert-tiny: 4,712 parameters, fp32 on cpu"
     assert lines[1].startswith("step 1 · 33% · masked LM 4.")
-    assert lines[-2] == f"{out} is ready: bertwright report {out}"
-    assert lines[-1].endswith(f'bertwright fill --model {out} "A text with a [MASK]."')
+    assert lines[-2].startswith("It has learned nothing yet, on held-out text: masked LM ")
+    assert lines[-1] == f"{out} is not ready: its page, bertwright report {out}"
     assert [r["step"] for r in records(out) if r["split"] == "train"] == [1, 2, 3]
+    (out / "metrics.jsonl").write_text('{"split": "dev", "masked_lm.accuracy": 0.9}\n')
+    _print_end(out, BertRun(str(data), str(out), steps=3))
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[-2] == f"{out} is ready: its page, bertwright report {out}"
+    assert lines[-1].endswith(f'bertwright fill --model {out} "A text with a [MASK]."')
 
 
 @pytest.fixture
@@ -129,7 +135,10 @@ def test_the_saved_configuration_runs_again(came: Calls, tmp_path: Path) -> None
             ["--steps", "1", "--architecture.hidden-dropout-prob", "2"],
             "--architecture: hidden_dropout_prob is 2.0; expected a fraction from 0",
         ),
-        (["--optimiser.lr", "1"], "unknown key 'optimiser.lr'; valid keys: optimizer.matrices"),
+        (
+            ["--optimiser.lr", "1"],
+            "unknown key 'optimiser.lr'; did you mean 'optimizer.learning_rate'?",
+        ),
         (["--steps", "1", "--model", "bert-huge"], "no model 'bert-huge'; expected bert-tiny"),
         (["--steps", "1", "--batch.micro-tokens", "16"], "one sequence may have 32 tokens"),
         (["--steps", "1", "--resume", "--overwrite"], "pass one of them"),
@@ -221,7 +230,7 @@ def test_a_shipped_recipe_by_its_name(
     assert (paper.instances.sequence_length, paper.long_phase.sequence_length) == (128, 512)
     assert paper.batch.tokens == 256 * 128
     assert paper.long_phase.batch_tokens == 256 * 512
-    assert paper.bert(30522).attention_probs_dropout_prob == 0.1
+    assert paper.model_config(30522).attention_probs_dropout_prob == 0.1
     assert paper.schedule.warmup * 1_000_000 == 10_000
     (tmp_path / "bert-base-paper").write_text("steps = 3\n")
     assert run(words) == 0

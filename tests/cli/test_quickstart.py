@@ -52,7 +52,6 @@ def make_small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(corpus, "find_modules", some_modules)
     monkeypatch.setattr(recipe, "MODEL", "bert-tiny")
     monkeypatch.setattr(recipe, "VOCAB_SIZE", 600)
-    monkeypatch.setattr(recipe, "FEW_STEPS", 10**6)
     monkeypatch.setattr(task, "SIZES", ((0.0, 24),))
 
 
@@ -86,21 +85,27 @@ def test_every_step_says_what_and_how_long(finished: Finished) -> None:
         assert f"{number}/7  " in finished.said
     steps = {"corpus", "tokenizer", "data", "check", "pretrain", "evaluate", "finetune"}
     assert finished.told["seconds"].keys() == steps
-    assert "only, too few to train anything: pass more --minutes" in finished.said
+    assert "It has learned nothing yet, on held-out text: masked LM" in finished.said
     assert "\x1b" not in finished.said
 
 
 def test_figures_and_baselines(finished: Finished) -> None:
-    masked, pairs = finished.told["masked_tokens"], finished.told["next_sentences"]
-    near = finished.told["nearest_sentences"]
-    for name in ("bert", "most_frequent_token", "bigram_table"):
-        assert 0 <= masked[name] <= 1
-    assert masked["most_frequent_token"] > 0
-    assert masked["predictions"] > 100
-    assert masked["sentences_seen_in_training"] < 0.1
-    assert pairs["more_frequent_answer"] >= 0.5
-    for name in ("bert", "tfidf", "chance"):
-        assert 0 <= near["same_module"][name] <= near["same_package"][name] + 1e-9 <= 1 + 1e-9
+    masked, pairs, near = finished.told["comparison"]
+    assert masked["count"] > 100
+    for row in (masked, pairs, near):
+        assert len(row["figures"]) == 3
+        assert all(0 <= value <= 1 for value in row["figures"].values())
+    lines = (finished.out / "run" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    (last,) = [r for r in map(json.loads, lines) if r["split"] == "dev"][-1:]
+    for row, name in ((masked, "masked_lm"), (pairs, "next_sentence")):  # one figure for one thing
+        assert row["figures"]["this model"] == last[f"{name}.accuracy"]
+
+
+def test_the_folder_is_a_model(finished: Finished) -> None:
+    for folder in (finished.out, finished.out / "run" / "model"):
+        assert run(["inspect", str(folder)]) == 0
+    card = (finished.out / "finetuned" / "model" / "README.md").read_text(encoding="utf-8")
+    assert "TF-IDF" in card  # measured beside it
 
 
 def test_examples_are_of_the_text(finished: Finished) -> None:
@@ -111,7 +116,7 @@ def test_examples_are_of_the_text(finished: Finished) -> None:
         assert len(blank["top"]) == 5
     assert {pair["follows"] for pair in examples["pairs"]} == {True, False}
     page = (finished.out / "report.html").read_text(encoding="utf-8")
-    for title in ("Compared with simple baselines", "Blanks filled", "The data", "Configuration"):
+    for title in ("beside simple baselines", "Masked words", "by their vectors", "The data"):
         assert title in page
 
 
@@ -168,14 +173,6 @@ def test_overwrite_takes_nothing_but_its_own(
     (quick / "notes.txt").write_text("mine")
     recipe.begin(quick, overwrite=True)
     assert sorted(p.name for p in quick.iterdir()) == ["notes.txt", "quickstart.json"]
-
-
-def test_few_steps(tmp_path: Path) -> None:
-    paths = recipe.begin(tmp_path / "q")
-    paths.run.mkdir()
-    for step, told in ((3, 3), (recipe.FEW_STEPS, None)):
-        (paths.run / "metrics.jsonl").write_text(f'{{"step": 1}}\n{{"step": {step}}}\n')
-        assert recipe.few_steps(paths) == told
 
 
 @pytest.mark.parametrize("minutes", ["0", "-1", "nan"])

@@ -11,7 +11,6 @@ from hypothesis import strategies as some
 
 from bertwright.config import values
 from bertwright.config.bert import PRESETS, BertConfig
-from bertwright.config.bert_run import ArchitectureConfig, BertRun, LongPhaseConfig
 from bertwright.config.run import (
     BatchConfig,
     CheckpointConfig,
@@ -21,6 +20,7 @@ from bertwright.config.run import (
     ScheduleConfig,
     ValidationConfig,
 )
+from bertwright.config.runs.bert import ArchitectureConfig, BertRun, LongPhaseConfig
 from bertwright.config.systems import RUN_CONFIGS, system_of
 from bertwright.errors import ConfigError
 
@@ -83,11 +83,11 @@ def test_no_such_model() -> None:
 @pytest.mark.parametrize("model", PRESETS)
 def test_shape(model: str) -> None:
     published = {"hidden_dropout_prob": None, "attention_probs_dropout_prob": None}
-    assert make(model=model, architecture=published).bert(1000) == BertConfig(
+    assert make(model=model, architecture=published).model_config(1000) == BertConfig(
         **{**values.to_dict(PRESETS[model]), "vocab_size": 1000}
     )
     changed = make(model=model, architecture={"num_hidden_layers": 5, "hidden_dropout_prob": 0.0})
-    shape = changed.bert(99)
+    shape = changed.model_config(99)
     assert (shape.num_hidden_layers, shape.hidden_dropout_prob, shape.vocab_size) == (5, 0.0, 99)
     assert shape.hidden_size == PRESETS[model].hidden_size
 

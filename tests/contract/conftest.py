@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +21,88 @@ from bertwright.recipes.finetune import run as finetuning
 from bertwright.recipes.pretrain import make_learner
 from bertwright.recipes.systems import SYSTEMS, System
 from tests.contract import toy
-from tests.recipes.sample import build_data, mapping_of, train
+from tests.recipes.sample import build_data, build_pairs, build_stories, mapping_of, train
 
+GPT = {
+    "hidden_size": 12,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "max_position_embeddings": 64,
+}
 RUNS: dict[str, dict[str, Any]] = {
     "bert": {},
-    toy.NAME: {"architecture": None, "instances": None, "model": "toy"},
+    "transformer": {
+        "architecture": {
+            "hidden_size": 16,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+            "intermediate_size": 24,
+            "max_position_embeddings": 64,
+        },
+        "instances": None,
+        "model": "transformer-small",
+        "sequence_length": 32,
+    },
+    "awd-lstm": {
+        "architecture": {"embedding_size": 12, "hidden_size": 20, "dropout_scale": 0.5},
+        "instances": None,
+        "model": "awd-lstm-small",
+        "sequence_length": 20,
+    },
+    "elmo": {
+        "architecture": {"dim": 12, "projection_dim": 8, "output_size": 40},
+        "instances": None,
+        "model": "elmo-mini",
+        "sequence_length": 20,
+    },
+    "openai-gpt": {
+        "architecture": {**GPT, "num_attention_heads": 3},
+        "instances": None,
+        "model": "gpt-mini",
+        "sequence_length": 20,
+    },
+    "gpt2": {
+        "architecture": GPT,
+        "instances": None,
+        "model": "gpt2-mini",
+        "sequence_length": 20,
+    },
+    "memory-network": {
+        "architecture": {"hidden_size": 12, "memory_size": 6},
+        "instances": None,
+        "model": "memory-network",
+        "longest_story": 64,
+    },
+    "nnlm": {
+        "architecture": {"hidden_size": 12, "context_size": 3, "direct_connections": True},
+        "instances": None,
+        "model": "nnlm-small",
+        "sequence_length": 20,
+    },
+    "glove": {
+        **dict.fromkeys(("instances", "optimizer", "batch", "validation"), None),
+        "model": "glove",
+        "architecture": {"hidden_size": 12},
+        "workers": 1,
+    },
+    "word2vec": {
+        **dict.fromkeys(("instances", "optimizer", "batch", "validation"), None),
+        "model": "word2vec-skip-gram",
+        "architecture": {"hidden_size": 12},
+        "workers": 1,
+    },
+    toy.NAME: {"architecture": {}, "instances": None, "model": "toy", "sequence_length": 20},
 }
 """What a tiny run of each system has beside `tests/recipes/sample.py`; None: it has no such key."""
 STEPS = 12
+CHECKPOINTS = {"every_steps": 5, "keep": 8}
+"""The oldest that is kept is of step 5, also where each pass is saved."""
 
 
 def mapping(system: str, data: Path, out: Path, **over: Any) -> dict[str, Any]:
     """A run of a system, as a configuration file has it."""
-    made = {**mapping_of(data, out, steps=STEPS), **RUNS[system], **over}
+    length = "epochs" if RUN_CONFIGS[system].own_loop else "steps"
+    made = {**mapping_of(data, out, **{length: STEPS}), **RUNS[system], **over}
     return {key: value for key, value in made.items() if value is not None}
 
 
@@ -58,9 +129,18 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Shards of a few thousand tokens."""
-    return build_data(tmp_path_factory.mktemp("data"))
+def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Shards of a few thousand tokens, made when first wanted: "text", "pairs" or "stories"."""
+    make = {"text": build_data, "pairs": build_pairs, "stories": build_stories}
+    return cache(lambda kind: make[kind](tmp_path_factory.mktemp(kind)))
+
+
+@pytest.fixture(scope="session")
+def data(name: str, built: Callable[[str], Path]) -> Path:
+    """Those that a system trains on."""
+    if name == "memory-network":
+        return built("stories")
+    return built("pairs" if RUN_CONFIGS[name].reads_pairs else "text")
 
 
 @pytest.fixture(scope="session")
@@ -78,11 +158,12 @@ def system(name: str) -> System:
 @pytest.fixture(scope="session")
 def config(name: str, data: Path) -> RunConfig:
     """A tiny run of it without dropout."""
-    off = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    made = mapping(name, data, data / "run")
-    if "architecture" in made:
-        made["architecture"] = {**made["architecture"], **off}
-    return values.from_dict(RUN_CONFIGS[name], made)
+    made = config_of(name, data, data / "run")
+    part = getattr(made, "architecture", None)
+    if part is None:
+        return made
+    off = {field.name: 0.0 for field in fields(part) if "drop" in field.name}
+    return replace(made, architecture=replace(part, **off))
 
 
 @pytest.fixture
@@ -99,5 +180,5 @@ def learner(config: RunConfig, shards: Shards) -> Learner:
 def run(name: str, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run of it."""
     out = tmp_path_factory.mktemp(name) / "run"
-    train(config_of(name, data, out, checkpoint={"every_steps": 5, "keep": 9}))  # type: ignore[arg-type]
+    train(config_of(name, data, out, checkpoint=CHECKPOINTS))  # type: ignore[arg-type]
     return out

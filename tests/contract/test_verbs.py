@@ -15,9 +15,14 @@ from fastapi.testclient import TestClient
 import bertwright
 from bertwright.checkpoint import checkpoint
 from bertwright.cli.app import run as run_verb
+from bertwright.config.generation import GenerationConfig
 from bertwright.config.serve import ServeConfig
+from bertwright.errors import DataError
+from bertwright.inference.generate import PredictsTokens, RereadingDecoder, ends_of
+from bertwright.inference.search import Row, RowsInFlight
+from bertwright.recipes.systems import System
 from bertwright.serve.app import make_app
-from tests.contract.conftest import STEPS, config_of, mapping
+from tests.contract.conftest import CHECKPOINTS, STEPS, config_of, mapping
 from tests.recipes.sample import WORDS, assert_same_run, records, train
 from tests.serve.conftest import until_ready
 
@@ -28,11 +33,11 @@ def verb(*words: object) -> None:
     assert run_verb([str(word) for word in words]) == 0
 
 
-def test_a_run_learns_and_says_what(name: str, run: Path) -> None:
+def test_a_run_learns_and_says_what(system: System, run: Path) -> None:
     found = records(run)
     train_loss = [each["loss"] for each in found if each["split"] == "train"]
     assert all(np.isfinite(train_loss))
-    assert found[-1]["split"] == "dev"
+    assert found[-1]["split"] == ("train" if system.held_out is None else "dev")
     assert found[-1]["step"] == STEPS
 
 
@@ -54,7 +59,7 @@ def test_resumed_is_the_same_run(name: str, run: Path, data: Path, tmp_path: Pat
     for folder in checkpoint.list_checkpoints(stopped)[1:]:
         shutil.rmtree(folder)
     checkpoint.write_latest(stopped, "step-00000005")
-    config: Any = config_of(name, data, stopped, checkpoint={"every_steps": 5, "keep": 9})
+    config: Any = config_of(name, data, stopped, checkpoint=CHECKPOINTS)
     (stopped / "config.toml").write_text(
         (run / "config.toml").read_text("utf-8").replace(str(run), str(stopped)), "utf-8"
     )
@@ -80,6 +85,32 @@ def test_embed(run: Path, tmp_path: Path) -> None:
     (tmp_path / "texts.txt").write_text("\n".join(TEXTS), encoding="utf-8")
     verb("embed", "--model", run, "--input", tmp_path / "texts.txt", "--out", tmp_path / "v.npy")
     np.testing.assert_allclose(np.load(tmp_path / "v.npy"), vectors, atol=1e-5)
+
+
+def test_generate(run: Path) -> None:
+    model = bertwright.load(run)
+    head = model.runner.learner.objectives["next_token"] if "next_token" in model.heads else None
+    if not isinstance(head, PredictsTokens):
+        with pytest.raises(DataError, match=r"no next_token head|generates no text"):
+            model.generate(TEXTS[0])
+        return
+    prompts = ["", TEXTS[0], " ".join(WORDS[:5])]
+    (alone,) = model.generate(prompts[1], max_new_tokens=6)
+    together = model.generate(prompts, max_new_tokens=6)
+    assert together[1] == alone
+    assert "".join(model.stream(prompts[1], max_new_tokens=6)) == alone[0].text
+    again = RereadingDecoder(model.runner.encoder, head)
+    for prompt, (found,) in zip(prompts, together, strict=True):
+        ids = model.tokenizer.encode(prompt).ids[:-1]
+        ends, never = ends_of(model.tokenizer)
+        row = Row(GenerationConfig(), 6)
+        flight = RowsInFlight(again, ends, never)
+        flight.add([ids], [[row]])
+        while len(flight):
+            flight.step()
+        assert found.ids == row.ids
+    beams = model.generate(prompts, max_new_tokens=4, beam=3, num=2)
+    assert all(best.score >= other.score for best, other in beams)  # type: ignore[operator]
 
 
 @pytest.mark.parametrize("transfer", ["features", "finetune", "gradual"])

@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bertwright.config.bert_run import InstanceConfig, MaskingConfig
 from bertwright.config.corpus import CorpusConfig
+from bertwright.config.runs.bert import InstanceConfig, MaskingConfig
 from bertwright.data.build import build_shards
-from bertwright.data.doctor import Checkup, Finding, check, scan_shards
+from bertwright.data.doctor import check, scan_shards
+from bertwright.data.instances import Checkup, Finding
+from bertwright.data.masked_pairs import MaskedPairs
 from bertwright.data.shards import Shards
 from bertwright.errors import DataError, IntegrityError
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
@@ -33,6 +35,13 @@ def sentence(chance: np.random.Generator, words: int = 0) -> str:
     return " ".join(chance.choice(WORDS, words or chance.integers(5, 25)))
 
 
+def pairs(
+    instances: InstanceConfig | None = None, masking: MaskingConfig | None = None
+) -> Callable[[Shards], MaskedPairs]:
+    given = instances or InstanceConfig(), masking or MaskingConfig()
+    return lambda shards: MaskedPairs(shards, *given, validation_share=0)
+
+
 def examine(
     tmp_path: Path, tokenizer_folder: Path, documents: list[list[str]], **options: Any
 ) -> tuple[Checkup, dict[str, Finding]]:
@@ -41,7 +50,7 @@ def examine(
     out = tmp_path / "out"
     lines = CorpusConfig(sentences="line")
     build_shards([str(corpus)], out, tokenizer_folder, lines, workers=1, overwrite=True)
-    checkup = check(out, **options)
+    checkup = check(out, pairs(**options))
     return checkup, {finding.name: finding for finding in checkup.findings}
 
 
@@ -77,7 +86,7 @@ def test_whole_words_and_other_objectives(tmp_path: Path, tokenizer_folder: Path
 def test_missing_blank_lines(tmp_path: Path, tokenizer_folder: Path) -> None:
     one = [[line for document in healthy() for line in document]]
     _, found = examine(tmp_path, tokenizer_folder, one)
-    assert found["documents"].level == "error"
+    assert found["documents"].level == "warning"
     assert "no blank lines" in found["documents"].advice
     assert found["files_of_one_document"].level == "warning"
 
@@ -169,7 +178,7 @@ def test_a_vocabulary_for_no_masked_lm(tmp_path: Path) -> None:
     make_tokenizer(["[UNK]", *WORDS]).save(tmp_path / "tokenizer")
     checkup, found = examine(tmp_path, tmp_path / "tokenizer", healthy())
     assert checkup.errors == 0
-    assert found["special_tokens"].value == "cls sep mask"
+    assert "train --special-tokens bert" in found["instances"].message
     assert found["unknown_tokens"].value == 0
     assert "predicted" not in found
 
@@ -181,10 +190,10 @@ def test_whole_words_of_chinese_want_a_segmentation(tmp_path: Path) -> None:
     for segmenter, level in ((None, "warning"), (lambda text: [text[:2], text[2:]], "ok")):
         out = tmp_path / level
         build_shards([str(corpus)], out, tmp_path / "tokenizer", workers=1, segmenter=segmenter)
-        whole = check(out, masking=MaskingConfig(whole_word=True))
+        whole = check(out, pairs(masking=MaskingConfig(whole_word=True)))
         (found,) = [finding for finding in whole.findings if finding.name == "word_tokens"]
         assert (found.level, "--segmenter" in found.advice) == (level, level == "warning")
-    assert all(finding.name != "word_tokens" for finding in check(out).findings)
+    assert all(finding.name != "word_tokens" for finding in check(out, pairs()).findings)
 
 
 def test_the_tokenizer_of_another_corpus(tmp_path: Path, tokenizer_folder: Path) -> None:
@@ -237,3 +246,25 @@ def test_repeats_are_estimated_from_a_fraction(
     twice = scan_shards(make_shards(lengths * 2, "twice", vocab_size=5 + 8 * 4700))
     assert abs(twice.repeated - 0.5) < 0.12
     assert twice.most_repeated_times == 2
+
+
+def test_markup_in_the_text(tmp_path: Path, tokenizer_folder: Path) -> None:
+    documents = healthy()
+    for document in documents:
+        document[4] = '<doc id="7" url="https://x.org/wiki?curid=7">'
+    documents += [["w1 w2 w3"] for _ in range(20)]
+    _, found = examine(tmp_path, tokenizer_folder, documents)
+    for name, value in (("tags", 60), ("urls", 60), ("title_documents", 20)):
+        assert (found[name].level, found[name].value) == ("warning", value)
+    assert "60 tags of HTML or XML in the text, as '<doc id=" in found["tags"].message
+    assert "--strip-markup" in found["tags"].advice
+    assert "templates" not in found
+
+
+def test_a_model_without_pairs_has_no_findings_of_them(
+    tmp_path: Path, tokenizer_folder: Path
+) -> None:
+    examine(tmp_path, tokenizer_folder, healthy())
+    names = {finding.name for finding in check(tmp_path / "out").findings}
+    assert "documents" in names
+    assert not names & {"instances", "next_sentence_ratio", "predicted"}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from bertwright.config.bert_run import BertRun, InstanceConfig, MaskingConfig
+from bertwright.config.runs.bert import BertRun, InstanceConfig, MaskingConfig
 from bertwright.data.epoch_loader import EpochLoader
 from bertwright.data.masked_pairs import MaskedBatch, MaskedPairs, held_out_pairs
 from bertwright.data.shards import Shards

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from bertwright.config.bert_run import InstanceConfig, MaskingConfig
+from bertwright.config.runs.bert import InstanceConfig, MaskingConfig
 from bertwright.data.masked_pairs import MaskedPairs, assemble, vocabulary_of
 from bertwright.data.masking import Masker
 from bertwright.data.randomness import make_key

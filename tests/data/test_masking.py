@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bertwright.config.bert_run import MaskingConfig
+from bertwright.config.runs.bert import MaskingConfig
 from bertwright.data.masking import Masker, Vocabulary
 from bertwright.data.randomness import make_key, mix
 from bertwright.errors import ConfigError

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bertwright.config.bert_run import InstanceConfig
+from bertwright.config.runs.bert import InstanceConfig
 from bertwright.data import sentence_pairs
 from bertwright.data.sentence_pairs import EpochPlan, plan_epoch
 from bertwright.data.shards import Shards

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from bertwright.config.bert_run import InstanceConfig, MaskingConfig
+from bertwright.config.runs.bert import InstanceConfig, MaskingConfig
 from bertwright.data.epoch_loader import EpochLoader
 from bertwright.data.masked_pairs import MaskedBatch, MaskedPairs
 from tests.data.conftest import write_shards

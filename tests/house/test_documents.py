@@ -75,10 +75,19 @@ def test_commands_are_understood(words: list[str]) -> None:
 
 def test_readme_opens_with_two_commands() -> None:
     first, second = blocks(ROOT / "README.md", "bash")[:2]
-    assert first.strip() == "pip install -e . && bertwright quickstart"
+    clone, install = first.strip().splitlines()
+    assert clone.startswith("git clone ")
+    assert install == "pip install -e . && bertwright quickstart"
     assert second.strip() == 'pip install -e ".[dev]" && pytest'
-    before = (ROOT / "README.md").read_text("utf-8").partition("```bash")[0]
-    assert before.strip() == "# Bertwright"
+    title, sentence = (ROOT / "README.md").read_text("utf-8").split("\n\n")[:2]
+    assert title == "# Bertwright"
+    assert 10 < len(sentence.split()) < 50
+
+
+def test_pictures_of_readme_are_there_and_small() -> None:
+    pictures = re.findall(r"\]\(([^)]+\.png)\)", (ROOT / "README.md").read_text("utf-8"))
+    assert len(pictures) == 2
+    assert all((ROOT / name).stat().st_size < 150_000 for name in pictures)
 
 
 def write_corpus(folder: Path, documents: int = 60) -> None:

@@ -33,8 +33,8 @@ def test_numbers(layers: Layers, count: int, numbers: tuple[int, ...]) -> None:
 def test_every_name_has_numbers_and_its_width() -> None:
     for layers in get_args(Layers):
         mix = LayerMix(layers, 6)
-        assert mix(LAYERS).shape == (5, mix.width(3))
-        assert mix.width(3) == (12 if layers == "concat-last-4" else 3)
+        assert mix(LAYERS).shape == (5, mix.width([3] * 7))
+        assert mix.width([3] * 7) == (12 if layers == "concat-last-4" else 3)
 
 
 @pytest.mark.parametrize("layers", ["sum-last-4", "mix-last-4", "concat-last-4"])

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bertwright.nn import output
-from bertwright.nn.output import vocabulary_loss
+from bertwright.nn.output import log_uniform, sampled_loss, vocabulary_loss
 
 ROWS, HIDDEN, VOCABULARY = 11, 7, 23
 
@@ -23,17 +23,19 @@ def inputs(dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 @pytest.mark.parametrize("block", [1, 3 * VOCABULARY, 1 << 21])
-@pytest.mark.parametrize("scale", [1.0, 0.37])
-def test_value_and_gradients(monkeypatch: pytest.MonkeyPatch, block: int, scale: float) -> None:
+@pytest.mark.parametrize(("scale", "smoothing"), [(1.0, 0.0), (0.37, 0.0), (0.37, 0.2)])
+def test_value_and_gradients(
+    monkeypatch: pytest.MonkeyPatch, block: int, scale: float, smoothing: float
+) -> None:
     monkeypatch.setattr(output, "BLOCK", block)
     x, weight, bias, labels = inputs(torch.float32)
-    loss = vocabulary_loss(x, weight, bias, labels)
+    loss = vocabulary_loss(x, weight, bias, labels, smoothing)
     (loss.total * scale).backward()
     ours = [part.grad.clone() for part in (x, weight, bias) if part.grad is not None]
     for part in (x, weight, bias):
         part.grad = None
     logits = F.linear(x, weight, bias)
-    expected = F.cross_entropy(logits, labels, reduction="sum")
+    expected = F.cross_entropy(logits, labels, reduction="sum", label_smoothing=smoothing)
     (expected * scale).backward()
     torch.testing.assert_close(loss.total, expected, rtol=1e-6, atol=1e-5)
     assert loss.correct == (logits.argmax(1) == labels).sum()
@@ -79,6 +81,17 @@ def test_bfloat16_is_near() -> None:
     assert weight.grad.dtype == torch.float32
 
 
+def test_float32_rows_under_autocast_have_bfloat16_logits() -> None:
+    x, weight, bias, labels = inputs(torch.float32)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = vocabulary_loss(x, weight, bias, labels).total
+        expected = vocabulary_loss(x.bfloat16(), weight, bias, labels).total
+    found.backward()  # outside, as the training loop has it
+    torch.testing.assert_close(found, expected)
+    assert x.grad is not None
+    assert x.grad.dtype == torch.float32
+
+
 def test_the_loss_of_a_bfloat16_model_is_summed_in_float32() -> None:
     x, weight, bias, labels = inputs(torch.bfloat16)
     loss = vocabulary_loss(x, weight, bias, labels)
@@ -90,12 +103,55 @@ def test_the_loss_of_a_bfloat16_model_is_summed_in_float32() -> None:
     assert bias.grad.dtype == torch.bfloat16
 
 
-def test_second_derivatives() -> None:
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+def test_second_derivatives(smoothing: float) -> None:
     x, weight, bias, labels = inputs(torch.float64)
     assert torch.autograd.gradgradcheck(
-        lambda *parts: vocabulary_loss(*parts, labels).total, (x, weight, bias)
+        lambda *parts: vocabulary_loss(*parts, labels, smoothing).total, (x, weight, bias)
     )
     x.requires_grad_(False)
     assert torch.autograd.gradgradcheck(
         lambda *parts: vocabulary_loss(x, *parts, labels).total, (weight, bias)
     )
+
+
+def test_sampling_every_token_is_the_whole_softmax() -> None:
+    torch.manual_seed(0)
+    x, weight, bias = torch.randn(7, 5), torch.randn(11, 5), torch.randn(11)
+    labels = torch.tensor([0, 3, 10, 3, 5, 7, 1])
+    whole = vocabulary_loss(x, weight, bias, labels)
+    found = sampled_loss(x, weight, bias, labels, torch.arange(11), torch.zeros(11))
+    torch.testing.assert_close(found.total, whole.total)
+    assert found.correct == whole.correct
+
+
+def test_samples_are_as_frequent_as_expected() -> None:
+    torch.manual_seed(0)
+    drawn, expected = log_uniform(20, 200_000, "cpu")
+    torch.testing.assert_close(
+        drawn.bincount(minlength=20) / expected.exp(), torch.ones(20), rtol=0.05, atol=0
+    )
+
+
+def test_a_sampled_softmax_comes_near_the_whole_one() -> None:
+    torch.manual_seed(0)
+    x, weight, bias = torch.randn(50, 4), torch.randn(300, 4), torch.randn(300)
+    labels = torch.randint(0, 300, (50,))
+    whole = vocabulary_loss(x, weight, bias, labels).total
+    runs = [
+        sampled_loss(x, weight, bias, labels, *log_uniform(300, 250, "cpu")).total
+        for _ in range(40)
+    ]
+    torch.testing.assert_close(torch.stack(runs).mean(), whole, rtol=0.05, atol=0)
+
+
+def test_vectors_of_a_recurrence_are_float32_under_autocast_too() -> None:
+    torch.manual_seed(0)
+    x, weight, bias = (torch.randn(*s, requires_grad=True) for s in ((6, 5), (9, 5), (9,)))
+    labels = torch.arange(6)
+    whole = torch.autograd.grad(vocabulary_loss(x, weight, bias, labels).total, (x, weight, bias))
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = vocabulary_loss(x, weight, bias, labels).total
+    found = torch.autograd.grad(loss, (x, weight, bias))
+    for a, b in zip(found, whole, strict=True):
+        torch.testing.assert_close(a, b, rtol=0.05, atol=0.05)

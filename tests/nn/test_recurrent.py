@@ -24,6 +24,22 @@ def test_against_one_by_one(network: BiLstm) -> None:
     torch.testing.assert_close(states, torch.cat(parts))
 
 
+@pytest.mark.parametrize("direction", ["forward", "backward", "both"])
+@pytest.mark.parametrize("counts", [COUNTS, [4, 4, 4], [1, 1], [6]])
+def test_gradients_are_pytorchs(direction: str, counts: list[int]) -> None:
+    torch.manual_seed(1)
+    network = Lstm(7, 4, direction).double()  # type: ignore[arg-type]
+    x = torch.randn(sum(counts), 7, dtype=torch.float64, requires_grad=True)
+    given = torch.randn(sum(counts), network(x, counts).shape[1], dtype=torch.float64)
+    wanted = [x, *network.parameters()]
+    found = torch.autograd.grad((network(x, counts) * given).sum(), wanted)
+    turn = (lambda part: part.flip(0)) if direction == "backward" else (lambda part: part)
+    parts = [turn(network.lstm(turn(p)[:, None])[0][:, 0]) for p in x.split(counts) if len(p)]
+    expected = torch.autograd.grad((torch.cat(parts) * given).sum(), wanted)
+    for mine, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(mine, theirs)
+
+
 def test_gradient_reaches_both_ends(network: BiLstm) -> None:
     x = torch.randn(sum(COUNTS), 7, requires_grad=True)
     network(x, COUNTS)[4].sum().backward()  # a word of the third sequence

@@ -22,7 +22,7 @@ from bertwright.nn.task_head import Scorer, make_parts, text_vectors
     ],
 )
 def test_parts(head: HeadConfig, width: int, layers: tuple[int, ...] | None) -> None:
-    parts = make_parts(head, 8, 6)
+    parts = make_parts(head, [8] * 7)
     assert parts.width == width
     assert parts.layers == layers
     assert (parts.mix is None) == (head.layers is None)
@@ -33,7 +33,7 @@ def test_text_vectors() -> None:
     windows, x = Sequences([4, 2]), torch.randn(6, 8)
     head = HeadConfig(pooling="mean", network="bilstm", network_size=5)
     assert torch.equal(text_vectors(x, windows, None, head), pool(x, windows, "mean"))
-    network = make_parts(head, 8, 6).network
+    network = make_parts(head, [8] * 7).network
     assert network is not None
     expected = torch.stack([part.amax(0) for part in network(x, [4, 2]).split([4, 2])])
     torch.testing.assert_close(text_vectors(x, windows, network, head), expected)

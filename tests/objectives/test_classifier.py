@@ -94,6 +94,17 @@ def test_other_layers_are_pooled(pooling: str) -> None:
     torch.testing.assert_close(head.scores(encoded, batch), expected)
 
 
+def test_ulmfits_head_reads_three_poolings_through_a_hidden_layer() -> None:
+    head = make_head("classes", layers="last", pooling="last+max+mean", hidden_size=6)
+    batch = make_batch("classes", ALL)
+    encoded = random_encoded(batch)
+    windows = encoded.layers[-1].split(batch.inputs.sequences.lengths)
+    vectors = torch.stack([torch.cat([w[-1], w.amax(0), w.mean(0)]) for w in windows])
+    hidden = F.relu(F.linear(vectors, head.hidden.weight, head.hidden.bias))
+    expected = merged(head.classifier(hidden), batch.owners, "mean")
+    torch.testing.assert_close(head.scores(encoded, batch), expected)
+
+
 @pytest.mark.parametrize("layers", [None, "second-to-last"])
 def test_lstm_takes_the_largest_of_its_states(layers: str | None) -> None:
     head = make_head("classes", layers=layers, network="bilstm", pooling="cls")

@@ -12,8 +12,11 @@ import torch
 from safetensors.torch import load_file
 
 from bertwright.config import values
-from bertwright.config.bert_run import BertRun
+from bertwright.config.corpus import CorpusConfig
+from bertwright.config.runs.bert import BertRun
 from bertwright.data.build import build_shards
+from bertwright.data.parallel.build import build_parallel
+from bertwright.data.stories.generate import generate_stories
 from bertwright.recipes import pretrain as pretraining
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
 
@@ -38,6 +41,34 @@ def build_data(folder: Path, words: list[str] = WORDS, documents: int = 40) -> P
     (folder / "corpus.txt").write_text("\n".join(text))
     out = folder / "shards"
     build_shards([str(folder / "corpus.txt")], out, folder / "tokenizer", workers=1)
+    return out
+
+
+def build_pairs(folder: Path, words: list[str] = WORDS, pairs: int = 300) -> Path:
+    """Shards of made-up pairs: the target is the source from its end, each word the next one."""
+    chance = random.Random(1)
+    make_tokenizer([*SPECIAL, *words, "."]).save(folder / "tokenizer")
+    rows = [
+        [chance.randrange(len(words)) for _ in range(chance.randint(2, 9))] for _ in range(pairs)
+    ]
+    for name, step in (("source", 0), ("target", 1)):
+        lines = [
+            " ".join(words[(n + step) % len(words)] for n in row[:: 1 - 2 * step]) for row in rows
+        ]
+        (folder / name).write_text("\n".join(lines) + "\n")
+    build_parallel(folder / "source", folder / "target", folder / "shards", folder / "tokenizer")
+    return folder / "shards"
+
+
+def build_stories(folder: Path) -> Path:
+    """Shards of 200 made-up stories with a question and its answer."""
+    stories = list(generate_stories("one-fact", 200, seed=1))
+    words = sorted({word for story in stories for line in story for word in line.split()})
+    make_tokenizer([*SPECIAL, *words, *WORDS]).save(folder / "tokenizer")
+    (folder / "corpus.txt").write_text("\n\n".join("\n".join(story) for story in stories))
+    out = folder / "shards"
+    lines = CorpusConfig(sentences="line")
+    build_shards([str(folder / "corpus.txt")], out, folder / "tokenizer", lines, workers=1)
     return out
 
 

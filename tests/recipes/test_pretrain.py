@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 from bertwright.atomic import verify_manifest
 from bertwright.checkpoint.checkpoint import list_checkpoints, load
 from bertwright.config import values
-from bertwright.config.bert_run import BertRun
+from bertwright.config.runs.bert import BertRun
 from bertwright.data.epoch_loader import EpochLoader
 from bertwright.data.shards import open_shards
 from bertwright.data.to_device import to_device
@@ -34,7 +34,7 @@ CPU = torch.device("cpu")
 
 def test_a_run_on_disk(data: Path, whole_run: Path) -> None:
     names = {place.name for place in whole_run.iterdir()}
-    assert names == {"config.toml", "environment.json", "metrics.jsonl", "checkpoints"}
+    assert names == {"config.toml", "environment.json", "metrics.jsonl", "checkpoints", "model"}
     saved = values.from_dict(BertRun, values.read_toml(whole_run / "config.toml"))
     assert saved == config_of(data, whole_run)
     environment = json.loads((whole_run / "environment.json").read_text())

@@ -18,7 +18,7 @@ from bertwright.atomic import verify_manifest
 from bertwright.checkpoint import checkpoint, model_folder
 from bertwright.checkpoint.checkpoint import list_checkpoints
 from bertwright.config import values
-from bertwright.config.bert_run import BertRun
+from bertwright.config.runs.bert import BertRun
 from bertwright.data.shards import open_shards
 from bertwright.errors import BertwrightError, ConfigError, DataError, IntegrityError
 from bertwright.objectives.objective import Learner

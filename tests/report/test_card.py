@@ -262,8 +262,25 @@ def test_yaml_reads_quoted_strings_as_they_were(value: str) -> None:
 def test_the_card_of_a_checkpoint_is_of_its_objectives() -> None:
     config = RunConfig(data="shards", out="runs/mine", model="bert-mini", steps=9)
     position = SimpleNamespace(step=1200, tokens=5_000_000, seconds=90.0)
-    text = checkpoint_card(config, position, ["masked_lm", "next_sentence"])
-    assert text.startswith("# bert-mini, pre-trained with Bertwright\n")
+    record = {"step": 1100, "split": "dev", "loss": 3.0, "masked_lm.accuracy": 0.25}
+    corpus = {"documents": 12, "sentences": 90, "tokens": 3_000_000, "vocab_size": 8192}
+    example = ('it "is" [MASK] | here', "wet")
+    text = checkpoint_card(
+        config,
+        position,
+        ["masked_lm", "next_sentence"],
+        corpus | {"files": ["a_b.txt"]},
+        record,
+        example,
+    )
+    head = yaml.safe_load(text.split("---\n")[1])
+    assert head["pipeline_tag"] == "fill-mask"
+    assert head["widget"] == [{"text": example[0]}]
+    assert head["model-index"][0]["results"][0]["metrics"] == [{"type": "accuracy", "value": 0.25}]
+    assert "\n# bert-mini, pre-trained with Bertwright\n" in text
+    assert "| masked lm accuracy | 25.0% |" in text
+    assert "12 documents, 90 sentences, 3M tokens of a vocabulary of 8,192, from a_b.txt." in text
+    assert r'model.fill("it \"is\" [MASK] | here")  # in the corpus: ' in text
     assert "Step 1,200, 5M tokens, 1.5 minutes" in text
     assert "model.fill" in text
     assert "AutoModelForPreTraining" in text

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from bertwright.errors import DataError
-from bertwright.report.vector_plot import project, vector_page
+from bertwright.report.pages import vector_page
+from bertwright.report.vector_plot import project
 
 
 @pytest.mark.parametrize("how", ["pca", "tsne"])

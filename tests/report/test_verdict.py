@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bertwright.report.numbers import baseline_title, show, spread, title
-from bertwright.report.verdict import verdict
+from bertwright.report.verdict import failed, next_steps, pretraining_verdict, verdict
 
 
 def run(
@@ -101,3 +101,55 @@ def test_names() -> None:
     assert title("has_answer_f1") == "has answer F1"
     assert baseline_title("word_shape") == "word shapes + logistic regression"
     assert baseline_title("my_own") == "my own"
+
+
+@pytest.mark.parametrize(
+    ("masked", "follows", "answer", "shown"),
+    [
+        (0.30, 0.80, "yes", "masked LM 30.0% right (without a model 5.0%)"),
+        (
+            0.30,
+            0.51,
+            "perhaps",
+            "The rest takes longer: train longer (--minutes or --steps); or leave",
+        ),
+        (0.06, 0.51, "no", "It has learned nothing yet, on held-out text"),
+    ],
+)
+def test_what_pre_training_has_learned(
+    masked: float, follows: float, answer: str, shown: str
+) -> None:
+    last = {"split": "dev", "masked_lm.accuracy": masked, "next_sentence.accuracy": follows}
+    records = [{"split": "dev", "masked_lm.accuracy": 0.9}, last, {"split": "train"}]
+    found = pretraining_verdict(records, {"masked_lm.accuracy": 0.05})
+    assert (found.answer, shown in found.sentence) == (answer, True)
+
+
+def test_losses_without_accuracy_are_not_compared() -> None:
+    assert pretraining_verdict([{"split": "train", "skip_gram.loss": 2.0}]).answer == "unknown"
+    assert pretraining_verdict([]).answer == "unknown"
+
+
+def test_what_to_try_next() -> None:
+    worse = run((0.7, 0.72), {"tfidf": 0.8})
+    assert next_steps(run((0.9, 0.92), {"tfidf": 0.8})) == ""
+    worse["best_seed"], worse["data"] = 2, {"train": {"examples": 300}}
+    worse["settings"] = {"learning_rate": 1e-4, "epochs": 5.0}
+    worse["seeds"][1] |= {"best_epoch": 5.0, "epochs": 5.0}
+    advice = next_steps(worse)
+    for part in ("--learning-rate 0.0003", "--epochs 10", "there are 300", "the baseline"):
+        assert part in advice
+    worse["seeds"][1]["degenerate"] = True
+    assert "lower rate (--learning-rate 3e-05)" in next_steps(worse)
+
+
+def test_a_model_that_learned_nothing() -> None:
+    assert not failed(run((0.9,), {}) | {"best_seed": 1})
+    for values, main, fallen, kind, expected in (
+        ((0.5,), "accuracy", (1,), "classification", True),
+        ((0.0,), "f1", (), "tagging", True),
+        ((0.0,), "pearson", (), "regression", False),
+    ):
+        found = run(values, {}, main=main, fallen=fallen) | {"best_seed": 1, "task": {"kind": kind}}
+        assert failed(found) is expected
+        assert bool(next_steps(found)) is expected

@@ -31,6 +31,10 @@ SHA256 = "5f0e7c" * 10 + "abcd"
 MODELS = [
     {
         "id": "full",
+        "examples": [
+            "The animal did not cross the street because it was too tired.",
+            "the [MASK] flows",
+        ],
         "heads": ["masked_lm", "next_sentence"],
         "tasks": [
             {"name": "sst", "kind": "classification", "labels": ["negative", "positive"]},

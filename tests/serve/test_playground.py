@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 from collections.abc import Iterator
 from http.server import ThreadingHTTPServer
 from itertools import pairwise
@@ -73,6 +75,27 @@ def test_attention_fits_a_phone(tab: Page, server: ThreadingHTTPServer, view: st
     widest = "[...document.querySelectorAll('main *')].filter(e => !e.closest('.wide') &&"
     widest += "e.getBoundingClientRect().right > 391).map(e => e.className || e.tagName)"
     assert tab.run(widest) == []
+
+
+@chromium
+def test_examples_are_the_models_and_a_run_can_be_copied(
+    tab: Page, server: ThreadingHTTPServer
+) -> None:
+    written = "document.querySelector('textarea').value"
+    animal = "The animal did not cross the street because it was too tired."
+    for panel, text in (("fill", "the [MASK] flows"), ("tag", animal)):
+        tab.open(address(server, f"#{panel}"))
+        assert tab.run(written) == text
+    tab.open(address(server, "#classify?text=it's good"))
+    line = tab.run("document.querySelector('.curl pre').textContent")
+    assert shlex.split(line)[:4] == [
+        "curl",
+        address(server, "classify"),
+        "-H",
+        "Content-Type: application/json",
+    ]
+    assert json.loads(shlex.split(line)[5])["input"] == "it's good"
+    assert tab.run("document.querySelector('header a').getAttribute('href')") == "docs"
 
 
 @chromium

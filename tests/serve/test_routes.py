@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -325,7 +326,9 @@ def test_models_and_documents(client: TestClient) -> None:
     assert "frame-ancestors 'none'" in client.get("/").headers["content-security-policy"]
     page = client.get("/docs").text
     assert "/fill-mask" in page
-    assert "http" not in page.replace("http-equiv", "")
+    assert not re.search(r"(src|href)=.?(http|//)", page)  # nothing from elsewhere
+    assert f"curl {client.base_url}/fill-mask -H " in page
+    assert "token_str&quot;: &quot;string" in page  # of its reply
     described = client.get("/openapi.json").json()
     assert "/embed" in described["paths"]
 
@@ -338,3 +341,16 @@ def test_health_and_metrics(client: TestClient) -> None:
     assert 'bertwright_requests_total{route="/embed",status="200"}' in text
     assert "bertwright_ready 1.0" in text
     assert "bertwright_batch_tokens_count" in text
+
+
+def test_a_wrong_head_names_the_model_that_has_one(client: TestClient) -> None:
+    for path, body, head in (
+        ("/fill-mask", {"input": "a [MASK]"}, "masked_lm"),
+        ("/tag", {"input": "a"}, "tagging"),
+    ):
+        error = client.post(path, json={**body, "model": "bare"}).json()["error"]
+        assert error["code"] == "no_head"
+        assert error["message"] == (
+            f"bare has no {head} head; it has: the encoder alone; request a model that has one: "
+            "full"
+        )

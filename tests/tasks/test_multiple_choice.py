@@ -39,7 +39,7 @@ def test_long_choices_are_read_in_windows(monkeypatch: pytest.MonkeyPatch) -> No
     assert lengths.in_windows == 1
     assert lengths.windows == len(owners) + 2
     assert lengths.tokens == [2 + 26 + 3, 1 + 1 + 3]
-    monkeypatch.setattr("bertwright.tasks.multiple_choice._AT_ONCE", 1)
+    monkeypatch.setattr("bertwright.tasks.instances._AT_ONCE", 1)
     assert make_choice_instances(TASK, TOKENIZER, examples)[0] == instances
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from bertwright.config.task import HeadConfig, TaskConfig
+from bertwright.config.task import HeadConfig, Layers, TaskConfig
 from bertwright.errors import ConfigError
 from bertwright.labelled.examples import (
     ChoiceExample,
@@ -105,6 +105,18 @@ def assert_same(found: list[Prediction], wanted: list[Prediction]) -> None:
         assert type(one) is type(other)
         for a, b in zip(numbers(one.as_dict()), numbers(other.as_dict()), strict=True):
             assert a == (pytest.approx(b, abs=2e-6) if isinstance(b, float) else b)
+
+
+@pytest.mark.parametrize("layers", [None, "mix"])
+def test_the_parts_of_a_very_long_sentence_are_predicted_together(layers: Layers | None) -> None:
+    task = replace(TASKS["tagging"], head=HeadConfig(layers=layers))
+    learner = make_learner(task).eval()
+    words = tuple("".join(Random(n).choices(LETTERS, k=2)) for n in range(60))
+    examples = [TaggingExample(("ab",)), TaggingExample(words), *examples_of(task, 3)]
+    whole = TaskData("head", task, TOKENIZER, examples)
+    parts = TaskData("head", replace(task, max_windows=2), TOKENIZER, examples)
+    assert len(parts.instances) > len(whole.instances) == 5
+    assert_same(predict(learner, parts, batch_tokens=40), predict(learner, whole))
 
 
 @pytest.mark.parametrize("name", TASKS)

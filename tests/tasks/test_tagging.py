@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import accumulate, islice
 
 import numpy as np
@@ -84,6 +85,21 @@ def test_a_long_sentence_is_read_in_windows() -> None:
     ]
     assert [window for window, _ in instance.words] == [most_context(bounds, n) for n in range(20)]
     assert (lengths.windows, lengths.in_windows, lengths.cut) == (len(bounds), 1, 0)
+
+
+def test_a_very_long_sentence_is_several_instances() -> None:
+    words = tuple("abcdefghijklmnopqrst")
+    tags = tuple(LABELS[n % 3] for n in range(20))
+    example = TaggingExample(words, tags)
+    (whole,), _ = make_tagging_instances(task(10, 4), UNCASED, [example])
+    bounded = replace(task(10, 4), max_windows=2)
+    parts, lengths = make_tagging_instances(bounded, UNCASED, [TaggingExample(("a",)), example])
+    assert [part.first_word for part in parts[1:]] == [0, sum(parts[1].counts)]
+    assert {part.example for part in parts[1:]} == {1}
+    assert [ids for part in parts[1:] for ids in part.ids] == list(whole.ids)
+    assert [at for part in parts[1:] for _, at in part.words] == [at for _, at in whole.words]
+    assert [n for part in parts[1:] for n in part.label] == whole.label
+    assert lengths.in_windows == 1
 
 
 def read(max_length: int, *documents: str) -> list[tuple[str, str]]:

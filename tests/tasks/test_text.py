@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,7 +37,7 @@ def test_a_text_and_a_pair_are_as_the_tokenizer_encodes_them() -> None:
 @given(st.integers(0, 60), st.none() | st.integers(0, 60))
 def test_no_token_is_lost(first: int, second: int | None) -> None:
     texts = [list(range(100, 100 + first)), list(range(200, 200 + (second or 0)))]
-    all_ids, all_types = make_windows(
+    all_ids, all_types, lost = make_windows(
         TASK, TOKENIZER.framing, texts[0], None if second is None else texts[1]
     )
     seen: tuple[set[int], set[int]] = set(), set()
@@ -50,6 +52,7 @@ def test_no_token_is_lost(first: int, second: int | None) -> None:
             assert not part or part == text[part[0] - text[0] :][: len(part)]  # a slice
             known.update(part)
     assert seen == (set(texts[0]), set(texts[1]))
+    assert lost == 0
 
 
 def test_windows_of_a_long_text_and_pair() -> None:
@@ -77,12 +80,36 @@ def test_lengths_tell_what_was_read_in_windows() -> None:
     assert (lengths.cut, lengths.tokens_cut) == (0, 0)
 
 
+@pytest.mark.parametrize("most", [1, 2, 3])
+@pytest.mark.parametrize("pair", [False, True])
+def test_a_very_long_text_is_read_in_so_many_windows(most: int, pair: bool) -> None:
+    task = replace(TASK, max_windows=most)
+    text = " ".join(LETTERS)
+    example = TextExample(text, text if pair else None)
+    (instance,), lengths = make_text_instances(task, TOKENIZER, [example])
+    read = {token for ids in instance.ids for token in ids} - {CLS, SEP}
+    assert len(instance.ids) == most
+    assert list(instance.ids[0][:5]) == [CLS, *ids_of("a b c d")]
+    assert all(len(ids) == TASK.max_length for ids in instance.ids)
+    assert lengths.cut == 1
+    if not pair:
+        assert lengths.tokens_cut == 26 - len(read)
+        assert read == set(ids_of(" ".join(LETTERS[: len(read)])))
+    assert str(lengths.tokens_cut) in lengths.warnings(task)[0]
+
+
+def test_windows_of_one_text_hold_a_bounded_number_of_tokens() -> None:
+    long = TextExample("a " * 100_000)
+    (instance,), _ = make_text_instances(TaskConfig("regression"), TOKENIZER, [long])
+    assert 8000 < instance.num_tokens <= 8192
+
+
 def test_parts_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     examples = [
         TextExample(c * (1 + n % 5), None if n % 3 else "b c") for n, c in enumerate("abc" * 9)
     ]
     whole, _ = make_text_instances(TASK, TOKENIZER, examples)
-    monkeypatch.setattr("bertwright.tasks.text._AT_ONCE", 4)
+    monkeypatch.setattr("bertwright.tasks.instances._AT_ONCE", 4)
     assert make_text_instances(TASK, TOKENIZER, examples)[0] == whole
 
 

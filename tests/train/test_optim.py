@@ -9,10 +9,12 @@ import pytest
 import torch
 from torch import nn
 
+from bertwright.checkpoint.checkpoint import make_learner
 from bertwright.config.run import OptimizerConfig
 from bertwright.train.hardware import Precision
 from bertwright.train.muon import COEFFICIENTS, ITERATIONS, orthogonal
 from bertwright.train.optim import clip_gradients, make_optimizers
+from tests.small_bert import STILL as SMALL
 
 
 class Parts(nn.Module):
@@ -113,6 +115,20 @@ def test_muon_takes_hidden_matrices() -> None:
     assert [g["lr"] for part in (adamw, muon) for g in part.param_groups] == [0.005, 0.005, 0.01]
     optimizers.set_rates(1.0)
     assert [g["lr"] for part in (adamw, muon) for g in part.param_groups] == [0.01, 0.01, 0.02]
+
+
+def test_lower_layers_have_lower_rates_and_token_embeddings_the_top_one() -> None:
+    learner = make_learner(SMALL, ["masked_lm"])
+    names = {id(p): name for name, p in learner.named_parameters()}
+    config = OptimizerConfig(matrix_learning_rate=0.02, learning_rate=0.01, layer_decay=0.5)
+    top, found = SMALL.num_hidden_layers + 1, {}
+    for part, rate in zip(make_optimizers(learner, config).parts, (0.01, 0.02), strict=True):
+        for group in part.param_groups:
+            found |= {names[id(p)]: group["lr"] / rate for p in group["params"]}
+    assert found.keys() == set(names.values())
+    for name, depth in learner.depths().items():
+        expected = 1.0 if name == "encoder.embeddings.token.weight" else 0.5 ** (top - depth)
+        assert math.isclose(found[name], expected), name
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp32"])

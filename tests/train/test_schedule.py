@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from bertwright.train.schedule import Budget, warmup_decay
+from bertwright.config.run import ScheduleConfig
+from bertwright.train.schedule import (
+    Budget,
+    inverse_square_root,
+    rate_factor,
+    slanted_triangular,
+    warmup_decay,
+)
 
 SHARES = some.floats(0, 1)
 WARMUPS = some.just(0.0) | some.floats(1e-4, 0.99)
@@ -45,6 +52,14 @@ def test_it_has_no_jump(done: float, other: float, warmup: float) -> None:
     assert change <= steepest * abs(done - other) + 1e-9
 
 
+def test_the_curve_of_a_run() -> None:
+    linear, slanted = ScheduleConfig(warmup=0.25), ScheduleConfig(warmup=0.25, curve="slanted")
+    for done in (0.0, 0.1, 0.25, 0.7, 0.99):
+        assert rate_factor(linear, done, 0.01) == warmup_decay(done, 0.25, 0.01)
+        assert rate_factor(slanted, done, 0.01) == slanted_triangular(done, 0.25)
+    assert rate_factor(slanted, 0.0, 0.01) == 1 / 32
+
+
 def test_as_the_paper_has_it() -> None:
     """A million steps, the first ten thousand of them rising."""
     budget = Budget(steps=1_000_000)
@@ -75,3 +90,13 @@ def test_what_is_left_of_seconds() -> None:
     assert budget.done(5, 15) == 0.25
     assert budget.left(5, 15) == 45
     assert budget.left(5, 61) == 0
+
+
+@given(some.integers(1, 300), some.floats(0.01, 0.99))
+def test_the_inverse_square_root_is_the_papers(steps: int, warmup: float) -> None:
+    """Equation 3 of Vaswani et al. 2017 in steps, over its own peak."""
+    warm = warmup * steps
+    for step in range(1, steps + 1):
+        factor = inverse_square_root((step - 1) / steps, warmup, 1 / steps)
+        expected = min(step**-0.5, step * warm**-1.5) / warm**-0.5
+        assert factor == pytest.approx(expected)

@@ -14,7 +14,7 @@ import torch
 from bertwright.config.run import ValidationConfig
 from bertwright.errors import BertwrightError, Interrupted
 from bertwright.objectives.objective import Learner
-from bertwright.train import loop
+from bertwright.train import signals
 from bertwright.train.log import Log, read_records
 from bertwright.train.loop import MOST_SKIPPED
 from bertwright.train.state import DataPosition, Position
@@ -172,7 +172,7 @@ def test_a_second_signal_kills(monkeypatch: pytest.MonkeyPatch) -> None:
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(loop, "SECONDS_OF_ONE_SIGNAL", -1.0)
+    monkeypatch.setattr(signals, "SECONDS_OF_ONE_SIGNAL", -1.0)
     with pytest.raises(KeyboardInterrupt):
         make_trainer(new_learner(), steps=9, save=impatient).run(Position())
 

@@ -15,7 +15,7 @@ from bertwright.errors import ConfigError
 from bertwright.objectives.objective import Learner
 from bertwright.train.schedule import slanted_triangular, without_bias_correction
 from bertwright.transfer.freezing import gradual_depth, learn_from
-from bertwright.transfer.groups import depths, parameter_groups
+from bertwright.transfer.groups import parameter_groups
 from bertwright.transfer.stepping import Stepping
 
 SHAPE = BertConfig(
@@ -34,12 +34,12 @@ def new_learner() -> Learner:
 
 
 def learning(learner: Learner) -> set[int]:
-    depth_of = depths(learner)
+    depth_of = learner.depths()
     return {depth_of[name] for name, p in learner.named_parameters() if p.requires_grad}
 
 
 def test_depths_go_from_the_embeddings_to_the_head() -> None:
-    depth_of = depths(new_learner())
+    depth_of = new_learner().depths()
     assert depth_of["encoder.embeddings.token.weight"] == 0
     assert depth_of["encoder.layers.0.attention.qkv.weight"] == 1
     assert depth_of["encoder.layers.2.feed_forward_norm.bias"] == 3
@@ -50,7 +50,7 @@ def test_depths_go_from_the_embeddings_to_the_head() -> None:
 def test_lower_layers_learn_slower_and_only_matrices_decay() -> None:
     learner = new_learner()
     names = {id(p): name for name, p in learner.named_parameters()}
-    depth_of, seen = depths(learner), set()
+    depth_of, seen = learner.depths(), set()
     for group in parameter_groups(learner, 0.01, 0.3, 0.5):
         for parameter in group["params"]:
             name = names[id(parameter)]
@@ -130,7 +130,7 @@ def test_top_n_freezes_the_rest_and_its_weights_stay() -> None:
             parameter.grad = torch.ones_like(parameter)
     stepping(0.1, 0.1)
     stepping.optimizers.step()
-    depth_of = depths(learner)
+    depth_of = learner.depths()
     for name, parameter in learner.named_parameters():
         assert torch.equal(parameter, before[name]) == (depth_of[name] < 3), name
 
@@ -233,7 +233,8 @@ def test_the_first_steps_without_correction_are_longer() -> None:
         ({"transfer": "top-0"}, "no transfer 'top-0'"),
         ({"transfer": "frozen"}, "expected finetune, features, gradual, or top-N"),
         ({"layers": "mix"}, "pass --transfer features"),
-        ({"pooling": "max", "transfer": "top-1"}, "pass --transfer features"),
+        ({"network": "bilstm", "transfer": "top-1"}, "pass --transfer features"),
+        ({"hidden_size": -1}, "hidden_size is -1; expected 0 or more"),
         ({"seeds": 0}, "seeds is 0; expected 1 or more"),
         ({"warmup": 1.0}, "warmup is 1.0; expected a fraction from 0 to less than 1"),
         ({"epochs": 0.0}, "epochs is 0.0; expected more than 0"),

@@ -6,6 +6,7 @@ runs/NAME/checkpoints/
                    task.json  heads.safetensors, if it was fine-tuned
                    MANIFEST.json, written last: size and SHA-256 of every file
   latest           a text file: the name of the newest folder
+runs/NAME/model    a link to the same, for other programs
 ```
 
 Which model it is, `model_type` in `config.json` says; how that one is built and named, its entry in
@@ -15,6 +16,7 @@ in the header of the weights are held against it, then memory is taken.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import warnings
@@ -30,6 +32,7 @@ from bertwright.atomic import MANIFEST, read_manifest, verify_files, verify_mani
 from bertwright.checkpoint import model_folder, sources, task_heads
 from bertwright.checkpoint.format import ParameterMapping, Report, match, quote, stack
 from bertwright.checkpoint.formats import format_of
+from bertwright.checkpoint.huggingface import hub
 from bertwright.checkpoint.model_folder import CONFIG, FLOATS, TOKENIZER_FILES, WEIGHTS, Header
 from bertwright.checkpoint.task_heads import HEADS, TASKS, make_head
 from bertwright.checkpoint.tensorflow.bert import CONFIG as TENSORFLOW_CONFIG
@@ -41,6 +44,7 @@ from bertwright.version import __version__
 
 CHECKPOINTS = "checkpoints"
 LATEST = "latest"
+MODEL = "model"
 CARD = "README.md"
 _READ = (CONFIG, WEIGHTS, TASKS, HEADS, TENSORFLOW_CONFIG, *TOKENIZER_FILES)
 
@@ -154,6 +158,8 @@ def write_config(
         "bertwright_version": __version__,
         **(more or {}),
     }
+    ends = model_folder.end_ids(folder) if "eos_token_id" in content else {}
+    content.update(ends)
     model_folder.write_json(folder / CONFIG, content)
 
 
@@ -308,57 +314,81 @@ def make_learner(
     return Learner(encoder, heads)
 
 
+class FoundCheckpoint(NamedTuple):
+    """The folder of weights that a path means."""
+
+    folder: Path
+    damages: tuple[tuple[str, str], ...] = ()
+    """Of the newer checkpoints of the run that were skipped: name, and what is damaged."""
+
+
 def find_checkpoint(path: str | Path) -> Path:
-    """The folder of weights that a path means.
+    """The folder of weights that a path means; see `look_up_checkpoint`.
+
+    Newer ones that are damaged are skipped with a `DamagedCheckpoint` warning each.
+    """
+    found = look_up_checkpoint(path)
+    for _, damage in found.damages:
+        message = f"{damage}. {found.folder.name} is used, the newest that is whole"
+        warnings.warn(DamagedCheckpoint(message), stacklevel=2)
+    return found.folder
+
+
+def look_up_checkpoint(path: str | Path) -> FoundCheckpoint:
+    """The folder of weights that a path means, and the newer ones that are damaged.
 
     A folder with a `config.json` or with a TensorFlow checkpoint is itself, and so is such a
-    checkpoint by its name; a run, its `checkpoints` and `checkpoints/latest` are the newest
-    checkpoint whose manifest verifies.
+    checkpoint by its name; a run, its `model`, its `checkpoints` and `checkpoints/latest` are the
+    newest checkpoint whose manifest verifies; the folder of a quickstart is its run. Where nothing
+    is, an id of the Hugging Face hub is fetched (`huggingface/hub.py`).
 
     Raises:
         DataError: there is nothing to load.
+        MissingExtra: an id of the hub, and huggingface_hub is not installed.
         IntegrityError: a run has checkpoints, all of them damaged.
     """
     path = Path(path)
     if path.name == LATEST and not path.is_dir():
         path = path.parent
+    if path.name == MODEL and path.is_symlink() and (path.parent / CHECKPOINTS).is_dir():
+        path = path.parent
     source = sources.model_at(path)
     if source is not None:
-        return source
+        return FoundCheckpoint(source)
     if path.name == CHECKPOINTS and path.is_dir():
         return newest_verified(path.parent)
-    if (path / CHECKPOINTS).is_dir():
-        return newest_verified(path)
+    for run in (path, path / "run"):
+        if (run / CHECKPOINTS).is_dir():
+            return newest_verified(run)
     if path.is_dir():
         raise DataError(
             f"{path} holds neither {CONFIG} nor {CHECKPOINTS}/: "
             "give the folder of a run, a checkpoint, a Hugging Face model or a TensorFlow BERT"
         )
+    if hub.id_of(path) is not None:
+        source = sources.model_at(hub.fetch(path))
+        if source is not None:
+            return FoundCheckpoint(source)
     raise DataError(f"no folder {path}: give the folder of a run, a checkpoint or a model")
 
 
-def newest_verified(run: Path) -> Path:
+def newest_verified(run: Path) -> FoundCheckpoint:
     """The newest checkpoint of a run whose manifest verifies.
-
-    Newer ones that are damaged are skipped with a `DamagedCheckpoint` warning each.
 
     Raises:
         DataError: the run has no checkpoint yet.
         IntegrityError: every checkpoint is damaged; says how each is.
     """
-    damages = []
+    damages = list[tuple[str, str]]()
     for folder in reversed(list_checkpoints(run)):
         try:
             verify_manifest(folder)
         except IntegrityError as error:
-            damages.append(str(error))
+            damages.append((folder.name, str(error)))
             continue
-        for damage in damages:
-            message = f"{damage}. {folder.name} is used, the newest that is whole"
-            warnings.warn(DamagedCheckpoint(message), stacklevel=3)
-        return folder
+        return FoundCheckpoint(folder, tuple(damages))
     if damages:
-        raise IntegrityError(f"{run} has no whole checkpoint: {'; '.join(damages)}")
+        raise IntegrityError(f"{run} has no whole checkpoint: {'; '.join(x for _, x in damages)}")
     raise DataError(f"{run} has no checkpoint yet")
 
 
@@ -373,11 +403,18 @@ def list_checkpoints(run: Path) -> list[Path]:
 
 
 def write_latest(run: Path, name: str) -> None:
-    """Let `checkpoints/latest` name a folder beside it, by one rename."""
+    """Let `checkpoints/latest` name a folder beside it, and `model` lead to it, by a rename each.
+
+    Where the disk has no links there is no `model`.
+    """
     latest = run / CHECKPOINTS / LATEST
     partial = latest.with_name(f".{LATEST}.partial-{os.getpid()}")
     partial.write_text(name + "\n", encoding="utf-8")
     partial.replace(latest)
+    with contextlib.suppress(OSError):
+        partial.symlink_to(Path(CHECKPOINTS, name), target_is_directory=True)
+        partial.replace(run / MODEL)
+    partial.unlink(missing_ok=True)
 
 
 def verify_what_is_read(folder: Path) -> None:
@@ -432,7 +469,7 @@ def _check_repeats(repeats: list[tuple[str, str]], headers: sources.Headers) -> 
 def _check_types(
     mappings: Iterable[ParameterMapping], state: Mapping[str, Tensor], headers: sources.Headers
 ) -> None:
-    for ours, theirs in mappings:
+    for ours, theirs, _ in mappings:
         for name in theirs:
             header = headers[name]
             floats = not isinstance(header, Header) or header.dtype in FLOATS

@@ -5,6 +5,7 @@
 | `huggingface` | `config.json`, `model.safetensors`, tokenizer files, `task.json`, other heads |
 | `tensorflow` | `bert_config.json`, `vocab.txt`, `bert_model.ckpt.*` of google-research/bert |
 | `sentence-transformers` | the encoder as for `huggingface`, with how vectors are made |
+| `elmo` | `options.json`, `weights.hdf5` and the tokenizer |
 
 Nothing is invented: a part that the source lacks is left out. What was written is read back and
 must be the same bit for bit before the folder takes its name.
@@ -30,7 +31,7 @@ from bertwright.atomic import (
     refuse_source,
     write_manifest,
 )
-from bertwright.checkpoint import checkpoint, model_folder, sources, task_heads
+from bertwright.checkpoint import checkpoint, elmo, model_folder, sources, task_heads
 from bertwright.checkpoint.format import part_of
 from bertwright.checkpoint.formats import format_of, only_bert
 from bertwright.checkpoint.huggingface import pickled
@@ -39,10 +40,12 @@ from bertwright.checkpoint.model_folder import CONFIG, INDEX, TOKENIZER_FILES, W
 from bertwright.checkpoint.sentence_transformers import folder as sentence_transformers
 from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults
 from bertwright.checkpoint.tensorflow import bert as tensorflow
+from bertwright.config.runs.elmo import ElmoConfig
 from bertwright.errors import BertwrightError, ConfigError, DataError, IntegrityError
+from bertwright.objectives.objective import Learner
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 
-Layout = Literal["huggingface", "tensorflow", "sentence-transformers"]
+Layout = Literal["huggingface", "tensorflow", "sentence-transformers", "elmo"]
 
 _VOCABULARY = "vocab.txt"
 
@@ -109,7 +112,9 @@ def convert(
         refuse_source(out, found, "DST")
         layout, folder = sources.layout_of(found), sources.folder_of(found)
         config = sources.read_config(found)
-        if to != "huggingface" or activation is not None:
+        if to == "elmo":
+            _require_elmo(config)
+        elif to != "huggingface" or activation is not None:
             only_bert(config, f"a folder of {to}")
         if activation is not None:
             config = replace(config, hidden_act=activation)
@@ -123,7 +128,8 @@ def convert(
                 f"max_length is {defaults.max_length}; expected 3 to {longest}, the positions of "
                 "this model"
             )
-        heads: Mapping[str, Any] = {"objectives": []} if to == "sentence-transformers" else {}
+        encoder_alone = to in ("sentence-transformers", "elmo")
+        heads: Mapping[str, Any] = {"objectives": []} if encoder_alone else {}
         loaded = checkpoint.load(found, config=config, **heads)
         given = dict(loaded.learner.state_dict())
         if "pooler" in loaded.report.started:
@@ -134,7 +140,8 @@ def convert(
             if to == "sentence-transformers":
                 sentence_transformers.write_defaults(partial, defaults, config.hidden_size)
             _write_card(folder, partial, source, to)
-            _compare(partial, given)
+            if to != "elmo":
+                _compare(partial, given)
             write_manifest(partial)
         report = loaded.report
         written = tuple(dict.fromkeys(part_of(name) for name in given))
@@ -190,6 +197,10 @@ def _without_pickles(source: Path, out: Path) -> Iterator[Path]:
             f"{source} is a pickle, which may run code when opened; only one named "
             f"{pickled.NAME} is converted"
         )
+    if source.is_dir() and elmo.is_published(source):
+        with _with_our_files(source, out) as found:
+            yield found
+        return
     folders = sentence_transformers.folders_of(source) if source.is_dir() else []
     pickles = {x: pickled.pickles_of(x) for x in folders if not _has_weights(x)}
     if not any(pickles.values()):
@@ -218,6 +229,28 @@ def _without_pickles(source: Path, out: Path) -> Iterator[Path]:
                 raise type(error)(str(error).replace(str(copy), str(root))) from error
 
 
+@contextmanager
+def _with_our_files(source: Path, out: Path) -> Iterator[Path]:
+    """A copy of a folder of ELMo's published files as a model of ours."""
+    if not {"tokenizer.json", _VOCABULARY} & {path.name for path in source.iterdir()}:
+        raise DataError(
+            f"{source} has no tokenizer.json: ELMo's files have no vocabulary; copy into it the "
+            "tokenizer of your text (bertwright tokenizer train --algorithm word)"
+        )
+    encoder = elmo.read(source, load_tokenizer(source))
+    with disk_errors(out), tempfile.TemporaryDirectory(prefix=".elmo-", dir=out.parent) as made:
+        folder = Path(made)
+        checkpoint.save(folder, Learner(encoder, {}), source, f"# {source.name}\n")
+        yield folder
+
+
+def _require_elmo(config: Any) -> None:
+    if not isinstance(config, ElmoConfig):
+        raise ConfigError(
+            f"a folder of elmo is for ELMo only; this model is a {format_of(config).model_type}"
+        )
+
+
 def _has_weights(folder: Path) -> bool:
     known = (WEIGHTS, INDEX)
     return any((folder / name).is_file() for name in known) or any(folder.glob("*.index"))
@@ -228,6 +261,9 @@ def _write_model(
 ) -> dict[str, tuple[int, ...]]:
     """Configuration, weights and tasks; the shapes of what was written."""
     config, tasks = loaded.config, loaded.tasks
+    if to == "elmo":
+        own = {n.removeprefix("encoder."): x for n, x in given.items()}
+        return elmo.write(folder, config, own)
     form = format_of(config)
     objectives = frozenset(name for name in loaded.learner.objectives if name not in tasks)
     tensors = task_heads.tensors_to_save(given, form, config, tasks, bool(objectives))

@@ -30,6 +30,8 @@ class ParameterMapping(NamedTuple):
 
     ours: str
     theirs: tuple[str, ...]
+    transposed: bool = False
+    """Whether a file has the matrix the other way round."""
 
 
 Parts = dict[str, list[ParameterMapping]]
@@ -182,9 +184,10 @@ def to_foreign(state: Mapping[str, Tensor], parts: Parts) -> dict[str, Tensor]:
             continue
         if absent:
             raise IntegrityError(f"{part} lacks {quote(absent)}, which its configuration asks for")
-        for ours, theirs in mappings:
+        for ours, theirs, transposed in mappings:
             tensors = rest.pop(ours).detach().cpu().chunk(len(theirs))
-            foreign |= {name: x.clone() for name, x in zip(theirs, tensors, strict=True)}
+            for name, x in zip(theirs, tensors, strict=True):
+                foreign[name] = x.t().contiguous() if transposed else x.clone()
     if rest:
         raise IntegrityError(f"the format has no name for {quote(rest)}: nothing may be left out")
     return foreign
@@ -221,7 +224,7 @@ def match(form: Format[Any], names: Iterable[str], parts: Parts, where: str) -> 
     for part, mappings in parts.items():
         wanted = [name for mapping in mappings for name in mapping.theirs]
         absent = [name for name in wanted if name not in found]
-        if len(absent) == len(wanted) and part != "encoder":
+        if wanted and len(absent) == len(wanted) and part != "encoder":
             missing += absent
             continue
         if absent:
@@ -230,8 +233,8 @@ def match(form: Format[Any], names: Iterable[str], parts: Parts, where: str) -> 
                 "truncated, or its configuration and weights are of different models"
             )
         there.append(part)
-        for ours, theirs in mappings:
-            matched.append(ParameterMapping(ours, tuple(found.pop(name) for name in theirs)))
+        for mapping in mappings:
+            matched.append(mapping._replace(theirs=tuple(map(found.pop, mapping.theirs))))
     unknown = form.unknown(found, names)
     if unknown:
         raise IntegrityError(
@@ -251,6 +254,9 @@ def stack(mapping: ParameterMapping, read: Mapping[str, Tensor]) -> Tensor:
     a file that is truncated while it is used would end the process.
     """
     tensors = [read[name].float() for name in mapping.theirs]
+    if mapping.transposed:
+        tensors = [x.t() for x in tensors]
+        return torch.cat(tensors).contiguous()
     return tensors[0].clone() if len(tensors) == 1 else torch.cat(tensors)
 
 

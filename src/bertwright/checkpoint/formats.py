@@ -8,11 +8,73 @@ from typing import Any
 
 from bertwright.checkpoint.format import Format
 from bertwright.checkpoint.huggingface.bert import BERT
+from bertwright.checkpoint.huggingface.gpt import GPT, GPT2
 from bertwright.checkpoint.model_folder import short
 from bertwright.config.bert import BertConfig
+from bertwright.config.runs.awd_lstm import AwdLstmConfig
+from bertwright.config.runs.elmo import ElmoConfig
+from bertwright.config.runs.memory_network import MemoryNetworkConfig
+from bertwright.config.runs.nnlm import NnlmConfig
+from bertwright.config.runs.transformer import TransformerConfig
+from bertwright.config.runs.word_vectors import GloveConfig, Word2VecConfig, WordVectorsConfig
 from bertwright.errors import ConfigError, DataError
+from bertwright.models.awd_lstm import AwdLstm
+from bertwright.models.elmo import Elmo
+from bertwright.models.encoder import Encoder
+from bertwright.models.nnlm import NnlmEncoder
+from bertwright.models.transformer import Transformer, TransformerDecoder
+from bertwright.models.word_vectors import WordVectors
+from bertwright.objectives.answer import Answer
+from bertwright.objectives.both_directions import BothDirections
+from bertwright.objectives.context_words import context_words
+from bertwright.objectives.cooccurrences import cooccurrences
+from bertwright.objectives.next_token import NextToken
+from bertwright.objectives.translation import Translation
 
-FORMATS: dict[str, Format[Any]] = {BERT.model_type: BERT}
+
+def _transformer_translation(config: TransformerConfig, encoder: Encoder) -> Translation:
+    assert isinstance(encoder, Transformer)
+    decoder = TransformerDecoder(config, encoder)
+    return Translation(decoder, encoder.token_embedding(), config.label_smoothing)
+
+
+def _both_directions(config: ElmoConfig, encoder: Encoder) -> BothDirections:
+    outputs = min(config.vocab_size, (config.output_size or config.vocab_size) + 1)
+    both = config.direction == "both"
+    return BothDirections(config.projection_dim, outputs, both, config.negative_samples)
+
+
+def _nnlm_head(config: NnlmConfig, encoder: Any) -> NextToken:
+    width = config.hidden_size
+    if not config.direct_connections:
+        return NextToken(width, config.vocab_size)
+    width += config.context_size * width
+    return NextToken(width, config.vocab_size, read=encoder.with_words, layers=(0, 1))
+
+
+def _awd_lstm_head(config: AwdLstmConfig, encoder: Encoder) -> NextToken:
+    penalties = config.activation_penalty, config.temporal_penalty
+    table = encoder.token_embedding()
+    return NextToken(config.embedding_size, config.vocab_size, table, penalties=penalties)
+
+
+FORMATS: dict[str, Format[Any]] = {
+    "bert": BERT,
+    "transformer": Format(
+        "transformer", TransformerConfig, Transformer, {"translation": _transformer_translation}
+    ),
+    "memory-network": Format(
+        "memory-network", MemoryNetworkConfig, WordVectors, {"answer": lambda c, _: Answer(c)}
+    ),
+    "elmo": Format("elmo", ElmoConfig, Elmo, {"next_token": _both_directions}),
+    "awd-lstm": Format("awd-lstm", AwdLstmConfig, AwdLstm, {"next_token": _awd_lstm_head}),
+    "openai-gpt": GPT,
+    "gpt2": GPT2,
+    "nnlm": Format("nnlm", NnlmConfig, NnlmEncoder, {"next_token": _nnlm_head}),
+    "glove": Format("glove", GloveConfig, WordVectors, {"cooccurrences": cooccurrences}),
+    "word-vectors": Format("word-vectors", WordVectorsConfig, WordVectors, {}),
+    "word2vec": Format("word2vec", Word2VecConfig, WordVectors, {"context_words": context_words}),
+}
 """Every format by its `model_type`."""
 
 

@@ -113,7 +113,7 @@ def _look_at_weights(found: Inspection, source: Path, config: object) -> None:
     """Parts and tasks, held against the configuration as `load` does."""
     plan = checkpoint.plan(source, config)
     parameters = plan.learner.state_dict()
-    for ours, theirs in plan.mappings:
+    for ours, theirs, _ in plan.mappings:
         part = found.parts.setdefault(part_of(ours), {"tensors": 0, "parameters": 0})
         part["tensors"] += len(theirs)
         part["parameters"] += parameters[ours].numel()

@@ -40,6 +40,8 @@ TOKENIZER_FILES = (
     "tokenizer.json",
     "tokenizer_config.json",
     "vocab.txt",
+    "vocab.json",
+    "merges.txt",
     "special_tokens_map.json",
     "added_tokens.json",
 )
@@ -77,7 +79,7 @@ def copy_tokenizer(source: Path, folder: Path, max_length: int | None = None) ->
         DataError: no tokenizer, or none that is read here.
     """
     present = [name for name in TOKENIZER_FILES if (source / name).is_file()]
-    if not {"tokenizer.json", "vocab.txt"} & set(present):
+    if not {"tokenizer.json", "vocab.txt", "vocab.json"} & set(present):
         raise DataError(f"{source} has neither tokenizer.json nor vocab.txt")
     for name in present:
         shutil.copyfile(source / name, folder / name)
@@ -89,7 +91,9 @@ def copy_tokenizer(source: Path, folder: Path, max_length: int | None = None) ->
             tokenizer = Tokenizer(backend, config)
             content = huggingface_config(tokenizer.rules, tokenizer.vocab)
         except DataError:  # not BERT's: the plain class takes tokenizer.json as it is
-            content = {**SPECIAL_TOKENS, "tokenizer_class": "PreTrainedTokenizerFast"}
+            vocab = backend.get_vocab()
+            content = {role: token for role, token in SPECIAL_TOKENS.items() if token in vocab}
+            content["tokenizer_class"] = "PreTrainedTokenizerFast"
         write_folder(folder, backend, content | config)
         content = read_json(path)
     own = content.get("model_max_length")
@@ -103,6 +107,15 @@ def pad_id(folder: Path) -> int:
         lines = (folder / "vocab.txt").read_text(encoding="utf-8").split("\n")
         return lines.index("[PAD]") if "[PAD]" in lines else 0
     return 0
+
+
+def end_ids(folder: Path) -> dict[str, int]:
+    """`bos_token_id` and `eos_token_id` of the tokenizer of a folder, if it has such."""
+    if not (folder / "tokenizer.json").is_file():
+        return {}
+    special = Tokenizer(*read_folder(folder)).special
+    roles = (("bos_token_id", "cls", "bos"), ("eos_token_id", "sep", "eos"))
+    return {key: special[role] for key, *names in roles for role in names if role in special}
 
 
 def write_weights(folder: Path, tensors: Mapping[str, Tensor], name: str = WEIGHTS) -> None:

@@ -26,7 +26,7 @@ from bertwright.checkpoint.huggingface.bert import activation_of
 from bertwright.checkpoint.model_folder import CONFIG, INDEX, WEIGHTS, Header, read_json
 from bertwright.checkpoint.sentence_transformers import folder as sentence_transformers
 from bertwright.checkpoint.tensorflow import bert as tensorflow
-from bertwright.errors import IntegrityError
+from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.text.tokenizer.tokenizer import Tokenizer, load_tokenizer
 
 AnyHeader = Header | tensorflow.Variable
@@ -116,10 +116,21 @@ def read_tokenizer(folder: Path, config: Any) -> Tokenizer:
         config: of the model.
 
     Raises:
-        ConfigError: no tokenizer.
+        DataError: no tokenizer.
         IntegrityError: it has more tokens than the model has vectors.
     """
-    tokenizer = load_tokenizer(folder)
+    try:
+        tokenizer = load_tokenizer(folder)
+    except ConfigError as error:
+        other = [
+            f"; {path.name} alone, of SentencePiece, is not read: make tokenizer.json of it with "
+            "transformers (AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR))"
+            for path in folder.glob("*.model")
+        ]
+        raise DataError(
+            f"{folder} is a model without a tokenizer: put its tokenizer.json or vocab.txt beside "
+            f"it{''.join(other[:1])}"
+        ) from error
     vocab_size = format_of(config).spec(config).vocab_size
     if tokenizer.vocab_size > vocab_size:
         raise IntegrityError(

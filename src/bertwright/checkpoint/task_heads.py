@@ -270,10 +270,11 @@ def check_shapes(
     told_by: str = CONFIG,
 ) -> None:
     """Raise IntegrityError where a tensor does not have the shape that a file asks for."""
-    for ours, theirs in mappings:
+    for ours, theirs, transposed in mappings:
         shape = expected[ours]
         if len(theirs) > 1:  # stacked
             shape = (shape[0] // len(theirs), *shape[1:])
+        shape = shape[::-1] if transposed else shape
         for name in theirs:
             if headers[name].shape != shape:
                 raise IntegrityError(
@@ -301,7 +302,7 @@ def report(
     for name in found.tasks:
         prefix = f"objectives.{name}."
         mappings = [*found.in_model.get(name, []), *found.in_heads]
-        theirs = [each for ours, names in mappings if ours.startswith(prefix) for each in names]
+        theirs = [each for ours, names, _ in mappings if ours.startswith(prefix) for each in names]
         (read if name in tasks and name not in initialized else unused).extend(theirs)
     parts = [part for part in of_model.parts if part not in found.tasks]
     matched = [name for name in of_model.matched if name not in {*read, *unused}]
@@ -322,10 +323,9 @@ def check_tasks(tasks: Mapping[str, TaskConfig], spec: EncoderSpec) -> None:
             raise ConfigError(
                 f"max_length is {task.max_length}; this model has positions for {spec.max_length}"
             )
-        if task.head.network_size > _WIDEST:
-            raise ConfigError(
-                f"network_size is {task.head.network_size}; expected {_WIDEST} or less"
-            )
+        for key in ("network_size", "hidden_size"):
+            if getattr(task.head, key) > _WIDEST:
+                raise ConfigError(f"{key} is {getattr(task.head, key)}; expected {_WIDEST} or less")
         if not math.isfinite(task.null_threshold):
             raise ConfigError(f"null_threshold is {task.null_threshold}; expected a finite number")
 

@@ -53,6 +53,7 @@ from typing import Any
 
 from cyclopts import App, Parameter
 
+from bertwright.cli.examples import EXAMPLES, epilogue
 from bertwright.cli.output import complain, say
 from bertwright.cli.reading import complete, read
 from bertwright.cli.sections import options_of
@@ -76,6 +77,10 @@ VERBS: dict[str, tuple[str, str]] = {
     ),
     "data build": ("bertwright.cli.data:build", "Turn a corpus into shards for training."),
     "data check": ("bertwright.cli.data:check", "Check shards: what is wrong and what to do."),
+    "data stories": (
+        "bertwright.cli.stories:generate",
+        "Write made-up stories with questions, for memory networks.",
+    ),
     "pretrain": ("bertwright.cli.pretrain:verb_for", "Pre-train a BERT on shards."),
     "finetune": (
         "bertwright.cli.finetune:finetune",
@@ -91,13 +96,28 @@ VERBS: dict[str, tuple[str, str]] = {
     ),
     "glue": ("bertwright.cli.glue:glue", "Fine-tune on the tasks of GLUE and print the table."),
     "report": ("bertwright.cli.report:report", "Write the HTML page of a run: curves and metrics."),
+    "perplexity": (
+        "bertwright.cli.perplexity:perplexity",
+        "Score text by language models, alone or mixed.",
+    ),
     "fill": ("bertwright.cli.fill:fill", "Predict the [MASK] tokens of a text."),
+    "generate": ("bertwright.cli.generate:generate", "Continue prompts with a language model."),
     "next-sentence": (
         "bertwright.cli.next_sentence:next_sentence",
         "Predict whether one text follows another.",
     ),
+    "answer": (
+        "bertwright.cli.stories:answer",
+        "Answer questions about stories by a memory network.",
+    ),
     "embed": ("bertwright.cli.embed:embed", "Turn texts into vectors."),
     "similar": ("bertwright.cli.similar:similar", "Find the texts nearest to a query."),
+    "words nearest": ("bertwright.cli.words:nearest", "Show the words nearest to a word."),
+    "words analogy": ("bertwright.cli.words:analogy", "Show the words that complete an analogy."),
+    "words evaluate": (
+        "bertwright.cli.words:evaluate",
+        "Evaluate word vectors on similarity files and analogies.",
+    ),
     "export onnx": ("bertwright.cli.export:onnx", "Export a model to ONNX Runtime."),
     "export openvino": ("bertwright.cli.export:openvino", "Export a model to OpenVINO."),
     "convert": (
@@ -116,6 +136,7 @@ VERBS: dict[str, tuple[str, str]] = {
 GROUPS = {
     "tokenizer": "Train and inspect tokenizers.",
     "data": "Build and check training data.",
+    "words": "Look up, compare and evaluate word vectors.",
     "export": "Export a model to another runtime.",
 }
 
@@ -157,8 +178,13 @@ def make_app(
             name=name,
             help=line,
             sort_key=index,
+            help_epilogue=f"{epilogue(command)}\n\n{EPILOGUE}" if command in EXAMPLES else EPILOGUE,
             group_parameters=options_of(command, everything),
         )
+    app.register_install_completion_command(
+        help="Complete words of the command line in this shell: bash, zsh or fish (--shell).",
+        sort_key=len(verbs),
+    )
     return app
 
 
@@ -167,6 +193,8 @@ def run(tokens: Sequence[str], verbs: dict[str, tuple[str, str]] = VERBS) -> int
     end = tokens.index("--") if "--" in tokens else len(tokens)
     words = [word for word in tokens[:end] if word != "--debug"]
     debug = len(words) != end or os.environ.get("BERTWRIGHT_DEBUG", "") not in ("", "0")
+    if words[:1] == ["help"]:
+        words = [*words[1:], "--help"]
     everything = "--help-all" in words
     words = ["--help" if word == "--help-all" else word for word in words] + list(tokens[end:])
     _end_cleanly_on_sigterm()

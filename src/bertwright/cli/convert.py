@@ -19,14 +19,15 @@ def convert(
         Parameter(
             name="SRC",
             help="A run, a checkpoint, a Hugging Face or sentence-transformers folder, a folder "
-            "with pytorch_model.bin, or a TensorFlow 1 checkpoint (its folder, or its name "
-            "without .index).",
+            "with pytorch_model.bin, a TensorFlow 1 checkpoint (its folder, or its name without "
+            ".index), ELMo's options.json and .hdf5 beside a tokenizer, or a file of word vectors "
+            "(.vec, .txt, .bin).",
         ),
     ],
-    out: Annotated[Path, Parameter(name="DST", help="Folder to write.")],
+    out: Annotated[Path, Parameter(name="DST", help="Folder to write; of word vectors, a file.")],
     *,
     to: Annotated[
-        Literal["huggingface", "tensorflow", "sentence-transformers"],
+        Literal["huggingface", "tensorflow", "sentence-transformers", "elmo", "word2vec"],
         Parameter(help="Format to write."),
     ] = "huggingface",
     activation: Annotated[
@@ -59,6 +60,11 @@ def convert(
         option = next(iter(given)).replace("_", "-")
         raise ConfigError(f"--{option} is for --to sentence-transformers; this is --to {to}")
 
+    from bertwright.checkpoint.word_vectors.files import is_vector_file
+
+    if to == "word2vec" or is_vector_file(source):
+        _convert_words(source, out, to, overwrite, json)
+        return
     from bertwright.checkpoint.convert import convert as work
 
     done = work(source, out, to, overwrite, activation, given or None)
@@ -79,6 +85,20 @@ def convert(
     )
     for note in done.notes:
         say(note)
+
+
+def _convert_words(source: Path, out: Path, to: str, overwrite: bool, json: bool) -> None:
+    from bertwright.checkpoint.word_vectors.convert import export_vectors, import_vectors
+
+    if to not in ("huggingface", "word2vec"):
+        raise ConfigError(f"--to is {to}; word vectors become a folder (huggingface) or word2vec")
+    work = export_vectors if to == "word2vec" else import_vectors
+    found = work(source, out, overwrite)
+    words, width = found.vectors.shape
+    if json:
+        print_json({"out": str(out), "to": to, "words": words, "width": width})
+        return
+    print_fields({"written": str(out), "words": f"{words:,}", "width": width})
 
 
 def _in_short(shapes: dict[str, tuple[int, ...]]) -> list[tuple[str, str, str]]:

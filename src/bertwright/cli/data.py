@@ -18,9 +18,9 @@ from bertwright.cli.options import (
     find_tokenizer,
 )
 from bertwright.cli.output import counted, print_json, say
-from bertwright.config.bert_run import InstanceConfig, MaskingConfig
 from bertwright.config.corpus import CorpusConfig
-from bertwright.errors import DataError
+from bertwright.config.runs.bert import InstanceConfig, MaskingConfig
+from bertwright.errors import ConfigError, DataError
 
 
 def build(
@@ -40,6 +40,14 @@ def build(
             help="MODULE:FUNCTION, text -> list of words, for whole-word masking: jieba:lcut."
         ),
     ] = None,
+    parallel: Annotated[
+        bool,
+        Parameter(
+            negative="",
+            help="The inputs are two files, SOURCE TARGET: line i of one translates that of the "
+            "other. Nothing is cleaned or left out.",
+        ),
+    ] = False,
     resume: Annotated[
         bool, Parameter(help="Continue an earlier build that was interrupted.")
     ] = True,
@@ -55,6 +63,9 @@ def build(
     from bertwright.text.corpus.report import CorpusReport
 
     start = time.monotonic()
+    if parallel:
+        _build_parallel(inputs, find_tokenizer(tokenizer), out, overwrite, json)
+        return
     with bar("Building", "bytes") as on_progress:
         manifest = build_shards(
             list(inputs),
@@ -86,20 +97,51 @@ def build(
     print(f"Check it: bertwright data check {shlex.quote(str(out))}")
 
 
+def _build_parallel(
+    inputs: tuple[str, ...], tokenizer: Path, out: Path, overwrite: bool, json: bool
+) -> None:
+    """The shards of two files."""
+    from bertwright.data.parallel.build import build_parallel
+
+    if len(inputs) != 2:
+        raise ConfigError(f"expected --parallel SOURCE TARGET; {counted(len(inputs), 'file')} came")
+    with bar("Building", "bytes") as on_progress:
+        manifest = build_parallel(
+            *inputs, out, tokenizer, overwrite=overwrite, on_progress=on_progress
+        )
+    counts = manifest["counts"]
+    if json:
+        print_json({"out": out, "counts": counts})
+        return
+    print(f"{out}: {counted(counts['documents'], 'pair')}, {counted(counts['tokens'], 'token')}")
+    if counts["documents_lost"]:
+        print(f"  empty in both files: {counted(counts['documents_lost'], 'pair')}")
+    where = shlex.quote(str(out))
+    print(f"Train: bertwright pretrain --model transformer-small --data {where} --out runs/NAME")
+
+
 def check(
     folder: Annotated[Path, Parameter(help="Folder that bertwright data build wrote.")],
     *,
-    instances: Annotated[InstanceConfig, EVERY_KEY] = InstanceConfig(),
+    instances: InstanceConfig = InstanceConfig(),
     masking: MaskingConfig = MaskingConfig(),
     seed: Annotated[int, Parameter(help="Seed of the instances that are checked.")] = 0,
     json: Json = False,
     config_file: ConfigFile = None,
 ) -> int:
-    """Check shards: what is wrong and what to do. Errors end with exit code 4."""
+    """Check shards: what is wrong and what to do. Errors end with exit code 4.
+
+    The instances are those of a BERT, with the keys that `pretrain` has.
+    """
     from bertwright.data.doctor import check as check_shards
+    from bertwright.data.masked_pairs import MaskedPairs
+    from bertwright.data.shards import Shards
+
+    def pairs(shards: Shards) -> MaskedPairs:
+        return MaskedPairs(shards, instances, masking, validation_share=0, seed=seed)
 
     with bar("Checking", "tokens") as on_progress:
-        checkup = check_shards(folder, instances, masking, seed=seed, on_progress=on_progress)
+        checkup = check_shards(folder, pairs, on_progress=on_progress)
     if json:
         print_json({"folder": folder, **checkup.as_dict()})
     else:
@@ -107,9 +149,10 @@ def check(
             print(f"{finding.level:<8} {finding.name}: {finding.message}")
             if finding.advice:
                 print(f"{'':<8} -> {finding.advice}")
-        print("lengths of sequences, in tokens:")
-        for line in _histogram(checkup.statistics.get("length_histogram", {})):
-            print(f"  {line}")
+        if bins := checkup.statistics.get("length_histogram"):
+            print("lengths of sequences, in tokens:")
+            for line in _histogram(bins):
+                print(f"  {line}")
         print(f"{counted(checkup.errors, 'error')}, {counted(checkup.warnings, 'warning')}")
         if not checkup.errors:
             where = shlex.quote(str(folder))

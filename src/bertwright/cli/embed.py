@@ -40,7 +40,11 @@ if TYPE_CHECKING:
 def embed(
     *,
     model: Annotated[
-        str, Parameter(help="A run, a checkpoint, a Hugging Face or sentence-transformers folder.")
+        str,
+        Parameter(
+            help="A run, a checkpoint, a folder of Hugging Face or sentence-transformers, or "
+            "hf:ORG/NAME."
+        ),
     ],
     input: Annotated[
         str,
@@ -312,7 +316,8 @@ def _plot(
     json: bool,
 ) -> None:
     from bertwright.atomic import atomic_file
-    from bertwright.report.vector_plot import project, vector_page
+    from bertwright.report.pages import vector_page
+    from bertwright.report.vector_plot import project
 
     rows = list(texts.rows)
     with bar("Embedding", "tokens") as on_progress:

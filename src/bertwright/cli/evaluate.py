@@ -10,11 +10,12 @@ from cyclopts import Parameter
 
 from bertwright.cli.bars import bar
 from bertwright.cli.options import (
+    FINE_TUNED,
     BadRows,
     Device,
     FileForm,
-    FineTuned,
     Json,
+    NullThreshold,
     Overwrite,
     Precision,
     SecondColumn,
@@ -22,12 +23,22 @@ from bertwright.cli.options import (
     TextColumn,
 )
 from bertwright.cli.output import counted, print_json, print_table, say
+from bertwright.config.task import Kind
 from bertwright.config.values import plain
+from bertwright.errors import ConfigError
 
 
 def evaluate(
     *,
-    model: FineTuned,
+    model: Annotated[str | None, Parameter(help=FINE_TUNED)] = None,
+    predictions: Annotated[
+        Path | None,
+        Parameter(
+            help="In place of --model: file of predictions made elsewhere (SQuAD's, CoNLL columns, "
+            "GLUE's TSV, a label a line, or of predict), with --kind."
+        ),
+    ] = None,
+    kind: Annotated[Kind | None, Parameter(help="With --predictions: the kind of task.")] = None,
     data: Annotated[
         str,
         Parameter(
@@ -56,6 +67,7 @@ def evaluate(
         Parameter(help="Tags that break their scheme: repair and count them, or stop."),
     ] = "mend",
     intervals: Annotated[bool, Parameter(help="Compute 95 % intervals, by bootstrap.")] = True,
+    null_threshold: NullThreshold = None,
     precision: Precision = "auto",
     device: Device = "auto",
     out: Annotated[
@@ -64,37 +76,54 @@ def evaluate(
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """Evaluate a fine-tuned model on a labelled file: metrics, intervals, a table of labels.
+    """Evaluate a fine-tuned model, or predictions of any other, on a labelled file: metrics,
+    intervals, a table of labels.
 
     Labels, windows, threshold and columns are those of training. A label that was not in the
     training file is an error that names its line.
     """
     from bertwright.atomic import atomic_file, refuse_existing
 
+    if (kind is None) != (predictions is None) or (model is None) == (predictions is None):
+        raise ConfigError("expected --model FOLDER, or --predictions FILE with --kind KIND")
     if out is not None:
         refuse_existing(out, overwrite)
 
-    from bertwright.inference.model import load
     from bertwright.labelled.columns import Columns
     from bertwright.labelled.source import refuse_missing
-    from bertwright.recipes.predict import evaluate_file
 
     refuse_missing(data)
-    loaded = load(model, device=None if device == "auto" else device)
-    with bar("Predicting", "tokens") as on_progress:
-        found = evaluate_file(
-            loaded,
-            data,
-            task,
-            Columns(text, text2, label),
-            main=metric,
-            form=format,
-            bad_rows=bad_rows,
-            bad_tags=bad_tags,
-            intervals=intervals,
-            precision=precision,
-            on_progress=on_progress,
+    columns = Columns(text, text2, label)
+    if predictions is not None and kind is not None:
+        from bertwright.labelled.read import ReadOptions
+        from bertwright.recipes.predictions import evaluate_predictions
+
+        options = ReadOptions(
+            format=format, bad_rows=bad_rows, bad_tags=bad_tags, wrong_answers="keep"
         )
+        found = evaluate_predictions(
+            str(predictions), data, kind, columns, options, main=metric, intervals=intervals
+        )
+    else:
+        from bertwright.inference.model import load
+        from bertwright.recipes.predict import evaluate_file
+
+        loaded = load(model or "", device=None if device == "auto" else device)
+        with bar("Predicting", "tokens") as on_progress:
+            found = evaluate_file(
+                loaded,
+                data,
+                task,
+                columns,
+                main=metric,
+                form=format,
+                bad_rows=bad_rows,
+                bad_tags=bad_tags,
+                null_threshold=null_threshold,
+                intervals=intervals,
+                precision=precision,
+                on_progress=on_progress,
+            )
     if out is not None:
         with atomic_file(out, overwrite) as file:
             json_module.dump(plain(found), file, ensure_ascii=False, indent=1)
@@ -125,6 +154,5 @@ def evaluate(
                 for row in found["per_class"]
             ],
         )
-    lengths = found["lengths"]
-    if lengths["in_windows"]:
-        say(f"examples longer than a window, read in several: {lengths['in_windows']:,}")
+    if longer := found["lengths"].get("in_windows"):
+        say(f"examples longer than a window, read in several: {longer:,}")

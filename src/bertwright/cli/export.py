@@ -17,7 +17,9 @@ from bertwright.errors import ConfigError, DataError
 class Options:
     """The options of both verbs."""
 
-    model: Annotated[str, Parameter(help="A run, a checkpoint or a Hugging Face BERT folder.")]
+    model: Annotated[
+        str, Parameter(help="A run, a checkpoint or a Hugging Face BERT (folder or hf:ORG/NAME).")
+    ]
     out: Annotated[Path, Parameter(help="Folder to write.")]
     task: Annotated[
         str | None,

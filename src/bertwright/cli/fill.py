@@ -15,7 +15,9 @@ from bertwright.errors import DataError
 def fill(
     text: Annotated[str, Parameter(help="A text with one or more [MASK].")],
     *,
-    model: Annotated[str, Parameter(help="A run, a checkpoint or a Hugging Face BERT folder.")],
+    model: Annotated[
+        str, Parameter(help="A run, a checkpoint or a Hugging Face BERT (folder or hf:ORG/NAME).")
+    ],
     top: Annotated[int, Parameter(help="Tokens to show per [MASK].")] = 5,
     json: Json = False,
 ) -> None:

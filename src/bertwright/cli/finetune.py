@@ -62,18 +62,28 @@ def finetune(
         said.add(line)
         say(line)
 
-    with bar("Encoding", "tokens") as on_progress:
+    label = "Encoding" if config.transfer == "features" else "Fine-tuning"
+    with bar(label, "tokens") as on_progress:
         results = run_finetuning(tasks_to_train, config, speak, overwrite, on_progress)
     if os.environ.get("RANK", "0") != "0":  # of the processes of torchrun, one prints
         return
     if json:
         print_json(results)
         return
+    from bertwright.report.verdict import failed
+
     for each in results.get("tasks", {name: results}).values():
         _show(each, said)
     some = " --task NAME" if len(chosen) > 1 else ""
     run = shlex.quote(config.out)
-    say(f"{config.out} is ready. What to do next:")
+    if useless := [each for each in results.get("tasks", {name: results}).values() if failed(each)]:
+        names = ", ".join(each["name"] for each in useless)
+        say(
+            f"WARNING: {config.out} holds a model that has learned nothing of {names}: it is of no "
+            "use. To see what it predicts:"
+        )
+    else:
+        say(f"{config.out} is ready. What to do next:")
     say(f"  bertwright report {run}")
     say(f"  bertwright evaluate --model {run}{some} --data FILE")
     say(f"  bertwright predict --model {run}{some} --input FILE --out predictions.jsonl")
@@ -131,7 +141,13 @@ def read_tasks(path: Path) -> Chosen:
 def _show(results: Mapping[str, Any], said: set[str]) -> None:
     """The figures of one task, the main one first, with what was not `said` of them before."""
     from bertwright.report.numbers import show, title
-    from bertwright.report.verdict import baselines, show_interval, show_summary, verdict
+    from bertwright.report.verdict import (
+        baselines,
+        next_steps,
+        show_interval,
+        show_summary,
+        verdict,
+    )
 
     metrics = list(results["summary"])
     others = list(results["baselines"])
@@ -155,6 +171,8 @@ def _show(results: Mapping[str, Any], said: set[str]) -> None:
     )
     if baselines(results, results["main"]):
         say(f"Is the model worth it? {verdict(results).sentence}")
+    if advice := next_steps(results):
+        say(f"What to try next: {advice}")
     if results["tuned"]:
         say("The null threshold was tuned on these examples: on others expect a little less.")
     for warning in results["warnings"]:

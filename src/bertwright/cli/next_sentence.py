@@ -16,7 +16,9 @@ def next_sentence(
     first: Annotated[str, Parameter(help="Text A.")],
     second: Annotated[str, Parameter(help="Text B.")],
     *,
-    model: Annotated[str, Parameter(help="A run, a checkpoint or a Hugging Face BERT folder.")],
+    model: Annotated[
+        str, Parameter(help="A run, a checkpoint or a Hugging Face BERT (folder or hf:ORG/NAME).")
+    ],
     json: Json = False,
 ) -> None:
     """Predict whether text B follows text A."""

@@ -32,17 +32,28 @@ Overwrite = Annotated[bool, Parameter(negative="", help="Replace the output if i
 """`overwrite: Overwrite = False`."""
 
 TokenizerFolder = Annotated[
-    Path, Parameter(help="Folder of a tokenizer, a run, a checkpoint or a Hugging Face BERT.")
+    Path,
+    Parameter(
+        help="Folder of a tokenizer, a run, a checkpoint, a Hugging Face BERT or hf:ORG/NAME."
+    ),
 ]
 """`tokenizer: TokenizerFolder`, to be read by way of `find_tokenizer`."""
 
 
 def find_tokenizer(path: Path) -> Path:
-    """The folder of the files of a tokenizer: the one given, or of a run, its newest checkpoint.
+    """The folder of the files of a tokenizer: the one given, of a run its newest checkpoint, or of
+    a model of the Hugging Face hub.
 
     The errors are those of `checkpoint.find_checkpoint`.
     """
-    is_run = path.name in ("checkpoints", "latest") or (path / "checkpoints").is_dir()
+    if not path.exists():
+        from bertwright.checkpoint.huggingface import hub
+
+        if hub.id_of(path) is not None:
+            return hub.fetch(path, hub.TOKENIZER)
+    is_run = path.name in ("checkpoints", "latest") or any(
+        (folder / "checkpoints").is_dir() for folder in (path, path / "run")
+    )
     if not is_run or (path / "tokenizer.json").is_file() or (path / "vocab.txt").is_file():
         return path
     from bertwright.checkpoint.checkpoint import find_checkpoint
@@ -51,9 +62,9 @@ def find_tokenizer(path: Path) -> Path:
     return folder_of(find_checkpoint(path))
 
 
-FineTuned = Annotated[
-    str, Parameter(help="A run of finetune, or a Hugging Face folder with a task head.")
-]
+FINE_TUNED = "A run of finetune, or a Hugging Face folder with a task head."
+
+FineTuned = Annotated[str, Parameter(help=FINE_TUNED)]
 """`model: FineTuned`."""
 
 TaskName = Annotated[str | None, Parameter(help="Name of the task, if the model has several.")]
@@ -77,6 +88,15 @@ BadRows = Annotated[
     Parameter(help="A row that cannot be read: stop, or skip and count it."),
 ]
 """`bad_rows: BadRows = "refuse"`."""
+
+NullThreshold = Annotated[
+    float | None,
+    Parameter(
+        help="Span: predict no answer where it scores this much more than the best answer; inf: "
+        "never; unset: the model's, and of one that has none 0 if the file has such questions."
+    ),
+]
+"""`null_threshold: NullThreshold = None`."""
 
 Precision = Annotated[
     Literal["auto", "bf16", "fp32"],

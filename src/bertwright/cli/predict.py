@@ -17,6 +17,7 @@ from bertwright.cli.options import (
     FileForm,
     FineTuned,
     Json,
+    NullThreshold,
     Overwrite,
     Precision,
     SecondColumn,
@@ -50,6 +51,7 @@ def predict(
     text2: SecondColumn = None,
     format: FileForm = None,
     bad_rows: BadRows = "refuse",
+    null_threshold: NullThreshold = None,
     precision: Precision = "auto",
     device: Device = "auto",
     overwrite: Overwrite = False,
@@ -86,6 +88,7 @@ def predict(
             Columns(text, text2),
             form=format,
             bad_rows=bad_rows,
+            null_threshold=null_threshold,
             precision=precision,
             on_progress=on_progress,
         )
@@ -96,5 +99,5 @@ def predict(
     if report.in_windows:
         say(f"inputs longer than a window, read in several: {report.in_windows:,}")
     if report.cut:
-        say(f"inputs truncated to a window: {report.cut:,} ({report.tokens_cut:,} tokens)")
+        say(f"inputs not read to their end: {report.cut:,} ({report.tokens_cut:,} tokens)")
     say(f"inputs predicted: {report.examples:,} ({report.format})")

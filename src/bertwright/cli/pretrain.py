@@ -64,12 +64,26 @@ def _verb(run: type[RunConfig]) -> Callable[..., None]:
 
         folder = run_pretraining(config, say, overwrite=overwrite, resume=resume, verify=verify)
         if os.environ.get("RANK", "0") == "0":  # of the processes of torchrun, one prints
-            done = shlex.quote(str(folder))
-            say(f"{folder} is ready: bertwright report {done}")
-            say(f'fill in blanks with it: bertwright fill --model {done} "A text with a [MASK]."')
+            _print_end(folder, config)
 
     pretrain.__annotations__["config"] = Annotated[run, EVERY_KEY]
     return pretrain
+
+
+def _print_end(run: Path, config: RunConfig) -> None:
+    """Print whether the model has learned, and what comes next."""
+    from bertwright.recipes.examine import verdict_of
+
+    folder = shlex.quote(str(run))
+    (answer, sentence), objectives = verdict_of(run, config)
+    if answer != "unknown":
+        say(sentence)
+    ready = "not ready" if answer == "no" else "ready"
+    say(f"{run} is {ready}: its page, bertwright report {folder}")
+    if answer != "no" and "masked_lm" in objectives:
+        say(f'fill in blanks: bertwright fill --model {folder} "A text with a [MASK]."')
+    elif answer != "no":
+        say(f"what it is: bertwright inspect {folder}")
 
 
 def _given(words: Sequence[str], name: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -29,6 +30,9 @@ def quickstart(
         "runs/quickstart"
     ),
     overwrite: Overwrite = False,
+    open_page: Annotated[
+        bool, Parameter(name="--open", negative="", help="Open the page in a browser at the end.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Pre-train a small BERT on the English documentation that comes with Python.
@@ -93,20 +97,18 @@ def quickstart(
             "the same command with --overwrite",
         ) from stop
     seconds["pretrain"] = time.monotonic() - begin
-    few = steps.few_steps(paths)
-    if few is not None:
-        say(f"     {counted(few, 'step')} only, too few to train anything: pass more --minutes")
+    from bertwright.recipes.examine import verdict_of, write_findings, write_json
+
+    verdict, _ = verdict_of(paths.run, config)
+    say(f"     {verdict.sentence}")
     say(f"     {seconds['pretrain']:.1f} s")
 
     with _step(6, "Evaluating the model on held-out modules", seconds) as step:
-        from bertwright.inference.model import load
-        from bertwright.recipes.quickstart.evaluation import evaluate
-
-        figures, found = evaluate(load(paths.run), paths, config)
-        steps.write_findings(paths, checkup, found)
-        _write_page(paths)
+        write_json(paths.run / "doctor.json", checkup.as_dict())
+        write_findings(paths.run, steps.document_names(paths))
+        found = _write_page(paths).examples
         step.add(f"the page: {paths.report}")
-    result |= figures
+    result |= {"verdict": verdict.sentence, "comparison": found["comparison"]}
 
     title = "Fine-tuning: which package does a passage belong to?"
     with _step(7, title, seconds, "examples") as step:
@@ -115,12 +117,25 @@ def quickstart(
     result |= {"report": str(paths.report), "model": str(paths.run), "seconds": seconds}
     if json:
         print_json({**result, "examples": found, "next": steps.next_commands()})
-        return
+    else:
+        _print_end(paths, found, curve)
+    if open_page:
+        import webbrowser
+
+        webbrowser.open(paths.report.resolve().as_uri())
+
+
+def _print_end(paths: Any, found: Mapping[str, Any], curve: Mapping[str, Any]) -> None:
+    """Figures, examples and what comes next, on standard output."""
+    from bertwright.recipes.quickstart import run as steps
+
+    folder = paths.folder
     _show(found)
     _show_curve(curve)
     print(f"The page with curves and examples: {paths.report}")
-    print("\nTry the model:\n")
-    print(f'    bertwright fill --model {paths.run} "Return the [MASK] of the array."')
+    print("\nTry the model, in the shell or in a browser (http://127.0.0.1:8080/):\n")
+    print(f"    bertwright fill --model {folder} {shlex.quote(steps.suggested_text(paths.run))}")
+    print(f"    bertwright serve --model {folder}")
     if "command" in curve:
         print("\nFine-tune it again, on the labelled files made here:\n")
         print(f"    {curve['command']}")
@@ -172,12 +187,14 @@ def _learning_curve(paths: Any, minutes: float, step: _Step) -> dict[str, Any]:
     return curve
 
 
-def _write_page(paths: Any) -> None:
-    """The page of the run, at the top of the quickstart's folder."""
+def _write_page(paths: Any) -> Any:
+    """Write the page of the run, at the top of the quickstart's folder; the run."""
     from bertwright.report.pages import write_report
     from bertwright.report.read import read_run
 
-    write_report(read_run(paths.run), paths.report)
+    run = read_run(paths.run)
+    write_report(run, paths.report)
+    return run
 
 
 def _show(found: Mapping[str, Any]) -> None:
@@ -187,7 +204,7 @@ def _show(found: Mapping[str, Any]) -> None:
     for row in found["comparison"]:
         rows = [(name, percent(value)) for name, value in row["figures"].items()]
         print_table([f"{row['task']}: {row['measure']}", ""], rows)
-    for blank in found["blanks"][:5]:
+    for blank in found.get("blanks", []):
         guesses = ", ".join(f"{g['token']} {percent(g['probability'])}" for g in blank["top"])
         print(f"  {blank['text']}\n    {guesses}   (true: {blank['truth']}; {blank['module']})")
     print()

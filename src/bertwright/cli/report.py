@@ -10,7 +10,8 @@ from cyclopts import Parameter
 
 from bertwright.cli.bars import bar
 from bertwright.cli.options import Json
-from bertwright.cli.output import print_json
+from bertwright.cli.output import print_json, say
+from bertwright.errors import BertwrightError
 
 
 def report(
@@ -28,7 +29,7 @@ def report(
     run.
     """
     from bertwright.report.pages import is_glue, write_glue_report, write_report
-    from bertwright.report.read import read_run, with_checkup
+    from bertwright.report.read import read_run
 
     if is_glue(run):
         path, whole = write_glue_report(run, out)
@@ -39,9 +40,15 @@ def report(
             print(path)
         return
     found = read_run(run)
-    if not found.checkup:
-        with bar("Reading the data", "bytes") as on_progress:
-            found = with_checkup(found, on_progress)
+    if not found.results:
+        from bertwright.recipes.examine import write_findings
+
+        with bar("Reading the data and running the model", "tokens") as on_progress:
+            try:
+                write_findings(found.folder, on_progress=on_progress)
+            except BertwrightError as error:  # the page is about the run
+                say(f"without examples: {error}")
+        found = read_run(run)
     path = write_report(found, out or run / "report.html")  # of a quickstart: at its top
     if json:
         if found.results:

@@ -13,8 +13,9 @@ _FINETUNE = {
     "batch-size seeds metric baselines device config overwrite json",
     "Labelled files": "format text2 multi-label bad-rows bad-tags wrong-answers class-weights "
     "weight name",
-    "Long texts": "max-length stride merge context max-answer-tokens",
-    "Model": "layers network pooling crf random-start dropout attention-dropout",
+    "Long texts": "max-length truncate stride max-windows merge context max-answer-tokens",
+    "Model": "layers network pooling hidden-size crf random-start dropout dropout-scale "
+    "attention-dropout",
     "Training": "warmup layer-decay weight-decay clip-norm bias-correction precision micro-tokens",
     "Seeds and evaluation on dev": "seed keep evaluations-per-epoch patience",
 }

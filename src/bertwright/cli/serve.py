@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import signal
+import sys
 from typing import Annotated
 
 from bertwright.cli.options import EVERY_KEY, ConfigFile
+from bertwright.cli.output import say
 from bertwright.config.serve import ServeConfig
 from bertwright.errors import MissingExtra
 from bertwright.machine import sleep_when_idle
@@ -33,4 +35,5 @@ def serve(
             raise MissingExtra("serve", package.replace("_", "-"), "bertwright serve") from error
     from bertwright.serve.process import serve as run
 
-    return run(config)
+    # for people; a log that a machine reads is JSON alone
+    return run(config, say if sys.stderr.isatty() else lambda line: None)

@@ -26,7 +26,11 @@ if TYPE_CHECKING:
 def similar(
     *queries: Annotated[str, Parameter(help="Texts to search for.")],
     model: Annotated[
-        str, Parameter(help="A run, a checkpoint, a Hugging Face or sentence-transformers folder.")
+        str,
+        Parameter(
+            help="A run, a checkpoint, a folder of Hugging Face or sentence-transformers, or "
+            "hf:ORG/NAME."
+        ),
     ],
     corpus: Annotated[
         str,

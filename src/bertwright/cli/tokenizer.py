@@ -47,14 +47,22 @@ def train(
         refuse_source(out, source)
     refuse_folder(out, overwrite)  # before the work, not after
     from bertwright.text.corpus.report import CorpusReport
+    from bertwright.text.tokenizer.byte_bpe import ByteBpeTraining, train_byte_bpe
     from bertwright.text.tokenizer.files import write_training
-    from bertwright.text.tokenizer.train import count_corpus, train_on_counts
+    from bertwright.text.tokenizer.tokenizer import Tokenizer
+    from bertwright.text.tokenizer.train import Training, count_corpus, train_on_counts
 
     report = CorpusReport()
-    with bar("Counting words", "bytes") as on_progress:
-        counted = count_corpus(corpus, reading, config, report, on_progress)
-    with bar("Training the vocabulary", "tokens") as on_progress:
-        tokenizer, training = train_on_counts(counted, config, on_progress)
+    tokenizer: Tokenizer
+    training: Training | ByteBpeTraining
+    if config.algorithm == "byte-bpe":
+        with bar("Training the vocabulary", "bytes") as on_progress:
+            tokenizer, training = train_byte_bpe(corpus, reading, config, report, on_progress)
+    else:
+        with bar("Counting words", "bytes") as on_progress:
+            counted = count_corpus(corpus, reading, config, report, on_progress)
+        with bar("Training the vocabulary", "tokens") as on_progress:
+            tokenizer, training = train_on_counts(counted, config, on_progress)
     with atomic_folder(out, overwrite) as folder:
         tokenizer.save(folder)
         write_training(
@@ -84,7 +92,9 @@ def train(
 
 def extend(
     *corpus: Annotated[str, Parameter(help="Files, folders, globs, or - for standard input.")],
-    model: Annotated[str, Parameter(help="A run, a checkpoint or a Hugging Face BERT folder.")],
+    model: Annotated[
+        str, Parameter(help="A run, a checkpoint or a Hugging Face BERT (folder or hf:ORG/NAME).")
+    ],
     out: Annotated[Path, Parameter(help="Folder to write the model with its tokenizer to.")],
     add: Annotated[int, Parameter(help="Maximum number of new entries.")] = 2000,
     min_count: Annotated[int, Parameter(help="Minimum occurrences of a word to be added.")] = 5,

@@ -12,8 +12,9 @@ from bertwright.config.ranges import at_least
 class CorpusConfig:
     """What a document is, how it is split into sentences and how it is cleaned."""
 
-    documents: Literal["blank-line", "file", "line"] = "blank-line"
-    """What separates documents in a text file: a blank line, the file, or every line."""
+    documents: Literal["blank-line", "file", "line", "wikiextractor"] = "blank-line"
+    """What separates documents in a text file: a blank line, the file, every line, or the
+    `<doc ...>` and `</doc>` of WikiExtractor, which are known by sight too."""
     sentences: Literal["split", "line"] = "split"
     """split: find the sentences of every line; line: each line is one sentence."""
     text_column: str = "text"
@@ -24,6 +25,8 @@ class CorpusConfig:
     """Bytes that are not UTF-8: replace and count them, or stop."""
     normalize_unicode: bool = False
     """Compose characters (NFC), repair mojibake and drop control characters."""
+    strip_markup: bool = False
+    """Remove tags, web addresses and wiki templates; resolve HTML entities and wiki links."""
     boilerplate: bool = False
     """Leave out lines that repeat across documents, and menu and copyright lines."""
     deduplicate: Literal["none", "exact", "near"] = "none"

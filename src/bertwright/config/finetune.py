@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bertwright.config.ranges import above, at_least, below_one, seed
-from bertwright.config.task import Form, Layers
+from bertwright.config.task import Form, HeadPooling, Layers
 from bertwright.errors import ConfigError
 
 TRANSFERS = "finetune, features, gradual, or top-N, as top-2"
@@ -43,6 +43,10 @@ class TaskFilesConfig:
     context: 256). Nothing is padded, so short texts cost little."""
     stride: int | None = None
     """Tokens by which windows of a long text overlap; unset: 128 for spans, else 32."""
+    max_windows: int | None = None
+    """Maximum windows of a text, the first ones; unset: as many as hold 8,192 tokens."""
+    truncate: bool = False
+    """Read the first --max-length tokens of a text only, in place of windows."""
     merge: Literal["mean", "max"] = "mean"
     """How the scores of a long text's windows are combined."""
     context: Literal["sentence", "document"] = "sentence"
@@ -62,6 +66,9 @@ class TaskFilesConfig:
 
     def __post_init__(self) -> None:
         above(self, 0, "weight")
+        at_least(self, 1, "max_windows")
+        if self.truncate and self.max_windows not in (None, 1):
+            raise ConfigError(f"truncate reads one window, and max_windows is {self.max_windows}")
 
 
 @dataclass(frozen=True)
@@ -69,7 +76,7 @@ class FinetuneConfig:
     """How a run fine-tunes on a task, or several."""
 
     model: str
-    """Model to start from: a run, a checkpoint or a Hugging Face BERT folder."""
+    """Model to start from: a run, a checkpoint or a Hugging Face BERT (folder or hf:ORG/NAME)."""
     out: str
     """Folder to write the run to."""
     transfer: str = "finetune"
@@ -80,15 +87,18 @@ class FinetuneConfig:
     (a trained weighted sum of all); unset: last."""
     network: Literal["linear", "bilstm"] = "linear"
     """With features: the network trained on them, a linear layer or a bidirectional LSTM."""
-    pooling: Literal["cls", "mean", "max"] = "mean"
-    """With features: how those of a text become one vector; a bilstm always uses max."""
+    pooling: HeadPooling | None = None
+    """How the last layer, or features, of a text become one vector: cls, last, mean, max,
+    last+max+mean (ULMFiT); unset: the model's pooler, else mean; a bilstm always uses max."""
+    hidden_size: int = 0
+    """Width of a hidden layer with ReLU before the scores of a text; 0: none; ULMFiT: 50."""
     random_start: bool = False
     """Train the encoder from scratch, to measure what pre-training is worth."""
     epochs: float | None = None
     """Passes over the training file; unset: 3, and up to 20 where it has under 7,000 examples
     (Mosbach et al. 2021); with features 10 to 30."""
     learning_rate: float | None = None
-    """The peak learning rate; unset: 3e-5 for a hidden size of 768, more for smaller ones, and
+    """The peak learning rate; unset: 3e-5 * (768 / H)^2 for a hidden size of H, and 1e-3 at most;
     1e-3 with features."""
     batch_size: int = 32
     """Examples per step."""
@@ -104,6 +114,8 @@ class FinetuneConfig:
     """Gradients are clipped to this norm; 0: never."""
     dropout: float = 0.1
     """Dropout in the encoder and before the output layer."""
+    dropout_scale: float | None = None
+    """Factor of all dropouts of an AWD-LSTM; unset: the model's own."""
     attention_dropout: float = 0.0
     """Dropout of attention probabilities; published: 0.1; above 0, attention is slower."""
     seeds: int = 1
@@ -133,10 +145,11 @@ class FinetuneConfig:
         seed(self)
         if not re.fullmatch(r"finetune|features|gradual|top-[1-9]\d*", self.transfer):
             raise ConfigError(f"no transfer {self.transfer!r}; expected {TRANSFERS}")
-        featured = self.layers or self.network != "linear" or self.pooling != "mean"
+        at_least(self, 0, "hidden_size", "dropout_scale")
+        featured = self.layers or self.network != "linear"
         if self.transfer != "features" and featured:
             raise ConfigError(
-                "layers, network and pooling are for frozen features, and transfer is "
+                "layers and network are for frozen features, and transfer is "
                 f"{self.transfer}; pass --transfer features, or leave them out"
             )
         if self.transfer == "features" and self.layer_decay is not None:

@@ -1,15 +1,16 @@
 """What every training run of any system has: its data, length, optimizer, batches and checkpoints.
 
-A system's own run adds its parts in a subclass (`config/bert_run.py`); `config/systems.py` lists
-them. Annotations are types here, not text: cyclopts reads those of a subclass in its own file.
+A system's own run adds its parts in a subclass (`config/runs/`); `config/systems.py` lists them.
+Annotations are types here, not text: cyclopts reads those of a subclass in its own file.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from bertwright.config.ranges import above, at_least, below_one, seed
-from bertwright.errors import ConfigError
+from bertwright.errors import ConfigError, DataError
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,9 @@ class OptimizerConfig:
     """Added to the root of the mean squared gradient."""
     weight_decay: float = 0.01
     """Decoupled weight decay of matrices; norms and biases have none."""
+    layer_decay: float = 1.0
+    """Factor of the learning rate from each layer to the one below, for a model of --init; ULMFiT:
+    1/2.6. Token embeddings are output weights too and have the rate of the top."""
     clip_norm: float = 1.0
     """Gradients are clipped to this norm; 0: never."""
 
@@ -37,17 +41,23 @@ class OptimizerConfig:
         at_least(self, 0, "learning_rate", "matrix_learning_rate", "eps")
         at_least(self, 0, "weight_decay", "clip_norm")
         below_one(self, "beta1", "beta2")
+        above(self, 0, "layer_decay")
 
 
 @dataclass(frozen=True)
 class ScheduleConfig:
-    """Linear warm-up, then linear decay to zero, over the steps or the minutes of the run."""
+    """Warm-up, then decay, over the steps or the minutes of the run."""
 
     warmup: float = 0.06
     """Fraction of the run in which the learning rate rises."""
+    curve: Literal["linear", "slanted", "inverse-sqrt"] = "linear"
+    """linear, from 0 and to 0; slanted: ULMFiT's triangle, from a 32nd and back to it;
+    inverse-sqrt: after warm-up as 1 / sqrt(step)."""
 
     def __post_init__(self) -> None:
         below_one(self, "warmup")
+        if self.curve == "inverse-sqrt":
+            above(self, 0, "warmup")
 
 
 @dataclass(frozen=True)
@@ -122,6 +132,10 @@ class RunConfig:
     """The sizes that `model` may name, by name."""
     default_model: ClassVar[str] = ""
     """What `model` is where neither it nor `init` is given."""
+    own_loop: ClassVar[bool] = False
+    """Whether the system is counted or trained in passes of its own (`System.fit`)."""
+    reads_pairs: ClassVar[bool] = False
+    """Whether its shards are pairs of sentences (`data build --parallel`)."""
 
     data: str
     """Folder of shards that `bertwright data build` wrote."""
@@ -161,8 +175,24 @@ class RunConfig:
     """Logging."""
 
     def __post_init__(self) -> None:
+        lengths = ("epochs",) if self.own_loop else ("steps", "minutes", "epochs")
         given = [name for name in ("steps", "minutes", "epochs") if getattr(self, name) is not None]
+        if self.own_loop and not given:
+            object.__setattr__(self, "epochs", 1.0)
+            given = ["epochs"]
+        if set(given) - set(lengths):
+            raise ConfigError(
+                f"a {self.default_model} is trained in passes over the data: expected --epochs, "
+                f"--{given[0]} came"
+            )
         if len(given) != 1:
+            if (
+                not given and not Path(self.data).exists()
+            ):  # or the next message would be about this
+                raise DataError(
+                    f"no folder {self.data}; make it with: bertwright data build CORPUS "
+                    f"--tokenizer DIR --out {self.data}"
+                )
             came = " and ".join(f"--{name}" for name in given) or "none of them"
             raise ConfigError(f"expected one of --steps, --minutes, --epochs; {came} came")
         above(self, 0, *given)
@@ -182,3 +212,17 @@ class RunConfig:
     def longest_sequence(self) -> int:
         """Tokens of the longest sequence that the run may see."""
         return 1
+
+    def changes(self) -> dict[str, Any]:
+        """What `architecture`, where a system's runs have it, changes of the model's sizes."""
+        part = getattr(self, "architecture", None)
+        every = {f.name: getattr(part, f.name) for f in fields(part)} if part is not None else {}
+        return {name: value for name, value in every.items() if value is not None}
+
+    def model_config(self, vocab_size: int) -> Any:
+        """The model: the preset, what `architecture` changes, the vocabulary's size."""
+        preset = self.presets[self.model or self.default_model]
+        try:
+            return replace(preset, vocab_size=vocab_size, **self.changes())
+        except ConfigError as error:
+            raise ConfigError(f"--architecture: {error}") from error

@@ -18,7 +18,7 @@ class ServeConfig:
     """A server: its models, its address and its limits."""
 
     model: tuple[str, ...] = ()
-    """Folders of models, or NAME=FOLDER; the first is the default of requests."""
+    """Folders of models or hf:ORG/NAME, or NAME=FOLDER; the first is the default of requests."""
     host: str = "127.0.0.1"
     """Address to listen on; 0.0.0.0 for all network interfaces."""
     port: int = 8080

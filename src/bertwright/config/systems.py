@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
-from bertwright.config.bert_run import BertRun
 from bertwright.config.run import RunConfig
+from bertwright.config.runs.awd_lstm import AwdLstmRun
+from bertwright.config.runs.bert import BertRun
+from bertwright.config.runs.elmo import ElmoRun
+from bertwright.config.runs.gpt import Gpt2Run, GptRun
+from bertwright.config.runs.memory_network import MemoryNetworkRun
+from bertwright.config.runs.nnlm import NnlmRun
+from bertwright.config.runs.transformer import TransformerRun
+from bertwright.config.runs.word_vectors import GloveRun, Word2VecRun
 from bertwright.errors import ConfigError
 
-RUN_CONFIGS: dict[str, type[RunConfig]] = {"bert": BertRun}
+RUN_CONFIGS: dict[str, type[RunConfig]] = {
+    "bert": BertRun,
+    "transformer": TransformerRun,
+    "awd-lstm": AwdLstmRun,
+    "elmo": ElmoRun,
+    "openai-gpt": GptRun,
+    "gpt2": Gpt2Run,
+    "memory-network": MemoryNetworkRun,
+    "nnlm": NnlmRun,
+    "word2vec": Word2VecRun,
+    "glove": GloveRun,
+}
 """System, as `model_type` of a checkpoint's config.json names it -> the configuration of its runs.
 The first is what a run trains where nothing is said."""
 

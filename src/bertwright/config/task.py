@@ -17,8 +17,15 @@ Layers = Literal[
 """Which layers are features (Devlin et al. 2019, table 7); `mix` is ELMo's weighted sum of all
 (Peters et al. 2018, equation 1), `mix-last-4` the same over the last four."""
 
+HeadPooling = Literal["cls", "last", "mean", "max", "last+max+mean"]
+"""How the vectors of a text's tokens become one; the last is ULMFiT's, side by side (Howard & Ruder
+2018, section 3.3)."""
+
 Scheme = Literal["none", "iob1", "iob2", "iobes"]
 """How tags mark entities; none: a label a word, as parts of speech."""
+
+_WINDOWS_TOKENS = 8192
+"""Of the windows of one text, unless configured: a micro-batch on a CPU."""
 
 Form = Literal["tsv", "csv", "jsonl", "json", "parquet", "conll", "conllu", "text"]
 """The forms of labelled files (docs/tasks-formats.md)."""
@@ -34,8 +41,10 @@ class HeadConfig:
     """What is between features and scores: nothing, or a bidirectional LSTM."""
     network_size: int = 256
     """Width of each direction of the LSTM."""
-    pooling: Literal["cls", "mean", "max"] = "mean"
+    pooling: HeadPooling = "mean"
     """How the features of a text become one vector, where `layers` is set."""
+    hidden_size: int = 0
+    """Width of a hidden layer with ReLU between a text's vector and its scores; 0: none."""
     crf: bool = False
     """Tags are predicted jointly, by a linear-chain conditional random field."""
     dropout: float = 0.1
@@ -43,6 +52,7 @@ class HeadConfig:
 
     def __post_init__(self) -> None:
         at_least(self, 1, "network_size")
+        at_least(self, 0, "hidden_size")
         below_one(self, "dropout")
 
 
@@ -62,12 +72,16 @@ class TaskConfig:
     """Tokens of one window, [CLS] and [SEP] included; a longer text is split into several."""
     stride: int = 32
     """Tokens by which neighbouring windows overlap."""
+    max_windows: int | None = None
+    """Windows of a text that are read, the first ones; 1 truncates it; unset: as many as hold 8,192
+    tokens. Passages and sentences to be tagged are read whole."""
     merge: Literal["mean", "max"] = "mean"
     """How the scores of a text's windows are combined; tokens use the window with most context."""
     context: Literal["sentence", "document"] = "sentence"
     """Tagging: whether a sentence is encoded alone or with its neighbours in the document."""
-    unanswerable: bool = False
-    """Whether a question may have no answer (SQuAD 2.0)."""
+    unanswerable: bool | None = False
+    """Whether a question may have no answer (SQuAD 2.0); None: a model of transformers, which does
+    not say."""
     null_threshold: float = 0.0
     """No answer where the null score exceeds the best span's by more than this."""
     max_answer_tokens: int = 30
@@ -91,15 +105,22 @@ class TaskConfig:
         at_least(self, 8, "max_length")
         if not 0 <= self.stride <= self.max_length // 2:
             raise OutOfRange(self, "stride", f"0 to half of max_length ({self.max_length})")
-        at_least(self, 1, "max_answer_tokens")
+        at_least(self, 1, "max_answer_tokens", "max_windows")
         if self.multi_label and self.kind != "classification":
             raise ConfigError(
                 f"multi_label is for classification; the kind of this task is {self.kind}"
             )
         if self.context == "document" and self.kind != "tagging":
             raise ConfigError(f"context is for tagging; the kind of this task is {self.kind}")
+        if self.head.hidden_size and self.kind in ("tagging", "span"):
+            raise ConfigError(f"hidden_size is for texts; the kind of this task is {self.kind}")
         if self.head.crf and self.kind != "tagging":
             raise ConfigError(f"crf is for tagging; the kind of this task is {self.kind}")
+
+    @property
+    def most_windows(self) -> int:
+        """Windows of an example that are in memory at once."""
+        return self.max_windows or max(1, _WINDOWS_TOKENS // self.max_length)
 
     @property
     def num_scores(self) -> int:

@@ -14,8 +14,9 @@ class TokenizerConfig:
 
     vocab_size: int = 30522
     """Size of the vocabulary, special tokens and alphabet included."""
-    algorithm: Literal["wordpiece", "bpe", "word", "character"] = "wordpiece"
-    """WordPiece (merges by likelihood), BPE (merges by frequency), whole words, or characters."""
+    algorithm: Literal["wordpiece", "bpe", "byte-bpe", "word", "character"] = "wordpiece"
+    """WordPiece (merges by likelihood), BPE (merges by frequency), GPT-2's BPE of bytes, whole
+    words, or characters."""
     special_tokens: Literal["bert", "unknown"] = "bert"
     """`[PAD] [UNK] [CLS] [SEP] [MASK]`, or `[UNK]` alone, for systems that mask nothing."""
     lowercase: bool = True

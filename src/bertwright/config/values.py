@@ -74,7 +74,7 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
     """The key that was most likely meant, or None where nothing is near.
 
     Keys are compared by their last parts, so that `learning_rate` finds `optimizer.learning_rate`;
-    of equal last parts, the first whose section is nearest.
+    of equal last parts, the first whose section is nearest. `lr` finds it by its first letters.
     """
     section, _, last = name.rpartition(".")
 
@@ -84,6 +84,9 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
     keys: dict[str, str] = {}
     for key in sorted(names, key=likeness, reverse=True):
         keys.setdefault(key.rpartition(".")[2], key)
+    for short, key in keys.items():
+        if len(last) > 1 and last == "".join(word[0] for word in short.split("_")):
+            return key
     close = get_close_matches(last, keys, n=1, cutoff=0.65)
     return keys[close[0]] if close else None
 

@@ -129,18 +129,30 @@ class VectorConfig:
         """How each layer is pooled, the parts that are side by side."""
         return poolings_of(self.pooling)
 
-    def pooled_width(self, hidden: int, count: int) -> int:
-        """Numbers of a pooled vector, for a model of width `hidden` and `count` layers."""
-        layers = len(self.numbers(count)) if self.joined == "concat" else 1
-        return hidden * layers * len(self.pooled)
-
-    def width(self, hidden: int, count: int) -> int:
-        """Numbers of a vector, for a model of width `hidden` and `count` layers.
+    def pooled_width(self, widths: Sequence[int]) -> int:
+        """Numbers of a pooled vector, for a model whose layers, from the embeddings, are so wide.
 
         Raises:
-            ConfigError: more dimensions are to be kept than there are.
+            ConfigError: layers of different widths are to be added.
         """
-        whole = self.dense or self.pooled_width(hidden, count)
+        chosen = [widths[number] for number in self.numbers(len(widths) - 1)]
+        if self.joined == "concat":
+            return sum(chosen) * len(self.pooled)
+        if len(set(chosen)) > 1:
+            listed = ", ".join(map(str, chosen))
+            raise ConfigError(
+                f"the layers are {listed} wide: join them by combine concat, or name one"
+            )
+        return chosen[0] * len(self.pooled)
+
+    def width(self, widths: Sequence[int]) -> int:
+        """Numbers of a vector, for a model whose layers, from the embeddings, are so wide.
+
+        Raises:
+            ConfigError: more dimensions are to be kept than there are, or layers of different
+                widths are to be added.
+        """
+        whole = self.dense or self.pooled_width(widths)
         if self.dimensions is not None and self.dimensions > whole:
             raise OutOfRange(self, "dimensions", f"1 to {whole}, the numbers of a vector")
         return self.dimensions or whole

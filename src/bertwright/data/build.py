@@ -179,12 +179,7 @@ def _finish(
             "segmenter": journal.key["segmenter"],
             "report": {**report.as_dict(), "position": 0},
             "counts": counts,
-            "tokenizer": {
-                "fingerprint": tokenizer.fingerprint,
-                "vocab_size": tokenizer.vocab_size,
-                "special": tokenizer.special,
-                "special_ids": sorted(tokenizer.special_ids),
-            },
+            "tokenizer": tokenizer.described(),
             "shards": [
                 {name: value for name, value in shard.items() if name != "files"}
                 for shard in journal.shards

@@ -1,145 +1,91 @@
 """`bertwright data check`: what is wrong with a built corpus, before a run trains on it in vain.
 
-Every file is read and compared with its SHA-256, every token is counted, the instances of an epoch
-are planned (for a very large corpus: those of a part of its documents) and batches are made of some
-of them, so that rates are measured where the model meets them, not read from the configuration.
+Every file is read and compared with its SHA-256, and every token is counted. Then the instances
+that a run would train on are examined, by themselves (`Examined`).
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
 
 import numpy as np
 
 from bertwright.arrays import Int64s, UInt64s
 from bertwright.atomic import verify_manifest
-from bertwright.config.bert_run import InstanceConfig, MaskingConfig
-from bertwright.data.masked_pairs import assemble, vocabulary_of
-from bertwright.data.masking import Masker
+from bertwright.data.instances import Checkup, Examined, grade, quantiles
 from bertwright.data.randomness import make_key, mix
-from bertwright.data.sentence_pairs import EpochPlan, plan_epoch
 from bertwright.data.shards import Shards, open_shards
-from bertwright.errors import BertwrightError
+from bertwright.errors import BertwrightError, DataError
 from bertwright.progress import OnProgress, silent
 from bertwright.text.tokenizer.tokenizer import Tokenizer, load_tokenizer
 
-Level = Literal["ok", "warning", "error"]
-
-PLANNED_TOKENS = 1 << 28
-SAMPLED_SEQUENCES = 4096
 CHUNK_TOKENS = 1 << 20
 MOST_KEPT = 1 << 20
 SHORTEST = 8
 """Sentences of fewer tokens ("Yes.", "Chapter 1") repeat without harm and are not counted."""
 
-_BESIDE_CJK = re.compile(" (?=[\u3001-\u9fff\uff01-\uff60])|(?<=[\u3001-\u9fff\uff01-\uff60]) ")
-
 _SEPARATE = "separate documents by blank lines, or build with --documents line or file"
+_CLEAN = "tokenizer train and data build with --strip-markup remove it"
 _READING = {
-    "files_of_one_document": ("long files without a single blank line", _SEPARATE),
-    "documents_cut": ("splits of documents too large to hold", _SEPARATE),
-    "sentences_cut": ("splits of sentences too long to be any", "is this natural text?"),
+    "files_of_one_document": ("long files without a single blank line", _SEPARATE, 0.0),
+    "documents_cut": ("splits of documents too large to hold", _SEPARATE, 0.0),
+    "sentences_cut": ("splits of sentences too long to be any", "is this natural text?", 0.0),
     "invalid_utf8": (
         "malformed byte sequences replaced",
-        "convert the files to UTF-8; the report in MANIFEST.json names the first positions",
+        "convert the files to UTF-8, of Windows-1252 with iconv -f WINDOWS-1252 -t UTF-8 FILE > "
+        "NEW; the report in MANIFEST.json names the first positions",
+        0.0,
     ),
-    "lone_surrogates": ("lone surrogates replaced", "repair the JSON that holds them"),
+    "lone_surrogates": ("lone surrogates replaced", "repair the JSON that holds them", 0.0),
+    "tags": ("tags of HTML or XML in the text", _CLEAN, 0.001),
+    "urls": ("web addresses in the text", _CLEAN, 0.01),
+    "templates": ("marks of wiki templates and links, or HTML entities", _CLEAN, 0.001),
+    "title_documents": (
+        "documents of a title alone",
+        "leave them out: data build with --min-characters 200",
+        0.05,
+    ),
 }
-"""Counts of the corpus report that are worth a warning: what they count, what to do."""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing that was looked at."""
-
-    level: Level
-    name: str
-    value: float | int | str
-    message: str
-    advice: str = ""
-    """What to do; empty where all is well."""
-
-
-@dataclass
-class Checkup:
-    """All findings, and the figures they are from."""
-
-    findings: list[Finding] = field(default_factory=list)
-    statistics: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def errors(self) -> int:
-        """How many findings are errors."""
-        return sum(finding.level == "error" for finding in self.findings)
-
-    @property
-    def warnings(self) -> int:
-        """How many findings are warnings."""
-        return sum(finding.level == "warning" for finding in self.findings)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
-        return {
-            "errors": self.errors,
-            "warnings": self.warnings,
-            "findings": [asdict(finding) for finding in self.findings],
-            "statistics": self.statistics,
-        }
-
-    def note(
-        self, level: Level, name: str, value: float | int | str, message: str, advice: str = ""
-    ) -> None:
-        """Add a finding; advice is kept only where something is wrong."""
-        self.findings.append(Finding(level, name, value, message, "" if level == "ok" else advice))
+"""Counts of the corpus report that are worth a warning: what they count, what to do, and above
+which fraction of the sentences (of titles: of the documents)."""
 
 
 def check(
     folder: Path | str,
-    instances: InstanceConfig | None = None,
-    masking: MaskingConfig | None = None,
+    instances: Callable[[Shards], object] | None = None,
     *,
-    seed: int = 0,
     on_progress: OnProgress = silent,
 ) -> Checkup:
-    """Examine what `bertwright data build` wrote, as training with these configurations meets it.
+    """Examine what `bertwright data build` wrote.
+
+    Args:
+        folder: of the shards.
+        instances: makes what a run trains on of them; it is examined if it can be (`Examined`).
+        on_progress: counts tokens.
 
     Raises:
         DataError: the folder is no built corpus, or has no documents.
         IntegrityError: a file is missing, truncated or changed.
     """
-    instances, masking = instances or InstanceConfig(), masking or MaskingConfig()
     shards = open_shards(folder, verify=False)
     verify_manifest(shards.folder)
     checkup = Checkup()
     tokenizer = _check_tokenizer(checkup, shards)
-    _check_documents(checkup, shards, instances)
+    _check_documents(checkup, shards)
     _check_corpus_report(checkup, shards)
-    scan = scan_shards(shards, on_progress)
-    _check_tokens(checkup, shards, scan, tokenizer)
-    every = 1 + shards.num_tokens // PLANNED_TOKENS
-    plan = plan_epoch(shards, np.arange(0, shards.num_documents, every), instances, seed, 0)
-    _check_instances(checkup, shards, plan, instances)
-    lacking = " ".join(role for role in ("cls", "sep", "mask") if role not in shards.special)
-    if lacking:
-        checkup.note(
-            "warning",
-            "special_tokens",
-            lacking,
-            f"the vocabulary has no special token for {lacking}: no masked LM can train on it",
-            "for a BERT, train a tokenizer with --special-tokens bert and build the data again",
-        )
-    elif len(plan):
-        _check_masks(checkup, shards, plan, instances, masking, seed)
+    _check_tokens(checkup, shards, scan_shards(shards, on_progress), tokenizer)
+    if instances is None:
+        return checkup
+    try:
+        found = instances(shards)
+    except DataError as error:
+        checkup.note("warning", "instances", 0, str(error), "another model may train on this data")
+        return checkup
+    if isinstance(found, Examined):
+        found.check(checkup)
     return checkup
-
-
-def _grade(value: float, warning: float, error: float) -> Level:
-    """`error` above the one threshold, `warning` above the other."""
-    return "error" if value > error else "warning" if value > warning else "ok"
 
 
 def _check_tokenizer(checkup: Checkup, shards: Shards) -> Tokenizer | None:
@@ -160,16 +106,10 @@ def _check_tokenizer(checkup: Checkup, shards: Shards) -> Tokenizer | None:
     return tokenizer
 
 
-def _check_documents(checkup: Checkup, shards: Shards, instances: InstanceConfig) -> None:
+def _check_documents(checkup: Checkup, shards: Shards) -> None:
     count = shards.num_documents
-    next_sentence = instances.objectives == "mlm+nsp"
-    level: Level = "ok"
-    if count == 1:
-        level = "error" if next_sentence else "warning"
-    elif count < 10:
-        level = "warning"
     checkup.note(
-        level,
+        "warning" if count < 10 else "ok",
         "documents",
         count,
         f"{count:,} documents, {shards.num_sentences:,} sentences, {shards.num_tokens:,} tokens",
@@ -177,17 +117,7 @@ def _check_documents(checkup: Checkup, shards: Shards, instances: InstanceConfig
         "random next sentences and held-out text come from other documents",
     )
     sentences = np.diff(shards.document_sentences)
-    share = float((sentences == 1).mean())
-    checkup.note(
-        _grade(share, 0.1, 0.5) if next_sentence else "ok",
-        "one_sentence_documents",
-        round(share, 4),
-        f"{share:.1%} of the documents have one sentence"
-        + (": their next sentence is always random" if next_sentence else ""),
-        "is there a blank line after every line, or --documents line on lines of one sentence? "
-        "Join what belongs together, or train with --instances.objectives mlm",
-    )
-    checkup.statistics["sentences_per_document"] = _quantiles(sentences)
+    checkup.statistics["sentences_per_document"] = quantiles(sentences)
     if shards.num_tokens < 1_000_000:
         checkup.note(
             "warning",
@@ -209,7 +139,7 @@ def _check_corpus_report(checkup: Checkup, shards: Shards) -> None:
     read, lost = read + unread, lost + unread
     share = lost / read if read else 0.0
     checkup.note(
-        _grade(share, 0.01, 0.5),
+        grade(share, 0.01, 0.5),
         "lost_documents",
         lost,
         f"{lost:,} of {read:,} documents were empty after cleaning",
@@ -217,10 +147,13 @@ def _check_corpus_report(checkup: Checkup, shards: Shards) -> None:
     )
     checkup.statistics["counts"] = counts
     checkup.statistics["corpus_report"] = report
-    for name, (message, advice) in _READING.items():
+    for name, (message, advice, most) in _READING.items():
         value = int(report.get(name, 0))
-        if value:
-            checkup.note("warning", name, value, f"{value:,} {message}", advice)
+        of = shards.num_documents if name == "title_documents" else shards.num_sentences
+        if value > most * of:
+            found = next(iter(report.get(f"{name}_examples", [])), "")
+            example = f", as {found!r}" if found else ""
+            checkup.note("warning", name, value, f"{value:,} {message}{example}", advice)
 
 
 def _check_tokens(
@@ -229,7 +162,7 @@ def _check_tokens(
     counts, unk_id = scan.id_counts, shards.special_id("unk")
     unknown = counts[unk_id] / shards.num_tokens
     checkup.note(
-        _grade(unknown, 0.01, 0.1),
+        grade(unknown, 0.01, 0.1),
         "unknown_tokens",
         round(float(unknown), 6),
         f"{unknown:.2%} of the tokens are [UNK]",
@@ -256,151 +189,15 @@ def _check_tokens(
     example = ""
     if scan.most_repeated is not None and tokenizer is not None:
         first, last = shards.sentence_tokens[scan.most_repeated : scan.most_repeated + 2]
-        text = tokenizer.decode(shards.tokens(int(first), int(min(last, first + 24))).tolist())
-        text = _BESIDE_CJK.sub("", text)[:100]  # blanks that the tokenizer set
-        example = f"; most often ({scan.most_repeated_times:,} times): {text!r}"
+        text = tokenizer.readable(shards.tokens(int(first), int(min(last, first + 24))).tolist())
+        example = f"; most often ({scan.most_repeated_times:,} times): {text[:100]!r}"
     checkup.note(
-        _grade(scan.repeated, 0.05, 0.5),
+        grade(scan.repeated, 0.05, 0.5),
         "duplicate_sentences",
         round(scan.repeated, 4),
         f"{scan.repeated:.1%} of the sentences of {SHORTEST} tokens or more came before" + example,
         "build with --deduplicate exact (or near) and --boilerplate",
     )
-
-
-def _check_instances(
-    checkup: Checkup, shards: Shards, plan: EpochPlan, instances: InstanceConfig
-) -> None:
-    checkup.note(
-        "ok" if len(plan) else "error",
-        "instances",
-        len(plan),
-        f"{len(plan):,} training instances in an epoch",
-        "there is nothing to train on: add text",
-    )
-    if not len(plan):
-        return
-    if plan.paired:
-        share = float(plan.is_random.mean())
-        wanted = instances.random_next_probability
-        off = abs(share - wanted)
-        level: Level = "error" if not 0.05 <= share <= 0.95 else _grade(off, 0.1, 1.0)
-        checkup.note(
-            "ok" if wanted in (0.0, 1.0) else level,
-            "next_sentence_ratio",
-            round(share, 4),
-            f"{share:.1%} of the pairs are random (or swapped); {wanted:.0%} configured",
-            "documents of one sentence, or sentences longer than a sequence, give only random "
-            "pairs: join short documents, split long sentences, or train with "
-            "--instances.objectives mlm",
-        )
-    room = instances.sequence_length - (3 if plan.paired else 2)
-    sentences = np.diff(shards.sentence_tokens)
-    too_long = float((sentences > room).mean())
-    checkup.note(
-        _grade(too_long, 0.05, 0.5),
-        "long_sentences",
-        round(too_long, 4),
-        f"{too_long:.2%} of the sentences are longer than a sequence ({room} tokens of text)",
-        "are lines whole paragraphs? Build with --sentences split, or raise "
-        "--instances.sequence-length",
-    )
-    special = 3 if plan.paired else 2
-    lost = float(plan.truncated.sum() / (plan.truncated + plan.lengths - special).sum())
-    cut = float((plan.truncated > 0).mean())
-    checkup.note(
-        _grade(lost, 0.25, 0.5),
-        "truncated",
-        round(lost, 4),
-        f"{lost:.1%} of the tokens are truncated, from {cut:.1%} of the instances",
-        "sentences are long for this sequence length: split them, or raise "
-        "--instances.sequence-length",
-    )
-    fill = float(plan.lengths.mean() / instances.sequence_length)
-    checkup.note(
-        "warning" if fill < 0.5 else "ok",
-        "mean_length",
-        round(float(plan.lengths.mean()), 1),
-        f"sequences are {plan.lengths.mean():.1f} tokens long on average, {fill:.0%} of the most",
-        "documents are short: a lower --instances.sequence-length loses nothing; should they be "
-        "longer?",
-    )
-    edges = np.unique(np.linspace(0, instances.sequence_length, 9).astype(int))
-    heights, _ = np.histogram(plan.lengths, edges + 0.5)
-    checkup.statistics["length_histogram"] = {
-        f"{low + 1}-{high}": int(height)
-        for low, high, height in zip(edges[:-1], edges[1:], heights, strict=True)
-    }
-    checkup.statistics["sentence_tokens"] = _quantiles(sentences)
-    checkup.statistics["instances"] = len(plan)
-
-
-def _check_masks(
-    checkup: Checkup,
-    shards: Shards,
-    plan: EpochPlan,
-    instances: InstanceConfig,
-    masking: MaskingConfig,
-    seed: int,
-) -> None:
-    vocabulary = vocabulary_of(shards)
-    masker = Masker(masking, vocabulary, instances.sequence_length)
-    positions = np.arange(min(len(plan), SAMPLED_SEQUENCES))
-    batch = assemble(shards, plan, positions, vocabulary, masker, make_key("masks", seed, 0))
-    if masking.whole_word:
-        _check_words(checkup, shards)
-    shown = batch.inputs.ids[batch.masked_positions]
-    predicted = len(shown) / batch.num_tokens
-    few = batch.num_tokens < 20_000
-    level: Level = "warning" if predicted < 0.8 * masking.probability and not few else "ok"
-    checkup.note(
-        level,
-        "predicted",
-        round(predicted, 4),
-        f"{predicted:.2%} of the tokens are predicted; {masking.probability:.0%} configured",
-        "raise --masking.max-predictions; with whole words: are words wrongly segmented?",
-    )
-    if not len(shown):
-        return
-    hidden = shown == vocabulary.mask_id
-    kept = shown == batch.masked_labels
-    keep_share = 1 - masking.mask_share - masking.random_share
-    for name, measured, wanted in (
-        ("masked", float(hidden.mean()), masking.mask_share),
-        ("replaced", float((~hidden & ~kept).mean()), masking.random_share),
-        ("kept", float((~hidden & kept).mean()), keep_share),
-    ):
-        # Six standard deviations, and the probability that a random token is the same one.
-        slack = 6 * (wanted * (1 - wanted) / len(shown)) ** 0.5 + masking.random_share * 0.01
-        checkup.note(
-            "ok" if abs(measured - wanted) <= slack + 1e-9 else "error",
-            f"predicted_{name}",
-            round(measured, 4),
-            f"{measured:.1%} of the predicted tokens are {name}; {wanted:.0%} configured",
-            "this is a fault of Bertwright or of a vocabulary of very few tokens: report it",
-        )
-
-
-def _check_words(checkup: Checkup, shards: Shards) -> None:
-    starts = shards.word_starts(0, min(shards.num_tokens, 1 << 20))
-    pieces = len(starts) / max(1, int(starts.sum()))
-    checkup.note(
-        "warning" if pieces < 1.05 else "ok",
-        "word_tokens",
-        round(pieces, 3),
-        f"a word has {pieces:.2f} tokens on average; they are masked together",
-        "hardly a word has two: whole-word masking changes nothing. Chinese is written without "
-        "spaces: build with --segmented or --segmenter",
-    )
-
-
-def _quantiles(values: Any) -> dict[str, float]:
-    """Mean and some quantiles."""
-    names = ("min", "p10", "p50", "p90", "p99", "max")
-    found = np.quantile(values, [0, 0.1, 0.5, 0.9, 0.99, 1])
-    return {"mean": round(float(values.mean()), 2)} | {
-        name: float(value) for name, value in zip(names, found, strict=True)
-    }
 
 
 @dataclass(frozen=True)

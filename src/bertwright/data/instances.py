@@ -1,13 +1,18 @@
-"""What a system trains on: the instances of one split of a built corpus, epoch by epoch."""
+"""What a system trains on: the instances of one split of a built corpus, epoch by epoch; and what
+an examination of them, or of the whole corpus (`data/doctor.py`), finds."""
 
 from __future__ import annotations
 
-from typing import Protocol, TypeVar
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
 
 from bertwright.arrays import Int64s
 from bertwright.data.batch import Batch
 
 B = TypeVar("B", bound=Batch, covariant=True)
+Level = Literal["ok", "warning", "error"]
 
 
 class Instances(Protocol[B]):
@@ -26,3 +31,70 @@ class Instances(Protocol[B]):
 
     def batch(self, epoch: int, positions: Int64s) -> B:
         """A batch of the instances at these positions of an epoch's order, longest first."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at."""
+
+    level: Level
+    name: str
+    value: float | int | str
+    message: str
+    advice: str = ""
+    """What to do; empty where all is well."""
+
+
+@dataclass
+class Checkup:
+    """All findings, and the figures they are from."""
+
+    findings: list[Finding] = field(default_factory=list)
+    statistics: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def errors(self) -> int:
+        """How many findings are errors."""
+        return sum(finding.level == "error" for finding in self.findings)
+
+    @property
+    def warnings(self) -> int:
+        """How many findings are warnings."""
+        return sum(finding.level == "warning" for finding in self.findings)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        return {
+            "errors": self.errors,
+            "warnings": self.warnings,
+            "findings": [asdict(finding) for finding in self.findings],
+            "statistics": self.statistics,
+        }
+
+    def note(
+        self, level: Level, name: str, value: float | int | str, message: str, advice: str = ""
+    ) -> None:
+        """Add a finding; advice is kept only where something is wrong."""
+        self.findings.append(Finding(level, name, value, message, "" if level == "ok" else advice))
+
+
+def grade(value: float, warning: float, error: float) -> Level:
+    """`error` above the one threshold, `warning` above the other."""
+    return "error" if value > error else "warning" if value > warning else "ok"
+
+
+def quantiles(values: Any) -> dict[str, float]:
+    """Mean and some quantiles."""
+    names = ("min", "p10", "p50", "p90", "p99", "max")
+    found = np.quantile(values, [0, 0.1, 0.5, 0.9, 0.99, 1])
+    return {"mean": round(float(values.mean()), 2)} | {
+        name: float(value) for name, value in zip(names, found, strict=True)
+    }
+
+
+@runtime_checkable
+class Examined(Protocol):
+    """Instances that know what can be wrong with them."""
+
+    def check(self, checkup: Checkup) -> None:
+        """Add findings about the instances of the first epoch."""

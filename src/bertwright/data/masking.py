@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bertwright.arrays import Bools, Int64s, UInt64s
-from bertwright.config.bert_run import MaskingConfig
+from bertwright.config.runs.bert import MaskingConfig
 from bertwright.data.randomness import below, mix, uniform
 from bertwright.errors import ConfigError
 

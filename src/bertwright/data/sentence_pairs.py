@@ -31,7 +31,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bertwright.arrays import Bools, Int64s, UInt64s
-from bertwright.config.bert_run import InstanceConfig
+from bertwright.config.runs.bert import InstanceConfig
 from bertwright.data.randomness import below, fair_coins, make_key, mix, permutation, uniform
 from bertwright.data.shards import Shards
 

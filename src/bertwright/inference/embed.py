@@ -90,7 +90,7 @@ class Embedder:
         """What was chosen or left out when it was made, for people."""
         self.truncated = self.tokens_truncated = 0
         """Texts that lost their ends so far, and the tokens that they lost."""
-        widths = [config.pooled_width(*self._size)]
+        widths = [config.pooled_width(spec.widths)]
         widths += [layer.dense.out_features for layer in self.dense]
         taken = [layer.dense.in_features for layer in self.dense]
         if taken != widths[:-1] or (config.dense and [config.dense] != widths[1:][-1:]):
@@ -98,7 +98,7 @@ class Embedder:
                 f"dense is {config.dense}: the model's dense layers take {taken} numbers and give "
                 f"{widths[1:]}, and these vectors have {widths[0]:,}; use 0 to leave them out"
             )
-        width = config.width(*self._size)
+        width = config.width(spec.widths)
         if whitening is not None and whitening.mean.shape[0] != width:
             raise ConfigError(
                 f"the whitening is of vectors of {whitening.mean.shape[0]:,} numbers; these have "
@@ -108,8 +108,9 @@ class Embedder:
         """W"""
 
     @property
-    def _size(self) -> tuple[int, int]:
-        return self.spec.width, self.spec.depth
+    def _widths(self) -> list[int]:
+        """Of the layers that are read, pooled."""
+        return [self.spec.widths[number] * len(self.config.pooled) for number in self.layers]
 
     def with_config(self, config: VectorConfig) -> Embedder:
         """The same model, other vectors, not whitened."""
@@ -184,9 +185,9 @@ class Embedder:
         """One vector a text, of layers that a backend computed; see `embed`."""
         whole = len(tokenized.ids) == len(set(tokenized.owners))
         if whole:
-            width = self.config.pooled_width(*self._size)
+            width = self.config.pooled_width(self.spec.widths)
         else:  # layers side by side until windows are merged: the largest of a sum is no sum
-            width = self.spec.width * len(self.layers) * len(self.config.pooled)
+            width = sum(self._widths)
         vectors = np.empty((len(tokenized.ids), width), np.float32)
         done, total = 0, sum(map(len, tokenized.ids))
         unpooled = self._unpooled(tokenized)
@@ -205,7 +206,7 @@ class Embedder:
         if not whole:
             lengths = np.array([len(ids) for ids in tokenized.ids]) - np.array(unpooled)
             merged = self._merge(vectors, np.array(tokenized.owners), lengths, np.array(starts))
-            layers = list(torch.from_numpy(merged).chunk(len(self.layers), 1))
+            layers = list(torch.from_numpy(merged).split_with_sizes(self._widths, 1))
             vectors = self._combine(layers).numpy()
         return self._finish(vectors)
 

@@ -7,7 +7,7 @@ vectors = model.embed(["one text", ("a", "pair")])        # float32 [2, W], as i
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,10 +24,11 @@ from bertwright.checkpoint.sentence_transformers.dense import DenseLayer, read_l
 from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults, read_defaults
 from bertwright.checkpoint.sources import folder_of, read_content, read_tokenizer
 from bertwright.config.bert import BertConfig
+from bertwright.config.generation import GenerationConfig
 from bertwright.config.task import TaskConfig
 from bertwright.config.vectors import BackendName, Combine, VectorConfig, VectorPrecision
 from bertwright.errors import ConfigError, DataError
-from bertwright.inference import fill, next_sentence
+from bertwright.inference import fill, generate, next_sentence, score
 from bertwright.inference.backends.choice import BackendChoice, torch_backend
 from bertwright.inference.backends.plain import Backend
 from bertwright.inference.embed import Embedder, layer_tuple
@@ -281,6 +282,15 @@ class Model:
         """The likeliest tokens and their probabilities, one list a [MASK]; see `inference.fill`."""
         return fill.fill(self.runner, text, top)
 
+    def score(
+        self, texts: Iterable[str], max_length: int | None = None, stride: int | None = None
+    ) -> list[score.TextScore]:
+        """The log-probability of every token of texts by a language model; see `inference.score`.
+
+        Of a masked language model, each token by all others: the pseudo-log-likelihood.
+        """
+        return score.score(self.runner, texts, max_length, stride)
+
     def next_sentence(self, first: str, second: str) -> float:
         """The probability that `second` follows `first`; warns if tokens had to be left out."""
         found = next_sentence.next_sentence(self.runner, first, second)
@@ -291,6 +301,30 @@ class Model:
                 stacklevel=2,
             )
         return found.probability
+
+    def generate(
+        self, prompts: str | Sequence[str], config: GenerationConfig | None = None, **settings: Any
+    ) -> list[list[generate.Generated]]:
+        """Texts that continue prompts, `num` of each: `.text` is what follows the prompt.
+
+        Args:
+            prompts: one or several.
+            config: how; or its fields by name, as `max_new_tokens=20, sample=True, top_p=0.9`.
+            **settings: see `GenerationConfig`.
+
+        Raises:
+            ConfigError: settings that contradict each other.
+            DataError: no language model, or a prompt that is too long.
+        """
+        texts = [prompts] if isinstance(prompts, str) else list(prompts)
+        made = generate.generate(self.runner, texts, config or GenerationConfig(**settings))
+        return [found for _, found in sorted(made)]
+
+    def stream(
+        self, prompt: str, config: GenerationConfig | None = None, **settings: Any
+    ) -> Iterator[str]:
+        """The text that continues one prompt, as it is made; see `generate`."""
+        return generate.stream(self.runner, prompt, config or GenerationConfig(**settings))
 
     def predict(
         self,
@@ -350,7 +384,8 @@ def load(
     """Load a model.
 
     Args:
-        path: a run, a checkpoint, a Hugging Face or sentence-transformers folder, or TensorFlow's.
+        path: a run, a checkpoint, a folder of Hugging Face, sentence-transformers or TensorFlow, or
+            an id of the Hugging Face hub (`hf:ORG/NAME`).
         device: where it computes; unset: the GPU if there is one.
         precision: of its weights: `fp32`, exact; `bf16`, faster where the processor has it, 2 to 3
             digits. For vectors alone there are more: see `Model.embedder`.
@@ -369,18 +404,7 @@ def load(
         raise ConfigError(f"batch_tokens is {batch_tokens!r}; expected 1 or more")
     where = _device(device)
     loaded = checkpoint.load(path)
-    try:
-        tokenizer = read_tokenizer(loaded.folder, loaded.config)
-    except ConfigError as error:
-        other = [
-            f"; {path.name} alone, of SentencePiece, is not read: make tokenizer.json of it with "
-            "transformers (AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR))"
-            for path in loaded.folder.glob("*.model")
-        ]
-        raise DataError(
-            f"{loaded.folder} is a model without a tokenizer: put its tokenizer.json or vocab.txt "
-            f"beside it{''.join(other[:1])}"
-        ) from error
+    tokenizer = read_tokenizer(loaded.folder, loaded.config)
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     learner = loaded.learner.to(where, dtype).eval().requires_grad_(False)
     tokens = batch_tokens or (4096 if where.type == "cpu" else 65536)

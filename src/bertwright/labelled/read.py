@@ -17,7 +17,7 @@ from bertwright.config.task import KINDS, Form, Kind, Scheme
 from bertwright.errors import ConfigError, DataError
 from bertwright.labelled import choices, squad, tagged_texts, tagged_words, texts
 from bertwright.labelled.columns import Columns, find_texts, plain, with_hint
-from bertwright.labelled.examples import Example, TaggingExample
+from bertwright.labelled.examples import Example, SpanExample, TaggingExample
 from bertwright.labelled.source import (
     BadRowLog,
     BadRows,
@@ -27,6 +27,7 @@ from bertwright.labelled.source import (
     name_of,
     replaced_bytes,
     suffix_of,
+    texts_of_folder,
 )
 from bertwright.labelled.squad import Answers, WrongAnswers
 from bertwright.labelled.table import (
@@ -54,6 +55,8 @@ class Read:
     """Rows left out, by reason."""
     scheme: Scheme = "none"
     """How the tags mark entities (tagging)."""
+    unanswerable: bool = False
+    """Whether some questions have no answer (span)."""
 
 
 @dataclass
@@ -66,6 +69,8 @@ class Stream:
     log: BadRowLog
     """What was left out, complete when all is read."""
     source: Source
+    unanswerable: bool = False
+    """Whether SQuAD JSON says so of some questions."""
 
     def warnings(self) -> list[str]:
         """All warnings, complete when all is read."""
@@ -108,6 +113,7 @@ class _Found(NamedTuple):
     columns: Columns
     format: str
     scheme: Scheme = "none"
+    unanswerable: bool = False
 
 
 def read_examples(
@@ -137,7 +143,10 @@ def read_examples(
     if not examples:
         raise DataError(f"{log.name} has no example. {' '.join(log.summary())}".strip())
     warnings = [*log.warnings, *replaced_bytes(source), *log.summary()]
-    return Read(examples, found.columns, found.format, warnings, log.skipped, found.scheme)
+    none = found.unanswerable or any(
+        isinstance(e, SpanExample) and e.answers == () for e in examples
+    )
+    return Read(examples, found.columns, found.format, warnings, log.skipped, found.scheme, none)
 
 
 def stream_examples(
@@ -154,7 +163,8 @@ def stream_examples(
     """
     unlabelled = replace(options, require_labels=False)
     found, log, source = _open(Path(path), kind, columns, unlabelled)
-    return Stream(iter(found.examples), found.columns, found.format, log, source)
+    examples = iter(found.examples)
+    return Stream(examples, found.columns, found.format, log, source, found.unanswerable)
 
 
 def _open(
@@ -162,6 +172,8 @@ def _open(
 ) -> tuple[_Found, BadRowLog, Source]:
     if kind not in KINDS:
         raise ConfigError(f"kind is {kind!r}; expected one of {', '.join(KINDS)}")
+    if kind == "classification" and isinstance(path, Path) and path.is_dir():
+        path = texts_of_folder(path, label=options.require_labels) or path
     log = BadRowLog(name_of(path), options.bad_rows)
     if not options.require_labels:
         _all_used(columns, ("text", "text2"), "without labels", log)
@@ -251,7 +263,7 @@ def _read_choices(file: _File) -> _Found:
 
 
 def _read_span(file: _File) -> _Found:
-    log, label = file.log, file.options.require_labels
+    log, label, unanswerable = file.log, file.options.require_labels, False
     answers = Answers(file.options.wrong_answers, log)
     value = json_value(file.source) if file.form == "json" else None
     examples: Iterable[Example]
@@ -259,6 +271,7 @@ def _read_span(file: _File) -> _Found:
         _all_used(file.chosen, (), "as SQuAD JSON", log)
         examples = squad.squad_examples(value, label=label, checked=answers, log=log)
         columns = Columns("question", "context", "answers" if label else None)
+        unanswerable = squad.has_impossible(value, log)
         version = file.source.json.get("version")
         format = f"SQuAD JSON{f', version {version}' if version else ''}"
     else:
@@ -269,7 +282,7 @@ def _read_span(file: _File) -> _Found:
     if label:
         examples = list(examples)
         answers.warn()
-    return _Found(examples, columns, format)
+    return _Found(examples, columns, format, unanswerable=unanswerable)
 
 
 def _read_tagging(file: _File) -> _Found:

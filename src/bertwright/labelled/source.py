@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, Literal
 from bertwright.config.corpus import CorpusConfig
 from bertwright.errors import DataError
 from bertwright.text.corpus.documents import read_text
-from bertwright.text.corpus.files import COMPRESSED_SUFFIXES, open_bytes
+from bertwright.text.corpus.files import COMPRESSED_SUFFIXES, TEXT_SUFFIXES, open_bytes
 from bertwright.text.corpus.report import CorpusReport
 
 BadRows = Literal["refuse", "skip"]
@@ -167,14 +167,15 @@ def refuse_missing(path: str) -> None:
 
     A file that is there is not opened: what a pipe gives would be lost.
     """
-    if path != "-" and (Path(path).is_dir() or not Path(path).exists()):
+    is_there = not Path(path).is_dir() or _texts_in(Path(path))
+    if path != "-" and not (Path(path).exists() and is_there):
         open_file(Path(path)).close()
 
 
 def open_file(path: Path) -> BinaryIO:
     """Open a file or standard input; a folder and a pattern have messages of their own."""
     if path.is_dir():
-        raise DataError(f"{path} is a folder; name one file in it")
+        raise DataError(f"{path} is a folder without texts of a class each; name one file in it")
     if glob.has_magic(str(path)) and not path.exists():
         raise DataError(
             f"no file {path}; expected the name of one file, no pattern. To read several, put them "
@@ -196,6 +197,37 @@ def _lines(blocks: Iterator[str], stream: BinaryIO) -> Iterator[str]:
                 parts = [line]
     if any(parts):
         yield "".join(parts).removeprefix(_BOM)
+
+
+def texts_of_folder(folder: Path, *, label: bool) -> Rows | None:
+    """The texts of a folder's `.txt` files; their label is the folder below it that they are in, as
+    `FOLDER/pos/7.txt`. None if there are none.
+
+    Raises:
+        DataError: a file that cannot be read; with `label`, one that is in no folder.
+    """
+    rows: list[dict[str, Any]] = []
+    for path in _texts_in(folder):
+        parts = path.relative_to(folder).parts
+        if label and len(parts) == 1:
+            raise DataError(
+                f"{path} is in no folder of a class; expected {folder}/CLASS/FILE.txt, or the name "
+                "of one labelled file"
+            )
+        with open_file(path) as stream:
+            text = "".join(read_text(stream, str(path), CorpusConfig(), CorpusReport()))
+        row = {"text": text.removeprefix(_BOM).strip(), "id": "/".join(parts)}
+        rows.append(row | {"label": parts[0]} if label else row)
+    return Rows(str(folder), rows) if rows else None
+
+
+def _texts_in(folder: Path) -> list[Path]:
+    return sorted(
+        path
+        for path in folder.rglob("*")
+        if suffix_of(path) in TEXT_SUFFIXES
+        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    )
 
 
 def replaced_bytes(source: Source) -> list[str]:

@@ -93,6 +93,11 @@ def is_squad(value: Any) -> bool:
     )
 
 
+def has_impossible(value: Any, log: BadRowLog) -> bool:
+    """Whether SQuAD JSON has a question without an answer (`is_impossible`, version 2.0)."""
+    return any(row.get("is_impossible") is True for _, _, row in _questions(value, log))
+
+
 def squad_examples(
     value: Any, *, label: bool, checked: Answers, log: BadRowLog
 ) -> Iterator[SpanExample]:
@@ -104,20 +109,24 @@ def squad_examples(
     Raises:
         DataError: something that must be there is missing.
     """
+    for number, (title, context, row) in enumerate(_questions(value, log), 1):
+        answers = () if row.get("is_impossible") is True else row.get("answers")
+        named = {"question": row.get("question"), "context": context, "title": title}
+        named |= {"id": row.get("id"), "answers": answers if label else None}
+        yield from _example(named, number, label=label, checked=checked, log=log)
+
+
+def _questions(value: Any, log: BadRowLog) -> Iterator[tuple[Any, Any, dict[str, Any]]]:
+    """Title, passage and question of each entry of `qas`."""
     log.unit = "question"
     number = 0
     for article in value["data"]:
         for paragraph in _list(article, "paragraphs", log, number):
-            context = paragraph.get("context") if isinstance(paragraph, dict) else None
             for row in _list(paragraph, "qas", log, number):
                 number += 1
                 if not isinstance(row, dict):
                     raise DataError(f"{log.at(number)}: a question is no JSON object")
-                answers = () if row.get("is_impossible") is True else row.get("answers")
-                answers = answers if label else None
-                named = {"question": row.get("question"), "context": context, "answers": answers}
-                named |= {"id": row.get("id"), "title": article.get("title")}
-                yield from _example(named, number, label=label, checked=checked, log=log)
+                yield article.get("title"), paragraph.get("context"), row
 
 
 def _list(value: Any, key: str, log: BadRowLog, number: int) -> list[Any]:

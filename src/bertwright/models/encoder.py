@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol, Self, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +20,7 @@ class EncoderSpec:
     """What code that knows no model must know of an encoder."""
 
     width: int
-    """H, numbers of a token's vector."""
+    """H, numbers of a token's vector in the last layer."""
     depth: int
     """L, layers above the embeddings; 0: static word vectors."""
     vocab_size: int
@@ -37,6 +37,13 @@ class EncoderSpec:
     """The layer that `embed` reads by default: 0 the embeddings, 1 to L, negative from the top."""
     default_pooling: str = "mean"
     """How `embed` makes one vector of a sequence by default."""
+    own_widths: tuple[int, ...] = ()
+    """Widths of layers 0 to L where they are not all H."""
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Numbers of a token's vector in layers 0 to L."""
+        return self.own_widths or (self.width,) * (self.depth + 1)
 
 
 @dataclass(frozen=True)
@@ -48,7 +55,7 @@ class Encoded:
     last: Tensor
     """`[N, H]`, the highest layer computed; `[R, H]` if it was computed at `positions` alone."""
     layers: tuple[Tensor, ...] = ()
-    """Embeddings first, top last, each `[N, H]`; empty unless requested."""
+    """Embeddings first, top last, `[N, H]` or as `spec.widths` has it; empty unless requested."""
     pooled: Tensor | None = None
     """`[B, H]`, a vector for each sequence, if the encoder has one."""
     positions: Tensor | None = None
@@ -100,8 +107,8 @@ class Encoder(nn.Module):
                 `Encoded.positions` None. Not together with `top` or `keep_layers`.
 
         Returns:
-            `last` `[N, H]` or `[R, H]`, `layers` of `[N, H]` each, `pooled` `[B, H]` if the encoder
-            has a pooler and all layers ran.
+            `last` `[N, H]` or `[R, H]`, `layers` of `[N, spec.widths[l]]`, `pooled` `[B, H]` if the
+            encoder has a pooler and all layers ran.
 
         Raises:
             ValueError: a sequence longer than `spec.max_length`, or no layer `top`.
@@ -142,3 +149,27 @@ class HasAttentionMaps(Protocol):
 
         x `[T, H]`, the vectors of the layer below -> `[A, T, T]` float32, whose rows sum to 1.
         """
+
+
+class State(Protocol):
+    """What a causal encoder keeps of the sequences that it has read: a KV cache, a recurrence."""
+
+    def select(self, rows: Tensor) -> Self:
+        """Of these sequences `[r]`, in this order; one may be there several times."""
+
+    def join(self, other: Self) -> Self:
+        """The sequences of both, one after the other."""
+
+
+@runtime_checkable
+class GoesOn(Protocol):
+    """A causal encoder that goes on from what it has read; others read a text again at each token.
+
+    Its states have one class; a state that is passed on is not used again by the caller.
+    """
+
+    def begin(self, inputs: Inputs) -> tuple[Tensor, State]:
+        """Read B sequences: the last layer at each one's last token `[B, H]`, and the state."""
+
+    def advance(self, ids: Tensor, state: State) -> tuple[Tensor, State]:
+        """Read a token more of each sequence, `[B]`: the last layer there `[B, H]`, the state."""

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -36,6 +37,10 @@ BLOCK = 1 << 21
 NEAR, SPARE = 1.2, 256
 
 
+Attend = Callable[[Tensor], Tensor]
+"""qkv `[N, 3 H]` -> context `[N, H]`: what stands for attention where keys are kept."""
+
+
 class SelfAttention(nn.Module):
     """Every token of a sequence attends to every token of it, or causally, in A heads."""
 
@@ -49,11 +54,23 @@ class SelfAttention(nn.Module):
         self.qkv = nn.Linear(hidden_size, 3 * hidden_size)
         self.output = nn.Linear(hidden_size, hidden_size)
 
-    def forward(self, x: Tensor, sequences: Sequences, positions: Tensor | None = None) -> Tensor:
-        """x `[N, H]` -> `[N, H]`, or at `positions` `[R]` alone: `[R, H]`"""
+    def forward(
+        self,
+        x: Tensor,
+        sequences: Sequences,
+        positions: Tensor | None = None,
+        attend: Attend | None = None,
+    ) -> Tensor:
+        """x `[N, H]` -> `[N, H]`, or at `positions` `[R]` alone: `[R, H]`
+
+        `attend` stands for the attention of the sequences to themselves (`nn/cache.py`).
+        """
         dropout = self.dropout if self.training else 0.0
-        context = attend_packed(
-            self.qkv(x), self.heads, sequences, causal=self.causal, dropout=dropout
+        qkv = self.qkv(x)
+        context = (
+            attend_packed(qkv, self.heads, sequences, causal=self.causal, dropout=dropout)
+            if attend is None
+            else attend(qkv)
         )
         if positions is not None:
             context = context.index_select(0, positions)

@@ -33,6 +33,32 @@ class Dropout(nn.Module):
         return f"{self.p}"
 
 
+class SharedDropout(nn.Module):
+    """One mask for all rows of an owner: for a sequence's tokens (variational or locked dropout,
+    Gal and Ghahramani 2016), or for all occurrences of a token (embedding dropout)."""
+
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        self.dropout = Dropout(p)
+
+    def forward(self, x: Tensor, owners: Tensor, count: int, width: int) -> Tensor:
+        """Zero the same numbers in every row of an owner.
+
+        Args:
+            x: `[N, H]`.
+            owners: `[N]`, from 0 to E - 1.
+            count: E.
+            width: H; 1: rows are dropped whole.
+
+        Returns:
+            `[N, H]`.
+        """
+        if not self.training or self.dropout.p == 0:
+            return x
+        masks: Tensor = self.dropout(x.new_ones(count, width))
+        return x * masks[owners]
+
+
 def keep_mask(x: Tensor, p: float) -> Tensor:
     """What to multiply `x` with: 0 for a fraction `p` of the numbers, 1 / (1 - p) for the rest."""
     draws = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)

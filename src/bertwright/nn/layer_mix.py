@@ -63,9 +63,19 @@ class LayerMix(nn.Module):
             self.weights = nn.Parameter(torch.zeros(len(self.numbers)))
             self.gamma = nn.Parameter(torch.ones(()))
 
-    def width(self, hidden: int) -> int:
-        """F, for an encoder of width H."""
-        return len(self.numbers) * hidden if self.concatenated else hidden
+    def width(self, widths: Sequence[int]) -> int:
+        """F, for an encoder whose layers, from the embeddings, are so wide.
+
+        Raises:
+            ConfigError: layers of different widths cannot be added.
+        """
+        read = [widths[number] for number in self.numbers]
+        if not self.concatenated and len(set(read)) > 1:
+            raise ConfigError(
+                f"layers of {', '.join(map(str, read))} numbers cannot be added: use last, "
+                "second-to-last or embeddings"
+            )
+        return sum(read) if self.concatenated else read[0]
 
     def forward(self, layers: Sequence[Tensor]) -> Tensor:
         """All layers of an encoder, embeddings first, each `[N, H]` -> `[N, F]`; sums float32."""

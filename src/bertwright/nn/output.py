@@ -1,14 +1,18 @@
 """Cross-entropy against a whole vocabulary, without keeping its logits.
 
-`-log softmax(x W^T + b)[label]`, summed over rows. A block of logits becomes its own gradient in
-place, while it is still in cache (the idea of Liger-Kernel's fused cross-entropy, Hsu et al. 2024):
-the logits of all K rows exist once, in the precision of x.
+`-log softmax(x W^T + b)[label]`, summed over rows; with label smoothing (Szegedy et al. 2016,
+section 7) `1 - smoothing` of that and `smoothing` of its mean over all labels. A block of logits
+becomes its own gradient in place, while it is still in cache (the idea of Liger-Kernel's fused
+cross-entropy, Hsu et al. 2024): the logits of all K rows exist once, in the precision of x.
 
-Letters: K rows, H hidden, V vocabulary.
+A sample of the vocabulary in its place is for training with very large ones.
+
+Letters: K rows, H hidden, V vocabulary, S samples.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import torch
@@ -26,7 +30,9 @@ class VocabularyLoss(NamedTuple):
     correct: Tensor
 
 
-def vocabulary_loss(x: Tensor, weight: Tensor, bias: Tensor, labels: Tensor) -> VocabularyLoss:
+def vocabulary_loss(
+    x: Tensor, weight: Tensor, bias: Tensor, labels: Tensor, smoothing: float = 0.0
+) -> VocabularyLoss:
     """Cross-entropy of labels under `x weight^T + bias`.
 
     Args:
@@ -34,20 +40,70 @@ def vocabulary_loss(x: Tensor, weight: Tensor, bias: Tensor, labels: Tensor) -> 
         weight: `[V, H]`, the tied token embeddings.
         bias: `[V]`.
         labels: `[K]`.
+        smoothing: fraction of the target distribution that is uniform over the vocabulary.
 
     Returns:
         Two scalars, float32 and int64.
     """
     if torch.is_autocast_enabled(x.device.type):
-        weight = weight.to(x.dtype)
-    total, correct = _VocabularyLoss.apply(x, weight, bias, labels)  # type: ignore[no-untyped-call]
+        dtype = torch.get_autocast_dtype(x.device.type)
+        x, weight = x.to(dtype), weight.to(dtype)
+    total, correct = _VocabularyLoss.apply(x, weight, bias, labels, smoothing)  # type: ignore[no-untyped-call]
     return VocabularyLoss(total, correct)
+
+
+def log_uniform(count: int, samples: int, device: torch.device | str) -> tuple[Tensor, Tensor]:
+    """Negative samples by Zipf's law, for a vocabulary in order of frequency.
+
+    Token r has probability `log((r + 2) / (r + 1)) / log(V + 1)`.
+
+    Args:
+        count: V.
+        samples: S, drawn with replacement by torch's generator.
+        device: of the results.
+
+    Returns:
+        `[S]` ids, and `[V]` the logarithm of how often each is expected among them.
+    """
+    drawn = (torch.rand(samples, device=device) * math.log(count + 1)).exp().long() - 1
+    ranks = torch.arange(count, device=device)
+    odds = ((ranks + 2) / (ranks + 1)).log() / math.log(count + 1)
+    return drawn.clamp(0, count - 1), (samples * odds).log()
+
+
+def sampled_loss(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    labels: Tensor,
+    samples: Tensor,
+    log_expected: Tensor,
+) -> VocabularyLoss:
+    """Cross-entropy of labels against samples in place of the whole vocabulary (Jean et al. 2015,
+    "On using very large target vocabulary for neural machine translation", section 3).
+
+    The sum over the other tokens is estimated by importance sampling: the logit of a sample is
+    lowered by the logarithm of how often its token is expected; a row's label is no sample of it.
+
+    Args:
+        x: `[K, H]`.
+        weight: `[V, H]`.
+        bias: `[V]`.
+        labels: `[K]`.
+        samples: `[S]` ids.
+        log_expected: `[V]`.
+    """
+    gold = (x * weight[labels]).sum(1) + bias[labels]  # [K]
+    others = F.linear(x, weight[samples], (bias - log_expected)[samples])  # [K, S]
+    others = others.masked_fill(samples == labels[:, None], float("-inf")).float()
+    total = (torch.logaddexp(gold.float(), others.logsumexp(1)) - gold.float()).sum()
+    return VocabularyLoss(total, (gold >= others.amax(1)).sum())
 
 
 class _VocabularyLoss(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, labels: Tensor
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, labels: Tensor, smoothing: float
     ) -> tuple[Tensor, Tensor]:
         logits = F.linear(x, weight, bias.to(x.dtype))  # [K, V], turned into its own gradient
         exact = torch.promote_types(bias.dtype, torch.float32)
@@ -60,14 +116,21 @@ class _VocabularyLoss(torch.autograd.Function):
             wide = block.to(total.dtype, copy=True)
             highest = wide.amax(1, keepdim=True)
             gold_logit = wide.gather(1, gold)
+            target = (1 - smoothing) * gold_logit
+            if smoothing:
+                target = target + smoothing * wide.mean(1, keepdim=True)
             odds = wide.sub_(highest).exp_()
             odds_sum = odds.sum(1, keepdim=True)
-            total += (highest + odds_sum.log() - gold_logit).sum()
+            total += (highest + odds_sum.log() - target).sum()
             correct += (highest <= gold_logit).sum()
             probabilities = odds.div_(odds_sum)
-            block.copy_(probabilities.scatter_add_(1, gold, -torch.ones_like(gold_logit)))
+            if smoothing:
+                probabilities -= smoothing / weight.shape[0]
+            off = torch.full_like(gold_logit, smoothing - 1)
+            block.copy_(probabilities.scatter_add_(1, gold, off))
             d_bias += probabilities.sum(0)
         ctx.save_for_backward(x, weight, bias, labels, logits, d_bias)
+        ctx.smoothing = smoothing
         ctx.mark_non_differentiable(correct)
         return total, correct
 
@@ -76,10 +139,14 @@ class _VocabularyLoss(torch.autograd.Function):
         x, weight, bias, labels, d_logits, d_bias = ctx.saved_tensors
         if torch.is_grad_enabled():  # it is differentiated itself: the logits must have a graph
             logits = F.linear(x, weight, bias.to(x.dtype)).to(d_bias.dtype)
-            total = F.cross_entropy(logits, labels, reduction="sum")
+            total = F.cross_entropy(logits, labels, reduction="sum", label_smoothing=ctx.smoothing)
             inputs = [part for part in (x, weight, bias) if part.requires_grad]
             found = iter(torch.autograd.grad(total, inputs, gradient, create_graph=True))
-            return *(next(found) if p.requires_grad else None for p in (x, weight, bias)), None
+            return (
+                *(next(found) if p.requires_grad else None for p in (x, weight, bias)),
+                None,
+                None,
+            )
         d_x = (d_logits @ weight) * gradient.to(weight.dtype)
         d_weight = d_logits.t() @ (x * gradient.to(x.dtype))
-        return d_x, d_weight, (d_bias * gradient).to(bias.dtype), None
+        return d_x, d_weight, (d_bias * gradient).to(bias.dtype), None, None

@@ -5,6 +5,7 @@ Letters: B windows, N tokens in all, H hidden, L layers of the encoder, F width 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -30,14 +31,14 @@ class Parts(NamedTuple):
     """`Objective.layers`."""
 
 
-def make_parts(head: HeadConfig, hidden: int, layers: int) -> Parts:
-    """Build them for an encoder of width H with L layers.
+def make_parts(head: HeadConfig, widths: Sequence[int]) -> Parts:
+    """Build them for an encoder whose layers 0 to L are so wide.
 
     Raises:
         ConfigError: the encoder does not have these layers.
     """
-    mix = None if head.layers is None else LayerMix(head.layers, layers)
-    width = hidden if mix is None else mix.width(hidden)
+    mix = None if head.layers is None else LayerMix(head.layers, len(widths) - 1)
+    width = widths[-1] if mix is None else mix.width(widths)
     network = BiLstm(width, head.network_size) if head.network == "bilstm" else None
     if network is not None:
         width = 2 * head.network_size
@@ -59,7 +60,7 @@ def text_vectors(
         head: says which pooling.
 
     Returns:
-        `[B, F]`, or `[B, 2 size]` with an LSTM; float32.
+        `[B, F]`, `[B, 3 F]` of three poolings, or `[B, 2 size]` with an LSTM; float32.
     """
     if network is None:
         return pool(x, sequences, head.pooling)

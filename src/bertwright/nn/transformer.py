@@ -1,16 +1,20 @@
 """The Transformer layer (Vaswani et al. 2017, section 3.1): post-norm as BERT and GPT have it, or
-pre-norm (GPT-2; Xiong et al. 2020). Letters: N tokens, R of them read, H hidden, F intermediate.
+pre-norm (GPT-2; Xiong et al. 2020); the decoder's layer; sinusoidal positions (section 3.5).
+
+Letters: N tokens, R of them read, M tokens of a decoder, H hidden, F intermediate, T length.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bertwright.nn.attention import SelfAttention
+from bertwright.nn.attention import Attend, CrossAttention, SelfAttention
 from bertwright.nn.dropout import Dropout
 from bertwright.nn.sequences import Sequences
 
@@ -58,12 +62,18 @@ class TransformerLayer(nn.Module):
         self.feed_forward_norm = nn.LayerNorm(hidden_size, eps=eps)
         self.dropout = Dropout(dropout)
 
-    def forward(self, x: Tensor, sequences: Sequences, positions: Tensor | None = None) -> Tensor:
+    def forward(
+        self,
+        x: Tensor,
+        sequences: Sequences,
+        positions: Tensor | None = None,
+        attend: Attend | None = None,
+    ) -> Tensor:
         """x `[N, H]` -> `[N, H]`, or at `positions` `[R]` alone: `[R, H]`
 
         Those attend to all tokens all the same; only the work on the others' own vectors is saved.
         """
-        context = self.dropout(self.attention(x, sequences, positions))
+        context = self.dropout(self.attention(x, sequences, positions, attend))
         x = self.attention_norm(
             (x if positions is None else x.index_select(0, positions)) + context
         )
@@ -73,11 +83,111 @@ class TransformerLayer(nn.Module):
 
 class PreNormLayer(TransformerLayer):
     """The same parts, each normalizing what it reads; the sum itself is not normalized, so a norm
-    follows the last layer."""
+    follows the last layer: `final_norm` of that one."""
 
-    def forward(self, x: Tensor, sequences: Sequences, positions: Tensor | None = None) -> Tensor:
+    final_norm: nn.Module | None
+
+    def __init__(self, *sizes: Any, **options: Any) -> None:
+        super().__init__(*sizes, **options)
+        self.final_norm = None
+
+    def forward(
+        self,
+        x: Tensor,
+        sequences: Sequences,
+        positions: Tensor | None = None,
+        attend: Attend | None = None,
+    ) -> Tensor:
         """x `[N, H]` -> `[N, H]`, or at `positions` `[R]` alone: `[R, H]`"""
-        context = self.dropout(self.attention(self.attention_norm(x), sequences, positions))
+        context = self.dropout(self.attention(self.attention_norm(x), sequences, positions, attend))
         x = (x if positions is None else x.index_select(0, positions)) + context
         added: Tensor = x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
-        return added
+        return added if self.final_norm is None else self.final_norm(added)
+
+
+Cache = tuple[Tensor, Tensor]
+"""Keys and values of R rows, `[R, A, t, D]` each."""
+
+
+class DecoderLayer(PreNormLayer):
+    """Causal attention, attention to the source, the feed-forward part; post-norm or pre-norm."""
+
+    def __init__(self, *sizes: Any, pre_norm: bool = False) -> None:
+        """`sizes` as `TransformerLayer` has them."""
+        super().__init__(*sizes, causal=True)
+        norm, attention = self.attention_norm, self.attention
+        hidden_size = norm.normalized_shape[0]
+        self.cross_attention = CrossAttention(hidden_size, attention.heads, attention.dropout)
+        self.cross_norm = nn.LayerNorm(hidden_size, eps=norm.eps)
+        self.pre_norm = pre_norm
+
+    def forward(  # type: ignore[override]
+        self, x: Tensor, sequences: Sequences, memory: Tensor, keys: Sequences
+    ) -> Tensor:
+        """x `[M, H]` of B targets, memory `[N, H]` of their sources -> `[M, H]`"""
+        return self._parts(
+            x,
+            lambda y: self.attention(y, sequences),
+            lambda y: self.cross_attention(y, sequences, memory, keys),
+        )
+
+    def step(
+        self, x: Tensor, own: Cache | None, source: Cache, bias: Tensor
+    ) -> tuple[Tensor, Cache]:
+        """The next token of each row, over what is kept of those before.
+
+        Args:
+            x: `[R, H]`.
+            own: of the t tokens before it; None: there are none.
+            source: of the source, `[R, A, S, D]`.
+            bias: `[R, 1, 1, S]`, 0 where a source has a token, -inf where it has not.
+
+        Returns:
+            `[R, H]`, and `own` with one token more.
+        """
+        kept = []
+
+        def attend_own(y: Tensor) -> Tensor:
+            q, k, v = self.attention.qkv(y).view(len(y), 3, self.attention.heads, 1, -1).unbind(1)
+            k, v = (k, v) if own is None else (torch.cat([own[0], k], 2), torch.cat([own[1], v], 2))
+            kept.append((k, v))
+            output: Tensor = self.attention.output(_attend(q, k, v))
+            return output
+
+        def attend_source(y: Tensor) -> Tensor:
+            q = self.cross_attention.query(y).view(len(y), self.attention.heads, 1, -1)
+            output: Tensor = self.cross_attention.output(_attend(q, *source, bias))
+            return output
+
+        return self._parts(x, attend_own, attend_source), kept[0]
+
+    def _parts(
+        self,
+        x: Tensor,
+        attend_own: Callable[[Tensor], Tensor],
+        attend_source: Callable[[Tensor], Tensor],
+    ) -> Tensor:
+        """The three parts, each with its norm, its dropout and the sum around it."""
+        for part, norm in (
+            (attend_own, self.attention_norm),
+            (attend_source, self.cross_norm),
+            (self.feed_forward, self.feed_forward_norm),
+        ):
+            if self.pre_norm:
+                x = x + self.dropout(part(norm(x)))
+            else:
+                x = norm(x + self.dropout(part(x)))
+        return x if self.final_norm is None else self.final_norm(x)
+
+
+def _attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> Tensor:
+    """q `[R, A, 1, D]`, k and v `[R, A, t, D]` -> `[R, A D]`"""
+    return F.scaled_dot_product_attention(q, k, v, bias).flatten(1)
+
+
+def sinusoids(longest: int, hidden_size: int) -> Tensor:
+    """`[T, H]`: sin(t / 10000^(2i / H)) in dimension 2i of position t, cos of it in 2i + 1."""
+    frequencies = 10000.0 ** (-torch.arange(0, hidden_size, 2, dtype=torch.float64) / hidden_size)
+    angles = torch.arange(longest, dtype=torch.float64)[:, None] * frequencies
+    waves = torch.stack([angles.sin(), angles.cos()], -1).flatten(1)
+    return waves[:, :hidden_size].float()

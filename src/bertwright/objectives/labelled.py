@@ -8,9 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from bertwright.config.task import TaskConfig
+from bertwright.config.vectors import poolings_of
 from bertwright.models.encoder import Encoded, EncoderSpec
 from bertwright.nn.dropout import Dropout
 from bertwright.nn.layer_mix import LayerMix
@@ -40,6 +41,9 @@ class LabelledBatch:
     """Tagging, [W] int64: position in N of every word's first wordpiece, example by example."""
     counts: tuple[int, ...] = ()
     """Words (tagging) or choices (multiple choice) of each example."""
+    first_words: tuple[int, ...] = ()
+    """Tagging: the number of the first of these words in its sentence, of which more than a few
+    windows are several instances."""
 
     @property
     def num_tokens(self) -> int:
@@ -68,7 +72,9 @@ class Head(Objective[LabelledBatch]):
 
 class TextHead(Head):
     """Scores a whole window: through the encoder's pooler (BERT's over [CLS]), dropout and a linear
-    layer; or over other layers, pooled or read by an LSTM (`HeadConfig`)."""
+    layer; or over other layers, pooled or read by an LSTM (`HeadConfig`); ULMFiT's has a hidden
+    layer between (Howard & Ruder 2018, section 3.3; without its batch normalization, which would
+    make the gradient depend on how a batch is split)."""
 
     def __init__(self, spec: EncoderSpec, task: TaskConfig, scores: int) -> None:
         """Build the head.
@@ -83,10 +89,14 @@ class TextHead(Head):
         """
         super().__init__()
         self.task = task
-        self.mix, self.network, width, self.layers = make_parts(task.head, spec.width, spec.depth)
+        self.mix, self.network, width, self.layers = make_parts(task.head, spec.widths)
         self.reads_pooled = spec.pooled and self.mix is None and self.network is None
+        if not self.reads_pooled and self.network is None:
+            width *= len(poolings_of(task.head.pooling))
+        hidden = task.head.hidden_size
+        self.hidden = nn.Linear(width, hidden) if hidden else None
         self.dropout = Dropout(task.head.dropout)
-        self.classifier = Scorer(width, scores)
+        self.classifier = Scorer(hidden or width, scores)
 
     def positions(self, batch: LabelledBatch) -> Tensor | None:
         """None of the last layer's if it reads the pooled vector."""
@@ -98,5 +108,10 @@ class TextHead(Head):
         """A vector for each window, `[B, F]`."""
         if self.reads_pooled:
             assert encoded.pooled is not None
-            return encoded.pooled
-        return text_vectors(self.features(encoded), encoded.sequences, self.network, self.task.head)
+            x = encoded.pooled
+        else:
+            head = self.task.head
+            x = text_vectors(self.features(encoded), encoded.sequences, self.network, head)
+        if self.hidden is None:
+            return x
+        return torch.relu(self.hidden(self.dropout(x)))

@@ -97,6 +97,14 @@ class Learner(nn.Module):
     def _encode(self, inputs: Inputs, **options: Any) -> Encoded:
         return cast(Encoded, self.encoder(inputs, **options))
 
+    def depths(self) -> dict[str, int]:
+        """The depth of every parameter by name, from the encoder's stages: 0 the embeddings, 1 to L
+        the layers, L + 1 the pooler and the objectives."""
+        stages = self.encoder.stages()
+        depth_of = {id(p): depth for depth, stage in enumerate(stages) for p in stage.parameters()}
+        top = max(1, len(stages))
+        return {name: depth_of.get(id(p), top) for name, p in self.named_parameters()}
+
     def tokens_read(self, batch: HasInputs) -> int:
         """How many tokens of the last layer are computed for a batch."""
         positions = _positions(batch, list(self.active(batch).values()))

@@ -34,7 +34,7 @@ class Span(Head):
             ConfigError: layers the encoder does not have.
         """
         super().__init__()
-        self.mix, self.network, width, self.layers = make_parts(task.head, spec.width, spec.depth)
+        self.mix, self.network, width, self.layers = make_parts(task.head, spec.widths)
         self.qa_outputs = Scorer(width, 2)
 
     def count(self, batch: LabelledBatch) -> int:

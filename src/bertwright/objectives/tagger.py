@@ -38,7 +38,7 @@ class Tagger(Head):
             ConfigError: layers the encoder does not have.
         """
         super().__init__()
-        self.mix, self.network, width, self.layers = make_parts(task.head, spec.width, spec.depth)
+        self.mix, self.network, width, self.layers = make_parts(task.head, spec.widths)
         self.dropout = Dropout(task.head.dropout)
         self.classifier = Scorer(width, task.num_scores)
         self.crf = Crf(task.num_scores) if task.head.crf else None

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from bertwright.config.bert import SIZES, BertConfig
-from bertwright.config.bert_run import BertRun
+from bertwright.config.runs.bert import BertRun
 from bertwright.data.masked_pairs import MaskedPairs, held_out_pairs
 from bertwright.data.shards import Shards
 from bertwright.data.split import Split, split_documents
@@ -83,7 +83,7 @@ def continued(config: BertRun, found: BertConfig, folder: Path) -> BertConfig:
                 f"architecture.{name} is {given[name]}, but {folder} has {getattr(found, name)}; "
                 "leave it out: --init brings the model's architecture"
             )
-    wanted = config.bert(found.vocab_size)
+    wanted = config.model_config(found.vocab_size)
     if config.model and any(getattr(wanted, name) != getattr(found, name) for name in SIZES):
         raise ConfigError(
             f"{folder} has another architecture than --model {config.model}; leave it out: --init "

@@ -28,6 +28,16 @@ class Phase:
     """The fraction of the budget after which it begins."""
 
 
+@dataclass(frozen=True)
+class Pass:
+    """One pass of a system that has its own loop: what it read and measured."""
+
+    tokens: int
+    """Tokens that were read."""
+    metrics: dict[str, float]
+    """What goes into the log, by the names of `metrics.jsonl`."""
+
+
 class PhaseLoader:
     """Where the training loop gets the steps of a run from."""
 

@@ -9,14 +9,15 @@ with `line` (its line in the file, from 1), `id` if it has one, and the fields o
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from bertwright.config.task import Form, TaskConfig
 from bertwright.config.values import plain
-from bertwright.errors import DataError
+from bertwright.errors import ConfigError, DataError
 from bertwright.inference.model import Model
 from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import Example
@@ -45,6 +46,7 @@ def evaluate_file(
     main: str | None = None,
     bad_rows: BadRows = "refuse",
     bad_tags: BadTags = "mend",
+    null_threshold: float | None = None,
     intervals: bool = True,
     precision: str = "auto",
     on_progress: OnProgress = silent,
@@ -60,6 +62,7 @@ def evaluate_file(
         main: the metric to put first; unset: the usual one of the kind.
         bad_rows: whether rows that cannot be read stop the reading or are counted.
         bad_tags: whether tags that break their scheme are mended and counted, or stop the reading.
+        null_threshold: of a span task, in place of the model's; inf: never "no answer".
         intervals: whether to bootstrap 95 % intervals.
         precision: `auto`, `fp32` or `bf16`, of the matrix products.
         on_progress: called with the tokens done.
@@ -74,29 +77,43 @@ def evaluate_file(
     name = model.task_name(task_name)
     task = model.tasks[name]
     read = read_labelled(path, task, columns, bad_rows, bad_tags, form)
+    task, about_none = with_threshold(task, null_threshold, read.unanswerable)
     runner = model.runner
     precision, _ = choose_precision(runner.device, precision)
     data = TaskData(name, task, runner.tokenizer, read.examples)
     predictions = predict(
         runner.learner, data, runner.device, precision, runner.batch_tokens, on_progress
     )
-    found = evaluate(task, read.examples, predictions, intervals=intervals, main=main).as_dict()
-    warnings = [*read.warnings, *found.pop("warnings")]
-    if data.lengths.cut:
-        warnings.append(
-            f"{data.lengths.tokens_cut} tokens of {data.lengths.cut} examples fit no window of "
-            f"{task.max_length} tokens and were not read"
-        )
-    file = path.name if isinstance(path, Rows) else Path(path).name
-    facts = {"file": file, "examples": len(read.examples), "format": read.format}
-    skipped = {reason: asdict(each) for reason, each in read.skipped.items()}
+    found = evaluated(task, read, path, predictions, intervals=intervals, main=main)
     return {
         "model": runner.name,
         "task": name,
+        **found,
+        "lengths": data.lengths.as_dict(),
+        "warnings": [*about_none, *found["warnings"], *data.lengths.warnings(task)],
+    }
+
+
+def evaluated(
+    task: TaskConfig,
+    read: Read,
+    path: str | Rows,
+    predictions: Sequence[Prediction],
+    *,
+    intervals: bool,
+    main: str | None,
+) -> dict[str, Any]:
+    """The figures of predictions for a file, and what it is."""
+    found = evaluate(task, read.examples, predictions, intervals=intervals, main=main).as_dict()
+    file = path.name if isinstance(path, Rows) else Path(path).name
+    facts = {"file": file, "examples": len(read.examples), "format": read.format}
+    skipped = {reason: asdict(each) for reason, each in read.skipped.items()}
+    warnings = [*read.warnings, *found["warnings"]]
+    return {
         "kind": task.kind,
         "data": facts | {"skipped": skipped},
         **found,
-        "lengths": data.lengths.as_dict(),
+        "lengths": {},
         "warnings": warnings,
     }
 
@@ -133,6 +150,7 @@ def predict_file(
     *,
     form: Form | None = None,
     bad_rows: BadRows = "refuse",
+    null_threshold: float | None = None,
     precision: str = "auto",
     on_progress: OnProgress = silent,
 ) -> Predicted:
@@ -149,6 +167,7 @@ def predict_file(
         columns: those that the user names; others are found by the names of the training file.
         form: of the file; unset: by its name or its header.
         bad_rows: whether rows that cannot be read stop the reading or are counted.
+        null_threshold: of a span task, in place of the model's; inf: never "no answer".
         precision: `auto`, `fp32` or `bf16`, of the matrix products.
         on_progress: called with the inputs done.
 
@@ -162,6 +181,7 @@ def predict_file(
     if path != "-":
         total = sum(1 for _ in _stream(path, task, columns, bad_rows, form).examples)
     stream = _stream(path, task, columns, bad_rows, form)
+    task, about_none = with_threshold(task, null_threshold, stream.unanswerable)
     runner = model.runner
     precision, _ = choose_precision(runner.device, precision)
     report = Predicted(name, stream.format)
@@ -184,9 +204,40 @@ def predict_file(
     if not report.examples:
         summary = " ".join(stream.log.summary())
         raise DataError(f"{stream.log.name} has no input to predict. {summary}".strip())
-    report.warnings = stream.warnings()
+    report.warnings = [*about_none, *stream.warnings()]
     report.skipped = stream.log.skipped
     return report
+
+
+def with_threshold(
+    task: TaskConfig, threshold: float | None, no_answers: bool
+) -> tuple[TaskConfig, list[str]]:
+    """The task under a null threshold, and a warning where the model does not fit the questions.
+
+    A model of transformers does not say whether it was trained on questions without an answer. If
+    the file has such (`no_answers`), it was: no answer is predicted where it scores most.
+
+    Raises:
+        ConfigError: a threshold that is no number, or a task that is no span task.
+    """
+    if threshold is not None:
+        if task.kind != "span" or math.isnan(threshold):
+            raise ConfigError(
+                f"--null-threshold is {threshold:g}, of a {task.kind} task; expected a number, or "
+                "inf for always an answer, of a span task"
+            )
+        return replace(task, unanswerable=threshold < math.inf, null_threshold=threshold), []
+    if task.unanswerable or not no_answers:
+        return task, []
+    if task.unanswerable is None:
+        return replace(task, unanswerable=True), [
+            "some questions have no answer, and the model does not say by which threshold it "
+            "predicts that: taken is --null-threshold 0; for always an answer pass inf"
+        ]
+    return task, [
+        "some questions have no answer, which the model was not trained on: it always predicts "
+        "one. To let it predict none, pass a threshold, as --null-threshold 0"
+    ]
 
 
 def as_line(example: Example, prediction: Prediction) -> dict[str, Any]:

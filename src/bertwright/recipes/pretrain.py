@@ -28,6 +28,7 @@ from bertwright.nn.transformer import FeedForward
 from bertwright.objectives.objective import Learner
 from bertwright.progress import silent
 from bertwright.recipes import run_folder
+from bertwright.recipes.own_loop import own_loop
 from bertwright.recipes.phases import PhaseLoader
 from bertwright.recipes.systems import system_of
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
@@ -36,7 +37,8 @@ from bertwright.train.hardware import Precision, choose_precision
 from bertwright.train.log import Log, OnLog, require_board
 from bertwright.train.loop import LoopConfig, Trainer, mean_losses
 from bertwright.train.loss_sums import Window
-from bertwright.train.schedule import Budget, warmup_decay
+from bertwright.train.optim import Optimizers
+from bertwright.train.schedule import Budget, rate_factor
 from bertwright.train.state import Position, load_state
 from bertwright.transfer.freezing import freeze_unread_pooler
 
@@ -161,10 +163,17 @@ def _train(
         learner = _ready(config, learner).to(ranks.device)
     ranks.shard(learner, learner.encoder.stages()[1:])
     precision, peak = _precision(config, ranks, beginning)
-    optimizers = system.optimizers(learner, config.optimizer, precision)
-    batches = PhaseLoader(system.phases(config, shards), config.batch.micro_tokens, ranks)
+    optimizers = (
+        Optimizers() if system.fit else system.optimizers(learner, config.optimizer, precision)
+    )
+    batches = None
+    if system.fit is None:
+        assert system.phases is not None
+        batches = PhaseLoader(system.phases(config, shards), config.batch.micro_tokens, ranks)
+    elif ranks.world_size > 1:
+        raise ConfigError(f"a {system.name} is trained by one process: start it without torchrun")
     steps = config.steps
-    if config.epochs is not None:
+    if config.epochs is not None and batches is not None:
         steps = batches.steps_of_epochs(config.epochs)
     seconds = 60 * config.minutes if config.minutes is not None else None
     evaluate = _validation(config, shards, learner, precision, ranks)
@@ -200,10 +209,18 @@ def _train(
             _print_beginning(run, beginning, position, say)
 
     def begin_step(done: float, width: float) -> float:
-        factor = warmup_decay(done, config.schedule.warmup, width)
+        factor = rate_factor(config.schedule, done, width)
         optimizers.set_rates(factor)
         return config.optimizer.learning_rate * factor
 
+    def save(at: Position) -> None:
+        run_folder.save(config, run, learner, optimizers, shards, at, ranks)
+
+    if batches is None:
+        assert log is not None
+        with contextlib.closing(log):
+            own_loop(system, config, shards, learner, position, log, evaluate, save)
+        return
     trainer = Trainer(
         learner,
         optimizers,
@@ -222,7 +239,7 @@ def _train(
         log,
         flops=learner.flops,
         evaluate=evaluate,
-        save=lambda at: run_folder.save(config, run, learner, optimizers, shards, at, ranks),
+        save=save,
         begin_step=begin_step,
     )
     try:
@@ -284,9 +301,10 @@ def _validation(
     config: RunConfig, shards: Shards, learner: Learner, precision: Precision, ranks: Ranks
 ) -> Evaluate | None:
     """Evaluates on the held-out documents: always the same instances."""
-    if not config.validation.share:
+    held_out_of = system_of(config).held_out
+    if held_out_of is None or not config.validation.share:
         return None
-    instances = system_of(config).held_out(config, shards, "dev")
+    instances = held_out_of(config, shards, "dev")
     loader = EpochLoader(instances, ranks.rank, ranks.world_size)
     held_out = loader.sequences_in_epoch(0)
     tokens = min(config.validation.tokens, loader.tokens_in_epoch(0))

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 
 from bertwright.atomic import (
@@ -34,8 +35,10 @@ from bertwright.data.shards import Shards
 from bertwright.errors import ConfigError, IntegrityError
 from bertwright.objectives.objective import Learner
 from bertwright.report.card import checkpoint_card
+from bertwright.text.tokenizer.tokenizer import load_tokenizer
 from bertwright.train.distributed import Ranks
 from bertwright.train.hardware import Precision
+from bertwright.train.log import read_records
 from bertwright.train.optim import Optimizers
 from bertwright.train.state import Position, encode_state
 from bertwright.version import __version__
@@ -197,7 +200,7 @@ def check_same(config: RunConfig, run: Path, shards: Shards) -> Beginning | None
     there = checkpoint.list_checkpoints(run)
     if not there:
         return None
-    folder = checkpoint.newest_verified(run)
+    folder = checkpoint.find_checkpoint(run)
     damaged = [each.name for each in there[there.index(folder) + 1 :]]
     return Beginning(folder, damaged, environment.get("precision", "auto"))
 
@@ -218,7 +221,7 @@ def save(
         folder = run / checkpoint.CHECKPOINTS / f"step-{position.step:08d}"
         folder.parent.mkdir(parents=True, exist_ok=True)
         with atomic_folder(folder, overwrite=True) as partial:
-            card = checkpoint_card(config, position, list(learner.objectives))
+            card = _card(config, run, list(learner.objectives), shards, position)
             checkpoint.save(partial, learner, shards.tokenizer_folder, card, files, weights)
             write_manifest(partial, {"format": 1, "step": position.step})
         checkpoint.write_latest(run, folder.name)
@@ -228,6 +231,43 @@ def save(
             # What another process has open may stay on a network's disk; the next save tries again.
             shutil.rmtree(old, ignore_errors=True)
     ranks.wait()
+
+
+def _card(
+    config: RunConfig, run: Path, objectives: list[str], shards: Shards, position: Position
+) -> str:
+    """The model card of a checkpoint: its corpus, its last validation, an example."""
+    counts = shards.manifest["counts"]
+    corpus = {name: counts[name] for name in ("documents", "sentences", "tokens")}
+    files = [Path(name).name for name in shards.manifest["inputs"]]
+    corpus |= {"vocab_size": shards.vocab_size, "files": files[:5] + ["..."] * (len(files) > 5)}
+    metrics = run / "metrics.jsonl"
+    records = read_records(metrics) if metrics.is_file() else []
+    last = next((r for r in reversed(records) if r.get("split") == "dev"), None)
+    example = _example(shards, "masked_lm" in objectives)
+    return checkpoint_card(config, position, objectives, corpus, last, example)
+
+
+def _example(shards: Shards, masked: bool) -> tuple[str, str]:
+    """A sentence of the corpus, always the same, with its longest word masked if wanted, and that
+    word; empty where no sentence fits."""
+    lengths = np.diff(shards.sentence_tokens)
+    fitting = np.flatnonzero((lengths >= 9) & (lengths <= 25))
+    if not len(fitting):
+        return "", ""
+    number = int(fitting[len(fitting) // 2])
+    tokenizer = load_tokenizer(shards.tokenizer_folder)
+    start, stop = shards.sentence_tokens[number : number + 2].tolist()
+    ids = shards.tokens(start, stop).tolist()
+    if not masked:
+        return tokenizer.readable(ids), ""
+    tokens, whole = tokenizer.tokens_of(ids), [*shards.word_starts(start, stop).tolist(), True]
+    words = [n for n, t in enumerate(tokens) if t.isalpha() and whole[n] and whole[n + 1]]
+    if not words:
+        return "", ""
+    at = max(words, key=lambda n: len(tokens[n]))
+    ids[at] = tokenizer.mask_id
+    return tokenizer.readable(ids), tokens[at]
 
 
 def last_good(run: Path, step: int) -> Path | None:

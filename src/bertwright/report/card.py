@@ -21,7 +21,7 @@ from markupsafe import Markup
 from bertwright.checkpoint.huggingface.bert import architecture
 from bertwright.config import values
 from bertwright.config.task import TaskConfig
-from bertwright.report.numbers import count, number, title
+from bertwright.report.numbers import count, number, show, title
 from bertwright.report.verdict import Results, kept_seed, metrics_table, verdict
 
 PIPELINES = {
@@ -83,18 +83,33 @@ def card(results: Results, environment: Mapping[str, Any] | None = None) -> str:
     return re.sub("\n{3,}", "\n\n", text).strip() + "\n"
 
 
-def checkpoint_card(config: Any, position: Any, objectives: Collection[str]) -> str:
+def checkpoint_card(
+    config: Any,
+    position: Any,
+    objectives: Collection[str],
+    corpus: Mapping[str, Any] | None = None,
+    record: Mapping[str, Any] | None = None,
+    example: tuple[str, str] = ("", ""),
+) -> str:
     """`README.md` of a checkpoint of pre-training.
 
     Args:
         config: the run's configuration.
         position: of the run: `step`, `tokens` and `seconds`.
         objectives: names of the objectives.
+        corpus: `documents`, `sentences`, `tokens`, `vocab_size`, and `files`, without folders.
+        record: of the last validation.
+        example: a text of the corpus, with a mask for a masked LM, and the token that is masked.
     """
     transformers = "AutoModelForMaskedLM" if "masked_lm" in objectives else None
     if {"masked_lm", "next_sentence"} <= set(objectives):
         transformers = "AutoModelForPreTraining"
-    return (
+    figures = {
+        key.replace(".", " ").replace("_", " "): value
+        for key, each in (record or {}).items()
+        if "." in key and (value := number(each)) is not None
+    }
+    text = (
         _templates()
         .get_template("checkpoint.md.j2")
         .render(
@@ -103,8 +118,19 @@ def checkpoint_card(config: Any, position: Any, objectives: Collection[str]) -> 
             objectives=list(objectives),
             transformers=transformers,
             toml=values.to_toml(config),
+            corpus=corpus,
+            example=example[0],
+            truth=example[1],
+            step=(record or {}).get("step"),
+            figures=[(name, show(name, value)) for name, value in figures.items()],
+            measured=[
+                (name.removesuffix(" accuracy"), value)
+                for name, value in figures.items()
+                if name.endswith(" accuracy")
+            ],
         )
     )
+    return re.sub("\n{3,}", "\n\n", text).lstrip()
 
 
 def quoted(value: object) -> Markup:
@@ -243,6 +269,7 @@ def _head(task: TaskConfig) -> str:
     parts = [
         f"layers {head.layers}" if head.layers else "",
         "a BiLSTM" if head.network == "bilstm" else "",
+        "a hidden layer" if head.hidden_size else "",
         "a CRF" if head.crf else "",
     ]
     return ", ".join(part for part in parts if part) or "one class"

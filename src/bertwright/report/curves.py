@@ -132,6 +132,20 @@ def task_sentence(found: Mapping[str, Any]) -> str:
     )
 
 
+def conclusion(found: Mapping[str, Any]) -> str:
+    """What the smallest and the largest size show, in one sentence."""
+    methods = {method["name"]: method for method in found["methods"]}
+    parts = []
+    for index in sorted({0, len(found["sizes"]) - 1}):
+        shown = [
+            f"{method_title(name)} {methods[name]['accuracy'][index]:.0%}"
+            for name in ("pretrained", "tfidf", "random_start")
+            if name in methods
+        ]
+        parts.append(f"With {int(found['sizes'][index]):,} labelled examples: {', '.join(shown)}")
+    return ". ".join(parts) + "."
+
+
 def best_sentence(found: Mapping[str, Any]) -> str:
     """The best method at each size, and those within its 95% interval."""
     parts = []

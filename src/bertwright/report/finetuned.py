@@ -31,6 +31,7 @@ from bertwright.report.verdict import (
     baselines,
     interval,
     metrics_table,
+    next_steps,
     show_summary,
     verdict,
 )
@@ -92,6 +93,7 @@ def task_facts(
         "main": main,
         "headline": list(_headline(results)),
         "verdict": verdict(results),
+        "next_steps": next_steps(results),
         "compared": _compared(results, main),
         "curves": seed_curves(results, records, prefix),
         "metric_columns": columns,

@@ -9,24 +9,27 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path, PurePath
 from typing import Any
 from urllib.parse import quote
 
+import numpy as np
 from jinja2 import Environment, PackageLoader
 
+from bertwright.arrays import Float32s
 from bertwright.atomic import disk_errors
 from bertwright.config import values
-from bertwright.config.bert_run import MaskingConfig
+from bertwright.config.runs.bert import MaskingConfig
 from bertwright.errors import ConfigError
 from bertwright.report import curves, numbers
 from bertwright.report.finetuned import kind_of, number_pairs, task_facts
 from bertwright.report.numbers import count, duration, number, title
 from bertwright.report.plots import key
 from bertwright.report.read import Run, is_run, mapping, read_object, read_run, whole
-from bertwright.report.verdict import GLUE, show_summary, verdict
+from bertwright.report.vector_plot import dots_of
+from bertwright.report.verdict import GLUE, pretraining_verdict, show_summary, verdict
 
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff]")
 
@@ -110,6 +113,25 @@ def write_glue_report(folder: Path, out: Path | None = None) -> tuple[Path, dict
     return out, found
 
 
+def vector_page(
+    name: str,
+    points: Float32s,
+    texts: Sequence[str],
+    values: Sequence[str],
+    column: str | None,
+    facts: Sequence[tuple[str, str]] = (),
+) -> str:
+    """The page of texts as dots; see `dots_of`.
+
+    Args:
+        name: of the corpus.
+        points, texts, values, column: of the dots.
+        facts: (figure, name).
+    """
+    heading, plot = f"Texts of {name}", dots_of(points, texts, values, column)
+    return render("vectors.html.j2", heading=heading, facts=facts, plot=plot)
+
+
 @cache
 def _templates() -> Environment:
     found = Environment(
@@ -135,6 +157,7 @@ def _templates() -> Environment:
         "methods": curves.METHODS,
         "task_sentence": curves.task_sentence,
         "best_sentence": curves.best_sentence,
+        "conclusion": curves.conclusion,
         "labelled_chart": curves.labelled_chart,
     }
     return found
@@ -147,6 +170,7 @@ def _pretrained_page(run: Run) -> str:
     masking = number(mapping(config.get("masking")).get("probability"))
     splits = {"training, last line": run.split("train"), "held out": run.split("dev")}
     last = {name: records[-1] for name, records in splits.items() if records}
+    plot = mapping(run.examples.get("plot"))
     return render(
         "pretrained.html.j2",
         name=run.name,
@@ -166,6 +190,10 @@ def _pretrained_page(run: Run) -> str:
         last=last,
         keys=dict.fromkeys(key for record in last.values() for key in record if key != "split"),
         config=values.flatten(config),
+        verdict=pretraining_verdict(run.records, mapping(run.examples.get("baselines"))),
+        plot=dots_of(np.array(plot["points"]), plot["texts"], plot["values"], plot["column"])
+        if plot
+        else None,
     )
 
 

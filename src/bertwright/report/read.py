@@ -10,18 +10,14 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from jinja2 import TemplateError
 
 from bertwright.config import values
-from bertwright.config.bert_run import BertRun, InstanceConfig, MaskingConfig
-from bertwright.data.doctor import Finding, check
-from bertwright.data.shards import read_shards_manifest
 from bertwright.errors import BertwrightError, ConfigError, DataError
-from bertwright.progress import OnProgress, silent
 from bertwright.report.numbers import number
 from bertwright.report.verdict import PREDICTIONS, RESULTS
 from bertwright.train.log import read_records
@@ -29,8 +25,6 @@ from bertwright.train.log import read_records
 METRICS = "metrics.jsonl"
 _FILES = ("environment.json", "examples.json", "doctor.json", RESULTS, "learning_curve.json")
 """What a `Run` has after its configuration, in the order of its fields."""
-MOST_TOKENS = 200_000_000
-"""A larger corpus is not read again for a page."""
 
 
 @dataclass(frozen=True)
@@ -103,36 +97,6 @@ def read_run(folder: Path | str) -> Run:
     if path.is_file() and "regression" in (folder / RESULTS).read_text(encoding="utf-8"):
         return replace(run, predictions=read_records(path))
     return run
-
-
-def with_checkup(run: Run, on_progress: OnProgress = silent) -> Run:
-    """The run with what `data.doctor.check` finds in its data, if the data is still there.
-
-    Data that cannot be read is a finding, not an error: the page is about the run.
-    """
-    data = run.config.get("data")  # a fine-tuned run has files there, not a folder
-    if run.checkup or run.results or not isinstance(data, str) or not Path(data).is_dir():
-        return run
-    if run.config.get("model") not in (None, *BertRun.presets):
-        return run  # the doctor makes instances of BERT
-    folder = Path(data)
-    try:
-        tokens = int(read_shards_manifest(folder)["counts"]["tokens"])
-        if tokens <= MOST_TOKENS:
-            instances = run.config.get("instances", {})
-            masking = run.config.get("masking", {})
-            checkup = check(
-                folder,
-                values.from_dict(InstanceConfig, instances, "config.toml"),
-                values.from_dict(MaskingConfig, masking, "config.toml"),
-                on_progress=on_progress,
-            )
-            return replace(run, checkup=checkup.as_dict())
-        message = f"{tokens:,} tokens, not read for this page: bertwright data check {folder}"
-        found = Finding("ok", "size", tokens, message)
-    except BertwrightError as error:
-        found = Finding("error", "data", str(folder), str(error))
-    return replace(run, checkup={"findings": [asdict(found)]})
 
 
 def read_object(path: Path) -> dict[str, Any]:

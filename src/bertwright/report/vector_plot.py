@@ -16,7 +16,6 @@ import numpy as np
 
 from bertwright.arrays import Float32s
 from bertwright.errors import DataError
-from bertwright.report.pages import render
 
 COLORS = (
     "#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951", "#ff8ab7", "#a463f2", "#97bbf5",
@@ -98,23 +97,16 @@ class _Style:
         return form.format(r=radius, d=2 * radius)
 
 
-def vector_page(
-    name: str,
-    points: Float32s,
-    texts: Sequence[str],
-    values: Sequence[str],
-    column: str | None,
-    facts: Sequence[tuple[str, str]] = (),
-) -> str:
-    """The page.
+def dots_of(
+    points: Float32s, texts: Sequence[str], values: Sequence[str], column: str | None
+) -> dict[str, Any]:
+    """The variables of the macros in `dots.html.j2`.
 
     Args:
-        name: of the corpus.
         points: `[n, 2]`.
         texts: n, shown when a mark is pointed at.
         values: n, of the column that colours; those beyond the nine most frequent share a colour.
         column: its name, if there is one.
-        facts: (figure, name).
     """
     from scipy.spatial import KDTree
 
@@ -144,17 +136,14 @@ def vector_page(
             zip(coordinates.tolist(), texts, values, found.tolist(), strict=True)
         )
     ]
-    return render(
-        "vectors.html.j2",
-        heading=f"Texts of {name}",
-        facts=facts,
-        column=column,
-        legend=legend,
-        width=width,
-        height=height,
-        size=4 if len(points) < 1000 else 2.5,
-        dots=dots,
-    )
+    return {
+        "column": column,
+        "legend": legend,
+        "width": width,
+        "height": height,
+        "size": 4 if len(points) < 1000 else 2.5,
+        "dots": dots,
+    }
 
 
 def _truncated(value: str, most: int) -> str:

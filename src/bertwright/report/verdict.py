@@ -1,8 +1,8 @@
-"""The results of a fine-tuned run (`results.json`): metrics, and whether it beats the baselines."""
+"""Whether a pre-training run has learned, and a fine-tuned one (`results.json`) beats baselines."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from bertwright.report.numbers import (
@@ -22,12 +22,62 @@ Results = Mapping[str, Any]
 """`results.json`, read."""
 
 
+FEW = 2000
+"""Labelled examples below which more of them help most."""
+
+
 class Verdict(NamedTuple):
     """Whether the model beats the baselines."""
 
     answer: str
     """`yes`, `perhaps`, `no`, or `unknown`."""
     sentence: str
+
+
+def pretraining_verdict(
+    records: Sequence[Mapping[str, Any]], levels: Mapping[str, float] | None = None
+) -> Verdict:
+    """Whether a pre-training run has learned what its objectives are about.
+
+    Args:
+        records: of `metrics.jsonl`; the last validation counts.
+        levels: what is right without a model, by key of a record; next sentences have a half.
+    """
+    levels = {"next_sentence.accuracy": 0.5} | dict(levels or {})
+    held_out = [record for record in records if record.get("split") == "dev"]
+    last = (held_out or list(records) or [{}])[-1]
+    learned: list[tuple[str, str]] = []
+    failed: list[tuple[str, str]] = []
+    for key, value in last.items():
+        level, accuracy = number(levels.get(key)), number(value)
+        if level is None or accuracy is None:
+            continue
+        name = key.removesuffix(".accuracy")
+        shown = (
+            f"{name.replace('_', ' ').replace(' lm', ' LM')} {accuracy:.1%} right "
+            f"(without a model {level:.1%})"
+        )
+        is_learned = accuracy >= level + (0.05 if name == "next_sentence" else 0.02)
+        (learned if is_learned else failed).append((name, shown))
+    if not learned and not failed:
+        return Verdict("unknown", "There is nothing to compare the losses with.")
+    found = "; ".join(shown for _, shown in (*learned, *failed))
+    where = "held-out text" if held_out else "training text"
+    if not learned:
+        return Verdict(
+            "no",
+            f"It has learned nothing yet, on {where}: {found}. Train longer (--minutes or --steps);"
+            " if that changes nothing, bertwright data check says what is wrong with the data.",
+        )
+    if failed:
+        can_go = any(name == "next_sentence" for name, _ in failed)
+        out = "; or leave it out: --instances.objectives mlm" if can_go else ""
+        return Verdict(
+            "perhaps",
+            f"It has learned a part, on {where}: {found}. The rest takes longer: train longer "
+            f"(--minutes or --steps){out}.",
+        )
+    return Verdict("yes", f"It has learned, on {where}: {found}.")
 
 
 def interval(results: Results, metric: str) -> tuple[float, float] | None:
@@ -136,6 +186,35 @@ def verdict(results: Results) -> Verdict:
         whole = f", and so is the whole 95% interval of the saved model ({shown})"
         return Verdict("yes", f"Yes: {compared}; {size} better. {every}{whole if between else ''}.")
     return Verdict("perhaps", f"Perhaps: {compared}; {size} better, {doubt}.")
+
+
+def failed(results: Results) -> bool:
+    """Whether the model that was kept predicts one thing for all, or nothing right."""
+    kind, metric = (results.get("task") or {}).get("kind"), results.get("main")
+    value = number((kept_seed(results).get("metrics") or {}).get(metric))
+    return not _trained(kept_seed(results)) or (value == 0 and kind != "regression")
+
+
+def next_steps(results: Results) -> str:
+    """What to try where the model is worth less than a baseline, or nothing; else empty."""
+    if verdict(results).answer != "no" and not failed(results):
+        return ""
+    settings, seed = results.get("settings") or {}, kept_seed(results)
+    rate, epochs = number(settings.get("learning_rate")), number(settings.get("epochs"))
+    examples = number(((results.get("data") or {}).get("train") or {}).get("examples"))
+    tries = []
+    if rate and _trained(seed):
+        tries.append(f"a higher rate (--learning-rate {3 * rate:.1g})")
+    elif rate:
+        tries.append(f"a lower rate (--learning-rate {rate / 3:.1g})")
+    if epochs and number(seed.get("best_epoch")) == number(seed.get("epochs")):
+        tries.append(f"more epochs (--epochs {2 * epochs:g}; the last one was the best)")
+    if examples and examples < FEW:
+        tries.append(f"more labelled examples (there are {int(examples):,})")
+    tries.append("a model that was pre-trained longer, or on text of this kind")
+    if baselines(results, str(results.get("main") or "")):
+        tries.append("until then the baseline, which costs nothing")
+    return "; ".join(tries)
 
 
 def _trained(seed: Mapping[str, Any]) -> bool:

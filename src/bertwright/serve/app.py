@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import html
+import json
+import shlex
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -161,22 +163,28 @@ def _page(content: str) -> Handler:
 
 
 def _docs(app: FastAPI) -> Handler:
-    async def docs() -> Response:
-        return HTMLResponse(_listing(app.openapi()))
+    async def docs(request: Request) -> Response:
+        return HTMLResponse(_listing(app.openapi(), str(request.base_url).rstrip("/")))
 
     return docs
 
 
-def _listing(document: dict[str, Any]) -> str:
+def _listing(document: dict[str, Any], url: str) -> str:
     """The routes on one page, with nothing from elsewhere."""
-    parts = []
+    parts, schemas = [], document["components"]["schemas"]
     for path, methods in sorted(document["paths"].items()):
         for method, facts in methods.items():
             parts.append(f"<h2><code>{method.upper()} {html.escape(path)}</code></h2>")
             parts.append(f"<p>{html.escape(facts.get('summary', ''))}</p>")
             if "requestBody" in facts:
-                schema = facts["requestBody"]["content"]["application/json"]["schema"]["$ref"]
-                parts.append(_keys(document["components"]["schemas"][schema.rpartition("/")[2]]))
+                schema = _resolved(_json_schema(facts["requestBody"]), schemas)
+                parts.append(_keys(schema))
+                body = shlex.quote(dump(schema.get("example", {})).decode())
+                curl = f"curl {url}{path} -H 'Content-Type: application/json' -d {body}"
+                parts.append(f"<pre>{html.escape(curl)}</pre>")
+            if reply := _json_schema(facts["responses"]["200"]):
+                shown = html.escape(json.dumps(_example(reply, schemas), indent=1))
+                parts.append(f"<details><summary>Reply</summary><pre>{shown}</pre></details>")
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width"><title>Bertwright: routes</title>'
@@ -196,8 +204,34 @@ def _keys(schema: dict[str, Any]) -> str:
         known = ", ".join(map(str, key.get("enum", [])))
         described = f"{key.get('description', '')} {known}".strip()
         rows.append(f"<tr><td><code>{name}</code><td>{needed}<td>{html.escape(described)}")
-    example = html.escape(dump(schema["example"]).decode()) if "example" in schema else ""
-    return f"<table>{''.join(rows)}</table><pre>{example}</pre>"
+    return f"<table>{''.join(rows)}</table>"
+
+
+def _json_schema(content: dict[str, Any]) -> dict[str, Any]:
+    schema: dict[str, Any] = content["content"]["application/json"].get("schema", {})
+    return schema
+
+
+def _resolved(schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
+    """A schema, or the one that it refers to."""
+    found: dict[str, Any] = schemas.get(schema.get("$ref", "").rpartition("/")[2], schema)
+    return found
+
+
+def _example(schema: dict[str, Any], schemas: dict[str, Any]) -> Any:
+    """A value of a schema, with the names of types in it."""
+    schema = _resolved(schema, schemas)
+    if "anyOf" in schema:
+        return _example(schema["anyOf"][0], schemas)
+    if "enum" in schema or "const" in schema:
+        return schema.get("const") or " | ".join(map(str, schema["enum"]))
+    if "prefixItems" in schema:
+        return [_example(each, schemas) for each in schema["prefixItems"]]
+    if schema.get("type") == "array":
+        return [_example(schema.get("items", {}), schemas)]
+    if schema.get("type") == "object":
+        return {k: _example(v, schemas) for k, v in schema.get("properties", {}).items()}
+    return schema.get("type", "any")
 
 
 def _json(value: Any, status: int = 200) -> Response:

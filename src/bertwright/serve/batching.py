@@ -308,7 +308,7 @@ class Batcher:
                 continue
             try:
                 found = list(self.compute(model, part, at_once))
-            except Exception as error:
+            except BaseException as error:  # a panic of Rust is no Exception
                 log.error("batch failed", extra={"facts": _facts(error, len(part))})
                 half = len(part) // 2
                 if half:
@@ -383,7 +383,7 @@ def _stuck() -> HttpError:
     return unavailable("the device does not respond", "failing")
 
 
-def _facts(error: Exception, items: int) -> dict[str, Any]:
+def _facts(error: BaseException, items: int) -> dict[str, Any]:
     """What is logged of a failure: no message, as it might hold a text."""
     last = error.__traceback__
     while last is not None and last.tb_next is not None:

@@ -10,12 +10,13 @@ Letters: N tokens of a batch, H hidden, L layers.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -25,10 +26,12 @@ from torch import Tensor
 
 from bertwright.atomic import sha256_file
 from bertwright.checkpoint.checkpoint import (
+    CARD,
     CHECKPOINTS,
     LATEST,
     find_checkpoint,
     list_checkpoints,
+    look_up_checkpoint,
 )
 from bertwright.checkpoint.model_folder import WEIGHTS
 from bertwright.checkpoint.sentence_transformers.dense import DenseLayer
@@ -54,6 +57,8 @@ MAX_EMBEDDERS = 64
 """Kinds of vectors that are kept ready, at most."""
 WHOLE = 1 << 40
 """Tokens of a backend's own batches: here the batcher decides."""
+MAX_CARD, MAX_EXAMPLE = 1 << 14, 1000
+"""Characters that are read of a model's card, and of an example in it."""
 CHECK = ("a", "the first of two", "one that is a little longer than the others, and has a comma")
 EXACT = 1e-4
 """Of the largest number: more than float32's rounding, less than any mistake."""
@@ -150,9 +155,23 @@ class Engine:
         self.is_cross_encoder = model.is_cross_encoder
         self.sha256 = weights_digest(self.runner.name, self.dense)
         self.loaded = int(time.time())
+        self.examples = examples_of(folder_of(Path(self.runner.name)))
+        self.damages: dict[str, str] = {}
+        """Newer checkpoints of its run, by name, that were skipped, and what is damaged."""
         self.backend: Backend = PlainBackend(self.runner.encoder, WHOLE)
         self.precision = "fp32"
         self._embedders: dict[VectorConfig, Embedder] = {}
+
+    @property
+    def checkpoint(self) -> str | None:
+        """The name of the checkpoint, where the model is one of a run."""
+        place = Path(self.runner.name)
+        return place.name if place.parent.name == CHECKPOINTS else None
+
+    @property
+    def head_kinds(self) -> set[str]:
+        """Its pre-training heads, and the kinds of its tasks."""
+        return {*self.model.heads, *(task.kind for task in self.model.tasks.values())}
 
     def reads_pairs(self, name: str) -> bool | None:
         """Whether a task of texts was trained on pairs; None where its folder does not say."""
@@ -264,6 +283,31 @@ class Engine:
         return found
 
 
+def examples_of(folder: Path) -> list[str]:
+    """The texts of `widget` in a model's card, as the hub shows them:
+    https://huggingface.co/docs/hub/models-widgets."""
+    try:
+        with (folder / CARD).open(encoding="utf-8", errors="replace") as file:
+            head = file.read(MAX_CARD)
+    except OSError:
+        return []
+    if not head.startswith("---\n"):
+        return []
+    listed = head[4:].partition("\n---")[0].partition("widget:\n")[2].splitlines()
+    inside = takewhile(lambda line: line.startswith((" ", "-")), listed)
+    texts = [line.lstrip(" -") for line in inside if line.lstrip(" -").startswith("text:")]
+    found = [text.removeprefix("text:").strip() for text in texts[:8]]
+    return [(json.loads(x) if is_quoted(x) else x.strip("'"))[:MAX_EXAMPLE] for x in found]
+
+
+def is_quoted(text: str) -> bool:
+    """Whether YAML's double quotes hold what JSON's may."""
+    try:
+        return isinstance(json.loads(text), str)
+    except ValueError:
+        return False
+
+
 def refuse_no_model(folder: str) -> None:
     """Refuse what is no model at a glance: no weights are read, no checkpoint of a run is verified.
 
@@ -311,10 +355,11 @@ def _reading(folder: str) -> Iterator[None]:
 
 
 def _load_engine(name: str, folder: str, device: str | None, precision: VectorPrecision) -> Engine:
-    place = find_checkpoint(folder)  # from here on it is this one, wherever `latest` is
+    place, damages = look_up_checkpoint(folder)  # from here on this one, wherever `latest` is
     before = _stamps(place)
     model = load(place, device)
     engine = Engine(name, folder, model)
+    engine.damages = dict(damages)
     # compared up to the top, as every layer is served
     own = engine.default
     compared = VectorConfig((*own.layers, -1), pooling=own.pooling, max_length=own.max_length)

@@ -43,6 +43,15 @@ class HttpError(Exception):
         return headers
 
 
+class NoHead(HttpError):
+    """400: the model has none of the heads that a route reads."""
+
+    def __init__(self, message: str, wanted: tuple[str, ...]) -> None:
+        super().__init__(400, "no_head", message)
+        self.wanted = wanted
+        """Heads, or kinds of tasks."""
+
+
 def invalid_request(message: str, code: str = "bad_request") -> HttpError:
     """400."""
     return HttpError(400, code, message)

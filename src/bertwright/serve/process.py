@@ -16,7 +16,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import orjson
@@ -37,8 +37,12 @@ idle for 5 milliseconds after each batch, while the event loop made replies; now
 log = logging.getLogger("bertwright.serve")
 
 
-def serve(config: ServeConfig) -> int:
+def serve(config: ServeConfig, announce: Callable[[str], None] = lambda line: None) -> int:
     """Serve until a signal; gives the exit code.
+
+    Args:
+        config: models, address, limits and keys.
+        announce: called with a line for whoever started it, once the address is known.
 
     Raises:
         ConfigError: keys, models or address that cannot be used.
@@ -63,7 +67,7 @@ def serve(config: ServeConfig) -> int:
         ws="none",
         http=bounded(config, app),
     )
-    server = Server(made, service)
+    server = Server(made, service, announce)
     server.run()
     code = 1 if service.failing or service.error is not None or not server.started else 0
     if service.is_busy:  # the end of the interpreter would wait for that thread, maybe for ever
@@ -79,9 +83,14 @@ def serve(config: ServeConfig) -> int:
 class Server(uvicorn.Server):
     """uvicorn with our signals."""
 
-    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        service: Service,
+        announce: Callable[[str], None] = lambda line: None,
+    ) -> None:
         super().__init__(config)
-        self.service = service
+        self.service, self.announce = service, announce
         self._drains: asyncio.Task[None] | None = None
         service.on_end = self._end
 
@@ -108,6 +117,9 @@ class Server(uvicorn.Server):
         found.close()
         await super().startup(sockets)
         self._log_started_message(sockets)
+        url = f"http://{_address(*_within_reach(sockets[0].getsockname()))}"
+        page = f"{url}/ to try it out, " if self.service.config.playground else ""
+        self.announce(f"{page}{url}/docs for the routes; models are being loaded")
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -150,6 +162,11 @@ class Server(uvicorn.Server):
     def _log_started_message(self, listeners: Any) -> None:
         addresses = [_address(*each.getsockname()[:2]) for each in listeners]
         log.info("listening", extra={"facts": {"address": ", ".join(addresses)}})
+
+
+def _within_reach(found: tuple[Any, ...]) -> tuple[str, int]:
+    """Where a browser of this host finds what listens: not at all addresses, 0.0.0.0."""
+    return "127.0.0.1" if found[0] in ("0.0.0.0", "::") else found[0], found[1]
 
 
 def _address(host: str, port: int) -> str:

@@ -16,7 +16,7 @@ from bertwright.errors import ConfigError, DataError
 from bertwright.inference.embed import normalized
 from bertwright.inference.encode import Text, tokenize
 from bertwright.serve.engine import Engine, Output, RequestItem
-from bertwright.serve.errors import HttpError, invalid_request
+from bertwright.serve.errors import HttpError, NoHead, invalid_request
 from bertwright.serve.schemas import EmbeddingsRequest, ModelRequest
 
 LISTS = ("input", "documents", "sentences", "texts", "choices")
@@ -118,8 +118,16 @@ def prepare(
     check_characters(sum(map(len, texts_in(body))), config)
     try:
         prepared = route(engine, body, config)
+    except NoHead as error:
+        heads = {each.name: each.head_kinds & {*error.wanted} for each in engines.values()}
+        if others := [name for name, kinds in heads.items() if kinds]:
+            more = f"; request a model that has one: {', '.join(others)}"
+            raise NoHead(error.message + more, error.wanted) from error
+        raise
     except ConfigError as error:
         raise invalid_request(str(error)) from error
+    except DataError as error:  # its message may hold the text
+        raise invalid_request("this model cannot read these texts", "not_readable") from error
     check_tokens(prepared.tokens, config)
     check_reply(prepared.numbers, prepared.characters)
     return prepared

@@ -78,6 +78,8 @@ class Service:
         """Bytes, about, of their replies."""
         self.draining = False
         self.failing = False
+        self.is_stuck = False
+        """Whether a thread that tokenizes did not end in time."""
         self.error: Exception | None = None
         """Why no model could be loaded."""
         self.on_end: Callable[[], None] = lambda: None
@@ -94,8 +96,9 @@ class Service:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a thread loads a model or runs a batch, which may never end."""
-        return bool(self._loads) or (self.batcher is not None and self.batcher.is_busy)
+        """Whether a thread loads a model, tokenizes or runs a batch, which may never end."""
+        running = self.batcher is not None and self.batcher.is_busy
+        return bool(self._loads) or self.is_stuck or running
 
     @property
     def is_ready(self) -> bool:
@@ -124,7 +127,7 @@ class Service:
             await asyncio.gather(self._loading, return_exceptions=True)
         if self.batcher is not None:
             self.batcher.stop()
-        self._pool.shutdown(wait=True)
+        self._pool.shutdown(wait=not self.is_stuck)
 
     async def _load(self) -> None:
         config = self.config
@@ -132,7 +135,7 @@ class Service:
             engines = {}
             for name, folder in self.folders.items():
                 engines[name] = await self._loaded(name, folder)
-                log.info("model loaded", extra={"facts": _facts(engines[name])})
+                _log_model("model loaded", engines[name])
         except Exception as error:
             self.error = error
             self.on_end()
@@ -218,7 +221,7 @@ class Service:
         return tokens, side_by_side(self._cores, tokens) if on_cpu else 1
 
     def _fail(self) -> None:
-        """The device is at fault: refuse requests and end."""
+        """The device or a thread is at fault: refuse requests and end."""
         self.failing = True
         log.error("failing")
         self.on_end()
@@ -248,7 +251,7 @@ class Service:
                     continue
                 self.engines[each], self.folders[each] = engine, source
                 self.metrics.swaps.inc()
-                log.info("model swapped", extra={"facts": _facts(engine)})
+                _log_model("model swapped", engine)
                 made.append(engine)
             freeze_loaded()
             await asyncio.to_thread(return_memory)
@@ -267,7 +270,26 @@ class Service:
 
     async def in_thread(self, call: Callable[..., T], *args: Any) -> T:
         """What `call` returns, beside the event loop."""
-        return await asyncio.get_running_loop().run_in_executor(self._pool, call, *args)
+        (outcome,) = await self._outcomes([partial(call, *args)])
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    async def _outcomes(self, calls: Sequence[Callable[[], T]]) -> list[T | Exception]:
+        """What each returns or raises, in one turn of a thread.
+
+        Raises:
+            HttpError: the thread does not end in time: the server is failing.
+        """
+        loop = asyncio.get_running_loop()
+        turn = loop.run_in_executor(self._pool, _outcomes, calls)
+        try:
+            async with asyncio.timeout(self.config.batch_timeout):
+                return await turn
+        except TimeoutError as error:
+            self.is_stuck = True
+            self._fail()
+            raise unavailable("a text is not tokenized in time", "failing") from error
 
     async def respond(self, route: Prepare, body: Any, request: Request) -> Response:
         """The reply to a request, which counts until it is sent.
@@ -320,7 +342,11 @@ class Service:
     async def _prepare_all(self) -> None:
         while self._unprepared:
             turn, self._unprepared = self._unprepared[:AT_ONCE], self._unprepared[AT_ONCE:]
-            outcomes = await self.in_thread(_outcomes, [call for call, _ in turn])
+            outcomes: Sequence[PreparedRequest | Exception]
+            try:
+                outcomes = await self._outcomes([call for call, _ in turn])
+            except Exception as error:  # there is no thread, or it does not end
+                outcomes = [error] * len(turn)
             for (_, future), outcome in zip(turn, outcomes, strict=True):
                 if future.done():  # its client left
                     continue
@@ -332,13 +358,15 @@ class Service:
 
 
 def _outcomes(calls: Sequence[Callable[[], T]]) -> list[T | Exception]:
-    """What each returns or raises."""
+    """What each returns or raises; a panic of Rust, which is no `Exception`, as one."""
     outcomes: list[T | Exception] = []
     for call in calls:
         try:
             outcomes.append(call())
         except Exception as error:
             outcomes.append(error)
+        except BaseException as error:
+            outcomes.append(RuntimeError(type(error).__name__))
     return outcomes
 
 
@@ -444,10 +472,15 @@ def _deadline(scope: Scope, most: float) -> float:
     return min(seconds, most)
 
 
-def _facts(engine: Engine) -> dict[str, Any]:
-    return {
+def _log_model(event: str, engine: Engine) -> None:
+    facts = {
         "model": engine.name,
         "sha256": engine.sha256,
+        "checkpoint": engine.checkpoint,
         "backend": engine.backend.name,
         "heads": list(engine.model.heads),
     }
+    for name, damage in engine.damages.items():
+        skipped = {"model": engine.name, "used": engine.checkpoint, "skipped": name}
+        log.warning("damaged checkpoint skipped", extra={"facts": {**skipped, "error": damage}})
+    log.info(event, extra={"facts": facts})

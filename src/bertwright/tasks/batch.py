@@ -56,6 +56,7 @@ def make_batch(
     owners = np.repeat(np.arange(len(chosen)), windows)
     words: Int64s | None = None
     counts: tuple[int, ...] = ()
+    first_words: tuple[int, ...] = ()
     if task.kind == "span":
         chosen = [chosen[owner] for owner in owners[order]]
         rows = [rows[owner] for owner in owners[order]]
@@ -72,6 +73,7 @@ def make_batch(
         counts = tuple(chain.from_iterable(instance.counts for instance in chosen))
         words = _positions(chosen, windows, inputs.lengths, order)
         rows = [each.example + n for each in chosen for n in range(len(each.counts))]
+        first_words = tuple(each.first_word for each in chosen for _ in each.counts)
 
     def put(array: npt.NDArray[Any]) -> Tensor:
         return torch.from_numpy(array).to(device, non_blocking=True)
@@ -84,6 +86,7 @@ def make_batch(
         owners=put(owners),
         words=None if words is None else put(words),
         counts=counts,
+        first_words=first_words,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import lru_cache
@@ -18,13 +18,15 @@ from typing import Any
 from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError
 from bertwright.text.framing import Framing
-from bertwright.text.windows import split, split_pair
+from bertwright.text.windows import holds, split, split_pair, truncate_pair
 
 MOST_BINS = 60
 """Bars of a histogram of lengths."""
 
-Windows = tuple[tuple[Sequence[int], ...], tuple[Sequence[int], ...]]
-"""Ids of each window and their segments."""
+Windows = tuple[tuple[Sequence[int], ...], tuple[Sequence[int], ...], int]
+"""Ids of each window, their segments, and how many tokens no window holds."""
+_AT_ONCE = 1 << 22
+"""Characters that are tokenized at once: ids as Python numbers take ten times their size."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,8 @@ class Instance:
     it) and the position of its first token there."""
     counts: tuple[int, ...] = (0,)
     """Tagging: words of each example; of other kinds there is one example."""
+    first_word: int = 0
+    """Tagging: the first of its words; a sentence of more than `most_windows` is several."""
     offsets: Sequence[tuple[int, int] | None] = ()
     """Span: characters of the passage that each token of the window is from; None for others."""
     has_most_context: Sequence[bool] = ()
@@ -71,14 +75,26 @@ class Lengths:
     """Examples that were read in more than one window."""
     windows: int = 0
     cut: int = 0
-    """Examples of which something could not be read even so (a question longer than the window):
-    the rest was."""
+    """Examples of which something is not read even so (more than `max_windows`, a question longer
+    than the window): the rest is."""
     tokens_cut: int = 0
     answers_widened: int = 0
     """Answers that begin or end inside a token: the whole token is the label."""
     answers_lost: int = 0
     """Questions of whose answers none is where it should be, or of which the tokenizer keeps
     nothing: labelled as without an answer."""
+
+    def warnings(self, task: TaskConfig, what: str = "examples") -> list[str]:
+        """A sentence about what is not read, if anything is."""
+        if not self.cut:
+            return []
+        room = f"a window of {task.max_length} tokens"
+        if task.kind != "span" and task.most_windows > 1:
+            room = f"{task.most_windows} windows of {task.max_length} tokens (--max-windows)"
+        return [
+            f"{self.cut:,} {what} are longer than {room}: {self.tokens_cut:,} of their tokens are "
+            "not read"
+        ]
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: counts, and the quantiles and the histogram of the lengths."""
@@ -110,24 +126,47 @@ class Lengths:
 
 
 def make_windows(
-    task: TaskConfig, framing: Framing, first: Sequence[int], second: Sequence[int] | None = None
+    task: TaskConfig,
+    framing: Framing,
+    first: Sequence[int],
+    second: Sequence[int] | None = None,
+    most: int | None = None,
 ) -> Windows:
-    """The windows of a text, or of a pair, with the model's special tokens.
+    """At most so many windows of a text, or of a pair, with the model's special tokens.
 
-    Ids are arrays of 32-bit numbers: 4 bytes a token where a list takes up to 40.
+    Ids are arrays of 32-bit numbers: 4 bytes a token where a list takes up to 40. What is beyond
+    the windows of a text that is too long is not read; a pair loses the rest of both texts.
     """
+    most = most or task.most_windows
     room = task.max_length - framing.special_tokens(second is not None)
     if second is None:
-        spans = split(len(first), room, task.stride)
+        spans = split(min(len(first), holds(most, room, task.stride)), room, task.stride)
         return (
             tuple(array("i", framing.one(first[a:b])) for a, b in spans),
             tuple(segments_of(framing, b - a) for a, b in spans),
+            len(first) - spans[-1][1],
         )
-    pairs = split_pair(len(first), len(second), room, task.stride)
+    tokens = len(first) + len(second)
+    if most == 1:
+        kept = truncate_pair(len(first), len(second), room)
+        first, second = first[: kept[0]], second[: kept[1]]
+    pairs = split_pair(len(first), len(second), room, task.stride)[:most]
     return (
         tuple(array("i", framing.two(first[a:b], second[c:d])) for (a, b), (c, d) in pairs),
         tuple(segments_of(framing, b - a, d - c) for (a, b), (c, d) in pairs),
+        tokens - pairs[-1][0][1] - pairs[-1][1][1],
     )
+
+
+def in_parts(sizes: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Examples that are tokenized at once, by their numbers of characters: from one to another."""
+    begin = held = end = 0
+    for end, size in enumerate(sizes):
+        if held + size > _AT_ONCE and end > begin:
+            yield begin, end
+            begin, held = end, 0
+        held += size + 256  # of an example itself
+    yield begin, end + 1
 
 
 def whole_length(framing: Framing, first: Sequence[int], second: Sequence[int] | None) -> int:

@@ -21,6 +21,7 @@ from bertwright.tasks.instances import (
     Instance,
     Lengths,
     check_text,
+    in_parts,
     in_words,
     make_windows,
     whole_length,
@@ -28,8 +29,6 @@ from bertwright.tasks.instances import (
 from bertwright.tasks.metrics import Metrics, calibration, of_sums, only_prediction, ratio
 from bertwright.tasks.predictions import ChoicePrediction
 from bertwright.text.tokenizer.tokenizer import Tokenizer
-
-_AT_ONCE = 1024  # examples
 
 
 def make_choice_instances(
@@ -52,8 +51,8 @@ def make_choice_instances(
     framing = tokenizer.framing
     instances: list[Instance] = []
     lengths = Lengths()
-    for begin in range(0, len(chosen), _AT_ONCE):
-        part = chosen[begin : begin + _AT_ONCE]
+    for begin, end in in_parts(len(e.text) + sum(map(len, e.choices)) for e in chosen):
+        part = chosen[begin:end]
         for number, example in enumerate(part, begin):
             _check(example, number)
         firsts = tokenizer.encode_bare_ids([example.text for example in part])
@@ -64,14 +63,17 @@ def make_choice_instances(
         )
         for number, (example, first) in enumerate(zip(part, firsts, strict=True), begin):
             own = list(islice(seconds, len(example.choices)))
-            read = [make_windows(task, framing, first, second) for second in own]
-            ids = tuple(window for windows, _ in read for window in windows)
-            segments = tuple(window for _, windows in read for window in windows)
-            owners = tuple(n for n, (windows, _) in enumerate(read) for _ in windows)
+            most = max(1, task.most_windows // max(1, len(own)))  # of a choice
+            read = [make_windows(task, framing, first, second, most) for second in own]
+            ids = tuple(window for windows, *_ in read for window in windows)
+            segments = tuple(window for _, windows, _ in read for window in windows)
+            owners = tuple(n for n, (windows, *_) in enumerate(read) for _ in windows)
             instances.append(Instance(number, ids, segments, example.label, owners))
             lengths.tokens.append(max(whole_length(framing, first, second) for second in own))
             lengths.windows += len(ids)
             lengths.in_windows += len(ids) > len(own)
+            lengths.cut += any(lost for *_, lost in read)
+            lengths.tokens_cut += max(lost for *_, lost in read)
     lengths.examples = len(instances)
     return instances, lengths
 

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bertwright.arrays import Float32s
+from bertwright.arrays import Float32s, Int64s
 from bertwright.config.task import TaskConfig
 from bertwright.errors import ConfigError
 from bertwright.labelled.examples import Example, SpanExample, TaggingExample
@@ -200,15 +200,22 @@ def _numbers(data: TaskData, scored: Scored) -> Predicted:
 
 def _tags(data: TaskData, scored: Scored) -> Predicted:
     """Tags and entities."""
+    held: dict[int, dict[int, tuple[Float32s, Int64s]]] = {}  # parts of long sentences
     for batch, head, scores in scored:
         assert isinstance(head, Tagger)
         probabilities = _array(head.probabilities(scores, batch))
         tags = head.decode(scores, batch).cpu().numpy()
-        ends = list(accumulate(batch.counts))
-        for row, count, end in zip(batch.rows, batch.counts, ends, strict=True):
-            example = cast(TaggingExample, data.examples[row])
-            own = slice(end - count, end)
-            yield row, decode_tagging(data.task, example, probabilities[own], tags[own])
+        ends = accumulate(batch.counts)
+        for row, first, count, end in zip(
+            batch.rows, batch.first_words, batch.counts, ends, strict=True
+        ):
+            example, own = cast(TaggingExample, data.examples[row]), slice(end - count, end)
+            parts = held.setdefault(row, {})
+            parts[first] = probabilities[own], tags[own]
+            if sum(len(found) for _, found in parts.values()) == len(example.words):
+                whole = zip(*(parts[first] for first in sorted(parts)), strict=True)
+                yield row, decode_tagging(data.task, example, *map(np.concatenate, whole))
+                del held[row]
 
 
 def _spans(data: TaskData, scored: Scored) -> Predicted:

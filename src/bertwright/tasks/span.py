@@ -347,7 +347,7 @@ def span_metrics(
 ) -> Metrics:
     """A slice of a passage, or none."""
     gold = [[text for text, _ in e.answers or ()] for e in examples]
-    rules = rules_for(gold, task.unanswerable)
+    rules = rules_for(gold, bool(task.unanswerable))
     scores = score_answers([p.answer for p in predictions], gold, rules)
     wrong = {
         row: (predictions[row].n_best[0].probability if predictions[row].n_best else 0.0)
@@ -362,7 +362,7 @@ def span_metrics(
     )
     if scores.has_answer.any() and not any(p.answer for p in predictions):
         found.degenerate = f"predicts no answer for all {len(predictions)} questions"
-    if task.unanswerable:
+    if task.unanswerable and any(p.n_best for p in predictions):
         texts = [next((a.text for a in p.n_best if a.text), p.answer) for p in predictions]
         best = np.array([score_answer(t, g, rules) for t, g in zip(texts, gold, strict=True)])
         null = np.array([p.null_score for p in predictions], dtype=np.float64)

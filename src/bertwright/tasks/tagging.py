@@ -25,6 +25,7 @@ Letters: E sentences, W words of all of them, C types of entity or tags.
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, chain, groupby, pairwise
 from typing import Any, cast
@@ -89,16 +90,26 @@ def make_tagging_instances(
             spans = _windows(bounds[first], bounds[last], len(ids), room, task.stride)
             read = document[first:last]
             tags = [_numbers_of_tags(e, numbers, done + n) for n, e in enumerate(read, first)]
-            instances.append(
-                Instance(
-                    done + first,
-                    tuple(array("i", framing.one(ids[a:b])) for a, b in spans),
-                    tuple(segments_of(framing, b - a) for a, b in spans),
-                    None if None in tags else list(chain.from_iterable(filter(None, tags))),
-                    words=_windows_of_words(spans, begins[ends[first] : ends[last]], before),
-                    counts=tuple(len(example.words) for example in read),
+            labels = None if None in tags else list(chain.from_iterable(filter(None, tags)))
+            words = _windows_of_words(spans, begins[ends[first] : ends[last]], before)
+            sizes = tuple(len(example.words) for example in read)
+            of_word = [window for window, _ in words]
+            for at in range(0, len(spans), task.most_windows):  # more than one: of one sentence
+                part = spans[at : at + task.most_windows]
+                begin, end = bisect_left(of_word, at), bisect_left(of_word, at + len(part))
+                if begin == end and words:
+                    continue  # the middle of a very long word
+                instances.append(
+                    Instance(
+                        done + first,
+                        tuple(array("i", framing.one(ids[a:b])) for a, b in part),
+                        tuple(segments_of(framing, b - a) for a, b in part),
+                        None if labels is None else labels[begin:end],
+                        words=tuple((n - at, position) for n, position in words[begin:end]),
+                        counts=sizes if len(part) == len(spans) else (end - begin,),
+                        first_word=begin,
+                    )
                 )
-            )
             lengths.windows += len(spans)
             lengths.in_windows += len(spans) > 1
         lengths.tokens += [

@@ -22,6 +22,7 @@ from bertwright.tasks.instances import (
     Instance,
     Lengths,
     check_text,
+    in_parts,
     in_words,
     label_number,
     make_windows,
@@ -45,8 +46,6 @@ from bertwright.text.tokenizer.tokenizer import Tokenizer
 NEVER_VARIES = 0.01
 """Predicted numbers count as constant below this fraction of the labels' standard deviation."""
 
-_AT_ONCE = 4096  # examples; the ids of all at once as Python numbers would be ten times theirs
-
 
 def make_text_instances(
     task: TaskConfig, tokenizer: Tokenizer, examples: Sequence[Example]
@@ -66,8 +65,8 @@ def make_text_instances(
     framing = tokenizer.framing
     instances: list[Instance] = []
     lengths = Lengths()
-    for begin in range(0, len(chosen), _AT_ONCE):
-        part = chosen[begin : begin + _AT_ONCE]
+    for begin, end in in_parts(len(e.text) + len(e.text2 or "") for e in chosen):
+        part = chosen[begin:end]
         for number, example in enumerate(part, begin):
             check_text(example.text, "text", example.line, number)
             if example.text2 is not None:
@@ -78,12 +77,14 @@ def make_text_instances(
         )
         for number, (example, first) in enumerate(zip(part, firsts, strict=True), begin):
             second = None if example.text2 is None else next(seconds)
-            ids, segments = make_windows(task, framing, first, second)
+            ids, segments, lost = make_windows(task, framing, first, second)
             label = _label(task, numbers, example, number)
             instances.append(Instance(number, ids, segments, label))
             lengths.tokens.append(whole_length(framing, first, second))
             lengths.windows += len(ids)
             lengths.in_windows += len(ids) > 1
+            lengths.cut += lost > 0
+            lengths.tokens_cut += lost
     lengths.examples = len(instances)
     return instances, lengths
 

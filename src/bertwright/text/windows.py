@@ -45,6 +45,12 @@ def split(length: int, room: int, stride: int) -> list[Span]:
     return [(starts[n], starts[n + 1] + shared) for n in range(count)]
 
 
+def holds(count: int, room: int, stride: int) -> int:
+    """Tokens that so many windows hold; the letters are those of `split`."""
+    shared = min(stride, room // 2)
+    return count * (room - shared) + shared
+
+
 def split_pair(first: int, second: int, room: int, stride: int) -> list[tuple[Span, Span]]:
     """Windows over a pair of texts: start and stop in the first and in the second.
 

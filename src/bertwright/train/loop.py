@@ -11,11 +11,10 @@ accumulation.
 
 from __future__ import annotations
 
-import contextlib
 import math
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -30,12 +29,11 @@ from bertwright.train.log import Log
 from bertwright.train.loss_sums import LossSums, Window, means
 from bertwright.train.optim import Optimizers, clip_gradients
 from bertwright.train.schedule import Budget
+from bertwright.train.signals import Signals
 from bertwright.train.state import DataPosition, Position
 
 # So many steps in a row without a finite gradient end a run.
 MOST_SKIPPED = 5
-# Launchers and closing terminals send a signal twice; only one that comes so much later kills.
-SECONDS_OF_ONE_SIGNAL = 1.0
 
 
 class Source(Protocol):
@@ -105,7 +103,7 @@ class Trainer:
         """Whether `run` ended because losses are not finite."""
         self.good = -1
         """The last step after which a loss was finite."""
-        self._signal = 0
+        self._signals = Signals(alone=ranks.world_size == 1)
         self._window = Window()
         self._saved_at = -1
         self._since = (0, 0.0)
@@ -127,7 +125,7 @@ class Trainer:
         if not self.ranks.is_first:  # the first rank goes on with the sums of all
             self._window = replace(self._window, sums=[], flops=0.0)
         self.learner.train()
-        with self._signals():
+        with self._signals:
             while True:
                 position, stop = self._agree(position, time.monotonic() - began)
                 if stop:
@@ -183,9 +181,9 @@ class Trainer:
     def _agree(self, position: Position, seconds: float) -> tuple[Position, int]:
         """The clock and the signal that came, if any, the same on all ranks."""
         clock, stops = self.ranks.sum(
-            [seconds if self.ranks.is_first else 0.0, float(self._signal)]
+            [seconds if self.ranks.is_first else 0.0, float(self._signals.number)]
         )
-        stop = int(self._signal or signal.SIGTERM) if stops else 0
+        stop = int(self._signals.number or signal.SIGTERM) if stops else 0
         return replace(position, seconds=clock), stop
 
     def _step(self, position: Position) -> Position:
@@ -220,7 +218,7 @@ class Trainer:
             for name, loss in losses.items():
                 sums.add(name, loss)
             sums.flops += self.flops(batch)
-            if self._signal and not last and self.ranks.world_size == 1:
+            if self._signals.number and not last and self.ranks.world_size == 1:
                 return position
         norm = clip_gradients(self.learner.parameters(), self.config.clip_norm)
         numbers = sums.numbers(names)
@@ -329,39 +327,6 @@ class Trainer:
     def _say(self, text: str) -> None:
         if self.log is not None:
             self.log.say(text)
-
-    @contextlib.contextmanager
-    def _signals(self) -> Iterator[None]:
-        """Remember Ctrl-C, SIGTERM and a closed terminal instead of dying of them; one more, a
-        second later, kills.
-
-        Not so under torchrun: it passes each signal on to processes that have had it already, and
-        kills those that take too long itself.
-        """
-        heard = 0.0
-
-        def remember(number: int, frame: object) -> None:
-            nonlocal heard
-            now = time.monotonic()
-            if not self._signal:
-                self._signal, heard = number, now
-            elif self.ranks.world_size == 1 and now - heard > SECONDS_OF_ONE_SIGNAL:
-                for other, handler in before.items():
-                    signal.signal(other, handler)
-                signal.raise_signal(number)
-
-        numbers: list[int] = [signal.SIGINT, signal.SIGTERM]
-        if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:
-            numbers.append(signal.SIGHUP)  # ignored under nohup, and to stay so
-        before: dict[int, Any] = {}
-        with contextlib.suppress(ValueError):  # not in the main thread: nobody to listen to
-            for number in numbers:
-                before[number] = signal.signal(number, remember)
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
 
 def mean_losses(

@@ -1,7 +1,8 @@
 """AdamW, or Muon for the matrices; and clipping by the global norm.
 
 AdamW (Kingma & Ba 2015; Loshchilov & Hutter 2019) with bias correction, PyTorch's own, is what BERT
-is known with. With Muon (`train/muon.py`) embeddings, norms and biases stay with AdamW.
+is known with. With Muon (`train/muon.py`) embeddings, norms and biases stay with AdamW. Lower
+layers may have lower rates (Howard & Ruder 2018, section 3.1: discriminative fine-tuning).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from bertwright.config.run import OptimizerConfig
+from bertwright.objectives.objective import Learner
 from bertwright.train.distributed import whole
 from bertwright.train.hardware import Precision
 from bertwright.train.muon import Muon
@@ -64,27 +66,46 @@ def make_optimizers(
 ) -> Optimizers:
     """The optimizers of a module's parameters; matrices and embeddings decay, the rest do not.
 
-    Parameters that do not require gradients are left out. Muon's products are in `precision`.
+    Parameters that do not require gradients are left out. Muon's products are in `precision`. A
+    layer decay needs a `Learner`.
     """
     by_muon = _hidden_matrices(module) if config.matrices == "muon" else []
     taken = {id(parameter) for parameter in by_muon}
     rest = [p for p in module.parameters() if p.requires_grad and id(p) not in taken]
+    factors = _factors(module, config.layer_decay)
+    each = sorted(set(factors.values()))
     groups = [
-        {"params": [p for p in rest if p.ndim >= 2], "weight_decay": config.weight_decay},
-        {"params": [p for p in rest if p.ndim < 2], "weight_decay": 0.0},
+        {
+            "params": [p for p in rest if factors[id(p)] == f and (p.ndim >= 2) == is_matrix],
+            "lr": config.learning_rate * f,
+            "weight_decay": config.weight_decay if is_matrix else 0.0,
+        }
+        for f in each
+        for is_matrix in (True, False)
     ]
-    adamw = torch.optim.AdamW(
-        groups,
-        lr=config.learning_rate,
-        betas=(config.beta1, config.beta2),
-        eps=config.eps,
-        fused=True,
-    )
+    betas = config.beta1, config.beta2
+    adamw = torch.optim.AdamW(groups, betas=betas, eps=config.eps, fused=True)
     if not by_muon:
         return Optimizers(adamw)
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
-    muon = Muon(by_muon, config.matrix_learning_rate, config.weight_decay, dtype)
-    return Optimizers(adamw, muon)
+    rate = config.matrix_learning_rate
+    scaled = [{"params": [p for p in by_muon if factors[id(p)] == f], "lr": rate * f} for f in each]
+    return Optimizers(adamw, Muon(scaled, rate, config.weight_decay, dtype))
+
+
+def _factors(module: nn.Module, layer_decay: float) -> dict[int, float]:
+    """The factor of each parameter's rate, by its id; that of token embeddings, to which output
+    weights are tied, is 1."""
+    if layer_decay == 1:
+        return {id(parameter): 1.0 for parameter in module.parameters()}
+    assert isinstance(module, Learner)
+    depth_of, table = module.depths(), module.encoder.token_embedding()
+    top = max(depth_of.values())
+    factors = {
+        id(parameter): layer_decay ** (top - depth_of[name])
+        for name, parameter in module.named_parameters()
+    }
+    return factors | ({} if table is None else {id(table.weight): 1.0})
 
 
 def _hidden_matrices(module: nn.Module) -> list[nn.Parameter]:

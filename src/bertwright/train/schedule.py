@@ -1,13 +1,16 @@
 """The learning rate over a run, and how long a run is.
 
-Linear warm-up and decay are BERT's (Devlin et al. 2019, appendix A.2); slanted triangles ULMFiT's
-(Howard & Ruder 2018, equation 3). A run's length is steps or seconds; either way the rate is a
-function of the fraction that is done.
+Linear warm-up and decay are BERT's (Devlin et al. 2019, appendix A.2); the inverse square root the
+Transformer's (Vaswani et al. 2017, equation 3; its peak is the configured rate); slanted triangles
+ULMFiT's (Howard & Ruder 2018, equation 3). A run's length is steps or seconds; either way the rate
+is a function of the fraction that is done.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from bertwright.config.run import ScheduleConfig
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,15 @@ class Budget:
         return (self.steps - step) * taken / done if done else None
 
 
+def rate_factor(config: ScheduleConfig, done: float, width: float) -> float:
+    """Factor of the learning rate in pre-training; see the curves below."""
+    if config.curve == "slanted":
+        return slanted_triangular(done, config.warmup)
+    if config.curve == "inverse-sqrt":
+        return inverse_square_root(done, config.warmup, width)
+    return warmup_decay(done, config.warmup, width)
+
+
 def warmup_decay(done: float, warmup: float, width: float = 0.0) -> float:
     """Factor of the learning rate when a share `done` of the run is over.
 
@@ -48,6 +60,12 @@ def warmup_decay(done: float, warmup: float, width: float = 0.0) -> float:
     if done < warmup:
         return min(1.0, (done + width) / warmup)
     return max(0.0, (1 - done) / (1 - warmup))
+
+
+def inverse_square_root(done: float, warmup: float, width: float = 0.0) -> float:
+    """Factor of the learning rate: rises over the same fraction, then falls as 1 / sqrt(step)."""
+    now = done + width
+    return min(now / warmup, (warmup / now) ** 0.5) if now else 0.0
 
 
 def slanted_triangular(done: float, cut: float = 0.1, ratio: float = 32.0) -> float:

@@ -5,7 +5,7 @@ vectors of a token never change: the table holds them for every token of the dat
 features is training on rows of the table. To the learner it is an encoder like any other, whose ids
 are the numbers of rows.
 
-Letters: N tokens of a batch, H hidden, K layers kept, R tokens of the data.
+Letters: N tokens of a batch, F numbers of the layers kept, R tokens of the data.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from bertwright.nn.sequences import Inputs
 
 
 class FeatureTable(Encoder):
-    """Vectors of chosen layers for each token of a data set: `[R, K, H]` float16 in a file.
+    """Vectors of chosen layers for each token of a data set: `[R, F]` float16 in a file, the layers
+    side by side.
 
     float16 keeps three digits of numbers up to 65,504, and an encoder's are under a hundred.
     """
@@ -36,8 +37,8 @@ class FeatureTable(Encoder):
         """
         super().__init__(replace(spec, vocab_size=rows, max_length=None, pooled=False))
         self.layers = tuple(sorted(set(layers)))
-        shape = (rows, len(self.layers), spec.width)
-        self._table = np.memmap(file, np.float16, "w+", shape=shape)
+        self._widths = [spec.widths[number] for number in self.layers]
+        self._table = np.memmap(file, np.float16, "w+", shape=(rows, sum(self._widths)))
 
     def put(self, rows: Tensor, encoded: Encoded) -> None:
         """Store what an encoder computed; `rows` [N] are the numbers of its tokens.
@@ -45,7 +46,7 @@ class FeatureTable(Encoder):
         Raises:
             BertwrightError: numbers that float16 cannot hold.
         """
-        kept = torch.stack([encoded.layers[number] for number in self.layers], 1)  # [N, K, H]
+        kept = torch.cat([encoded.layers[number] for number in self.layers], 1)  # [N, F]
         values = kept.float().cpu().numpy()
         if not np.isfinite(values).all() or np.abs(values).max(initial=0) > 65504:
             raise BertwrightError(
@@ -62,7 +63,7 @@ class FeatureTable(Encoder):
         keep_layers: bool = True,
         positions: Tensor | None = None,
     ) -> Encoded:
-        """Look rows up: `inputs.ids` [N] are numbers of rows -> layers of `[N, H]` each.
+        """Look rows up: `inputs.ids` [N] are numbers of rows -> layers of `[N, spec.widths[l]]`.
 
         A layer that was not stored is an empty tensor at its index.
         """
@@ -70,8 +71,8 @@ class FeatureTable(Encoder):
         rows = torch.from_numpy(self._table[ids.cpu().numpy()]).to(ids.device).float()
         empty = rows.new_empty(0)
         layers = [empty] * (self.layers[-1] + 1)
-        for column, number in enumerate(self.layers):
-            layers[number] = rows[:, column]
+        for number, layer in zip(self.layers, rows.split_with_sizes(self._widths, 1), strict=True):
+            layers[number] = layer
         return Encoded(inputs.sequences, layers[-1], tuple(layers))
 
     def stages(self) -> Sequence[nn.Module]:

@@ -13,12 +13,11 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 from bertwright.objectives.objective import Learner, Objective
-from bertwright.transfer.groups import depths
 
 
 def learn_from(learner: Learner, depth: int) -> None:
     """Train everything at `depth` and above, freeze what is below."""
-    depth_of = depths(learner)
+    depth_of = learner.depths()
     for name, parameter in learner.named_parameters():
         parameter.requires_grad_(depth_of[name] >= depth)
 

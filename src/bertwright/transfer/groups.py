@@ -4,9 +4,9 @@ Howard & Ruder 2018 (ULMFiT), section 3.2, discriminative fine-tuning: layer l l
 `rate * decay ** (top - l)`. Depth 0 is the embeddings, 1 to L the layers, L + 1 the pooler and the
 task heads. Matrices decay, norms and biases do not.
 
-What a head has beside its linear layer (an LSTM, the transitions of a CRF, the weights of a mix) is
-not pre-trained and has a rate of 1e-3 at least: at a rate that suits a pre-trained encoder it would
-hardly move in three epochs.
+What a head has beside its last linear layer (an LSTM, a hidden layer, the transitions of a CRF, the
+weights of a mix) is not pre-trained and has a rate of 1e-3 at least: at a rate that suits a
+pre-trained encoder it would hardly move in three epochs.
 """
 
 from __future__ import annotations
@@ -18,15 +18,7 @@ from torch import Tensor
 from bertwright.objectives.objective import Learner
 
 LEAST_RATE = 1e-3
-_NOT_PRETRAINED = ("network", "crf", "mix")
-
-
-def depths(learner: Learner) -> dict[str, int]:
-    """The depth of every parameter by name, from the encoder's `stages()`."""
-    stages = learner.encoder.stages()
-    depth_of = {id(p): depth for depth, stage in enumerate(stages) for p in stage.parameters()}
-    top = max(1, len(stages))
-    return {name: depth_of.get(id(p), top) for name, p in learner.named_parameters()}
+_NOT_PRETRAINED = ("network", "crf", "mix", "hidden")
 
 
 def parameter_groups(
@@ -36,7 +28,7 @@ def parameter_groups(
 
     Parameters that are frozen now are in too: they are passed over while they have no gradient.
     """
-    depth_of = depths(learner)
+    depth_of = learner.depths()
     top = max(depth_of.values())
     grouped: dict[tuple[float, bool], list[Tensor]] = {}
     for name, parameter in learner.named_parameters():

@@ -31,6 +31,8 @@ TASKS = {
     "last-mean": task("classification", ABC, layers="last"),
     "below-cls": task("classification", ABC, layers="second-to-last", pooling="cls"),
     "lstm": task("classification", ABC, network="bilstm", network_size=5),
+    "ulmfit": task("classification", ABC, layers="last", pooling="last+max+mean", hidden_size=7),
+    "hidden": task("classification", ABC, hidden_size=7),
     "number": task("regression"),
     "tags": task("tagging", ABC),
     "crf": task("tagging", ABC, crf=True, layers="embeddings"),

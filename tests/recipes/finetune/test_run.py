@@ -470,5 +470,32 @@ def test_few_examples_are_seen_more_often() -> None:
     assert finetuning.epochs_of(config, 400_000) == 3
     assert finetuning.epochs_of(config, 4000) == 5
     assert finetuning.epochs_of(config, 100) == 20
-    assert finetuning.rate_of(config, 768) == pytest.approx(3e-5)
-    assert finetuning.rate_of(config, 384) == pytest.approx(6e-5)
+
+
+def test_a_small_model_takes_a_higher_rate() -> None:
+    config = FinetuneConfig("m", "o")
+    rates = {1024: 1.7e-5, 768: 3e-5, 384: 1.2e-4, 256: 2.7e-4, 128: 1e-3, 32: 1e-3}
+    for width, rate in rates.items():
+        assert finetuning.rate_of(config, width) == pytest.approx(rate, rel=0.01)
+
+
+@pytest.mark.parametrize("kind", ["classification", "tagging"])
+def test_it_shows_what_it_will_cost_and_how_far_it_is(
+    model: Path, tmp_path: Path, kind: str
+) -> None:
+    train, dev = write_files(tmp_path, kind)
+    files = TaskFilesConfig(str(train), str(dev))
+    config = FinetuneConfig(
+        str(model), str(tmp_path / "run"), epochs=2.5, seeds=2, batch_size=16, device="cpu"
+    )
+    said: list[str] = []
+    calls: list[tuple[int, int | None]] = []
+    task = TaskSpec("task", kind, files)  # type: ignore[arg-type]
+    finetuning.finetune([task], config, said.append, on_progress=lambda *call: calls.append(call))
+    cost = [n for n, line in enumerate(said) if "will take less than a minute" in line]
+    assert [said[n][:23] for n in cost] == ["2 seeds of 2.5 epochs w"]
+    assert not any(line.startswith("step") for line in said[: cost[0]])
+    done, totals = zip(*calls, strict=True)
+    assert len({*totals}) == 1  # one bar, over all seeds
+    assert list(done) == sorted(done)
+    assert done[-1] == pytest.approx(totals[0], rel=0.1)

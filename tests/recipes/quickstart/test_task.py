@@ -19,7 +19,7 @@ from bertwright.data.split import split_documents
 from bertwright.errors import Interrupted
 from bertwright.recipes.quickstart import task
 from bertwright.recipes.quickstart.corpus import corpus_files
-from bertwright.recipes.quickstart.run import Paths
+from bertwright.recipes.quickstart.run import Paths, package_of
 from tests.data.conftest import write_shards
 
 PACKAGES = ("numpy", "rich", "torch")
@@ -167,8 +167,8 @@ def test_labels_are_the_packages_with_most(paths: Paths) -> None:
 
 def test_the_standard_library_is_one_label() -> None:
     for source in ("standard library", "topics"):
-        assert task.label_of({"package": "email", "source": source}) == "python"
-    assert task.label_of({"package": "numpy", "source": "packages"}) == "numpy"
+        assert package_of({"package": "email", "source": source}) == "python"
+    assert package_of({"package": "numpy", "source": "packages"}) == "numpy"
 
 
 def test_two_packages_make_no_task(tmp_path: Path) -> None:

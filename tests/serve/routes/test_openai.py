@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
+from bertwright.atomic import write_manifest
 from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults, write_defaults
 from bertwright.inference.backends.packed import has_bfloat16
+from bertwright.serve.engine import examples_of
 from tests.serve.conftest import TASKS
 from tests.serve.test_bad_input import check_no
 from tests.small_bert import VOCABULARY
@@ -48,15 +50,66 @@ def test_what_is_told_of_a_model(client: TestClient) -> None:
         "id": "full",
         "object": "model",
         "owned_by": "bertwright",
+        "checkpoint": None,
+        "damaged": [],
         "layers": 3,
         "attention_heads": 4,
         "hidden_size": 24,
         "max_tokens": 16,
         "precision": "fp32",
         "default": default,
+        "examples": [],
         "heads": ["masked_lm", "next_sentence"],
         "tasks": tasks,
     }
+
+
+def test_a_damaged_checkpoint_that_was_skipped_is_listed_and_logged(
+    bare: Path,
+    tmp_path: Path,
+    served: Callable[..., TestClient],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    steps = tmp_path / "run" / "checkpoints"
+    for name in ("step-1", "step-2"):
+        shutil.copytree(bare, steps / name)
+        write_manifest(steps / name)
+    (tmp_path / "keys").write_text("boss")
+    client = served(model=(f"m={tmp_path / 'run'}",), admin_keys=str(tmp_path / "keys"))
+
+    def listed() -> tuple[str, list[str]]:
+        found = client.get("/v1/models/m").json()
+        return found["checkpoint"], found["damaged"]
+
+    assert listed() == ("step-2", [])
+    with (steps / "step-2" / "model.safetensors").open("ab") as weights:
+        weights.write(b"x")
+    for _ in range(2):  # a warning of Python's would come once
+        caplog.clear()
+        header = {"Authorization": "Bearer boss"}
+        assert client.post("/admin/swap", json={}, headers=header).status_code == 200
+        assert listed() == ("step-1", ["step-2"])
+        (logged,) = [each for each in caplog.records if each.levelname == "WARNING"]
+        facts = vars(logged)["facts"]
+        assert (facts["used"], facts["skipped"]) == ("step-1", "step-2")
+        assert "model.safetensors" in facts["error"]
+
+
+@pytest.mark.parametrize(
+    ("card", "examples"),
+    [
+        ("# A card\n", []),
+        ("---\nlibrary_name: x\n---\nwidget:\n- text: no\n", []),
+        (
+            '---\nwidget:\n- text: "a \\"[MASK]\\""\n'
+            "- example_title: b\n  text: b c\ntags:\n- d\n---\n",
+            ['a "[MASK]"', "b c"],
+        ),
+    ],
+)
+def test_examples_are_those_of_the_card(tmp_path: Path, card: str, examples: list[str]) -> None:
+    (tmp_path / "README.md").write_text(card, "utf-8")
+    assert examples_of(tmp_path) == examples
 
 
 @pytest.mark.skipif(not has_bfloat16(), reason="needs a processor with bfloat16 products")

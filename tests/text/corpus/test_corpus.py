@@ -8,9 +8,10 @@ import io
 import json
 import pickle
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -361,6 +362,46 @@ def test_missing_extras(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         read("hf:some/name")
 
 
+def test_a_dataset_of_the_hub_ends_clearly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in for `datasets`: the hub knows the name or not, and the connection breaks."""
+    hub = pytest.importorskip("huggingface_hub")
+    named: list[tuple[object, ...]] = []
+
+    class Broken:
+        column_names = ("text",)
+
+        def select_columns(self, _: list[str]) -> Broken:
+            return self
+
+        def iter(self, _: int) -> Iterator[dict[str, list[str]]]:
+            yield {"text": ["One.", "Two."]}
+            raise RuntimeError("reset by peer")
+
+    def load_dataset(name: str, subset: str | None, **settings: object) -> Broken:
+        named.append((name, subset, settings["split"]))
+        if subset is None:
+            raise ValueError("Config name is missing.\nPick: ['a']\nExample of usage:\n...")
+        return Broken()
+
+    config = SimpleNamespace(HF_HUB_OFFLINE=False)
+    stand_in = SimpleNamespace(load_dataset=load_dataset, config=config)
+    monkeypatch.setitem(sys.modules, "datasets", stand_in)
+
+    def repo_info(_: object, name: str, **settings: object) -> None:
+        if name != "org/there":
+            raise OSError("no network")
+
+    monkeypatch.setattr(hub.HfApi, "repo_info", repo_info)
+    with pytest.raises(DataError, match=r"no data set org/other .*no network.*check the name"):
+        read("hf:org/other")
+    assert not named  # it would try for half a minute
+    with pytest.raises(DataError, match=r"missing. Pick: \['a'\]; .* hf:NAME@CONFIG:SPLIT"):
+        read("hf:org/there")
+    with pytest.raises(DataError, match="hf:org/there@a:dev ends after row 2: reset by peer"):
+        read("hf:org/there@a:dev")
+    assert named == [("org/there", None, "train"), ("org/there", "a", "dev")]
+
+
 def test_a_datasets_folder(tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets")
     train = datasets.Dataset.from_dict({"id": list(range(4)), "text": ROWS})
@@ -384,3 +425,80 @@ def test_shared_corpus(shared: Path) -> None:
 
 def test_long_sentences_are_split_at_4096_characters() -> None:
     assert list(map(len, split_document("x" * 10_000, DEFAULT))) == [4096, 4096, 1808]
+
+
+WIKI = """<doc id="12" url="https://en.wikipedia.org/wiki?curid=12" title="Law &amp; Order">
+Law &amp; Order
+
+Law is a system of rules. It is enforced.
+
+Order follows &lt;if&gt; it must.
+
+</doc>
+<doc id="13" url="https://en.wikipedia.org/wiki?curid=13" title="A redirect">
+A redirect
+
+</doc>
+<doc id="14" url="https://en.wikipedia.org/wiki?curid=14" title="Rain">
+Rain
+
+Rain falls.
+
+</doc>
+"""
+
+
+def test_the_output_of_wikiextractor_is_read_as_it_is(tmp_path: Path) -> None:
+    folder = tmp_path / "AA"
+    folder.mkdir()
+    (folder / "wiki_00").write_text(WIKI, encoding="utf-8")
+    row = json.dumps({"id": "15", "title": "Snow", "text": "Snow\n\nSnow falls."})
+    (folder / "wiki_01").write_text(row + "\n", encoding="utf-8")
+    report = CorpusReport()
+    found = list(read_documents([str(tmp_path)], CorpusConfig(), report))
+    assert found == [
+        ["Law & Order", "Law is a system of rules.", "It is enforced."]
+        + ["Order follows <if> it must."],
+        ["Rain", "Rain falls."],
+        ["Snow", "Snow falls."],
+    ]
+    assert (report.tags, report.urls) == (1, 0)  # <if>
+    named = CorpusConfig(documents="wikiextractor")
+    (tmp_path / "wiki.txt").write_text("\n" + WIKI, encoding="utf-8")
+    assert len(list(read_documents([str(tmp_path / "wiki.txt")], named, report))) == 2
+
+
+def test_a_separator_between_two_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "wiki_00").write_text(WIKI, encoding="utf-8")
+    for size in range(7, 40):
+        monkeypatch.setattr("bertwright.text.corpus.documents.BLOCK_BYTES", size)
+        found = list(read_documents([str(tmp_path)], CorpusConfig(), CorpusReport()))
+        assert [len(document) for document in found] == [4, 2], size
+
+
+def test_markup_is_counted_and_stripped(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text(
+        "Rain\n\n<p class='x'>Rain falls, see [[water|the water]] and {{cite|{{a}}}} "
+        "https://x.org/a?b=1 .</p> It is 3 < 4 &amp; wet.\n\nFour kinds of it.",
+        encoding="utf-8",
+    )
+    report = CorpusReport()
+    list(read_documents([str(tmp_path)], CorpusConfig(), report))
+    assert (report.tags, report.urls, report.templates, report.title_documents) == (2, 1, 4, 1)
+    assert report.tags_examples == ["<p class='x'>", "</p>"]
+    config = CorpusConfig(strip_markup=True, min_characters=10, sentences="line")
+    found = list(read_documents([str(tmp_path)], config, CorpusReport()))
+    text = "Rain falls, see the water and   . It is 3 < 4 & wet."
+    assert found == [[text], ["Four kinds of it."]]
+
+
+def test_windows_1252_is_named(tmp_path: Path) -> None:
+    text = "Ein größeres Gefäß für Öl – und „Käse“. " * 20
+    (tmp_path / "a.txt").write_bytes(text.encode("cp1252"))
+    with pytest.raises(DataError, match="iconv -f WINDOWS-1252 -t UTF-8"):
+        list(read_documents([str(tmp_path)], CorpusConfig(), CorpusReport()))
+    mixed = (text * 9).encode() + b"caf\xe9 " * 40  # UTF-8 with malformed words
+    (tmp_path / "a.txt").write_bytes(mixed)
+    report = CorpusReport()
+    list(read_documents([str(tmp_path)], CorpusConfig(), report))
+    assert report.invalid_utf8 == 40

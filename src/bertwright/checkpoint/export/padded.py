@@ -230,7 +230,7 @@ class Padded(nn.Module):
             return (head.logits(found[-1]),)
         assert self.task is not None
         if self.encoder.pooled:
-            return (_linear(head.classifier, found[-1]),)
+            return (_scores(head, found[-1]),)
         x = _mixed(head.mix, found)  # [B, T, F]
         if self.reader is not None:
             x = self.reader(x, mask)
@@ -240,7 +240,8 @@ class Padded(nn.Module):
         if self.task.kind == "tagging":
             return (_linear(head.classifier, x),)
         how = "max" if head.network is not None else self.task.head.pooling
-        return (_linear(head.classifier, _pool(x, mask, how)),)
+        pooled = [_pool(x, mask, each) for each in how.split("+")]
+        return (_scores(head, torch.cat(pooled, 1)),)
 
 
 def _layer(layer: TransformerLayer, x: Tensor, bias: Tensor) -> Tensor:
@@ -267,6 +268,13 @@ def _linear(scorer: nn.Linear, x: Tensor) -> Tensor:
     return nn.functional.linear(x, scorer.weight, scorer.bias)
 
 
+def _scores(head: Any, x: Tensor) -> Tensor:
+    """`[B, F]` -> `[B, C]`, through the hidden layer if there is one."""
+    if head.hidden is not None:
+        x = torch.relu(_linear(head.hidden, x))
+    return _linear(head.classifier, x)
+
+
 def _mixed(mix: Any, layers: list[Tensor]) -> Tensor:
     """`LayerMix.forward` over the layers it reads, and only those."""
     if mix is None or len(layers) == 1:
@@ -285,6 +293,9 @@ def _pool(x: Tensor, mask: Tensor, how: str) -> Tensor:
     if how == "cls":
         return x[:, 0]
     real = (mask != 0)[:, :, None]
+    if how == "last":
+        index = (real.sum(1, keepdim=True) - 1).expand(-1, 1, x.shape[2])
+        return x.gather(1, index)[:, 0]
     if how == "mean":
         return (x * real).sum(1) / real.sum(1)
     return x.masked_fill(~real, torch.finfo(x.dtype).min).amax(1)

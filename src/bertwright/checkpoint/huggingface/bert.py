@@ -292,6 +292,7 @@ class BertFormat(Format[BertConfig]):
                 labels=labels,
                 multi_label=multi_label,
                 scheme=scheme_of(labels) if kind == "tagging" else "none",
+                unanswerable=None if kind == "span" else False,
                 max_length=length,
                 stride=stride,
                 head=HeadConfig(dropout=_dropout(kind, content, config, where)),
@@ -319,7 +320,7 @@ def activation_of(name: Any, path: Path) -> Literal["gelu", "gelu_tanh"]:
 
 def architecture(task: TaskConfig) -> str | None:
     """The transformers class with the same scores, or None if it has none."""
-    if task.head.network != "linear":
+    if task.head.network != "linear" or task.head.hidden_size:
         return None
     if task.head.layers is not None and not (
         task.kind in _OF_TOKENS and task.head.layers == "last"

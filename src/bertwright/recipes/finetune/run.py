@@ -8,7 +8,9 @@ seed's weights, a Hugging Face folder by itself -> `results.json` (`results.py`)
 from __future__ import annotations
 
 import contextlib
+import math
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -30,7 +32,13 @@ from bertwright.recipes import run_folder
 from bertwright.recipes.finetune import results as task_results
 from bertwright.recipes.finetune.frozen import tabulate
 from bertwright.recipes.finetune.setup import TaskSetup, TaskSpec, set_up
-from bertwright.recipes.finetune.training import Diverged, Hardware, SeedRun, train_seed
+from bertwright.recipes.finetune.training import (
+    EVALUATED,
+    Diverged,
+    Hardware,
+    SeedRun,
+    train_seed,
+)
 from bertwright.tasks.baselines import baseline_predictions
 from bertwright.tasks.evaluate import Evaluation, evaluate
 from bertwright.train.distributed import join_ranks
@@ -55,7 +63,8 @@ def finetune(
         config: the run.
         say: called with each line for the screen.
         overwrite: replace a run that is there.
-        on_progress: called with the tokens of frozen features encoded.
+        on_progress: called with the tokens done of all seeds; of frozen features, with those that
+            are encoded.
         on_log: called with each record of `metrics.jsonl`.
 
     Raises:
@@ -140,7 +149,7 @@ def rate_of(config: FinetuneConfig, width: int) -> float:
     """The highest learning rate: as configured, or the usual one for the encoder's width."""
     if config.learning_rate is not None:
         return config.learning_rate
-    return 1e-3 if config.transfer == "features" else min(3e-4, 3e-5 * 768 / width)
+    return 1e-3 if config.transfer == "features" else min(1e-3, 3e-5 * (768 / width) ** 2)
 
 
 def new_learner(
@@ -154,6 +163,12 @@ def new_learner(
         "attention_probs_dropout_prob": config.attention_dropout,
     }
     there = {each.name for each in fields(architecture)}
+    if config.dropout_scale is not None:
+        if "dropout_scale" not in there:
+            raise ConfigError(
+                f"dropout_scale is for an AWD-LSTM, and {folder} is none: use dropout"
+            )
+        dropout["dropout_scale"] = config.dropout_scale
     architecture = replace(architecture, **{k: v for k, v in dropout.items() if k in there})
     tasks = {setup.task_name: setup.task for setup in setups}
     loaded = checkpoint.load(folder, [], generator, architecture, tasks=tasks)
@@ -193,6 +208,51 @@ def _set_bias_to_mean(learner: Learner, setup: TaskSetup) -> None:
 
 
 @dataclass
+class Cost:
+    """What all seeds cost, in tokens that a step trains on; called with those that are done."""
+
+    total: float
+    plan: str
+    """`3 seeds of 5 epochs`"""
+    say: Callable[[str], None]
+    on_progress: OnProgress = silent
+    done: float = 0.0
+    calls: int = 0
+    began: float = 0.0
+    before: float = 0.0
+
+    @classmethod
+    def of(
+        cls,
+        setups: Sequence[TaskSetup],
+        config: FinetuneConfig,
+        hardware: Hardware,
+        say: Callable[[str], None],
+    ) -> Cost:
+        """The steps of a run and its evaluations."""
+        assert config.epochs is not None
+        train = sum(each.train.num_tokens * each.files.weight for each in setups)
+        dev = sum(each.dev.num_tokens for each in setups) / EVALUATED
+        evaluations = math.ceil(config.epochs * config.evaluations_per_epoch)
+        total = train * config.epochs / hardware.ranks.world_size + dev * evaluations
+        seeds = f"{config.seeds} seeds" if config.seeds > 1 else "one seed"
+        return cls(total * config.seeds, f"{seeds} of {config.epochs:g} epochs", say)
+
+    def __call__(self, tokens: float) -> None:
+        """Show how far it is; at the fourth step also how long it takes, by the two before it."""
+        self.calls += 1
+        if self.calls == 2:
+            self.began, self.before = time.monotonic(), self.done
+        elif self.calls == 4:
+            rate = (self.done - self.before) / max(1e-9, time.monotonic() - self.began)
+            minutes = math.ceil(self.total / max(1e-9, rate) / 60)
+            about = "less than a minute" if minutes <= 1 else f"about {minutes:,} minutes"
+            self.say(f"{self.plan} will take {about}; Ctrl-C keeps the seeds that are finished")
+        self.done += tokens
+        self.on_progress(min(int(self.done), int(self.total)), int(self.total))
+
+
+@dataclass
 class _Seeds:
     """The seeds of a run, one after the other."""
 
@@ -204,6 +264,7 @@ class _Seeds:
     say: Callable[[str], None]
     on_progress: OnProgress
     on_log: OnLog
+    cost: Cost | None = None
 
     def train(self) -> tuple[list[SeedRun], list[int], Interrupted | None]:
         """The seeds that were finished, only the best with its weights; the numbers of those that
@@ -215,6 +276,9 @@ class _Seeds:
                 self.say("encoding all examples once: the features are frozen")
                 file = Path(temporary) / "table"
                 features = tabulate(learner, self.setups, self.hardware, file, self.on_progress)
+            if features is None:  # training on features that are there takes a moment
+                self.cost = Cost.of(self.setups, self.config, self.hardware, self.say)
+                self.cost.on_progress = self.on_progress
             runs: list[SeedRun] = []
             diverged: list[int] = []
             for seed in range(self.config.seed, self.config.seed + self.config.seeds):
@@ -248,7 +312,8 @@ class _Seeds:
                 self.say(f"seed {seed} ({self.config.seed} to {last})")
             log = Log(self.run, self.say, keep=-1, labels={"seed": seed}, on_log=self.on_log)
         try:
-            return train_seed(self.config, setups, learner, seed, self.hardware, log)
+            on_tokens = silent if self.cost is None else self.cost
+            return train_seed(self.config, setups, learner, seed, self.hardware, log, on_tokens)
         finally:
             if log is not None:
                 log.close()

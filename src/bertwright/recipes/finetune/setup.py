@@ -126,11 +126,7 @@ def set_up(
         warnings=warnings,
     )
     for which, data in (("train", setup.train), ("dev", setup.dev)):
-        if data.lengths.cut:
-            warnings.append(
-                f"{data.lengths.tokens_cut} tokens of {data.lengths.cut} {which} examples fit no "
-                f"window of {task.max_length} tokens and are not read"
-            )
+        warnings += data.lengths.warnings(task, f"{which} examples")
     for warning in warnings:
         say(f"warning: {warning}")
     return setup
@@ -253,13 +249,13 @@ def _task(
     stride = files.stride
     if stride is None:
         stride = min(128 if kind == "span" else 32, length // 3)
-    head = HeadConfig(crf=files.crf, dropout=config.dropout)
-    if config.transfer == "features":
+    head = HeadConfig(crf=files.crf, dropout=config.dropout, hidden_size=config.hidden_size)
+    if config.transfer == "features" or config.pooling is not None:
         head = replace(
             head,
             layers=config.layers or "last",
             network=config.network,
-            pooling=config.pooling,
+            pooling=config.pooling or "mean",
         )
     return TaskConfig(
         kind=kind,
@@ -268,6 +264,7 @@ def _task(
         scheme=read.scheme if kind == "tagging" else "none",
         max_length=length,
         stride=stride,
+        max_windows=1 if files.truncate else files.max_windows,
         merge=files.merge,
         context=files.context,
         unanswerable=any(isinstance(e, SpanExample) and e.answers == () for e in train),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
@@ -25,6 +25,7 @@ from bertwright.errors import BertwrightError, DataError
 from bertwright.labelled.examples import SpanExample
 from bertwright.objectives.labelled import LabelledBatch
 from bertwright.objectives.objective import Learner
+from bertwright.progress import silent
 from bertwright.recipes.finetune.setup import TaskSetup
 from bertwright.tasks.batch import make_batch, micro_batches
 from bertwright.tasks.evaluate import Evaluation, evaluate
@@ -40,6 +41,9 @@ from bertwright.train.schedule import Budget
 from bertwright.train.state import DataPosition, Position
 from bertwright.transfer.stepping import Stepping
 from bertwright.transfer.task_words import train_task_words
+
+EVALUATED = 3
+"""Tokens of dev that cost what a token of a step does, forward, backward and update."""
 
 
 class Diverged(BertwrightError):
@@ -92,6 +96,7 @@ def train_seed(
     seed: int,
     hardware: Hardware,
     log: Log | None,
+    on_tokens: Callable[[float], None] = silent,
 ) -> SeedRun:
     """Train a learner and keep its best weights, or its last, as `config.keep` says.
 
@@ -102,6 +107,7 @@ def train_seed(
         seed: of order and dropout.
         hardware: the device.
         log: where each step is logged; None on every rank but the first.
+        on_tokens: called with the tokens of each step, and a third of those evaluated.
 
     Raises:
         Diverged: the gradients, step after step, or predictions on dev are not finite.
@@ -120,13 +126,16 @@ def train_seed(
         hardware.micro_tokens,
         seed,
         hardware.ranks,
+        on_tokens,
     )
     in_epoch = loader.steps_in_epoch
     steps = max(1, round(epochs * in_epoch))
     every = max(1, round(in_epoch / config.evaluations_per_epoch))
     run = SeedRun(seed)
     stepping = Stepping(learner, config, rate, epochs, steps)
-    validation = _Validation(run, config, setups, learner, hardware, every, steps, in_epoch)
+    validation = _Validation(
+        run, config, setups, learner, hardware, every, steps, in_epoch, on_tokens
+    )
     trainer = Trainer(
         learner,
         stepping.optimizers,
@@ -173,8 +182,10 @@ class TaskLoader:
         micro_tokens: int,
         seed: int,
         ranks: Ranks,
+        on_tokens: Callable[[float], None] = silent,
     ) -> None:
         """`tasks`: name, task, instances to train on, and weight of each."""
+        self._on_tokens = on_tokens
         self._tasks = list(tasks)
         self._batch_size = batch_size
         self._micro_tokens = micro_tokens
@@ -197,6 +208,7 @@ class TaskLoader:
             make_batch(name, task, instances, part, str(self._ranks.device))
             for part in micro_batches(instances, own, self._micro_tokens)
         ]
+        self._on_tokens(sum(batch.num_tokens for batch in batches))
         if at.step + 1 < len(steps):
             return batches, replace(at, step=at.step + 1)
         return batches, replace(at, epoch=at.epoch + 1, step=0)
@@ -257,6 +269,7 @@ class _Validation:
     """Steps between two evaluations."""
     steps: int
     steps_in_epoch: int
+    on_tokens: Callable[[float], None] = silent
     evaluations: int = 0
     without_improvement: int = 0
     """Evaluations since the best."""
@@ -271,7 +284,7 @@ class _Validation:
         step = min(self.evaluations * self.every, self.steps)
         now = SeedRun(self.run.seed, step=step, best_epoch=step / self.steps_in_epoch)
         for setup in self.setups:
-            evaluate_task(now, setup, self.learner, self.hardware)
+            evaluate_task(now, setup, self.learner, self.hardware, self.on_tokens)
         is_better = self.evaluations == 1 or now.score > self.best
         self.best = now.score if is_better else self.best
         self.without_improvement = 0 if is_better else self.without_improvement + 1
@@ -302,7 +315,13 @@ class _Validation:
         }
 
 
-def evaluate_task(run: SeedRun, setup: TaskSetup, learner: Learner, hardware: Hardware) -> None:
+def evaluate_task(
+    run: SeedRun,
+    setup: TaskSetup,
+    learner: Learner,
+    hardware: Hardware,
+    on_tokens: Callable[[float], None] = silent,
+) -> None:
     """Predict a task's dev examples and put predictions and figures into `run`.
 
     Raises:
@@ -310,7 +329,14 @@ def evaluate_task(run: SeedRun, setup: TaskSetup, learner: Learner, hardware: Ha
     """
     task, data = setup.task, setup.dev
     device, precision = hardware.ranks.device, hardware.precision
-    predictions = predict(learner, data, device, precision, hardware.micro_tokens)
+    before = 0
+
+    def on_progress(done: int, total: int | None) -> None:
+        nonlocal before
+        on_tokens((done - before) / EVALUATED)
+        before = done
+
+    predictions = predict(learner, data, device, precision, hardware.micro_tokens, on_progress)
     if not all(map(is_finite, predictions)):
         raise Diverged(f"seed {run.seed}: its predictions on dev are not finite")
     if task.unanswerable:

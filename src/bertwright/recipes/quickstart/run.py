@@ -16,33 +16,34 @@ Each step is a function that does one thing and returns what there is to print o
 
 from __future__ import annotations
 
-import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from bertwright.atomic import disk_errors, refuse_existing
-from bertwright.config.bert_run import BertRun, InstanceConfig, MaskingConfig
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.run import CheckpointConfig, LogConfig, ValidationConfig
+from bertwright.config.runs.bert import BertRun, InstanceConfig, MaskingConfig
 from bertwright.config.tokenizer import TokenizerConfig
 from bertwright.data.build import build_shards
-from bertwright.data.doctor import Checkup, check
+from bertwright.data.doctor import check
+from bertwright.data.instances import Checkup
 from bertwright.data.shards import open_shards
 from bertwright.data.split import split_documents
 from bertwright.errors import ConfigError, DataError
 from bertwright.progress import OnProgress, silent
+from bertwright.recipes.examine import instances_of
 from bertwright.recipes.quickstart.corpus import (
     DocsReport,
     corpus_files,
     read_index,
     write_python_docs,
 )
+from bertwright.report.read import read_run
 from bertwright.text.corpus.read import read_documents
 from bertwright.text.corpus.report import CorpusReport
 from bertwright.text.tokenizer.train import train_tokenizer
-from bertwright.train.log import read_records
 
 MODEL = "bert-mini"
 """The model whose five minutes on two cores are worth most; see `experiments`."""
@@ -52,8 +53,6 @@ SEED = 1
 
 CORPUS = CorpusConfig(documents="blank-line", sentences="line")
 MARK = "quickstart.json"
-FEW_STEPS = 30
-"""After fewer, a model predicts hardly more masked tokens than the most frequent token does."""
 
 
 class Paths:
@@ -120,8 +119,8 @@ def build(paths: Paths, on_progress: OnProgress = silent) -> dict[str, Any]:
 
 def check_data(paths: Paths, on_progress: OnProgress = silent) -> Checkup:
     """What the doctor finds in the shards."""
-    config = configuration(paths, 1.0)
-    return check(paths.shards, config.instances, config.masking, on_progress=on_progress)
+    instances = instances_of(configuration(paths, 1.0))
+    return check(paths.shards, instances, on_progress=on_progress)
 
 
 def configuration(paths: Paths, minutes: float) -> BertRun:
@@ -136,16 +135,10 @@ def configuration(paths: Paths, minutes: float) -> BertRun:
         # (experiments/small_budget).
         instances=InstanceConfig(sequence_length=64),
         masking=MaskingConfig(probability=0.25),
-        validation=ValidationConfig(share=HELD_OUT, tokens=16384, every_minutes=minutes / 10),
+        validation=ValidationConfig(share=HELD_OUT, tokens=32768, every_minutes=minutes / 10),
         checkpoint=CheckpointConfig(keep=1),
         log=LogConfig(every_seconds=min(5.0, max(0.5, minutes))),
     )
-
-
-def few_steps(paths: Paths) -> int | None:
-    """The steps that the run took if they are fewer than `FEW_STEPS`, or None."""
-    taken = int(read_records(paths.run / "metrics.jsonl")[-1]["step"])
-    return taken if taken < FEW_STEPS else None
 
 
 def read_modules(
@@ -169,11 +162,21 @@ def read_modules(
         yield entry, sentences, number in held_out
 
 
-def write_findings(paths: Paths, checkup: Checkup, examples: dict[str, Any]) -> None:
-    """Write what the page shows beside the run."""
-    for name, value in (("doctor.json", checkup.as_dict()), ("examples.json", examples)):
-        text = json.dumps(value, indent=1, default=float)
-        (paths.run / name).write_text(text + "\n", encoding="utf-8")
+def document_names(paths: Paths) -> list[tuple[str, str]]:
+    """The module and the package of each document."""
+    return [(entry["module"], package_of(entry)) for entry in read_index(paths.corpus)]
+
+
+def package_of(entry: Mapping[str, Any]) -> str:
+    """The package of a module of the index; all of the standard library and its topics: python."""
+    return str(entry["package"]) if entry["source"] == "packages" else "python"
+
+
+def suggested_text(run: Path) -> str:
+    """A text with a mask to try the model on: the first example it is right about, or any."""
+    blanks = read_run(run).examples.get("blanks") or [{"text": "Return the [MASK] of the array."}]
+    right = [each for each in blanks if each.get("truth") == each.get("top", [{}])[0].get("token")]
+    return str((right or blanks)[-1]["text"])
 
 
 def next_commands() -> list[str]:

@@ -43,7 +43,7 @@ from bertwright.labelled.read import read_examples
 from bertwright.progress import OnProgress, silent
 from bertwright.recipes.finetune.run import finetune
 from bertwright.recipes.finetune.setup import TaskSpec
-from bertwright.recipes.quickstart.run import HELD_OUT, SEED, Paths, read_modules
+from bertwright.recipes.quickstart.run import HELD_OUT, SEED, Paths, package_of, read_modules
 from bertwright.recipes.run_folder import ENVIRONMENT
 from bertwright.tasks.baselines import baseline_predictions
 from bertwright.tasks.evaluate import evaluate
@@ -189,7 +189,7 @@ def _compare(
         task = TaskSpec(NAME, "classification", train)
         kept = str(paths.finetuned if count == sizes[-1] else unfinished)
         for name, seen, config in (
-            ("pretrained", count * passes, replace(tuned, epochs=passes, out=kept)),
+            ("pretrained", count * passes, replace(tuned, epochs=passes, out=kept, baselines=True)),
             ("frozen", count, replace(tuned, transfer="features", learning_rate=None)),
             ("random_start", count * passes, replace(tuned, epochs=passes, random_start=True)),
         ):
@@ -240,7 +240,7 @@ def write_task(paths: Paths, validation_fraction: float, sizes: Sequence[int]) -
     train: dict[str, list[Passage]] = {}
     test: dict[str, list[Passage]] = {}
     for entry, sentences, is_held in modules:
-        label = label_of(entry)
+        label = package_of(entry)
         if is_held:
             sentences = [s for s in sentences if _plain(s) not in trained_on]
         side = (test if is_held else train).setdefault(label, [])
@@ -257,11 +257,6 @@ def write_task(paths: Paths, validation_fraction: float, sizes: Sequence[int]) -
             for each in per_label(sizes, len(labels), most)
         ]
         return LabelledFiles(labels, tuple(files), _write(paths.task, "test.jsonl", to_test, count))
-
-
-def label_of(entry: Mapping[str, Any]) -> str:
-    """The package of a module of the index; all of the standard library and its topics: python."""
-    return str(entry["package"]) if entry["source"] == "packages" else "python"
 
 
 def passages(sentences: Sequence[str]) -> Iterator[str]:

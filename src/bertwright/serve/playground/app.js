@@ -4,7 +4,7 @@
 // somebody. What follows the `#` stays in the browser: no text is in the server's log.
 
 import { attention } from "./attention.js";
-import { h, receipt } from "./dom.js";
+import { command, h, receipt } from "./dom.js";
 import { ServerError, models, useKey } from "./server.js";
 import { panels as vectors } from "./vectors.js";
 import { panels as words } from "./words.js";
@@ -38,7 +38,7 @@ function address() {
 }
 
 function control(field, id, given, model) {
-  const value = given ?? field.value;
+  const value = given ?? field.example?.(model.examples) ?? field.value;
   const shared = { id, name: field.name, autocomplete: "off" };
   switch (field.kind) {
     case "long":
@@ -151,7 +151,8 @@ function show(panel, given, model) {
       keepAddress(panel, form);
       const found = await panel.run({ ...values, model: model.name }, model, keep);
       if (mine !== turn) return;
-      result.replaceChildren(...found.parts.filter(Boolean), receipt(found.receipt));
+      result.replaceChildren(...found.parts.filter(Boolean), receipt(found.receipt),
+        command(found.receipt.curl));
       status.textContent = "Done.";
     } catch (error) {
       if (mine !== turn) return;

@@ -16,7 +16,7 @@ export const attention = {
     "where; it is no explanation of what the model says.",
   kinds: null,
   fields: [
-    { name: "text", label: "Text", kind: "long",
+    { name: "text", label: "Text", kind: "long", example: (texts) => texts[0],
       value: "The animal did not cross the street because it was too tired." },
     { name: "text_pair", label: "Second text (may be empty)", kind: "line", value: "", spare: true },
     { name: "layer", label: "Layer", kind: "choice", value: "1", live: true,

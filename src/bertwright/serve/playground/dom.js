@@ -121,6 +121,15 @@ export function receipt(given) {
     facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, `${value}`))));
 }
 
+/** A command, and a button that copies it. */
+export function command(line) {
+  const copy = h("button", { type: "button", class: "insert", onclick: async () => {
+    await navigator.clipboard?.writeText(line);
+    copy.textContent = navigator.clipboard ? "Copied" : "Select it and copy";
+  } }, "Copy as curl");
+  return h("div", { class: "curl" }, copy, more("Show", h("pre", {}, line)));
+}
+
 /** Layer numbers, a run of them by its ends. */
 function layers(given) {
   if (!given?.length) return "none";

@@ -53,12 +53,16 @@ function reason(answer, response) {
   return said || response.statusText || "no reason given";
 }
 
-/** The models: their names, their heads (name, kind, labels) and how many layers they have. */
+/** The models: their names, heads (name, kind, labels), number of layers, and examples of their
+ * cards. */
 export async function models() {
   const { answer } = await ask("v1/models");
   return answer.data.map((model) => {
     const heads = model.heads.map((name) => ({ name, kind: name, labels: [] }));
-    return { name: model.id, heads: [...heads, ...model.tasks], layers: model.layers };
+    return {
+      name: model.id, heads: [...heads, ...model.tasks], layers: model.layers,
+      examples: model.examples ?? [],
+    };
   });
 }
 
@@ -76,6 +80,18 @@ export async function post(path, body) {
       tokens: answer.tokens_used,
       truncated: answer.truncated,
       milliseconds,
+      curl: curl(path, body),
     },
   };
+}
+
+/** The command of a shell that asks the same; the key is left to whoever runs it. */
+function curl(path, body) {
+  const quote = (text) => `'${text.replaceAll("'", "'\\''")}'`;
+  return [
+    `curl ${quote(new URL(path, location.href).href)}`,
+    "-H 'Content-Type: application/json'",
+    ...(key ? ['-H "Authorization: Bearer $KEY"'] : []),
+    `-d ${quote(JSON.stringify(body))}`,
+  ].join(" ");
 }

@@ -91,7 +91,7 @@ const tokens = {
   about: "The pieces the model reads, their ids, and which characters each is from.",
   kinds: null,
   fields: [
-    { name: "text", label: "Text", kind: "long",
+    { name: "text", label: "Text", kind: "long", example: (texts) => texts[0],
       value: "Unbelievable: the tokenizer splits rare words, naïve ones too 🙂." },
   ],
   async run({ text, ...rest }) {

@@ -19,6 +19,7 @@ const blanks = {
   needs: "a masked-language-model head",
   fields: [
     { name: "text", label: `Text with ${MASK}`, kind: "long", insert: MASK,
+      example: (texts) => texts.find((text) => text.includes(MASK)),
       value: "Paris is the [MASK] of France." },
     { name: "top", label: "Tokens a blank", kind: "count", value: 5, least: 1, most: 50 },
   ],
@@ -82,7 +83,7 @@ const entities = {
   kinds: ["tagging"],
   needs: "a tagging head",
   fields: [
-    { name: "text", label: "Text", kind: "long",
+    { name: "text", label: "Text", kind: "long", example: (texts) => texts[0],
       value: "Ada Lovelace met Charles Babbage in London in June 1833." },
     TASK(["tagging"]),
   ],
@@ -112,7 +113,8 @@ const classes = {
   kinds: ["classification", "regression"],
   needs: "a head for classes or numbers",
   fields: [
-    { name: "text", label: "Text", kind: "long", value: "A quiet, funny, generous film." },
+    { name: "text", label: "Text", kind: "long", example: (texts) => texts[0],
+      value: "A quiet, funny, generous film." },
     { name: "text_pair", label: "Second text (only for pairs)", kind: "line", value: "", spare: true },
     TASK(["classification", "regression"]),
   ],

@@ -18,7 +18,7 @@ from bertwright.inference.fill import find_blanks
 from bertwright.inference.inputs import make_examples
 from bertwright.inference.next_sentence import make_pair
 from bertwright.serve.engine import Engine, RequestItem
-from bertwright.serve.errors import HttpError, invalid_request
+from bertwright.serve.errors import HttpError, NoHead, invalid_request
 from bertwright.serve.outputs import Fill, NextSentences, Task
 from bertwright.serve.replies import (
     AnswerReply,
@@ -74,7 +74,7 @@ ANSWER = 64
 def prepare_fill(engine: Engine, body: FillRequest, config: ServeConfig) -> PreparedRequest:
     """See the route."""
     if "masked_lm" not in engine.model.heads:
-        raise _no_head(engine, "masked_lm")
+        raise _no_head(engine, ("masked_lm",))
     (mask,) = engine.tokenizer.tokens_of([engine.tokenizer.mask_id])
     output, top, texts = (
         Fill(engine),
@@ -136,7 +136,7 @@ def _filled(engine: Engine, mask: str, text: str, blanks: list[Any]) -> list[lis
 def prepare_next(engine: Engine, body: NextSentenceRequest, config: ServeConfig) -> PreparedRequest:
     """See the route."""
     if "next_sentence" not in engine.model.heads:
-        raise _no_head(engine, "next_sentence")
+        raise _no_head(engine, ("next_sentence",))
     output = NextSentences(engine)
     items: list[RequestItem] = []
     truncated: list[Truncation] = []
@@ -327,9 +327,9 @@ def _relevance(answer: Any) -> float:
     return list(answer.scores.values())[-1]
 
 
-def _no_head(engine: Engine, wanted: str) -> HttpError:
+def _no_head(engine: Engine, wanted: tuple[str, ...]) -> HttpError:
     has = ", ".join(engine.model.heads) or "the encoder alone"
-    return invalid_request(f"{engine.name} has no {wanted} head; it has: {has}", "no_head")
+    return NoHead(f"{engine.name} has no {' or '.join(wanted)} head; it has: {has}", wanted)
 
 
 def task_name(engine: Engine, name: str | None, kinds: tuple[str, ...]) -> str:
@@ -340,7 +340,7 @@ def task_name(engine: Engine, name: str | None, kinds: tuple[str, ...]) -> str:
     """
     known = [each for each, task in engine.model.tasks.items() if task.kind in kinds]
     if not known:
-        raise _no_head(engine, " or ".join(kinds))
+        raise _no_head(engine, kinds)
     if name is None and len(known) > 1:
         raise invalid_request(f"several tasks; name one as task: {', '.join(known)}", "which_task")
     if name is not None and name not in known:

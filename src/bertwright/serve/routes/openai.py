@@ -42,7 +42,7 @@ def prepare_embeddings(
 ) -> PreparedRequest:
     """See the route."""
     vectors = vector_config(engine, body)
-    width = vectors.width(engine.width, engine.top)
+    width = vectors.width(engine.spec.widths)
     dimensions = body.dimensions
     if dimensions is not None and dimensions > width:
         raise invalid_request(f"dimensions must be from 1 to {width}")
@@ -129,6 +129,8 @@ def describe(engine: Engine) -> Json:
         "created": engine.loaded,
         "owned_by": "bertwright",
         "sha256": engine.sha256,
+        "checkpoint": engine.checkpoint,
+        "damaged": list(engine.damages),
         "layers": engine.top,
         "attention_heads": engine.attention_heads,
         "hidden_size": engine.width,
@@ -140,8 +142,9 @@ def describe(engine: Engine) -> Json:
             "normalize": engine.default.normalize,
             "prompt": engine.default.prompt,
             "max_tokens": engine.vector_tokens,
-            "width": engine.default.width(engine.width, engine.top),
+            "width": engine.default.width(engine.spec.widths),
         },
+        "examples": engine.examples,
         "heads": [name for name in engine.model.heads if name not in engine.model.tasks],
         "tasks": [
             {

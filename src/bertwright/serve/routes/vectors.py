@@ -76,7 +76,7 @@ def prepare_vectors(
         vectors.pooling,
         vectors.normalize,
         tokenized.truncated,
-        numbers=len(texts) * vectors.width(engine.width, engine.top),
+        numbers=len(texts) * vectors.width(engine.spec.widths),
         prompt=which_prompt(engine, vectors),
     )
 
@@ -148,7 +148,7 @@ def prepare_tokens(engine: Engine, body: TokensRequest, config: ServeConfig) -> 
         None,
         vectors.normalize,
         tokenized.truncated,
-        numbers=sum(counts) * vectors.width(engine.width, engine.top),
+        numbers=sum(counts) * vectors.width(engine.spec.widths),
         prompt=which_prompt(engine, vectors),
     )
 

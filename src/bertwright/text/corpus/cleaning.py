@@ -1,5 +1,8 @@
 """Mending text and leaving out lines that are not prose. All of it is optional and counted.
 
+Markup: tags and comments of HTML, web addresses, wiki templates (`{{...}}`, also nested) and quote
+marks go; of a link (`[[target|text]]`) the text stays.
+
 Unicode repair: NFC, invisible characters out, and mojibake ("doesnâ€™t") where `ftfy` is installed
 (extra `clean`). Boilerplate: menu, share and copyright lines by their looks, and lines that come
 back in document after document. The latter are known only after they came a few times, so the
@@ -8,6 +11,7 @@ first `REPEATS` of each stay: a stream is read once.
 
 from __future__ import annotations
 
+import html
 import re
 import unicodedata
 import zlib
@@ -19,6 +23,18 @@ REPEATS = 10
 """A line that came in this many documents is boilerplate from then on."""
 LONGEST_REPEAT = 300
 """Longer lines are not watched for repetition."""
+
+MARKUP = {
+    "tags": re.compile(r"<(?:!--|/?[A-Za-z][\w-]*(?:\s[^<>\n]{0,1000})?/?>)"),
+    "urls": re.compile(r"(?:https?://|www\.)[^\s<>\"|\]]+"),
+    "templates": re.compile(r"\{\{|\[\[|'''|&(?:[A-Za-z]{2,8}|#\d{1,6});"),
+}
+"""What is counted as each kind."""
+_MARKS = {"tags": ("<",), "urls": ("://", "www."), "templates": ("{{", "[[", "'''", "&")}
+_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+_TEMPLATE = re.compile(r"\{\{[^{}]*\}\}")
+_WIKI_LINK = re.compile(r"\[\[(?:[^\[\]|]*\|)*([^\[\]|]*)\]\]")
+_WEB_LINK = re.compile(r"\[https?://\S+ ([^\[\]]*)\]")
 
 _SLOTS = 1 << 20  # 5 MiB, whatever the corpus
 _INVISIBLE = dict.fromkeys(
@@ -93,6 +109,30 @@ def repair_unicode(text: str) -> str:
         else:
             text = unicodedata.normalize("NFC", text)
     return text.translate(_INVISIBLE) if _HAS_INVISIBLE.search(text) else text
+
+
+def find_markup(text: str) -> dict[str, list[str]]:
+    """The markup in a text: its kinds, and each occurrence as it stands."""
+    return {
+        kind: found
+        for kind, pattern in MARKUP.items()
+        # the search for a mark is fast, and most texts have none
+        if any(mark in text for mark in _MARKS[kind]) and (found := pattern.findall(text))
+    }
+
+
+def strip_markup(text: str) -> str:
+    """A text without markup."""
+    if not find_markup(text):
+        return text
+    text = _COMMENT.sub("", text)
+    for _ in range(text.count("{{")):  # from the innermost outwards
+        text, count = _TEMPLATE.subn("", text)
+        if not count:
+            break
+    text = _WEB_LINK.sub(r"\1", _WIKI_LINK.sub(r"\1", text))
+    text = MARKUP["urls"].sub("", MARKUP["tags"].sub("", text))
+    return html.unescape(re.sub("'{2,}", "", text))
 
 
 def looks_like_boilerplate(line: str) -> bool:

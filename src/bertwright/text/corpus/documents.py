@@ -8,6 +8,7 @@ has a bound whatever the file holds.
 from __future__ import annotations
 
 import codecs
+import html
 import re
 from collections.abc import Iterator
 from typing import BinaryIO
@@ -28,8 +29,12 @@ _MARKS = {  # those of UTF-32 begin as those of UTF-16 do
     codecs.BOM_UTF16_LE: "UTF-16",
     codecs.BOM_UTF16_BE: "UTF-16",
 }
+_HIGH = re.compile(rb"[\x80-\xff]+")
 _WHITE_LINES = re.compile(r"\n[^\S\n]+(?=\n)")
-_SEPARATOR = {"blank-line": "\n\n", "line": "\n", "file": None}
+_SEPARATOR = {"blank-line": "\n\n", "line": "\n", "file": None, "wikiextractor": "</doc>"}
+WIKI_DOCUMENT = re.compile(rb"\s*<doc id=")
+"""How a file of WikiExtractor begins."""
+_WIKI_HEAD = re.compile(r'\s*<doc [^\n]*?(?:title="([^\n]*)")?[^\n"]*>\n?')
 
 
 def read_text(
@@ -70,9 +75,43 @@ def read_text(
             return
 
 
+def wiki_document(text: str) -> str:
+    """The text of a document of WikiExtractor; empty where it is a title alone, as redirects are.
+
+    The line `<doc id="..." url="..." title="...">` goes, and HTML entities become characters.
+    """
+    head = _WIKI_HEAD.match(text)
+    body = html.unescape(text[head.end() :] if head else text).strip()
+    return "" if head and body == html.unescape(head[1] or "") else body
+
+
+def _whole_lines(blocks: Iterator[str]) -> Iterator[str]:
+    """The same text in blocks that end with a line, unless a line is too long to hold."""
+    rest = ""
+    for text in blocks:
+        rest += text
+        end = rest.rfind("\n") + 1
+        if not end and len(rest) > MAX_DOCUMENT_CHARACTERS:
+            end = len(rest)
+        if end:
+            yield rest[:end]
+            rest = rest[end:]
+    if rest:
+        yield rest
+
+
 def normalize_lines(text: str) -> str:
     """Line ends of Windows and old Macs become `\\n`."""
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+_NO_TEXT = {
+    b"%PDF-": "a PDF; extract its text first: pdftotext FILE.pdf FILE.txt",
+    b"PK\x03\x04": "a zip archive, as .xlsx and .docx are too; save a sheet as CSV, a document as "
+    "plain text, and unpack others",
+    b"\xd0\xcf\x11\xe0": "of an old Excel or Word; save it as CSV or plain text",
+}
+"""Files of other programs, by their first bytes, and what to do with them."""
 
 
 def _refuse_binary(block: bytes, name: str) -> None:
@@ -81,6 +120,9 @@ def _refuse_binary(block: bytes, name: str) -> None:
         raise DataError(
             f"{name} is {coding}; expected UTF-8. Convert it: iconv -f {coding} -t UTF-8 FILE > NEW"
         )
+    what = next((what for mark, what in _NO_TEXT.items() if block.startswith(mark)), None)
+    if what:
+        raise DataError(f"{name} is {what}")
     zero = block[:8192].find(b"\0")
     if zero >= 0:
         raise DataError(
@@ -108,6 +150,11 @@ def _replace(
     # A true U+FFFD in the file is no error: EF starts a sequence wherever it stands, so counting
     # its bytes is exact.
     invalid = text.count("�") - data.count(b"\xef\xbf\xbd")
+    if first and invalid > 32 and _is_windows(data):
+        raise DataError(
+            f"{where}: this is no UTF-8; it looks like Windows-1252 (or Latin-1). Convert it: "
+            "iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW"
+        )
     if first and invalid > 32 and invalid > 0.2 * len(text):
         raise DataError(
             f"{where}: {invalid / len(text):.0%} of the first characters are malformed, so this is "
@@ -117,6 +164,17 @@ def _replace(
     report.invalid_utf8 += invalid
     report.note(report.invalid_places, where)
     return text, used
+
+
+def _is_windows(data: bytes) -> bool:
+    """Whether bytes that are no UTF-8 may be text in Windows-1252: they decode, and most of those
+    above ASCII stand alone, as accented letters and quotes do; those of GBK or KOI8-R do not."""
+    high = _HIGH.findall(data)
+    try:
+        b"".join(high).decode("cp1252")
+    except UnicodeDecodeError:
+        return False
+    return sum(len(run) == 1 for run in high) > 0.7 * len(high)
 
 
 def split_documents(
@@ -133,6 +191,8 @@ def split_documents(
     parts: list[str] = []  # of the document that is still open
     size = lines = groups = 0
     held = ""
+    if config.documents == "wikiextractor":  # a separator in a block is whole
+        blocks = _whole_lines(blocks)
     for text in blocks:
         text = held + text
         # White space at the end is held back, shortened, so that a separator is never split in two.

@@ -13,6 +13,7 @@ import glob
 import io
 import lzma
 import os
+import re
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Sequence
@@ -29,6 +30,17 @@ BLOCK_BYTES = 1 << 20
 
 _MAGIC = {b"\x1f\x8b": ".gz", b"\xfd7zXZ\0": ".xz", b"BZh": ".bz2", b"\x28\xb5\x2f\xfd": ".zst"}
 _MAGIC |= {bytes([byte]) + b"\x2a\x4d\x18": ".zst" for byte in range(0x50, 0x60)}  # frames to skip
+_WIKI_FILE = re.compile(r"wiki_\d+(?:\.bz2)?$")
+"""The files of WikiExtractor have no extension."""
+_ADVICE = {
+    ".json": "Write an object a line, as .jsonl",
+    ".pdf": "Extract its text first: pdftotext FILE.pdf FILE.txt",
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), "Save it as CSV"),
+    **dict.fromkeys((".docx", ".doc", ".odt", ".rtf"), "Save it as plain text, .txt"),
+    **dict.fromkeys((".html", ".htm", ".epub"), "Extract its text first: pandoc -t plain"),
+    **dict.fromkeys((".zip", ".tar", ".7z"), "Unpack it first"),
+}
+"""What to do with files that are no text, by their suffix."""
 _DATASET_MARKS = ("dataset_dict.json", "state.json")  # what datasets.save_to_disk leaves
 
 
@@ -37,6 +49,8 @@ def format_of(path: Path) -> str:
     suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
     if suffixes and suffixes[-1] in COMPRESSED_SUFFIXES:
         suffixes.pop()
+    if _WIKI_FILE.match(path.name):
+        return ".wiki"
     suffix = suffixes[-1] if suffixes else ""
     return suffix if suffix in TEXT_SUFFIXES + ROW_SUFFIXES else ""
 
@@ -91,9 +105,8 @@ def _find(given: str, passed_over: list[Path]) -> Iterable[Path]:
         return _in_folder(path, passed_over)
     if path.exists():
         if not format_of(path):
-            advice = "Rename it, or send it through standard input: bertwright ... - < FILE"
-            if path.suffix.lower() == ".json":
-                advice = "Write an object a line, as .jsonl"
+            usual = "Rename it, or send it through standard input: bertwright ... - < FILE"
+            advice = _ADVICE.get(path.suffix.lower(), usual)
             raise DataError(f"{given} has an unknown extension; known are {_known()}. {advice}")
         return [path]
     if glob.has_magic(given):

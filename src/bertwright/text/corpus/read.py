@@ -12,14 +12,26 @@ Memory does not grow with the corpus: a block, a document of at most
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from io import BufferedReader
 from pathlib import Path
 from typing import cast
 
 from bertwright.config.corpus import CorpusConfig
 from bertwright.errors import DataError
-from bertwright.text.corpus.cleaning import RepeatedLines, repair_name, repair_unicode
-from bertwright.text.corpus.documents import read_text, split_documents
+from bertwright.text.corpus.cleaning import (
+    RepeatedLines,
+    find_markup,
+    repair_name,
+    repair_unicode,
+    strip_markup,
+)
+from bertwright.text.corpus.documents import (
+    WIKI_DOCUMENT,
+    read_text,
+    split_documents,
+    wiki_document,
+)
 from bertwright.text.corpus.duplicates import ExactDuplicates, NearDuplicates
 from bertwright.text.corpus.files import (
     ROW_SUFFIXES,
@@ -37,6 +49,9 @@ from bertwright.text.sentences import split_sentences
 Splitter = Callable[[str], list[str]]
 """A text to its sentences."""
 
+LONGEST_TITLE = 100
+ENDS = ".!?:;。！？…\"'”’)"
+"""A sentence ends in one of them, a title does not."""
 MAX_SENTENCE_CHARACTERS = 4096
 """A sentence over this is split at a space: tokenizers are quadratic in what they are given."""
 
@@ -132,6 +147,8 @@ def split_document(
         if report is not None and repaired != text:
             report.repaired_documents += 1
         text = repaired
+    if config.strip_markup:
+        text = strip_markup(text)
     if config.sentences == "line":
         sentences = [line for line in map(str.strip, text.split("\n")) if line]
     elif splitter is None:
@@ -146,9 +163,19 @@ def split_document(
                 report.sentences_cut += len(sentences) - whole
     if report is not None:
         report.sentences += len(sentences)
+        _count_markup(text, sentences, report)
         if not sentences:
             report.empty_documents += 1
     return sentences
+
+
+def _count_markup(text: str, sentences: list[str], report: CorpusReport) -> None:
+    for kind, found in find_markup(text).items():
+        setattr(report, kind, getattr(report, kind) + len(found))
+        for each in found[:EXAMPLES]:
+            report.note(getattr(report, f"{kind}_examples"), each[:100])
+    if len(sentences) == 1 and len(sentences[0]) < LONGEST_TITLE:
+        report.title_documents += sentences[0][-1] not in ENDS
 
 
 def _checked(splitter: Splitter, text: str) -> list[str]:
@@ -185,12 +212,19 @@ def _read(path: Path, config: CorpusConfig, report: CorpusReport) -> Iterator[li
     before = report.position
     stream, position = open_with_position(path)
     with stream:
-        if not kind and is_json_lines(cast(BufferedReader, stream).peek(), config.text_column):
+        if kind in ("", ".wiki") and is_json_lines(
+            cast(BufferedReader, stream).peek(), config.text_column
+        ):
             kind = ".jsonl"
         if kind in ROW_SUFFIXES:
             groups = read_rows(stream, kind, name, config, report)
         else:
+            head = cast(BufferedReader, stream).peek()
+            if config.documents == "blank-line" and WIKI_DOCUMENT.match(head):
+                config = replace(config, documents="wikiextractor")
             groups = split_documents(read_text(stream, name, config, report), config, report)
+            if config.documents == "wikiextractor":
+                groups = ([wiki_document(each) for each in group] for group in groups)
         for group in groups:
             report.position = before + position()
             yield group

@@ -46,6 +46,14 @@ class CorpusReport:
     """Surrogates without a partner (in JSON escapes), each replaced by U+FFFD."""
     repaired_documents: int = 0
     """Documents that unicode repair changed, counted by `split_document`."""
+    tags: int = 0
+    """Tags of HTML or XML in the text, counted by `split_document` as the next three are."""
+    urls: int = 0
+    """Web addresses."""
+    templates: int = 0
+    """Marks of wiki templates and links, and HTML entities."""
+    title_documents: int = 0
+    """Documents of one short line without an end of a sentence."""
     boilerplate_lines: int = 0
     """Lines left out because they repeat across documents or look like menus."""
     exact_duplicates: int = 0
@@ -56,6 +64,12 @@ class CorpusReport:
     """What repaired the text: `nfc`, or `ftfy` with its version."""
     passed_over_examples: list[str] = field(default_factory=list)
     """The first of the files passed over."""
+    tags_examples: list[str] = field(default_factory=list)
+    """The first tags."""
+    urls_examples: list[str] = field(default_factory=list)
+    """The first web addresses."""
+    templates_examples: list[str] = field(default_factory=list)
+    """The first marks."""
     invalid_places: list[str] = field(default_factory=list)
     """The first positions of malformed bytes, as `FILE, byte N`."""
     boilerplate_examples: list[str] = field(default_factory=list)
@@ -79,6 +93,7 @@ class CorpusReport:
             "lines left out as boilerplate": self.boilerplate_lines,
             "splits of documents too large to hold": self.documents_cut,
             "splits of sentences too long to be any": self.sentences_cut,
+            "tags (--strip-markup removes them)": self.tags,
             "malformed byte sequences replaced": self.invalid_utf8,
             "lone surrogates replaced": self.lone_surrogates,
         }

@@ -88,11 +88,18 @@ def read_dataset(path: Path, config: CorpusConfig, report: CorpusReport) -> Iter
             name, _, given = str(path).removeprefix("hf:").partition(":")
             name, _, subset = name.partition("@")
             split = given or split
+            if not Path(name).exists() and not datasets.config.HF_HUB_OFFLINE:
+                _find_on_hub(name)
             rows: Any = datasets.load_dataset(name, subset or None, split=split, streaming=True)
         else:
             rows = datasets.load_from_disk(str(path))
-    except (OSError, ValueError, RuntimeError) as error:
-        raise DataError(f"{path}: split {split!r} cannot be read: {error}") from error
+    except DataError:
+        raise
+    except Exception as error:  # of the library, of HTTP, of the system
+        raise DataError(
+            f"{path}: split {split!r} cannot be read: {_reason(error)}; a configuration and a "
+            "split are named as hf:NAME@CONFIG:SPLIT"
+        ) from error
     if isinstance(rows, dict):
         if split not in rows:
             raise DataError(
@@ -103,8 +110,43 @@ def read_dataset(path: Path, config: CorpusConfig, report: CorpusReport) -> Iter
     if columns is not None:
         _check_column(config.text_column, columns, str(path))
         rows = rows.select_columns([config.text_column])
-    values = (value for batch in rows.iter(_ROWS) for value in batch.get(config.text_column, ()))
+    values = _values(rows, config.text_column, str(path))
     yield from _texts(values, str(path), config, report, count_bytes=True)
+
+
+def _find_on_hub(name: str) -> None:
+    """Fail at once without a network or such a data set: `datasets` tries for half a minute."""
+    from huggingface_hub import HfApi  # which `datasets` needs
+
+    try:
+        HfApi().repo_info(name, repo_type="dataset", timeout=10)
+    except Exception as error:  # of HTTP, of the library
+        raise DataError(
+            f"no data set {name} can be found on the Hugging Face hub "
+            f"({_reason(error)}); check the name and the network, or give files"
+        ) from error
+
+
+def _reason(error: Exception) -> str:
+    """The message of somebody else's error on one line, without its examples of usage."""
+    return " ".join(str(error).partition("Example")[0].split()) or type(error).__name__
+
+
+def _values(rows: Any, column: str, name: str) -> Iterator[object]:
+    count = 0
+    batches = rows.iter(_ROWS)
+    while True:
+        try:
+            batch = next(batches, None)
+        except Exception as error:  # a connection that broke, a damaged file
+            raise DataError(
+                f"{name} ends after row {count:,}: {_reason(error)}; start again"
+            ) from error
+        if batch is None:
+            return
+        values = batch.get(column, ())
+        count += len(values)
+        yield from values
 
 
 def _texts(

@@ -1,8 +1,9 @@
 """Tokenizer folders: `vocab.txt`, `tokenizer.json` and `tokenizer_config.json`, read and written.
 
 The three files are those of Hugging Face, so `tokenizers.Tokenizer.from_file` and
-`transformers.BertTokenizerFast.from_pretrained` read what is written here. Read are these and the
-folders of google-research/bert, which hold `vocab.txt` alone.
+`transformers.BertTokenizerFast.from_pretrained` read what is written here. Read are these, the
+folders of google-research/bert, which hold `vocab.txt` alone, and those of GPT and GPT-2 with
+`vocab.json` and `merges.txt`.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ SPECIAL_TOKENS = {
 }
 """In the order of their ids in every vocabulary trained here, from 0."""
 
+END_OF_TEXT = "<|endoftext|>"
+"""GPT-2's only special token: it begins and ends a text, and stands for what is unknown."""
+_MERGES = "merges.txt"
 _ADDED = "added_tokens.json"
 _OF_BERT = (None, "BertTokenizer", "BertTokenizerFast")
 """Classes of transformers."""
@@ -141,11 +145,15 @@ def _read_folder(folder: Path) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
     if (folder / "tokenizer.json").is_file():
         try:
             text = (folder / "tokenizer.json").read_text(encoding="utf-8")
-            return _as_transformers(tokenizers.Tokenizer.from_str(text), config), config
+            backend = _as_transformers(tokenizers.Tokenizer.from_str(text), config)
+            return backend, {**ends_config(backend), **config}
         except OSError:
             raise
         except Exception as error:  # tokenizers raises bare Exception
             raise DataError(f"{folder / 'tokenizer.json'} is not a tokenizer: {error}") from error
+    if (folder / _MERGES).is_file():
+        backend = _read_merges(folder)
+        return backend, {**ends_config(backend), **config}
     if not (folder / "vocab.txt").is_file():
         raise ConfigError(
             f"{folder} holds neither tokenizer.json nor vocab.txt; train a tokenizer with "
@@ -158,6 +166,47 @@ def _read_folder(folder: Path) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
         _add_tokens(backend, folder / _ADDED, config.get("additional_special_tokens") or ())
     # transformers takes a folder that does not state its rules for an uncased one
     return backend, {**huggingface_config(rules, vocab), **config}
+
+
+def split_by_bytes(backend: tokenizers.Tokenizer) -> None:
+    """GPT-2's words and bytes."""
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+
+
+def ends_config(backend: tokenizers.Tokenizer, lowercase: bool = False) -> dict[str, Any]:
+    """The `tokenizer_config.json` of a BPE, also where its folder has none that names its special
+    tokens, as the published ones of GPT and GPT-2."""
+    if not isinstance(backend.model, models.BPE):
+        return {}
+    if backend.token_to_id(END_OF_TEXT) is not None:
+        # transformers' class of GPT-2 has rules of its own, which do not lower-case
+        kind = "PreTrainedTokenizerFast" if lowercase else "GPT2Tokenizer"
+        roles = ("bos_token", "eos_token", "unk_token")
+        return {**dict.fromkeys(roles, END_OF_TEXT), "tokenizer_class": kind}
+    return {"unk_token": "<unk>"} if backend.token_to_id("<unk>") is not None else {}
+
+
+def _read_merges(folder: Path) -> tokenizers.Tokenizer:
+    """The BPE of `vocab.json` and `merges.txt`: of bytes as GPT-2's, or of lower-cased words with
+    an end as GPT's."""
+    try:
+        vocab, merges = models.BPE.read_file(str(folder / "vocab.json"), str(folder / _MERGES))
+    except Exception as error:  # tokenizers raises bare Exception
+        raise DataError(f"{folder} has no vocab.json and merges.txt of a BPE: {error}") from error
+    if any(token.endswith("</w>") for token in vocab):
+        backend = tokenizers.Tokenizer(
+            models.BPE(vocab, merges, unk_token="<unk>", end_of_word_suffix="</w>")
+        )
+        backend.normalizer = normalizers.BertNormalizer(lowercase=True)
+        backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        backend.decoder = decoders.BPEDecoder(suffix="</w>")
+        return backend
+    backend = tokenizers.Tokenizer(models.BPE(vocab, merges))
+    split_by_bytes(backend)
+    if END_OF_TEXT in vocab:
+        backend.add_special_tokens([AddedToken(END_OF_TEXT, special=True)])
+    return backend
 
 
 def _as_transformers(

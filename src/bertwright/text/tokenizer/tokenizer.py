@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,7 +28,7 @@ import tokenizers
 
 from bertwright.arrays import Bools, Int64s
 from bertwright.errors import DataError
-from bertwright.text.framing import Bare, ClsSep, Framing
+from bertwright.text.framing import Bare, BosEos, ClsSep, Framing, ends_of
 from bertwright.text.tokenizer.files import (
     SPECIAL_TOKENS,
     BertRules,
@@ -37,13 +38,23 @@ from bertwright.text.tokenizer.files import (
     write_folder,
 )
 from bertwright.text.tokenizer.normalize import drop_surrogates, is_plain, split_parts
+from bertwright.text.tokenizer.safety import (
+    MAX_ADDED,
+    check_rules,
+    check_time,
+    check_vocabulary,
+    guarded,
+)
 
 ROLES = ("pad", "unk", "cls", "sep", "mask")
 """Of special tokens, in the order of their ids in every vocabulary trained here."""
+ENDS = ("bos", "eos")
+"""Begin and end of a text, for language models; only where `tokenizer_config.json` names them."""
 
 _REMEMBERED = 1 << 18  # chunks; about 60 MB
 _LONGEST_REMEMBERED = 64  # characters
 _LONG = 1 << 16  # characters
+_BESIDE_CJK = re.compile(" (?=[\u3001-\u9fff\uff01-\uff60])|(?<=[\u3001-\u9fff\uff01-\uff60]) ")
 
 
 @dataclass(frozen=True)
@@ -67,24 +78,28 @@ class Tokenizer:
         """Wrap a `tokenizers` tokenizer; `config` is its `tokenizer_config.json`.
 
         Raises:
-            DataError: there is no token for unknown words.
+            DataError: there is no token for unknown words, or the rules are not safe to run.
         """
         backend.no_truncation()
         backend.no_padding()
         self._backend = backend
         self._config = dict(config)
         self.vocab: dict[str, int] = backend.get_vocab(with_added_tokens=True)
+        check_vocabulary(self.vocab)
         self._token_of = {index: token for token, index in self.vocab.items()}
         self.vocab_size = max(self.vocab.values()) + 1
         self.special: dict[str, int] = dict(self._find_special())
         """The id of each role that a special token has here: `unk` always; `pad`, `cls`, `sep`,
-        `mask` in BERT's vocabularies."""
+        `mask` in BERT's vocabularies; `bos`, `eos` in those of language models."""
         self.unk_id = self.special_id("unk")
         added = backend.get_added_tokens_decoder()
         self.special_ids = frozenset(
             {*self.special.values(), *(index for index, token in added.items() if token.special)}
         )
         self._description = json.loads(backend.to_str())
+        check_rules(self._description)
+        if (added_tokens := backend.num_special_tokens_to_add(False)) > MAX_ADDED:
+            raise DataError(f"the tokenizer adds {added_tokens:,} special tokens to each text")
         self._memo = _Memo(self) if self._is_bert() else None
         self._corpus_backend: tokenizers.Tokenizer | None = None
 
@@ -126,9 +141,10 @@ class Tokenizer:
     @cached_property
     def framing(self) -> Framing:
         """How the ids of a text become a sequence: with [CLS] and [SEP] where there are such."""
-        if {"cls", "sep"} <= self.special.keys():
-            return ClsSep(self.cls_id, self.sep_id)
-        return Bare()
+        ends = ends_of(self.special)
+        if ends is None:
+            return Bare()
+        return (ClsSep if ends[0] == self.special.get("cls") else BosEos)(*ends)
 
     @property
     def rules(self) -> BertRules:
@@ -174,6 +190,8 @@ class Tokenizer:
             "vocab": sorted(self.vocab.items(), key=lambda item: item[1]),
             "specials": [self.special.get(role) for role in ROLES],
         }
+        if ends := [self.special[role] for role in ENDS if role in self.special]:
+            described["ends"] = ends
         if self._memo is not None:
             described["rules"] = list(vars(self.rules).values())
         else:
@@ -182,12 +200,25 @@ class Tokenizer:
         text = json.dumps(described, sort_keys=True, ensure_ascii=True)
         return hashlib.sha256(text.encode("ascii")).hexdigest()
 
+    def described(self) -> dict[str, Any]:
+        """What the manifest of built data says of it."""
+        return {
+            "fingerprint": self.fingerprint,
+            "vocab_size": self.vocab_size,
+            "special": self.special,
+            "special_ids": sorted(self.special_ids),
+        }
+
+    @guarded
     def encode(self, text: str, pair: str | None = None) -> Encoding:
         """Encode a text, or two, with the added tokens of the model."""
         texts = [drop_surrogates(part) for part in (text, pair) if part is not None]
         if self._memo is not None and max(map(len, texts)) > _LONG:
             return self._encode_long(texts)
-        found = self._backend.encode(texts[0], texts[1] if len(texts) > 1 else None)
+        if self._memo is None:  # rules of any cost: `encode` would let no other thread run
+            (found,) = self._backend.encode_batch([texts[0] if pair is None else tuple(texts)])
+        else:
+            found = self._backend.encode(texts[0], None if pair is None else texts[1])
         return Encoding(found.ids, found.tokens, found.offsets, found.type_ids, found.word_ids)
 
     def _encode_long(self, texts: Sequence[str]) -> Encoding:
@@ -216,6 +247,7 @@ class Tokenizer:
             add("sep", kind)
         return whole
 
+    @guarded
     def encode_sentence_ids(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.uint32], Int64s]:
         """Ids of many texts end to end, without added tokens, and the number of each text's ids.
 
@@ -251,11 +283,16 @@ class Tokenizer:
         """The text that `ids` stand for, as near as the vocabulary keeps it."""
         return str(self._backend.decode(list(ids), skip_special_tokens=skip_special_tokens))
 
+    def readable(self, ids: Iterable[int]) -> str:
+        """`decode` with special tokens, and without spaces between Chinese characters."""
+        return _BESIDE_CJK.sub("", self.decode(ids, skip_special_tokens=False))
+
     def tokens_of(self, ids: Iterable[int]) -> list[str]:
         """The token of every id; [UNK] of one that has none."""
         unknown = self._token_of[self.unk_id]
         return [self._token_of.get(int(index), unknown) for index in ids]
 
+    @guarded
     def normalized(self, text: str) -> str:
         """What the rules make of `text` before it is split into words."""
         normalizer = self._backend.normalizer
@@ -291,8 +328,8 @@ class Tokenizer:
 
     def _find_special(self) -> Iterator[tuple[str, int]]:
         """Roles and ids, by the names that the configuration gives, or else BERT's."""
-        for role in ROLES:
-            named = self._config.get(f"{role}_token") or SPECIAL_TOKENS[f"{role}_token"]
+        for role in (*ROLES, *ENDS):
+            named = self._config.get(f"{role}_token") or SPECIAL_TOKENS.get(f"{role}_token")
             token = named["content"] if isinstance(named, dict) else named
             if token in self.vocab:
                 yield role, self.vocab[token]
@@ -375,9 +412,17 @@ def load_tokenizer(folder: str | Path) -> Tokenizer:
 
     Raises:
         ConfigError: no such folder, or no tokenizer in it.
-        DataError: a damaged file or a special token that is missing.
+        DataError: a damaged file, a special token that is missing, or rules that are not safe to
+            run (`safety.py`).
     """
-    return Tokenizer(*read_folder(Path(folder)))
+    read = read_folder(Path(folder))
+    try:
+        tokenizer = Tokenizer(*read)
+        if tokenizer._memo is None:  # else the rules are BERT's own
+            check_time(tokenizer._raw().encode_batch_fast)
+    except DataError as error:
+        raise DataError(f"{folder}: {error}") from error
+    return tokenizer
 
 
 def make_tokenizer(vocab: Sequence[str], rules: BertRules | None = None) -> Tokenizer:

@@ -113,6 +113,8 @@ def train_on_counts(
     counted: WordCounts, config: TokenizerConfig, on_progress: OnProgress = silent
 ) -> tuple[Tokenizer, Training]:
     """The second half of `train_tokenizer`: a tokenizer out of word counts."""
+    if config.algorithm == "byte-bpe":
+        raise ConfigError("a BPE of bytes is trained by text/tokenizer/byte_bpe.py")
     if not counted.counts:
         raise DataError(
             f"no words to train on: {counted.documents} documents of {counted.characters} "

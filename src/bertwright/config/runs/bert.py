@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from bertwright.config.bert import PRESETS, BertConfig
@@ -156,13 +156,3 @@ class BertRun(RunConfig):
         """Tokens of the longest sequence of any phase."""
         long = self.long_phase.sequence_length if self.long_phase.share else 0
         return max(self.instances.sequence_length, long)
-
-    def bert(self, vocab_size: int) -> BertConfig:
-        """The model: the preset, what `architecture` changes, the vocabulary's size."""
-        changes = {f.name: getattr(self.architecture, f.name) for f in fields(self.architecture)}
-        given = {name: value for name, value in changes.items() if value is not None}
-        preset = PRESETS[self.model or self.default_model]
-        try:
-            return replace(preset, vocab_size=vocab_size, **given)
-        except ConfigError as error:
-            raise ConfigError(f"--architecture: {error}") from error

@@ -1,0 +1,73 @@
+"""The two pictures of README, by a headless Chromium (Playwright's, or `--chromium PATH`).
+
+`python docs/pictures/make.py --plot news.html` writes `labels.png`, the chart that a quickstart's
+page opens with, drawn from the table in `docs/quickstart.md`; and `vectors.png`, the top of a page
+that `bertwright embed --plot` wrote.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from playwright.sync_api import sync_playwright
+
+from bertwright.report.curves import METHODS, labelled_chart
+from bertwright.report.plots import key
+
+HERE = Path(__file__).parent
+TITLES = {title: name for name, (title, _) in METHODS.items()} | {
+    "pre-trained, frozen": "frozen",
+}
+"""Of the table's rows."""
+
+
+def learning_curve(page: str) -> dict[str, object]:
+    """The table of `docs/quickstart.md` as `learning_curve.json` has it."""
+    (head,) = re.findall(r"^\| method \| (\d.*) \|$", page, re.M)
+    sizes = [int(re.sub(r"\D", "", cell)) for cell in head.split("|")]
+    rows = re.findall(r"^\| ([^|]+) \| ((?:[\d.]+ %[ |]*)+)$", page, re.M)
+    methods = [
+        {"name": TITLES[name], "accuracy": [float(f) / 100 for f in re.findall(r"[\d.]+", cells)]}
+        for name, cells in rows
+        if name in TITLES
+    ]
+    return {"sizes": sizes, "methods": methods}
+
+
+def chart_page() -> str:
+    """A page with the chart and its legend."""
+    found = learning_curve((HERE.parent / "quickstart.md").read_text("utf-8"))
+    css = Path(labelled_chart.__code__.co_filename).with_name("templates") / "page.css"
+    legend = "".join(f"<li>{key(style)} {title}</li>" for title, style in METHODS.values())
+    return (
+        f'<meta charset="utf-8"><style>{css.read_text("utf-8")}main{{padding:12px}}</style><main>'
+        f'<div class="charts one">{labelled_chart(found)}</div><ul class="legend">{legend}</ul>'
+    )
+
+
+def main() -> None:
+    """Write both files beside this one."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--plot", type=Path, required=True)
+    parser.add_argument("--chromium", help="path of the browser; unset: Playwright's own")
+    given = parser.parse_args()
+    with TemporaryDirectory() as folder, sync_playwright() as playwright:
+        chart = Path(folder, "chart.html")
+        chart.write_text(chart_page(), encoding="utf-8")
+        options = {"executable_path": given.chromium, "args": ["--no-sandbox"]}
+        browser = playwright.chromium.launch(**options)
+        for file, name, width, height in (
+            (chart, "labels.png", 760, 470),
+            (given.plot, "vectors.png", 820, 1010),
+        ):
+            page = browser.new_page(viewport={"width": width, "height": height})
+            page.goto(file.resolve().as_uri())
+            page.screenshot(path=HERE / name)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()

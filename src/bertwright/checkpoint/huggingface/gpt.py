@@ -1,0 +1,173 @@
+"""GPT and GPT-2 as transformers writes them: `config.json` and names of tensors.
+
+| ours (in a learner) | `openai-gpt` | `gpt2` |
+|---|---|---|
+| `encoder.embeddings.token` | `transformer.tokens_embed` | `transformer.wte` |
+| `encoder.embeddings.position` | `transformer.positions_embed` | `transformer.wpe` |
+| `encoder.layers.I.attention.qkv` | `transformer.h.I.attn.c_attn` | the same |
+| `encoder.layers.I.attention.output` | `transformer.h.I.attn.c_proj` | the same |
+| `encoder.layers.I.attention_norm` | `transformer.h.I.ln_1` | the same |
+| `encoder.layers.I.feed_forward.intermediate` | `transformer.h.I.mlp.c_fc` | the same |
+| `encoder.layers.I.feed_forward.output` | `transformer.h.I.mlp.c_proj` | the same |
+| `encoder.layers.I.feed_forward_norm` | `transformer.h.I.ln_2` | the same |
+| `encoder.layers.L-1.final_norm` | - | `transformer.ln_f` |
+
+Matrices of layers are the other way round there (`Conv1D`). The output layer is the token
+embeddings, so every folder can generate. Also read: files without `transformer.`, which the
+published ones are, buffers of older versions, and the tied output layer written out again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from bertwright.checkpoint.format import Format, ParameterMapping, Parts, pair
+from bertwright.checkpoint.model_folder import short
+from bertwright.config.runs.gpt import Gpt2Config, GptConfig
+from bertwright.errors import ConfigError, DataError
+from bertwright.models.encoder import Encoder
+from bertwright.models.gpt import Gpt, Gpt2
+from bertwright.objectives.next_token import NextToken
+
+_KEYS = {
+    "vocab_size": "vocab_size",
+    "n_embd": "hidden_size",
+    "n_layer": "num_hidden_layers",
+    "n_head": "num_attention_heads",
+    "n_positions": "max_position_embeddings",
+    "resid_pdrop": "hidden_dropout_prob",
+    "attn_pdrop": "attention_probs_dropout_prob",
+    "initializer_range": "initializer_range",
+    "layer_norm_epsilon": "layer_norm_eps",
+}
+_REQUIRED = ("vocab_size", "n_embd", "n_layer", "n_head")
+_PREFIX = "transformer."
+_HEADS = ("score.", "multiple_choice_head.", "classifier.")
+
+
+class GptFormat(Format[GptConfig]):
+    """GPT as transformers stores it."""
+
+    repeats: ClassVar[Mapping[str, str]] = {"lm_head.weight": "transformer.tokens_embed.weight"}
+    tables: ClassVar[tuple[str, str]] = ("tokens_embed", "positions_embed")
+    """The token and position embeddings."""
+    architectures: ClassVar[tuple[str, str]] = ("OpenAIGPTModel", "OpenAIGPTLMHeadModel")
+    """Without and with the output layer."""
+    held: ClassVar[Mapping[str, tuple[Any, ...]]] = {
+        "afn": ("gelu",),
+        "tie_word_embeddings": (True,),
+        "quantization_config": (None,),
+    }
+    """Keys that change what is computed, and the values under which it is ours."""
+
+    def read_config(self, content: Mapping[str, Any], path: Path) -> GptConfig:
+        """See `Format`."""
+        width = content.get("n_embd")
+        allowed = {**self.held, "n_inner": (None, 4 * width if isinstance(width, int) else None)}
+        for key, values in allowed.items():
+            if content.get(key, values[0]) not in values:
+                raise DataError(
+                    f"'{key}' in {path} is {short(content[key])}; only {values[0]!r} is read: that "
+                    f"is another kind of {self.model_type}"
+                )
+        missing = [key for key in _REQUIRED if key not in content]
+        if missing:
+            raise DataError(
+                f"{path} lacks {', '.join(missing)}: it is no configuration of a {self.model_type}"
+            )
+        given = {ours: content[theirs] for theirs, ours in _KEYS.items() if theirs in content}
+        for key, value in given.items():
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                raise DataError(f"'{key}' in {path} is {short(value)}; expected a number")
+        if content.get("embd_pdrop", content.get("resid_pdrop")) != content.get("resid_pdrop"):
+            raise DataError(
+                f"'embd_pdrop' and 'resid_pdrop' in {path} differ; they are one dropout here: set "
+                "both to the same"
+            )
+        try:
+            return self.config(**given)
+        except (ConfigError, OverflowError) as error:
+            raise DataError(f"{path}: {error}") from error
+
+    def write_config(self, config: GptConfig, objectives: frozenset[str]) -> dict[str, Any]:
+        """See `Format`."""
+        return {
+            "architectures": [self.architectures["next_token" in objectives]],
+            "model_type": self.model_type,
+            **{theirs: getattr(config, ours) for theirs, ours in _KEYS.items()},
+            "embd_pdrop": config.hidden_dropout_prob,
+            "bos_token_id": None,
+            "eos_token_id": None,
+            **{key: values[0] for key, values in self.held.items() if values[0] is not None},
+        }
+
+    def mappings(self, config: GptConfig) -> Parts:
+        """See `Format`."""
+        encoder = [
+            ParameterMapping(f"encoder.embeddings.{ours}.weight", (f"{_PREFIX}{theirs}.weight",))
+            for ours, theirs in zip(("token", "position"), self.tables, strict=True)
+        ]
+        for index in range(config.num_hidden_layers):
+            ours, theirs = f"encoder.layers.{index}", f"{_PREFIX}h.{index}"
+            for name, foreign in (
+                ("attention.qkv", "attn.c_attn"),
+                ("attention.output", "attn.c_proj"),
+                ("feed_forward.intermediate", "mlp.c_fc"),
+                ("feed_forward.output", "mlp.c_proj"),
+            ):
+                weight, bias = pair(f"{ours}.{name}", f"{theirs}.{foreign}")
+                encoder += [weight._replace(transposed=True), bias]
+            encoder += pair(f"{ours}.attention_norm", f"{theirs}.ln_1")
+            encoder += pair(f"{ours}.feed_forward_norm", f"{theirs}.ln_2")
+        return {"encoder": encoder, "next_token": []}
+
+    def initial_std(self, config: GptConfig) -> float:
+        """`initializer_range`."""
+        return config.initializer_range
+
+    def current_name(self, name: str) -> str | None:
+        """Today's name of a tensor; None for a buffer."""
+        if name.endswith((".attn.bias", ".attn.masked_bias", "position_ids")):
+            return None
+        bare = name.startswith(("h.", "ln_f.", *(f"{table}." for table in self.tables)))
+        return _PREFIX + name if bare else name
+
+    def unknown(self, unused: Mapping[str, str], names: Collection[str]) -> list[str]:
+        """All but those of other heads."""
+        return [name for today, name in unused.items() if not today.startswith(_HEADS)]
+
+
+class Gpt2Format(GptFormat):
+    """GPT-2 as transformers stores it."""
+
+    repeats: ClassVar[Mapping[str, str]] = {"lm_head.weight": "transformer.wte.weight"}
+    tables: ClassVar[tuple[str, str]] = ("wte", "wpe")
+    architectures: ClassVar[tuple[str, str]] = ("GPT2Model", "GPT2LMHeadModel")
+    held: ClassVar[Mapping[str, tuple[Any, ...]]] = {
+        "activation_function": ("gelu_new", "gelu_pytorch_tanh"),
+        "scale_attn_weights": (True,),
+        "scale_attn_by_inverse_layer_idx": (False,),
+        "reorder_and_upcast_attn": (False, True),
+        "add_cross_attention": (False,),
+        "tie_word_embeddings": (True,),
+        "quantization_config": (None,),
+    }
+
+    def mappings(self, config: GptConfig) -> Parts:
+        """See `Format`; the last norm is of the last layer."""
+        parts = super().mappings(config)
+        last = f"encoder.layers.{config.num_hidden_layers - 1}.final_norm"
+        parts["encoder"] += pair(last, f"{_PREFIX}ln_f")
+        return parts
+
+
+def _next_token(config: GptConfig, encoder: Encoder) -> NextToken:
+    """The token embeddings, without a bias."""
+    embedding = encoder.token_embedding()
+    return NextToken(config.hidden_size, config.vocab_size, embedding, bias=False)
+
+
+GPT = GptFormat("openai-gpt", GptConfig, Gpt, {"next_token": _next_token})
+GPT2 = Gpt2Format("gpt2", Gpt2Config, Gpt2, {"next_token": _next_token})

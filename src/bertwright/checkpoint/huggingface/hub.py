@@ -1,0 +1,85 @@
+"""Models of the Hugging Face hub by their ids: `bert-base-uncased`, `hf:ORG/NAME[@REVISION]`.
+
+huggingface_hub fetches the files into its cache and finds them there without a network; `HF_HOME`,
+`HF_HUB_OFFLINE`, `HF_ENDPOINT` and `HF_TOKEN` are its own. Fetched is what is read here, the
+configuration, the tokenizer and safetensors; never a pickle.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from bertwright.atomic import MANIFEST
+from bertwright.checkpoint.model_folder import CONFIG, INDEX, TOKENIZER_FILES, WEIGHTS
+from bertwright.checkpoint.sentence_transformers.folder import MODULES
+from bertwright.checkpoint.task_heads import HEADS, TASKS
+from bertwright.errors import DataError, MissingExtra
+
+PREFIX = "hf:"
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
+_IN_PART = (CONFIG, WEIGHTS, *TOKENIZER_FILES)
+TOKENIZER = (CONFIG, *TOKENIZER_FILES)
+FILES = (
+    *(CONFIG, WEIGHTS, INDEX, "model-*-of-*.safetensors", *TOKENIZER_FILES),
+    *(HEADS, TASKS, MANIFEST, "README.md"),
+    *(MODULES, "sentence_bert_config.json", "config_sentence_transformers.json"),
+    *(f"[0-9]_*/{name}" for name in _IN_PART),  # of sentence-transformers
+)
+"""Patterns of what is fetched of a model."""
+
+
+def id_of(path: str | Path) -> str | None:
+    """The id that is meant by a path where nothing is; None if it is none.
+
+    Without `hf:` only a name without a slash is one: `runs/mine` is a folder, spelled wrongly.
+    """
+    given = str(path)
+    if given.startswith(PREFIX):
+        return given.removeprefix(PREFIX)
+    return given if _NAME.fullmatch(given) else None
+
+
+def fetch(path: str | Path, files: tuple[str, ...] = FILES) -> Path:
+    """The folder of a model of the hub in the cache, fetched where it is not there.
+
+    Args:
+        path: of which `id_of` knows the id.
+        files: patterns of what is needed.
+
+    Raises:
+        MissingExtra: huggingface_hub is not installed.
+        DataError: no such model, no network, or it has no weights in safetensors.
+    """
+    found = id_of(path)
+    assert found is not None
+    name, _, revision = found.partition("@")
+    absent = "" if str(path).startswith(PREFIX) else f"no folder {path} here; "
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # read when it is imported
+    try:
+        from huggingface_hub import snapshot_download
+    except ImportError as error:
+        purpose = f"{absent}fetching {name} from the Hugging Face hub"
+        raise MissingExtra("hub", "huggingface_hub", purpose) from error
+    command = (
+        f'hf download {name} --include "*.json" "*.txt" "*.safetensors" '
+        f"--local-dir {name.rpartition('/')[2]}"
+    )
+    try:
+        folder = Path(snapshot_download(name, revision=revision or None, allow_patterns=[*files]))
+    except Exception as error:  # of the library, of HTTP, of the system
+        cause = error.__cause__ or error
+        reason = str(cause).strip().partition("\n")[0] or type(cause).__name__
+        raise DataError(
+            f"{absent}{name} cannot be fetched from the Hugging Face hub ({reason.rstrip('.')}); "
+            f"check the name, or run where there is a network: {command}, and give that folder"
+        ) from error
+    weights = [*folder.glob("*.safetensors"), *folder.glob("[0-9]_*/*.safetensors")]
+    if WEIGHTS in files and not weights:
+        raise DataError(
+            f"{name} has no weights in safetensors on the Hugging Face hub, or they are not in the "
+            f"cache; a pickle is never fetched. Run: hf download {name} --local-dir FOLDER, then: "
+            "bertwright convert FOLDER OUT"
+        )
+    return folder

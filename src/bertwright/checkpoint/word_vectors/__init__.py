@@ -1,0 +1,1 @@
+"""Files of word vectors that other programs read and write."""

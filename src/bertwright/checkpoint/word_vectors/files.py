@@ -1,0 +1,193 @@
+"""Word vectors as word2vec, GloVe and fastText write them, both ways.
+
+| form | what |
+|---|---|
+| text (`.vec`, `.txt`) | `V H`, then a word and H numbers a line; GloVe has no first line |
+| binary (`.bin`) | the line `V H`, then a word, a space and H float32 a row |
+
+`.gz` after either is read. Letters: V words, H numbers of a vector.
+"""
+
+from __future__ import annotations
+
+import gzip
+import mmap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bertwright.arrays import Float32s
+from bertwright.atomic import sync_file
+from bertwright.errors import DataError, MissingExtra
+
+SUFFIXES = (".vec", ".txt", ".bin")
+
+
+class NamedVectors(NamedTuple):
+    """Words and their vectors."""
+
+    words: list[str]
+    vectors: Float32s
+    """`[V, H]`"""
+
+
+def is_vector_file(path: Path) -> bool:
+    """Whether a path is a file of word vectors by its name, and no weights of another model."""
+    name = path.name.removesuffix(".gz")
+    return name.endswith(SUFFIXES) and not name.startswith("pytorch_model") and path.is_file()
+
+
+def read_vectors(path: str | Path) -> NamedVectors:
+    """Read a file of either form.
+
+    Raises:
+        DataError: it is neither, is truncated, has ragged rows, words twice, other numbers of rows
+            than its first line says, numbers that are not finite, or is not UTF-8.
+        MissingExtra: numba, for text.
+    """
+    path = Path(path)
+    data: Any
+    if path.name.endswith(".gz"):
+        try:
+            data = gzip.decompress(path.read_bytes())
+        except (OSError, EOFError) as error:
+            raise DataError(f"{path} cannot be unpacked ({error}); fetch it again") from error
+    elif path.stat().st_size == 0:
+        data = b""
+    else:
+        with path.open("rb") as file:
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    first = bytes(data[: 1 << 20]).split(b"\n", 1)[0].split()
+    header = tuple(map(int, first)) if len(first) == 2 and all(map(bytes.isdigit, first)) else None
+    if path.name.removesuffix(".gz").endswith(".bin"):
+        if header is None:
+            raise DataError(
+                f"{path} does not begin with a line of two numbers, words and width; expected a "
+                "binary file of word2vec (or of fastText)"
+            )
+        found = _read_binary(path, data, *header)
+    else:
+        found = _read_text(path, data, header, len(first) - 1)
+    _check(path, found)
+    return found
+
+
+def _read_binary(path: Path, data: Any, count: int, width: int) -> NamedVectors:
+    at = data.find(b"\n") + 1
+    size = 4 * width
+    if not width or count * (size + 1) > len(data) - at:
+        raise DataError(
+            f"{path} is to have {count:,} vectors of {width} numbers, but has {len(data):,} bytes: "
+            "it is truncated, or its first line is not its own"
+        )
+    words, vectors = [], np.empty((count, width), np.float32)
+    for row in range(count):
+        end = data.find(b" ", at)
+        if end < 0 or end + 1 + size > len(data):
+            raise DataError(f"{path} is truncated: it has {row:,} of {count:,} vectors")
+        words.append(_decoded(path, bytes(data[at:end]).lstrip(b"\n"), row + 1))
+        vectors[row] = np.frombuffer(data, "<f4", width, end + 1)
+        at = end + 1 + size
+    if bytes(data[at : at + 2]).strip():
+        raise DataError(f"{path} goes on after its {count:,} vectors: its first line is wrong")
+    return NamedVectors(words, vectors)
+
+
+def _read_text(path: Path, data: Any, header: tuple[int, ...] | None, fields: int) -> NamedVectors:
+    try:
+        from bertwright.checkpoint.word_vectors.parse import as_bytes, parse_rows
+    except ImportError as error:
+        raise MissingExtra("words", "numba", "reading vectors from text") from error
+    start = data.find(b"\n") + 1 if header else 0
+    width = header[1] if header else fields
+    if width < 1 or start == len(data):
+        raise DataError(
+            f"{path} holds no vectors; expected a word and its numbers a line, with spaces between"
+        )
+    ends, buffer = int(data[-1:] != b"\n"), as_bytes(data)
+    rows = int((buffer[start:] == 10).sum()) + ends
+    vectors, word_ends = np.empty((rows, width), np.float32), np.empty((rows, 2), np.int64)
+    read, wrong = parse_rows(buffer, start, width, vectors, word_ends)
+    if wrong >= 0:
+        shown = bytes(data[wrong : wrong + 40]).decode("utf-8", "replace").split("\n")[0]
+        raise DataError(
+            f"line {read + 1 + bool(header)} of {path} ({shown!r} ...) is not a word and {width} "
+            "finite numbers with spaces between: the file is truncated or ragged"
+        )
+    words = [
+        _decoded(path, bytes(data[start:stop]), line + 1 + bool(header))
+        for line, (start, stop) in enumerate(word_ends.tolist())
+    ]
+    for line, word in enumerate(words):
+        if " " in word and _is_number(word.rsplit(" ", 1)[1]):
+            raise DataError(
+                f"line {line + 1 + bool(header)} of {path} has more than {width} numbers; expected "
+                f"as many as {'the first line says' if header else 'the first row has'}"
+            )
+    if header is not None and header[0] != rows:
+        raise DataError(
+            f"the first line of {path} says {header[0]:,} words, but it has {rows:,}: it is "
+            "truncated, or the line is not its own"
+        )
+    return NamedVectors(words, vectors)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return any(character.isdigit() for character in text)
+
+
+def _decoded(path: Path, word: bytes, row: int) -> str:
+    try:
+        return word.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"word {row} of {path}, {word[:40]!r}, is not UTF-8; convert the file: iconv -f LATIN1 "
+            "-t UTF-8 (a binary file of word2vec cannot be converted so)"
+        ) from error
+
+
+def _check(path: Path, found: NamedVectors) -> None:
+    if not np.isfinite(found.vectors.sum(1, dtype=np.float64)).all():
+        row = int(np.flatnonzero(~np.isfinite(found.vectors).all(1))[0])
+        raise DataError(f"the vector of {found.words[row]!r} in {path} is not finite: remove it")
+    if len(set(found.words)) < len(found.words):
+        seen: set[str] = set()
+        double = next(word for word in found.words if word in seen or seen.add(word))  # type: ignore
+        raise DataError(f"{path} has the word {double!r} twice: keep one of its rows")
+
+
+def write_text(path: Path, found: NamedVectors) -> None:
+    """Write the form of word2vec with nine digits, from which the same float32 are read."""
+    row_format = " ".join(["%.9g"] * found.vectors.shape[1])
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        file.write(f"{len(found.words)} {found.vectors.shape[1]}\n")
+        for word, vector in zip(found.words, found.vectors, strict=True):
+            file.write(f"{word} {row_format % tuple(vector.tolist())}\n")
+    sync_file(path)
+
+
+def write_binary(path: Path, found: NamedVectors) -> None:
+    """Write the binary form of word2vec.
+
+    Raises:
+        DataError: a word with a space, which ends a word there.
+    """
+    if spaced := next((word for word in found.words if " " in word), None):
+        raise DataError(f"{spaced!r} holds a space, which a binary file cannot: write text (.vec)")
+    with path.open("wb") as file:
+        file.write(f"{len(found.words)} {found.vectors.shape[1]}\n".encode())
+        for word, vector in zip(found.words, found.vectors.astype("<f4"), strict=True):
+            file.write(word.encode("utf-8") + b" " + vector.tobytes() + b"\n")
+    sync_file(path)
+
+
+def named(words: Sequence[str], vectors: Float32s, special: frozenset[int]) -> NamedVectors:
+    """The rows of words, without those of special tokens."""
+    kept = [row for row in range(len(words)) if row not in special]
+    return NamedVectors([words[row] for row in kept], vectors[kept])

@@ -1,0 +1,113 @@
+"""Three command lines a verb, which its `--help` shows last."""
+
+from __future__ import annotations
+
+EXAMPLES: dict[str, tuple[str, ...]] = {
+    "quickstart": ("", "--minutes 2", "--out runs/first --json"),
+    "tokenizer train": (
+        "corpus/ --out tokenizer",
+        "books.txt.xz --vocab-size 8000 --out tokenizer",
+        "corpus/*.txt --special-tokens bert --out tokenizer",
+    ),
+    "tokenizer inspect": (
+        '"An unbelievable story." --tokenizer tokenizer',
+        "--tokenizer runs/mine Zürich",
+        '"A story." --tokenizer tokenizer --json',
+    ),
+    "tokenizer extend": (
+        "papers/ --model bert-base --out bert-papers",
+        "papers/ --model mine --add 500 --out wider",
+        "papers.txt --model mine --out wider --overwrite",
+    ),
+    "data build": (
+        "corpus/ --tokenizer tokenizer --out shards",
+        "lines.txt --documents line --tokenizer tok --out shards",
+        "a.jsonl --text-column body --tokenizer tok --out shards",
+    ),
+    "data check": ("shards", "shards --json", "shards --instances.sequence-length 512"),
+    "pretrain": (
+        "--data shards --out runs/mine --minutes 30",
+        "--data shards --model bert-small --out small --steps 9000",
+        "--data shards --init bert-base --out runs/more --epochs 1",
+    ),
+    "finetune": (
+        "classification --model mine --train reviews.csv --out r",
+        "tagging --model mine --train a.conll --crf --out r",
+        "classification --model mine --train reviews/ --out r",
+    ),
+    "evaluate": (
+        "--model runs/r --data test.tsv",
+        "--predictions out.json --kind span --data dev-v2.0.json",
+        "--model runs/r --data test.tsv --out figures.json",
+    ),
+    "predict": (
+        "--model runs/r --input new.txt --out predictions.jsonl",
+        "--model runs/r --input - --out -",
+        "--model r --input new.csv --text body --out out.jsonl",
+    ),
+    "glue": (
+        "--model runs/mine --data GLUE --out runs/glue",
+        "--model mine --data GLUE --out glue --tasks CoLA RTE",
+        "--model runs/mine --data GLUE --out runs/glue --seeds 5",
+    ),
+    "report": ("runs/mine", "runs/r --out page.html", "runs/glue --json"),
+    "perplexity": (
+        "test.txt --model lm",
+        "test.txt --model lm --model lm2 --tune dev.txt",
+        "--model lm --pairs pairs.jsonl --by phenomenon",
+    ),
+    "generate": (
+        '--model lm "Once upon a time"',
+        '--model lm "Once" --sample --top-p 0.9 --num 3',
+        "--model lm --input prompts.txt --out texts.jsonl",
+    ),
+    "fill": (
+        '--model runs/mine "The capital of France is [MASK]."',
+        '--model runs/mine --top 10 "A [MASK] day."',
+        '--model runs/mine --json "A [MASK] day."',
+    ),
+    "next-sentence": (
+        '--model mine "It rained." "She took an umbrella."',
+        '--model runs/mine "It rained." "Two is even."',
+        '--model mine "It rained." "We stayed in." --json',
+    ),
+    "embed": (
+        "--model runs/mine --input texts.txt --out vectors.npy",
+        "--model minilm --input a.csv --text body --out a.parquet",
+        "--model minilm --input a.txt --pooling mean --out a.npy",
+    ),
+    "similar": (
+        '--model minilm --corpus texts.txt "a rainy day"',
+        '--model minilm --corpus texts.txt --top 3 "a rainy day"',
+        '--model minilm --corpus texts.txt --json "a rainy day"',
+    ),
+    "export onnx": (
+        "--model runs/r --out onnx",
+        "--model minilm --out onnx --int8",
+        "--model runs/r --out onnx --overwrite",
+    ),
+    "export openvino": (
+        "--model runs/r --out openvino",
+        "--model minilm --out openvino --int8",
+        "--model runs/r --out openvino --overwrite",
+    ),
+    "convert": (
+        "bert_model.ckpt bert",
+        "runs/mine old --to tensorflow",
+        "runs/mine sentences --to sentence-transformers",
+    ),
+    "inspect": ("runs/mine", "bert-base", "runs/r --json"),
+    "serve": (
+        "--model runs/mine",
+        "--model reviews=runs/r --model vectors=minilm --port 8081",
+        "--model runs/mine --host 0.0.0.0 --api-keys keys.txt",
+    ),
+    "info": ("", "--json", "--measure"),
+}
+"""Verb -> what stands behind it."""
+
+
+def epilogue(verb: str) -> str:
+    """The last lines of a verb's help."""
+    lines = [f"  bertwright {verb} {words}".rstrip() for words in EXAMPLES[verb]]
+    return "\n".join(["Examples:", *lines])

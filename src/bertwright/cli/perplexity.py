@@ -1,0 +1,134 @@
+"""`bertwright perplexity`: text scored by language models, alone or mixed."""
+
+from __future__ import annotations
+
+import json as json_module
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from bertwright.cli.bars import bar
+from bertwright.cli.options import Device, Json, Overwrite
+from bertwright.cli.output import counted, print_json, print_table, say
+from bertwright.config.values import plain
+from bertwright.errors import ConfigError
+
+
+def perplexity(
+    *files: Annotated[str, Parameter(help="Files, folders or globs of text, as for data build.")],
+    model: Annotated[
+        tuple[str, ...],
+        Parameter(help="A run or checkpoint of a language model; several are mixed."),
+    ],
+    weights: Annotated[
+        tuple[float, ...],
+        Parameter(help="Weights of the mixture, one a model; unset: equal.", consume_multiple=True),
+    ] = (),
+    tune: Annotated[
+        str | None, Parameter(help="Other held-out text, to find the weights of the mixture on.")
+    ] = None,
+    documents: Annotated[
+        Literal["blank-line", "file", "line"],
+        Parameter(help="What separates texts in a file: a blank line, the file, or every line."),
+    ] = "blank-line",
+    max_length: Annotated[
+        int | None,
+        Parameter(help="Tokens of a window; unset: what the model reads at once, or 1,024."),
+    ] = None,
+    stride: Annotated[
+        int | None,
+        Parameter(
+            help="Tokens from one window to the next; the others are context. Unset: half a window."
+        ),
+    ] = None,
+    pairs: Annotated[
+        str | None,
+        Parameter(
+            help="Table of minimal pairs, columns good and bad: show how often the good sentence "
+            "is likelier."
+        ),
+    ] = None,
+    by: Annotated[str | None, Parameter(help="Column of --pairs to count by.")] = None,
+    out: Annotated[
+        Path | None,
+        Parameter(help="File to write: a JSON line a text, with the log-probability of each token"),
+    ] = None,
+    device: Device = "auto",
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Perplexity, bits a character and unknown words of text, by one language model or a mixture.
+
+    A masked language model is evaluated by its pseudo-log-likelihood, one mask at a time.
+    """
+    if bool(files) == (pairs is not None):
+        raise ConfigError("expected files of text, or --pairs FILE; one of them")
+    if by is not None and pairs is None:
+        raise ConfigError("--by is a column of --pairs: name that too")
+    from bertwright.atomic import atomic_file, refuse_existing
+
+    if out is not None:
+        refuse_existing(out, overwrite)
+
+    from bertwright.config.corpus import CorpusConfig
+    from bertwright.inference.model import load
+    from bertwright.recipes import perplexity as recipe
+
+    models = [load(each, None if device == "auto" else device) for each in model]
+    if pairs is not None:
+        with bar("Scoring", "pairs") as on_progress:
+            _show_pairs(
+                recipe.minimal_pairs(models, pairs, by, weights=weights, on_progress=on_progress),
+                json,
+            )
+        return
+    target = nullcontext() if out is None else atomic_file(out, overwrite)
+    with target as file, bar("Scoring", "bytes") as on_progress:
+
+        def write(score: dict[str, Any]) -> None:
+            if file is not None:
+                file.write(json_module.dumps(plain(score), ensure_ascii=False) + "\n")
+
+        found = recipe.perplexity(
+            models,
+            files,
+            CorpusConfig(documents=documents),
+            weights=weights,
+            tune=tune,
+            windows=recipe.Windows(max_length, stride),
+            on_score=write,
+            on_progress=on_progress,
+        )
+    if json:
+        print_json(found)
+        return
+    names = ("loss", "perplexity", "perplexity_of_known", "bits_per_character")
+    rows = [
+        [name, *(each[key] for key in names)]
+        for name, each in zip(model, found["models"], strict=True)
+    ]
+    if len(models) > 1:
+        mixed = " + ".join(f"{each['weight']:.3f}" for each in found["models"])
+        rows.append([f"mixed, {mixed}", *(found[name] for name in names)])
+    print_table(
+        ["model", "nats a token", "perplexity", "without unknown words", "bits a character"],
+        rows,
+        f"{counted(found['texts'], 'text')}, {counted(found['tokens'], 'token')} of which "
+        f"{found['unknown'] / found['tokens']:.2%} unknown, "
+        f"{counted(found['characters'], 'character')}",
+    )
+    if found["pseudo"]:
+        say("a masked language model: pseudo-perplexity, not comparable with the others'")
+
+
+def _show_pairs(found: dict[str, Any], json: bool) -> None:
+    if json:
+        print_json(found)
+        return
+    rows = [
+        [group, each["pairs"], f"{each['accuracy']:.1%}"] for group, each in found["by"].items()
+    ]
+    rows.append(["all", found["pairs"], f"{found['accuracy']:.1%}"])
+    print_table(["", "pairs", "good is likelier"], rows)

@@ -1,0 +1,71 @@
+"""`bertwright data stories` and `bertwright answer`: questions about made-up stories."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from bertwright.cli.options import Json, Overwrite
+from bertwright.cli.output import print_json, print_table, say
+from bertwright.errors import ConfigError
+
+
+def generate(
+    out: Annotated[Path, Parameter(name="OUT", help="Text file to write.")],
+    *,
+    task: Annotated[
+        str,
+        Parameter(help="one-fact, two-facts, three-facts, yes-no, counting or lists."),
+    ] = "one-fact",
+    count: Annotated[int, Parameter(help="Number of stories.")] = 10_000,
+    seed: Annotated[int, Parameter(help="Seed of what happens in them.")] = 1,
+    overwrite: Overwrite = False,
+) -> None:
+    """Write made-up stories, each with a question and its answer (as the bAbI tasks).
+
+    Examples: `bertwright data stories one.txt`; `bertwright data stories two.txt --task two-facts`;
+    then `bertwright data build one.txt --sentences line --tokenizer words --out shards`.
+    """
+    from bertwright.atomic import atomic_file, refuse_existing
+    from bertwright.data.stories.generate import TASKS, generate_stories
+
+    if task not in TASKS:
+        raise ConfigError(f"task is {task!r}; expected one of {', '.join(TASKS)}")
+    if count < 1:
+        raise ConfigError(f"count is {count}; expected 1 or more")
+    refuse_existing(out, overwrite)
+    with atomic_file(out) as file:
+        for story in generate_stories(task, count, seed):
+            file.write("\n".join(story) + "\n\n")
+    say(f"{out}: {count:,} stories, a sentence a line, the last two a question and its answer")
+
+
+def answer(
+    story: Annotated[
+        Path,
+        Parameter(name="FILE", help="Stories: a sentence a line, the question last, then a blank."),
+    ],
+    *,
+    model: Annotated[str, Parameter(help="A run or a checkpoint of a memory network.")],
+    json: Json = False,
+) -> None:
+    """Answer the question of each story, and show which sentences were attended to.
+
+    Examples: `bertwright answer story.txt --model runs/memory`; the same with `--json`;
+    `bertwright pretrain --model memory-network --data shards --epochs 15 --out runs/memory` trains.
+    """
+    from bertwright.recipes.road.memory_network import answer_stories
+
+    for found in answer_stories(model, story):
+        if json:
+            print_json(vars(found))
+            continue
+        hops = [f"hop {number}" for number in range(1, len(found.attention) + 1)]
+        rows = [
+            (text, *(f"{p:.2f}" for p in attended))
+            for text, *attended in zip(found.sentences, *found.attention, strict=True)
+        ]
+        print_table((found.question, *hops), rows)
+        print(f"{found.answer} ({found.probability:.0%})\n")

@@ -1,0 +1,113 @@
+"""`bertwright words`: word vectors looked up, compared and evaluated."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from bertwright.cli.options import Json
+from bertwright.cli.output import print_json, print_table
+from bertwright.errors import ConfigError
+
+Vectors = Annotated[
+    Path,
+    Parameter(help="A run, a folder of a model, or a file of vectors (.vec, .txt, .bin)."),
+]
+Layer = Annotated[
+    int | None,
+    Parameter(help="Layer of a model that has any; unset: 0, its token embeddings."),
+]
+Top = Annotated[int, Parameter(help="Words to show.")]
+
+
+def nearest(
+    *words: Annotated[str, Parameter(help="Words to look up.")],
+    model: Vectors,
+    top: Top = 10,
+    layer: Layer = None,
+    json: Json = False,
+) -> None:
+    """Show the words with the largest cosine to each word."""
+    if not words:
+        raise ConfigError("no word; write one: bertwright words nearest --model RUN bank")
+    from bertwright.inference.word_vectors.table import open_words
+
+    table = open_words(model, layer)
+    found = {
+        word: table.nearest(table.require(word), _positive(top), [table.spelling(word) or word])
+        for word in words
+    }
+    if json:
+        shown = {word: [{"word": w, "cosine": c} for w, c in near] for word, near in found.items()}
+        print_json({"nearest": shown})
+        return
+    for word, near in found.items():
+        print_table(["word", "cosine"], [[w, f"{c:.4f}"] for w, c in near], word)
+
+
+def analogy(
+    a: Annotated[str, Parameter(help="Is to B ...")],
+    b: Annotated[str, Parameter(help="... as C ...")],
+    c: Annotated[str, Parameter(help="... is to the words that are shown.")],
+    *,
+    model: Vectors,
+    top: Top = 10,
+    layer: Layer = None,
+    json: Json = False,
+) -> None:
+    """Show the words nearest to B - A + C, as in man, king, woman."""
+    from bertwright.inference.word_vectors.table import open_words
+
+    table = open_words(model, layer)
+    vector = table.require(b) - table.require(a) + table.require(c)
+    near = table.nearest(vector, _positive(top), [table.spelling(w) or w for w in (a, b, c)])
+    if json:
+        print_json({"analogy": [a, b, c], "found": [{"word": w, "cosine": x} for w, x in near]})
+        return
+    print_table(["word", "cosine"], [[w, f"{x:.4f}"] for w, x in near], f"{a} : {b} = {c} : ?")
+
+
+def evaluate(
+    *files: Annotated[
+        Path,
+        Parameter(
+            help="Similarity files (two words and a rating a line) and analogies (questions-words)."
+        ),
+    ],
+    model: Annotated[list[Path], Parameter(help="As for nearest; may be given several times.")],
+    layer: Layer = None,
+    json: Json = False,
+) -> None:
+    """Evaluate word vectors: Spearman's correlation with ratings, accuracy of analogies.
+
+    Pairs and questions with a word that has no vector are left out; the coverage says how many are
+    left. Intervals are of 95 %, by bootstrap.
+    """
+    if not files:
+        raise ConfigError("no file; name similarity files, or questions-words.txt")
+    from bertwright.inference.word_vectors.evaluate import evaluate_words
+    from bertwright.inference.word_vectors.table import open_words
+
+    shown, rows = [], []
+    for each in model:
+        table = open_words(each, layer)
+        for path in files:
+            found = evaluate_words(table, path)
+            shown.append({"model": str(each), "file": str(path), **asdict(found)})
+            low, high = found.interval
+            coverage = f"{found.covered:,} of {found.total:,}"
+            score = f"{found.score:.3f} ({low:.3f} to {high:.3f})"
+            rows.append([str(each), path.name, found.metric, score, coverage])
+    if json:
+        print_json({"results": shown})
+        return
+    print_table(["model", "file", "metric", "score (95 %)", "covered"], rows)
+
+
+def _positive(top: int) -> int:
+    if top < 1:
+        raise ConfigError(f"--top is {top}; expected 1 or more")
+    return top

@@ -1,0 +1,60 @@
+"""How text is generated: greedily, by sampling, or by beam search."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bertwright.config.ranges import OutOfRange, above, at_least, seed
+from bertwright.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class GenerationConfig:
+    """What decides the continuation of a prompt; the names are those of transformers."""
+
+    max_new_tokens: int = 128
+    """Maximum tokens to generate after a prompt."""
+    sample: bool = False
+    """Draw each token from the model's distribution; else take the most probable one."""
+    temperature: float = 1.0
+    """Divide logits by this before sampling; below 1 the probable tokens get more."""
+    top_k: int | None = None
+    """Sample from this many most probable tokens; unset: from all."""
+    top_p: float = 1.0
+    """Sample from the fewest most probable tokens whose probabilities sum to this (nucleus)."""
+    beam: int = 1
+    """Beams of beam search; 1: none."""
+    length_penalty: float = 1.0
+    """Beam search: a text's log-probability is divided by its length to this power."""
+    repetition_penalty: float = 1.0
+    """Above 1, tokens of the prompt and of the text so far become less probable."""
+    stop: tuple[str, ...] = ()
+    """A text ends before the first of these strings."""
+    num: int = 1
+    """Texts of each prompt: samples, or the best of the beams."""
+    seed: int = 0
+    """Seed of sampling; a text does not depend on the other prompts."""
+
+    def __post_init__(self) -> None:
+        at_least(self, 1, "max_new_tokens", "top_k", "beam", "num")
+        above(self, 0, "temperature", "top_p", "repetition_penalty")
+        at_least(self, -100, "length_penalty")
+        seed(self)
+        if self.top_p > 1:
+            raise OutOfRange(self, "top_p", "above 0 and up to 1")
+        if not all(self.stop):
+            raise OutOfRange(self, "stop", "strings that are not empty")
+        given = [
+            name
+            for name, default in (("temperature", 1.0), ("top_k", None), ("top_p", 1.0))
+            if getattr(self, name) != default
+        ]
+        if given and not self.sample:
+            raise ConfigError(f"{given[0]} is of sampling: add --sample (sample=True)")
+        if self.sample and self.beam > 1:
+            raise ConfigError("beam search or sampling, not both: leave out --beam or --sample")
+        if not self.sample and self.num > self.beam:
+            raise ConfigError(
+                f"num is {self.num}, but a beam of {self.beam} ends in {self.beam}: add --sample, "
+                f"or --beam {self.num}"
+            )

@@ -1,0 +1,112 @@
+"""AWD-LSTM's sizes, and the keys of its runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+from bertwright.config.ranges import OutOfRange, at_least, below_one
+from bertwright.config.runs.language_model import LanguageModelRun
+
+DROPOUTS = (
+    "embedding_dropout",
+    "input_dropout",
+    "hidden_dropout",
+    "output_dropout",
+    "weight_dropout",
+)
+
+
+@dataclass(frozen=True)
+class AwdLstmConfig:
+    """The architecture; the defaults are those of Merity et al. 2018 for WikiText-2."""
+
+    vocab_size: int = 30000
+    """V, tokens it reads and predicts."""
+    embedding_size: int = 400
+    """H, width of a token's vector and of the last layer, as the softmax is tied to them."""
+    hidden_size: int = 1150
+    """Width of the layers between."""
+    num_hidden_layers: int = 3
+    """L, layers of LSTM."""
+    embedding_dropout: float = 0.1
+    """Fraction of the vocabulary whose vectors are 0 throughout a micro-batch."""
+    input_dropout: float = 0.65
+    """Dropout of the first layer's input, one mask a sequence."""
+    hidden_dropout: float = 0.2
+    """Dropout between layers, one mask a sequence."""
+    output_dropout: float = 0.4
+    """Dropout of the last layer's output, one mask a sequence."""
+    weight_dropout: float = 0.5
+    """DropConnect: the fraction of recurrent weights that are 0 throughout a micro-batch."""
+    dropout_scale: float = 1.0
+    """Factor of all five; 0: no dropout."""
+    activation_penalty: float = 2.0
+    """AR: factor of the mean square of the last layer's output, dropped out."""
+    temporal_penalty: float = 1.0
+    """TAR: factor of the mean square of its change from one token to the next."""
+
+    def __post_init__(self) -> None:
+        at_least(self, 1, "vocab_size", "embedding_size", "hidden_size", "num_hidden_layers")
+        at_least(self, 0, "dropout_scale", "activation_penalty", "temporal_penalty")
+        below_one(self, *DROPOUTS)
+        most = max(getattr(self, name) for name in DROPOUTS)
+        if self.dropout_scale * most >= 1:
+            raise OutOfRange(self, "dropout_scale", f"less than {1 / most:g}, as a dropout is {most}")
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Widths of the embeddings and of layers 1 to L."""
+        between = (self.hidden_size,) * (self.num_hidden_layers - 1)
+        return (self.embedding_size, *between, self.embedding_size)
+
+
+@dataclass(frozen=True)
+class AwdLstmArchitecture:
+    """Changes to the model that `model` names, or that `init` brings; unset: as it is there."""
+
+    embedding_size: int | None = None
+    """H, width of a token's vector and of the last layer."""
+    hidden_size: int | None = None
+    """Width of the layers between."""
+    num_hidden_layers: int | None = None
+    """L, layers of LSTM."""
+    embedding_dropout: float | None = None
+    """Fraction of the vocabulary whose vectors are 0 throughout a micro-batch."""
+    input_dropout: float | None = None
+    """Dropout of the first layer's input, one mask a sequence."""
+    hidden_dropout: float | None = None
+    """Dropout between layers, one mask a sequence."""
+    output_dropout: float | None = None
+    """Dropout of the last layer's output, one mask a sequence."""
+    weight_dropout: float | None = None
+    """DropConnect: fraction of recurrent weights that are 0 throughout a micro-batch."""
+    dropout_scale: float | None = None
+    """Factor of all five; 0: no dropout."""
+    activation_penalty: float | None = None
+    """AR: factor of the mean square of the last layer's output."""
+    temporal_penalty: float | None = None
+    """TAR: factor of the mean square of its change from one token to the next."""
+
+
+_SMALL = AwdLstmConfig(embedding_size=192, hidden_size=384, dropout_scale=0.0)
+
+
+@dataclass(frozen=True)
+class AwdLstmRun(LanguageModelRun):
+    """Everything that decides a pre-training run of an AWD-LSTM."""
+
+    presets: ClassVar[Mapping[str, AwdLstmConfig]] = {
+        "awd-lstm-mini": replace(_SMALL, embedding_size=128, hidden_size=128),
+        "awd-lstm-small": _SMALL,
+        "awd-lstm": AwdLstmConfig(),
+    }
+    """awd-lstm is the published one; the others have no dropout: they see their text once."""
+    default_model: ClassVar[str] = "awd-lstm-small"
+    """A size that two cores train in minutes."""
+
+    model: str | None = None
+    """awd-lstm-mini, awd-lstm-small, awd-lstm; unset: awd-lstm-small, or the sizes of `init`."""
+    architecture: AwdLstmArchitecture = field(default_factory=AwdLstmArchitecture)
+    """Changes to the model."""

@@ -1,0 +1,115 @@
+"""ELMo's sizes, and the keys of its runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from bertwright.config.ranges import OutOfRange, at_least, below_one
+from bertwright.config.runs.language_model import LanguageModelRun
+
+BYTES = 256
+"""Ids below it are bytes of a token; then come begin and end of a text, begin and end of a token,
+padding."""
+CHARACTERS = BYTES + 5
+
+
+@dataclass(frozen=True)
+class ElmoConfig:
+    """The architecture (Peters et al. 2018, section 3; Jozefowicz et al. 2016)."""
+
+    vocab_size: int = 30000
+    """V, tokens it reads."""
+    output_size: int | None = None
+    """Tokens it predicts, the first of the vocabulary; the rest count as one more. Unset: all."""
+    max_characters_per_token: int = 50
+    """C, ids of a token: its UTF-8 bytes and the marks of its begin and end; longer ones are
+    truncated."""
+    character_size: int = 16
+    """Width of a byte's vector."""
+    filters: tuple[tuple[int, int], ...] = (
+        *((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512)),
+        (7, 1024),
+    )
+    """(width in bytes, number) of the convolutions."""
+    n_highway: int = 2
+    """Highway layers over the convolutions."""
+    activation: Literal["relu", "tanh"] = "relu"
+    """Over the convolutions."""
+    dim: int = 4096
+    """Width of an LSTM's cell."""
+    projection_dim: int = 512
+    """P, width of a direction's vectors."""
+    n_layers: int = 2
+    """L, layers of LSTM in each direction."""
+    cell_clip: float = 3.0
+    """Cells are clipped to this; 0: never."""
+    proj_clip: float = 3.0
+    """Projections are clipped to this; 0: never."""
+    direction: Literal["both", "forward"] = "both"
+    """Read from both ends, or from left to right alone (TagLM's forward language model)."""
+    hidden_dropout_prob: float = 0.1
+    """Dropout of what goes into the LSTMs and comes out of them."""
+    negative_samples: int = 0
+    """Sampled softmax with so many wrong tokens in training; 0: the whole vocabulary. Published:
+    8,192."""
+
+    def __post_init__(self) -> None:
+        at_least(self, 1, "vocab_size", "output_size", "character_size", "dim", "projection_dim")
+        at_least(self, 1, "n_layers")
+        at_least(self, 0, "n_highway", "cell_clip", "proj_clip", "negative_samples")
+        below_one(self, "hidden_dropout_prob")
+        if not self.filters or any(len(f) != 2 or min(f) < 1 for f in self.filters):
+            raise OutOfRange(self, "filters", "pairs of (width, number), each 1 or more")
+        at_least(self, max(width for width, _ in self.filters) + 2, "max_characters_per_token")
+
+
+@dataclass(frozen=True)
+class ElmoArchitecture:
+    """Changes to the sizes that `model` names; unset: as they are there."""
+
+    output_size: int | None = None
+    """Tokens it predicts, the first of the vocabulary; unset: all."""
+    dim: int | None = None
+    """Width of an LSTM's cell."""
+    projection_dim: int | None = None
+    """Width of a direction's vectors."""
+    n_layers: int | None = None
+    """Layers of LSTM in each direction."""
+    direction: Literal["both", "forward"] | None = None
+    """both, or forward alone (TagLM)."""
+    cell_clip: float | None = None
+    """Cells are clipped to this; 0: never, which is faster."""
+    proj_clip: float | None = None
+    """Projections are clipped to this; 0: never."""
+    hidden_dropout_prob: float | None = None
+    """Dropout around the LSTMs."""
+    negative_samples: int | None = None
+    """Sampled softmax in training; 0: the whole vocabulary."""
+
+
+_SMALL = ((1, 16), (2, 16), (3, 32), (4, 64), (5, 64))
+
+
+@dataclass(frozen=True)
+class ElmoRun(LanguageModelRun):
+    """Everything that decides a pre-training run of ELMo."""
+
+    presets: ClassVar[Mapping[str, ElmoConfig]] = {
+        "elmo-mini": ElmoConfig(
+            filters=_SMALL, n_highway=1, dim=256, projection_dim=128, cell_clip=0, proj_clip=0
+        ),
+        "elmo-small": ElmoConfig(
+            filters=((1, 32), (2, 32), (3, 64), (4, 128), (5, 256)), dim=1024, projection_dim=128
+        ),
+        "elmo": ElmoConfig(),
+    }
+    """elmo is the published one; elmo-small has its published small sizes."""
+    default_model: ClassVar[str] = "elmo-mini"
+    """A size that two cores train in minutes."""
+
+    model: str | None = None
+    """elmo-mini, elmo-small, elmo; unset: elmo-mini, or the sizes of `init`."""
+    architecture: ElmoArchitecture = field(default_factory=ElmoArchitecture)
+    """Changes to the model."""

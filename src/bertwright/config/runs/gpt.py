@@ -1,0 +1,148 @@
+"""The parts of a run of GPT and of GPT-2: architecture and presets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from bertwright.config.ranges import OutOfRange, at_least, below_one
+from bertwright.config.runs.language_model import LanguageModelRun
+from bertwright.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class GptConfig:
+    """The architecture of a GPT; the defaults are the published one."""
+
+    vocab_size: int = 40478
+    """V, entries of the vocabulary."""
+    hidden_size: int = 768
+    """H, width of a token's vector."""
+    num_hidden_layers: int = 12
+    """L, layers."""
+    num_attention_heads: int = 12
+    """A, attention heads of a layer, each H / A wide; the feed-forward part is 4 H wide."""
+    hidden_dropout_prob: float = 0.1
+    """Dropout after embeddings, attention and feed-forward layers."""
+    attention_probs_dropout_prob: float = 0.1
+    """Dropout of attention probabilities; 0 uses the fused attention kernel."""
+    max_position_embeddings: int = 512
+    """Longest sequence, in tokens."""
+    initializer_range: float = 0.02
+    """Standard deviation of the normal distribution that initializes weights."""
+    layer_norm_eps: float = 1e-5
+    """Added to the variance in layer normalization."""
+
+    def __post_init__(self) -> None:
+        for name, most in _LIMITS.items():
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= most:
+                raise OutOfRange(self, name, f"a whole number from 1 to {most}")
+        below_one(self, "hidden_dropout_prob", "attention_probs_dropout_prob")
+        for name in ("initializer_range", "layer_norm_eps"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise OutOfRange(self, name, "a number from 0 to 1")
+        if self.hidden_size % self.num_attention_heads:
+            raise ConfigError(
+                f"hidden_size {self.hidden_size} is not a multiple of "
+                f"num_attention_heads {self.num_attention_heads}"
+            )
+
+
+@dataclass(frozen=True)
+class Gpt2Config(GptConfig):
+    """The architecture of a GPT-2: norms before each part, and one more after the last."""
+
+    vocab_size: int = 50257
+    """V, entries of the vocabulary."""
+    max_position_embeddings: int = 1024
+    """Longest sequence, in tokens."""
+
+
+_LIMITS = {
+    "vocab_size": 4_000_000,
+    "hidden_size": 65_536,
+    "num_hidden_layers": 1_000,
+    "num_attention_heads": 1_024,
+    "max_position_embeddings": 1_000_000,
+}
+
+
+def _sizes(kind: type[GptConfig], name: str, published: Mapping[str, Any]) -> dict[str, GptConfig]:
+    small = {"mini": (4, 256, 4), "small": (4, 512, 8), "medium": (8, 512, 8)}
+    found = {f"{name}-{size}": numbers for size, numbers in small.items()} | dict(published)
+    return {
+        each: kind(num_hidden_layers=layers, hidden_size=hidden, num_attention_heads=heads)
+        for each, (layers, hidden, heads) in found.items()
+    }
+
+
+@dataclass(frozen=True)
+class GptArchitecture:
+    """Changes to the architecture that `model` names; unset: as published.
+
+    Dropout is off by default: a small budget sees its text once or twice and does not overfit.
+    """
+
+    hidden_size: int | None = None
+    """H, width of a token's vector."""
+    num_hidden_layers: int | None = None
+    """L, layers."""
+    num_attention_heads: int | None = None
+    """A, attention heads of a layer."""
+    max_position_embeddings: int | None = None
+    """Maximum length of a sequence, in tokens."""
+    hidden_dropout_prob: float | None = 0.0
+    """Dropout after embeddings, attention and feed-forward layers; published: 0.1."""
+    attention_probs_dropout_prob: float | None = 0.0
+    """Dropout of attention probabilities; published: 0.1; above 0, attention is slower."""
+
+
+@dataclass(frozen=True)
+class GptRun(LanguageModelRun):
+    """A run of a GPT."""
+
+    presets: ClassVar[Mapping[str, GptConfig]] = _sizes(GptConfig, "gpt", {"gpt": (12, 768, 12)})
+    """Sizes by name; `gpt` is the published one."""
+    default_model: ClassVar[str] = "gpt-mini"
+    """The smallest."""
+
+    sequence_length: int = 512
+    """Maximum tokens of a window, the tokens for begin and end included; positions beyond it stay
+    untrained."""
+    architecture: GptArchitecture = field(default_factory=GptArchitecture)
+    """Changes to the architecture."""
+
+    def model_config(self, vocab_size: int) -> Any:
+        """See `RunConfig`; a window must fit into the positions."""
+        made = super().model_config(vocab_size)
+        if self.sequence_length > made.max_position_embeddings:
+            raise ConfigError(
+                f"sequence_length is {self.sequence_length}; this model has "
+                f"{made.max_position_embeddings} positions (architecture.max_position_embeddings)"
+            )
+        return made
+
+
+@dataclass(frozen=True)
+class Gpt2Run(GptRun):
+    """A run of a GPT-2."""
+
+    presets: ClassVar[Mapping[str, GptConfig]] = _sizes(
+        Gpt2Config,
+        "gpt2",
+        {
+            "gpt2": (12, 768, 12),
+            "gpt2-355m": (24, 1024, 16),
+            "gpt2-774m": (36, 1280, 20),
+            "gpt2-xl": (48, 1600, 25),
+        },
+    )
+    """Sizes by name; `gpt2`, 355m, 774m and `gpt2-xl` are the published ones."""
+    default_model: ClassVar[str] = "gpt2-mini"
+    """The smallest."""
+
+    sequence_length: int = 1024
+    """Maximum tokens of a window, the tokens for begin and end included; positions beyond it stay
+    untrained."""

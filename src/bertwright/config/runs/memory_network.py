@@ -1,0 +1,69 @@
+"""Sizes of memory networks, and the keys of their runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from bertwright.config.ranges import at_least
+from bertwright.config.run import RunConfig
+from bertwright.config.runs.word_vectors import WordVectorsConfig
+
+
+@dataclass(frozen=True)
+class MemoryNetworkConfig(WordVectorsConfig):
+    """The architecture (Sukhbaatar et al. 2015)."""
+
+    hidden_size: int = 40
+    """H, width of a sentence's vector."""
+    hops: int = 3
+    """How often the memory is read."""
+    memory_size: int = 50
+    """Maximum sentences of a story, the newest."""
+    position_encoding: bool = True
+    """Whether the order of a sentence's words counts; else it is the sum of their vectors."""
+    temporal_encoding: bool = True
+    """Whether the order of sentences counts."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least(self, 1, "hops", "memory_size")
+
+
+@dataclass(frozen=True)
+class MemoryNetworkArchitecture:
+    """Changes to the model; unset: as the preset has it."""
+
+    hidden_size: int | None = None
+    """H, width of a sentence's vector."""
+    hops: int | None = None
+    """How often the memory is read."""
+    memory_size: int | None = None
+    """Maximum sentences of a story, the newest."""
+    position_encoding: bool | None = None
+    """Whether the order of a sentence's words counts."""
+    temporal_encoding: bool | None = None
+    """Whether the order of sentences counts."""
+
+
+@dataclass(frozen=True)
+class MemoryNetworkRun(RunConfig):
+    """Everything that decides a run of a memory network; its data are stories."""
+
+    presets: ClassVar[Mapping[str, MemoryNetworkConfig]] = {"memory-network": MemoryNetworkConfig()}
+    """One size."""
+    default_model: ClassVar[str] = "memory-network"
+    """The one."""
+
+    model: str | None = None
+    """memory-network, or unset: the sizes of `init`."""
+    longest_story: int = 1024
+    """Maximum tokens of a story."""
+    architecture: MemoryNetworkArchitecture = field(default_factory=MemoryNetworkArchitecture)
+    """Changes to the model."""
+
+    @property
+    def longest_sequence(self) -> int:
+        """Tokens of the longest story."""
+        return self.longest_story

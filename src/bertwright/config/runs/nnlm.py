@@ -1,0 +1,55 @@
+"""NNLM's own part of a run: its architecture and its presets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from bertwright.config.ranges import at_least
+from bertwright.config.runs.language_model import LanguageModelRun
+
+
+@dataclass(frozen=True)
+class NnlmConfig:
+    """The architecture."""
+
+    vocab_size: int = 30000
+    """V."""
+    hidden_size: int = 100
+    """H, numbers of a word vector and tanh units."""
+    context_size: int = 4
+    """C, previous tokens that are read; an n-gram model of order C + 1 reads as many."""
+    direct_connections: bool = False
+    """Whether the output layer reads the word vectors too (the paper's W)."""
+
+    def __post_init__(self) -> None:
+        at_least(self, 1, "vocab_size", "hidden_size", "context_size")
+
+
+@dataclass(frozen=True)
+class NnlmArchitecture:
+    """Changes to the architecture that `model` names."""
+
+    hidden_size: int | None = None
+    """H, numbers of a word vector and tanh units."""
+    context_size: int | None = None
+    """C, previous tokens that are read."""
+    direct_connections: bool | None = None
+    """Whether the output layer reads the word vectors too."""
+
+
+@dataclass(frozen=True)
+class NnlmRun(LanguageModelRun):
+    """A run of an NNLM."""
+
+    presets: ClassVar[Mapping[str, NnlmConfig]] = {
+        "nnlm-small": NnlmConfig(),
+        "nnlm-base": NnlmConfig(hidden_size=256),
+    }
+    """Sizes by name; the vocabulary is that of the shards."""
+    default_model: ClassVar[str] = "nnlm-small"
+    """The paper's size."""
+
+    architecture: NnlmArchitecture = field(default_factory=NnlmArchitecture)
+    """Changes to the architecture."""

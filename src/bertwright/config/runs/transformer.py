@@ -1,0 +1,118 @@
+"""The Transformer's own part of a run: its sizes, its presets, its optimizer and schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from bertwright.config.ranges import at_least, below_one
+from bertwright.config.runs.translation import AdamConfig, InverseSqrtConfig, TranslationRun
+from bertwright.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class TransformerConfig:
+    """The architecture; the encoder and the decoder have L layers each (Vaswani et al., table 3)."""
+
+    vocab_size: int = 37000
+    """V, entries of the vocabulary of both languages."""
+    hidden_size: int = 512
+    """H, width of a token's vector."""
+    num_hidden_layers: int = 6
+    """L, layers of the encoder, and of the decoder."""
+    num_attention_heads: int = 8
+    """A, attention heads of a layer."""
+    intermediate_size: int = 2048
+    """F, width inside the feed-forward layer."""
+    hidden_act: Literal["relu", "gelu", "gelu_tanh"] = "relu"
+    """Activation of the feed-forward layer."""
+    norm: Literal["post", "pre"] = "post"
+    """Normalize sums, as published, or what each part reads (and the last layer)."""
+    max_position_embeddings: int = 1024
+    """Maximum length of a source and of a target, in tokens."""
+    hidden_dropout_prob: float = 0.1
+    """Dropout after embeddings, attention and feed-forward layers."""
+    attention_probs_dropout_prob: float = 0.0
+    """Dropout of attention probabilities; above 0, attention is slower."""
+    label_smoothing: float = 0.1
+    """Fraction of the target distribution that is uniform over the vocabulary, in training."""
+    layer_norm_eps: float = 1e-5
+    """Added to the variance in a norm."""
+
+    def __post_init__(self) -> None:
+        at_least(self, 1, "vocab_size", "hidden_size", "num_hidden_layers")
+        at_least(self, 1, "num_attention_heads", "intermediate_size", "max_position_embeddings")
+        below_one(self, "hidden_dropout_prob", "attention_probs_dropout_prob", "label_smoothing")
+        if self.hidden_size % self.num_attention_heads:
+            raise ConfigError(
+                f"hidden_size is {self.hidden_size}; expected a multiple of num_attention_heads, "
+                f"{self.num_attention_heads}"
+            )
+
+
+@dataclass(frozen=True)
+class TransformerArchitecture:
+    """Changes to the architecture that `model` names; unset: as that has it."""
+
+    hidden_size: int | None = None
+    """H, width of a token's vector."""
+    num_hidden_layers: int | None = None
+    """L, layers of the encoder, and of the decoder."""
+    num_attention_heads: int | None = None
+    """A, attention heads of a layer."""
+    intermediate_size: int | None = None
+    """F, width inside the feed-forward layer."""
+    hidden_act: Literal["relu", "gelu", "gelu_tanh"] | None = None
+    """Activation of the feed-forward layer."""
+    norm: Literal["post", "pre"] | None = None
+    """Normalize sums, as published, or what each part reads (and the last layer)."""
+    max_position_embeddings: int | None = None
+    """Maximum length of a source and of a target, in tokens."""
+    hidden_dropout_prob: float | None = None
+    """Dropout after embeddings, attention and feed-forward layers."""
+    attention_probs_dropout_prob: float | None = None
+    """Dropout of attention probabilities; above 0, attention is slower."""
+    label_smoothing: float | None = None
+    """Fraction of the target distribution that is uniform over the vocabulary, in training."""
+
+
+@dataclass(frozen=True)
+class TransformerRun(TranslationRun):
+    """Everything that decides a run of the encoder-decoder Transformer."""
+
+    presets: ClassVar[Mapping[str, TransformerConfig]] = {
+        "transformer-small": TransformerConfig(
+            hidden_size=256,
+            num_hidden_layers=3,
+            num_attention_heads=4,
+            intermediate_size=1024,
+            hidden_dropout_prob=0.2,
+        ),
+        "transformer-base": TransformerConfig(),
+        "transformer-big": TransformerConfig(
+            hidden_size=1024,
+            num_attention_heads=16,
+            intermediate_size=4096,
+            hidden_dropout_prob=0.3,
+        ),
+    }
+    """`base` and `big` as published; `small` for some ten thousand pairs."""
+    default_model: ClassVar[str] = "transformer-small"
+    """A size that two cores train in minutes."""
+
+    architecture: TransformerArchitecture = field(default_factory=TransformerArchitecture)
+    """Changes to the model."""
+    optimizer: AdamConfig = field(default_factory=AdamConfig)
+    """The optimizer."""
+    schedule: InverseSqrtConfig = field(default_factory=InverseSqrtConfig)
+    """The learning rate over time."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        room = self.model_config(6).max_position_embeddings
+        if self.sequence_length > room:
+            raise ConfigError(
+                f"sequence_length is {self.sequence_length}; expected at most "
+                f"max_position_embeddings, {room}"
+            )

@@ -1,0 +1,151 @@
+"""Runs of static word vectors: word2vec and GloVe."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+from bertwright.config.ranges import above, at_least, below_one, fraction
+from bertwright.config.run import RunConfig, ValidationConfig
+from bertwright.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class WordVectorsConfig:
+    """A table of word vectors."""
+
+    vocab_size: int = 30000
+    """V, words."""
+    hidden_size: int = 100
+    """H, width of a word's vector."""
+
+    def __post_init__(self) -> None:
+        at_least(self, 1, "vocab_size", "hidden_size")
+
+
+@dataclass(frozen=True)
+class Word2VecConfig(WordVectorsConfig):
+    """What word2vec is trained to predict, and how (Mikolov et al. 2013a, b)."""
+
+    algorithm: Literal["skip-gram", "cbow"] = "skip-gram"
+    """Predict a word from each word of its context, or from the mean of all of them."""
+    loss: Literal["negative-sampling", "hierarchical-softmax"] = "negative-sampling"
+    """Of a word against sampled ones, or of the decisions on its path in a Huffman tree."""
+
+
+@dataclass(frozen=True)
+class GloveConfig(WordVectorsConfig):
+    """GloVe (Pennington et al. 2014)."""
+
+
+@dataclass(frozen=True)
+class WordVectorsRun(RunConfig):
+    """What a run of any static word vectors has beside `RunConfig`."""
+
+    own_loop: ClassVar[bool] = True
+    """They are trained in passes over all documents."""
+    passes: ClassVar[float] = 5.0
+    """As many where `epochs` is not given."""
+
+    window: int = 5
+    """Maximum words to each side of a word that are its context."""
+    train_unknown: bool = False
+    """Whether [UNK] is a word like others; else it is left out of the text, as published."""
+    workers: int = 0
+    """Threads, 0 one for each core. They do not wait for each other (Recht et al. 2011), so that
+    only 1 gives the same bytes each time."""
+
+    def __post_init__(self) -> None:
+        if self.epochs is None and self.steps is None and self.minutes is None:
+            object.__setattr__(self, "epochs", self.passes)
+        at_least(self, 1, "window")
+        at_least(self, 0, "workers")
+        if self.validation != ValidationConfig():
+            raise ConfigError(
+                "--validation is set, but word vectors have no held-out loss: leave it out, and "
+                "evaluate them with bertwright words"
+            )
+        super().__post_init__()
+
+
+@dataclass(frozen=True)
+class Word2VecArchitecture:
+    """Changes to the model that `model` names."""
+
+    hidden_size: int | None = None
+    """H, width of a word's vector."""
+    loss: Literal["negative-sampling", "hierarchical-softmax"] | None = None
+    """Of a word against sampled ones, or of the decisions on its path in a Huffman tree."""
+
+
+@dataclass(frozen=True)
+class Word2VecRun(WordVectorsRun):
+    """A run of word2vec; its epochs are 5 unless given."""
+
+    presets: ClassVar[Mapping[str, Any]] = {
+        "word2vec-skip-gram": Word2VecConfig(),
+        "word2vec-cbow": Word2VecConfig(algorithm="cbow"),
+    }
+    """By what is predicted from what."""
+    default_model: ClassVar[str] = "word2vec-skip-gram"
+    """The better one on small corpora."""
+
+    architecture: Word2VecArchitecture = field(default_factory=Word2VecArchitecture)
+    """Changes to the model."""
+    negative: int = 5
+    """Sampled words for each predicted one."""
+    noise_power: float = 0.75
+    """They are sampled by count to this power."""
+    subsample: float = 1e-3
+    """Words of a larger fraction of the text than this are left out at random; 0: none."""
+    learning_rate: float | None = None
+    """At the start, falling to zero over all passes; unset: 0.025, of CBOW 0.05."""
+    minimum_learning_rate: float = 1e-4
+    """At the end, as a fraction of it."""
+
+    def __post_init__(self) -> None:
+        at_least(self, 1, "negative")
+        at_least(self, 0, "subsample", "noise_power")
+        above(self, 0, "learning_rate")
+        fraction(self, "minimum_learning_rate")
+        below_one(self, "subsample")
+        super().__post_init__()
+
+
+@dataclass(frozen=True)
+class GloveArchitecture:
+    """Changes to the model that `model` names."""
+
+    hidden_size: int | None = None
+    """H, width of a word's vector."""
+
+
+@dataclass(frozen=True)
+class GloveRun(WordVectorsRun):
+    """A run of GloVe; its epochs are 15 unless given."""
+
+    presets: ClassVar[Mapping[str, Any]] = {"glove": GloveConfig()}
+    """One."""
+    default_model: ClassVar[str] = "glove"
+    """The same."""
+    passes: ClassVar[float] = 15.0
+    """As many where `epochs` is not given."""
+
+    architecture: GloveArchitecture = field(default_factory=GloveArchitecture)
+    """Changes to the model."""
+    window: int = 10
+    """Farthest words to each side of a word that are counted with it."""
+    most: float = 100.0
+    """x_max: pairs that occur as often, or more often, have the weight 1."""
+    power: float = 0.75
+    """Others have (x / x_max) to this power."""
+    learning_rate: float = 0.05
+    """Of AdaGrad."""
+    memory_mb: int = 512
+    """Megabytes that counted pairs may take, about; more of them go to the disk, into `out`."""
+
+    def __post_init__(self) -> None:
+        above(self, 0, "most", "power", "learning_rate")
+        at_least(self, 1, "memory_mb")
+        super().__post_init__()

@@ -1,0 +1,157 @@
+"""`bertwright data build --parallel`: two files whose lines translate each other.
+
+The shards are those of any corpus (`data/shards.py`), and `parallel` in their manifest says what
+their documents are: a pair each, the source its first sentence, the target its second. One
+vocabulary is for both languages (Vaswani et al. 2017, section 5.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice, zip_longest
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bertwright.atomic import atomic_folder, refuse_source, write_manifest
+from bertwright.data.shards import FORMAT, EncodedBlock, ShardWriter, token_dtype
+from bertwright.errors import ConfigError, DataError
+from bertwright.progress import OnProgress, silent
+from bertwright.text.corpus.files import open_with_position, size_on_disk
+from bertwright.text.tokenizer.tokenizer import Tokenizer, load_tokenizer
+from bertwright.version import __version__
+
+SHARD_TOKENS = 1 << 26
+BLOCK_LINES = 1 << 14
+
+
+def build_parallel(
+    source: str | Path,
+    target: str | Path,
+    out: str | Path,
+    tokenizer_folder: str | Path,
+    *,
+    overwrite: bool = False,
+    on_progress: OnProgress = silent,
+) -> dict[str, Any]:
+    """Encode two files into the folder `out`; return its manifest.
+
+    Pairs of two empty lines are left out.
+
+    Args:
+        source: one sentence a line, UTF-8, also compressed.
+        target: its translations, as many lines.
+        out: the folder to write.
+        tokenizer_folder: of both languages.
+        overwrite: replace a built corpus that is there.
+        on_progress: counts bytes of both files.
+
+    Raises:
+        ConfigError: `out` holds something, or what is read.
+        DataError: files of unequal length, a line that is empty in one of them, no text.
+    """
+    source, target, out = Path(source), Path(target), Path(out)
+    if source == target:
+        raise ConfigError(f"{source} is given twice; expected --parallel SOURCE TARGET")
+    for path in (source, target, Path(tokenizer_folder)):
+        refuse_source(out, path)
+    tokenizer = load_tokenizer(tokenizer_folder)
+    total = size_on_disk([source, target])
+    counts = {"documents_read": 0, "documents": 0, "documents_lost": 0}
+    counts |= {"sentences": 0, "tokens": 0, "unknown_tokens": 0}
+    with atomic_folder(out, overwrite) as folder:
+        writer = ShardWriter(folder, SHARD_TOKENS)
+        try:
+            for block, position in _blocks(source, target, tokenizer, counts):
+                writer.append(block)
+                on_progress(position, total)
+            writer.end_shard()
+        finally:
+            writer.abandon()
+        if not writer.finished:
+            raise DataError(f"{source} and {target} hold no pair of lines with text")
+        tokenizer.save(folder / "tokenizer")
+        return write_manifest(
+            folder,
+            {
+                "format": FORMAT,
+                "bertwright": __version__,
+                "inputs": [str(source), str(target)],
+                "parallel": True,
+                "counts": counts,
+                "tokenizer": tokenizer.described(),
+                "shards": [
+                    {name: value for name, value in shard.items() if name != "files"}
+                    for shard in writer.finished
+                ],
+            },
+        )
+
+
+def _blocks(
+    source: Path, target: Path, tokenizer: Tokenizer, counts: dict[str, int]
+) -> Iterator[tuple[EncodedBlock, int]]:
+    """Encoded pairs, and the bytes of both files that are read; adds to `counts`."""
+    continues, dtype = tokenizer.is_continuation, token_dtype(tokenizer.vocab_size)
+    files = [open_with_position(path) for path in (source, target)]
+    pairs = read_pairs(source, target, [file for file, _ in files])
+    while block := list(islice(pairs, BLOCK_LINES)):
+        counts["documents_read"] += len(block)
+        texts = [text for _, *pair in block if any(pair) for text in pair]
+        ids, lengths = tokenizer.encode_sentence_ids(texts)
+        _require_both(block, lengths, source, target)
+        lengths = lengths[lengths > 0]
+        counts["documents"] += len(lengths) // 2
+        counts["documents_lost"] += len(block) - len(lengths) // 2
+        counts["sentences"] += len(lengths)
+        counts["tokens"] += len(ids)
+        counts["unknown_tokens"] += int((ids == tokenizer.unk_id).sum())
+        pair_lengths = np.full(len(lengths) // 2, 2, np.int64)
+        made = EncodedBlock(ids.astype(dtype), ~continues[ids], lengths, pair_lengths, {})
+        yield made, sum(position() for _, position in files)
+
+
+def read_pairs(
+    source: Path, target: Path, files: list[Any] | None = None
+) -> Iterator[tuple[int, str, str]]:
+    """Lines of two files with their number from 1, blanks around them removed.
+
+    Raises:
+        DataError: one file has more lines, or one line is empty or no UTF-8.
+    """
+    paths = source, target
+    opened = files or [open_with_position(path)[0] for path in paths]
+    for number, lines in enumerate(zip_longest(*opened), start=1):
+        texts = []
+        for path, line in zip(paths, lines, strict=True):
+            if line is None:
+                other = paths[path is source]
+                raise DataError(
+                    f"{path} ends after line {number - 1}, but {other} goes on: expected line i of "
+                    "one to translate line i of the other; look where they part"
+                )
+            try:
+                texts.append(line.decode("utf-8-sig" if number == 1 else "utf-8").strip())
+            except UnicodeDecodeError as error:
+                raise DataError(f"line {number} of {path} is not UTF-8 ({error.reason})") from error
+        if any(texts) and not all(texts):
+            raise _empty(number, *paths[:: 1 if texts[1] else -1])
+        yield number, texts[0], texts[1]
+
+
+def _require_both(
+    block: list[tuple[int, str, str]], lengths: np.ndarray[Any, Any], source: Path, target: Path
+) -> None:
+    """Raise DataError where one line of a pair has no token."""
+    rows = [number for number, *pair in block if any(pair)]
+    empty = lengths.reshape(-1, 2) == 0
+    for row in np.flatnonzero(empty.any(1))[:1].tolist():
+        paths = (source, target) if empty[row, 0] else (target, source)
+        raise _empty(rows[row], *paths)
+
+
+def _empty(number: int, path: Path, other: Path) -> DataError:
+    return DataError(
+        f"line {number} of {path} is empty, but that of {other} is not: remove the line from both"
+    )

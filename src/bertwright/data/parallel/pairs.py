@@ -1,0 +1,116 @@
+"""Pairs of sentences for translation: source and target laid end to end, each without padding.
+
+The source is framed as every text is (`[CLS] x [SEP]`, or the tokenizer's own tokens for begin and
+end), so that an encoder reads at work what it was trained on. The decoder reads `[CLS] y` and
+predicts `y [SEP]`. A batch is filled by the tokens that are read, of both sides.
+
+Letters: B pairs, N source tokens in all, M target tokens in all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from bertwright.arrays import Int64s
+from bertwright.data.batch import InputArrays
+from bertwright.data.randomness import make_key, permutation
+from bertwright.data.shards import Shards
+from bertwright.errors import DataError
+from bertwright.text.framing import ends_of
+
+
+@dataclass(frozen=True)
+class PairBatch:
+    """B pairs, those with the longest sources first; of equal ones the longest targets first."""
+
+    inputs: InputArrays
+    """The sources, `[N]`."""
+    target: InputArrays
+    """What the decoder reads, `[M]`: begin, then the target."""
+    labels: Int64s
+    """`[M]`: what it predicts there: the target, then end."""
+
+    @property
+    def num_tokens(self) -> int:
+        """N + M."""
+        return len(self.inputs.ids) + len(self.labels)
+
+
+class ParallelText:
+    """The `Instances` of translation, of some pairs of shards built with --parallel."""
+
+    def __init__(self, shards: Shards, documents: Int64s, length: int, *, seed: int = 0) -> None:
+        """Open the pairs.
+
+        Args:
+            shards: the corpus.
+            documents: numbers of pairs.
+            length: maximum tokens of a source and of a target, with those for begin and end; longer
+                pairs are left out (`left_out`).
+            seed: of their order.
+
+        Raises:
+            DataError: other shards, a vocabulary without begin and end, or no pair that short.
+        """
+        if not shards.manifest.get("parallel"):
+            raise DataError(
+                f"{shards.folder} holds documents, not pairs of sentences: expected what "
+                "bertwright data build --parallel SOURCE TARGET writes"
+            )
+        ends = ends_of(shards.special)
+        if ends is None:
+            raise DataError(
+                f"the vocabulary of {shards.folder} has no tokens for begin and end, which "
+                "translation needs: train one with bertwright tokenizer train --special-tokens bert"
+            )
+        self._begin, self._end = ends
+        self.shards, self.seed, self.longest = shards, seed, 2 * length
+        first = shards.document_sentences[documents]
+        starts = shards.sentence_tokens
+        source, target = (starts[first + n + 1] - starts[first + n] for n in (0, 1))
+        short = (source + 2 <= length) & (target + 2 <= length)
+        self.left_out = int((~short).sum())
+        if not short.any():
+            raise DataError(
+                f"no pair of {shards.folder} has at most {length} tokens a side: raise "
+                "--sequence-length"
+            )
+        self._start = starts[first[short]]
+        self._source, self._target = source[short], target[short]  # [pairs] tokens, not framed
+        self._order: Callable[[int], Int64s] = lru_cache(maxsize=2)(self._shuffle)
+
+    def lengths(self, epoch: int) -> Int64s:
+        """See `Instances`: source and target together."""
+        found: Int64s = (self._source + self._target + 3)[self._order(epoch)]
+        return found
+
+    def batch(self, epoch: int, positions: Int64s) -> PairBatch:
+        """See `Instances`."""
+        rows = self._order(epoch)[positions]
+        rows = rows[np.lexsort((-self._target[rows], -self._source[rows]))]
+        source, target, start = self._source[rows], self._target[rows], self._start[rows]
+        ids = self._framed(start, source)
+        whole = self._framed(start + source, target)  # begin, target, end
+        stops = np.cumsum(target + 2)
+        reads = np.delete(np.arange(len(whole)), stops - 1)
+        predicts = np.delete(np.arange(len(whole)), stops - (target + 2))
+        return PairBatch(
+            InputArrays(ids, source + 2), InputArrays(whole[reads], target + 1), whole[predicts]
+        )
+
+    def _framed(self, start: Int64s, lengths: Int64s) -> Int64s:
+        """Sentences by their first token in the shards, each between begin and end."""
+        framed = lengths + 2
+        stops = np.cumsum(framed)
+        within = np.arange(stops[-1]) - np.repeat(stops - framed, framed)
+        at = np.repeat(start - 1, framed) + within
+        ids = self.shards.tokens_at(np.clip(at, 0, self.shards.num_tokens - 1))
+        ids[stops - framed], ids[stops - 1] = self._begin, self._end
+        return ids
+
+    def _shuffle(self, epoch: int) -> Int64s:
+        return permutation(make_key("order", self.seed, epoch), len(self._start))

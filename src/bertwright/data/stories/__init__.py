@@ -1,0 +1,1 @@
+"""Stories with a question and its answer, for memory networks."""

@@ -1,0 +1,104 @@
+"""Stories as instances: sentences to remember, a question, the word that answers it.
+
+A document of the shards is a story: its last sentence is the answer, one token; the one before it
+the question; the others are the memory, of which the newest `memory_size` are kept.
+
+Letters: B stories, N tokens in all, S sentences in all, questions included.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bertwright.arrays import Int64s
+from bertwright.data.batch import InputArrays, collate
+from bertwright.data.randomness import make_key, permutation
+from bertwright.data.shards import Shards
+from bertwright.errors import DataError
+
+
+@dataclass(frozen=True)
+class StoryBatch:
+    """Stories end to end, longest first."""
+
+    inputs: InputArrays
+    """B sequences: the sentences of a story, then its question."""
+    sentence_lengths: Int64s
+    """[S]: tokens of each sentence."""
+    story_sentences: Int64s
+    """[B]: sentences of each story, the question included."""
+    answers: Int64s
+    """[B]: ids."""
+
+    @property
+    def num_tokens(self) -> int:
+        """N."""
+        return len(self.inputs.ids)
+
+
+class Stories:
+    """The `Instances` of memory networks, of some documents of a built corpus."""
+
+    def __init__(
+        self, shards: Shards, documents: Int64s, memory_size: int, longest: int, seed: int = 0
+    ) -> None:
+        """Open the documents.
+
+        Args:
+            shards: the corpus.
+            documents: D numbers of documents.
+            memory_size: sentences of a story that are kept beside the question, the newest.
+            longest: tokens of a story at most.
+            seed: of the order of stories.
+
+        Raises:
+            DataError: a document that is no story: it has fewer than three sentences, or an answer
+                of several tokens, or it is too long.
+        """
+        last = shards.document_sentences[documents + 1] - 1  # [D] the answers
+        answer_tokens = np.diff(shards.sentence_tokens)[last]
+        short = last - shards.document_sentences[documents] < 2
+        wrong = np.flatnonzero(short | (answer_tokens != 1))
+        if len(wrong):
+            which = int(documents[wrong[0]]) + 1
+            what = "fewer than three lines" if short[wrong[0]] else "an answer of several tokens"
+            raise DataError(
+                f"document {which} of {shards.folder} has {what}; a story is a sentence a line, "
+                "the last two its question and its answer of one word, then a blank line: build "
+                "the data with --sentences line and a tokenizer of words"
+            )
+        self.shards, self.seed = shards, seed
+        self._answer = last
+        self._first = np.maximum(shards.document_sentences[documents], last - 1 - memory_size)
+        starts = shards.sentence_tokens
+        self._lengths: Int64s = starts[last] - starts[self._first]
+        self.longest = longest
+        if self._lengths.max() > longest:
+            raise DataError(
+                f"{shards.folder} has a story of {self._lengths.max()} tokens; raise "
+                f"--longest-story, which is {longest}, or lower --architecture.memory-size"
+            )
+
+    def lengths(self, epoch: int) -> Int64s:
+        """See `Instances`."""
+        found: Int64s = self._lengths[self._order(epoch)]
+        return found
+
+    def batch(self, epoch: int, positions: Int64s) -> StoryBatch:
+        """See `Instances`."""
+        rows = self._order(epoch)[positions]
+        rows = rows[np.argsort(-self._lengths[rows], kind="stable")]
+        starts = self.shards.sentence_tokens
+        first, answer = self._first[rows], self._answer[rows]
+        inputs, _ = collate(
+            [self.shards.tokens(starts[a], starts[b]) for a, b in zip(first, answer, strict=True)]
+        )
+        lengths = np.diff(starts)
+        sentences = [lengths[a:b] for a, b in zip(first, answer, strict=True)]
+        answers = self.shards.tokens_at(starts[answer])
+        return StoryBatch(inputs, np.concatenate(sentences), answer - first, answers)
+
+    def _order(self, epoch: int) -> Int64s:
+        return permutation(make_key("order", self.seed, epoch), len(self._lengths))

@@ -1,0 +1,130 @@
+"""Documents as token streams, for language models: what is predicted is the text itself.
+
+A document is framed (`[CLS] d [SEP]`, or the tokenizer's own tokens for begin and end; not at all
+where it has none) and read in windows. Neighbouring windows overlap by one token, so that each
+token but the first is predicted exactly once from the one before it; with a burn-in of b they
+overlap by b more, which are read and not predicted, so that a prediction late in a document has at
+least b tokens before it. No state is carried between windows.
+
+Letters: B windows, N tokens in all, K predicted tokens, T maximum length of a window, C ids of a
+token, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from bertwright.arrays import Int64s
+from bertwright.data.batch import InputArrays
+from bertwright.data.randomness import make_key, permutation
+from bertwright.data.shards import Shards
+from bertwright.errors import DataError
+from bertwright.text.framing import ends_of
+
+
+@dataclass(frozen=True)
+class TokenStreamBatch:
+    """Windows end to end, and where in them tokens are predicted."""
+
+    inputs: InputArrays
+    """B windows, longest first; `ids` `[N]`, or `[N, C]` for an encoder of units."""
+    tokens: Int64s
+    """[N]: ids of the vocabulary."""
+    positions: Int64s
+    """[K]: i of each pair (i, i + 1) in N: a forward model predicts the second token from what ends
+    with the first, a backward model the first from what begins with the second."""
+
+    @property
+    def num_tokens(self) -> int:
+        """N."""
+        return len(self.tokens)
+
+
+class TokenStreams:
+    """The `Instances` of language models, of some documents of a built corpus."""
+
+    def __init__(
+        self,
+        shards: Shards,
+        documents: Int64s,
+        length: int,
+        *,
+        burn_in: int = 0,
+        seed: int = 0,
+        units: Int64s | None = None,
+    ) -> None:
+        """Open the documents.
+
+        Args:
+            shards: the corpus.
+            documents: D numbers of documents.
+            length: T.
+            burn_in: tokens of a window that repeat the end of the one before; below T - 1.
+            seed: of the order of windows.
+            units: `[V, C]` what the encoder reads of each token; None: its id.
+
+        Raises:
+            DataError: no document has two tokens.
+        """
+        self._ends = ends_of(shards.special) or ()
+        self.shards, self.longest, self.seed = shards, length, seed
+        self._units = units
+        starts = shards.sentence_tokens[shards.document_sentences]
+        framed = starts[documents + 1] - starts[documents] + len(self._ends)  # [D] tokens
+        step = length - 1 - burn_in
+        windows = np.maximum(0, -(-(framed - 1) // step))  # [D]
+        if not windows.sum():
+            raise DataError(
+                f"{shards.folder} has no document of two tokens to predict from: give it more text"
+            )
+        owner = np.repeat(np.arange(len(documents)), windows)
+        number = np.arange(len(owner)) - np.repeat(np.cumsum(windows) - windows, windows)
+        self._document = documents[owner]  # [windows]
+        predicted = number * step  # the first pair that a window predicts, in its document
+        self._first = np.maximum(0, predicted - burn_in)
+        self._stop = np.minimum(predicted + step + 1, framed[owner])
+        self._skipped = predicted - self._first
+        self._order: Callable[[int], Int64s] = lru_cache(maxsize=2)(self._shuffle)
+
+    @property
+    def predictions(self) -> int:
+        """Tokens that an epoch predicts."""
+        return int((self._stop - self._first - 1 - self._skipped).sum())
+
+    def lengths(self, epoch: int) -> Int64s:
+        """See `Instances`."""
+        found: Int64s = (self._stop - self._first)[self._order(epoch)]
+        return found
+
+    def batch(self, epoch: int, positions: Int64s) -> TokenStreamBatch:
+        """See `Instances`."""
+        rows = self._order(epoch)[positions]
+        rows = rows[np.argsort(self._first[rows] - self._stop[rows], kind="stable")]
+        first, lengths = self._first[rows], self._stop[rows] - self._first[rows]
+        ends = np.cumsum(lengths)
+        within = np.arange(ends[-1]) - np.repeat(ends - lengths, lengths)
+        at = within + np.repeat(first, lengths)  # position in the framed document
+        tokens = self._tokens(np.repeat(self._document[rows], lengths), at)
+        predicted = (within >= np.repeat(self._skipped[rows], lengths)).nonzero()[0]
+        predicted = np.setdiff1d(predicted, ends - 1, assume_unique=True)
+        ids = tokens if self._units is None else self._units[tokens]
+        return TokenStreamBatch(InputArrays(ids, lengths), tokens, predicted)
+
+    def _tokens(self, document: Int64s, at: Int64s) -> Int64s:
+        """The token of each position of framed documents."""
+        starts = self.shards.sentence_tokens[self.shards.document_sentences]
+        start, stop = starts[document], starts[document + 1]
+        if not self._ends:
+            return self.shards.tokens_at(start + at)
+        begins, ends = at == 0, at == stop - start + 1
+        inner = np.clip(start + at - 1, 0, self.shards.num_tokens - 1)
+        tokens = self.shards.tokens_at(inner)
+        tokens[begins], tokens[ends] = self._ends
+        return tokens
+
+    def _shuffle(self, epoch: int) -> Int64s:
+        return permutation(make_key("order", self.seed, epoch), len(self._first))

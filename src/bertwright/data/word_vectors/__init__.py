@@ -1,0 +1,1 @@
+"""What static word vectors are trained on."""

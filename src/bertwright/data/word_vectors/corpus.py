@@ -1,0 +1,121 @@
+"""A built corpus for static word vectors: counts, chunks, sampling, Huffman codes.
+
+Mikolov et al. 2013b (see `objectives/context_words.py`), sections 2.1 to 2.3, and Mikolov's
+word2vec.c where it differs. Letters: V vocabulary, N tokens of a chunk, D documents in it.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+
+import numpy as np
+
+from bertwright.arrays import Float32s, Float64s, Int32s, Int64s
+from bertwright.data.shards import Shards
+from bertwright.errors import DataError
+
+CHUNK = 1 << 17
+"""Tokens of a chunk; a context does not reach across its ends, nor across those of documents."""
+
+
+def chunk_starts(shards: Shards) -> Int64s:
+    """The first token of each chunk, then the number of tokens."""
+    return np.append(np.arange(0, shards.num_tokens, CHUNK), shards.num_tokens)
+
+
+def read_chunk(shards: Shards, start: int, stop: int) -> tuple[Int32s, Int64s]:
+    """`[N]` ids of tokens `start` to `stop` - 1, and `[D]` where in them documents end."""
+    ends = shards.sentence_tokens[shards.document_sentences]
+    first, last = np.searchsorted(ends, [start + 1, stop])
+    return shards.tokens(start, stop).astype(np.int32), np.append(ends[first:last], stop) - start
+
+
+def chunks(shards: Shards) -> Iterator[tuple[Int32s, Int64s]]:
+    """Every chunk, in order."""
+    starts = chunk_starts(shards)
+    for start, stop in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
+        yield read_chunk(shards, start, stop)
+
+
+def count_words(shards: Shards, with_unknown: bool) -> Int64s:
+    """`[V]` how often each word is in the text; 0 for special tokens, which are not trained.
+
+    Args:
+        shards: the corpus.
+        with_unknown: [UNK] is a word, too.
+
+    Raises:
+        DataError: fewer than two different words.
+    """
+    counts = np.zeros(shards.vocab_size, np.int64)
+    for tokens, _ in chunks(shards):
+        counts += np.bincount(tokens, minlength=shards.vocab_size)
+    left_out = shards.special_ids - ({shards.special["unk"]} if with_unknown else set())
+    counts[sorted(left_out)] = 0
+    if np.count_nonzero(counts) < 2:
+        raise DataError(
+            f"{shards.folder} has {np.count_nonzero(counts)} different words of its vocabulary; "
+            "word vectors need two or more: build it with a larger vocabulary, or from more text"
+        )
+    return counts
+
+
+def keep_probabilities(counts: Int64s, subsample: float) -> Float32s:
+    """`[V]` with which an occurrence of each word is kept; 0 for words that are not trained.
+
+    As word2vec.c has it, sqrt(t/f) + t/f with f the word's fraction of the text; section 2.3 of the
+    paper has sqrt(t/f) alone.
+    """
+    keep = (counts > 0).astype(np.float32)
+    if subsample:
+        ratio = subsample * counts.sum() / np.maximum(counts, 1)
+        keep *= np.minimum(1, np.sqrt(ratio) + ratio).astype(np.float32)
+    return keep
+
+
+def alias_table(weights: Float64s) -> tuple[Float32s, Int32s]:
+    """Walker's alias method: sample i uniformly, keep it if a number in [0, 1) is below the first
+    `[V]`, else take the second `[V]`. Each word then comes as often as its weight says."""
+    scaled = weights * (len(weights) / weights.sum())
+    accept, other = np.ones(len(weights), np.float32), np.arange(len(weights), dtype=np.int32)
+    small, large = [np.flatnonzero(rows).tolist() for rows in (scaled < 1, scaled >= 1)]
+    left = scaled.tolist()
+    while small and large:
+        row, giver = small.pop(), large[-1]
+        accept[row], other[row] = left[row], giver
+        left[giver] -= 1 - left[row]
+        if left[giver] < 1:
+            small.append(large.pop())
+    for row in small:  # by rounding alone
+        if not weights[row]:
+            accept[row], other[row] = 0, int(weights.argmax())
+    return accept, other
+
+
+def huffman_codes(counts: Int64s) -> tuple[Int64s, Int32s, Float32s]:
+    """The path of every word that is there from the root of a Huffman tree.
+
+    Returns:
+        `[V + 1]` where each word's path starts, the inner nodes of all paths (0 to V - 2), and the
+        branch that is taken at each: 1 or 0.
+    """
+    words = np.flatnonzero(counts).tolist()
+    parent: dict[int, tuple[int, int]] = {}  # node -> its parent and branch; inner nodes from V
+    size = len(counts)
+    heap = [(int(counts[word]), word) for word in words]
+    heapq.heapify(heap)
+    for node in range(size, size + len(words) - 1):
+        (one, left), (two, right) = heapq.heappop(heap), heapq.heappop(heap)
+        parent[left], parent[right] = (node, 1), (node, 0)
+        heapq.heappush(heap, (one + two, node))
+    starts, nodes, branches = np.zeros(size + 1, np.int64), [], []
+    for word in range(size):
+        path, node = [], word
+        while node in parent:
+            node, branch = parent[node]
+            path.append((node - size, branch))
+        nodes += [node for node, _ in reversed(path)]
+        branches += [branch for _, branch in reversed(path)]
+        starts[word + 1] = len(nodes)
+    return starts, np.array(nodes, np.int32), np.array(branches, np.float32)

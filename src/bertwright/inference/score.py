@@ -1,0 +1,213 @@
+"""Texts scored by language models: the log-probability of every token.
+
+A model from left to right has a `next_token` head, which scores each token by those before it. A
+text longer than the model reads at once is read in overlapping windows: a window's first tokens
+(all but `stride`) are context alone, so that every token but those of the first window has at least
+that much before it. A masked language model scores a token by all others, one mask at a time: the
+pseudo-log-likelihood of Salazar et al. 2020 (Masked Language Model Scoring, section 2).
+
+Letters: T tokens of a sequence with the tokens for begin and end, L tokens of a window, K scored
+tokens of a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, cast, runtime_checkable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bertwright.arrays import Float64s
+from bertwright.errors import ConfigError, DataError
+from bertwright.inference.encode import Ids, ModelRunner, listed, parts_of, positions_in
+from bertwright.models.encoder import Encoded
+from bertwright.objectives.masked_lm import MaskedLM
+
+WINDOW = 1024
+"""L of a model that reads any length."""
+
+
+@runtime_checkable
+class ScoresTokens(Protocol):
+    """A `next_token` head that scores."""
+
+    layers: tuple[int, ...] | None
+    """Layers it reads; None: the last."""
+
+    def read(self, encoded: Encoded, positions: Tensor) -> Tensor:
+        """What predicts the tokens after K positions in N."""
+
+    def log_probabilities(self, x: Tensor, tokens: Tensor) -> Tensor:
+        """Of the tokens `[K]`, by what `read` gave: `[K]`, natural logarithms."""
+
+
+@dataclass(frozen=True)
+class TextScore:
+    """A text and the log-probability of its tokens."""
+
+    tokens: list[int]
+    """Ids of the tokens that are predicted, the one for the end too."""
+    log_probabilities: Float64s
+    """Of each of them, natural logarithms."""
+
+    @property
+    def log_probability(self) -> float:
+        """Of the text: their sum."""
+        return float(self.log_probabilities.sum())
+
+    @property
+    def perplexity(self) -> float:
+        """exp(- mean log-probability of a token)"""
+        return float(np.exp(-self.log_probabilities.mean())) if self.tokens else float("nan")
+
+
+def score(
+    runner: ModelRunner,
+    texts: Iterable[str],
+    max_length: int | None = None,
+    stride: int | None = None,
+) -> list[TextScore]:
+    """Score texts, each with the tokens for begin and end where the tokenizer has such.
+
+    Args:
+        runner: a model with a `next_token` or a `masked_lm` head.
+        texts: n texts.
+        max_length: L; unset: what the model reads at once, or 1,024.
+        stride: tokens from one window to the next; unset: half a window.
+
+    Raises:
+        ConfigError: no such window or stride.
+        DataError: not texts, no head that scores, or a text too long for a masked language model.
+    """
+    given = [parts_of(number, text) for number, text in enumerate(listed(texts))]
+    if any(len(parts) > 1 for parts in given):
+        raise DataError("a text to score is one str; this is a pair: score its texts one by one")
+    ids = runner.tokenizer.encode_bare_ids([text for (text,) in given])
+    framed = [runner.tokenizer.framing.one(each) for each in ids]
+    return score_ids(runner, framed, max_length, stride)
+
+
+def score_ids(
+    runner: ModelRunner,
+    sequences: Ids,
+    max_length: int | None = None,
+    stride: int | None = None,
+) -> list[TextScore]:
+    """The same for sequences of T ids, the tokens for begin and end among them; see `score`."""
+    if is_pseudo(runner):
+        return _score_masked(runner, sequences)
+    runner.require("next_token", "the probability of a text")
+    longest = runner.spec.max_length or WINDOW
+    length = min(longest, max_length or longest)
+    stride = length // 2 if stride is None else stride
+    if length < 2 or not 0 < stride < length:
+        raise ConfigError(
+            f"max_length is {length} and stride {stride}; expected 2 or more tokens, and a stride "
+            "from 1 to below max_length"
+        )
+    head = runner.learner.objectives["next_token"]
+    if not isinstance(head, ScoresTokens):
+        raise DataError(f"the head of {runner.name} predicts {head.title}: it scores no text")
+    windows, read, tokens = [], [], []
+    for sequence in sequences:
+        for first, stop, start in _windows(len(sequence), length, stride):
+            windows.append(sequence[first:stop])
+            read.append(list(range(start - first, stop - first - 1)))
+            tokens.append(sequence[start + 1 : stop])
+    scores = [np.zeros(0)] * len(windows)
+    several = head.layers is not None
+    for rows, encoded in runner.run(
+        windows, keep_layers=several, positions=None if several else read
+    ):
+        at = encoded.positions
+        if at is None:
+            at = positions_in(rows, encoded.sequences, read)
+        labels = [token for row in rows for token in tokens[row]]
+        with torch.inference_mode():
+            found = head.log_probabilities(
+                head.read(encoded, at), torch.tensor(labels, dtype=torch.long, device=at.device)
+            )
+        ends = np.cumsum([len(tokens[row]) for row in rows])[:-1]
+        for row, own in zip(rows, np.split(found.double().cpu().numpy(), ends), strict=True):
+            scores[row] = own
+    found_of, number = [], 0
+    for sequence in sequences:
+        count = len(_windows(len(sequence), length, stride))
+        parts = scores[number : number + count]
+        number += count
+        found_of.append(TextScore([*sequence[1:]], np.concatenate([np.zeros(0), *parts])))
+    return found_of
+
+
+def is_pseudo(runner: ModelRunner) -> bool:
+    """Whether a model scores by pseudo-log-likelihood: it has a masked LM head and no other."""
+    heads = runner.learner.objectives
+    return "masked_lm" in heads and "next_token" not in heads
+
+
+def _windows(total: int, length: int, stride: int) -> list[tuple[int, int, int]]:
+    """(first token, end, the token before the first that is scored) of each window."""
+    found, scored = [], 0
+    for first in range(0, max(1, total), stride):
+        stop = min(first + length, total)
+        if stop - 1 > scored:
+            found.append((first, stop, scored))
+            scored = stop - 1
+        if stop == total:
+            break
+    return found
+
+
+def _score_masked(runner: ModelRunner, sequences: Ids) -> list[TextScore]:
+    """Each token but those for begin and end by all others, one mask a sequence."""
+    longest, framing = runner.spec.max_length, runner.tokenizer.framing
+    head = cast(MaskedLM, runner.learner.objectives["masked_lm"])
+    found = []
+    for sequence in sequences:
+        if longest is not None and len(sequence) > longest:
+            raise DataError(
+                f"a text has {len(sequence)} tokens; this masked language model reads {longest}, "
+                "and scores a token by all others: score shorter texts (--documents line)"
+            )
+        (inside,) = framing.inside(len(sequence) - framing.special_tokens())
+        positions = list(range(len(sequence)))[inside]
+        labels = torch.tensor([sequence[position] for position in positions], device=runner.device)
+        masked = [[*sequence] for _ in positions]
+        for position, row in zip(positions, masked, strict=True):
+            row[position] = runner.tokenizer.mask_id
+        scores = np.zeros(len(positions))
+        for rows, encoded in runner.run(masked, positions=[[each] for each in positions]):
+            with torch.inference_mode():
+                logits = head.logits(encoded.last).float().log_softmax(-1)
+                own = logits.gather(1, labels[rows][:, None])[:, 0]
+            scores[rows] = own.double().cpu().numpy()
+        found.append(TextScore(labels.tolist(), scores))
+    return found
+
+
+def mix(scores: Sequence[TextScore], weights: Sequence[float]) -> TextScore:
+    """One text's scores by several models, their probabilities interpolated linearly."""
+    rows = np.stack([each.log_probabilities for each in scores])
+    with np.errstate(divide="ignore"):
+        logs = np.log(np.asarray(weights, float))[:, None]
+    return TextScore(scores[0].tokens, np.logaddexp.reduce(rows + logs, 0))
+
+
+def best_weights(log_probabilities: Float64s, rounds: int = 100) -> list[float]:
+    """The weights that make a text likeliest, by EM (Jelinek and Mercer 1980).
+
+    Args:
+        log_probabilities: `[models, tokens]` of held-out text.
+        rounds: at most.
+    """
+    weights = np.full(len(log_probabilities), 1 / len(log_probabilities))
+    for _ in range(rounds):
+        joint = log_probabilities + np.log(np.maximum(weights, 1e-300))[:, None]
+        found = np.exp(joint - np.logaddexp.reduce(joint, 0)).mean(1)
+        if np.abs(found - weights).max() < 1e-6:
+            break
+        weights = found
+    return [float(weight) for weight in found / found.sum()]

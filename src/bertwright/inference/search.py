@@ -1,0 +1,295 @@
+"""Search for the tokens that follow: greedy, sampling, beam search; it knows no model.
+
+A decoder says by `Generates` what it can do for R rows at once: begin, take a token each, and go on
+with some of its rows, which serves beams and rows that have ended alike. So the rows computed are
+always the rows still open, and there is no padding of those that are done.
+
+- Greedy and sampling: temperature, top-k (Fan et al. 2018), nucleus (Holtzman et al. 2020): the
+  fewest most probable tokens that have p of the probability; repetition penalty t (Keskar et al.
+  2019, section 4.1): the logit of a token that was there is divided by t if positive, else
+  multiplied. A row's draws come from its own seed alone.
+- Beam search as transformers has it: of 2 K continuations a source the first K that do not end go
+  on, one that ends among the first K is kept with its score, `sum of log p / length^a`; a source is
+  done when its K best are kept and no beam scores better at the present length.
+
+Letters: B sources, R rows, K beams, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
+
+import torch
+from torch import Tensor
+
+from bertwright.config.generation import GenerationConfig
+
+S = TypeVar("S")
+NUCLEUS = 1024  # tokens sorted first; the whole vocabulary only where they hold too little
+
+
+class Generates(Protocol[S]):
+    """A decoder. Its state S (a KV cache, an LSTM's state) is a value: what is given is not used
+    again by the search, so it may be changed in place."""
+
+    def begin(self, source: Any) -> tuple[Tensor, S]:
+        """B prompts, or B encoded texts -> logits of the first token `[B, V]`, and the state."""
+
+    def advance(self, ids: Tensor, state: S) -> tuple[Tensor, S]:
+        """A token of each row `[R]` -> logits of the next `[R, V]`, and the state."""
+
+    def select(self, state: S, rows: Tensor) -> S:
+        """The state of these rows `[r]`, in this order; a row may be there several times."""
+
+
+class Joins(Generates[S], Protocol):
+    """A decoder whose rows may begin at different times."""
+
+    def join(self, first: S, second: S) -> S:
+        """The rows of both, one after the other."""
+
+
+@dataclass(eq=False)
+class Row:
+    """One text that is being generated."""
+
+    config: GenerationConfig
+    limit: int
+    """Tokens it may have."""
+    prompt: Sequence[int] = ()
+    """What the repetition penalty counts beside its own tokens."""
+    number: int = 0
+    """Of its kind, so that several rows of one prompt differ."""
+    ids: list[int] = field(default_factory=list)
+    """Its tokens so far, without that which ended it."""
+    reason: Literal["stop", "length"] | None = None
+    """Why it ended; set it to end a row."""
+
+    def __post_init__(self) -> None:
+        self.random = Random(f"{self.config.seed} {self.number}")
+
+
+class RowsInFlight(Generic[S]):
+    """Rows that each take one token a step; others may join at any step, and ended ones leave."""
+
+    def __init__(
+        self, decoder: Joins[S], ends: Collection[int], never: Collection[int] = ()
+    ) -> None:
+        """`ends` are ids that end a text, `never` those that no text has."""
+        self.decoder = decoder
+        self.ends, self.never = frozenset(ends), list(never)
+        self.rows: list[Row] = []
+        self._state: S | None = None
+        self._device = torch.device("cpu")
+        self._begun: list[tuple[list[Row], Tensor, S]] = []
+
+    def __len__(self) -> int:
+        return sum(row.reason is None for row in self.rows) + sum(
+            len(rows) for rows, _, _ in self._begun
+        )
+
+    @torch.inference_mode()
+    def add(self, source: Any, rows: Sequence[Sequence[Row]]) -> None:
+        """Begin B sources, each for one row or more."""
+        logits, state = self.decoder.begin(source)
+        owners = [number for number, of_source in enumerate(rows) for _ in of_source]
+        if len(owners) > len(rows):
+            index = torch.tensor(owners, device=logits.device)
+            logits, state = logits[index], self.decoder.select(state, index)
+        self._begun.append(([row for of_source in rows for row in of_source], logits, state))
+
+    @torch.inference_mode()
+    def step(self) -> list[Row]:
+        """A token for each row that has not ended; returns those rows."""
+        logits = []
+        kept = [number for number, row in enumerate(self.rows) if row.reason is None]
+        if not kept:
+            self._state = None
+        elif self._state is not None and len(kept) < len(self.rows):
+            index = torch.tensor(kept, device=self._device)
+            self._state = self.decoder.select(self._state, index)
+        self.rows = [self.rows[number] for number in kept]
+        if self._state is not None:
+            last = torch.tensor([row.ids[-1] for row in self.rows], device=self._device)
+            x, self._state = self.decoder.advance(last, self._state)
+            logits.append(x)
+        for rows, first, state in self._begun:
+            self.rows += rows
+            logits.append(first)
+            both = self._state is not None
+            self._state = self.decoder.join(self._state, state) if both else state  # type: ignore[arg-type]
+        self._begun = []
+        if self.rows:
+            x = torch.cat(logits) if len(logits) > 1 else logits[0]
+            self._device = x.device
+            if self.never:
+                x[:, self.never] = -torch.inf
+            for row, token in zip(self.rows, choose(x, self.rows), strict=True):
+                if token in self.ends:
+                    row.reason = "stop"
+                    continue
+                row.ids.append(token)
+                if len(row.ids) >= row.limit:
+                    row.reason = "length"
+        return self.rows
+
+
+def choose(logits: Tensor, rows: Sequence[Row]) -> list[int]:
+    """The next token of each row, by its own settings; logits `[R, V]`."""
+    best: list[int] = logits.argmax(1).tolist()
+    for number, row in enumerate(rows):
+        config = row.config
+        if config.sample or config.repetition_penalty != 1:
+            x = penalize(logits[number], [*row.prompt, *row.ids], config.repetition_penalty)
+            best[number] = draw(x, config, row.random) if config.sample else int(x.argmax())
+    return best
+
+
+def penalize(x: Tensor, seen: Sequence[int], penalty: float) -> Tensor:
+    """Logits `[V]` with tokens that were there made less probable."""
+    if penalty == 1 or not seen:
+        return x
+    index = torch.tensor(sorted(set(seen)), device=x.device)
+    found = x[index]
+    return x.index_put((index,), torch.where(found > 0, found / penalty, found * penalty))
+
+
+def draw(x: Tensor, config: GenerationConfig, random: Random) -> int:
+    """A token by its probability, from logits `[V]`."""
+    x = x / config.temperature
+    ids: Tensor | None = None
+    if config.top_k is not None:
+        x, ids = x.topk(min(config.top_k, len(x)))
+    p = x.softmax(0)
+    if config.top_p < 1:
+        p, order = p.topk(min(NUCLEUS, len(p)))
+        if p.sum() < config.top_p:
+            p, order = x.softmax(0).sort(descending=True)
+        ids = order if ids is None else ids[order]
+    sums = p.double().cumsum(0)
+    if config.top_p < 1:
+        sums = sums[: int((sums < config.top_p).sum()) + 1]
+    position = int(torch.searchsorted(sums, random.random() * float(sums[-1]), right=True))
+    position = min(position, len(sums) - 1)
+    return position if ids is None else int(ids[position])
+
+
+class Hypothesis(NamedTuple):
+    """A text that beam search found."""
+
+    score: float
+    """Its log-probability over its length to the power of the penalty."""
+    ids: list[int]
+    """Without the token that ended it."""
+    reason: Literal["stop", "length"]
+
+
+@dataclass
+class _Source:
+    """A source in search: its open beams and what has ended."""
+
+    number: int
+    beams: list[list[int]]
+    ended: list[Hypothesis]
+
+
+@torch.inference_mode()
+def beam_search(
+    decoder: Generates[S],
+    source: Any,
+    ends: Collection[int],
+    limits: Sequence[int],
+    *,
+    beam: int,
+    length_penalty: float = 1.0,
+    norm: Callable[[int], float] | None = None,
+    repetition_penalty: float = 1.0,
+    prompts: Sequence[Sequence[int]] | None = None,
+    stops: Callable[[int, list[int]], bool] | None = None,
+    never: Collection[int] = (),
+) -> list[list[Hypothesis]]:
+    """The best continuations of B sources.
+
+    Args:
+        decoder: what continues them.
+        source: as its `begin` takes it.
+        ends: ids that end a text.
+        limits: tokens that a text of each source may have, the end included.
+        beam: K.
+        length_penalty: a; scores are divided by `length^a`, the end counted.
+        norm: what they are divided by instead, of a length (as `((5 + n) / 6)^0.6` of Wu et al.
+            2016).
+        repetition_penalty: see `GenerationConfig`.
+        prompts: of each source what that penalty counts beside its own tokens.
+        stops: whether these tokens of this source end it otherwise (a stop string).
+        never: ids that no text has.
+
+    Returns:
+        Of each source K hypotheses at most, best first.
+    """
+    norm = norm or (lambda length: length**length_penalty)
+    logits, state = decoder.begin(source)
+    sources = [_Source(number, [[]], []) for number in range(len(logits))]
+    found = sources
+    scores = torch.zeros(len(sources), 1, device=logits.device)  # [sources, beams]
+    wide = (1 + max(1, len(ends))) * beam
+    length = 0
+    while True:
+        length += 1
+        p = logits.float().log_softmax(1)
+        if repetition_penalty != 1:
+            seen = [
+                [*(prompts[each.number] if prompts else ()), *ids]
+                for each in sources
+                for ids in each.beams
+            ]
+            rows = [penalize(x, ids, repetition_penalty) for x, ids in zip(p, seen, strict=True)]
+            p = torch.stack(rows)
+        if never:
+            p[:, list(never)] = -torch.inf
+        vocabulary, beams = p.shape[1], scores.shape[1]
+        every = (p.view(len(sources), beams, -1) + scores[:, :, None]).flatten(1)
+        top, index = every.topk(min(wide, every.shape[1]))
+        going, rows_kept, last, kept_scores = [], [], [], []
+        for position, (each, of_top, of_index) in enumerate(
+            zip(sources, top.tolist(), index.tolist(), strict=True)
+        ):
+            before, each.beams = each.beams, []
+            own: list[tuple[int, int, float]] = []
+            for rank, (score, at) in enumerate(zip(of_top, of_index, strict=True)):
+                if score == -math.inf:
+                    break
+                row, token = divmod(at, vocabulary)
+                ids = before[row]
+                longer = [*ids, token]
+                ends_here = token in ends
+                over = ends_here or (stops is not None and stops(each.number, longer))
+                if over or length >= limits[each.number]:
+                    if rank < beam:
+                        kept = ids if ends_here else longer
+                        reason: Literal["stop", "length"] = "stop" if over else "length"
+                        each.ended.append(Hypothesis(score / norm(length), kept, reason))
+                elif len(own) < beam:
+                    own.append((row, token, score))
+                    each.beams.append(longer)
+            each.ended = sorted(each.ended, key=lambda ended: -ended.score)[:beam]
+            full = len(each.ended) == beam
+            if not own or (full and own[0][2] / norm(length) <= each.ended[-1].score):
+                continue  # nothing goes on, or nothing better can come
+            while len(own) < beam:  # of a tiny vocabulary: beams that cannot win
+                own.append((own[0][0], own[0][1], -math.inf))
+                each.beams.append(each.beams[0])
+            going.append(each)
+            rows_kept += [position * beams + row for row, _, _ in own]
+            last += [token for _, token, _ in own]
+            kept_scores.append([score for _, _, score in own])
+        if not going:
+            return [each.ended for each in found]
+        sources = going
+        scores = torch.tensor(kept_scores, device=logits.device)
+        state = decoder.select(state, torch.tensor(rows_kept, device=logits.device))
+        logits, state = decoder.advance(torch.tensor(last, device=logits.device), state)

@@ -1,0 +1,1 @@
+"""One vector a word: looked up, compared, evaluated."""

@@ -1,0 +1,167 @@
+"""A vector for each word of a vocabulary, from any model or file that gives one.
+
+Of static vectors it is the word's row; of any other model the mean of the vectors that a layer has
+for the word's tokens when the word is a text of its own. Letters: V words, H width.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from bertwright.arrays import Float32s
+from bertwright.checkpoint.checkpoint import find_checkpoint
+from bertwright.checkpoint.model_folder import CONFIG, WEIGHTS, read_json
+from bertwright.checkpoint.word_vectors.files import is_vector_file, named, read_vectors
+from bertwright.errors import ConfigError, DataError
+from bertwright.inference.model import Model, load
+from bertwright.text.tokenizer.files import SPECIAL_TOKENS, read_vocab
+
+STATIC = ("word2vec", "glove", "word-vectors")
+"""Models that are a table of words, of which nothing else need be loaded."""
+_AT_ONCE = 256
+
+
+@dataclass
+class WordTable:
+    """Words and their vectors."""
+
+    words: Sequence[str]
+    """Frequent ones first, where the vocabulary is so."""
+    vectors: Float32s
+    """`[V, H]`; of our own folders a map of the file."""
+    unseen: Callable[[str], Float32s | None] = field(default=lambda word: None)
+    """The vector `[H]` of a word that is not in the table, if the model makes one."""
+
+    @cached_property
+    def row(self) -> dict[str, int]:
+        """Word -> its row."""
+        return {word: row for row, word in enumerate(self.words)}
+
+    @cached_property
+    def unit(self) -> Float32s:
+        """`[V, H]` vectors of length 1; a zero vector stays zero."""
+        norms = np.linalg.norm(self.vectors, axis=1, keepdims=True)
+        unit: Float32s = self.vectors / np.maximum(norms, 1e-12)
+        return unit
+
+    def spelling(self, word: str) -> str | None:
+        """The word as the table has it, in lower case where it has no other."""
+        return next((each for each in (word, word.lower()) if each in self.row), None)
+
+    def vector(self, word: str) -> Float32s | None:
+        """`[H]` of length 1; None where there is none."""
+        known = self.spelling(word)
+        if known is not None:
+            found: Float32s = self.unit[self.row[known]]
+            return found
+        made = self.unseen(word)
+        return None if made is None else made / max(float(np.linalg.norm(made)), 1e-12)
+
+    def require(self, word: str) -> Float32s:
+        """`vector`, or DataError."""
+        found = self.vector(word)
+        if found is None:
+            raise DataError(
+                f"{word!r} is none of the {len(self.words):,} words of the vocabulary; "
+                "fastText makes vectors for such words"
+            )
+        return found
+
+    def nearest(
+        self, vector: Float32s, top: int, without: Sequence[str] = ()
+    ) -> list[tuple[str, float]]:
+        """The `top` words with the largest cosine to a vector `[H]`, and it."""
+        cosines = self.unit @ (vector / max(float(np.linalg.norm(vector)), 1e-12))
+        left_out = [self.row[word] for word in without if word in self.row]
+        cosines[left_out] = -np.inf
+        top = min(top, len(cosines) - len(left_out))
+        found = np.argpartition(-cosines, max(0, top - 1))[:top]
+        found = found[np.argsort(-cosines[found])]
+        return [(self.words[row], float(cosines[row])) for row in found.tolist()]
+
+
+def open_words(path: str | Path, layer: int | None = None) -> WordTable:
+    """The vectors of a model's vocabulary, or of a file.
+
+    Args:
+        path: a model that `load` takes, or a file of vectors.
+        layer: of a model with layers; unset: 0, its token embeddings.
+
+    Raises:
+        ConfigError: no such layer.
+        DataError, IntegrityError: as `load` and `read_vectors`.
+    """
+    path = Path(path)
+    if is_vector_file(path):
+        _only_static(layer, path)
+        return WordTable(*read_vectors(path))
+    folder = find_checkpoint(path)
+    is_ours = folder.is_dir() and (folder / CONFIG).is_file()
+    if is_ours and read_json(folder / CONFIG).get("model_type") in STATIC:
+        _only_static(layer, path)
+        return _mapped(folder)
+    return of_model(load(path), 0 if layer is None else layer)
+
+
+def of_model(model: Model, layer: int) -> WordTable:
+    """The words of a model's vocabulary that begin a word, as `layer` has them."""
+    depth = model.spec.depth
+    if not -depth - 1 <= layer <= depth:
+        raise ConfigError(f"layer is {layer}; this model has {depth}: expected 0 to {depth}")
+    tokenizer = model.tokenizer
+    inner = tokenizer.is_continuation
+    ids = sorted(set(tokenizer.vocab.values()) - tokenizer.special_ids)
+    words = [word for word in tokenizer.tokens_of([i for i in ids if not inner[i]]) if word]
+    vectors = np.empty((len(words), model.spec.width), np.float32)
+    for start, rows in _word_vectors(model, words, layer):
+        vectors[start : start + len(rows)] = rows
+
+    def unseen(word: str) -> Float32s | None:
+        if tokenizer.unk_id in tokenizer.encode_bare_ids([word])[0]:
+            return None
+        found: Float32s = next(_word_vectors(model, [word], layer))[1][0]
+        return found
+
+    return WordTable(words, vectors, unseen)
+
+
+def _word_vectors(model: Model, words: Sequence[str], layer: int) -> Iterator[tuple[int, Float32s]]:
+    framing = model.tokenizer.framing
+    for start in range(0, len(words), _AT_ONCE):
+        made = []
+        for encoded in model.encode(words[start : start + _AT_ONCE]):
+            own = framing.inside(len(encoded.ids) - framing.special_tokens())[0]
+            made.append(encoded.layers[layer][own].mean(0))
+        yield start, np.stack(made)
+
+
+def _mapped(folder: Path) -> WordTable:
+    """A table of ours; the rows that are read come into memory, and no others."""
+    words = list(read_vocab(folder / "vocab.txt"))
+    with (folder / WEIGHTS).open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        entry = json.loads(file.read(size))["encoder.table.weight"]
+    vectors: Float32s = np.memmap(
+        folder / WEIGHTS,
+        np.dtype("<f4"),
+        "r",
+        8 + size + entry["data_offsets"][0],
+        tuple(entry["shape"]),
+    )
+    special = {row for row, word in enumerate(words) if word in SPECIAL_TOKENS.values()}
+    first = next((row for row in range(len(words)) if row not in special), 0)
+    if special <= {*range(first), len(words) - 1}:  # at the ends, as ours: nothing is copied
+        stop = len(words) - ((len(words) - 1) in special)
+        return WordTable(words[first:stop], vectors[first:stop])
+    return WordTable(*named(words, vectors, frozenset(special)))
+
+
+def _only_static(layer: int | None, path: Path) -> None:
+    if layer:
+        raise ConfigError(f"--layer is {layer}, but {path} has one vector a word: leave it out")

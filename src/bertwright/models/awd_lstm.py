@@ -1,0 +1,111 @@
+"""AWD-LSTM: a language model of LSTMs, regularized everywhere (Merity, Keskar and Socher 2018,
+"Regularizing and optimizing LSTM language models"); the encoder of ULMFiT (Howard and Ruder 2018).
+
+Section 3 and 4: L layers of LSTM over token embeddings, the output weights tied to them, so that
+the last layer is as wide as they are and only those between are wider. In training
+
+- whole rows of the embeddings are dropped, so that a token is missing wherever it occurs;
+- inputs, what goes from layer to layer, and outputs have variational dropout: one mask a sequence;
+- the recurrent weights have DropConnect: one mask of them a micro-batch.
+
+The penalties AR and TAR (section 4.5) are in `objectives/next_token.py`.
+
+Where we differ: a state begins at 0 in every window in place of being carried on (`burn_in` of a
+run gives predictions their context), windows are of the run's length in place of a random one, and
+AdamW is the optimizer.
+
+Letters: N tokens in all, B sequences, H width of the embeddings, L layers, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+from bertwright.config.runs.awd_lstm import AwdLstmConfig
+from bertwright.models.encoder import Encoded, Encoder, EncoderSpec
+from bertwright.nn.dropout import SharedDropout
+from bertwright.nn.recurrent import Lstm
+from bertwright.nn.sequences import Inputs, Sequences
+
+
+class AwdLstm(Encoder):
+    """The encoder."""
+
+    def __init__(self, config: AwdLstmConfig) -> None:
+        super().__init__(awd_lstm_spec(config))
+        self.config = config
+        scale = config.dropout_scale
+        self.embeddings = nn.Embedding(config.vocab_size, config.embedding_size)
+        self.embedding_dropout = SharedDropout(scale * config.embedding_dropout)
+        self.input_dropout = SharedDropout(scale * config.input_dropout)
+        weight_dropout = scale * config.weight_dropout
+        self.layers = nn.ModuleList(
+            Lstm(below, width, weight_dropout=weight_dropout)
+            for below, width in pairwise(config.widths)
+        )
+        between = [config.hidden_dropout] * (config.num_hidden_layers - 1)
+        self.dropouts = nn.ModuleList(
+            SharedDropout(scale * p) for p in (*between, config.output_dropout)
+        )
+
+    def forward(
+        self,
+        inputs: Inputs,
+        *,
+        top: int | None = None,
+        keep_layers: bool = False,
+        positions: Tensor | None = None,
+    ) -> Encoded:
+        """See `Encoder`. The last layer is computed everywhere: a state needs those before it."""
+        if top is not None and not 0 <= top <= len(self.layers):
+            raise ValueError(f"top is {top}; this AWD-LSTM has layers 0 to {len(self.layers)}")
+        ids, sequences = inputs.ids, inputs.sequences
+        x = self.embeddings(ids)  # [N, H]
+        x = self.embedding_dropout(x, ids, self.config.vocab_size, 1)
+        x = _dropped(self.input_dropout, x, sequences)
+        kept = [x]
+        for layer, dropout in zip(self.layers[:top], self.dropouts, strict=False):
+            x = _dropped(dropout, layer(x, sequences.lengths), sequences)
+            kept.append(x)
+        return Encoded(sequences, x, tuple(kept) if keep_layers else ())
+
+    def stages(self) -> Sequence[nn.Module]:
+        """See `Encoder`."""
+        return [self.embeddings, *self.layers]
+
+    def token_embedding(self) -> nn.Embedding:
+        """See `Encoder`."""
+        return self.embeddings
+
+    def flops(self, lengths: Sequence[int], last_rows: int) -> float:
+        """Four gates, each of the layer below and of the state before."""
+        products = sum(4 * (below + width) * width for below, width in pairwise(self.spec.widths))
+        return 6.0 * products * sum(lengths)
+
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        """Embeddings from -0.1 to 0.1, those of an LSTM of width W from -1 / sqrt(W) to it."""
+        nn.init.uniform_(self.embeddings.weight, -0.1, 0.1, generator=generator)
+        for layer, width in zip(self.layers, self.spec.widths[1:], strict=True):
+            for parameter in layer.parameters():
+                nn.init.uniform_(parameter, -(width**-0.5), width**-0.5, generator=generator)
+
+
+def awd_lstm_spec(config: AwdLstmConfig) -> EncoderSpec:
+    """What others must know of an AWD-LSTM of this configuration."""
+    return EncoderSpec(
+        width=config.embedding_size,
+        depth=config.num_hidden_layers,
+        vocab_size=config.vocab_size,
+        causal=True,
+        own_widths=config.widths,
+    )
+
+
+def _dropped(dropout: nn.Module, x: Tensor, sequences: Sequences) -> Tensor:
+    """x `[N, H]` with one mask a sequence."""
+    dropped: Tensor = dropout(x, sequences.index, sequences.count, x.shape[1])
+    return dropped

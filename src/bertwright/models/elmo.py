@@ -1,0 +1,187 @@
+"""ELMo: a language model in each direction over words made of characters.
+
+Peters, Neumann, Iyyer, Gardner, Clark, Lee, Zettlemoyer 2018, "Deep contextualized word
+representations", section 3; the token layer is that of Jozefowicz et al. 2016 (convolutions over
+characters, Kim et al. 2016; highway layers, Srivastava et al. 2015). With `direction` "forward" it
+is the forward language model of TagLM (Peters et al. 2017).
+
+    token:     x_0 = W highway(relu(max over positions of convolutions(bytes)))
+    layer k:   x_k = LSTM_k(x_(k-1)) + x_(k-1) for k > 1, LSTM_1(x_0) for k = 1, in each direction
+    vectors:   layer 0 is [x_0; x_0], layer k is [x_k from the left; x_k from the right]
+
+Each direction predicts its next token from its half of the top layer. What uses it takes
+`gamma * sum_k softmax(s)_k x_k` (equation 1, `nn/layer_mix.py`).
+
+Letters: N tokens, V vocabulary, C bytes of a token, P projection of a direction, H = 2 P (P where
+there is one direction), L layers, U different tokens of a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bertwright.config.runs.elmo import BYTES, CHARACTERS, ElmoConfig
+from bertwright.models.encoder import Encoded, Encoder, EncoderSpec
+from bertwright.nn.dropout import Dropout
+from bertwright.nn.init import initialize
+from bertwright.nn.recurrent import ClippedLstm, Direction
+from bertwright.nn.sequences import Inputs
+
+BEGIN_TEXT, END_TEXT, BEGIN_TOKEN, END_TOKEN, PADDING = range(BYTES, CHARACTERS)
+
+
+def character_ids(token: str | int, count: int) -> list[int]:
+    """The C ids of a token: its begin, UTF-8 bytes, end, padding; of a mark of a text's begin or
+    end, given as its id, that id in place of the bytes."""
+    inner = [token] if isinstance(token, int) else list(token.encode()[: count - 2])
+    ids = [BEGIN_TOKEN, *inner, END_TOKEN]
+    return ids + [PADDING] * (count - len(ids))
+
+
+class Elmo(Encoder):
+    """Characters -> tokens -> LSTMs from the left and from the right."""
+
+    characters: Tensor
+    """`[V, C]` int16: the character ids of each token of the vocabulary."""
+
+    def __init__(self, config: ElmoConfig) -> None:
+        self.directions: tuple[Direction, ...] = ("forward", "backward")
+        if config.direction == "forward":
+            self.directions = ("forward",)
+        causal = len(self.directions) == 1
+        width = config.projection_dim * len(self.directions)
+        super().__init__(EncoderSpec(width, config.n_layers, config.vocab_size, causal=causal))
+        self.config = config
+        size = (config.vocab_size, config.max_characters_per_token)
+        self.register_buffer("characters", torch.full(size, PADDING, dtype=torch.int16))
+        self.token = TokenLayer(config)
+        self.layers = nn.ModuleList(
+            nn.ModuleList(_lstm(config, direction) for direction in self.directions)
+            for _ in range(config.n_layers)
+        )
+        self.dropout = Dropout(config.hidden_dropout_prob)
+
+    def set_tokens(self, tokens: Sequence[str], begin: int | None, end: int | None) -> None:
+        """Spell the vocabulary: V tokens; the ids of those that begin and end a text, if any."""
+        rows = [character_ids(token, self.characters.shape[1]) for token in tokens]
+        for index, mark in ((begin, BEGIN_TEXT), (end, END_TEXT)):
+            if index is not None:
+                rows[index] = character_ids(mark, self.characters.shape[1])
+        self.characters.copy_(torch.tensor(rows))
+
+    def forward(
+        self,
+        inputs: Inputs,
+        *,
+        top: int | None = None,
+        keep_layers: bool = False,
+        positions: Tensor | None = None,
+    ) -> Encoded:
+        """See `Encoder`."""
+        unique: Any = torch.unique
+        different, which = unique(inputs.ids, return_inverse=True)  # [U], [N]
+        x = self.token(self.characters[different].long())[which]  # [N, P]
+        own = [x] * len(self.directions)
+        layers = [torch.cat(own, 1)]  # [N, H]
+        for number, lstms in enumerate(self.layers[:top]):
+            assert isinstance(lstms, nn.ModuleList)
+            for k, (lstm, before) in enumerate(zip(lstms, own, strict=True)):
+                states = self.dropout(lstm(self.dropout(before), inputs.sequences))
+                own[k] = states + before if number else states
+            layers.append(torch.cat(own, 1))
+        return Encoded(inputs.sequences, layers[-1], tuple(layers) if keep_layers else ())
+
+    def stages(self) -> Sequence[nn.Module]:
+        """See `Encoder`."""
+        return [self.token, *self.layers]
+
+    def flops(self, lengths: Sequence[int], last_rows: int) -> float:
+        """See `Encoder`; the convolutions, over each different token once, are left out."""
+        config = self.config
+        cell = 4 * config.dim * 2 * config.projection_dim + config.dim * config.projection_dim
+        return 6.0 * cell * config.n_layers * len(self.directions) * sum(lengths)
+
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        """See `Encoder`: as in the authors' program; spellings stay."""
+        initialize(self, 0.1, generator)
+        self.token.reset_parameters(generator)
+        for name, parameter in self.layers.named_parameters():
+            if "bias" in name:
+                nn.init.zeros_(parameter)
+            else:
+                bound = (6 / sum(parameter.shape)) ** 0.5  # Glorot and Bengio 2010
+                nn.init.uniform_(parameter, -bound, bound, generator=generator)
+        for lstm in self.layers.modules():
+            if isinstance(lstm, nn.LSTM):  # the forget gate begins open
+                bias = lstm.get_parameter("bias_ih_l0").data
+                nn.init.ones_(bias[lstm.hidden_size : 2 * lstm.hidden_size])
+
+
+def _lstm(config: ElmoConfig, direction: Direction) -> ClippedLstm:
+    width = config.projection_dim
+    projection = 0 if config.dim == width else width
+    return ClippedLstm(width, config.dim, direction, projection, config.cell_clip, config.proj_clip)
+
+
+class TokenLayer(nn.Module):
+    """The bytes of tokens -> a vector for each."""
+
+    def __init__(self, config: ElmoConfig) -> None:
+        super().__init__()
+        size, filters = config.character_size, config.filters
+        self.widest = max(width for width, _ in filters)
+        self.bytes = nn.Embedding(CHARACTERS, size)
+        self.convolutions = nn.ModuleList(
+            nn.Conv1d(size, number, width) for width, number in filters
+        )
+        width = sum(number for _, number in filters)
+        self.highways = nn.ModuleList(Highway(width) for _ in range(config.n_highway))
+        self.projection = nn.Linear(width, config.projection_dim)
+        self.activation = torch.relu if config.activation == "relu" else torch.tanh
+
+    def forward(self, characters: Tensor) -> Tensor:
+        """`[U, C]` -> `[U, P]`"""
+        # All windows of nothing but padding are alike: one of the widest is enough.
+        longest = int((characters != PADDING).sum(1).max()) if len(characters) else 0
+        characters = characters[:, : longest + self.widest]
+        x = self.bytes(characters).transpose(1, 2)  # [U, size, C]
+        found = [convolution(x).amax(2) for convolution in self.convolutions]
+        x = self.activation(torch.cat(found, 1))  # [U, filters]
+        for highway in self.highways:
+            x = highway(x)
+        projected: Tensor = self.projection(x)
+        return projected
+
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        """Bytes and convolutions as in the authors' program, highways begin nearly open."""
+        nn.init.uniform_(self.bytes.weight, -1, 1, generator=generator)
+        for part in self.convolutions:
+            assert isinstance(part, nn.Conv1d)
+            nn.init.uniform_(part.weight, -0.05, 0.05, generator=generator)
+            nn.init.zeros_(part.bias)  # type: ignore[arg-type]
+        for linear in self.modules():
+            if isinstance(linear, nn.Linear):
+                deviation = linear.in_features**-0.5
+                nn.init.normal_(linear.weight, 0.0, deviation, generator=generator)
+        for highway in self.highways:
+            assert isinstance(highway, Highway)
+            nn.init.constant_(highway.carry.bias, -2.0)
+
+
+class Highway(nn.Module):
+    """`g relu(W x + b) + (1 - g) x`, with `g = sigmoid(W_g x + b_g)`."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.carry = nn.Linear(width, width)
+        self.transform = nn.Linear(width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`[U, filters]`, the same back."""
+        gate = torch.sigmoid(self.carry(x))
+        return gate * F.relu(self.transform(x)) + (1 - gate) * x

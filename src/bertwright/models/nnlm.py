@@ -1,0 +1,99 @@
+"""NNLM: word vectors and a feed-forward network predict the next word from the last few.
+
+Bengio, Ducharme, Vincent, Janvin 2003 (A Neural Probabilistic Language Model, JMLR 3), section 2:
+
+    x = (C(w_t), C(w_(t-1)), ..., C(w_(t-n+2)))      the vectors of the last n - 1 words
+    y = b + W x + U tanh(d + H x),    p(w_(t+1)) = softmax(y)
+
+`NnlmEncoder` is C, H and d: its one layer is tanh(d + H x). U and b, and with direct connections
+W, are the weights of `objectives/next_token.py`, as one matrix over both. Differs from the paper:
+word vectors and tanh units are equally many, as every layer of an encoder has one width; before
+the first token of a sequence stands a learned vector; the optimizer is the recipe's.
+
+Letters: N tokens, K read, C tokens of context (the paper's n - 1), H hidden, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from bertwright.config.runs.nnlm import NnlmConfig
+from bertwright.models.encoder import Encoded, Encoder, EncoderSpec
+from bertwright.nn.context_window import context_vectors
+from bertwright.nn.sequences import Inputs, Sequences
+
+
+class NnlmLayer(nn.Module):
+    """`tanh(d + H x)` over the vectors of the last C tokens."""
+
+    def __init__(self, width: int, context: int) -> None:
+        super().__init__()
+        self.context = context
+        self.start = nn.Parameter(torch.zeros(width))
+        self.hidden = nn.Linear(context * width, width)
+
+    def context_vectors(self, x: Tensor, sequences: Sequences, positions: Tensor | None) -> Tensor:
+        """x `[N, H]` -> `[K, C H]`"""
+        return context_vectors(x, self.start, sequences, self.context, positions)
+
+    def forward(self, x: Tensor, sequences: Sequences, positions: Tensor | None) -> Tensor:
+        """x `[N, H]` -> `[K, H]` at K positions, or everywhere."""
+        found: Tensor = self.hidden(self.context_vectors(x, sequences, positions)).tanh()
+        return found
+
+
+class NnlmEncoder(Encoder):
+    """The word vectors and the hidden layer."""
+
+    def __init__(self, config: NnlmConfig) -> None:
+        width = config.hidden_size
+        super().__init__(EncoderSpec(width, 1, config.vocab_size, causal=True, default_layer=0))
+        self.config = config
+        self.embeddings = nn.Embedding(config.vocab_size, width)
+        self.layer = NnlmLayer(width, config.context_size)
+
+    def forward(
+        self,
+        inputs: Inputs,
+        *,
+        top: int | None = None,
+        keep_layers: bool = False,
+        positions: Tensor | None = None,
+    ) -> Encoded:
+        """See `Encoder`."""
+        x = self.embeddings(inputs.ids)  # [N, H]
+        kept = [x]
+        if top != 0:
+            kept.append(self.layer(x, inputs.sequences, positions))
+        layers = tuple(kept) if keep_layers else ()
+        return Encoded(inputs.sequences, kept[-1], layers, positions=positions)
+
+    def with_words(self, encoded: Encoded, positions: Tensor) -> Tensor:
+        """What direct connections read: the hidden layer beside the word vectors, `[K, H + C H]`"""
+        words, hidden = encoded.layers
+        x = self.layer.context_vectors(words, encoded.sequences, positions)
+        return torch.cat([hidden[positions], x], 1)
+
+    def stages(self) -> Sequence[nn.Module]:
+        """See `Encoder`."""
+        return [self.embeddings, self.layer]
+
+    def token_embedding(self) -> nn.Embedding:
+        """See `Encoder`."""
+        return self.embeddings
+
+    def flops(self, lengths: Sequence[int], last_rows: int) -> float:
+        """See `Encoder`: the product with H."""
+        return 6.0 * min(last_rows, sum(lengths)) * self.layer.hidden.weight.numel()
+
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        """See `Encoder`: the paper leaves it open; uniform, so that tanh is not saturated."""
+        nn.init.uniform_(self.embeddings.weight, -0.5, 0.5, generator=generator)
+        nn.init.zeros_(self.layer.start)
+        bound = math.sqrt(3 / self.layer.hidden.in_features)
+        nn.init.uniform_(self.layer.hidden.weight, -bound, bound, generator=generator)
+        nn.init.zeros_(self.layer.hidden.bias)

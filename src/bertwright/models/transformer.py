@@ -1,0 +1,260 @@
+"""Attention is all you need: the encoder-decoder Transformer (Vaswani et al. 2017).
+
+Section 3: a token's embedding, times sqrt(H), plus a sinusoid of its position goes through L layers
+of self-attention and feed-forward parts (the encoder). The decoder reads the target so far through
+L layers that attend to it causally, then to the encoder's vectors; the same embeddings, of one
+vocabulary for both languages, turn its vectors into logits (section 3.4).
+
+Where we differ: sequences lie end to end without padding on either side (`nn/sequences.py`); norms
+may stand before each part (`norm = "pre"`); the decoder keeps keys and values of the tokens it has
+read, so that one more token costs one more row.
+
+Letters: B pairs, N source tokens and M target tokens in all, R rows that are generated (beams), t
+tokens of each, S longest source, H hidden, A heads, D = H / A, V vocabulary, L layers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from bertwright.config.runs.transformer import TransformerConfig
+from bertwright.models.encoder import Encoded, Encoder, EncoderSpec
+from bertwright.nn.dropout import Dropout
+from bertwright.nn.init import initialize
+from bertwright.nn.sequences import Inputs
+from bertwright.nn.transformer import (
+    Cache,
+    DecoderLayer,
+    PreNormLayer,
+    TransformerLayer,
+    sinusoids,
+)
+
+
+class Embeddings(nn.Module):
+    """Token * sqrt(H) + sinusoid of its position."""
+
+    positions: Tensor
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        vectors = torch.empty(config.vocab_size, config.hidden_size)
+        self.token: nn.Embedding = nn.Embedding.from_pretrained(  # type: ignore[no-untyped-call]
+            vectors.normal_(0, config.hidden_size**-0.5), freeze=False
+        )
+        self.scale = math.sqrt(config.hidden_size)
+        waves = sinusoids(config.max_position_embeddings, config.hidden_size)
+        self.register_buffer("positions", waves, persistent=False)
+        self.dropout = Dropout(config.hidden_dropout_prob)
+
+    def forward(self, ids: Tensor, positions: Tensor) -> Tensor:
+        """ids `[N]`, the position of each in its sequence -> `[N, H]`"""
+        x = self.token(ids) * self.scale
+        x = x + self.positions.index_select(0, positions)
+        if torch.is_autocast_enabled(x.device.type):
+            x = x.to(torch.get_autocast_dtype(x.device.type))
+        dropped: Tensor = self.dropout(x)
+        return dropped
+
+
+class Transformer(Encoder):
+    """The encoder."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__(
+            EncoderSpec(
+                width=config.hidden_size,
+                depth=config.num_hidden_layers,
+                vocab_size=config.vocab_size,
+                max_length=config.max_position_embeddings,
+            )
+        )
+        self.config = config
+        self.embeddings = Embeddings(config)
+        kind = PreNormLayer if config.norm == "pre" else TransformerLayer
+        self.layers = nn.ModuleList(kind(*_sizes(config)) for _ in range(config.num_hidden_layers))
+        _end(self.layers, config)
+
+    def forward(
+        self,
+        inputs: Inputs,
+        *,
+        top: int | None = None,
+        keep_layers: bool = False,
+        positions: Tensor | None = None,
+    ) -> Encoded:
+        """See `Encoder`. The last layer is computed at `positions` alone."""
+        sequences, room = inputs.sequences, self.config.max_position_embeddings
+        if sequences.longest > room:
+            raise ValueError(
+                f"a sequence has {sequences.longest} tokens; this Transformer reads {room}"
+            )
+        x = self.embeddings(inputs.ids, sequences.positions)
+        kept = [x]
+        for layer in self.layers[: top if positions is None else -1]:
+            x = layer(x, sequences)
+            kept.append(x)
+        if positions is not None:
+            x = self.layers[-1](x, sequences, positions)
+        return Encoded(sequences, x, tuple(kept) if keep_layers else (), positions=positions)
+
+    def attention_map(self, number: int, x: Tensor) -> Tensor:
+        """See `HasAttentionMaps`."""
+        layer = self.layers[number - 1]
+        assert isinstance(layer, TransformerLayer)
+        return layer.attention.probabilities(
+            layer.attention_norm(x) if isinstance(layer, PreNormLayer) else x
+        )
+
+    def stages(self) -> Sequence[nn.Module]:
+        """The embeddings and the layers."""
+        return [self.embeddings, *self.layers]
+
+    def token_embedding(self) -> nn.Embedding:
+        """The table of token vectors, of both languages."""
+        return self.embeddings.token
+
+    def flops(self, lengths: Sequence[int], last_rows: int) -> float:
+        """The layers, and attention over each sequence."""
+        hidden, layers = self.config.hidden_size, self.config.num_hidden_layers
+        attention = sum(lengths) * 3 * hidden**2 + 2 * hidden * sum(n**2 for n in lengths)
+        after = hidden**2 + 2 * hidden * self.config.intermediate_size
+        return 6.0 * (layers * attention + ((layers - 1) * sum(lengths) + last_rows) * after)
+
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        """Embeddings with a deviation of 1 / sqrt(H), matrices as Glorot and Bengio (2010)."""
+        reset(self, generator)
+        weight = self.embeddings.token.weight
+        nn.init.normal_(weight, 0, weight.shape[1] ** -0.5, generator=generator)
+
+
+@dataclass(frozen=True)
+class DecoderState:
+    """What the decoder keeps of R rows."""
+
+    length: int
+    """Tokens that each row has read."""
+    own: tuple[Cache | None, ...]
+    """Of each layer, the keys and values of those tokens, `[R, A, t, D]`."""
+    source: tuple[Cache, ...]
+    """Of each layer, those of the source, `[R, A, S, D]`."""
+    bias: Tensor
+    """`[R, 1, 1, S]`: 0 where the source of a row has a token, -inf where it has not."""
+    owners: Tensor
+    """`[R]`: which of the B sources a row is of."""
+
+
+class TransformerDecoder(nn.Module):
+    """The decoder: target tokens over an encoded source."""
+
+    def __init__(self, config: TransformerConfig, encoder: Transformer) -> None:
+        super().__init__()
+        self.width = config.hidden_size
+        self.longest = config.max_position_embeddings
+        pre_norm = config.norm == "pre"
+        self.layers = nn.ModuleList(
+            DecoderLayer(*_sizes(config), pre_norm=pre_norm)
+            for _ in range(config.num_hidden_layers)
+        )
+        _end(self.layers, config)
+        self._tied = (encoder.embeddings,)  # in a tuple: the encoder owns it
+
+    def forward(self, memory: Encoded, target: Inputs) -> Tensor:
+        """B sources, and B targets of M tokens -> `[M, H]`"""
+        sequences = target.sequences
+        if sequences.longest > self.longest:
+            raise ValueError(f"a target has {sequences.longest} tokens; expected {self.longest}")
+        x: Tensor = self._tied[0](target.ids, sequences.positions)
+        for layer in self.layers:
+            x = layer(x, sequences, memory.last, memory.sequences)
+        return x
+
+    def begin(self, memory: Encoded) -> DecoderState:
+        """The state of one row a source, nothing read."""
+        sequences = memory.sequences
+        rows, columns = sequences.index, sequences.positions  # [N]
+        shape = (sequences.count, sequences.longest)
+        bias = memory.last.new_full(shape, -torch.inf)
+        bias[rows, columns] = 0
+
+        def padded(x: Tensor) -> Tensor:
+            full = x.new_zeros(*shape, *x.shape[1:])
+            full[rows, columns] = x
+            return full.transpose(1, 2).contiguous()  # [R, A, S, D]
+
+        layers = cast("list[DecoderLayer]", list(self.layers))
+        parts = [layer.cross_attention.keys_values(memory.last) for layer in layers]
+        source = tuple((padded(k), padded(v)) for k, v in parts)
+        owners = torch.arange(sequences.count, device=bias.device)
+        return DecoderState(0, (None,) * len(layers), source, bias[:, None, None], owners)
+
+    def advance(self, ids: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+        """The next token of each row, `[R]` -> the vectors that predict the one after, `[R, H]`"""
+        if state.length == self.longest:
+            raise ValueError(f"a target has more than {self.longest} tokens")
+        x: Tensor = self._tied[0](ids, torch.full_like(ids, state.length))
+        kept = []
+        for layer, own, source in zip(self.layers, state.own, state.source, strict=True):
+            x, more = cast(DecoderLayer, layer).step(x, own, source, state.bias)
+            kept.append(more)
+        return x, replace(state, length=state.length + 1, own=tuple(kept))
+
+    def select(self, state: DecoderState, rows: Tensor) -> DecoderState:
+        """The state of these rows, `[R']`, any of them more than once."""
+
+        def pick(cache: Cache | None) -> Any:
+            return cache and tuple(x.index_select(0, rows) for x in cache)
+
+        owners = state.owners[rows]
+        state = replace(state, own=tuple(map(pick, state.own)))
+        if torch.equal(owners, state.owners):  # other beams of the same sources
+            return state
+        source = tuple(map(pick, state.source))
+        return replace(state, source=source, bias=state.bias[rows], owners=owners)
+
+    def flops(self, source: Sequence[int], target: Sequence[int]) -> float:
+        """Of a forward and a backward pass over pairs of these lengths."""
+        hidden, tokens = self.width, sum(target)
+        matrices = sum(p.numel() for p in self.layers.parameters() if p.ndim == 2)
+        keys_values = 2 * hidden**2 * len(self.layers)
+        attended = sum(t * (t + s) for s, t in zip(source, target, strict=True))
+        products = (matrices - keys_values) * tokens + keys_values * sum(source)
+        return 6.0 * (products + 2 * hidden * len(self.layers) * attended)
+
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        """Initialize all matrices as those of the encoder."""
+        reset(self, generator)
+
+
+def reset(module: nn.Module, generator: torch.Generator) -> None:
+    """Matrices uniform by their sizes (Glorot and Bengio 2010), biases 0, norms 1; in place."""
+    initialize(module, 0.02, generator)
+    for part in module.modules():
+        if isinstance(part, nn.Linear):
+            nn.init.xavier_uniform_(part.weight, generator=generator)
+
+
+def _sizes(config: TransformerConfig) -> tuple[Any, ...]:
+    """The arguments of a layer."""
+    return (
+        config.hidden_size,
+        config.num_attention_heads,
+        config.intermediate_size,
+        config.hidden_act,
+        config.hidden_dropout_prob,
+        config.attention_probs_dropout_prob,
+        config.layer_norm_eps,
+    )
+
+
+def _end(layers: nn.ModuleList, config: TransformerConfig) -> None:
+    """Give the last layer of pre-norm ones its norm."""
+    last = layers[-1]
+    if config.norm == "pre" and isinstance(last, PreNormLayer):
+        last.final_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)

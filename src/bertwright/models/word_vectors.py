@@ -1,0 +1,61 @@
+"""Static word vectors: one vector a word, whatever its sentence. word2vec and GloVe differ in how
+they are trained, not in what they are.
+
+Mikolov, Chen, Corrado, Dean 2013, "Efficient Estimation of Word Representations in Vector Space";
+Pennington, Socher, Manning 2014, "GloVe: Global Vectors for Word Representation".
+
+    x_i = E[w_i]
+
+Letters: N words, H width of a vector, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from bertwright.config.runs.word_vectors import WordVectorsConfig
+from bertwright.models.encoder import Encoded, Encoder, EncoderSpec
+from bertwright.nn.sequences import Inputs
+
+
+class WordVectors(Encoder):
+    """A table of vectors; it has no layers above it."""
+
+    def __init__(self, config: WordVectorsConfig) -> None:
+        width, words = config.hidden_size, config.vocab_size
+        # a vector depends on its own token alone, so it depends on none that follows
+        super().__init__(EncoderSpec(width, 0, words, causal=True, default_layer=0))
+        self.config = config
+        self.table = nn.Embedding(words, width)
+
+    def forward(
+        self,
+        inputs: Inputs,
+        *,
+        top: int | None = None,
+        keep_layers: bool = False,
+        positions: Tensor | None = None,
+    ) -> Encoded:
+        """ids `[N]` -> `[N, H]`; see `Encoder`."""
+        x = self.table(inputs.ids)
+        return Encoded(inputs.sequences, x, (x,) if keep_layers else ())
+
+    def stages(self) -> Sequence[nn.Module]:
+        """See `Encoder`."""
+        return [self.table]
+
+    def token_embedding(self) -> nn.Embedding:
+        """See `Encoder`."""
+        return self.table
+
+    def flops(self, lengths: Sequence[int], last_rows: int) -> float:
+        """See `Encoder`: a look-up has no products."""
+        return 0.0
+
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        """Uniform in +-1/2H, as word2vec and GloVe do."""
+        half = 0.5 / self.spec.width
+        nn.init.uniform_(self.table.weight, -half, half, generator=generator)

@@ -1,0 +1,112 @@
+"""Keys and values of the tokens that were read, kept for those that follow (a KV cache).
+
+A new token of each of R sequences attends to all before it in its own sequence: one row of queries
+a sequence, against what was computed once. Sequences of unlike lengths begin their rows at 0; keys
+past a sequence's own length are seen by nobody. A prompt itself is read without padding, as in
+training.
+
+Letters: R sequences, N tokens of their prompts, L layers, A heads, D = H / A, S room for tokens.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from bertwright.nn.attention import attend_packed
+from bertwright.nn.sequences import Sequences
+
+SPARE = 64  # tokens that room is made for at once
+
+
+class KeyValueCache:
+    """Of all layers, for R sequences."""
+
+    def __init__(self, store: Tensor, lengths: list[int]) -> None:
+        self.store = store
+        """`[L, 2, R, A, S, D]`: keys, values."""
+        self.lengths = lengths
+        """R tokens that are kept."""
+        self._bias: Tensor | None = None
+        self._rows: tuple[Tensor, Tensor] | None = None
+
+    @classmethod
+    def empty(cls, layers: int, heads: int, sequences: Sequences, like: Tensor) -> KeyValueCache:
+        """For prompts that are to be read layer by layer; like `[..., H]` in device and type."""
+        room, size = sequences.longest + SPARE, like.shape[-1] // heads
+        store = like.new_zeros(layers, 2, sequences.count, heads, room, size)
+        return cls(store, list(sequences.lengths))
+
+    def read(self, layer: int, qkv: Tensor, sequences: Sequences) -> Tensor:
+        """Causal attention of the prompts, whose keys and values are kept.
+
+        qkv `[N, 3 H]` -> `[N, H]`
+        """
+        heads, size = self.store.shape[3], self.store.shape[5]
+        rows = qkv.view(len(qkv), 3, heads, size)[:, 1:]
+        for number, (start, length) in enumerate(
+            zip(sequences.offsets, sequences.lengths, strict=False)
+        ):
+            part = rows[start : start + length].permute(1, 2, 0, 3)  # [2, A, T, D]
+            self.store[layer, :, number, :, :length] = part
+        return attend_packed(qkv, heads, sequences, causal=True)
+
+    def grow(self) -> None:
+        """Make room for a token more of each sequence; before the first layer reads it."""
+        longest = max(self.lengths) + 1
+        if longest > self.store.shape[4]:
+            spare = self.store.new_zeros(*self.store.shape[:4], SPARE, self.store.shape[5])
+            self.store = torch.cat([self.store, spare], 4)
+        self.lengths = [length + 1 for length in self.lengths]
+        self._bias = self._rows = None
+        if min(self.lengths) < longest:
+            lengths = torch.tensor(self.lengths)
+            hidden = torch.arange(longest) >= lengths[:, None]  # [R, S]
+            bias = torch.zeros(hidden.shape).masked_fill_(hidden, -torch.inf)
+            heads = self.store.shape[3]
+            bias = bias.repeat_interleave(heads, 0)[:, None]
+            self._bias = bias.to(self.store)  # [R A, 1, S]
+            rows = torch.arange(len(self.lengths))
+            device = self.store.device
+            self._rows = rows.to(device), (lengths - 1).to(device)
+
+    def attend(self, layer: int, qkv: Tensor) -> Tensor:
+        """Attention of a new token of each sequence, whose key and value are kept.
+
+        qkv `[R, 3 H]` -> `[R, H]`
+        """
+        keys, values = self.store[layer]  # [R, A, S, D]
+        count, heads, _, size = keys.shape
+        longest = max(self.lengths)
+        q, k, v = qkv.view(count, 3, heads, size).unbind(1)  # [R, A, D]
+        if self._rows is None:
+            keys[:, :, longest - 1], values[:, :, longest - 1] = k, v
+        else:
+            rows, last = self._rows
+            keys[rows, :, last], values[rows, :, last] = k, v
+        q = (q * size**-0.5).reshape(count * heads, 1, size)
+        keys = keys[:, :, :longest].reshape(count * heads, longest, size)
+        values = values[:, :, :longest].reshape(count * heads, longest, size)
+        scores = torch.bmm(q, keys.transpose(1, 2))
+        if self._bias is not None:
+            scores = scores + self._bias
+        return torch.bmm(scores.softmax(-1), values).view(count, heads * size)
+
+    def select(self, rows: Tensor) -> KeyValueCache:
+        """Of these rows `[r]` alone, in this order."""
+        kept = rows.tolist()
+        if kept == list(range(len(self.lengths))):
+            return self
+        lengths = [self.lengths[row] for row in kept]
+        longest = max(lengths)
+        store = self.store[..., : longest + SPARE, :].index_select(2, rows)
+        return KeyValueCache(store, lengths)
+
+    def join(self, other: KeyValueCache) -> KeyValueCache:
+        """The rows of both, one after the other."""
+        room = max(self.store.shape[4], other.store.shape[4])
+        stores = []
+        for store in (self.store, other.store):
+            more = store.new_zeros(*store.shape[:4], room - store.shape[4], store.shape[5])
+            stores.append(torch.cat([store, more], 4) if more.shape[4] else store)
+        return KeyValueCache(torch.cat(stores, 2), self.lengths + other.lengths)

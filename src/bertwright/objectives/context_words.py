@@ -1,0 +1,45 @@
+"""Predicting words from their context: the output weights of word2vec and fastText.
+
+Mikolov, Sutskever, Chen, Corrado, Dean 2013, "Distributed Representations of Words and Phrases and
+their Compositionality", sections 2.1 and 2.2. With h the context's vector, w the predicted word:
+
+    negative sampling:     -log s(o_w . h) - sum_(k sampled words v) log s(-o_v . h)
+    hierarchical softmax:  -sum_(nodes n on w's path) log s(d_n o_n . h),  d_n = +-1 its branch
+
+`recipes/word_vectors/kernels.py` computes and trains it word by word; here its weights are kept.
+
+Letters: H width of a vector, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from bertwright.config.runs.word_vectors import Word2VecConfig
+from bertwright.models.encoder import Encoder
+from bertwright.objectives.objective import Objective
+
+
+class ContextWords(Objective[Any]):
+    """Output vectors, one a word, or one an inner node of the Huffman tree; zero at first."""
+
+    title = "context words"
+
+    def __init__(self, width: int, rows: int) -> None:
+        """Build it.
+
+        Args:
+            width: H.
+            rows: V, or for the hierarchical softmax V - 1.
+        """
+        super().__init__()
+        self.output = nn.Parameter(torch.zeros(rows, width))
+
+
+def context_words(config: Word2VecConfig, encoder: Encoder) -> ContextWords:
+    """The output vectors of a model."""
+    inner = config.loss == "hierarchical-softmax"
+    return ContextWords(config.hidden_size, config.vocab_size - inner)

@@ -1,0 +1,122 @@
+"""Language modelling: each token from those before it, or from those after it.
+
+`loss = -sum_i log softmax(W x_i + b)[token_(i+1)]`, with W the token embeddings where they are tied
+(Press and Wolf 2017) or a matrix of its own. A backward model predicts token i from x_(i+1).
+
+In training, of recurrent models, also the penalties of Merity et al. 2018 (section 4.5) on what the
+last layer gives, dropped out: `AR mean(x_i^2) + TAR mean((x_i - x_(i-1))^2)`, means over H, summed
+over predictions like the loss. They change gradients; the loss that is logged is without them.
+Where we differ: TAR reads the output after dropout too, whose mask is the same at i and i - 1.
+
+Letters: K predicted tokens, H hidden, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bertwright.models.encoder import Encoded
+from bertwright.nn.output import BLOCK, vocabulary_loss
+from bertwright.objectives.objective import Loss, Objective
+
+
+class NextToken(Objective[Any]):
+    """Cross-entropy over the vocabulary at every position of a `TokenStreamBatch`."""
+
+    title = "next token"
+
+    def __init__(
+        self,
+        width: int,
+        vocab_size: int,
+        tied: nn.Embedding | None = None,
+        backward: bool = False,
+        read: Callable[[Encoded, Tensor], Tensor] | None = None,
+        layers: tuple[int, ...] | None = None,
+        penalties: tuple[float, float] = (0.0, 0.0),
+        bias: bool = True,
+    ) -> None:
+        """Build it.
+
+        Args:
+            width: H.
+            vocab_size: V.
+            tied: the embeddings `[V, H]` that are the output weights too; None: its own.
+            backward: predict each token from those after it.
+            read: (`layers` of a batch, positions `[K]` in N) -> `[K, H]`, the vectors that predict;
+                None: those of the last layer.
+            layers: which layers `read` needs.
+            penalties: factors of AR and TAR, of a forward model.
+            bias: whether there is a b.
+        """
+        super().__init__()
+        self.bias = nn.Parameter(torch.zeros(vocab_size)) if bias else None
+        # rows of tokens, as embeddings are: no matrix from vectors to vectors for Muon
+        self.own = nn.Embedding(vocab_size, width) if tied is None else None
+        self._tied = (tied,)  # in a tuple: the encoder owns it
+        self._read, self.layers = read, layers
+        self.backward, self.penalties = backward, penalties
+        if backward:
+            self.title = "previous token"
+
+    @property
+    def weight(self) -> Tensor:
+        """`[V, H]`"""
+        table = self.own or self._tied[0]
+        assert table is not None
+        return table.weight
+
+    def count(self, batch: Any) -> int:
+        """K."""
+        return len(batch.positions)
+
+    def positions(self, batch: Any) -> Tensor | None:
+        """Where it predicts from; everywhere where it reads other rows or layers."""
+        return None if self.backward or self._read is not None else batch.positions
+
+    def forward(self, encoded: Encoded, batch: Any) -> Loss:
+        """Summed over the K predicted tokens."""
+        at: Tensor = batch.positions
+        read, label = (at + 1, at) if self.backward else (at, at + 1)
+        x = self.read(encoded, read).contiguous()  # [K, H]
+        bias = self.weight.new_zeros(len(self.weight)) if self.bias is None else self.bias
+        loss = vocabulary_loss(x, self.weight, bias, batch.tokens[label])
+        total = loss.total
+        if self.training and any(self.penalties):
+            penalty = self._penalty(encoded, at)
+            total = total + (penalty - penalty.detach())
+        return Loss(total, len(at), loss.correct)
+
+    def _penalty(self, encoded: Encoded, at: Tensor) -> Tensor:
+        """AR and TAR, summed over positions `at` `[K]`; a sequence's first token has no change."""
+        activation, temporal = self.penalties
+        later = at[encoded.sequences.positions[at] > 0]
+        x = encoded.last
+        change = x[later] - x[later - 1]
+        sums = activation * x[at].float().square().sum() + temporal * change.float().square().sum()
+        return sums / x.shape[1]
+
+    def read(self, encoded: Encoded, positions: Tensor) -> Tensor:
+        """The vectors that predict, `[K, H]`."""
+        return encoded.at(positions) if self._read is None else self._read(encoded, positions)
+
+    def logits(self, x: Tensor) -> Tensor:
+        """x `[K, H]` -> `[K, V]` float32, for scoring and generation."""
+        return nn.functional.linear(x, self.weight, self.bias).float()
+
+    def log_probabilities(self, x: Tensor, tokens: Tensor) -> Tensor:
+        """Of each token `[K]` by the vector that predicts it, x `[K, H]`: `[K]`, in nats."""
+        rows = max(1, BLOCK // self.weight.shape[0])
+        found = [
+            self.logits(part).log_softmax(-1).gather(1, of[:, None])[:, 0]
+            for part, of in zip(torch.split(x, rows), torch.split(tokens, rows), strict=True)
+        ]
+        return torch.cat(found) if found else x.new_zeros(0)
+
+    def flops(self, batch: Any) -> float:
+        """The product with W, forward and twice backward."""
+        return 6.0 * len(batch.positions) * self.weight.numel()

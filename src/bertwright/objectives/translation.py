@@ -1,0 +1,95 @@
+"""Translation: each target token from those before it and from the encoded source.
+
+`loss = -sum_i log softmax(W x_i + b)[y_i]`, x_i from the decoder over `y_<i` and the source, W the
+token embeddings (Press and Wolf 2017). In training the target distribution is smoothed (Szegedy et
+al. 2016; Vaswani et al. 2017, section 5.4); what is evaluated is not. The decoder is the
+objective's: the encoder is what is kept.
+
+Letters: B pairs, N source tokens, M target tokens in all, R rows that are generated, H hidden, V
+vocabulary.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bertwright.models.encoder import Encoded
+from bertwright.nn.output import vocabulary_loss
+from bertwright.nn.sequences import Inputs
+from bertwright.objectives.objective import HasInputs, Loss, Objective
+
+
+class Decoder(Protocol):
+    """What a system's decoder does; a module with parameters of its own."""
+
+    width: int
+    """H, numbers of a vector that predicts."""
+
+    def __call__(self, memory: Encoded, target: Inputs) -> Tensor:
+        """B sources, and what it reads of B targets, M tokens -> `[M, H]`"""
+
+    def begin(self, memory: Encoded) -> Any:
+        """The state before the first token, one row a source."""
+
+    def advance(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
+        """The next token of each row, `[R]` -> `[R, H]`, and the state after it."""
+
+    def select(self, state: Any, rows: Tensor) -> Any:
+        """The state of these rows, any of them more than once."""
+
+    def flops(self, source: list[int], target: list[int]) -> float:
+        """Operations of a forward and a backward pass over pairs of these lengths."""
+
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        """Initialize it as published, in place."""
+
+
+class TranslationBatch(HasInputs, Protocol):
+    """Pairs; see `data/parallel/pairs.py`."""
+
+    target: Inputs
+    labels: Tensor
+
+
+class Translation(Objective[TranslationBatch]):
+    """A decoder, and the vocabulary above it."""
+
+    title = "translation"
+
+    def __init__(
+        self, decoder: Decoder, token_embeddings: nn.Embedding, label_smoothing: float
+    ) -> None:
+        super().__init__()
+        self.decoder = decoder
+        self.bias = nn.Parameter(torch.zeros(token_embeddings.num_embeddings))
+        self.label_smoothing = label_smoothing
+        self._tied = (token_embeddings,)  # in a tuple: the encoder owns it
+
+    def count(self, batch: TranslationBatch) -> int:
+        """M."""
+        return len(batch.labels)
+
+    def forward(self, encoded: Encoded, batch: TranslationBatch) -> Loss:
+        """Cross-entropy summed over the M target tokens, ends included."""
+        x = self.decoder(encoded, batch.target)  # [M, H]
+        smoothing = self.label_smoothing if self.training else 0.0
+        loss = vocabulary_loss(x, self._tied[0].weight, self.bias, batch.labels, smoothing)
+        return Loss(loss.total, len(batch.labels), loss.correct)
+
+    def logits(self, x: Tensor) -> Tensor:
+        """x `[R, H]` -> `[R, V]` float32"""
+        return F.linear(x, self._tied[0].weight, self.bias).float()
+
+    def flops(self, batch: TranslationBatch) -> float:
+        """The decoder, and the product with W."""
+        lengths = batch.inputs.sequences.lengths, batch.target.sequences.lengths
+        return self.decoder.flops(*lengths) + 6.0 * len(batch.labels) * self._tied[0].weight.numel()
+
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        """Initialize the decoder as published, the bias 0."""
+        self.decoder.reset_parameters(generator)
+        nn.init.zeros_(self.bias)

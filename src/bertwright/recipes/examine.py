@@ -1,0 +1,126 @@
+"""What the page of a pre-training run shows beyond its log: what the doctor finds in its data, and
+what the model makes of held-out text (`held_out.py`). Kept in `doctor.json` and `examples.json`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bertwright.atomic import atomic_file
+from bertwright.checkpoint.checkpoint import find_checkpoint
+from bertwright.config import values
+from bertwright.config.run import RunConfig
+from bertwright.config.systems import RUN_CONFIGS, system_of
+from bertwright.data.doctor import check
+from bertwright.data.instances import Checkup, Instances
+from bertwright.data.shards import Shards, open_shards, read_shards_manifest
+from bertwright.errors import BertwrightError
+from bertwright.inference.model import load
+from bertwright.progress import OnProgress, silent
+from bertwright.recipes import held_out, systems
+from bertwright.recipes.run_folder import CONFIG
+from bertwright.report.curves import objectives
+from bertwright.report.read import METRICS, read_run
+from bertwright.report.verdict import Verdict, pretraining_verdict
+from bertwright.train.log import read_records
+
+MOST_TOKENS = 200_000_000
+"""A larger corpus is not read again for a page."""
+
+
+def read_run_config(run: Path) -> RunConfig:
+    """The configuration of a pre-training run, of the class that its system has.
+
+    Raises:
+        ConfigError, DataError: none, or a damaged one.
+    """
+    content = values.read_toml(run / CONFIG)
+    name = None
+    if content.get("model") is None and content.get("init") is not None:
+        found = json.loads((find_checkpoint(run) / "config.json").read_text(encoding="utf-8"))
+        name = found.get("model_type")
+    cls = RUN_CONFIGS[name if name in RUN_CONFIGS else system_of(content.get("model"))]
+    return values.from_dict(cls, content, str(run / CONFIG))
+
+
+def instances_of(config: RunConfig) -> Callable[[Shards], Instances[Any]] | None:
+    """What makes the instances that a run begins with; of a counted system, those held out; None:
+    it has none."""
+    system = systems.system_of(config)
+    if system.phases is not None:
+        phases = system.phases
+        return lambda shards: phases(config, shards)[0].instances
+    held_out = system.held_out
+    return None if held_out is None else lambda shards: held_out(config, shards, "train")
+
+
+def write_findings(
+    run: Path,
+    names: Sequence[tuple[str, str]] | None = None,
+    on_progress: OnProgress = silent,
+) -> None:
+    """Write what the page shows, where it is not there yet or the model is newer.
+
+    Nothing is written of a run whose data went away; without held-out text there are no examples.
+
+    Args:
+        run: its folder.
+        names: a name and a group of each document; unset: their numbers.
+        on_progress: counts the tokens that the doctor reads.
+
+    Raises:
+        DataError, IntegrityError: shards or checkpoints are damaged.
+    """
+    found = read_run(run)
+    data = found.config.get("data")
+    if not isinstance(data, str) or not Path(data).is_dir():
+        return
+    if not found.checkup:
+        write_json(run / "doctor.json", checkup_of(run, Path(data), on_progress).as_dict())
+    records = found.split("dev")
+    if not records or found.examples.get("step") == records[-1].get("step"):
+        return
+    config = read_run_config(run)
+    examples = held_out.examine(load(run), config, open_shards(data, False), records[-1], names)
+    write_json(run / "examples.json", examples)
+
+
+def write_json(path: Path, found: Mapping[str, Any]) -> None:
+    """Write a JSON object, whole or not at all."""
+    with atomic_file(path, overwrite=True) as file:
+        file.write(json.dumps(found, indent=1, default=float) + "\n")
+
+
+def verdict_of(run: Path, config: RunConfig) -> tuple[Verdict, list[str]]:
+    """Whether a run has learned, beside the most frequent token of its training text; and the names
+    of its objectives."""
+    try:
+        records = read_records(run / METRICS)
+        shards = open_shards(config.data, False)
+    except (BertwrightError, OSError):  # gone since: the run itself is done
+        return Verdict("unknown", ""), []
+    counts, _ = held_out.tables(shards, config)
+    levels = {"next_token.accuracy": float(counts.max() / counts.sum())}
+    heads = list(objectives(records))
+    if any(record.get("split") == "dev" for record in records):
+        levels |= held_out.levels(shards, config, heads, counts)
+    return pretraining_verdict(records, levels), heads
+
+
+def checkup_of(run: Path, folder: Path, on_progress: OnProgress = silent) -> Checkup:
+    """What the doctor finds in the data of a run, which is in `folder`.
+
+    Data that cannot be read is a finding, not an error: the page is about the run.
+    """
+    checkup = Checkup()
+    try:
+        tokens = int(read_shards_manifest(folder)["counts"]["tokens"])
+        if tokens <= MOST_TOKENS:
+            return check(folder, instances_of(read_run_config(run)), on_progress=on_progress)
+        message = f"{tokens:,} tokens, not read for this page: bertwright data check {folder}"
+        checkup.note("ok", "size", tokens, message)
+    except BertwrightError as error:
+        checkup.note("error", "data", str(folder), str(error), "build the data again")
+    return checkup

@@ -1,0 +1,85 @@
+"""The run of a system that is counted, or that has a training loop of its own: pass by pass.
+
+After each pass the run is logged, evaluated and saved, so that it resumes at a pass.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from bertwright.config.run import RunConfig
+from bertwright.data.shards import Shards
+from bertwright.errors import BertwrightError, Interrupted
+from bertwright.objectives.objective import Learner
+from bertwright.recipes.systems import System
+from bertwright.train.log import Log
+from bertwright.train.signals import Signals
+from bertwright.train.state import Position
+
+
+def own_loop(
+    system: System,
+    config: RunConfig,
+    shards: Shards,
+    learner: Learner,
+    position: Position,
+    log: Log,
+    evaluate: Callable[[], dict[str, float]] | None,
+    save: Callable[[Position], None],
+) -> Position:
+    """Train from `position` to the end of the last pass; the position reached.
+
+    Raises:
+        Interrupted: a signal came; the run is saved up to the last whole pass.
+        BertwrightError: the held-out loss is not finite.
+    """
+    assert system.fit is not None
+    assert config.epochs is not None
+    passes = math.ceil(config.epochs)
+    began = time.monotonic() - position.seconds
+    with Signals() as signals:
+        if position.finished:
+            return position
+        for done in system.fit(config, shards, learner, position.step):
+            before, seconds = position, time.monotonic() - began
+            position = replace(
+                position,
+                step=position.step + 1,
+                tokens=position.tokens + done.tokens,
+                seconds=seconds,
+            )
+            counts: dict[str, float | int | str] = {
+                "step": position.step,
+                "tokens": position.tokens,
+                "seconds": round(seconds, 3),
+            }
+            rate = done.tokens / max(1e-9, seconds - before.seconds)
+            log.write(
+                {**counts, "split": "train", **done.metrics, "tokens_per_second": round(rate, 1)},
+                done=position.step / passes,
+                left=(passes - position.step) * (seconds - before.seconds),
+            )
+            if evaluate is not None:
+                learner.eval()
+                metrics = evaluate()
+                learner.train()
+                log.write({**counts, "split": "dev", **metrics})
+                if not math.isfinite(metrics.get("loss", 0.0)):
+                    raise BertwrightError(f"pass {position.step}: the held-out loss is not finite")
+            position = replace(
+                position,
+                validated=position.step,
+                finished=position.step >= passes,
+                records=log.records,
+            )
+            save(position)
+            if signals.number and not position.finished:
+                raise Interrupted(
+                    signals.number,
+                    f"interrupted after pass {position.step} of {passes}; it is saved: the same "
+                    "command with --resume goes on",
+                )
+    return position

@@ -1,0 +1,252 @@
+"""Language models on held-out text, and on minimal pairs.
+
+Perplexity is `exp(-mean log p)` over all predicted tokens, the one for the end of a text too; it
+depends on the vocabulary. Bits a character do not: the same sum in bits over the characters of the
+text as it was read. (Unknown words are cheap to predict: compare models with few of them.)
+
+Models of one tokenizer are mixed by linear interpolation, `p = sum_m weight_m p_m`, with given
+weights, or with those that make other held-out text likeliest.
+
+Minimal pairs are a good and a bad sentence (BLiMP, Warstadt et al. 2020): a model is right where
+the good one is likelier.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bertwright.config.corpus import CorpusConfig
+from bertwright.errors import ConfigError, DataError
+from bertwright.inference.model import Model
+from bertwright.inference.score import TextScore, best_weights, is_pseudo, mix, score_ids
+from bertwright.inference.text_files import chunks, open_texts
+from bertwright.progress import OnProgress, silent
+from bertwright.text.corpus.files import find_files, size_on_disk
+from bertwright.text.corpus.read import read_blocks, split_document
+from bertwright.text.corpus.report import CorpusReport
+
+OnScore = Callable[[dict[str, Any]], None]
+
+
+@dataclass(frozen=True)
+class Windows:
+    """How texts longer than a model reads at once are scored; see `inference/score.py`."""
+
+    max_length: int | None = None
+    stride: int | None = None
+
+
+@dataclass
+class Totals:
+    """Sums over texts."""
+
+    tokens: int = 0
+    unknown: int = 0
+    log_probability: float = 0.0
+    log_probability_of_unknown: float = 0.0
+
+    def add(self, score: TextScore, unknown_id: int | None) -> None:
+        """Count a text."""
+        unknown = np.asarray(score.tokens) == (-1 if unknown_id is None else unknown_id)
+        self.tokens += len(score.tokens)
+        self.unknown += int(unknown.sum())
+        self.log_probability += score.log_probability
+        self.log_probability_of_unknown += float(score.log_probabilities[unknown].sum())
+
+    def metrics(self, characters: int) -> dict[str, float]:
+        """What is reported of them."""
+        known = self.log_probability - self.log_probability_of_unknown
+        loss = -self.log_probability / self.tokens
+        return {
+            "loss": loss,
+            "perplexity": math.exp(loss),
+            "perplexity_of_known": math.exp(-known / max(1, self.tokens - self.unknown)),
+            "bits_per_character": -self.log_probability / math.log(2) / max(1, characters),
+        }
+
+
+def perplexity(
+    models: Sequence[Model],
+    files: Sequence[str],
+    corpus: CorpusConfig = CorpusConfig(),  # noqa: B008 - frozen
+    *,
+    weights: Sequence[float] = (),
+    tune: str | None = None,
+    windows: Windows = Windows(),
+    on_score: OnScore = silent,
+    on_progress: OnProgress = silent,
+) -> dict[str, Any]:
+    """Evaluate a language model, or several and their mixture.
+
+    Args:
+        models: of one tokenizer.
+        files: what `data build` reads.
+        corpus: how they are read as documents.
+        weights: one a model, of the mixture; empty: equal, or by `tune`.
+        tune: a file to find the weights on, held out from training and from `files`.
+        windows: of long texts.
+        on_score: called with each text's tokens and their log-probabilities, in order.
+        on_progress: called with the bytes read.
+
+    Raises:
+        ConfigError: models of different tokenizers, or weights that are none.
+        DataError: no text, or a model without a head that scores.
+    """
+    weights = _check(models, weights)
+    tokenizer = models[0].tokenizer
+    if tune is not None:
+        found = [np.concatenate(parts) for parts in _logs(models, [tune], corpus, windows)]
+        weights = best_weights(np.stack(found))
+    report, characters = CorpusReport(), 0
+    totals = [Totals() for _ in range(len(models) + (len(models) > 1))]
+    unknown_id = tokenizer.special.get("unk")
+    size = size_on_disk(find_files(files))
+    for number, (text, scores) in enumerate(_scored(models, files, corpus, windows, report)):
+        characters += len(text)
+        if len(scores) > 1:
+            scores = [*scores, mix(scores, weights)]
+        for total, each in zip(totals, scores, strict=True):
+            total.add(each, unknown_id)
+        last = scores[-1]
+        on_score(
+            {
+                "text": number,
+                "log_probability": last.log_probability,
+                "perplexity": last.perplexity,
+                "tokens": tokenizer.tokens_of(last.tokens),
+                "log_probabilities": last.log_probabilities,
+            }
+        )
+        on_progress(report.position, size)
+    if not totals[0].tokens:
+        raise DataError(f"{', '.join(files)}: no text has a token to predict")
+    measured = [each.metrics(characters) for each in totals]
+    return {
+        "files": list(files),
+        "texts": report.documents,
+        "characters": characters,
+        "tokens": totals[0].tokens,
+        "unknown": totals[0].unknown,
+        "pseudo": is_pseudo(models[0].runner),
+        "models": [
+            {"model": model.runner.name, "weight": weight, **metrics}
+            for model, weight, metrics in zip(models, weights, measured, strict=False)
+        ],
+        **measured[-1],
+    }
+
+
+def minimal_pairs(
+    models: Sequence[Model],
+    path: str,
+    by: str | None = None,
+    *,
+    weights: Sequence[float] = (),
+    good: str = "good",
+    bad: str = "bad",
+    on_progress: OnProgress = silent,
+) -> dict[str, Any]:
+    """How often the good sentence of a pair is likelier than the bad one.
+
+    Args:
+        models: see `perplexity`.
+        path: a table of pairs.
+        by: a column to count by.
+        weights: of the mixture of several models.
+        good: column of the good sentences.
+        bad: column of the bad ones.
+        on_progress: called with the pairs done.
+
+    Raises:
+        ConfigError, DataError: as `perplexity`, or no such column.
+    """
+    weights = _check(models, weights)
+    opened = open_texts(path, good, bad, by, option="--pairs")
+    right: dict[str, list[int]] = {}
+    done = 0
+    for chunk in chunks(opened.rows, 1024):
+        texts = [text for pair, _ in chunk for text in pair]
+        by_model = [model.score(texts) for model in models]
+        scores = [
+            mix(each, weights).log_probability if len(each) > 1 else each[0].log_probability
+            for each in zip(*by_model, strict=True)
+        ]
+        for (_, group), of_good, of_bad in zip(chunk, scores[::2], scores[1::2], strict=True):
+            counts = right.setdefault(group, [0, 0])
+            counts[0] += of_good > of_bad
+            counts[1] += 1
+        done += len(chunk)
+        on_progress(done, opened.total)
+    pairs = sum(count for _, count in right.values())
+    if not pairs:
+        raise DataError(f"{path} has no pairs")
+    return {
+        "file": path,
+        "models": [model.runner.name for model in models],
+        "pairs": pairs,
+        "accuracy": sum(count for count, _ in right.values()) / pairs,
+        "by": {
+            group: {"pairs": count, "accuracy": hits / count}
+            for group, (hits, count) in right.items()
+            if by is not None
+        },
+    }
+
+
+def _check(models: Sequence[Model], weights: Sequence[float]) -> list[float]:
+    """The weights of a mixture, which must be one."""
+    first = models[0]
+    for model in models[1:]:
+        if model.tokenizer.fingerprint != first.tokenizer.fingerprint:
+            raise ConfigError(
+                f"{model.runner.name} and {first.runner.name} have different tokenizers: only "
+                "models of one vocabulary are mixed; evaluate them one by one"
+            )
+    if len(models) > 1 and any(is_pseudo(model.runner) for model in models):
+        raise ConfigError("a masked language model gives no probabilities that can be mixed")
+    if weights and (
+        len(weights) != len(models) or min(weights) < 0 or abs(sum(weights) - 1) > 1e-6
+    ):
+        raise ConfigError(
+            f"weights are {', '.join(f'{weight:g}' for weight in weights)}; expected "
+            f"{len(models)}, one a model, that sum to 1"
+        )
+    return list(weights) or [1 / len(models)] * len(models)
+
+
+def _scored(
+    models: Sequence[Model],
+    files: Sequence[str],
+    corpus: CorpusConfig,
+    windows: Windows,
+    report: CorpusReport,
+) -> Iterator[tuple[str, list[TextScore]]]:
+    """Documents as they were read, each with its score by every model."""
+    tokenizer = models[0].tokenizer
+    for block in read_blocks([str(Path(file)) for file in files], corpus, report, 1 << 18):
+        ids = []
+        for text in block:
+            flat, _ = tokenizer.encode_sentence_ids(split_document(text, corpus))
+            ids.append(tokenizer.framing.one(flat.tolist()))
+        found = [
+            score_ids(model.runner, ids, windows.max_length, windows.stride) for model in models
+        ]
+        for text, *scores in zip(block, *found, strict=True):
+            yield text, scores
+
+
+def _logs(
+    models: Sequence[Model], files: Sequence[str], corpus: CorpusConfig, windows: Windows
+) -> list[list[Any]]:
+    """The log-probabilities of each model, text by text."""
+    logs: list[list[Any]] = [[] for _ in models]
+    for _, scores in _scored(models, files, corpus, windows, CorpusReport()):
+        for own, each in zip(logs, scores, strict=True):
+            own.append(each.log_probabilities)
+    return logs

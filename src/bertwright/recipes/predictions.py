@@ -1,0 +1,178 @@
+"""Predictions that were made elsewhere, evaluated on a labelled file by the metrics of its kind.
+
+| kind | the file of predictions |
+|---|---|
+| span | SQuAD's `{"id": "answer", ...}`; "" where there is no answer |
+| tagging | CoNLL columns with the same words, the predicted tag last |
+| others | GLUE's TSV with `index` and `prediction`; CSV, JSON lines; a label or a number a line |
+| any | what `bertwright predict` writes |
+
+conlleval's file, gold and predicted tags in one, is both: `--data F --label -2 --predictions F`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bertwright.config.task import Kind, TaskConfig
+from bertwright.errors import DataError
+from bertwright.labelled.columns import Columns, find, find_id
+from bertwright.labelled.examples import Example, TaggingExample, labels_of
+from bertwright.labelled.read import Read, ReadOptions, read_examples
+from bertwright.labelled.source import BadRowLog, listed, open_source, shorten
+from bertwright.labelled.table import open_form, read_table
+from bertwright.recipes.predict import evaluated
+from bertwright.tasks.predictions import (
+    ChoicePrediction,
+    NumberPrediction,
+    Prediction,
+    SpanPrediction,
+    TaggingPrediction,
+    TextPrediction,
+)
+
+COLUMNS = (("prediction", "predicted", "pred"), ("label", "value", "answer", "choice", "tags"))
+
+
+def evaluate_predictions(
+    predictions: str,
+    data: str,
+    kind: Kind,
+    columns: Columns = Columns(),  # noqa: B008 - frozen
+    options: ReadOptions = ReadOptions(),  # noqa: B008 - frozen
+    *,
+    main: str | None = None,
+    intervals: bool = True,
+) -> dict[str, Any]:
+    """Evaluate a file of predictions on a labelled file, row by row (answers by their ids).
+
+    Args:
+        predictions: the file, in a form of the table above.
+        data: the labelled file, as `bertwright finetune` reads it.
+        kind: of the task.
+        columns: of the labelled file.
+        options: how it is read.
+        main: the metric to put first; unset: the usual one of the kind.
+        intervals: whether to bootstrap 95 % intervals.
+
+    Raises:
+        DataError: a file that cannot be read; predictions of other rows than the labelled file's.
+        ConfigError: no such metric.
+    """
+    read = read_examples(data, kind, columns, options)
+    if kind == "tagging":
+        found = _tags(predictions, read)
+    elif kind == "span":
+        found = _answers(predictions, read)
+    else:
+        found = _rows(predictions, kind, read)
+    held = {name for each in found if isinstance(each, TextPrediction) for name in each.scores}
+    held.update(labels_of(read.examples))
+    labels = tuple(sorted(held)) if kind in ("classification", "tagging") else ()
+    task = TaskConfig(kind, labels, scheme=read.scheme, unanswerable=read.unanswerable)
+    figures = evaluated(task, read, data, found, intervals=intervals, main=main)
+    return {**figures, "model": Path(predictions).name, "task": kind, "calibration": None}
+
+
+def _rows(path: str, kind: Kind, read: Read) -> list[Prediction]:
+    """A prediction a row, or a line."""
+    log = BadRowLog(path)
+    source, form = open_form(Path(path), COLUMNS[0])
+    if form in ("text", "conll", "conllu") or (form == "tsv" and "\t" not in source.first):
+        lines = [(number, "", line.strip()) for number, line in source.lines() if line.strip()]
+        rows = lines[1:] if lines[0][2] in COLUMNS[0] else lines
+    else:
+        table = read_table(source, form, Columns(), Columns(COLUMNS[0][0]), log)
+        column = find(None, COLUMNS, "predictions", "prediction as", table.columns, path)
+        names = [column, find_id(table.columns, [column]) or column]
+        rows = [
+            (line, str(row[1]) if names[1] != column else "", row[0])
+            for line, row in table.rows(names)
+        ]
+    _same_number(path, len(rows), read.examples)
+    found: list[Prediction] = []
+    for (line, id_, value), example in zip(rows, read.examples, strict=True):
+        if id_ and not isinstance(example, TaggingExample) and example.id not in ("", id_):
+            raise DataError(
+                f"{log.at(line)}: the prediction is of {shorten(id_)}, the example there is "
+                f"{shorten(example.id)}; expected them in one order"
+            )
+        found.append(_prediction(kind, value, example, log.at(line)))
+    return found
+
+
+def _prediction(kind: Kind, value: Any, example: Any, where: str) -> Prediction:
+    if kind == "classification":
+        name = str(value)
+        return TextPrediction(name, {name: 1.0})
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if kind == "regression" and math.isfinite(number):
+        return NumberPrediction(number)
+    if kind == "multiple-choice" and number in range(len(example.choices)):
+        scores = [float(n == number) for n in range(len(example.choices))]
+        return ChoicePrediction(int(number), tuple(scores))
+    expected = "a number" if kind == "regression" else f"0 to {len(example.choices) - 1}"
+    raise DataError(f"{where}: the prediction is {shorten(value)}; expected {expected}")
+
+
+def _tags(path: str, read: Read) -> list[Prediction]:
+    """The tags of the same sentences, as they are."""
+    found = read_examples(path, "tagging", options=ReadOptions(as_scheme="none")).examples
+    _same_number(path, len(found), read.examples)
+    predictions: list[Prediction] = []
+    for each, example in zip(found, read.examples, strict=True):
+        assert isinstance(each, TaggingExample)
+        assert isinstance(example, TaggingExample)
+        if each.words != example.words:
+            raise DataError(
+                f"{path}, line {each.line}: the words are {listed(each.words, 5)}, those of the "
+                f"labelled file, line {example.line}, {listed(example.words, 5)}; expected the "
+                "same sentences"
+            )
+        tags = each.tags or ()
+        predictions.append(TaggingPrediction(each.words, tags, (1.0,) * len(tags), ()))
+    return predictions
+
+
+def _answers(path: str, read: Read) -> list[Prediction]:
+    """The answer to each question, by its id."""
+    lines = [line for _, line in open_source(Path(path)).lines() if line.strip()]
+    try:
+        by_line = [json.loads(line) for line in lines] if "answer" in lines[0] else []
+    except ValueError:
+        by_line = []
+    try:
+        if by_line and all(isinstance(row, dict) and "answer" in row for row in by_line):
+            answers = {str(row["id"]): row["answer"] for row in by_line}
+        else:
+            answers = json.loads("\n".join(lines))
+    except (ValueError, KeyError) as error:
+        raise DataError(
+            f'{path} cannot be read as answers by id: {error}; expected {{"id": "answer", ...}}'
+        ) from error
+    if not isinstance(answers, dict) or not all(isinstance(v, str) for v in answers.values()):
+        raise DataError(f'{path} is JSON, but not {{"id": "answer", ...}}, as of SQuAD\'s script')
+    ids = [getattr(example, "id", "") for example in read.examples]
+    if missing := [id_ for id_ in ids if id_ not in answers]:
+        raise DataError(
+            f"{path} has no answer to {len(missing):,} of {len(ids):,} questions: "
+            f'{listed(missing, 3)}; expected one each, "" where there is none'
+        )
+    if more := len(answers.keys() - {*ids}):
+        read.warnings.append(f"{path}: {more:,} answers are to none of the questions")
+    return [SpanPrediction(answers[id_], 0, 0, 0.0, 0.0, ()) for id_ in ids]
+
+
+def _same_number(path: str, count: int, examples: Sequence[Example]) -> None:
+    if count != len(examples):
+        raise DataError(
+            f"{path} has {count:,} predictions for {len(examples):,} examples; expected one each, "
+            "in the same order"
+        )

@@ -1,0 +1,1 @@
+"""Systems on the road to BERT: what pre-training must know of each."""

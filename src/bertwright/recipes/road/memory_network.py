@@ -1,0 +1,106 @@
+"""Memory networks as a system: stories in, the answer to each one's question out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from bertwright.checkpoint import checkpoint
+from bertwright.config.runs.memory_network import MemoryNetworkRun
+from bertwright.data.batch import collate
+from bertwright.data.shards import Shards
+from bertwright.data.split import Split, split_documents
+from bertwright.data.stories.instances import Stories, StoryBatch
+from bertwright.data.to_device import to_device
+from bertwright.errors import DataError
+from bertwright.objectives.answer import Answer
+from bertwright.objectives.objective import Learner
+from bertwright.recipes.phases import Phase
+from bertwright.text.tokenizer.tokenizer import load_tokenizer
+
+
+def objectives(run: MemoryNetworkRun) -> list[str]:
+    """The answer."""
+    return ["answer"]
+
+
+def phases(run: MemoryNetworkRun, shards: Shards) -> Sequence[Phase]:
+    """The stories that are not held out."""
+    return [Phase(_stories(run, shards, "train", run.seed), run.batch.tokens)]
+
+
+def held_out(run: MemoryNetworkRun, shards: Shards, split: Split) -> Stories:
+    """What a run is evaluated on."""
+    return _stories(run, shards, split, 0)
+
+
+def _stories(run: MemoryNetworkRun, shards: Shards, split: Split, seed: int) -> Stories:
+    documents = split_documents(shards, split, run.validation.share)
+    size = run.architecture.memory_size or run.presets[run.default_model].memory_size
+    return Stories(shards, documents, size, run.longest_story, seed)
+
+
+def initialize(learner: Learner, run: MemoryNetworkRun, shards: Shards) -> None:
+    """Every table from a normal distribution of 0.1 (Sukhbaatar et al. 2015, section 4.2)."""
+    generator = torch.Generator().manual_seed(run.seed)
+    for parameter in learner.parameters():
+        nn.init.normal_(parameter, 0.0, 0.1, generator=generator)
+
+
+@dataclass(frozen=True)
+class Answered:
+    """The answer to a story's question."""
+
+    sentences: list[str]
+    """Of the memory, the newest that the model keeps."""
+    question: str
+    answer: str
+    probability: float
+    attention: list[list[float]]
+    """By hop, how much each sentence was attended to."""
+
+
+def answer_stories(model: str, path: Path) -> Iterator[Answered]:
+    """Answer each story of a file: a sentence a line, the question last, then a blank line.
+
+    A line after the question (the one with a "?") is its known answer, and not read.
+
+    Raises:
+        DataError: the model is no memory network, or the file has something else.
+    """
+    loaded = checkpoint.load(model)
+    head = getattr(loaded.learner.objectives, "answer", None)
+    if not isinstance(head, Answer):
+        raise DataError(f"{model} is no memory network: train one with --model memory-network")
+    tokenizer = load_tokenizer(loaded.folder)
+    learner = loaded.learner.eval()
+    try:
+        stories = [each.split("\n") for each in path.read_text("utf-8").strip().split("\n\n")]
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} cannot be read as text: {error}") from error
+    for number, lines in enumerate(stories, 1):
+        lines = [line.strip() for line in lines if line.strip()]
+        asked = next((n for n, line in enumerate(lines) if "?" in line), 0)
+        if asked < 1:
+            raise DataError(
+                f"story {number} of {path} has no sentence followed by a question; expected a "
+                "sentence a line, then a line with a question mark"
+            )
+        kept = lines[max(0, asked - head.config.memory_size) : asked + 1]
+        ids = tokenizer.encode_bare_ids(kept)
+        inputs, _ = collate([[token for sentence in ids for token in sentence]])
+        lengths = np.array([len(sentence) for sentence in ids])
+        batch = to_device(
+            StoryBatch(inputs, lengths, np.array([len(ids)]), np.zeros(1, int)), "cpu"
+        )
+        with torch.no_grad():
+            logits, maps = head.hops(learner.encoder(batch.inputs), batch)
+        probability, best = logits[0].softmax(0).max(0)
+        (word,) = tokenizer.tokens_of([int(best)])
+        attention = [each.tolist() for each in maps]
+        yield Answered(kept[:-1], kept[-1], word, float(probability), attention)

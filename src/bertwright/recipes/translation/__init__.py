@@ -1,0 +1,1 @@
+"""Translation models: what they train on, and their use."""

@@ -1,0 +1,233 @@
+"""Word vectors trained a word at a time, as compiled loops (numba; extra `words`).
+
+Steps are of one prediction: batches of torch would spend their time on gathering rows. Threads run
+the same function on other chunks and write to the same tables without locks (Recht et al. 2011,
+"Hogwild"), as word2vec.c does; a single thread gives the same bytes each time.
+
+Letters: N tokens, D documents, V vocabulary, H width, R rows of the input table (V words, for
+fastText character n-grams too), m rows that are averaged to make h.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from bertwright.arrays import Float32s, Float64s, Int32s, Int64s
+
+compiled = njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
+inlined = njit(inline="always")
+
+ONE, ZERO = np.float32(1), np.float32(0)
+_FLOOR = 1e-30  # of a probability, in the logarithm that is reported
+
+
+@inlined
+def advance(state: np.uint64) -> np.uint64:
+    """The next state of a linear congruential generator (Knuth's MMIX); high bits are random."""
+    return state * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
+
+
+@inlined
+def below(state: np.uint64, limit: int) -> np.uint64:
+    """A number from 0 to `limit` - 1, of the highest 32 bits."""
+    return ((state >> np.uint64(32)) * np.uint64(limit)) >> np.uint64(32)
+
+
+@inlined
+def fraction(state: np.uint64) -> np.float32:
+    """A number in [0, 1), of the 24 bits in the middle."""
+    return np.float32((state >> np.uint64(8)) & np.uint64(0xFFFFFF)) * np.float32(2.0**-24)
+
+
+@compiled
+def train_context_words(
+    tokens: Int32s,
+    ends: Int64s,
+    inputs: Float32s,
+    outputs: Float32s,
+    unit_starts: Int64s,
+    units: Int32s,
+    keep: Float32s,
+    accept: Float32s,
+    other: Int32s,
+    path_starts: Int64s,
+    path_nodes: Int32s,
+    path_branches: Float32s,
+    cbow: bool,
+    window: int,
+    negative: int,
+    first_rate: float,
+    last_rate: float,
+    seed: np.uint64,
+) -> tuple[float, int]:
+    """word2vec and fastText over one chunk (formulas: `objectives/context_words.py`).
+
+    A word's context are the words at most b before or after it, b uniform from 1 to `window`. CBOW
+    predicts the word from the mean of their vectors; skip-gram, as word2vec.c turns it, from each
+    of them alone. A mean's gradient goes to each of its rows whole, as there.
+
+    Args:
+        tokens: `[N]` ids.
+        ends: `[D]` where documents end.
+        inputs: `[R, H]`, changed.
+        outputs: `[V, H]` or `[V - 1, H]`, changed.
+        unit_starts: `[V + 1]` where the rows of each word start in `units`.
+        units: rows of `inputs` that are averaged to make a word's vector.
+        keep: `[V]` probability that an occurrence is kept.
+        accept: `[V]`, with `other` what negative samples are drawn by (`alias_table`).
+        other: `[V]`
+        path_starts: `[V + 1]`, with the following the Huffman codes.
+        path_nodes: rows of `outputs`.
+        path_branches: 1 or 0.
+        cbow: or skip-gram.
+        window: see above.
+        negative: sampled words a prediction; 0: hierarchical softmax.
+        first_rate: learning rate at the start of the chunk.
+        last_rate: at its end.
+        seed: of every draw.
+
+    Returns:
+        The summed loss and the number of predictions.
+    """
+    width, vocabulary, state = inputs.shape[1], len(keep), np.uint64(seed)
+    h, gradient = np.empty(width, np.float32), np.empty(width, np.float32)
+    text = np.empty(len(tokens), np.int32)
+    widest = 1
+    for word in range(vocabulary):
+        widest = max(widest, unit_starts[word + 1] - unit_starts[word])
+    rows = np.empty(2 * window * widest, np.int32)
+    loss, predictions, start = 0.0, 0, 0
+    for stop in ends:
+        n = 0
+        for i in range(start, stop):
+            word = tokens[i]
+            if keep[word] > ZERO:
+                state = advance(state)
+                if fraction(state) < keep[word]:
+                    text[n] = word
+                    n += 1
+        rate = np.float32(first_rate + (last_rate - first_rate) * start / len(tokens))
+        start = stop
+        for i in range(n):
+            target = text[i]
+            state = advance(state)
+            reach = 1 + int(below(state, window))
+            j, last = max(0, i - reach), min(n, i + reach + 1)
+            while j < last:
+                m = 0
+                while j < last and (cbow or m == 0):
+                    if j != i:
+                        for unit in range(unit_starts[text[j]], unit_starts[text[j] + 1]):
+                            rows[m] = units[unit]
+                            m += 1
+                    j += 1
+                if m == 0:
+                    break
+                row = rows[0]
+                for k in range(width):
+                    h[k] = inputs[row, k]
+                    gradient[k] = ZERO
+                if m > 1:
+                    for r in range(1, m):
+                        row = rows[r]
+                        for k in range(width):
+                            h[k] += inputs[row, k]
+                    scale = ONE / np.float32(m)
+                    for k in range(width):
+                        h[k] *= scale
+                steps = negative + 1
+                if negative == 0:
+                    steps = path_starts[target + 1] - path_starts[target]
+                probability = 1.0
+                for step in range(steps):
+                    if negative == 0:
+                        at = path_starts[target] + step
+                        out, label = np.int64(path_nodes[at]), path_branches[at]
+                    elif step == 0:
+                        out, label = np.int64(target), ONE
+                    else:
+                        state = advance(state)
+                        out, label = np.int64(below(state, vocabulary)), ZERO
+                        if fraction(state) >= accept[out]:
+                            out = np.int64(other[out])
+                        if out == target:
+                            continue
+                    score = ZERO
+                    for k in range(width):
+                        score += h[k] * outputs[out, k]
+                    sigmoid = ONE / (ONE + np.exp(-score))
+                    probability *= sigmoid if label else ONE - sigmoid
+                    change = (label - sigmoid) * rate
+                    for k in range(width):
+                        gradient[k] += change * outputs[out, k]
+                        outputs[out, k] += change * h[k]
+                loss -= np.log(max(probability, _FLOOR))
+                predictions += 1
+                for r in range(m):
+                    row = rows[r]
+                    for k in range(width):
+                        inputs[row, k] += gradient[k]
+    return loss, predictions
+
+
+@compiled
+def train_cooccurrences(
+    keys: Int64s,
+    counts: Float64s,
+    order: Int64s,
+    vectors: Float32s,
+    biases: Float32s,
+    vector_squares: Float32s,
+    bias_squares: Float32s,
+    most: float,
+    power: float,
+    rate: float,
+) -> tuple[float, int]:
+    """GloVe over some entries (formula: `objectives/cooccurrences.py`).
+
+    Like the published program, AdaGrad adds up squares of gradients times the rate, from 1.
+
+    Args:
+        keys: `[E]` i V + j of pairs i <= j.
+        counts: `[E]` sums of 1/d over pairs of occurrences.
+        order: positions in `[E]`, in the order of training.
+        vectors: `[2, V, H]` of words and of contexts, changed.
+        biases: `[2, V]`, changed.
+        vector_squares: `[2, V, H]`, changed.
+        bias_squares: `[2, V]`, changed.
+        most: x_max.
+        power: of f.
+        rate: learning rate.
+
+    Returns:
+        The summed loss and the number of entries X_ij, i and j in either order.
+    """
+    size, width, loss, entries = vectors.shape[1], vectors.shape[2], 0.0, 0
+    step = np.float32(rate)
+    for at in order:
+        one, other, count = keys[at] // size, keys[at] % size, counts[at]
+        if one == other:
+            count *= 2  # each pair of occurrences is one to either side
+        weight = np.float32(min(1.0, (count / most) ** power))
+        logarithm = np.float32(np.log(count))
+        for turn in range(1 if one == other else 2):
+            word, context = (one, other) if turn == 0 else (other, one)
+            score = biases[0, word] + biases[1, context] - logarithm
+            for k in range(width):
+                score += vectors[0, word, k] * vectors[1, context, k]
+            loss += 0.5 * weight * score * score
+            entries += 1
+            change = weight * score * step
+            for k in range(width):
+                of_word = change * vectors[1, context, k]
+                of_context = change * vectors[0, word, k]
+                vectors[0, word, k] -= of_word / np.sqrt(vector_squares[0, word, k])
+                vectors[1, context, k] -= of_context / np.sqrt(vector_squares[1, context, k])
+                vector_squares[0, word, k] += of_word * of_word
+                vector_squares[1, context, k] += of_context * of_context
+            biases[0, word] -= change / np.sqrt(bias_squares[0, word])
+            biases[1, context] -= change / np.sqrt(bias_squares[1, context])
+            bias_squares[0, word] += change * change
+            bias_squares[1, context] += change * change
+    return loss, entries

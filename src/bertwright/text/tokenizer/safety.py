@@ -1,0 +1,149 @@
+"""What a tokenizer of strangers may cost, checked when it is loaded.
+
+A `tokenizer.json` is a program: normalizers that replace a character by many, regular expressions
+that try every way to match, ids that tables are made for. `check_vocabulary` and `check_rules`
+bound what it allocates, before anything is; `check_time` lets it tokenize a text that is hard for
+most bad expressions; `guarded` makes an error of each failure on a text.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import string
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
+
+from bertwright.errors import DataError
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+MAX_HOLES = 1024
+"""Ids without a token, at most, where there are not more tokens than these."""
+MAX_GROWTH = 64
+"""Characters that rules may make of one. Those of SentencePiece make 18, NFKC's own."""
+MAX_ADDED = 16
+"""Special tokens that may be added to a text."""
+MAX_CHARACTERS = 1024
+"""Of a token that stands for unknown words, of a prefix, and of a word that is matched: the time
+for one is its cube."""
+PROBE = "".join(40 * character + "!\n" for character in string.ascii_letters + "0 .-_\u00e9\u4e2d")
+SECONDS = 1.0
+"""For the probe; BERT's own rules take a thousandth of it."""
+
+
+def check_vocabulary(vocab: Mapping[str, int]) -> None:
+    """Raise DataError for ids far beyond the number of tokens: tables have a row for every id."""
+    size, count = max(vocab.values(), default=-1) + 1, len(vocab)
+    if size > count + max(count, MAX_HOLES):
+        raise DataError(
+            f"the vocabulary of {count:,} tokens has an id of {size - 1:,}; expected ids from 0 "
+            "to about the number of tokens: the file is damaged, or no vocabulary"
+        )
+
+
+def check_rules(description: Mapping[str, Any]) -> None:
+    """Check what rules make of a text of any kind.
+
+    Args:
+        description: the content of `tokenizer.json`.
+
+    Raises:
+        DataError: they make too much of a character, or take too long for a word.
+    """
+    steps = [*_steps(description["normalizer"], "normalizers")]
+    steps += _steps(description["pre_tokenizer"], "pretokenizers")
+    grown = 1
+    for step in steps:
+        grown *= _growth(step)
+    if grown > MAX_GROWTH:
+        raise DataError(
+            f"the rules of the tokenizer may make {grown:,} characters of one; at most "
+            f"{MAX_GROWTH} are allowed: remove normalizers from tokenizer.json"
+        )
+    model = description["model"]
+    names = ("unk_token", "continuing_subword_prefix", "end_of_word_suffix")
+    sizes = {name: len(model.get(name) or "") for name in names}
+    for name, size in [*sizes.items(), ("", model.get("max_input_chars_per_word") or 0)]:
+        if size > MAX_CHARACTERS:
+            raise DataError(
+                f"{name or 'max_input_chars_per_word'} of the tokenizer has {size:,} characters; "
+                f"at most {MAX_CHARACTERS:,} are allowed"
+            )
+
+
+def _steps(rule: Any, parts: str) -> Iterator[dict[str, Any]]:
+    """The rules of a sequence, one after the other."""
+    if rule is not None and rule["type"] == "Sequence":
+        for each in rule[parts]:
+            yield from _steps(each, parts)
+    elif rule is not None:
+        yield rule
+
+
+def _growth(step: dict[str, Any]) -> int:
+    """Characters that a rule makes of one, at most."""
+    kind = step["type"]
+    if kind == "ByteLevel":
+        return 4
+    if kind == "Prepend":
+        return 1 + len(step["prepend"])
+    if kind == "Replace":
+        size, pattern = len(step["content"]), step["pattern"]
+        if "String" in pattern:
+            return -(-size // len(pattern["String"])) or 1 if pattern["String"] else 1 + size
+        return 1 + size  # an expression may match between any two characters
+    if kind == "Precompiled":  # a trie, its size before it, then what it leads to
+        content = base64.b64decode(step["precompiled_charsmap"] or "")
+        made = content[4 + int.from_bytes(content[:4], "little") :].split(b"\0")
+        return max(len(each.decode(errors="replace")) for each in made) or 1
+    return 1
+
+
+def check_time(tokenize: Callable[[list[str]], object]) -> None:
+    """Tokenize a text of runs of letters, each with something else behind it.
+
+    Args:
+        tokenize: lets other threads run meanwhile.
+
+    Raises:
+        DataError: it fails, or takes more than `SECONDS`.
+    """
+    failures = list[BaseException]()
+
+    def probe() -> None:
+        try:
+            tokenize([PROBE])
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=probe, daemon=True)
+    thread.start()
+    thread.join(SECONDS)
+    if failures or thread.is_alive():
+        what = "fails on" if failures else f"does not tokenize within {SECONDS:g} second"
+        raise DataError(
+            f"the tokenizer {what} a text of {len(PROBE)} ordinary characters: mend the regular "
+            "expressions in tokenizer.json"
+        )
+
+
+def guarded(function: Function) -> Function:
+    """Make DataError of any failure of `tokenizers`, whose panics are no `Exception`.
+
+    The message has nothing of the failure's own: it may hold the text.
+    """
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except (DataError, KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
+            raise DataError(
+                f"the tokenizer failed on a text ({type(error).__name__}); its tokenizer.json has "
+                "a regular expression or a rule that does not work for every text: mend it"
+            ) from error
+
+    return call  # type: ignore[return-value]

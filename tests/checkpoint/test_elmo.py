@@ -1,0 +1,104 @@
+"""The published files of ELMo, both ways."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from bertwright.checkpoint import elmo as files
+from bertwright.checkpoint.checkpoint import load
+from bertwright.checkpoint.convert import convert
+from bertwright.errors import BertwrightError, ConfigError, DataError, IntegrityError
+from bertwright.models.elmo import Elmo
+from bertwright.text.tokenizer.tokenizer import make_tokenizer
+from tests.models.test_elmo import CONFIG, TOKENS, inputs
+
+h5py = pytest.importorskip("h5py")
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+
+
+@pytest.fixture
+def model() -> Elmo:
+    made = Elmo(CONFIG)
+    made.set_tokens(TOKENS, 1, 2)
+    made.reset_parameters(torch.Generator().manual_seed(3))
+    for parameter in made.parameters():
+        parameter.data.add_(torch.randn_like(parameter) * 0.1)
+    return made
+
+
+@pytest.fixture
+def published(model: Elmo, tmp_path: Path) -> Path:
+    folder = tmp_path / "published"
+    folder.mkdir()
+    files.write(folder, CONFIG, model.state_dict())
+    return folder
+
+
+def test_written_and_read_is_the_same_model(model: Elmo, published: Path) -> None:
+    tokenizer = make_tokenizer([*SPECIAL, "a", "the"])
+    again = files.read(published, tokenizer)
+    assert again.config == replace(CONFIG, vocab_size=7, hidden_dropout_prob=0.1)
+    with torch.no_grad():
+        found = again.eval()(inputs([[2, 5, 6, 3]])).last
+        expected = model.eval()(inputs([[1, 3, 4, 2]])).last
+    torch.testing.assert_close(found, expected)
+
+
+def test_the_layout_is_tensorflows(model: Elmo, published: Path) -> None:
+    with h5py.File(published / "weights.hdf5") as file:
+        cell = file["RNN_1/RNN/MultiRNNCell/Cell2/LSTMCell"]
+        assert cell["W_0"].shape == (12, 28)  # input and state of 6, four gates of 7
+        assert cell["W_P_0"].shape == (7, 6)
+        assert file["CNN/W_cnn_1"].shape == (1, 2, 5, 3)
+        # the forget gate: second of ours, third of theirs, without the 1 that theirs adds
+        bias = model.state_dict()["layers.2.1.inner.lstm.bias_ih_l0"]
+        bias = bias + model.state_dict()["layers.2.1.inner.lstm.bias_hh_l0"]
+        np.testing.assert_allclose(cell["B"][14:21], bias[7:14].numpy() - 1, rtol=1e-6)
+        np.testing.assert_allclose(cell["B"][7:14], bias[14:21].numpy(), rtol=1e-6)
+        state = model.state_dict()["layers.2.1.inner.lstm.weight_hh_l0"]
+        np.testing.assert_allclose(cell["W_0"][6:, 14:21], state[7:14].T.numpy())
+
+
+def test_convert_both_ways(published: Path, tmp_path: Path) -> None:
+    make_tokenizer([*SPECIAL, "a", "the"]).save(published)
+    convert(published, tmp_path / "ours")
+    ours = load(tmp_path / "ours").learner.encoder
+    assert isinstance(ours, Elmo)
+    convert(tmp_path / "ours", tmp_path / "back", to="elmo")
+    assert json.loads((tmp_path / "back/options.json").read_text()) == json.loads(
+        (published / "options.json").read_text()
+    )
+    with (
+        h5py.File(published / "weights.hdf5") as a,
+        h5py.File(tmp_path / "back/weights.hdf5") as b,
+    ):
+        names: list[str] = []
+        a.visit(lambda name: names.append(name) if isinstance(a[name], h5py.Dataset) else None)
+        for name in names:
+            np.testing.assert_allclose(b[name][()], a[name][()], atol=1e-6)
+
+
+def test_errors_say_what_is_wrong(published: Path, model: Elmo, tmp_path: Path) -> None:
+    with pytest.raises(BertwrightError, match=r"tokenizer\.json"):
+        convert(published, tmp_path / "out")
+    tokenizer = make_tokenizer([*SPECIAL, "a"])
+    options = json.loads((published / "options.json").read_text())
+    wrong = {**options, "lstm": {**options["lstm"], "dim": 9}}
+    (published / "options.json").write_text(json.dumps(wrong))
+    with pytest.raises(IntegrityError, match="different models"):
+        files.read(published, tokenizer)
+    (published / "weights.hdf5").write_bytes(b"cut")
+    with pytest.raises(IntegrityError, match="HDF5"):
+        files.read(published, tokenizer)
+    del options["char_cnn"]["filters"]
+    (published / "options.json").write_text(json.dumps(options))
+    with pytest.raises(DataError, match="filters"):
+        files.read(published, tokenizer)
+    with pytest.raises(ConfigError, match="forward alone"):
+        files.write(tmp_path, replace(CONFIG, direction="forward"), model.state_dict())

@@ -1,0 +1,135 @@
+"""`bertwright generate` on a small GPT-2 of random weights."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bertwright.checkpoint import checkpoint
+from bertwright.cli.app import run
+from bertwright.config.corpus import CorpusConfig
+from bertwright.config.runs.gpt import Gpt2Config
+from bertwright.config.tokenizer import TokenizerConfig
+from bertwright.inference import generate as generating
+from bertwright.inference.model import load
+from bertwright.text.tokenizer.byte_bpe import train_byte_bpe
+from tests.small_bert import scatter
+
+PROMPTS = ("The old house", "A river", "Nobody")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("gpt2")
+    (home / "corpus.txt").write_text("The old house near the river was quiet.\n" * 9)
+    settings = TokenizerConfig(algorithm="byte-bpe", vocab_size=280)
+    tokenizer, _ = train_byte_bpe([str(home / "corpus.txt")], CorpusConfig(), settings)
+    tokenizer.save(home / "tokenizer")
+    config = Gpt2Config(
+        vocab_size=280,
+        hidden_size=24,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        max_position_embeddings=32,
+    )
+    learner = checkpoint.make_learner(config, ["next_token"])
+    scatter(learner, 0.3, 0.1)
+    (home / "model").mkdir()
+    checkpoint.save(home / "model", learner, home / "tokenizer", "a card")
+    return home / "model"
+
+
+def verb(*words: object) -> int:
+    return run(["generate", *map(str, words)])
+
+
+def test_one_prompt_is_streamed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert verb(PROMPTS[0], "--model", folder, "--max-new-tokens", 12) == 0
+    ((alone,),) = load(folder).generate(PROMPTS[0], max_new_tokens=12)
+    assert capsys.readouterr().out == PROMPTS[0] + alone.text + "\n"
+
+
+def test_files_standard_input_and_json(
+    folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sampled = ("--sample", "--top-p", 0.9, "--num", 2, "--max-new-tokens", 5, "--seed", 4)
+    assert verb(*PROMPTS, "--model", folder, "--json", *sampled) == 0
+    found = json.loads(capsys.readouterr().out)["prompts"]
+    assert [each["prompt"] for each in found] == list(PROMPTS)
+    assert found[0]["texts"][0]["text"] != found[0]["texts"][1]["text"]
+
+    class Stdin:
+        buffer = io.BufferedReader(io.BytesIO("\n".join(PROMPTS).encode()))  # type: ignore[arg-type]
+
+    monkeypatch.setattr(sys, "stdin", Stdin())
+    out = tmp_path / "out.jsonl"
+    assert verb("--input", "-", "--out", out, "--model", folder, *sampled) == 0
+    assert [json.loads(line) for line in out.read_text().splitlines()] == found
+
+
+def test_an_interrupted_run_keeps_what_was_written(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = generating.generate
+
+    def interrupted(*words: Any) -> Any:
+        for number, found in enumerate(whole(*words)):
+            if number == 2:
+                raise KeyboardInterrupt
+            yield found
+
+    monkeypatch.setattr(generating, "generate", interrupted)
+    out = tmp_path / "out.jsonl"
+    assert verb(*PROMPTS, "--out", out, "--model", folder, "--max-new-tokens", 3) == 130
+    assert len(out.read_text().splitlines()) == 2
+
+
+def test_stop_strings_and_the_context(folder: Path) -> None:
+    model = load(folder)
+    ((free,),) = model.generate(PROMPTS[0], max_new_tokens=15)
+    stop = free.text[4:6]
+    ((stopped,),) = model.generate(PROMPTS[0], max_new_tokens=15, stop=(stop,))
+    assert stopped.text == free.text[: free.text.index(stop)]
+    assert stopped.reason == "stop"
+    streamed = list(model.stream(PROMPTS[0], max_new_tokens=15, stop=(stop,)))
+    assert "".join(streamed) == stopped.text
+    ((full,),) = model.generate(PROMPTS[0], max_new_tokens=500)
+    prompt = len(model.tokenizer.encode_bare_ids([PROMPTS[0]])[0]) + 1
+    assert len(full.ids) == 32 - prompt + 1
+    assert full.reason == "length"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["x", "--beam", "0"], 2, "beam"),
+        (["x", "--temperature", "0.5"], 2, "--sample"),
+        ([], 2, "expected prompts or --input"),
+        (["x " * 99], 4, "this model reads 32 at once"),
+        (["x", "--input", "a.txt"], 2, "not both"),
+        (["--input", "missing.txt"], 4, "no file missing.txt"),
+    ],
+)
+def test_errors(
+    folder: Path, words: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert verb(*words, "--model", folder) == code
+    assert message in capsys.readouterr().err
+
+
+def test_half_a_character_waits(folder: Path) -> None:
+    tokenizer = load(folder).tokenizer
+    (ids,) = tokenizer.encode_bare_ids(["a \U0001f600 b"])
+    writer = generating.Writer(tokenizer, [], ())
+    shown = [writer.write(ids[:count]) for count in range(1, len(ids) + 1)]
+    shown.append(writer.write(ids, final=True))
+    assert "".join(shown) == "a \U0001f600 b"
+    assert not any("\ufffd" in each for each in shown)

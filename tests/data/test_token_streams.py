@@ -1,0 +1,86 @@
+"""Windows of documents: every token but the first is predicted once, in either direction."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from bertwright.data.epoch_loader import EpochLoader
+from bertwright.data.shards import Shards, open_shards
+from bertwright.data.to_device import to_device
+from bertwright.data.token_streams import TokenStreams
+from bertwright.models.encoder import Encoded
+from bertwright.objectives.next_token import NextToken
+from tests.recipes.sample import build_data
+
+DOCUMENTS = np.array([0, 3, 4, 11])
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory: pytest.TempPathFactory) -> Shards:
+    return open_shards(build_data(tmp_path_factory.mktemp("data")))
+
+
+def framed(shards: Shards) -> list[list[int]]:
+    starts = shards.sentence_tokens[shards.document_sentences]
+    ends = shards.special["cls"], shards.special["sep"]
+    return [
+        [ends[0], *shards.tokens(starts[d], starts[d + 1]).tolist(), ends[1]] for d in DOCUMENTS
+    ]
+
+
+@pytest.mark.parametrize(("length", "burn_in"), [(2, 0), (7, 0), (20, 0), (20, 6), (9999, 3)])
+def test_each_token_is_predicted_once_from_the_one_before(
+    shards: Shards, length: int, burn_in: int
+) -> None:
+    streams = TokenStreams(shards, DOCUMENTS, length, burn_in=burn_in, seed=3)
+    loader = EpochLoader(streams)
+    found: list[tuple[int, int]] = []
+    for step in range(loader.steps_in_epoch(1, 200)):
+        for batch in loader.step(1, step, 200, 9999):
+            assert batch.inputs.lengths.max() <= length
+            assert batch.num_tokens == batch.inputs.lengths.sum()
+            found += zip(
+                batch.tokens[batch.positions].tolist(),
+                batch.tokens[batch.positions + 1].tolist(),
+                strict=True,
+            )
+    pairs = [(a, b) for each in framed(shards) for a, b in itertools.pairwise(each)]
+    assert sorted(found) == sorted(pairs)
+    assert streams.predictions == len(pairs)
+
+
+def test_a_burn_in_gives_every_prediction_that_much_context(shards: Shards) -> None:
+    streams = TokenStreams(shards, DOCUMENTS, 20, burn_in=6)
+    batch = streams.batch(0, np.arange(len(streams.lengths(0))))
+    starts = np.cumsum(batch.inputs.lengths) - batch.inputs.lengths
+    window = np.searchsorted(starts, batch.positions, side="right") - 1
+    within = batch.positions - starts[window]
+    begins = batch.tokens[starts] == shards.special["cls"]
+    assert (within[~begins[window]] >= 6).all()
+    assert within[begins[window]].min() == 0
+
+
+def test_an_encoder_of_units_reads_them(shards: Shards) -> None:
+    units = np.arange(shards.vocab_size * 3).reshape(-1, 3)
+    batch = TokenStreams(shards, DOCUMENTS, 12, units=units).batch(0, np.array([2, 0]))
+    assert (batch.inputs.ids == units[batch.tokens]).all()
+
+
+def test_a_backward_model_predicts_from_what_follows(shards: Shards) -> None:
+    batch = to_device(TokenStreams(shards, DOCUMENTS, 12).batch(0, np.array([2, 0])), "cpu")
+    x = torch.randn(batch.num_tokens, 5)
+    for backward in (False, True):
+        head = NextToken(5, shards.vocab_size, backward=backward)
+        loss = head(Encoded(batch.inputs.sequences, x), batch)
+        total, start = 0.0, 0
+        for length in batch.inputs.sequences.lengths:
+            own, ids = x[start : start + length], batch.tokens[start : start + length]
+            read, label = (own[1:], ids[:-1]) if backward else (own[:-1], ids[1:])
+            total += torch.nn.functional.cross_entropy(head.logits(read), label, reduction="sum")
+            start += length
+        torch.testing.assert_close(loss.total, total)
+        assert loss.count == head.count(batch) == batch.num_tokens - 2

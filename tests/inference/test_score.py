@@ -1,0 +1,110 @@
+"""Scores of texts are those of the training loss, token by token, in any windows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from bertwright.checkpoint import checkpoint
+from bertwright.config.runs.nnlm import NnlmConfig
+from bertwright.errors import ConfigError, DataError
+from bertwright.inference.model import Model, load
+from bertwright.inference.score import TextScore, _windows, best_weights, mix, score_ids
+from tests.recipes.sample import SPECIAL, WORDS, make_tokenizer
+
+TEXT = " ".join(WORDS[n % 40] for n in range(70))
+
+
+def language_model(folder: Path, seed: int) -> Model:
+    folder.mkdir()
+    tokenizer = folder / "tokenizer"
+    make_tokenizer([*SPECIAL, *WORDS, "."]).save(tokenizer)
+    config = NnlmConfig(len(SPECIAL) + len(WORDS) + 1, 6, 3)
+    learner = checkpoint.make_learner(config, ["next_token"])
+    generator = torch.Generator().manual_seed(seed)
+    for parameter in learner.parameters():
+        torch.nn.init.normal_(parameter, generator=generator)
+    checkpoint.save(folder, learner, tokenizer, "a card")
+    return load(folder, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> list[Model]:
+    folder = tmp_path_factory.mktemp("models")
+    return [language_model(folder / str(seed), seed) for seed in (1, 2)]
+
+
+def test_each_token_by_those_before_it(models: list[Model]) -> None:
+    (found,) = models[0].score([TEXT])
+    framing, tokenizer = models[0].tokenizer.framing, models[0].tokenizer
+    ids = framing.one(tokenizer.encode_bare_ids([TEXT])[0])
+    assert found.tokens == ids[1:]
+    for number in (0, 5, 70):
+        (part,) = score_ids(models[0].runner, [ids[: number + 2]])
+        assert found.log_probabilities[number] == pytest.approx(
+            part.log_probabilities[-1], abs=1e-5
+        )
+    everything = torch.arange(tokenizer.vocab_size).tolist()
+    each = score_ids(models[0].runner, [[*ids[:9], token] for token in everything])
+    assert sum(np.exp(score.log_probabilities[-1]) for score in each) == pytest.approx(1, abs=1e-5)
+    assert found.perplexity == pytest.approx(np.exp(-found.log_probability / 71))
+
+
+def test_windows_change_nothing_where_the_context_is_enough(models: list[Model]) -> None:
+    texts = [TEXT, WORDS[0], TEXT[:90], ""]
+    whole = models[0].score(texts)
+    for length, stride in ((20, 10), (9, 6), (71, 1)):
+        for one, other in zip(whole, models[0].score(texts, length, stride), strict=True):
+            assert one.tokens == other.tokens
+            np.testing.assert_allclose(one.log_probabilities, other.log_probabilities, atol=1e-5)
+    with pytest.raises(ConfigError, match="stride 8"):
+        models[0].score(texts, 8, 8)
+    with pytest.raises(DataError, match="pair"):
+        models[0].score([("a", "b")])  # type: ignore[list-item]
+
+
+def test_every_token_is_scored_once_with_enough_before_it() -> None:
+    for total in range(40):
+        for length, stride in ((7, 3), (8, 7), (40, 20)):
+            scored = []
+            for first, stop, start in _windows(total, length, stride):
+                assert stop - first <= length
+                assert start == 0 or start - first >= length - 1 - stride
+                scored += range(start + 1, stop)
+            assert scored == list(range(1, total))
+
+
+def test_a_masked_model_by_one_mask_at_a_time(model: Model) -> None:
+    text = "a b c"
+    (found,) = model.score([text])
+    tokens = text.split()
+    for number, token in enumerate(tokens):
+        blank = " ".join([*tokens[:number], "[MASK]", *tokens[number + 1 :]])
+        probability = dict(model.fill(blank, top=model.tokenizer.vocab_size)[0])[token]
+        assert np.exp(found.log_probabilities[number]) == pytest.approx(probability, rel=1e-4)
+    with pytest.raises(DataError, match="--documents line"):
+        model.score(["a " * 100])
+
+
+def test_mixtures(models: list[Model]) -> None:
+    scores = [model.score([TEXT])[0] for model in models]
+    mixed = mix(scores, [0.25, 0.75])
+    by_hand = sum(
+        weight * np.exp(each.log_probabilities)
+        for weight, each in zip((0.25, 0.75), scores, strict=True)
+    )
+    np.testing.assert_allclose(np.exp(mixed.log_probabilities), by_hand, rtol=1e-12)
+    assert mix(scores, [1.0, 0.0]).log_probability == scores[0].log_probability
+
+
+def test_the_best_weights_are_the_best() -> None:
+    rows = np.log(np.random.default_rng(1).dirichlet([0.3] * 5, (2, 400))[..., 0])
+    weights = best_weights(rows)
+    scores = [TextScore([0] * 400, row) for row in rows]
+    best = mix(scores, weights).log_probability
+    assert sum(weights) == pytest.approx(1)
+    for weight in np.linspace(0, 1, 101):
+        assert mix(scores, [weight, 1 - weight]).log_probability <= best + 1e-3

@@ -1,0 +1,113 @@
+"""Words looked up and evaluated: nearest, analogies, Spearman's correlation, coverage."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import spearmanr
+
+from bertwright.checkpoint.word_vectors.files import NamedVectors, write_binary
+from bertwright.cli.app import run as run_verb
+from bertwright.errors import ConfigError, DataError
+from bertwright.inference.model import load
+from bertwright.inference.word_vectors.evaluate import evaluate_words, read_word_test
+from bertwright.inference.word_vectors.table import WordTable, open_words
+from tests.small_bert import write_model
+
+WORDS = ["man", "woman", "king", "queen", "Paris", "tea"]
+VECTORS = np.array(
+    [[1, 0, 0], [1, 1, 0], [1, 0, 1], [1, 1.1, 1], [-1, 0.2, 0], [0.1, -1, -1]], np.float32
+)
+TABLE = WordTable(WORDS, VECTORS)
+PAIRS = "man\twoman\t9\nKING, queen ,7\nman king;6.5\nParis tea 1\nman nobody 3\n"
+
+
+def cosine(one: str, other: str) -> float:
+    a, b = VECTORS[WORDS.index(one)], VECTORS[WORDS.index(other)]
+    return float(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
+
+
+def test_the_nearest_words() -> None:
+    found = TABLE.nearest(VECTORS[0] * 7, 3, ["man"])
+    expected = sorted(((cosine("man", w), w) for w in WORDS[1:]), reverse=True)[:3]
+    assert [word for word, _ in found] == [word for _, word in expected]
+    np.testing.assert_allclose([c for _, c in found], [c for c, _ in expected], rtol=1e-6)
+    assert len(TABLE.nearest(VECTORS[0], 99, ["man"])) == len(WORDS) - 1
+
+
+def test_pairs_by_rank_with_coverage(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.txt"
+    path.write_text("word1 word2 rating\n" + PAIRS)
+    found = evaluate_words(TABLE, path)
+    pairs = [("man", "woman"), ("king", "queen"), ("man", "king"), ("Paris", "tea")]
+    expected = spearmanr([cosine(*pair) for pair in pairs], [9, 7, 6.5, 1]).statistic
+    assert found.score == pytest.approx(expected)
+    assert (found.metric, found.covered, found.total) == ("spearman", 4, 5)
+    assert found.interval[0] <= found.score <= found.interval[1]
+
+
+def test_analogies_leave_out_the_three_words(tmp_path: Path) -> None:
+    path = tmp_path / "questions.txt"
+    path.write_text(": royal\nman woman king queen\nMan king woman queen\n: other\nman tea a b\n")
+    found = evaluate_words(TABLE, path)
+    assert (found.metric, found.score, found.covered, found.total) == ("accuracy", 1.0, 2, 3)
+    assert found.sections == {"royal": (2, 2), "other": (0, 0)}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("a b 1\nc d\n", "line 2 .* no two words and a number"),
+        ("a b 1\n", "has 1 pairs"),
+        (": s\na b c\n", "line 2 .* is not four words"),
+        (": s\n", "no questions"),
+        ("x y 1\nu v 2\n", "of 2 lines of .* 0 have a vector"),
+    ],
+)
+def test_what_is_no_test_is_an_error(tmp_path: Path, content: str, message: str) -> None:
+    path = tmp_path / "test.txt"
+    path.write_text(content)
+    with pytest.raises(DataError, match=message):
+        evaluate_words(TABLE, path)
+    path.write_bytes("d\xe9j\xe0 vu 1\n".encode("latin-1"))
+    with pytest.raises(DataError, match="not UTF-8"):
+        read_word_test(path)
+
+
+def test_a_contextual_model_by_its_layers(tmp_path: Path) -> None:
+    write_model(tmp_path / "model", ())
+    model = load(tmp_path / "model")
+    word = next(w for w in open_words(tmp_path / "model").words if w.isalpha())
+    encoded = model.encode([word])[0]
+    for layer in (0, 1):
+        table = open_words(tmp_path / "model", layer)
+        assert not any(each.startswith(("##", "[")) for each in table.words if len(each) > 2)
+        np.testing.assert_allclose(
+            table.vectors[table.row[word]], encoded.layers[layer, 1:-1].mean(0), rtol=1e-5
+        )
+    with pytest.raises(ConfigError, match="layer is 9"):
+        open_words(tmp_path / "model", 9)
+
+
+def test_the_verbs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, pairs = str(tmp_path / "v.bin"), tmp_path / "pairs.txt"
+    write_binary(Path(file), NamedVectors(WORDS, VECTORS))
+    pairs.write_text(PAIRS)
+
+    def shown(*words: str) -> dict[str, object]:
+        assert run_verb(["words", *words, "--model", file, "--json"]) == 0
+        found: dict[str, object] = json.loads(capsys.readouterr().out)
+        return found
+
+    assert shown("nearest", "king")["nearest"]["king"][0]["word"] == "queen"  # type: ignore[index]
+    found = shown("analogy", "man", "king", "woman")["found"]
+    assert found[0]["word"] == "queen"  # type: ignore[index]
+    (result,) = shown("evaluate", str(pairs))["results"]  # type: ignore[misc]
+    assert result["covered"] == 4
+    assert run_verb(["words", "nearest", "nobody", "--model", file]) == 4
+    assert run_verb(["words", "evaluate", str(pairs), "--model", file, "--layer", "2"]) == 2
+    assert run_verb(["words", "evaluate", str(pairs), "--model", file]) == 0
+    assert "4 of 5" in capsys.readouterr().out

@@ -1,0 +1,51 @@
+"""A cache of keys and values gives what reading everything again gives."""
+
+from __future__ import annotations
+
+import torch
+
+from bertwright.nn.attention import attend_packed
+from bertwright.nn.cache import SPARE, KeyValueCache
+from bertwright.nn.sequences import Sequences
+
+LAYERS, HEADS, SIZE = 2, 3, 4
+WIDTH = HEADS * SIZE
+
+
+def whole(texts: list[torch.Tensor]) -> torch.Tensor:
+    """The context at each text's last token, of everything read at once."""
+    sequences = Sequences([len(text) for text in texts])
+    context = attend_packed(torch.cat(texts), HEADS, sequences, causal=True)
+    return context[torch.tensor(sequences.offsets[1:]) - 1]
+
+
+def test_one_token_at_a_time_is_all_at_once() -> None:
+    torch.manual_seed(0)
+    texts = [torch.randn(length, 3 * WIDTH) for length in (5, 5, 2)]
+    sequences = Sequences([5, 5, 2])
+    cache = KeyValueCache.empty(LAYERS, HEADS, sequences, texts[0][:, :WIDTH])
+    for layer in range(LAYERS):
+        read = cache.read(layer, torch.cat(texts), sequences)
+    torch.testing.assert_close(read[[4, 9, 11]], whole(texts))
+
+    def step() -> None:
+        new = torch.randn(len(texts), 3 * WIDTH)
+        cache.grow()
+        for layer in range(LAYERS):
+            found = cache.attend(layer, new)
+        for number, row in enumerate(new):
+            texts[number] = torch.cat([texts[number], row[None]])
+        torch.testing.assert_close(found, whole(texts))
+
+    for _ in range(SPARE + 3):  # past the room it began with
+        step()
+    rows = [2, 0, 0]
+    texts, cache = [texts[row] for row in rows], cache.select(torch.tensor(rows))
+    step()
+    more = [torch.randn(90, 3 * WIDTH)]
+    other = KeyValueCache.empty(LAYERS, HEADS, Sequences([90]), more[0][:, :WIDTH])
+    for layer in range(LAYERS):
+        other.read(layer, more[0], Sequences([90]))
+    texts, cache = texts + more, cache.join(other)
+    step()
+    step()

@@ -1,0 +1,84 @@
+"""A system that is counted: pass by pass, logged, evaluated, saved, resumed."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+import torch
+
+from bertwright.checkpoint import checkpoint
+from bertwright.config import values
+from bertwright.config.systems import RUN_CONFIGS
+from bertwright.errors import ConfigError, Interrupted
+from bertwright.recipes.pretrain import pretrain
+from bertwright.recipes.systems import SYSTEMS, Pass
+from bertwright.train.log import read_records
+from tests.contract import toy
+from tests.recipes.sample import build_data, mapping_of
+
+STOP_AFTER: list[int] = []
+
+
+class CountedRun(toy.ToyRun):
+    own_loop: ClassVar[bool] = True
+
+
+def fit(run: Any, shards: Any, learner: Any, done: int) -> Iterator[Pass]:
+    for number in range(done + 1, int(run.epochs) + 1):
+        with torch.no_grad():
+            learner.encoder.embeddings.weight.fill_(number)
+        if number in STOP_AFTER:
+            signal.raise_signal(signal.SIGINT)
+        yield Pass(100, {"count.loss": 1 / number})
+
+
+@pytest.fixture(autouse=True)
+def counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    toy.add_toy(monkeypatch)
+    monkeypatch.setitem(SYSTEMS, toy.NAME, replace(toy.TOY, fit=fit))
+    monkeypatch.setitem(RUN_CONFIGS, toy.NAME, CountedRun)
+    monkeypatch.setattr("bertwright.recipes.pretrain.choose_precision", lambda *_: ("fp32", 1e11))
+    STOP_AFTER.clear()
+
+
+def config_of(folder: Path, **over: Any) -> Any:
+    data = folder / "data"
+    if not data.exists():
+        data.mkdir()
+        build_data(data)
+    made = mapping_of(data / "shards", folder / "run", model="toy", steps=None, **over)
+    keys = {"data", "out", "model", "epochs", "steps", "minutes", "precision", "device"}
+    return values.from_dict(CountedRun, {k: v for k, v in made.items() if k in keys and v})
+
+
+def test_each_pass_is_logged_evaluated_and_saved(tmp_path: Path) -> None:
+    run = pretrain(config_of(tmp_path, epochs=3), lambda _: None)
+    records = read_records(run / "metrics.jsonl")
+    assert [(r["step"], r["split"]) for r in records] == [
+        (n, split) for n in (1, 2, 3) for split in ("train", "dev")
+    ]
+    assert records[2]["count.loss"] == 0.5
+    assert records[3]["next_token.loss"] > 0
+    weight = checkpoint.load(run).learner.state_dict()["encoder.embeddings.weight"]
+    assert (weight == 3).all()
+
+
+def test_a_signal_saves_after_the_pass_and_resume_goes_on(tmp_path: Path) -> None:
+    STOP_AFTER.append(2)
+    with pytest.raises(Interrupted, match="pass 2 of 4"):
+        pretrain(config_of(tmp_path, epochs=4), lambda _: None)
+    STOP_AFTER.clear()
+    run = pretrain(config_of(tmp_path, epochs=4), lambda _: None, resume=True)
+    steps = [r["step"] for r in read_records(run / "metrics.jsonl") if r["split"] == "train"]
+    assert steps == [1, 2, 3, 4]
+
+
+def test_its_length_is_in_passes(tmp_path: Path) -> None:
+    assert config_of(tmp_path).epochs == 1
+    with pytest.raises(ConfigError, match="passes over the data: expected --epochs"):
+        config_of(tmp_path, minutes=3)

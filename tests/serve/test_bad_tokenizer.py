@@ -1,0 +1,108 @@
+"""A tokenizer that fails, or does not end: one request is lost, or the server says that it is."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from fastapi.testclient import TestClient
+
+from bertwright.config.serve import ServeConfig
+from bertwright.errors import DataError
+from bertwright.serve import service as service_file
+from bertwright.serve.engine import load_engine
+from bertwright.serve.service import Service
+from tests.serve.test_working_together import with_server
+
+PANICS = "ж" * 40 + "a"
+
+
+def with_expression(folder: Path, out: Path, expression: str) -> Path:
+    """A copy of a model whose words are split at an expression."""
+    shutil.copytree(folder, out)
+    (out / "MANIFEST.json").unlink(missing_ok=True)
+    path = out / "tokenizer.json"
+    content = json.loads(path.read_text("utf-8"))
+    pattern = {"Regex": expression}
+    rule = {"type": "Split", "pattern": pattern, "behavior": "Isolated", "invert": False}
+    path.write_text(json.dumps({**content, "pre_tokenizer": rule}), "utf-8")
+    return out
+
+
+@pytest.mark.parametrize("filler", [0, 2000], ids=["small", "large"])
+def test_a_panic_fails_one_request(
+    full: Path, tmp_path: Path, served: Callable[..., TestClient], filler: int
+) -> None:
+    folder = with_expression(full, tmp_path / "m", "(ж+)+$")
+    client = served(model=(f"m={folder}",))
+    good = {"input": "a b", "user": ""}
+    for route in ("/embed", "/tokens", "/similarity", "/v1/embeddings"):
+        body = {"input": PANICS + " " * filler}
+        reply = client.post(route, json=body)
+        assert (reply.status_code, reply.json()["error"]["code"]) == (400, "not_readable")
+        assert "ж" not in reply.text
+    for _ in range(3):
+        assert client.post("/v1/embeddings", json=good).status_code == 200
+    assert client.get("/readyz").status_code == 200
+
+
+class Panic(BaseException):
+    """As Rust's."""
+
+
+@pytest.mark.parametrize("size", [1, 2000])
+def test_any_failure_of_a_thread_fails_one_request(
+    full: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    real = service_file.prepare
+
+    def broken(route: Any, engines: Any, body: Any, config: Any) -> Any:
+        if body.input[0] == "z":
+            raise Panic("zebra")
+        return real(route, engines, body, config)
+
+    async def test(client: httpx.AsyncClient, service: Service) -> None:
+        monkeypatch.setattr(service_file, "prepare", broken)
+        bodies = [{"input": letter + " " * size} for letter in "azbz"]
+        replies = await asyncio.gather(*(client.post("/embed", json=body) for body in bodies))
+        assert [reply.status_code for reply in replies] == [200, 500, 200, 500]
+        assert "zebra" not in replies[1].text
+        assert service.is_ready
+
+    config = ServeConfig(model=(str(full),), device="cpu", log_requests=False)
+    asyncio.run(asyncio.wait_for(with_server(config, test), 60))
+
+
+@pytest.mark.parametrize("size", [1, 2000])
+def test_a_thread_that_does_not_end_ends_the_server(
+    full: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    end, ended = threading.Event(), []
+
+    async def test(client: httpx.AsyncClient, service: Service) -> None:
+        service.on_end = lambda: ended.append(True)
+        monkeypatch.setattr(service_file, "prepare", lambda *_: end.wait(60))
+        reply = await client.post("/embed", json={"input": "a" + " " * size})
+        assert (reply.status_code, reply.json()["error"]["code"]) == (503, "failing")
+        assert (await client.get("/readyz")).json() == {"ready": False, "why": "failing"}
+        assert service.is_busy
+
+    config = ServeConfig(model=(str(full),), device="cpu", batch_timeout=0.5, log_requests=False)
+    try:
+        asyncio.run(asyncio.wait_for(with_server(config, test), 60))
+    finally:
+        end.set()
+    assert ended == [True]
+
+
+def test_such_a_model_is_not_loaded(full: Path, tmp_path: Path) -> None:
+    folder = with_expression(full, tmp_path / "m", "(a+)+$")
+    with pytest.raises(DataError, match="the tokenizer fails on a text"):
+        load_engine("m", str(folder))

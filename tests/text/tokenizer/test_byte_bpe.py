@@ -1,0 +1,72 @@
+"""BPE of bytes, and the tokenizer folders of GPT and GPT-2."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bertwright.config.corpus import CorpusConfig
+from bertwright.config.tokenizer import TokenizerConfig
+from bertwright.errors import ConfigError, DataError
+from bertwright.text.framing import Bare, BosEos
+from bertwright.text.tokenizer.byte_bpe import train_byte_bpe
+from bertwright.text.tokenizer.tokenizer import Tokenizer, load_tokenizer
+
+TEXT = "The old house near the river was quiet.\nNobody walked there, said the old man.\n\n" * 4
+
+
+def trained(folder: Path, **settings: object) -> Tokenizer:
+    (folder / "corpus.txt").write_text(TEXT, encoding="utf-8")
+    config = TokenizerConfig(algorithm="byte-bpe", vocab_size=300, **settings)  # type: ignore[arg-type]
+    tokenizer, training = train_byte_bpe([str(folder / "corpus.txt")], CorpusConfig(), config)
+    assert training.vocab_size == tokenizer.vocab_size == 300
+    return tokenizer
+
+
+@pytest.mark.parametrize("lowercase", [False, True])
+def test_every_text_comes_back(tmp_path: Path, lowercase: bool) -> None:
+    transformers = pytest.importorskip("transformers")
+    trained(tmp_path, lowercase=lowercase).save(tmp_path / "out")
+    tokenizer = load_tokenizer(tmp_path / "out")
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
+    for text in ("The old man's house", "caf\u00e9 \u4e2d \U0001f600", "  two  blanks\n"):
+        (ids,) = tokenizer.encode_bare_ids([text])
+        assert tokenizer.decode(ids) == (text.lower() if lowercase else text)
+        assert theirs(text)["input_ids"] == ids
+    end = tokenizer.vocab["<|endoftext|>"]
+    assert tokenizer.framing == BosEos(end, end)
+    assert theirs.eos_token_id == end
+
+
+def test_vocab_json_and_merges_alone_are_gpt_2s(tmp_path: Path) -> None:
+    tokenizer = trained(tmp_path, lowercase=False)
+    model = json.loads(tokenizer._backend.to_str())["model"]
+    published = tmp_path / "published"
+    published.mkdir()
+    (published / "vocab.json").write_text(json.dumps(model["vocab"]))
+    lines = ["#version: 0.2", *(" ".join(pair) for pair in model["merges"])]
+    (published / "merges.txt").write_text("\n".join(lines) + "\n")
+    again = load_tokenizer(published)
+    assert again.special == tokenizer.special
+    for text in ("The old house", "a<|endoftext|>b"):
+        assert again.encode(text).ids == tokenizer.encode(text).ids
+    (published / "merges.txt").write_text("#version: 0.2\nq z x\n")
+    with pytest.raises(DataError, match="of a BPE"):
+        load_tokenizer(published)
+
+
+def test_gpts_words_have_an_end(tmp_path: Path) -> None:
+    vocab = {"<unk>": 0, "a": 1, "b</w>": 2, "ab</w>": 3, "c</w>": 4}
+    (tmp_path / "vocab.json").write_text(json.dumps(vocab))
+    (tmp_path / "merges.txt").write_text("#version: 0.2\na b</w>\n")
+    tokenizer = load_tokenizer(tmp_path)
+    assert tokenizer.encode("AB c ?").ids == [3, 4, 0]
+    assert tokenizer.decode([3, 4]) == "ab c"
+    assert isinstance(tokenizer.framing, Bare)
+
+
+def test_a_vocabulary_without_room_for_the_bytes(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="257"):
+        train_byte_bpe([], CorpusConfig(), TokenizerConfig(algorithm="byte-bpe", vocab_size=256))

@@ -1,0 +1,137 @@
+"""Tokenizers of strangers: what would take all memory or all time is refused when it is loaded."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bertwright.errors import DataError
+from bertwright.text.tokenizer import safety
+from bertwright.text.tokenizer.files import SPECIAL_TOKENS
+from bertwright.text.tokenizer.safety import check_rules, check_time
+from bertwright.text.tokenizer.tokenizer import Tokenizer, load_tokenizer, make_tokenizer
+
+VOCAB = [*SPECIAL_TOKENS.values(), *"abcde", "##a"]
+BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+Load = Callable[..., Tokenizer]
+
+
+def split(expression: str) -> dict[str, Any]:
+    """A rule that splits at a regular expression."""
+    pattern = {"Regex": expression}
+    return {"type": "Split", "pattern": pattern, "behavior": "Isolated", "invert": False}
+
+
+def replace(pattern: dict[str, str], content: str) -> dict[str, Any]:
+    """A rule that replaces."""
+    return {"type": "Replace", "pattern": pattern, "content": content}
+
+
+def times(number: int, rule: dict[str, Any], name: str = "normalizers") -> dict[str, Any]:
+    """A rule that runs so often."""
+    return {"type": "Sequence", name: [rule] * number}
+
+
+@pytest.fixture
+def load_with(tmp_path: Path) -> Load:
+    """A tokenizer whose `tokenizer.json` was changed."""
+    make_tokenizer(VOCAB).save(tmp_path)
+    path = tmp_path / "tokenizer.json"
+    whole = json.loads(path.read_text("utf-8"))
+
+    def load(**changes: Any) -> Tokenizer:
+        path.write_text(json.dumps({**whole, **changes}), "utf-8")
+        return load_tokenizer(tmp_path)
+
+    load.model = whole["model"]  # type: ignore[attr-defined]
+    load.added = whole["post_processor"]  # type: ignore[attr-defined]
+    return load
+
+
+def test_an_id_of_four_billion(load_with: Load) -> None:
+    model = load_with.model  # type: ignore[attr-defined]
+    vocab = {**model["vocab"], "x": 4_000_000_000}
+    with pytest.raises(DataError, match="12 tokens has an id of 4,000,000,000"):
+        load_with(model={**model, "vocab": vocab})
+    assert load_with(model={**model, "vocab": {**vocab, "x": 500}}).vocab_size == 501
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"normalizer": times(9, replace({"String": "a"}, "aaaa"))},
+        {"normalizer": times(9, replace({"Regex": "(?=a)"}, "b"))},
+        {"normalizer": times(9, {"type": "Prepend", "prepend": "aa"})},
+        {"normalizer": times(2, times(3, replace({"String": "ab"}, "abababab")))},
+        {"pre_tokenizer": times(9, BYTES, "pretokenizers")},
+    ],
+    ids=["strings", "expressions", "prefixes", "nested", "bytes"],
+)
+def test_rules_that_make_much_of_a_character(load_with: Load, changes: dict[str, Any]) -> None:
+    with pytest.raises(DataError, match=r"may make [\d,]+ characters of one"):
+        load_with(**changes)
+
+
+def test_a_map_of_sentencepiece_with_a_long_entry() -> None:
+    model = {"type": "Unigram"}
+    for longest, is_bad in ((18, False), (4000, True)):
+        content = (8).to_bytes(4, "little") + bytes(8) + b"x\0" + b"y" * longest + b"\0"
+        rule = {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(content).decode()}
+        rules = {"normalizer": rule, "pre_tokenizer": None, "model": model}
+        if is_bad:
+            with pytest.raises(DataError, match="4,000 characters of one"):
+                check_rules(rules)
+        else:
+            check_rules(rules)
+
+
+def test_parts_that_are_too_long(load_with: Load) -> None:
+    model, added = load_with.model, load_with.added  # type: ignore[attr-defined]
+    for key, value in (
+        ("max_input_chars_per_word", 10**9),
+        ("continuing_subword_prefix", "#" * 10**5),
+    ):
+        with pytest.raises(DataError, match=key):
+            load_with(model={**model, key: value})
+    with pytest.raises(DataError, match="adds 2,000 special tokens"):
+        load_with(post_processor={**added, "single": added["single"] * 1000})
+
+
+def test_rules_of_published_models_are_read(load_with: Load) -> None:
+    blanks = [{"type": "NFKC"}, replace({"Regex": " {2,}"}, " "), replace({"String": "``"}, '"')]
+    assert load_with(normalizer={"type": "Sequence", "normalizers": blanks}).encode("a  b").tokens
+    assert load_with(pre_tokenizer=split(r"\w+|[^\w\s]+")).encode("a b").tokens
+
+
+@pytest.mark.parametrize("expression", ["(a+)+$", r"([a-z]+\s?)+$", r"(\w+)*[0-9]$"])
+def test_expressions_that_try_every_way(load_with: Load, expression: str) -> None:
+    with pytest.raises(DataError, match="the tokenizer fails on a text"):
+        load_with(pre_tokenizer=split(expression))
+
+
+def test_a_tokenizer_that_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    end = threading.Event()
+    monkeypatch.setattr(safety, "SECONDS", 0.01)
+    with pytest.raises(DataError, match="does not tokenize within"):
+        check_time(lambda texts: end.wait(60))
+    end.set()
+
+
+def test_a_panic_is_an_error_without_the_text(load_with: Load) -> None:
+    tokenizer = load_with(pre_tokenizer=split("(ж+)+$"))
+    text = "ж" * 40 + "a"
+    for run in (
+        lambda: tokenizer.encode(text),
+        lambda: tokenizer.encode_sentence_ids([text]),
+        lambda: tokenizer.encode_bare_ids(["a", text]),
+    ):
+        with pytest.raises(DataError) as caught:
+            run()
+        assert "ж" not in str(caught.value)
+    assert tokenizer.encode("ж a").tokens
