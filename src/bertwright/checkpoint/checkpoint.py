@@ -307,6 +307,8 @@ def make_learner(
     encoder = form.make_encoder(config)
     tasks = tasks or {}
     task_heads.check_tasks(tasks, encoder.spec)
+    for name in tasks.keys() & form.objectives.keys():
+        raise ConfigError(task_heads.TAKEN.format(name))
     heads: dict[str, Objective[Any]] = {
         name: make(config, encoder) for name, make in form.objectives.items() if name in objectives
     }

@@ -36,7 +36,6 @@ from bertwright.checkpoint.format import (
     quote,
     to_foreign,
 )
-from bertwright.checkpoint.formats import FORMATS
 from bertwright.checkpoint.model_folder import CONFIG, Header, headers_of, read_json, short
 from bertwright.checkpoint.sources import Headers
 from bertwright.config.task import TaskConfig
@@ -51,6 +50,7 @@ from bertwright.objectives.span import Span
 from bertwright.objectives.tagger import Tagger
 
 TASKS = "task.json"
+TAKEN = "no task can be named {!r}: choose another name"
 HEADS = "heads.safetensors"
 
 _FORMAT = 1
@@ -333,14 +333,13 @@ def check_tasks(tasks: Mapping[str, TaskConfig], spec: EncoderSpec) -> None:
 def _check_names(names: Iterable[str]) -> None:
     """A name becomes part of tensors' names."""
     reserved = {"encoder", "pooler", "training"}
-    reserved |= {name for form in FORMATS.values() for name in form.objectives}
     for name in names:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", name):
             raise ConfigError(
                 f"a task is named {short(name)}; expected letters, digits, - and _, 64 at most"
             )
         if name in reserved or hasattr(nn.ModuleDict, name):
-            raise ConfigError(f"no task can be named {name!r}: choose another name")
+            raise ConfigError(TAKEN.format(name))
 
 
 def write_tasks(folder: Path, tasks: Mapping[str, TaskConfig]) -> None:
