@@ -154,7 +154,7 @@ def test_reasons(client: TestClient) -> None:
 
     assert reason("/embed", input="a", layers=[99]).startswith("no layer 99: this model has 0")
     assert reason("/fill-mask", input="[MASK]", model="bare") == (
-        "bare has no masked_lm head; it has: the encoder alone"
+        "bare has no masked_lm head; it has: the encoder alone; request a model that has one: full"
     )
     assert "several tasks; name one as task: mood, mixed, score" in reason("/classify", input="a")
     assert reason("/fill-mask", input="a") == "input 0 has no [MASK]"
