@@ -19,7 +19,7 @@ from bertwright.config.generation import GenerationConfig
 from bertwright.config.serve import ServeConfig
 from bertwright.errors import DataError
 from bertwright.inference.generate import PredictsTokens, RereadingDecoder, ends_of
-from bertwright.inference.search import Row, RowsInFlight
+from bertwright.nn.search import Row, RowsInFlight
 from bertwright.recipes.systems import System
 from bertwright.serve.app import make_app
 from tests.contract.conftest import CHECKPOINTS, STEPS, config_of, mapping

@@ -17,7 +17,7 @@ from bertwright.data.to_device import to_device
 from bertwright.data.token_streams import TokenStreamBatch
 from bertwright.errors import DataError
 from bertwright.inference.generate import CausalDecoder
-from bertwright.inference.search import Row, RowsInFlight, beam_search
+from bertwright.nn.search import Row, RowsInFlight, beam_search
 from bertwright.objectives.next_token import NextToken
 from bertwright.objectives.objective import Learner
 from tests.parity.conftest import transformers

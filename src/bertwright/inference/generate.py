@@ -22,8 +22,8 @@ from torch import Tensor
 from bertwright.config.generation import GenerationConfig
 from bertwright.errors import DataError
 from bertwright.inference.encode import ModelRunner, listed, make_inputs, only_text
-from bertwright.inference.search import Hypothesis, Row, RowsInFlight, beam_search
 from bertwright.models.encoder import Encoded, Encoder, GoesOn, State
+from bertwright.nn.search import Hypothesis, Row, RowsInFlight, beam_search
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 ROWS = 32  # texts at once, of which each needs its own state

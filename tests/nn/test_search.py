@@ -12,7 +12,7 @@ from torch import Tensor
 
 from bertwright.config.generation import GenerationConfig
 from bertwright.errors import ConfigError
-from bertwright.inference.search import Row, RowsInFlight, beam_search, draw, penalize
+from bertwright.nn.search import Row, RowsInFlight, beam_search, draw, penalize
 
 V, END = 5, 4
 
