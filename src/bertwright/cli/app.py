@@ -110,6 +110,10 @@ VERBS: dict[str, tuple[str, str]] = {
         "bertwright.cli.stories:answer",
         "Answer questions about stories by a memory network.",
     ),
+    "attention": (
+        "bertwright.cli.attention:attention",
+        "Show what attends to what, in a text or over a corpus.",
+    ),
     "embed": ("bertwright.cli.embed:embed", "Turn texts into vectors."),
     "similar": ("bertwright.cli.similar:similar", "Find the texts nearest to a query."),
     "words nearest": ("bertwright.cli.words:nearest", "Show the words nearest to a word."),

@@ -56,6 +56,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "test.txt --model lm --model lm2 --tune dev.txt",
         "--model lm --pairs pairs.jsonl --by phenomenon",
     ),
+    "attention": (
+        '--model mine "It was too tired." --out attention.html',
+        "--model mine --corpus texts.txt --json",
+        "--model mine --treebank dev.conllu --coreference",
+    ),
     "generate": (
         '--model lm "Once upon a time"',
         '--model lm "Once" --sample --top-p 0.9 --num 3',

@@ -29,6 +29,7 @@ from bertwright.config.task import TaskConfig
 from bertwright.config.vectors import BackendName, Combine, VectorConfig, VectorPrecision
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference import fill, generate, next_sentence, score
+from bertwright.inference.attention.maps import AttentionMaps, attention_maps
 from bertwright.inference.backends.choice import BackendChoice, torch_backend
 from bertwright.inference.backends.plain import Backend
 from bertwright.inference.embed import Embedder, layer_tuple
@@ -290,6 +291,11 @@ class Model:
         Of a masked language model, each token by all others: the pseudo-log-likelihood.
         """
         return score.score(self.runner, texts, max_length, stride)
+
+    def attention(self, text: Text) -> list[AttentionMaps]:
+        """How much each token of a text, a pair or a translation attends to each, by layer and
+        head; see `inference.attention.maps`."""
+        return attention_maps(self.runner, text)
 
     def next_sentence(self, first: str, second: str) -> float:
         """The probability that `second` follows `first`; warns if tokens had to be left out."""

@@ -175,6 +175,17 @@ class TransformerDecoder(nn.Module):
             x = layer(x, sequences, memory.last, memory.sequences)
         return x
 
+    def attention_maps(self, memory: Encoded, target: Inputs) -> tuple[list[Tensor], list[Tensor]]:
+        """See `HasDecoderMaps`."""
+        x: Tensor = self._tied[0](target.ids, target.sequences.positions)
+        own, source = [], []
+        for layer in cast("list[DecoderLayer]", list(self.layers)):
+            pair = target.sequences, memory.last, memory.sequences
+            x, *maps = layer.attention_maps(x, *pair)
+            own.append(maps[0])
+            source.append(maps[1])
+        return own, source
+
     def begin(self, memory: Encoded) -> DecoderState:
         """The state of one row a source, nothing read."""
         sequences = memory.sequences

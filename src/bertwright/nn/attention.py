@@ -84,12 +84,8 @@ class SelfAttention(nn.Module):
         x `[T, H]` (what the layer reads) -> `[A, T, T]` float32, whose rows sum to 1.
         """
         qkv = self.qkv(x.to(self.qkv.weight)).float()
-        q, k, _ = qkv.view(len(x), 3, self.heads, -1).permute(1, 2, 0, 3)  # [A, T, D]
-        scores = q @ k.transpose(1, 2) * q.shape[-1] ** -0.5
-        if self.causal:
-            scores = scores + _causal_bias(len(x), len(x), 0, x.device)
-        found: Tensor = scores.softmax(-1)
-        return found
+        q, k, _ = qkv.view(len(x), 3, self.heads, -1).unbind(1)  # [T, A, D]
+        return _weights(q, k, _causal_bias(len(x), len(x), 0, x.device) if self.causal else None)
 
 
 class CrossAttention(nn.Module):
@@ -110,6 +106,15 @@ class CrossAttention(nn.Module):
         k, v = self.key_value(memory).view(len(memory), 2, self.heads, -1).unbind(1)
         return k, v
 
+    @torch.no_grad()
+    def probabilities(self, x: Tensor, memory: Tensor) -> Tensor:
+        """How much each token of one sequence attends to each of the other.
+
+        x `[T, H]`, memory `[S, H]` -> `[A, T, S]` float32, whose rows sum to 1.
+        """
+        q = self.query(x).view(len(x), self.heads, -1)
+        return _weights(q.float(), self.keys_values(memory)[0].float())
+
     def forward(self, x: Tensor, queries: Sequences, memory: Tensor, keys: Sequences) -> Tensor:
         """x `[N, H]`, memory `[M, H]` -> `[N, H]`; sequence i of `queries` reads i of `keys`."""
         q = self.query(x).view(len(x), self.heads, -1)
@@ -117,6 +122,13 @@ class CrossAttention(nn.Module):
         k, v = self.keys_values(memory)
         output: Tensor = self.output(attend(q, k, v, queries, keys, dropout=dropout))
         return output
+
+
+def _weights(q: Tensor, k: Tensor, bias: Tensor | None = None) -> Tensor:
+    """q `[T, A, D]`, k `[S, A, D]` -> `[A, T, S]`"""
+    scores = q.transpose(0, 1) @ k.permute(1, 2, 0) * q.shape[-1] ** -0.5
+    found: Tensor = (scores if bias is None else scores + bias).softmax(-1)
+    return found
 
 
 def attend(

@@ -131,6 +131,24 @@ class DecoderLayer(PreNormLayer):
             lambda y: self.cross_attention(y, sequences, memory, keys),
         )
 
+    def attention_maps(
+        self, x: Tensor, sequences: Sequences, memory: Tensor, keys: Sequences
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Of one pair: what `forward` gives, and how much each token attends to each of its own
+        side, `[A, M, M]`, and of the source, `[A, M, N]`."""
+        maps = []
+
+        def attend_own(y: Tensor) -> Tensor:
+            maps.append(self.attention.probabilities(y))
+            return self.attention(y, sequences)  # type: ignore[no-any-return]
+
+        def attend_source(y: Tensor) -> Tensor:
+            maps.append(self.cross_attention.probabilities(y, memory))
+            return self.cross_attention(y, sequences, memory, keys)  # type: ignore[no-any-return]
+
+        x = self._parts(x, attend_own, attend_source)
+        return x, maps[0], maps[1]
+
     def step(
         self, x: Tensor, own: Cache | None, source: Cache, bias: Tensor
     ) -> tuple[Tensor, Cache]:

@@ -11,7 +11,7 @@ vocabulary.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 import torch.nn.functional as F
@@ -46,6 +46,15 @@ class Decoder(Protocol):
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Initialize it as published, in place."""
+
+
+@runtime_checkable
+class HasDecoderMaps(Protocol):
+    """A decoder that attends."""
+
+    def attention_maps(self, memory: Encoded, target: Inputs) -> tuple[list[Tensor], list[Tensor]]:
+        """Of one pair, layer by layer: how much each of M target tokens attends to those before it,
+        `[A, M, M]` (none of a decoder that does not), and to the source's N, `[A, M, N]`."""
 
 
 class TranslationBatch(HasInputs, Protocol):

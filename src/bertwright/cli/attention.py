@@ -1,0 +1,160 @@
+"""`bertwright attention`: what attends to what, in one text or on average over many."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from bertwright.cli.bars import bar
+from bertwright.cli.options import Device, Json, Overwrite
+from bertwright.cli.output import counted, print_json, print_table, say
+from bertwright.errors import ConfigError
+
+if TYPE_CHECKING:
+    from bertwright.inference.encode import ModelRunner
+
+
+def attention(
+    *texts: Annotated[
+        str,
+        Parameter(help="A text, or two: a pair, or for a translation model a translation."),
+    ],
+    model: Annotated[str, Parameter(help="A run, a checkpoint or a Hugging Face folder.")],
+    out: Annotated[
+        Path | None, Parameter(help="HTML page to write: all heads, and each in detail.")
+    ] = None,
+    corpus: Annotated[
+        str | None,
+        Parameter(
+            help="Measure every head over texts: a column of .jsonl, .csv, .tsv or .parquet, else "
+            "one per line."
+        ),
+    ] = None,
+    treebank: Annotated[
+        Path | None,
+        Parameter(
+            help="Find the heads that follow syntax: a .conllu file, or bracketed trees (a file or "
+            "a folder)."
+        ),
+    ] = None,
+    coreference: Annotated[
+        bool,
+        Parameter(
+            negative="", help="Find the head that links it and its to nouns (40 sentences of ours)."
+        ),
+    ] = False,
+    limit: Annotated[
+        int, Parameter(help="Texts of --corpus and sentences of --treebank to read.")
+    ] = 1000,
+    device: Device = "auto",
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Show attention by layer and head: of a text as a page, of a corpus as a table of measures."""
+    measured = corpus is not None or treebank is not None or coreference
+    if bool(texts) == measured or len(texts) > 2:
+        raise ConfigError(
+            f"{counted(len(texts), 'text')} and {'some' if measured else 'no'} measure; expected "
+            "one text or two, or else --corpus FILE, --treebank FILE or --coreference"
+        )
+    if texts and out is None and not json:
+        raise ConfigError("where to? name a page by --out FILE.html, or print numbers by --json")
+    if measured and out is not None:
+        raise ConfigError("--out is the page of one text; leave it out with measures")
+    if limit < 1:
+        raise ConfigError(f"limit is {limit}; expected 1 or more")
+    from bertwright.atomic import refuse_existing
+
+    if out is not None:
+        refuse_existing(out, overwrite)
+    from bertwright.inference.model import load
+
+    loaded = load(model, None if device == "auto" else device)
+    if measured:
+        found = _measure(loaded.runner, corpus, treebank, coreference, limit)
+        print_json(found) if json else _show(found)
+        return
+    maps = loaded.attention(texts[0] if len(texts) == 1 else (texts[0], texts[1]))
+    if out is not None:
+        from bertwright.report.attention_page import attention_page
+        from bertwright.report.pages import write_page
+
+        write_page(out, attention_page(maps, model))
+        say(f"{out}: {', '.join(each.name for each in maps)}")
+    if json:
+        print_json({"model": model, "maps": [vars(each) for each in maps]})
+
+
+def _measure(
+    runner: ModelRunner,
+    corpus: str | None,
+    treebank: Path | None,
+    coreference: bool,
+    limit: int,
+) -> dict[str, Any]:
+    """What `--json` prints."""
+    from bertwright.inference.attention.coreference import score_coreference
+    from bertwright.inference.attention.measures import measure_heads
+    from bertwright.inference.attention.syntax import score_syntax
+    from bertwright.inference.text_files import open_texts
+    from bertwright.text.treebank.dependencies import read_dependencies
+
+    found: dict[str, Any] = {"model": runner.name}
+    if corpus is not None:
+        rows = open_texts(corpus, option="--corpus").rows
+        with bar("Measuring", "texts") as on_progress:
+            heads = measure_heads(runner, (text for text, _ in rows), limit, on_progress)
+        means = {name: x.tolist() for name, x in heads.means().items()}
+        found["heads"] = {"texts": heads.texts, "tokens": heads.tokens, **means}
+    if treebank is not None:
+        with bar("Parsing", "sentences") as on_progress:
+            sentences, best = score_syntax(
+                runner, read_dependencies(treebank), limit, on_progress=on_progress
+            )
+        relations = {name: vars(each) for name, each in best.items()}
+        found["syntax"] = {"sentences": sentences, "relations": relations}
+    if coreference:
+        found["coreference"] = vars(score_coreference(runner))
+    return found
+
+
+def _show(found: dict[str, Any]) -> None:
+    if "heads" in found:
+        heads = dict(found["heads"])
+        read = f"{counted(heads.pop('texts'), 'text')}, {counted(heads.pop('tokens'), 'token')}"
+        title = f"{read}: distance in tokens, entropy in nats, fraction of attention to each"
+        names = list(heads)
+        print_table(
+            ["head", *names],
+            [
+                [
+                    f"{layer}-{head}",
+                    *(float(f"{heads[name][layer - 1][head - 1]:.3f}") for name in names),
+                ]
+                for layer in range(1, len(heads["distance"]) + 1)
+                for head in range(1, len(heads["distance"][0]) + 1)
+            ],
+            title,
+        )
+    best = {} if "syntax" not in found else dict(found["syntax"]["relations"])
+    if "coreference" in found:
+        best["it, its"] = found["coreference"]
+    if best:
+        read = "" if "syntax" not in found else counted(found["syntax"]["sentences"], "sentence")
+        print_table(
+            ["relation", "words", "head", "direction", "accuracy", "baseline"],
+            [
+                [
+                    name,
+                    each["count"],
+                    f"{each['layer']}-{each['head']}",
+                    each["direction"],
+                    f"{each['accuracy']:.1%}",
+                    f"{each['baseline_accuracy']:.1%}, {each['baseline']}",
+                ]
+                for name, each in best.items()
+            ],
+            read or None,
+        )

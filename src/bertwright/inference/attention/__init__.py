@@ -1,0 +1,1 @@
+"""What attends to what: maps of a text, measures over many, heads that follow syntax."""

@@ -1,0 +1,105 @@
+"""Heads that attend from *it* and *its* to what they stand for.
+
+Twenty sentences of our own, each with two endings: with one the pronoun stands for the first of two
+nouns, with the other for the second (as Winograd's schemas, Levesque et al. 2012), so that neither
+the nearest noun nor the first is right in more than half. A head of attention is right where the
+pronoun attends more to the right noun than to the other. The best head is chosen on ten of the
+pairs and evaluated on the other ten, and the other way round.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bertwright.arrays import Float32s
+from bertwright.errors import DataError
+from bertwright.inference.attention.maps import visit_maps
+from bertwright.inference.attention.syntax import Best, Tally, split_words, word_maps
+from bertwright.inference.encode import ModelRunner
+
+SENTENCES = """
+The [animal] did not cross the [street] because *it* was too | tired | wide .
+The [trophy] did not fit into the [box] because *it* was too | big | small .
+The [dog] chased the [ball] until *it* | was out of breath | rolled under the car .
+The [ship] could not enter the [harbour] because *it* was too | large | shallow .
+The [cup] fell onto the [table] and *it* | broke | shook .
+The [child] was afraid of the [house] because *it* was | very young | very dark .
+The [bird] left the [tree] when *it* | grew hungry | was cut down .
+The [army] could not take the [city] because *it* was too | weak | well defended .
+The [horse] jumped over the [wall] although *it* was | old and lame | high .
+The [train] stopped before the [bridge] because *it* was | late | broken .
+The [book] would not lie on the [shelf] because *it* was too | heavy | narrow .
+The [cat] slept in the [garden] because *it* was | tired | warm and quiet .
+The [company] sold the [factory] because *it* | needed money | made no profit .
+The [king] lost the [war] and *its* | people left him | cost was great .
+The [animal] ran into the [forest] and *its* | young followed | trees hid them .
+The [church] stands by the [river] and *its* | bells are heard | water is clear .
+The [town] built a [school] and *its* | mayor opened it | pupils came at once .
+The [plant] fills the [room] and *its* | leaves are green | windows are open .
+The [village] lies below the [mountain] and *its* | houses are old | top is white .
+The [car] drove along the [road] and *its* | driver sang | stones were wet .
+""".strip().split("\n")
+
+
+@dataclass(frozen=True)
+class PronounSentence:
+    """W words, with the numbers of the pronoun, the right noun and the wrong one."""
+
+    words: list[str]
+    pronoun: int
+    right: int
+    wrong: int
+
+
+def pronoun_sentences(lines: Sequence[str] = SENTENCES) -> list[PronounSentence]:
+    """Two of each line, of both endings: nouns stand in brackets, the pronoun in asterisks."""
+    found = []
+    for line in lines:
+        begin, *endings = line.split("|")
+        last = endings[-1].split()[-1]
+        for number, ending in enumerate(endings):
+            marked = [*begin.split(), *ending.split()]
+            marked += [] if number else [last]
+            nouns = [n for n, word in enumerate(marked) if word[0] == "["]
+            (pronoun,) = (n for n, word in enumerate(marked) if word[0] == "*")
+            words = [re.sub(r"[\[\]*]", "", word) for word in marked]
+            found.append(PronounSentence(words, pronoun, nouns[number], nouns[1 - number]))
+    return found
+
+
+def score_coreference(runner: ModelRunner) -> Best:
+    """How often the pronoun attends more to what it stands for than to the other noun.
+
+    Raises:
+        DataError: a model without attention, or one that cannot read these words.
+    """
+    sentences = pronoun_sentences()
+    split = [split_words(runner, each.words) for each in sentences]
+    read = [found for found in split if found is not None]
+    if len(read) < len(sentences):
+        raise DataError(f"{runner.name} cannot read these English sentences word by word")
+    grid = (0, 0)
+    heads, fixed = Tally(0), Tally(2)
+
+    def add(row: int, maps: Float32s) -> None:
+        nonlocal grid, heads
+        each = sentences[row]
+        if grid == (0, 0):
+            grid = maps.shape[:2]
+            heads = Tally(grid[0] * grid[1])
+        attended = word_maps(maps, read[row][1])[..., each.pronoun, :]
+        half = row // 2 % 2
+        heads.add(half, (attended[..., each.right] > attended[..., each.wrong]).reshape(-1), 1)
+        fixed.add(half, np.array([each.right < each.wrong, each.right > each.wrong]), 1)
+
+    visit_maps(runner, [ids for ids, _ in read], None, add)
+    place, accuracy = heads.best()
+    layer, head = np.unravel_index(place, grid)
+    baseline, right = fixed.best()
+    name = ("first noun", "nearest noun")[baseline]
+    direction = "pronoun to noun"
+    return Best(len(sentences), int(layer) + 1, int(head) + 1, direction, accuracy, name, right)

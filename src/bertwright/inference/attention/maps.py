@@ -1,0 +1,134 @@
+"""Attention maps of a text, of a pair, of a translation: every layer, every head.
+
+Letters: T tokens that attend, S tokens that are attended to, L layers, A heads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bertwright.arrays import Float32s
+from bertwright.errors import DataError
+from bertwright.inference.encode import (
+    Ids,
+    ModelRunner,
+    Text,
+    listed,
+    make_inputs,
+    parts_of,
+    tokenize,
+)
+from bertwright.models.encoder import Encoded, HasAttentionMaps
+from bertwright.objectives.translation import HasDecoderMaps
+from bertwright.text.framing import ends_of
+
+
+@dataclass(frozen=True)
+class AttentionMaps:
+    """How much each token attends to each, by layer and head."""
+
+    name: str
+    """`encoder`, `decoder` or `encoder-decoder`: whose tokens attend, and to whose."""
+    rows: list[str]
+    """The T tokens that attend."""
+    columns: list[str]
+    """The S tokens that are attended to."""
+    weights: Float32s
+    """`[L, A, T, S]`, each row of a map sums to 1."""
+
+
+def require_attention(runner: ModelRunner) -> HasAttentionMaps:
+    """The encoder, if it attends.
+
+    Raises:
+        DataError: it does not.
+    """
+    if not isinstance(runner.encoder, HasAttentionMaps):
+        raise DataError(
+            f"{runner.name} has no attention: its encoder is a {type(runner.encoder).__name__}; "
+            "expected a BERT, a GPT or a Transformer"
+        )
+    return runner.encoder
+
+
+def attention_maps(runner: ModelRunner, text: Text) -> list[AttentionMaps]:
+    """The maps of a text or a pair; of a translation model a pair is a source and its translation.
+
+    Returns:
+        Those of the encoder; with a translation also the decoder's, and the decoder's over the
+        source.
+
+    Raises:
+        DataError: a model without attention, more tokens than it reads at once, or a pair for a
+            model that reads none.
+    """
+    (given,) = listed([text])
+    source, *target = parts_of(0, given)
+    heads = dict(runner.learner.objectives.items())
+    decoder = getattr(heads.get("translation"), "decoder", None)
+    attends = isinstance(decoder, HasDecoderMaps) and bool(target)
+    if not attends:
+        require_attention(runner)
+    tokenizer, spec = runner.tokenizer, runner.spec
+    texts: list[Text] = [source if attends else given]
+    tokenized = tokenize(tokenizer, texts, spec.max_length, False, spec.segments > 1)
+    if len(tokenized.ids) > 1:
+        raise DataError(
+            f"the text has more tokens than {runner.name} reads at once ({spec.max_length}, "
+            "special ones too): give less of it"
+        )
+    names = tokenizer.tokens_of(tokenized.ids[0])
+    found = []
+    ((_, encoded),) = list(runner.run(tokenized.ids, tokenized.segments, keep_layers=True))
+    if isinstance(runner.encoder, HasAttentionMaps):
+        (maps,) = maps_of(runner.encoder, encoded)
+        found.append(AttentionMaps("encoder", names, names, np.stack(maps)))
+    if attends:
+        ends = ends_of(tokenizer.special)
+        begin = [] if ends is None else [ends[0]]
+        ids: Ids = [[*begin, *tokenizer.encode_bare_ids(target)[0]]]
+        read = tokenizer.tokens_of(ids[0])
+        _, inputs = make_inputs([0], ids, None, runner.device)
+        with torch.inference_mode():
+            own, over = cast(HasDecoderMaps, decoder).attention_maps(encoded, inputs)
+        if own:
+            found.append(AttentionMaps("decoder", read, read, _stacked(own)))
+        found.append(AttentionMaps("encoder-decoder", read, names, _stacked(over)))
+    return found
+
+
+def maps_of(encoder: HasAttentionMaps, encoded: Encoded) -> Iterator[list[Float32s]]:
+    """Of each sequence of a batch, `[A, T, T]` of every layer; `encoded` has all layers."""
+    offsets = encoded.sequences.offsets
+    for start, stop in pairwise(offsets):
+        with torch.inference_mode():
+            maps = [
+                encoder.attention_map(number, x[start:stop]).cpu().numpy()
+                for number, x in enumerate(encoded.layers[:-1], start=1)
+            ]
+        yield maps
+
+
+def visit_maps(
+    runner: ModelRunner,
+    ids: Ids,
+    segments: Ids | None,
+    visit: Callable[[int, Float32s], None],
+) -> None:
+    """Call `visit` with the number of every sequence and its maps, `[L, A, T, T]`."""
+    encoder = require_attention(runner)
+    for rows, encoded in runner.run(ids, segments, keep_layers=True):
+        for row, maps in zip(rows, maps_of(encoder, encoded), strict=True):
+            visit(row, np.stack(maps))
+
+
+def _stacked(maps: Sequence[Tensor]) -> Float32s:
+    found: Float32s = torch.stack(list(maps)).cpu().numpy()
+    return found

@@ -1,0 +1,64 @@
+"""The page of `bertwright attention`: all heads as small maps, one in detail; one file.
+
+It draws with the playground's own parts (`serve/playground/heads.js`, `dom.js`, `style.css`), which
+are written into it, so it needs neither a network nor other files.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Sequence
+from importlib.resources import files
+
+import numpy as np
+
+from bertwright.errors import DataError
+from bertwright.inference.attention.maps import AttentionMaps
+from bertwright.report.pages import render
+
+MOST = 192
+"""Tokens: maps of more make a page that browsers cannot scroll."""
+TITLES = {
+    "encoder": "The text attends to itself",
+    "decoder": "The translation attends to itself",
+    "encoder-decoder": "The translation attends to the source",
+}
+
+
+def attention_page(maps: Sequence[AttentionMaps], model: str) -> str:
+    """The page of a text's maps.
+
+    Raises:
+        DataError: more than `MOST` tokens.
+    """
+    longest = max(len(tokens) for each in maps for tokens in (each.rows, each.columns))
+    if longest > MOST:
+        raise DataError(
+            f"the text has {longest} tokens; a page draws {MOST} at most: give a shorter text, or "
+            "read the numbers with --json"
+        )
+    data = [
+        {
+            "title": TITLES[each.name],
+            "rows": each.rows,
+            "columns": each.columns,
+            "layers": each.weights.shape[0],
+            "heads": each.weights.shape[1],
+            "weights": base64.b64encode(
+                np.rint(each.weights * 65535).astype("<u2").tobytes()
+            ).decode(),
+        }
+        for each in maps
+    ]
+    folder = files("bertwright.serve") / "playground"
+    parts = {name: (folder / name).read_text("utf-8") for name in ("dom.js", "heads.js")}
+    script = "".join(re.sub(r"^(import .*?;\n|export )", "", x, flags=re.M) for x in parts.values())
+    return render(
+        "attention.html.j2",
+        heading=f"Attention of {model}",
+        data=json.dumps(data).replace("<", "\\u003c"),
+        script=script,
+        style=(folder / "style.css").read_text("utf-8"),
+    )

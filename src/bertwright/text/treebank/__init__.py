@@ -1,0 +1,1 @@
+"""Treebanks: bracketed trees, and words with their heads."""

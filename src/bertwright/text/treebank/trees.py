@@ -1,0 +1,135 @@
+"""Bracketed trees, as the Penn Treebank writes them: `(S (NP (DT the) (NN dog)) (VP (VBZ barks)))`.
+
+A tree may go over several lines. The brackets without a label around each tree of the Treebank are
+the label TOP here, as in its own tools.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from bertwright.errors import DataError
+from bertwright.text.corpus.files import open_bytes
+
+TOP = "TOP"
+SUFFIXES = (".tree", ".trees", ".mrg", ".ptb", ".psd")
+"""Files of a folder that are read."""
+_TOKEN = re.compile(r"[()]|[^()\s]+")
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A phrase with its parts, or a tag with its word."""
+
+    label: str
+    children: tuple[Tree, ...] = ()
+    word: str | None = None
+    """Of a tag; None of a phrase."""
+
+    def leaves(self) -> list[Tree]:
+        """The tags with their words, in order."""
+        found, stack = [], [self]
+        while stack:
+            node = stack.pop()
+            if node.word is not None:
+                found.append(node)
+            stack.extend(reversed(node.children))
+        return found
+
+    def words(self) -> list[str]:
+        """The words, in order."""
+        return [str(leaf.word) for leaf in self.leaves()]
+
+    def __str__(self) -> str:
+        """In brackets, on one line."""
+        inside = self.word if self.word is not None else " ".join(map(str, self.children))
+        return f"({self.label} {inside})"
+
+
+def read_trees(path: str | Path) -> Iterator[Tree]:
+    """The trees of a file, also compressed, or of all files of a folder that have such a name.
+
+    Raises:
+        DataError: no such file, no UTF-8, or brackets that do not match; names the line.
+    """
+    path = Path(path)
+    if path.is_dir():
+        files = sorted(each for each in path.rglob("*") if each.suffix in SUFFIXES)
+        if not files:
+            raise DataError(f"{path} has no file of trees ({', '.join(SUFFIXES)})")
+        for file in files:
+            yield from read_trees(file)
+        return
+    if not path.is_file():
+        raise DataError(f"no file {path}; expected bracketed trees")
+    with open_bytes(path) as lines:
+        yield from parse_trees(_decoded(lines, path), str(path))
+
+
+def _decoded(lines: Iterable[bytes], path: Path) -> Iterator[str]:
+    for number, line in enumerate(lines, start=1):
+        try:
+            yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            raise DataError(f"line {number} of {path} is not UTF-8 ({error.reason})") from error
+
+
+def parse_trees(lines: Iterable[str], name: str = "the text") -> Iterator[Tree]:
+    """The trees of some lines.
+
+    Raises:
+        DataError: brackets that do not match, a word outside of them, a phrase without parts.
+    """
+    open_: list[tuple[str, list[Tree | str]]] = []
+    begin = number = 0
+    after_bracket = False
+    for number, line in enumerate(lines, start=1):
+        for token in _TOKEN.findall(line):
+            if token == "(":
+                if not open_:
+                    begin = number
+                open_.append(("", []))
+                after_bracket = True
+                continue
+            if not open_:
+                what = "a bracket is closed that was not opened" if token == ")" else "no bracket"
+                raise DataError(
+                    f"line {number} of {name}: {what} before {token!r}; expected a tree, as "
+                    "(S (NP (PRP it)) (VP (VBZ works)))"
+                )
+            label, parts = open_[-1]
+            if token != ")":
+                if after_bracket:
+                    open_[-1] = token, parts
+                else:
+                    parts.append(token)
+                after_bracket = False
+                continue
+            after_bracket = False
+            open_.pop()
+            tree = _tree(label or TOP, parts, f"line {number} of {name}")
+            if open_:
+                open_[-1][1].append(tree)
+            else:
+                yield tree
+    if open_:
+        raise DataError(
+            f"line {begin} of {name}: the tree that begins here is not closed at the end of the "
+            f"text (line {number}): {len(open_)} ')' missing"
+        )
+
+
+def _tree(label: str, parts: list[Tree | str], where: str) -> Tree:
+    """A tag with one word, or a phrase of trees."""
+    trees = tuple(part for part in parts if isinstance(part, Tree))
+    if trees and len(trees) == len(parts):
+        return Tree(label, trees)
+    if len(parts) == 1 and isinstance(parts[0], str):
+        return Tree(label, word=parts[0])
+    raise DataError(
+        f"{where}: ({label} ...) holds {len(parts) - len(trees)} words and {len(trees)} phrases; "
+        "expected one word, or phrases alone"
+    )
