@@ -1,4 +1,4 @@
-"""Two tiny models with every head, and a server over them without a socket."""
+"""Tiny models with every head and one that generates, and a server over them without a socket."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from bertwright.config.runs.gpt import GptConfig
 from bertwright.config.serve import ServeConfig
 from bertwright.config.task import HeadConfig, TaskConfig
 from bertwright.serve.app import ROUTERS, make_app
@@ -24,6 +25,19 @@ EXAMPLES: dict[str, dict[str, Any]] = {
 }
 """Of every route of models, the example of its schema."""
 CONFIG = replace(SMALL, max_position_embeddings=16)
+GPT = GptConfig(
+    vocab_size=41,
+    hidden_size=24,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    max_position_embeddings=48,
+)
+MORE: dict[str, dict[str, Any]] = {
+    "/classify": {"task": "mood"},  # the model has several
+    "/generate": {"model": "gpt"},
+    "/v1/completions": {"model": "gpt"},
+}
+"""What the examples of some routes need here beside."""
 SHORT: dict[str, Any] = {"max_length": 12, "stride": 2}
 TASKS = {
     "mood": TaskConfig("classification", labels=("bad", "good"), **SHORT),
@@ -57,6 +71,13 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_model(tmp_path_factory.mktemp("serve") / "bare", 2, heads=False)
 
 
+@pytest.fixture(scope="session")
+def gpt(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that generates."""
+    folder = tmp_path_factory.mktemp("serve") / "gpt"
+    return small_bert.write_model(folder, ["next_token"], GPT, seed=3, std=0.4)
+
+
 def until_ready(client: Any) -> None:
     """Wait for the models."""
     for _ in range(600):
@@ -67,9 +88,10 @@ def until_ready(client: Any) -> None:
 
 
 @pytest.fixture(scope="session")
-def client(full: Path, bare: Path) -> Iterator[TestClient]:
-    """A server of both models."""
-    config = ServeConfig(model=(f"full={full}", f"bare={bare}"), device="cpu", log_requests=False)
+def client(full: Path, bare: Path, gpt: Path) -> Iterator[TestClient]:
+    """A server of all models."""
+    models = f"full={full}", f"bare={bare}", f"gpt={gpt}"
+    config = ServeConfig(model=models, device="cpu", log_requests=False)
     with TestClient(make_app(config), raise_server_exceptions=False) as made:
         until_ready(made)
         yield made

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Literal
 
 import pytest
 import uvicorn
@@ -41,13 +42,17 @@ async def app(scope: Scope, receive: Receive, send: Send) -> None:
 
 @contextmanager
 def served(
-    app: ASGIApp, config: ServeConfig, middleware: Middleware | None = None, keep_alive: int = 5
+    app: ASGIApp,
+    config: ServeConfig,
+    middleware: Middleware | None = None,
+    keep_alive: int = 5,
+    lifespan: Literal["on", "off"] = "off",
 ) -> Iterator[uvicorn.Server]:
     """A server in a thread of its own."""
     settings = uvicorn.Config(
         app,
         port=0,
-        lifespan="off",
+        lifespan=lifespan,
         ws="none",
         log_config=None,
         timeout_keep_alive=keep_alive,

@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 
 from bertwright.serve import service
 from bertwright.serve.requests import PreparedRequest, prepare
-from tests.serve.conftest import EXAMPLES
+from tests.serve.conftest import EXAMPLES, MORE
 
 
 @pytest.fixture
@@ -37,8 +37,7 @@ def prepared(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[weakref.ref[Prepa
 def test_a_request_is_free_after_its_reply(
     client: TestClient, prepared: list[weakref.ref[PreparedRequest]], path: str
 ) -> None:
-    task = {"task": "mood"} if path == "/classify" else {}  # the model has several
-    reply = client.post(path, json={**EXAMPLES[path], **task})
+    reply = client.post(path, json={**EXAMPLES[path], **MORE.get(path, {})})
     assert reply.status_code == 200, reply.text
     assert prepared
     until = time.monotonic() + 5

@@ -43,6 +43,10 @@ class ServeConfig:
     """Maximum texts of a request."""
     max_tokens: int = 131072
     """Maximum tokens of a request."""
+    max_new_tokens: int = 8192
+    """Maximum tokens that a request may have generated, over all its texts."""
+    generation_seconds: float = 300.0
+    """Seconds that generating a request's texts may take; the X-Timeout header can lower it."""
     header_seconds: float = 10.0
     """Seconds within which a client must send its headers."""
     body_seconds: float = 10.0
@@ -75,9 +79,10 @@ class ServeConfig:
 
     def __post_init__(self) -> None:
         at_least(self, 1, "batch_tokens", "queue_tokens", "queue_requests", "max_body_bytes")
-        at_least(self, 1, "max_characters", "max_items", "max_tokens", "failures", "keep_alive")
+        at_least(self, 1, "max_characters", "max_items", "max_tokens", "max_new_tokens")
+        at_least(self, 1, "failures", "keep_alive")
         at_least(self, 0.01, "header_seconds", "body_seconds", "reply_seconds")
-        at_least(self, 0.01, "deadline", "batch_timeout", "load_timeout")
+        at_least(self, 0.01, "deadline", "generation_seconds", "batch_timeout", "load_timeout")
         at_least(self, 0, "drain_seconds", "drain_delay")
         if not 0 <= self.port < 65536:
             raise OutOfRange(self, "port", "0 to 65535")

@@ -144,6 +144,12 @@ def decoder_of(runner: ModelRunner) -> CausalDecoder | RereadingDecoder:
     return (CausalDecoder if keeps else RereadingDecoder)(runner.encoder, head)
 
 
+def generates(runner: ModelRunner) -> bool:
+    """Whether a model continues prompts."""
+    heads = runner.learner.objectives
+    return "next_token" in heads and isinstance(heads["next_token"], PredictsTokens)
+
+
 def ends_of(tokenizer: Tokenizer) -> tuple[set[int], set[int]]:
     """Ids that end a text, and ids that no text has: of special tokens, and of none."""
     ends = {tokenizer.special[role] for role in ("sep", "eos") if role in tokenizer.special}
@@ -168,23 +174,30 @@ def make_prompts(
     Raises:
         DataError: no text, nothing to begin with, or more than the model reads at once.
     """
-    framing, longest = runner.tokenizer.framing, runner.spec.max_length
-    prompts = []
     bare = runner.tokenizer.encode_bare_ids([only_text(text) for text in texts])
-    for number, own in enumerate(bare):
-        ids = framing.one(own)[: framing.inside(len(own))[0].stop]
-        if not ids:
-            raise DataError(
-                f"prompt {number} is empty, and this tokenizer has no token for begin: give it text"
-            )
-        room = config.max_new_tokens if longest is None else longest - len(ids) + 1
-        if room < 2 and longest is not None:
-            raise DataError(
-                f"prompt {number} has {len(ids):,} tokens; this model reads {longest:,} at once, "
-                "those that it generates included: shorten it"
-            )
-        prompts.append(Prompt(ids, min(room, config.max_new_tokens)))
-    return prompts
+    return [
+        make_prompt(runner, own, config.max_new_tokens, f"prompt {number}")
+        for number, own in enumerate(bare)
+    ]
+
+
+def make_prompt(runner: ModelRunner, own: Sequence[int], most: int, name: str) -> Prompt:
+    """A prompt of bare ids, after which `most` tokens may come.
+
+    Raises:
+        DataError: there is nothing to begin with, or more than the model reads at once.
+    """
+    framing, longest = runner.tokenizer.framing, runner.spec.max_length
+    ids = framing.one(own)[: framing.inside(len(own))[0].stop]
+    if not ids:
+        raise DataError(f"{name} is empty, and this tokenizer has no token for begin: give it text")
+    room = most if longest is None else longest - len(ids) + 1
+    if room < 2 and longest is not None:
+        raise DataError(
+            f"{name} has {len(ids):,} tokens; this model reads {longest:,} at once, "
+            "those that it generates included: shorten it"
+        )
+    return Prompt(ids, min(room, most))
 
 
 class Writer:

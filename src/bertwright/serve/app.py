@@ -20,13 +20,13 @@ from bertwright.config.serve import ServeConfig
 from bertwright.serve.errors import HttpError, invalid_request, unavailable
 from bertwright.serve.middleware import OPEN, Middleware
 from bertwright.serve.requests import dump
-from bertwright.serve.routes import heads, openai, vectors
+from bertwright.serve.routes import generation, heads, openai, vectors
 from bertwright.serve.routes.router import ERRORS, JsonRoute
 from bertwright.serve.schemas import SwapRequest
 from bertwright.serve.service import Service
 from bertwright.version import __version__
 
-ROUTERS = (openai.router, vectors.router, heads.router)
+ROUTERS = (openai.router, vectors.router, heads.router, generation.router)
 PLAYGROUND = Path(__file__).with_name("playground")
 POLICY = "frame-ancestors 'none'"
 """Of the page at /, beside the one in its head, which cannot have this: no other page shows it."""
@@ -50,7 +50,7 @@ def make_app(config: ServeConfig, service: Service | None = None) -> Middleware:
     app = FastAPI(
         title="Bertwright",
         version=__version__,
-        description="BERTs behind HTTP: vectors, and every head.",
+        description="Encoders behind HTTP: vectors, every head, and generation.",
         docs_url=None,  # FastAPI's own page would load scripts from elsewhere
         redoc_url=None,
         redirect_slashes=False,  # it would lead to the address that a proxy requested

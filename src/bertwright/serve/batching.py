@@ -7,6 +7,8 @@ shortest ones, so that a short text never waits behind a flood of long ones; the
 nearest lengths, as equal lengths run fastest. The oldest always goes, so none starves; one larger
 than a batch goes alone.
 
+Generation computes in turns (`Batcher.turn`): where texts wait too, a turn and a batch alternate.
+
 A text whose client has gone or whose deadline has passed is dropped when it would be computed. A
 batch that fails is run again in halves, down to the texts that fail by themselves: those get 503,
 the others their results. After several batches in a row of which nothing succeeded, or one that
@@ -17,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -128,6 +131,8 @@ class Batcher:
         self.waiting: deque[QueuedItem] = deque()
         self.tokens = 0
         """Tokens that wait."""
+        self.turns: deque[QueuedItem] = deque()
+        """Turns of generation that wait, one of each model at most."""
         self.calls = 0
         """Requests that wait or are computed."""
         self.is_stuck = False
@@ -138,6 +143,7 @@ class Batcher:
         ]
         self._running: list[RunningBatch] = []
         self._failed_in_a_row = 0
+        self._had_turn = False
 
     def start(self) -> None:
         """Begin; to be called in the event loop."""
@@ -146,7 +152,7 @@ class Batcher:
     def stop(self) -> None:
         """End; what still waits gets 503."""
         self._loop = None
-        self._fail_all(unavailable("the server is going down", "draining"))
+        self._fail_all(_draining())
         for thread in self._threads:
             thread.shutdown(wait=False)
 
@@ -204,13 +210,32 @@ class Batcher:
         finally:
             self.calls -= 1
         if any(isinstance(result, Failed) for result in results):
-            raise unavailable("this could not be computed; try again", "failed")
+            raise _failed()
         return results
+
+    async def turn(self, model: object, item: Any) -> None:
+        """Compute an item by itself, soon: at most one batch of texts goes before it.
+
+        Raises:
+            HttpError: 503, it failed, or the device did.
+        """
+        if self.is_stuck:
+            raise _stuck()
+        if self._loop is None:
+            raise _draining()
+        future: asyncio.Future[list[Any]] = self._loop.create_future()
+        call = Call(future, math.inf, None, [None], 1, time.monotonic())
+        self.turns.append(QueuedItem(model, item, 0, call))
+        if self._has_room:
+            self._feed()
+        (result,) = await future
+        if isinstance(result, Failed):
+            raise _failed()
 
     def _feed(self) -> None:
         """Give the device what waits: a batch on all its cores or, of half a batch and more, one on
         each part of them, which do not wait for each other."""
-        while self.waiting and self._has_room and self._loop is not None and not self.is_stuck:
+        while self._has_room and self._loop is not None and not self.is_stuck:
             at_once, part = 1, self.batch_tokens
             if self._running:
                 at_once = self._running[0].at_once
@@ -218,6 +243,13 @@ class Batcher:
             elif self.tokens >= self.batch_tokens // 2:
                 at_once = self.at_once
                 part = min(part, self.tokens) // at_once
+            if self.turns and not (self._had_turn and self.waiting):
+                self._had_turn = True
+                self._begin(self._loop, [self.turns.popleft()], at_once)
+                continue
+            self._had_turn = False
+            if not self.waiting:
+                return
             # beside a text that fills a part short ones have room, as in a whole batch
             least = self.waiting[0].tokens + part // FOR_SHORT
             items = self._present(self._take(max(part, min(least, self.batch_tokens))))
@@ -254,7 +286,8 @@ class Batcher:
             assert item.call is not None
             item.call.set(item.index, result)
         self._count(results)
-        self.watch.on_batch(len(batch.items), sum(item.tokens for item in batch.items), seconds)
+        if tokens := sum(item.tokens for item in batch.items):  # a turn has none
+            self.watch.on_batch(len(batch.items), tokens, seconds)
 
     def _take(self, budget: int) -> list[QueuedItem]:
         """The next batch, out of the queue."""
@@ -331,10 +364,12 @@ class Batcher:
         self._fail_all(_stuck())
 
     def _fail_all(self, error: HttpError) -> None:
-        for item in [*(item for batch in self._running for item in batch.items), *self.waiting]:
+        running = (item for batch in self._running for item in batch.items)
+        for item in [*running, *self.waiting, *self.turns]:
             assert item.call is not None
             item.call.fail(error)
         self.waiting.clear()
+        self.turns.clear()
         self.tokens = 0
 
     def _count(self, results: Sequence[Any]) -> None:
@@ -381,6 +416,14 @@ def choose(tokens: Sequence[int], budget: int) -> list[int]:
 
 def _stuck() -> HttpError:
     return unavailable("the device does not respond", "failing")
+
+
+def _draining() -> HttpError:
+    return unavailable("the server is going down", "draining")
+
+
+def _failed() -> HttpError:
+    return unavailable("this could not be computed; try again", "failed")
 
 
 def _facts(error: BaseException, items: int) -> dict[str, Any]:

@@ -145,6 +145,10 @@ class _BaseClient(ABC, Generic[One, Many]):
         """The answer to a question in a passage."""
         return self.ask("/answer", question=question, context=context, **more)
 
+    def generate(self, input: Any, **more: Any) -> One:
+        """Texts that continue prompts; without `stream`."""
+        return self.ask("/generate", input=input, **more)
+
     def rerank(self, query: str, documents: list[str], **more: Any) -> One:
         """Documents, sorted by relevance."""
         return self.ask("/rerank", query=query, documents=documents, **more)

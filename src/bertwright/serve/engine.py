@@ -49,10 +49,14 @@ from bertwright.inference.backends.packed import PackedBackend
 from bertwright.inference.backends.plain import Backend, PlainBackend
 from bertwright.inference.embed import Embedder
 from bertwright.inference.encode import Positions, tokenize
+from bertwright.inference.generate import generates
 from bertwright.inference.model import Model, load
 from bertwright.models.encoder import HasAttentionMaps
 from bertwright.nn.sequences import Sequences
+from bertwright.serve.generation.flight import Flight
 
+GENERATION = "generation"
+"""What a model can do that continues prompts."""
 MAX_EMBEDDERS = 64
 """Kinds of vectors that are kept ready, at most."""
 WHOLE = 1 << 40
@@ -160,6 +164,10 @@ class Engine:
         """Newer checkpoints of its run, by name, that were skipped, and what is damaged."""
         self.backend: Backend = PlainBackend(self.runner.encoder, WHOLE)
         self.precision = "fp32"
+        self.generates = generates(self.runner)
+        """Whether it continues prompts."""
+        self.flights: dict[str, Flight] = {}
+        """Of each way in which it generates, the texts that it is at."""
         self._embedders: dict[VectorConfig, Embedder] = {}
 
     @property
@@ -170,8 +178,9 @@ class Engine:
 
     @property
     def head_kinds(self) -> set[str]:
-        """Its pre-training heads, and the kinds of its tasks."""
-        return {*self.model.heads, *(task.kind for task in self.model.tasks.values())}
+        """Its pre-training heads, the kinds of its tasks, and whether it generates."""
+        kinds = {*self.model.heads, *(task.kind for task in self.model.tasks.values())}
+        return kinds | {GENERATION} if self.generates else kinds
 
     def reads_pairs(self, name: str) -> bool | None:
         """Whether a task of texts was trained on pairs; None where its folder does not say."""

@@ -40,6 +40,12 @@ class Metrics:
         self.tokens = Counter(
             "bertwright_tokens", "Tokens of answered requests", ["model"], registry=registry
         )
+        self.generated = Counter(
+            "bertwright_generated_tokens",
+            "Tokens that were generated",
+            ["model"],
+            registry=registry,
+        )
         self.truncated = Counter(
             "bertwright_truncated_texts", "Texts that were cut", ["model"], registry=registry
         )

@@ -240,6 +240,67 @@ class EmbeddingsReply(BaseModel):
     usage: Usage
 
 
+class GeneratedText(BaseModel):
+    """A text that continues a prompt."""
+
+    text: str
+    tokens: int
+    reason: Literal["stop", "length"]
+    """`stop`: a token or a string ended it; `length`: `max_new_tokens`, or the model's context."""
+
+
+class GenerateReply(Reply):
+    """Of each prompt its texts."""
+
+    results: list[list[GeneratedText]]
+    tokens_generated: int
+
+
+class GenerateEvent(BaseModel):
+    """Of a stream: what a text has got more. The last but `[DONE]` is a reply without `results`."""
+
+    prompt: int
+    number: int
+    """Of the text, among those of its prompt."""
+    text: str
+    reason: Literal["stop", "length"] | None
+
+
+class Logprobs(BaseModel):
+    """OpenAI's: of each token of a text."""
+
+    tokens: list[str]
+    token_logprobs: list[float]
+    top_logprobs: list[dict[str, float]]
+    text_offset: list[int]
+
+
+class Completion(BaseModel):
+    """OpenAI's: a text."""
+
+    text: str
+    index: int
+    logprobs: Logprobs | None
+    finish_reason: Literal["stop", "length"] | None
+
+
+class CompletionUsage(Usage):
+    """OpenAI's."""
+
+    completion_tokens: int
+
+
+class CompletionsReply(BaseModel):
+    """OpenAI's; events of a stream are the same with what texts have got more."""
+
+    id: str
+    object: Literal["text_completion"]
+    created: int
+    model: str
+    choices: list[Completion]
+    usage: CompletionUsage | None
+
+
 class Error(BaseModel):
     """What is wrong."""
 

@@ -22,6 +22,8 @@ B = TypeVar("B", bound=BaseModel)
 POOLINGS = [name for name in get_args(Pooling) if name != "none"]
 MAX_PROMPT = 1024
 """Characters: it is read with every text of a request."""
+MAX_NUM = 32
+"""Texts of a prompt."""
 
 
 def _check_text(text: str) -> str:
@@ -60,6 +62,15 @@ Layer = Annotated[int, Field(ge=-1000, le=1000)]
 Layers = Layer | Annotated[list[Layer], Field(min_length=1, max_length=64)]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Prompt = Annotated[str, Field(max_length=MAX_PROMPT), AfterValidator(_check_prompt)]
+Start = Annotated[str, AfterValidator(_check_prompt)]
+"""What a text goes on from: also nothing."""
+NewTokens = Annotated[int, Field(ge=1, le=1 << 20)]
+TopK = Annotated[int, Field(ge=1, le=1 << 20)]
+TopP = Annotated[float, Field(gt=0, le=1)]
+Penalty = Annotated[float, Field(gt=0, le=100)]
+Stop = Annotated[str, Field(min_length=1, max_length=200)]
+Num = Annotated[int, Field(ge=1, le=MAX_NUM)]
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
 PoolingName = Annotated[
     str, Field(examples=[*POOLINGS, "cls+mean"]), AfterValidator(_check_pooling)
 ]
@@ -315,6 +326,86 @@ class EmbeddingsRequest(Schema):
     encoding_format: Literal["float", "base64"] = Field("float", description="Of the vectors.")
     dimensions: Annotated[int, Field(ge=1, le=1 << 20)] | None = Field(
         None, description="Keep so many numbers of a vector, scaled to length 1."
+    )
+
+
+class GenerateRequest(ModelRequest):
+    """Of /generate; the names are those of `bertwright generate`."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"example": {"input": "Once upon", "max_new_tokens": 8}}
+    )
+    input: Start | Items[Start] = Field(
+        description="A prompt, or prompts, which may be empty; also as `inputs`."
+    )
+    max_new_tokens: NewTokens = Field(128, description="Tokens of a text, at most.")
+    sample: bool = Field(False, description="Draw each token; else take the most probable one.")
+    temperature: Annotated[float, Field(gt=0, le=100)] = Field(
+        1.0, description="Of sampling: logits are divided by it."
+    )
+    top_k: TopK | None = Field(None, description="Sample from so many tokens; unset: all.")
+    top_p: TopP = Field(1.0, description="Sample from the fewest tokens that have this together.")
+    repetition_penalty: Penalty = Field(
+        1.0, description="Above 1, tokens that were there become less probable."
+    )
+    stop: Stop | Annotated[list[Stop], Field(max_length=16)] = Field(
+        [], description="A text ends before the first of these."
+    )
+    num: Num = Field(1, description="Texts of each prompt.")
+    seed: Seed | None = Field(None, description="Of sampling; unset: another each time.")
+    stream: bool = Field(False, description="Send text as it is made, as server-sent events.")
+
+
+class StreamOptions(Schema):
+    """OpenAI's."""
+
+    model_config = ConfigDict(extra="ignore")
+    include_usage: bool = False
+
+
+class CompletionsRequest(Schema):
+    """Of /v1/completions; OpenAI's protocol may have more keys, which are ignored. What would
+    change the text and is not supported is refused."""
+
+    model_config = ConfigDict(
+        extra="ignore", json_schema_extra={"example": {"prompt": "Once upon", "max_tokens": 8}}
+    )
+    prompt: Start | Items[Start] | Ids | Items[Ids] = Field(
+        description="A text, texts, or token ids."
+    )
+    model: Name | None = Field(None, description="Name of the model; unset: the first.")
+    max_tokens: NewTokens = Field(16, description="Tokens of a text, at most.")
+    temperature: Annotated[float, Field(ge=0, le=100)] = Field(
+        1.0, description="0: take the most probable token."
+    )
+    top_p: TopP = Field(1.0, description="Sample from the fewest tokens that have this together.")
+    top_k: TopK | None = Field(None, description="Ours: sample from so many tokens; unset: all.")
+    repetition_penalty: Penalty = Field(
+        1.0, description="Ours: above 1, tokens that were there become less probable."
+    )
+    n: Num = Field(1, description="Texts of each prompt.")
+    best_of: Num | None = Field(None, description="The same number as n, or unset.")
+    stop: Stop | Annotated[list[Stop], Field(max_length=16)] = Field(
+        [], description="A text ends before the first of these."
+    )
+    seed: Seed | None = Field(None, description="Unset: another each time.")
+    echo: bool = Field(False, description="Put the prompt before each text.")
+    logprobs: Annotated[int, Field(ge=0, le=20)] | None = Field(
+        None, description="Log-probabilities of so many tokens, and of the one taken."
+    )
+    stream: bool = Field(False, description="Send text as it is made, as server-sent events.")
+    stream_options: StreamOptions = Field(
+        StreamOptions(), description="include_usage: tokens that were used, as the last event."
+    )
+    suffix: Literal[""] | None = Field(None, description="Not supported: only empty.")
+    frequency_penalty: Annotated[float, Field(ge=0, le=0)] = Field(
+        0.0, description="Not supported: only 0; there is repetition_penalty."
+    )
+    presence_penalty: Annotated[float, Field(ge=0, le=0)] = Field(
+        0.0, description="Not supported: only 0; there is repetition_penalty."
+    )
+    logit_bias: Annotated[dict[str, float], Field(max_length=0)] = Field(
+        {}, description="Not supported: only empty."
     )
 
 

@@ -24,6 +24,7 @@ from bertwright.serve.auth import ApiKeys
 from bertwright.serve.batching import FOR_SHORT, Batcher, QueuedItem
 from bertwright.serve.engine import Engine, RequestItem, load_engine
 from bertwright.serve.errors import HttpError, busy, invalid_request, unavailable
+from bertwright.serve.generation.flight import Flight
 from bertwright.serve.metrics import Metrics
 from bertwright.serve.outputs import Vectors
 from bertwright.serve.requests import Prepare, PreparedRequest, prepare
@@ -50,9 +51,9 @@ log = logging.getLogger("bertwright.serve")
 
 def run_batch(cores: int, model: object, items: list[Any], at_once: int) -> list[Any]:
     """What a thread of the device's does with a batch."""
-    assert isinstance(model, Engine)
+    assert isinstance(model, (Engine, Flight))
     torch.set_num_threads(cores // at_once)  # of this thread
-    return model.run(items)
+    return list(model.run(items))
 
 
 def side_by_side(cores: int, batch_tokens: int) -> int:
@@ -291,6 +292,19 @@ class Service:
             self._fail()
             raise unavailable("a text is not tokenized in time", "failing") from error
 
+    async def prepared(self, route: Prepare, body: Any, request: Request) -> PreparedRequest:
+        """A request that is checked and tokenized.
+
+        Raises:
+            HttpError: it is refused, or there are no models yet.
+        """
+        if self.batcher is None or not self.engines:
+            raise unavailable("models are being loaded", "loading")
+        call = partial(prepare, route, self.engines, body, self.config)
+        if request.scope["state"].get("is_large"):
+            return await self.in_thread(call)
+        return await self._with_others(call)
+
     async def respond(self, route: Prepare, body: Any, request: Request) -> Response:
         """The reply to a request, which counts until it is sent.
 
@@ -298,14 +312,9 @@ class Service:
             HttpError: it is refused.
         """
         config = self.config
-        end = time.monotonic() + _deadline(request.scope, config.deadline)
-        if self.batcher is None or not self.engines:
-            raise unavailable("models are being loaded", "loading")
-        call = partial(prepare, route, self.engines, body, config)
-        if request.scope["state"].get("is_large"):
-            prepared = await self.in_thread(call)
-        else:
-            prepared = await self._with_others(call)
+        end = time.monotonic() + seconds_of(request.scope, config.deadline)
+        prepared = await self.prepared(route, body, request)
+        assert self.batcher is not None
         size, engine = prepared.size, prepared.engine
         if size > REPLIES // config.queue_requests and self.replies + size > REPLIES:
             raise busy("too many large replies wait for their readers; try again")
@@ -459,7 +468,12 @@ def is_gone(receive: Receive) -> bool:
     return False
 
 
-def _deadline(scope: Scope, most: float) -> float:
+def seconds_of(scope: Scope, most: float) -> float:
+    """Seconds that a request may take: at most those that its header X-Timeout says.
+
+    Raises:
+        HttpError: 400, that is no number of seconds.
+    """
     given = next((value for name, value in scope["headers"] if name == b"x-timeout"), None)
     if given is None:
         return most

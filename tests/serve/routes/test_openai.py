@@ -59,6 +59,7 @@ def test_what_is_told_of_a_model(client: TestClient) -> None:
         "precision": "fp32",
         "default": default,
         "examples": [],
+        "generates": False,
         "heads": ["masked_lm", "next_sentence"],
         "tasks": tasks,
     }

@@ -145,6 +145,7 @@ def describe(engine: Engine) -> Json:
             "width": engine.default.width(engine.spec.widths),
         },
         "examples": engine.examples,
+        "generates": engine.generates,
         "heads": [name for name in engine.model.heads if name not in engine.model.tasks],
         "tasks": [
             {

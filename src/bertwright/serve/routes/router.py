@@ -17,6 +17,7 @@ from bertwright.serve.requests import Prepare
 from bertwright.serve.schemas import read_body
 from bertwright.serve.service import SMALL, Service
 
+Respond = Callable[[Service, Prepare, Any, Request], Coroutine[Any, Any, Response]]
 ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorReply, "description": "Refused."} for status in ("4XX", "5XX")
 }
@@ -58,14 +59,20 @@ class JsonRoute(APIRoute):
 
 
 def model_route(
-    router: APIRouter, path: str, reply: type[BaseModel], summary: str
+    router: APIRouter,
+    path: str,
+    reply: type[BaseModel],
+    summary: str,
+    respond: Respond = Service.respond,
+    events: dict[str, Any] | None = None,
 ) -> Callable[[Prepare], Prepare]:
-    """Add a route: its function prepares a request, annotated by the schema of its body."""
+    """Add a route: its function prepares a request, annotated by the schema of its body; `respond`
+    makes the reply of what it prepared; `events` is the schema of a stream's."""
 
     def register(prepare: Prepare) -> Prepare:
         async def endpoint(body: BaseModel, request: Request) -> Response:
             service: Service = request.app.state.service
-            return await service.respond(prepare, body, request)
+            return await respond(service, prepare, body, request)
 
         endpoint.__annotations__["body"] = get_type_hints(prepare)["body"]
         endpoint.__annotations__["request"] = Request
@@ -74,10 +81,14 @@ def model_route(
             endpoint,
             methods=["POST"],
             response_model=reply,
-            responses=ERRORS,
+            responses=ERRORS if events is None else {**ERRORS, 200: _stream(events)},
             summary=summary,
             name=prepare.__name__,
         )
         return prepare
 
     return register
+
+
+def _stream(events: dict[str, Any]) -> dict[str, Any]:
+    return {"content": {"text/event-stream": {"schema": events}}}

@@ -1,0 +1,293 @@
+"""The texts of many requests, generated side by side (continuous batching: Yu et al. 2022, Orca).
+
+One step of the decoder gives each running text a token. Between steps texts that have ended leave
+and prompts join, of each request that waits one in turn. Some steps make a turn of the device,
+which other requests' batches alternate with (`Batcher.turn`): a turn ends when something has ended
+or arrived, or with the step that passes `TURN`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from bertwright.inference.generate import Writer
+from bertwright.inference.search import Row, RowsInFlight, TokenLogprobs
+from bertwright.serve.errors import HttpError, busy, unavailable
+
+TURN = 0.025
+"""Seconds after which a turn begins no further step."""
+ROWS = 32
+"""Texts that run at once."""
+TOKENS = 16384
+"""Texts that run, times the tokens of the longest: memory for what each keeps (a KV cache)."""
+
+
+@dataclass(eq=False)
+class Text(Row):
+    """A text that is generated for a request."""
+
+    writer: Writer | None = None
+    streams: bool = False
+    new: str = ""
+    """What is written and not yet delivered."""
+    delivered: int = 0
+    """Of its tokens."""
+    ended: bool = False
+    """Whether its end is delivered."""
+
+    def write(self) -> None:
+        """Write what the last step made certain."""
+        assert self.writer is not None
+        if self.streams or self.config.stop or self.reason is not None:
+            self.new += self.writer.write(self.ids, self.reason is not None)
+            if self.writer.stopped:
+                self.reason = "stop"
+
+
+@dataclass(eq=False)
+class PromptTexts:
+    """A prompt, and the texts that continue it."""
+
+    number: int
+    """Of the prompt in its request."""
+    ids: list[int]
+    texts: list[Text]
+    failed: bool = False
+
+    @property
+    def longest(self) -> int:
+        """Tokens that a text may have, with its prompt."""
+        return len(self.ids) + max(text.limit for text in self.texts)
+
+    @property
+    def tokens(self) -> int:
+        """That it may have in all."""
+        return len(self.ids) + sum(text.limit for text in self.texts)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What a text has got more."""
+
+    prompt: int
+    number: int
+    """Of the text, among those of its prompt."""
+    text: str
+    ids: list[int]
+    logprobs: list[TokenLogprobs]
+    reason: Literal["stop", "length"] | None
+
+
+class Generation:
+    """The texts of one request."""
+
+    def __init__(
+        self,
+        prompts: Sequence[PromptTexts],
+        begin_by: float,
+        end_by: float,
+        gone: Callable[[], bool],
+    ) -> None:
+        """`begin_by` and `end_by` are times of the monotonic clock; `gone` says whether the client
+        has left."""
+        self.tokens = sum(prompt.tokens for prompt in prompts)
+        self.begin_by, self.end_by, self.gone = begin_by, end_by, gone
+        self.waiting = deque(prompts)
+        self.running: list[PromptTexts] = []
+        self.begun = self.over = False
+        self._made: asyncio.Queue[Piece | HttpError | None] = asyncio.Queue()
+
+    async def more(self) -> list[Piece]:
+        """What was made since the last call, one piece at least; nothing: all texts have ended.
+
+        Raises:
+            HttpError: 499, 503: it could not be made to the end.
+        """
+        found = [await self._made.get()]
+        while not self._made.empty() and isinstance(found[-1], Piece):
+            found.append(self._made.get_nowait())
+        last = found[-1]
+        if not isinstance(last, Piece):
+            if len(found) > 1:
+                self._made.put_nowait(last)  # for the next call
+            elif last is not None:
+                raise last
+        return [piece for piece in found if isinstance(piece, Piece)]
+
+    def deliver(self) -> int:
+        """Hand over what the last turn made; gives the number of tokens."""
+        count = 0
+        for prompt in self.running:
+            if prompt.failed:
+                self.end(unavailable("this could not be computed; try again", "failed"))
+                return count
+            for number, text in enumerate(prompt.texts):
+                if text.ended or not (text.new or text.reason):
+                    continue
+                since, text.delivered = text.delivered, len(text.ids)
+                count += text.delivered - since
+                made = text.ids[since:], text.logprobs[since:]
+                self._made.put_nowait(Piece(prompt.number, number, text.new, *made, text.reason))
+                text.new, text.ended = "", text.reason is not None
+        self.running = [each for each in self.running if not all(t.ended for t in each.texts)]
+        if not (self.running or self.waiting):
+            self.end()
+        return count
+
+    def end(self, error: HttpError | None = None) -> None:
+        """No more comes; what runs leaves at the next step."""
+        if self.over:
+            return
+        self.over = True
+        self._made.put_nowait(error)
+        for prompt in self.running:
+            for text in prompt.texts:
+                text.reason = text.reason or "stop"
+
+
+class Flight:
+    """The texts that one decoder generates."""
+
+    def __init__(
+        self,
+        make_rows: Callable[[], RowsInFlight[Any]],
+        turn: Callable[[object, Any], Awaitable[None]],
+        prompt_tokens: int,
+        queue_tokens: int,
+        on_tokens: Callable[[int], None],
+        on_dropped: Callable[[str], None],
+    ) -> None:
+        """A flight without texts.
+
+        Args:
+            make_rows: makes what steps; again after a step has failed.
+            turn: has the device call `run` of this, with prompts that join.
+            prompt_tokens: tokens of prompts that join in one turn, where they are several.
+            queue_tokens: tokens of all requests, those included that they may get.
+            on_tokens: called with the number of tokens that were generated.
+            on_dropped: called for a request that was dropped: `deadline` or `gone`.
+        """
+        self._make_rows, self._turn = make_rows, turn
+        self._prompt_tokens, self._queue_tokens = prompt_tokens, queue_tokens
+        self._on_tokens, self._on_dropped = on_tokens, on_dropped
+        self._rows = make_rows()
+        self._generations: list[Generation] = []
+        self._arrived = False
+        self._task: asyncio.Task[None] | None = None
+
+    def add(self, generation: Generation) -> None:
+        """Generate the texts of a request, which awaits them by `more`.
+
+        Raises:
+            HttpError: 429, too much waits.
+        """
+        tokens = sum(each.tokens for each in self._generations)
+        if tokens and tokens + generation.tokens > self._queue_tokens:
+            raise busy("too many tokens wait to be generated; try again")
+        self._generations.append(generation)
+        self._arrived = True
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._fly())
+
+    async def _fly(self) -> None:
+        """Take turns until all texts have ended."""
+        try:
+            while True:
+                joining = self._join()
+                if not (joining or any(each.running for each in self._generations)):
+                    return
+                self._arrived = False
+                try:
+                    await self._turn(self, joining)
+                except HttpError as error:
+                    self._rows = self._make_rows()
+                    for each in self._generations:
+                        if each.running or error.code != "failed":
+                            each.end(error)
+                made = sum(each.deliver() for each in self._generations if not each.over)
+                self._on_tokens(made)
+                joining = []
+        finally:
+            self._task = None
+            if self._rows.rows:  # of clients that have left
+                self._rows = self._make_rows()
+
+    def _join(self) -> list[PromptTexts]:
+        """Prompts for which there is room, of each request one in turn; what is over leaves."""
+        now = time.monotonic()
+        for each in self._generations:
+            self._drop(each, now, looks=bool(each.running))
+        joining: list[PromptTexts] = []
+        going = [each for each in self._generations if not each.over]
+        running = [prompt for each in going for prompt in each.running]
+        rows = sum(not text.ended for prompt in running for text in prompt.texts)
+        longest, read = max((prompt.longest for prompt in running), default=0), 0
+        queue = deque(each for each in going if each.waiting)
+        while queue:
+            first = queue.popleft()
+            prompt = first.waiting[0]
+            rows += len(prompt.texts)
+            longest, read = max(longest, prompt.longest), read + len(prompt.ids)
+            full = rows > ROWS or rows * longest > TOKENS
+            if (running and full) or (joining and read > self._prompt_tokens):
+                break
+            self._drop(first, now, looks=not first.running)
+            if first.over:
+                rows, read = rows - len(prompt.texts), read - len(prompt.ids)
+                continue
+            first.begun = True
+            first.running.append(first.waiting.popleft())
+            joining.append(prompt)
+            running.append(prompt)
+            self._generations.remove(first)
+            self._generations.append(first)  # now all others go before it
+            if first.waiting:
+                queue.append(first)
+        self._generations = [each for each in self._generations if not each.over]
+        return joining
+
+    def _drop(self, generation: Generation, now: float, looks: bool) -> None:
+        """End a request whose time is over or, if this looks for it, whose client has left."""
+        if generation.over:
+            return
+        if now > (generation.end_by if generation.begun else generation.begin_by):
+            self._on_dropped("deadline")
+            generation.end(unavailable("it took longer than its deadline", "deadline"))
+        elif looks and generation.gone():
+            self._on_dropped("gone")
+            generation.end(HttpError(499, "gone", "the client left"))
+
+    def run(self, items: Sequence[list[PromptTexts]]) -> list[None]:
+        """A turn, in a thread of the device's: these prompts join, and all running texts go on."""
+        for joining in items:
+            self._begin(joining)
+        end, goes_on = time.monotonic() + TURN, True
+        while goes_on and len(self._rows):
+            rows = self._rows.step()
+            for row in rows:
+                assert isinstance(row, Text)
+                row.write()
+            ended = any(row.reason is not None for row in rows)
+            goes_on = not (ended or self._arrived) and time.monotonic() < end
+        if not len(self._rows):
+            self._rows.step()  # which frees what the last ones kept
+        return [None] * len(items)
+
+    def _begin(self, prompts: list[PromptTexts]) -> None:
+        """Read prompts together; if that fails each alone, so that it is clear which are at
+        fault."""
+        if not prompts:
+            return
+        try:
+            self._rows.add([prompt.ids for prompt in prompts], [prompt.texts for prompt in prompts])
+        except Exception:
+            if len(prompts) > 1:
+                for prompt in prompts:
+                    self._begin([prompt])
+            else:
+                prompts[0].failed = True

@@ -1,0 +1,138 @@
+"""The reply to a request for generated text: one JSON object, or server-sent events.
+
+Of a stream the first event is awaited before the status is sent, so that what is refused has a
+status of its own; what fails later is an event with an `error`, and no `[DONE]` follows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from bertwright.inference.generate import rows_in_flight
+from bertwright.inference.search import RowsInFlight
+from bertwright.serve.engine import GENERATION, Engine
+from bertwright.serve.errors import HttpError
+from bertwright.serve.generation.flight import Flight, Generation, Piece, PromptTexts
+from bertwright.serve.requests import Json, Prepare, PreparedRequest, dump
+from bertwright.serve.service import Service, is_gone, seconds_of
+
+WAYS: dict[str, Callable[[Engine], RowsInFlight[Any]]] = {
+    GENERATION: lambda engine: rows_in_flight(engine.runner)
+}
+"""What steps, of each way in which a model generates."""
+
+
+@dataclass
+class PreparedGeneration(PreparedRequest):
+    """Prompts, and how what continues them becomes a reply: `finish` gets all pieces."""
+
+    prompts: list[PromptTexts] = field(default_factory=list)
+    way: str = GENERATION
+    event: Callable[[Piece], Json] | None = None
+    """A piece -> an event of the stream; None: one reply."""
+    last: Callable[[int], Json | None] = lambda generated: None
+    """Number of tokens that were generated -> the event before `[DONE]`."""
+
+    @property
+    def tokens(self) -> int:
+        """Of the prompts."""
+        return sum(len(prompt.ids) for prompt in self.prompts)
+
+
+async def respond(service: Service, route: Prepare, body: Any, request: Request) -> Response:
+    """The reply to a request for text; see `Service.respond`.
+
+    Raises:
+        HttpError: it is refused.
+    """
+    now, config = time.monotonic(), service.config
+    end = now + seconds_of(request.scope, config.generation_seconds)
+    begin = min(end, now + config.deadline)
+    prepared = await service.prepared(route, body, request)
+    assert isinstance(prepared, PreparedGeneration)
+    engine = prepared.engine
+    generation = Generation(prepared.prompts, begin, end, partial(is_gone, request.receive))
+    _flight(service, engine, prepared.way).add(generation)
+    pieces: list[Piece] = []
+    try:
+        while more := await generation.more():
+            pieces += more
+            if prepared.event is not None:
+                break
+        service.metrics.read(engine.name, prepared.tokens, len(prepared.truncated))
+        facts = request.scope["state"]["facts"]
+        facts |= {"model": engine.name, "tokens": prepared.tokens}
+        headers = {} if prepared.headers is None else prepared.headers(prepared)
+        if prepared.event is not None:
+            return EventStream(prepared, generation, pieces, headers, facts)
+        facts["generated"] = sum(len(piece.ids) for piece in pieces)
+        content, headers = prepared.reply(pieces)
+        return Response(content, 200, headers, "application/json")
+    except BaseException:
+        generation.end()
+        raise
+
+
+def _flight(service: Service, engine: Engine, way: str) -> Flight:
+    """The texts that a model is at."""
+    if way not in engine.flights:
+        batcher = service.batcher
+        assert batcher is not None
+        engine.flights[way] = Flight(
+            partial(WAYS[way], engine),
+            batcher.turn,
+            batcher.batch_tokens,
+            batcher.queue_tokens,
+            service.metrics.generated.labels(engine.name).inc,
+            batcher.watch.on_dropped,
+        )
+    return engine.flights[way]
+
+
+class EventStream(Response):
+    """Server-sent events, as they come."""
+
+    def __init__(
+        self,
+        prepared: PreparedGeneration,
+        generation: Generation,
+        pieces: Sequence[Piece],
+        headers: dict[str, str],
+        facts: Json,
+    ) -> None:
+        """The first pieces are made; the others come of `generation`."""
+        self.prepared, self.generation, self.pieces = prepared, generation, pieces
+        self.facts = facts
+        self.status_code, self.background = 200, None
+        self.init_headers({"content-type": "text/event-stream; charset=utf-8", **headers})
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+        event, generated = self.prepared.event, 0
+        assert event is not None
+        try:
+            await send(start)
+            pieces = self.pieces
+            while pieces:
+                generated += sum(len(piece.ids) for piece in pieces)
+                body = b"".join(b"data: %b\n\n" % dump(event(piece)) for piece in pieces)
+                await send({"type": "http.response.body", "body": body, "more_body": True})
+                pieces = await self.generation.more()
+            last = self.prepared.last(generated)
+            body = b"" if last is None else b"data: %b\n\n" % dump(last)
+            body += b"data: [DONE]\n\n"
+        except HttpError as error:
+            body = b"data: %b\n\n" % error.body(scope["path"])
+        finally:
+            self.generation.end()
+            self.facts["generated"] = generated
+        await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,292 @@
+"""Texts of many requests side by side: who joins when, who leaves, and what becomes of failures.
+
+The decoder counts: after the token n comes n + 1, and the last one of the vocabulary ends a text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import torch
+from torch import Tensor
+
+from bertwright.config.generation import GenerationConfig
+from bertwright.inference.generate import Writer
+from bertwright.inference.search import RowsInFlight
+from bertwright.serve.batching import Batcher, QueuedItem, Watch
+from bertwright.serve.errors import HttpError
+from bertwright.serve.generation import flight as flights
+from bertwright.serve.generation.flight import Flight, Generation, Piece, PromptTexts, Text
+
+V, BAD = 26, 20
+LETTERS = cast(Any, SimpleNamespace(decode=lambda ids: "".join(chr(97 + n) for n in ids)))
+
+
+class Counting:
+    """A decoder whose state is the last token of each row."""
+
+    def __init__(self) -> None:
+        self.broken = False
+
+    def begin(self, source: list[list[int]]) -> tuple[Tensor, Tensor]:
+        last = torch.tensor([ids[-1] for ids in source])
+        if BAD in last.tolist():
+            raise ValueError("a secret text")
+        return self.logits(last), last
+
+    def advance(self, ids: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        if self.broken:
+            raise MemoryError
+        return self.logits(ids), ids
+
+    def select(self, state: Tensor, rows: Tensor) -> Tensor:
+        return state[rows]
+
+    def join(self, first: Tensor, second: Tensor) -> Tensor:
+        return torch.cat([first, second])
+
+    def logits(self, last: Tensor) -> Tensor:
+        return torch.nn.functional.one_hot((last + 1) % V, V).float()
+
+
+class Device:
+    """Notes the turns and batches, in order; a batch is what is no flight's."""
+
+    def __init__(self) -> None:
+        self.order: list[Any] = []
+        self.during: Callable[[], None] = lambda: None
+
+    def __call__(self, model: Any, items: Sequence[Any], at_once: int) -> list[Any]:
+        self.during()
+        if isinstance(model, Flight):
+            self.order.append("turn")
+            return list(model.run(items))
+        self.order.append(list(items))
+        return list(items)
+
+
+class Place:
+    """A flight over a device of its own."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.device, self.decoder = Device(), Counting()
+        self.batcher = Batcher(self.device, 100, 1000, 50, **settings)
+        self.dropped: list[str] = []
+        self.tokens = 0
+        self.batcher.watch = Watch(on_dropped=self.dropped.append)
+        given = self.batcher.turn, 100, 1000, self.count, self.dropped.append
+        self.flight = Flight(lambda: RowsInFlight(self.decoder, {V - 1}), *given)
+
+    def count(self, tokens: int) -> None:
+        self.tokens += tokens
+
+    def add(
+        self,
+        prompts: str,
+        limit: int = 40,
+        begin: float = 30,
+        end: float = 30,
+        gone: Callable[[], bool] = lambda: False,
+        streams: bool = False,
+    ) -> Generation:
+        """A request with a prompt a letter."""
+        made = []
+        for number, letter in enumerate(prompts):
+            ids, config = [ord(letter) - 97], GenerationConfig()
+            writer = Writer(LETTERS, ids, ())
+            text = Text(config, limit, ids, writer=writer, streams=streams)
+            made.append(PromptTexts(number, ids, [text]))
+        now = time.monotonic()
+        generation = Generation(made, now + begin, now + end, gone)
+        self.flight.add(generation)
+        return generation
+
+
+def run(test: Callable[[Place], Awaitable[None]], **settings: Any) -> Place:
+    async def main() -> Place:
+        place = Place(**settings)
+        place.batcher.start()
+        try:
+            await asyncio.wait_for(test(place), 20)
+        finally:
+            place.batcher.stop()
+        return place
+
+    return asyncio.run(main())
+
+
+async def texts_of(generation: Generation) -> dict[int, str]:
+    found: dict[int, str] = {}
+    while more := await generation.more():
+        for piece in more:
+            found[piece.prompt] = found.get(piece.prompt, "") + piece.text
+    return found
+
+
+async def error_of(generation: Generation) -> HttpError:
+    with pytest.raises(HttpError) as error:
+        await texts_of(generation)
+    return error.value
+
+
+def test_all_texts_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flights, "ROWS", 3)
+
+    async def test(place: Place) -> None:
+        asked = [place.add(each) for each in ("abc", "x", "wvwvw", "m")]
+        found = await asyncio.gather(*map(texts_of, asked))
+        assert found[0] == {n: "abcdefghijklmnopqrstuvwxy"[n + 1 :] for n in range(3)}
+        assert found[1:] == [
+            {0: "y"},
+            {0: "xy", 1: "wxy", 2: "xy", 3: "wxy", 4: "xy"},
+            {0: "nopqrstuvwxy"},
+        ]
+        assert place.tokens == sum(len(text) for each in found for text in each.values())
+
+    run(test)
+
+
+def test_turns_and_batches_alternate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flights, "TURN", 0.0)  # a step each
+
+    async def test(place: Place) -> None:
+        going = asyncio.ensure_future(texts_of(place.add("a")))
+        model = object()
+        items = [QueuedItem(model, n, 100) for n in range(8)]  # each fills a batch
+        await place.batcher.run(items, 30)
+        assert not going.done()
+        await going
+
+    order = run(test).device.order
+    assert order.count("turn") == 25
+    first, last = order.index([0]), order.index([7])
+    between = order[first : last + 1]
+    assert between == [each for n in range(7) for each in ([n], "turn")] + [[7]]
+
+
+def test_one_request_does_not_keep_others_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flights, "ROWS", 1)
+    monkeypatch.setattr(flights, "TURN", 0.0)
+
+    async def test(place: Place) -> None:
+        ended: list[str] = []
+
+        async def wait(name: str, generation: Generation) -> None:
+            await texts_of(generation)
+            ended.append(name)
+
+        asked = [
+            ("many", place.add("aaaaaaaaaa")),
+            ("one", place.add("a")),
+            ("two", place.add("aa")),
+        ]
+        await asyncio.gather(*(wait(*each) for each in asked))
+        assert ended == ["one", "two", "many"]
+
+    run(test)
+
+
+def test_a_stream_comes_as_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flights, "TURN", 0.0)
+
+    async def test(place: Place) -> None:
+        generation, pieces = place.add("a", limit=6, streams=True), list[Piece]()
+        while more := await generation.more():
+            pieces += more
+        assert len(pieces) > 3
+        assert [n for piece in pieces for n in piece.ids] == [1, 2, 3, 4, 5, 6]
+        assert "".join(piece.text for piece in pieces) == "bcdefg"
+        assert [piece.reason for piece in pieces] == [None] * (len(pieces) - 1) + ["length"]
+
+    run(test)
+
+
+def test_who_has_left_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flights, "ROWS", 1)
+    monkeypatch.setattr(flights, "TURN", 0.0)
+
+    async def test(place: Place) -> None:
+        left = place.add("a", gone=lambda: place.tokens > 3, streams=True)
+        waits = place.add("a", gone=lambda: True)
+        other = place.add("x")
+        assert (await error_of(left)).status == 499
+        assert await texts_of(other) == {0: "y"}
+        assert (await error_of(waits)).status == 499
+        assert place.tokens < 10
+        assert place.dropped == ["gone", "gone"]
+
+    run(test)
+
+
+def test_deadlines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flights, "ROWS", 1)
+    monkeypatch.setattr(flights, "TURN", 0.0)
+
+    async def test(place: Place) -> None:
+        place.device.during = lambda: time.sleep(0.02)
+        running, waiting = place.add("a", end=0.2), place.add("a", begin=0.1)
+        for generation in (waiting, running):
+            error = await error_of(generation)
+            assert (error.status, error.code) == (503, "deadline")
+        assert await texts_of(place.add("x")) == {0: "y"}
+
+    assert run(test).dropped == ["deadline", "deadline"]
+
+
+def test_a_prompt_that_fails_fails_alone() -> None:
+    async def test(place: Place) -> None:
+        bad = chr(97 + BAD)
+        asked = [place.add("a"), place.add("x" + bad), place.add("v")]
+        found = await asyncio.gather(*map(texts_of, asked), return_exceptions=True)
+        assert isinstance(found[1], HttpError)
+        assert (found[1].status, found[1].code) == (503, "failed")
+        assert found[2] == {0: "wxy"}
+
+    run(test)
+
+
+def test_a_step_that_fails_fails_what_runs_and_the_next_is_served() -> None:
+    failing: list[bool] = []
+
+    async def test(place: Place) -> None:
+        place.decoder.broken = True
+        for _ in range(2):
+            assert (await error_of(place.add("a"))).code == "failed"
+        place.decoder.broken = False
+        assert await texts_of(place.add("x")) == {0: "y"}
+        assert not failing
+        place.decoder.broken = True
+        for _ in range(3):
+            await error_of(place.add("a"))
+        assert failing  # the device is at fault
+
+    run(test, failures=3, on_failing=lambda: failing.append(True))
+
+
+def test_too_much_is_refused_at_once() -> None:
+    async def test(place: Place) -> None:
+        first = place.add("a", limit=2000)  # alone it may
+        with pytest.raises(HttpError) as error:
+            place.add("a")
+        assert error.value.status == 429
+        assert len((await texts_of(first))[0]) == 24
+        assert await texts_of(place.add("x")) == {0: "y"}
+
+    run(test)
+
+
+def test_the_end_of_the_server_ends_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flights, "TURN", 0.0)
+
+    async def test(place: Place) -> None:
+        running = place.add("a", streams=True)
+        await running.more()
+        place.batcher.stop()
+        assert (await error_of(running)).code == "draining"
+
+    run(test)
