@@ -69,6 +69,7 @@ CALLS: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "tag": (["a"], {"input": "a"}),
     "answer": (["a", "b"], {"question": "a", "context": "b"}),
     "rerank": (["a", ["b"]], {"query": "a", "documents": ["b"]}),
+    "generate": (["a"], {"input": "a"}),
     "similarity": ([["a", "b"]], {"input": ["a", "b"]}),
     "attention": (["a"], {"input": "a"}),
 }
