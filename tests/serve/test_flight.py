@@ -17,7 +17,7 @@ from torch import Tensor
 
 from bertwright.config.generation import GenerationConfig
 from bertwright.inference.generate import Writer
-from bertwright.inference.search import RowsInFlight
+from bertwright.nn.search import RowsInFlight
 from bertwright.serve.batching import Batcher, QueuedItem, Watch
 from bertwright.serve.errors import HttpError
 from bertwright.serve.generation import flight as flights

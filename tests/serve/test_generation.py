@@ -15,7 +15,7 @@ from fastapi.testclient import TestClient
 
 from bertwright.config.serve import ServeConfig
 from bertwright.inference.model import Model, load
-from bertwright.inference.search import RowsInFlight
+from bertwright.nn.search import RowsInFlight
 from bertwright.serve.app import make_app
 from tests.serve.conftest import until_ready
 from tests.serve.test_bad_input import check_no

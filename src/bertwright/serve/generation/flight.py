@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from bertwright.inference.generate import Writer
-from bertwright.inference.search import Row, RowsInFlight, TokenLogprobs
+from bertwright.nn.search import Row, RowsInFlight, TokenLogprobs
 from bertwright.serve.errors import HttpError, busy, unavailable
 
 TURN = 0.025

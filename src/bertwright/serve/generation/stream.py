@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from bertwright.inference.generate import rows_in_flight
-from bertwright.inference.search import RowsInFlight
+from bertwright.nn.search import RowsInFlight
 from bertwright.serve.engine import GENERATION, Engine
 from bertwright.serve.errors import HttpError
 from bertwright.serve.generation.flight import Flight, Generation, Piece, PromptTexts
