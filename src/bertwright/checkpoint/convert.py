@@ -32,6 +32,7 @@ from bertwright.atomic import (
     write_manifest,
 )
 from bertwright.checkpoint import checkpoint, elmo, model_folder, sources, task_heads
+from bertwright.checkpoint.average import average
 from bertwright.checkpoint.format import part_of
 from bertwright.checkpoint.formats import format_of, only_bert
 from bertwright.checkpoint.huggingface import pickled
@@ -85,6 +86,7 @@ def convert(
     overwrite: bool = False,
     activation: Literal["gelu", "gelu_tanh"] | None = None,
     vectors: Mapping[str, Any] | None = None,
+    last: int | None = None,
 ) -> Conversion:
     """Write a model in a format.
 
@@ -97,6 +99,7 @@ def convert(
         activation: which GELU the source means; unset: what its configuration says.
         vectors: fields of `EmbeddingDefaults` to set, for sentence-transformers; the others are
             what the source says, or the mean over as many tokens as there are positions.
+        last: write the mean of the newest so many checkpoints; the source is a run.
 
     Raises:
         ConfigError: `out` is there, is no folder of ours or holds the source; or the model has what
@@ -132,6 +135,9 @@ def convert(
         heads: Mapping[str, Any] = {"objectives": []} if encoder_alone else {}
         loaded = checkpoint.load(found, config=config, **heads)
         given = dict(loaded.learner.state_dict())
+        if last is not None:
+            mean = average(source, last)
+            given = {name: mean[name] for name in given}
         if "pooler" in loaded.report.started:
             given = {n: v for n, v in given.items() if not n.startswith("encoder.pooler.")}
         with atomic_folder(out, overwrite) as partial:

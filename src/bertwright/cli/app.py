@@ -102,6 +102,10 @@ VERBS: dict[str, tuple[str, str]] = {
     ),
     "fill": ("bertwright.cli.fill:fill", "Predict the [MASK] tokens of a text."),
     "generate": ("bertwright.cli.generate:generate", "Continue prompts with a language model."),
+    "translate": (
+        "bertwright.cli.translate:translate",
+        "Translate texts with a translation model; BLEU.",
+    ),
     "next-sentence": (
         "bertwright.cli.next_sentence:next_sentence",
         "Predict whether one text follows another.",

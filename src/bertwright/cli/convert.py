@@ -47,6 +47,10 @@ def convert(
     max_length: Annotated[
         int | None, Parameter(help="sentence-transformers: maximum tokens of a text.")
     ] = None,
+    average: Annotated[
+        int | None,
+        Parameter(help="Write the mean of the newest so many checkpoints of a run."),
+    ] = None,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
@@ -67,7 +71,7 @@ def convert(
         return
     from bertwright.checkpoint.convert import convert as work
 
-    done = work(source, out, to, overwrite, activation, given or None)
+    done = work(source, out, to, overwrite, activation, given or None, average)
     if json:
         print_json(done.as_dict())
         return

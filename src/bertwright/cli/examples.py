@@ -66,6 +66,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         '--model lm "Once" --sample --top-p 0.9 --num 3',
         "--model lm --input prompts.txt --out texts.jsonl",
     ),
+    "translate": (
+        '--model runs/de-en "Ein Mann schläft."',
+        "--model runs/de-en --input test.de --out test.en",
+        "--model runs/de-en --input a.de --reference a.en --beam 8",
+    ),
     "fill": (
         '--model runs/mine "The capital of France is [MASK]."',
         '--model runs/mine --top 10 "A [MASK] day."',

@@ -58,3 +58,19 @@ class GenerationConfig:
                 f"num is {self.num}, but a beam of {self.beam} ends in {self.beam}: add --sample, "
                 f"or --beam {self.num}"
             )
+
+
+@dataclass(frozen=True)
+class TranslationConfig:
+    """What decides the translation of a text; defaults are those of Vaswani et al. 2017."""
+
+    beam: int = 4
+    """Beams of beam search; 1: greedy."""
+    length_penalty: float = 0.6
+    """A translation's log-probability is divided by ((5 + length) / 6) to this power."""
+    max_length: int | None = None
+    """Maximum tokens of a translation; unset: 50 more than its source has."""
+
+    def __post_init__(self) -> None:
+        at_least(self, 1, "beam", "max_length")
+        at_least(self, -100, "length_penalty")

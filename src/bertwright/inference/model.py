@@ -24,7 +24,7 @@ from bertwright.checkpoint.sentence_transformers.dense import DenseLayer, read_l
 from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults, read_defaults
 from bertwright.checkpoint.sources import folder_of, read_content, read_tokenizer
 from bertwright.config.bert import BertConfig
-from bertwright.config.generation import GenerationConfig
+from bertwright.config.generation import GenerationConfig, TranslationConfig
 from bertwright.config.task import TaskConfig
 from bertwright.config.vectors import BackendName, Combine, VectorConfig, VectorPrecision
 from bertwright.errors import ConfigError, DataError
@@ -43,6 +43,7 @@ from bertwright.inference.encode import (
     tokenize,
 )
 from bertwright.inference.inputs import make_examples
+from bertwright.inference.translation.translate import Translated, translate
 from bertwright.inference.whitening import Whitening, load_whitening
 from bertwright.models.encoder import EncoderSpec
 from bertwright.nn.sequences import Sequences
@@ -331,6 +332,25 @@ class Model:
     ) -> Iterator[str]:
         """The text that continues one prompt, as it is made; see `generate`."""
         return generate.stream(self.runner, prompt, config or GenerationConfig(**settings))
+
+    def translate(
+        self,
+        texts: str | Iterable[str],
+        config: TranslationConfig | None = None,
+        **settings: Any,
+    ) -> list[Translated]:
+        """Translations of texts, in order: `.text` of each.
+
+        Args:
+            texts: one or several, a sentence each.
+            config: how; or its fields by name, as `beam=8, length_penalty=1.0`.
+            **settings: see `TranslationConfig`.
+
+        Raises:
+            DataError: no translation model, or a text that is too long.
+        """
+        given = [texts] if isinstance(texts, str) else texts
+        return list(translate(self.runner, given, config or TranslationConfig(**settings)))
 
     def predict(
         self,

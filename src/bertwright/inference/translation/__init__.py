@@ -1,0 +1,1 @@
+"""Translation: of texts by a trained model, and its evaluation."""

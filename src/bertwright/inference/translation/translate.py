@@ -1,0 +1,141 @@
+"""Texts to their translations: encode sources without padding, search for targets.
+
+Sources are read in the order of their length, as many at once as a batch has tokens for;
+translations come back in the order of the texts. The decoder keeps what it has computed of the
+tokens before (a KV cache, an LSTM's state), and a source leaves the batch when its search ends.
+
+Scores are `log p(target) / ((5 + length) / 6)^a` (Wu et al. 2016, equation 14), a the length
+penalty; a target has at most 50 tokens more than its source (Vaswani et al. 2017, section 6.1).
+
+Letters: B sources, R rows (beams), V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from bertwright.config.generation import TranslationConfig
+from bertwright.data.batch import token_batches
+from bertwright.errors import DataError
+from bertwright.inference.encode import ModelRunner, make_inputs, only_text
+from bertwright.inference.search import beam_search
+from bertwright.objectives.translation import Translation
+from bertwright.text.framing import ends_of
+
+TEXTS = 512  # read at once, so that those of a batch are of nearly one length
+LONGER = 50  # tokens that a target may have more than its source
+
+
+@dataclass(frozen=True)
+class Translated:
+    """The translation of a text."""
+
+    source: str
+    text: str
+    """Its translation; empty where the source is."""
+    score: float
+    """Its log-probability over its length to the power of the penalty."""
+    reason: Literal["stop", "length"]
+    """`stop`: it is whole; `length`: it ended at the maximum."""
+
+
+class TargetDecoder:
+    """`search.Generates` over sources of ids, longest first."""
+
+    def __init__(self, runner: ModelRunner, head: Translation, begin: int) -> None:
+        self.encoder, self.head, self._begin = runner.encoder, head, begin
+        self.device = runner.device
+
+    def begin(self, source: Sequence[Sequence[int]]) -> tuple[Tensor, Any]:
+        """B sources -> `[B, V]`, and the state of the decoder."""
+        _, inputs = make_inputs(list(range(len(source))), source, None, self.device)
+        state = self.head.decoder.begin(self.encoder(inputs))
+        ids = torch.full((len(source),), self._begin, device=self.device)
+        logits, state = self.advance(ids, state)
+        if logits.isnan().any():
+            raise DataError(
+                "the model gives logits that are not numbers: its training diverged; use an "
+                "earlier checkpoint, or train again with a lower learning rate"
+            )
+        return logits, state
+
+    def advance(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
+        """See `Generates`."""
+        x, state = self.head.decoder.advance(ids, state)
+        return self.head.logits(x), state
+
+    def select(self, state: Any, rows: Tensor) -> Any:
+        """See `Generates`."""
+        return self.head.decoder.select(state, rows)
+
+
+def translate(
+    runner: ModelRunner, texts: Iterable[str], config: TranslationConfig
+) -> Iterator[Translated]:
+    """Translate texts, one sentence each as in training.
+
+    Yields:
+        Of each text its translation, in order, some hundred at a time.
+
+    Raises:
+        DataError: no translation model, no text, or one that is longer than the model reads; its
+            number is named. What came before it has been yielded.
+    """
+    runner.require("translation", "translation")
+    head = runner.learner.objectives["translation"]
+    assert isinstance(head, Translation)
+    special = runner.tokenizer.special
+    ends = ends_of(special)
+    assert ends is not None  # or it could not be trained
+    begin, end = ends
+    never = {*special.values(), *runner.tokenizer.ids_without_token} - {end}
+    decoder = TargetDecoder(runner, head, begin)
+    rest, done = iter(texts), 0
+    while some := [only_text(text) for text in islice(rest, TEXTS)]:
+        ids = _sources(runner, some, done)
+        found: dict[int, Translated] = {}
+        full = [number for number, own in enumerate(ids) if len(own) > 2]
+        tokens = max(1, runner.batch_tokens // config.beam)
+        for batch in token_batches([len(ids[number]) for number in full], tokens):
+            rows = [full[number] for number in batch]
+            best = beam_search(
+                decoder,
+                [ids[row] for row in rows],
+                {end},
+                [_limit(runner, len(ids[row]), config) for row in rows],
+                beam=config.beam,
+                norm=lambda length: ((5 + length) / 6) ** config.length_penalty,
+                never=never,
+            )
+            for row, (first, *_) in zip(rows, best, strict=True):
+                text = runner.tokenizer.decode(first.ids).strip()
+                found[row] = Translated(some[row], text, first.score, first.reason)
+        for number, text in enumerate(some):
+            yield found.get(number) or Translated(text, "", 0.0, "stop")
+        done += len(some)
+
+
+def _limit(runner: ModelRunner, length: int, config: TranslationConfig) -> int:
+    """Tokens that a target may have, its end included."""
+    most = config.max_length or length - 2 + LONGER
+    longest = runner.spec.max_length
+    return most if longest is None else min(most, longest)
+
+
+def _sources(runner: ModelRunner, texts: Sequence[str], before: int) -> list[list[int]]:
+    """Framed ids of texts; DataError if one is too long."""
+    framing, longest = runner.tokenizer.framing, runner.spec.max_length
+    found = [framing.one(ids) for ids in runner.tokenizer.encode_bare_ids(texts)]
+    for number, ids in enumerate(found, before + 1):
+        if longest is not None and len(ids) > longest:
+            raise DataError(
+                f"text {number} has {len(ids):,} tokens; this model reads {longest:,} at once: "
+                "give it a sentence at a time"
+            )
+    return found

@@ -1,0 +1,178 @@
+"""`bertwright translate` on a small Transformer, and the mean of checkpoints."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from bertwright.cli.app import run
+from bertwright.inference.model import load
+from bertwright.inference.translation import evaluate
+from bertwright.inference.translation import translate as translating
+from tests.inference.translation.test_translate import TEXTS, make
+from tests.recipes.sample import build_data, newest, train
+from tests.recipes.sample import config_of as bert_run
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make(tmp_path_factory.mktemp("translation"))
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "test.de"
+    path.write_text("\n".join(TEXTS) + "\n")
+    return path
+
+
+def verb(*words: object) -> int:
+    return run(["translate", *map(str, words)])
+
+
+def test_arguments_files_and_standard_input(
+    folder: Path,
+    source: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    expected = load(folder).translate(TEXTS, beam=3)
+    lines = [each.text for each in expected]
+    assert len(set(lines)) > 2
+    settings = ("--model", folder, "--beam", 3)
+    assert verb(TEXTS[0], TEXTS[2], *settings) == 0
+    assert capsys.readouterr().out.splitlines() == [lines[0], lines[2]]
+    assert verb("--input", source, *settings) == 0
+    assert capsys.readouterr().out.splitlines() == lines
+    out = tmp_path / "out.jsonl"
+    assert verb("--input", source, "--out", out, "--json", *settings) == 0
+    assert json.loads(capsys.readouterr().out) == {"out": str(out), "texts": len(TEXTS)}
+    written = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [each["text"] for each in written] == lines
+    assert [each["source"] for each in written] == TEXTS
+
+    class Stdin:
+        buffer = io.BufferedReader(io.BytesIO(source.read_bytes()))  # type: ignore[arg-type]
+
+    monkeypatch.setattr(sys, "stdin", Stdin())
+    assert verb("--input", "-", "--json", *settings) == 0
+    found = json.loads(capsys.readouterr().out)["translations"]
+    assert [each["text"] for each in found] == lines
+
+
+def test_figures_are_those_of_sacrebleu(
+    folder: Path, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sacrebleu = pytest.importorskip("sacrebleu")
+    found = [each.text for each in load(folder).translate(TEXTS)]
+    wanted = [text and f"{text} ba be" for text in found]
+    reference = tmp_path / "test.en"
+    reference.write_text("\n".join(wanted) + "\n")
+    assert verb("--input", source, "--reference", reference, "--model", folder, "--json") == 0
+    figures = json.loads(capsys.readouterr().out)
+    expected = sacrebleu.corpus_bleu(found, [wanted])
+    assert figures["bleu"] == round(expected.score, 2) > 0
+    assert figures["sentences"] == len(TEXTS)
+    assert "tok:13a" in figures["signature"]
+    out = tmp_path / "out.txt"
+    words = ("--input", source, "--reference", reference, "--model", folder, "--out", out)
+    assert verb(*words) == 0
+    assert f"{figures['bleu']}" in capsys.readouterr().out
+    assert out.read_text().splitlines() == found
+
+
+def test_an_interrupted_run_keeps_what_was_written(
+    folder: Path, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = translating.translate
+
+    def interrupted(*words: Any) -> Any:
+        for number, found in enumerate(whole(*words)):
+            if number == 2:
+                raise KeyboardInterrupt
+            yield found
+
+    monkeypatch.setattr(translating, "translate", interrupted)
+    out = tmp_path / "out.txt"
+    assert verb("--input", source, "--out", out, "--model", folder) == 130
+    assert len(out.read_text().splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (TEXTS[:3], "ends after line 3, but"),
+        ([*TEXTS[:5], ""], "is empty, but that of"),
+        ([*TEXTS, "ba"], "test.de ends after line 6"),
+    ],
+)
+def test_references_of_other_lines(
+    folder: Path,
+    source: Path,
+    tmp_path: Path,
+    lines: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pytest.importorskip("sacrebleu")
+    reference = tmp_path / "test.en"
+    reference.write_text("\n".join(lines) + "\n")
+    assert verb("--input", source, "--reference", reference, "--model", folder) == 4
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["x", "--beam", "0"], 2, "beam is 0"),
+        ([], 2, "expected texts or --input"),
+        (["x", "--input", "a.txt"], 2, "not both"),
+        (["x", "--reference", "a.txt"], 2, "name that with --input"),
+        (["ba " * 99], 4, "text 1 has 101 tokens; this model reads 12"),
+        (["--input", "missing.txt"], 4, "no file missing.txt"),
+    ],
+)
+def test_errors(
+    folder: Path, words: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert verb(*words, "--model", folder) == code
+    assert message in capsys.readouterr().err
+
+
+def test_without_sacrebleu(
+    folder: Path, source: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "sacrebleu", None)
+    assert verb("--input", source, "--reference", source, "--model", folder) == 3
+    assert 'pip install "bertwright[translation]"' in capsys.readouterr().err
+    with pytest.raises(ImportError, match="sacrebleu"):
+        evaluate.evaluate_translations(["a"], ["a"])
+
+
+def test_checkpoints_are_averaged_and_a_bert_translates_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = build_data(tmp_path)
+    train(bert_run(data, tmp_path / "run", checkpoint={"every_steps": 6, "keep": 5}))
+    out = tmp_path / "mean"
+    assert run(["convert", str(tmp_path / "run"), str(out), "--average", "3"]) == 0
+    there = sorted((tmp_path / "run" / "checkpoints").glob("step-*"))
+    assert len(there) == 4
+    states = [load_file(each / "model.safetensors") for each in there[-3:]]
+    found = load_file(out / "model.safetensors")
+    assert found.keys() == states[0].keys()
+    for name, value in found.items():
+        torch.testing.assert_close(value, torch.stack([x[name] for x in states]).mean(0))
+    assert any(not torch.equal(found[name], states[-1][name]) for name in found)
+    assert run(["convert", str(tmp_path / "run"), str(out) + "9", "--average", "9"]) == 2
+    assert "has 4 checkpoints" in capsys.readouterr().err
+    assert verb("x", "--model", newest(tmp_path / "run")) == 4
+    assert "has no translation head" in capsys.readouterr().err

@@ -1,0 +1,123 @@
+"""Translations: search over a decoder equals search by whole forwards; texts keep their order."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from bertwright.checkpoint import checkpoint
+from bertwright.config.generation import TranslationConfig
+from bertwright.config.runs.transformer import TransformerConfig
+from bertwright.errors import ConfigError, DataError
+from bertwright.inference.model import Model, load
+from bertwright.inference.translation import translate as module
+from bertwright.nn.sequences import Inputs, Sequences
+from bertwright.text.tokenizer.tokenizer import make_tokenizer
+from tests.recipes.sample import SPECIAL, WORDS
+
+BEGIN, END = 2, 3
+TEXTS = ["ba be", "", "do ga ke mi no pu ba", "fu", "ba be", "li li li ga"]
+
+
+def make(folder: Path, room: int = 12) -> Path:
+    """A small Transformer of random weights whose tokens differ from those before them."""
+    make_tokenizer([*SPECIAL, *WORDS]).save(folder / "tokenizer")
+    vocabulary = len(SPECIAL) + len(WORDS)
+    config = TransformerConfig(vocabulary, 12, 2, 3, 20, max_position_embeddings=room)
+    learner = checkpoint.make_learner(config, ["translation"])
+    generator = torch.Generator().manual_seed(1)
+    learner.encoder.reset_parameters(generator)
+    head = learner.objectives["translation"]
+    head.reset_parameters(generator)
+    head.bias.data[END] = -1.0
+    head.decoder.layers[-1].feed_forward_norm.weight.data.normal_(0, 2, generator=generator)
+    (folder / "model").mkdir()
+    checkpoint.save(folder / "model", learner, folder / "tokenizer", "a card")
+    return folder / "model"
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
+    return load(make(tmp_path_factory.mktemp("translation")))
+
+
+def log_probabilities(model: Model, source: list[int], target: list[int]) -> torch.Tensor:
+    """Of the token after `target`, by one forward pass over both."""
+    learner, head = model.runner.learner, model.runner.learner.objectives["translation"]
+    read = [BEGIN, *target]
+    inputs = [Inputs(torch.tensor(ids), Sequences([len(ids)])) for ids in (source, read)]
+    x = head.decoder(learner.encoder(inputs[0]), inputs[1])[-1:]
+    found = head.logits(x)[0].log_softmax(0)
+    found[[0, 1, 2, 4]] = -math.inf  # no text has a special token
+    return found
+
+
+def greedy(model: Model, text: str) -> tuple[list[int], float]:
+    """By a whole forward a token."""
+    source = model.tokenizer.framing.one(model.tokenizer.encode_bare_ids([text])[0])
+    found: list[int] = []
+    total = 0.0
+    limit = min(len(source) - 2 + 50, 12)
+    while True:
+        p = log_probabilities(model, source, found)
+        token = int(p.argmax())
+        total += float(p[token])
+        length = len(found) + 1
+        if token == END or length == limit:
+            ids = found if token == END else [*found, token]
+            return ids, total / ((5 + length) / 6) ** 0.6
+        found.append(token)
+
+
+def test_greedy_is_that_of_whole_forwards_in_order(model: Model) -> None:
+    found = model.translate(TEXTS, beam=1)
+    assert [each.source for each in found] == TEXTS
+    assert (found[1].text, found[1].reason) == ("", "stop")
+    assert found[0] == found[4]
+    for text, each in zip(TEXTS, found, strict=True):
+        if text:
+            ids, score = greedy(model, text)
+            assert each.text == model.tokenizer.decode(ids)
+            assert each.score == pytest.approx(score, abs=1e-4)
+    assert len({each.text for each in found}) > 2
+
+
+def test_a_translation_does_not_depend_on_its_batch(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    together = model.translate(TEXTS, beam=3)
+    monkeypatch.setattr(module, "TEXTS", 3)
+    small = load(model.runner.name, batch_tokens=9)
+    for one, other in zip(together, small.translate(iter(TEXTS), beam=3), strict=True):
+        assert (one.source, one.text, one.reason) == (other.source, other.text, other.reason)
+        assert one.score == pytest.approx(other.score, abs=1e-4)
+
+
+def test_a_wider_beam_finds_no_worse_text(model: Model) -> None:
+    wide, narrow = (model.translate(TEXTS, beam=beam, length_penalty=0.0) for beam in (64, 1))
+    assert all(a.score >= b.score - 1e-5 for a, b in zip(wide, narrow, strict=True))
+    assert any(a.score > b.score + 1e-3 for a, b in zip(wide, narrow, strict=True))
+
+
+def test_the_maximum_length(model: Model) -> None:
+    found = model.translate(TEXTS, max_length=1)
+    assert all(len(each.text.split()) <= 1 for each in found)
+    assert "length" in {each.reason for each in found}
+
+
+def test_a_text_too_long_is_named_after_what_came_before(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "TEXTS", 2)
+    stream = module.translate(model.runner, ["ba", "be", "ba " * 11], TranslationConfig())
+    assert [next(stream).source, next(stream).source] == ["ba", "be"]
+    with pytest.raises(DataError, match="text 3 has 13 tokens; this model reads 12"):
+        next(stream)
+
+
+def test_settings() -> None:
+    with pytest.raises(ConfigError, match="beam is 0"):
+        TranslationConfig(beam=0)
