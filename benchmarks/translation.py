@@ -6,12 +6,13 @@ Models of one size, random weights: H 256, 3 + 3 layers, F 1,024, vocabulary 8,0
 mixed lengths, as those of Multi30k (log-normal, median 13).
 
 1. `training`: forward, backward and AdamW over 128 pairs with dropout 0.1; ours without padding;
-   `torch.nn.Transformer` and `MarianMTModel` of transformers over rectangles. Tokens of both sides a
-   second; padding does not count. Ours and torch's with label smoothing 0.1; each in fp32 and bf16.
+   `torch.nn.Transformer` and `MarianMTModel` of transformers over rectangles. Tokens of both sides
+   a second; padding does not count. Ours and torch's with label smoothing 0.1.
 2. `search`: 256 sources, sorted by length for both, 16 target tokens each, beam 4; ours in batches
-   of tokens, transformers' `generate` with its cache in batches of 64. Sentences a second, in fp32.
+   of tokens, transformers' `generate` with its cache in batches of 64. Sentences a second.
 
-All take turns in one process; the best of the rounds counts. Prints one JSON line.
+Each in fp32 and bf16 (training: autocast; search: weights). All take turns in one process; the best
+of the rounds counts. Prints one JSON line.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ import contextlib
 import json
 import time
 from collections.abc import Callable
+from copy import deepcopy
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -34,9 +37,9 @@ from bertwright.checkpoint.checkpoint import make_learner
 from bertwright.config.runs.transformer import TransformerConfig
 from bertwright.data.batch import token_batches
 from bertwright.inference.encode import ModelRunner
-from bertwright.inference.search import beam_search
 from bertwright.inference.translation.translate import TargetDecoder
 from bertwright.machine import keep_freed_memory
+from bertwright.nn.search import beam_search
 from bertwright.nn.sequences import Inputs, Sequences
 
 V, H, A, FF, L = 8000, 256, 4, 1024, 3
@@ -151,26 +154,29 @@ def search() -> tuple[dict[str, Callable[[], None]], int]:
     """Translating with each, and the sentences."""
     sources = [[BEGIN, *row.tolist(), END] for row in sentences(SOURCES)]
     config = TransformerConfig(V, H, L, A, FF, max_position_embeddings=128)
-    learner = make_learner(config, ["translation"]).eval().requires_grad_(False)
-    other = marian().eval()
-    device = torch.device("cpu")
-    runner = ModelRunner(learner, None, device, 4096, "")  # type: ignore[arg-type]
-    decoder = TargetDecoder(runner, learner.objectives["translation"], BEGIN)  # type: ignore[arg-type]
+    learner = make_learner(config, ["translation"])
 
-    def ours() -> None:
+    def ours(model: Any) -> None:
+        runner = ModelRunner(model, None, torch.device("cpu"), 4096, "")  # type: ignore[arg-type]
+        decoder = TargetDecoder(runner, model.objectives["translation"], BEGIN)
         for rows in token_batches([len(ids) for ids in sources], 4096 // BEAM):
             some = [sources[row] for row in rows]
             beam_search(decoder, some, {END}, [TOKENS] * len(some), beam=BEAM, never=[PAD, END])
 
-    def theirs() -> None:
+    def theirs(model: Any) -> None:
         for first in range(0, SOURCES, 64):
             rows = [torch.tensor(ids) for ids in sources[first : first + 64]]
             ids = nn.utils.rnn.pad_sequence(rows, True, PAD)
             length = {"min_new_tokens": TOKENS, "max_new_tokens": TOKENS}
             with torch.inference_mode():
-                other.generate(ids, attention_mask=ids != PAD, num_beams=BEAM, **length)
+                model.generate(ids, attention_mask=ids != PAD, num_beams=BEAM, **length)
 
-    return {"ours": ours, "Marian": theirs}, SOURCES
+    sides: dict[str, Callable[[], None]] = {}
+    for name, model, run in (("ours", learner, ours), ("Marian", marian(), theirs)):
+        plain = model.eval().requires_grad_(False)
+        sides[f"{name}, fp32"] = partial(run, plain)
+        sides[f"{name}, bf16"] = partial(run, deepcopy(plain).bfloat16())
+    return sides, SOURCES
 
 
 def rates(sides: dict[str, Callable[[], None]], count: int, rounds: int) -> dict[str, float]:

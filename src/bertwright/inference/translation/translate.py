@@ -24,7 +24,7 @@ from bertwright.config.generation import TranslationConfig
 from bertwright.data.batch import token_batches
 from bertwright.errors import DataError
 from bertwright.inference.encode import ModelRunner, make_inputs, only_text
-from bertwright.inference.search import beam_search
+from bertwright.nn.search import beam_search
 from bertwright.objectives.translation import Translation
 from bertwright.text.framing import ends_of
 
