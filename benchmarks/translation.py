@@ -81,13 +81,12 @@ class Padded(nn.Module):
 
 def marian() -> MarianMTModel:
     """Theirs, of the same size."""
-    sizes = {f"{part}_layers": L for part in ("encoder", "decoder")}
-    sizes |= {f"{part}_ffn_dim": FF for part in ("encoder", "decoder")}
-    sizes |= {f"{part}_attention_heads": A for part in ("encoder", "decoder")}
-    ids = {"pad_token_id": PAD, "eos_token_id": END, "decoder_start_token_id": BEGIN}
-    more = {"scale_embedding": True, "activation_function": "relu", "dropout": 0.1}
-    config = MarianConfig(vocab_size=V, d_model=H, max_position_embeddings=128, **sizes, **ids)
-    config.update({**more, "forced_eos_token_id": None})
+    sizes: dict[str, Any] = {"vocab_size": V, "d_model": H, "max_position_embeddings": 128}
+    for part in ("encoder", "decoder"):
+        sizes |= {f"{part}_layers": L, f"{part}_ffn_dim": FF, f"{part}_attention_heads": A}
+    sizes |= {"pad_token_id": PAD, "eos_token_id": END, "decoder_start_token_id": BEGIN}
+    sizes |= {"scale_embedding": True, "activation_function": "relu", "dropout": 0.1}
+    config = MarianConfig(**sizes, forced_eos_token_id=None)
     return MarianMTModel(config)
 
 
@@ -117,7 +116,8 @@ def training() -> tuple[dict[str, Callable[[], None]], int]:
 
     def of_ours() -> Tensor:
         loss = ours(batch)["translation"]
-        return loss.total / loss.count
+        mean: Tensor = loss.total / loss.count
+        return mean
 
     def of_marian() -> Tensor:
         mask = x != PAD
