@@ -109,16 +109,23 @@ class Page:
         return dict(message)
 
     def open(
-        self, address: str, *, width: int = 1200, height: int = 900, dark: bool = False
+        self,
+        address: str,
+        *,
+        width: int = 1200,
+        height: int = 900,
+        dark: bool = False,
+        state: str = "ready",
     ) -> None:
-        """Go to an address in a window of that size, and wait until the page is ready."""
+        """Go to an address in a window of that size, and wait until the page is ready, or in
+        another state."""
         self.send("Emulation.setDeviceMetricsOverride", width=width, height=height,
                   deviceScaleFactor=1, mobile=width < 600)  # fmt: skip
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.send("Emulation.setEmulatedMedia", features=[scheme])
         self.send("Page.navigate", url="about:blank")
         self.send("Page.navigate", url=address)
-        self.wait("document.querySelector('main')?.dataset.state === 'ready'")
+        self.wait(f"document.querySelector('main')?.dataset.state === '{state}'")
 
     def run(self, script: str) -> Any:
         """The value of an expression in the page."""

@@ -6,11 +6,13 @@ Run it to look at the page: `python tests/serve/fake_server.py 8081`.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import re
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -36,6 +38,7 @@ MODELS = [
             "the [MASK] flows",
         ],
         "heads": ["masked_lm", "next_sentence"],
+        "generates": True,
         "tasks": [
             {"name": "sst", "kind": "classification", "labels": ["negative", "positive"]},
             {"name": "ner", "kind": "tagging", "labels": ["O", "B-PER", "B-LOC", "B-DATE"]},
@@ -123,7 +126,7 @@ class Handler(BaseHTTPRequestHandler):
             self.reply(200, file.read_bytes(), f"{MEDIA[file.suffix]}; charset=utf-8")
         elif self.path == "/v1/models":
             if not self.refused():
-                data = [{**m, "sha256": SHA256, "layers": LAYERS} for m in MODELS]
+                data = [{**m, "sha256": SHA256, "layers": LAYERS} for m in self.server.models]  # type: ignore[attr-defined]
                 self.json(200, {"object": "list", "data": data})
         else:
             self.json(404, {"error": {"message": f"no route {self.path}"}})
@@ -138,7 +141,7 @@ class Handler(BaseHTTPRequestHandler):
         if "refuse" in json.dumps(asked):
             self.json(422, {"error": {"message": "the text has <b>700</b> tokens; at most 512"}})
             return
-        results = ROUTES[self.path](asked)
+        results = ROUTES[self.path](asked) if self.path in ROUTES else {}
         receipt = {
             "model": asked["model"],
             "sha256": SHA256,
@@ -148,7 +151,37 @@ class Handler(BaseHTTPRequestHandler):
             "tokens_used": 17,
             "truncated": [],
         }
-        self.json(200, {**receipt, **results})
+        if asked.get("stream"):
+            self.stream(asked, receipt)
+        else:
+            self.json(200, {**receipt, **results})
+
+    def stream(self, asked: dict[str, Any], receipt: dict[str, Any]) -> None:
+        """Words as events; of a prompt that says so without end, until nobody listens."""
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.send_header("connection", "close")
+        self.end_headers()
+        endless = "without end" in asked["input"]
+        words = [" and", " then", " <b>the</b>", " end", "."]
+        try:
+            for word in itertools.cycle(words) if endless else words:
+                for number in range(asked["num"]):
+                    reason = "stop" if word == "." and not endless else None
+                    part = {"prompt": 0, "number": number, "text": word, "reason": reason}
+                    self.event(part)
+                time.sleep(0.01)
+            self.event({**receipt, "tokens_generated": len(words)})
+            self.wfile.write(b"data: [DONE]\n\n")
+        except OSError:
+            self.server.left = True  # type: ignore[attr-defined]
+
+    def event(self, value: Any) -> None:
+        """Send one event, in two parts."""
+        line = b"data: " + json.dumps(value).encode() + b"\n\n"
+        for part in (line[:9], line[9:]):
+            self.wfile.write(part)
+            self.wfile.flush()
 
 
 def _fill(asked: dict[str, Any]) -> Any:
@@ -232,11 +265,15 @@ ROUTES = {
 
 
 @contextmanager
-def fake_server(key: str = "", port: int = 0) -> Iterator[ThreadingHTTPServer]:
-    """A running server; `.seen` has what was asked, `.key` what it wants."""
+def fake_server(
+    key: str = "", port: int = 0, models: list[dict[str, Any]] = MODELS
+) -> Iterator[ThreadingHTTPServer]:
+    """A running server; `.seen` has what was asked, `.key` what it wants, `.left` whether who read
+    a stream went away."""
     server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     server.daemon_threads = True
     server.key, server.seen = key, []  # type: ignore[attr-defined]
+    server.models, server.left = models, False  # type: ignore[attr-defined]
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:

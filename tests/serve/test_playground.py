@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import time
 from collections.abc import Iterator
 from http.server import ThreadingHTTPServer
 from itertools import pairwise
@@ -14,7 +15,7 @@ import pytest
 
 from tests.house.source import PACKAGE
 from tests.serve.browser import CHROMIUM, UNREADABLE, Page, browser
-from tests.serve.fake_server import fake_server
+from tests.serve.fake_server import MODELS, fake_server
 
 FOLDER = PACKAGE / "serve" / "playground"
 chromium = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium in the PATH")
@@ -26,6 +27,7 @@ PANELS = {
     "classify": ("text=good", "/classify", "positive\n92.0 %"),
     "follow": ("text=One.&text_pair=Two.", "/next-sentence", "follows\n88.0 %"),
     "rank": ("query=bread", "/rerank", "0.900"),
+    "generate": ("text=She said", "/generate", "She said and then <b>the</b> end."),
     "compare": ("texts=one%0Atwo%0Athree", "/similarity", "0.75"),
     "tokens": ("text=🙂 unbelievable", "/tokenize", "##ievable"),
     "word": ("word=bank", "/tokens", "Sentences 3 and 4"),
@@ -116,6 +118,46 @@ def test_answers_never_become_markup(tab: Page, server: ThreadingHTTPServer) -> 
 
 
 @chromium
+def test_text_comes_as_it_is_made_and_can_be_stopped(
+    tab: Page, server: ThreadingHTTPServer
+) -> None:
+    tab.problems.clear()
+    given = "text=without end&texts=2&temperature=0.5&top_k=7"
+    tab.open(address(server, f"#generate?{given}"), state="running")
+    tab.wait("document.querySelectorAll('.result .passage').length === 2")
+    length = tab.run("document.querySelector('.passage').textContent.length")
+    tab.wait(f"document.querySelector('.passage').textContent.length > {length} + 20")
+    assert tab.run("document.querySelector('.result').ariaBusy") is None
+    tab.run("[...document.querySelectorAll('button')].find(e => e.textContent == 'Stop').click()")
+    tab.wait("document.querySelector('.receipt')")
+    assert "You stopped it." in tab.text(".result")
+    assert tab.run("[...document.querySelectorAll('.go button')].map(e => e.hidden)") == [
+        False,
+        True,
+    ]
+    for _ in range(500):
+        if server.left:  # type: ignore[attr-defined]
+            break
+        time.sleep(0.01)
+    else:
+        pytest.fail("the server was not left")
+    ((path, asked),) = server.seen  # type: ignore[attr-defined]
+    options = {"sample": True, "temperature": 0.5, "top_p": 0.95, "top_k": 7}
+    expected = {"model": "full", "input": "without end", "stream": True, "num": 2, **options}
+    expected |= {"max_new_tokens": 60, "repetition_penalty": 1, "truncate": False}
+    assert (path, asked) == ("/generate", expected)
+    assert tab.problems == []
+
+
+@chromium
+def test_generation_is_shown_only_where_a_model_can(tab: Page) -> None:
+    with fake_server(models=MODELS[1:]) as server:
+        tab.open(address(server))
+        panels = tab.run("[...document.querySelectorAll('#panels a')].map(a => a.dataset.panel)")
+    assert panels == [name for name in PANELS if name != "generate"]
+
+
+@chromium
 def test_errors_are_shown_as_text(tab: Page, server: ThreadingHTTPServer) -> None:
     tab.problems.clear()
     tab.open(address(server, "#classify?text=refuse this"))
@@ -199,7 +241,7 @@ def test_panels_without_their_head_say_why(tab: Page, server: ThreadingHTTPServe
     assert tab.run("document.querySelector('form.panel fieldset').disabled") is True
     assert server.seen == []  # type: ignore[attr-defined]
     lacking = tab.run("[...document.querySelectorAll('a.lacks')].map(a => a.dataset.panel)")
-    assert lacking == ["fill", "ask", "tag", "classify", "follow"]
+    assert lacking == ["fill", "ask", "tag", "classify", "follow", "generate"]
     tab.run(
         "(m => { m.value = 'full'; m.dispatchEvent(new Event('change')); })"
         "(document.getElementById('model'))"

@@ -5,11 +5,12 @@
 
 import { attention } from "./attention.js";
 import { command, h, receipt } from "./dom.js";
+import { panels as generated } from "./generation.js";
 import { ServerError, models, useKey } from "./server.js";
 import { panels as vectors } from "./vectors.js";
 import { panels as words } from "./words.js";
 
-const PANELS = [...words, ...vectors, attention];
+const PANELS = [...words, ...generated, ...vectors, attention];
 const CUT = {
   name: "truncate", kind: "check", value: false, label: "Cut what is too long (else it is an error)",
 };
@@ -32,6 +33,11 @@ function lack(panel, model) {
   return `${model.name} has no such head: this panel needs ${panel.needs}.`;
 }
 
+/** Whether the page has the panel: some only where a model can use it. */
+function offered(panel) {
+  return !panel.optional || known.some((model) => !lack(panel, model));
+}
+
 function address() {
   const [name, query = ""] = location.hash.slice(1).split("?", 2);
   return { panel: PANELS.find((p) => p.name === name), given: new URLSearchParams(query) };
@@ -47,7 +53,8 @@ function control(field, id, given, model) {
     case "line":
       return h("input", { ...shared, type: "text", dir: "auto", required: !field.spare, value });
     case "count":
-      return h("input", { ...shared, type: "number", min: field.least, max: field.most, value });
+      return h("input", { ...shared, type: "number", min: field.least, max: field.most,
+        step: field.step ?? 1, value });
     case "check":
       return h("input", { ...shared, type: "checkbox", checked: value === true || value === "true" });
     case "choice": {
@@ -91,7 +98,7 @@ function read(panel, form) {
     if (kind === "check") values[name] = input.checked;
     else if (kind === "count") {
       const given = Number(input.value);
-      if (!input.value || !Number.isInteger(given) || given < least || given > most)
+      if (!input.value || !(field.step || Number.isInteger(given)) || given < least || given > most)
         throw wrong(`${input.value || "nothing"} is given; expected ${least} to ${most}.`);
       values[name] = given;
     } else if (kind === "lines") {
@@ -131,12 +138,14 @@ function show(panel, given, model) {
   const why = lack(panel, model);
   const status = h("span", { class: "soft", role: "status" });
   const result = h("section", { class: "result", "aria-label": "Result", tabindex: "-1" });
+  let controller = new AbortController();
+  const halt = h("button", { type: "button", hidden: true, onclick: () => controller.abort() }, "Stop");
   const form = h("form", { class: "panel", "aria-describedby": "about", novalidate: true },
     h("fieldset", { disabled: why !== "" },
       h("legend", { class: "unseen" }, panel.title),
       h("div", { class: "rows" }, panel.fields.map((f) => row(f, given.get(f.name), model)),
         row(CUT, given.get(CUT.name), model)),
-      h("div", { class: "go" }, h("button", { type: "submit", class: "run" }, "Run"), status)));
+      h("div", { class: "go" }, h("button", { type: "submit", class: "run" }, "Run"), halt, status)));
   let turn = 0;
   const keep = (name, value) => {
     form.elements[name].value = value;
@@ -144,12 +153,22 @@ function show(panel, given, model) {
   };
   const run = async () => {
     const mine = ++turn;
+    controller.abort();
+    controller = new AbortController();
+    const { signal } = controller;
+    const show = (parts) => {
+      if (mine !== turn) return;
+      result.removeAttribute("aria-busy");
+      result.replaceChildren(...parts);
+    };
     result.setAttribute("aria-busy", "true");
+    halt.hidden = !panel.streams;
     status.textContent = "Working…";
     try {
       const values = read(panel, form);
       keepAddress(panel, form);
-      const found = await panel.run({ ...values, model: model.name }, model, keep);
+      const found = await panel.run({ ...values, model: model.name }, model, keep,
+        { show, signal });
       if (mine !== turn) return;
       result.replaceChildren(...found.parts.filter(Boolean), receipt(found.receipt),
         command(found.receipt.curl));
@@ -163,6 +182,7 @@ function show(panel, given, model) {
       if (error.status === 401) askKey(run);
     }
     result.removeAttribute("aria-busy");
+    halt.hidden = true;
     main.dataset.state = "ready";
   };
   form.addEventListener("submit", (event) => {
@@ -174,7 +194,10 @@ function show(panel, given, model) {
   form.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
   });
-  stop = () => turn++;
+  stop = () => {
+    turn++;
+    controller.abort();
+  };
   main.replaceChildren(
     h("h2", { tabindex: "-1" }, panel.title),
     h("p", { id: "about", class: "soft" }, panel.about),
@@ -219,7 +242,7 @@ function link(name) {
 
 function list() {
   const model = current();
-  document.getElementById("panels").replaceChildren(...PANELS.map((panel) => {
+  document.getElementById("panels").replaceChildren(...PANELS.filter(offered).map((panel) => {
     const why = lack(panel, model);
     return h("li", {}, h("a", { href: link(panel.name), "data-panel": panel.name,
       class: why ? "lacks" : null, title: why || null,

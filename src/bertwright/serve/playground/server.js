@@ -16,35 +16,49 @@ export class ServerError extends Error {
 
 const PATIENCE = 60_000; // milliseconds
 
-async function ask(path, body) {
+/** A response that is no error, and the time of the request. */
+async function send(path, body, signal) {
   const headers = { accept: "application/json" };
   if (body !== undefined) headers["content-type"] = "application/json";
   if (key) headers.authorization = `Bearer ${key}`;
   const started = performance.now();
-  let response;
-  let text;
+  const response = await fetch(path, {
+    method: body === undefined ? "GET" : "POST",
+    headers,
+    body: body === undefined ? undefined : JSON.stringify(body),
+    signal,
+    credentials: "omit",
+    cache: "no-store",
+  });
+  if (response.ok) return { response, started };
+  const text = await response.text();
+  throw new ServerError(response.status, reason(parsed(text), response));
+}
+
+/** What JSON says; undefined where it is none. */
+function parsed(text) {
   try {
-    response = await fetch(path, {
-      method: body === undefined ? "GET" : "POST",
-      headers,
-      body: body === undefined ? undefined : JSON.stringify(body),
-      signal: AbortSignal.timeout(PATIENCE),
-      credentials: "omit",
-      cache: "no-store",
-    });
-    text = await response.text();
-  } catch (error) {
-    const why = error.name === "TimeoutError" ? "has not answered in a minute" : "cannot be reached";
-    throw new ServerError(0, `The server ${why}.`);
-  }
-  let answer;
-  try {
-    answer = JSON.parse(text);
+    return JSON.parse(text);
   } catch {
-    if (response.ok) throw new ServerError(response.status, "The answer is no JSON.");
+    return undefined;
   }
-  if (!response.ok) throw new ServerError(response.status, reason(answer, response));
-  return { answer, milliseconds: performance.now() - started };
+}
+
+function unreached(error) {
+  if (error instanceof ServerError) return error;
+  const why = error.name === "TimeoutError" ? "has not answered in a minute" : "cannot be reached";
+  return new ServerError(0, `The server ${why}.`);
+}
+
+async function ask(path, body) {
+  try {
+    const { response, started } = await send(path, body, AbortSignal.timeout(PATIENCE));
+    const answer = parsed(await response.text());
+    if (answer === undefined) throw new ServerError(response.status, "The answer is no JSON.");
+    return { answer, milliseconds: performance.now() - started };
+  } catch (error) {
+    throw unreached(error);
+  }
 }
 
 function reason(answer, response) {
@@ -53,12 +67,13 @@ function reason(answer, response) {
   return said || response.statusText || "no reason given";
 }
 
-/** The models: their names, heads (name, kind, labels), number of layers, and examples of their
+/** The models: their names, heads (name, kind, labels; `generation` of those that generate), number of layers, and examples of their
  * cards. */
 export async function models() {
   const { answer } = await ask("v1/models");
   return answer.data.map((model) => {
-    const heads = model.heads.map((name) => ({ name, kind: name, labels: [] }));
+    const names = [...model.heads, ...(model.generates ? ["generation"] : [])];
+    const heads = names.map((name) => ({ name, kind: name, labels: [] }));
     return {
       name: model.id, heads: [...heads, ...model.tasks], layers: model.layers,
       examples: model.examples ?? [],
@@ -69,19 +84,50 @@ export async function models() {
 /** Ask one route; `{answer, receipt}`, the receipt as every reply gives it. */
 export async function post(path, body) {
   const { answer, milliseconds } = await ask(path, body);
+  return { answer, receipt: receipt(path, body, answer, milliseconds) };
+}
+
+/** The same of a route that streams: `more(part)` is called as parts come, and `answer` is the last
+ * event, or undefined where `signal` stopped it before. */
+export async function stream(path, body, signal, more) {
+  const asked = { ...body, stream: true };
+  const began = performance.now();
+  let answer;
+  try {
+    const { response } = await send(path, asked, signal);
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    let rest = "";
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) break;
+      const events = (rest + value).split("\n\n");
+      rest = events.pop();
+      for (const event of events) {
+        const part = parsed(event.replace(/^data: /, ""));
+        if (part?.error) throw new ServerError(response.status, part.error.message);
+        if (part?.text !== undefined) more(part);
+        else answer = part ?? answer;
+      }
+    }
+    if (!answer) throw new ServerError(response.status, "The answer broke off.");
+  } catch (error) {
+    if (!signal.aborted) throw unreached(error);
+  }
+  const milliseconds = performance.now() - began;
+  return { answer, receipt: receipt(path, asked, answer ?? { model: body.model }, milliseconds) };
+}
+
+function receipt(path, body, answer, milliseconds) {
   return {
-    answer,
-    receipt: {
-      model: answer.model,
-      sha256: answer.sha256,
-      layers: answer.layers,
-      pooling: answer.pooling,
-      normalized: answer.normalized,
-      tokens: answer.tokens_used,
-      truncated: answer.truncated,
-      milliseconds,
-      curl: curl(path, body),
-    },
+    model: answer.model,
+    sha256: answer.sha256,
+    layers: answer.layers,
+    pooling: answer.pooling,
+    normalized: answer.normalized,
+    tokens: answer.tokens_used,
+    truncated: answer.truncated,
+    milliseconds,
+    curl: curl(path, body),
   };
 }
 

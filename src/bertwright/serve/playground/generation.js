@@ -1,0 +1,59 @@
+// Panels of models that generate: text as it comes, which a button stops.
+
+import { h } from "./dom.js";
+import { stream } from "./server.js";
+
+/** A panel of one streaming route; `body` makes the request of the form's values, `drawn` what is
+ * shown of the form's values and of the texts so far. */
+function generating({ path, body, drawn, ...panel }) {
+  return {
+    ...panel,
+    streams: true,
+    optional: true,
+    async run({ model, truncate, ...values }, _, keep, { show, signal }) {
+      const texts = new Map();
+      const reasons = new Set();
+      const draw = () => drawn(values, [...texts.keys()].sort((a, b) => a - b).map((n) => texts.get(n)));
+      const { answer, receipt } = await stream(path, { model, truncate, ...body(values) }, signal, (part) => {
+        texts.set(part.number, (texts.get(part.number) ?? "") + part.text);
+        if (part.reason) reasons.add(part.reason);
+        show(draw());
+      });
+      const ended = answer ? [...reasons].map((reason) => ENDS[reason]).join("; ") : "You stopped it.";
+      const count = answer ? `${answer.tokens_generated} tokens. ` : "";
+      return { receipt, parts: [...draw(), h("p", { class: "soft" }, `${count}${ended}`)] };
+    },
+  };
+}
+
+const ENDS = {
+  stop: "The model ended its text.",
+  length: "A text had as many tokens as it may, or as the model reads.",
+};
+
+const continues = generating({
+  name: "generate",
+  title: "Continue a text",
+  about: "The model goes on from a prompt, a token at a time.",
+  kinds: ["generation"],
+  needs: "a model that predicts the next token",
+  path: "generate",
+  fields: [
+    { name: "text", label: "Prompt", kind: "long", example: (texts) => texts[0], value: "Once upon a time" },
+    { name: "tokens", label: "New tokens", kind: "count", value: 60, least: 1, most: 4096 },
+    { name: "texts", label: "Texts", kind: "count", value: 1, least: 1, most: 8 },
+    { name: "sample", label: "Sample (else the most probable token each time)", kind: "check", value: true },
+    { name: "temperature", label: "Temperature", kind: "count", value: 0.8, least: 0.05, most: 5, step: 0.05 },
+    { name: "top_p", label: "Top p", kind: "count", value: 0.95, least: 0.05, most: 1, step: 0.05 },
+    { name: "top_k", label: "Top k (0: all)", kind: "count", value: 0, least: 0, most: 1000 },
+    { name: "penalty", label: "Repetition penalty", kind: "count", value: 1, least: 0.5, most: 3, step: 0.05 },
+  ],
+  body: ({ text, tokens, texts, sample, temperature, top_p: topP, top_k: topK, penalty }) => ({
+    input: text, max_new_tokens: tokens, num: texts, repetition_penalty: penalty,
+    ...(sample ? { sample, temperature, top_p: topP, ...(topK ? { top_k: topK } : {}) } : {}),
+  }),
+  drawn: ({ text }, texts) => texts.map((more) =>
+    h("p", { class: "passage", dir: "auto" }, h("span", { class: "soft" }, text), more)),
+});
+
+export const panels = [continues];
