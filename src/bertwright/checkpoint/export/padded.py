@@ -292,10 +292,10 @@ def _pool(x: Tensor, mask: Tensor, how: str) -> Tensor:
     """x `[B, T, F]` -> `[B, F]` over the positions where the mask is 1."""
     if how == "cls":
         return x[:, 0]
-    real = (mask != 0)[:, :, None]
     if how == "last":
-        index = (real.sum(1, keepdim=True) - 1).expand(-1, 1, x.shape[2])
+        index = (mask.sum(1) - 1)[:, None, None].expand(-1, 1, x.shape[2])
         return x.gather(1, index)[:, 0]
+    real = (mask != 0)[:, :, None]
     if how == "mean":
         return (x * real).sum(1) / real.sum(1)
     return x.masked_fill(~real, torch.finfo(x.dtype).min).amax(1)
