@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from bertwright.errors import DataError
-from bertwright.text.treebank.dependencies import dependencies_of, pruned, read_dependencies
-from bertwright.text.treebank.trees import parse_trees, read_trees
+from bertwright.text.treebank.dependencies import dependencies_of, read_dependencies
+from bertwright.text.treebank.trees import parse_trees, pruned, read_trees
 
 DOG = (
     "(S (NP-SBJ-1 (DT The) (NN dog)) (VP (VBZ chases) (NP (-NONE- *T*-1)) "

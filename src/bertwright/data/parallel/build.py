@@ -7,13 +7,14 @@ vocabulary is for both languages (Vaswani et al. 2017, section 5.1).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from bertwright.arrays import Int64s
 from bertwright.atomic import atomic_folder, refuse_source, write_manifest
 from bertwright.data.shards import FORMAT, EncodedBlock, ShardWriter, token_dtype
 from bertwright.errors import ConfigError, DataError
@@ -58,26 +59,68 @@ def build_parallel(
         refuse_source(out, path)
     tokenizer = load_tokenizer(tokenizer_folder)
     total = size_on_disk([source, target])
+
+    def blocks() -> Iterator[IdPairs]:
+        files = [open_with_position(path) for path in (source, target)]
+        pairs = read_pairs(source, target, [file for file, _ in files])
+        while block := list(islice(pairs, BLOCK_LINES)):
+            texts = [text for _, *pair in block if any(pair) for text in pair]
+            ids, lengths = tokenizer.encode_sentence_ids(texts)
+            _require_both(block, lengths, source, target)
+            yield ids, lengths[lengths > 0], len(block)
+            on_progress(sum(position() for _, position in files), total)
+
+    facts = {"inputs": [str(source), str(target)]}
+    return write_pairs(out, tokenizer, blocks(), facts, overwrite=overwrite)
+
+
+IdPairs = tuple[np.ndarray[Any, Any], Int64s, int]
+"""The ids of some pairs, all end to end; the length of each source and target; and how many pairs
+were read to find these."""
+
+
+def write_pairs(
+    out: Path,
+    tokenizer: Tokenizer,
+    blocks: Iterable[IdPairs],
+    facts: dict[str, Any],
+    *,
+    overwrite: bool = False,
+) -> dict[str, Any]:
+    """Write encoded pairs into the folder `out`; return its manifest, `facts` among it.
+
+    Raises:
+        ConfigError: `out` holds something.
+        DataError: no pair.
+    """
+    continues, dtype = tokenizer.is_continuation, token_dtype(tokenizer.vocab_size)
     counts = {"documents_read": 0, "documents": 0, "documents_lost": 0}
     counts |= {"sentences": 0, "tokens": 0, "unknown_tokens": 0}
     with atomic_folder(out, overwrite) as folder:
         writer = ShardWriter(folder, SHARD_TOKENS)
         try:
-            for block, position in _blocks(source, target, tokenizer, counts):
-                writer.append(block)
-                on_progress(position, total)
+            for ids, lengths, read in blocks:
+                pairs = len(lengths) // 2
+                counts["documents_read"] += read
+                counts["documents"] += pairs
+                counts["documents_lost"] += read - pairs
+                counts["sentences"] += len(lengths)
+                counts["tokens"] += len(ids)
+                counts["unknown_tokens"] += int((ids == tokenizer.unk_id).sum())
+                two = np.full(pairs, 2, np.int64)
+                writer.append(EncodedBlock(ids.astype(dtype), ~continues[ids], lengths, two, {}))
             writer.end_shard()
         finally:
             writer.abandon()
         if not writer.finished:
-            raise DataError(f"{source} and {target} hold no pair of lines with text")
+            raise DataError(f"{' and '.join(facts['inputs'])} hold no pair of lines with text")
         tokenizer.save(folder / "tokenizer")
         return write_manifest(
             folder,
             {
                 "format": FORMAT,
                 "bertwright": __version__,
-                "inputs": [str(source), str(target)],
+                **facts,
                 "parallel": True,
                 "counts": counts,
                 "tokenizer": tokenizer.described(),
@@ -87,29 +130,6 @@ def build_parallel(
                 ],
             },
         )
-
-
-def _blocks(
-    source: Path, target: Path, tokenizer: Tokenizer, counts: dict[str, int]
-) -> Iterator[tuple[EncodedBlock, int]]:
-    """Encoded pairs, and the bytes of both files that are read; adds to `counts`."""
-    continues, dtype = tokenizer.is_continuation, token_dtype(tokenizer.vocab_size)
-    files = [open_with_position(path) for path in (source, target)]
-    pairs = read_pairs(source, target, [file for file, _ in files])
-    while block := list(islice(pairs, BLOCK_LINES)):
-        counts["documents_read"] += len(block)
-        texts = [text for _, *pair in block if any(pair) for text in pair]
-        ids, lengths = tokenizer.encode_sentence_ids(texts)
-        _require_both(block, lengths, source, target)
-        lengths = lengths[lengths > 0]
-        counts["documents"] += len(lengths) // 2
-        counts["documents_lost"] += len(block) - len(lengths) // 2
-        counts["sentences"] += len(lengths)
-        counts["tokens"] += len(ids)
-        counts["unknown_tokens"] += int((ids == tokenizer.unk_id).sum())
-        pair_lengths = np.full(len(lengths) // 2, 2, np.int64)
-        made = EncodedBlock(ids.astype(dtype), ~continues[ids], lengths, pair_lengths, {})
-        yield made, sum(position() for _, position in files)
 
 
 def read_pairs(

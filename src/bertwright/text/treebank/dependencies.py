@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bertwright.errors import DataError
 from bertwright.text.corpus.files import open_bytes
-from bertwright.text.treebank.trees import Tree, read_trees
+from bertwright.text.treebank.trees import Tree, category, pruned, read_trees
 
 CONLLU = (".conllu", ".conll", ".conllx")
 PUNCTUATION = {"``", "''", ",", ".", ":", "-LRB-", "-RRB-", "HYPH"}
@@ -115,19 +115,6 @@ def _sentence(rows: list[tuple[str, int, str]], path: Path, number: int) -> Depe
         for head, relation in zip(heads, relations, strict=True)
     ]
     return DependencySentence(words, kept, relations)
-
-
-def pruned(tree: Tree) -> Tree | None:
-    """Without empty elements (`-NONE-`) and the phrases that hold nothing else."""
-    if tree.word is not None:
-        return None if tree.label == "-NONE-" else tree
-    children = tuple(each for each in map(pruned, tree.children) if each is not None)
-    return Tree(tree.label, children) if children else None
-
-
-def category(label: str) -> str:
-    """A label without functions and indices: NP of `NP-SBJ-1` and `NP=2`."""
-    return label if label[:1] == "-" else label.split("-")[0].split("=")[0]
 
 
 def head_child(tree: Tree) -> int:

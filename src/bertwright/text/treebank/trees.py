@@ -17,7 +17,8 @@ from bertwright.text.corpus.files import open_bytes
 TOP = "TOP"
 SUFFIXES = (".tree", ".trees", ".mrg", ".ptb", ".psd")
 """Files of a folder that are read."""
-_TOKEN = re.compile(r"[()]|[^()\s]+")
+_TOKEN = re.compile(r"[()]|[^() \t\r\n\f\v]+")
+"""Spaces beyond ASCII (a thin space in a number) are part of a word."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,19 @@ class Tree:
         """In brackets, on one line."""
         inside = self.word if self.word is not None else " ".join(map(str, self.children))
         return f"({self.label} {inside})"
+
+
+def pruned(tree: Tree) -> Tree | None:
+    """Without empty elements (`-NONE-`) and the phrases that hold nothing else."""
+    if tree.word is not None:
+        return None if tree.label == "-NONE-" else tree
+    children = tuple(each for each in map(pruned, tree.children) if each is not None)
+    return Tree(tree.label, children) if children else None
+
+
+def category(label: str) -> str:
+    """A label without functions and indices: NP of `NP-SBJ-1` and `NP=2`."""
+    return label if label[:1] == "-" else label.split("-")[0].split("=")[0]
 
 
 def read_trees(path: str | Path) -> Iterator[Tree]:

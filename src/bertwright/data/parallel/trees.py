@@ -1,0 +1,110 @@
+"""`bertwright data trees`: sentences and their trees as pairs, to train a parser on.
+
+The shards are those of `data build --parallel`: the source is a sentence's words, the target its
+tree as a sequence (`text/treebank/linear.py`). The vocabulary is that of the words, with the tokens
+of the trees at its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bertwright.atomic import refuse_source
+from bertwright.config.tokenizer import TokenizerConfig
+from bertwright.data.parallel.build import IdPairs, write_pairs
+from bertwright.errors import DataError
+from bertwright.progress import OnProgress, silent
+from bertwright.text.tokenizer.tokenizer import Tokenizer, load_tokenizer
+from bertwright.text.tokenizer.train import rules_of, train_on_counts
+from bertwright.text.tokenizer.word_counts import count_block
+from bertwright.text.treebank.linear import (
+    MOST_WORDS,
+    Leaves,
+    leaf_token,
+    linearize,
+    plain_word,
+)
+from bertwright.text.treebank.trees import pruned, read_trees
+
+BLOCK_TREES = 1 << 12
+
+
+def build_trees(
+    trees: str | Path,
+    out: str | Path,
+    tokenizer_folder: str | Path | None = None,
+    *,
+    vocab_size: int = 8000,
+    leaves: Leaves = "numbers",
+    overwrite: bool = False,
+    on_progress: OnProgress = silent,
+) -> dict[str, Any]:
+    """Encode a treebank into the folder `out`; return its manifest.
+
+    Args:
+        trees: a file of bracketed trees, or a folder of these.
+        out: the folder to write.
+        tokenizer_folder: a WordPiece vocabulary of the words; None: one is trained on them.
+        vocab_size: of that one.
+        leaves: how words are written in the target.
+        overwrite: replace a built corpus that is there.
+        on_progress: counts trees.
+
+    Raises:
+        ConfigError: `out` holds something, or what is read.
+        DataError: a tree that cannot be read (with its line), no tree, or no WordPiece vocabulary.
+    """
+    refuse_source(Path(out), Path(trees))
+    found = [tree for tree in map(pruned, read_trees(trees)) if tree is not None]
+    short = [tree for tree in found if len(tree.leaves()) <= MOST_WORDS]
+    if not short:
+        raise DataError(f"{trees} holds no tree of at most {MOST_WORDS} words")
+    if tokenizer_folder is None:
+        config = TokenizerConfig(vocab_size=vocab_size)
+        texts = [" ".join(map(plain_word, tree.words())) for tree in short]
+        tokenizer, _ = train_on_counts(count_block(texts, rules_of(config)), config)
+    else:
+        refuse_source(Path(out), Path(tokenizer_folder))
+        tokenizer = load_tokenizer(tokenizer_folder)
+    targets = [linearize(tree, leaves) for tree in short]
+    tokens = {token for target in targets for token in target}
+    if leaves == "numbers":
+        tokens |= {leaf_token(leaves, number) for number in range(MOST_WORDS)}
+    tokenizer = tokenizer.extended(sorted(tokens - tokenizer.vocab.keys()))
+
+    def blocks() -> Iterator[IdPairs]:
+        for done in range(0, len(short), BLOCK_TREES):
+            sides: list[list[int]] = []
+            for number in range(done, min(done + BLOCK_TREES, len(short))):
+                sides.append(source_ids(tokenizer, short[number].words(), leaves))
+                sides.append([tokenizer.vocab[token] for token in targets[number]])
+            lengths = np.array([len(side) for side in sides], np.int64)
+            yield np.array([each for side in sides for each in side]), lengths, len(sides) // 2
+            on_progress(done + len(sides) // 2, len(short))
+
+    facts = {"inputs": [str(trees)], "trees": leaves, "too_long": len(found) - len(short)}
+    return write_pairs(Path(out), tokenizer, blocks(), facts, overwrite=overwrite)
+
+
+def source_ids(tokenizer: Tokenizer, words: list[str], leaves: Leaves) -> list[int]:
+    """What a parser reads of a sentence: its words' tokens, each word after its number."""
+    ids, lengths = tokenizer.encode_sentence_ids(list(map(plain_word, words)))
+    found: list[int] = []
+    if leaves == "normalized":
+        found += ids.tolist()
+        return found
+    ends = np.cumsum(lengths)
+    for number, part in enumerate(np.split(ids, ends[:-1])):
+        found += [tokenizer.vocab[leaf_token(leaves, number)], *part.tolist()]
+    return found
+
+
+def leaves_of(tokenizer: Tokenizer) -> Leaves | None:
+    """How a parser's vocabulary writes words; None: it is not a parser's."""
+    if not any(token[:1] == "(" and len(token) > 1 for token in tokenizer.vocab):
+        return None
+    return "numbers" if leaf_token("numbers", 0) in tokenizer.vocab else "normalized"

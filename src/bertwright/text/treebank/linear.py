@@ -1,0 +1,110 @@
+"""Trees as sequences of tokens and back (Vinyals et al. 2015, Grammar as a foreign language).
+
+`(S (NP [1] [2] )NP (VP [3] )VP )S`: brackets with their label, functions and empty elements left
+out, and a token for each word. The paper writes every word as `XX`; ours are numbered unless told
+otherwise, and the number stands before the word in the source too, so that the decoder always knows
+which word is next. A sequence of a model need not be a tree: `assemble` repairs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from bertwright.text.treebank.trees import TOP, Tree, category
+
+Leaves = Literal["numbers", "normalized"]
+NORMALIZED = "XX"
+"""Every word, as published."""
+MOST_WORDS = 250
+"""Words of a sentence whose words are numbered."""
+
+
+def leaf_token(leaves: Leaves, word: int) -> str:
+    """The token of a word by its number from 0."""
+    return f"[{word + 1}]" if leaves == "numbers" else NORMALIZED
+
+
+def plain_word(word: str) -> str:
+    """A word as in text: the Penn Treebank writes brackets as -LRB-, quotes as `` and ''."""
+    return _ESCAPED.get(word, word.replace("\\/", "/").replace("\\*", "*"))
+
+
+_ESCAPED = {
+    "-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}",
+    "``": '"', "''": '"',
+}  # fmt: skip
+
+
+def linearize(tree: Tree, leaves: Leaves = "numbers") -> list[str]:
+    """A tree without empty elements as tokens; a TOP around it is left out."""
+    found: list[str] = []
+    words = 0
+    stack: list[Tree | str] = [*reversed(tree.children)] if tree.label == TOP else [tree]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, str):
+            found.append(node)
+        elif node.word is not None:
+            found.append(leaf_token(leaves, words))
+            words += 1
+        else:
+            label = category(node.label)
+            found.append(f"({label}")
+            stack.append(f"){label}")
+            stack.extend(reversed(node.children))
+    return found
+
+
+def assemble(tokens: Iterable[str], words: Sequence[str]) -> tuple[Tree, bool]:
+    """The tree of a sequence over its words, below TOP, and whether it was one without repair.
+
+    Repair: a bracket that closes an outer phrase closes those inside it too, one that closes none
+    is left out, and those that are open at the end are closed there. Words that the sequence lacks
+    are put before the next that it has, or at the end of the outermost phrase; words that it has
+    too often, and phrases without words, are left out.
+    """
+    labels: list[str] = [TOP]
+    parts: list[list[Tree]] = [[]]
+    done, whole = 0, True
+
+    def close() -> bool:
+        label, children = labels.pop(), tuple(parts.pop())
+        if children:
+            parts[-1].append(Tree(label, children))
+        return bool(children)
+
+    def put(stop: int) -> None:
+        nonlocal done
+        parts[-1].extend(Tree(NORMALIZED, word=word) for word in words[done:stop])
+        done = max(done, stop)
+
+    for token in tokens:
+        if token[:1] == "(" and len(token) > 1:
+            whole &= len(labels) > 1 or not parts[0]  # a second tree beside the first
+            labels.append(token[1:])
+            parts.append([])
+        elif token[:1] == ")" and len(token) > 1:
+            if token[1:] not in labels[1:]:
+                whole = False
+                continue
+            while labels[-1] != token[1:]:
+                whole = False
+                close()
+            whole &= close()
+        else:
+            number = int(token[1:-1]) if token[1:-1].isdigit() else done + 1
+            whole &= number == done + 1 and number <= len(words) and len(labels) > 1
+            put(min(number, len(words)))
+    whole &= len(labels) == 1 and done == len(words)
+    if done < len(words):
+        while len(labels) > 2:
+            close()
+        if len(labels) == 1 and parts[0] and parts[0][-1].word is None:
+            last = parts[0].pop()
+            labels.append(last.label)
+            parts.append([*last.children])
+        put(len(words))
+    while len(labels) > 1:
+        close()
+    return Tree(TOP, tuple(parts[0])), whole
