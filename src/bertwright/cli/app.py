@@ -81,6 +81,10 @@ VERBS: dict[str, tuple[str, str]] = {
         "bertwright.cli.stories:generate",
         "Write made-up stories with questions, for memory networks.",
     ),
+    "data trees": (
+        "bertwright.cli.parse:trees",
+        "Turn a treebank into shards, to train a parser on.",
+    ),
     "pretrain": ("bertwright.cli.pretrain:verb_for", "Pre-train a BERT on shards."),
     "finetune": (
         "bertwright.cli.finetune:finetune",
@@ -114,6 +118,7 @@ VERBS: dict[str, tuple[str, str]] = {
         "bertwright.cli.stories:answer",
         "Answer questions about stories by a memory network.",
     ),
+    "parse": ("bertwright.cli.parse:parse", "Parse sentences into constituency trees."),
     "attention": (
         "bertwright.cli.attention:attention",
         "Show what attends to what, in a text or over a corpus.",

@@ -25,6 +25,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "a.jsonl --text-column body --tokenizer tok --out shards",
     ),
     "data check": ("shards", "shards --json", "shards --instances.sequence-length 512"),
+    "data trees": (
+        "wsj/train --out shards",
+        "train.mrg --vocab-size 16000 --out shards",
+        "train.mrg --leaves normalized --out shards",
+    ),
     "pretrain": (
         "--data shards --out runs/mine --minutes 30",
         "--data shards --model bert-small --out small --steps 9000",
@@ -55,6 +60,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "test.txt --model lm",
         "test.txt --model lm --model lm2 --tune dev.txt",
         "--model lm --pairs pairs.jsonl --by phenomenon",
+    ),
+    "parse": (
+        '--model runs/parser "The dog chased its tail."',
+        "--model runs/parser --input - --json",
+        "--model runs/parser --reference dev.mrg",
     ),
     "attention": (
         '--model mine "It was too tired." --out attention.html',

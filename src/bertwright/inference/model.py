@@ -43,6 +43,7 @@ from bertwright.inference.encode import (
     tokenize,
 )
 from bertwright.inference.inputs import make_examples
+from bertwright.inference.parsing.parse import Parsed, parse, split_sentence
 from bertwright.inference.translation.translate import Translated, translate
 from bertwright.inference.whitening import Whitening, load_whitening
 from bertwright.models.encoder import EncoderSpec
@@ -351,6 +352,15 @@ class Model:
         """
         given = [texts] if isinstance(texts, str) else texts
         return list(translate(self.runner, given, config or TranslationConfig(**settings)))
+
+    def parse(self, texts: str | Iterable[str], beam: int = 4) -> list[Parsed]:
+        """Constituency trees of sentences, in order, by a model that was trained on trees.
+
+        Raises:
+            DataError: no parser, or a sentence that is too long.
+        """
+        given = [texts] if isinstance(texts, str) else texts
+        return list(parse(self.runner, map(split_sentence, given), beam))
 
     def predict(
         self,

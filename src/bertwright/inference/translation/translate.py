@@ -12,7 +12,7 @@ Letters: B sources, R rows (beams), V vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
@@ -24,7 +24,7 @@ from bertwright.config.generation import TranslationConfig
 from bertwright.data.batch import token_batches
 from bertwright.errors import DataError
 from bertwright.inference.encode import ModelRunner, make_inputs, only_text
-from bertwright.nn.search import beam_search
+from bertwright.nn.search import Hypothesis, beam_search
 from bertwright.objectives.translation import Translation
 from bertwright.text.framing import ends_of
 
@@ -88,42 +88,67 @@ def translate(
             number is named. What came before it has been yielded.
     """
     runner.require("translation", "translation")
+    rest, done = iter(texts), 0
+    while some := [only_text(text) for text in islice(rest, TEXTS)]:
+        found = search_targets(runner, _sources(runner, some, done), config)
+        for text, best in zip(some, found, strict=True):
+            if best is None:
+                yield Translated(text, "", 0.0, "stop")
+                continue
+            target = runner.tokenizer.decode(best.ids).strip()
+            yield Translated(text, target, best.score, best.reason)
+        done += len(some)
+
+
+def search_targets(
+    runner: ModelRunner,
+    sources: Sequence[list[int]],
+    config: TranslationConfig,
+    longer: int = LONGER,
+    never: Collection[int] = (),
+) -> list[Hypothesis | None]:
+    """The best target of each source by beam search.
+
+    Args:
+        runner: a model with a `translation` head.
+        sources: framed ids.
+        config: of the search.
+        longer: tokens that a target may have more than its source.
+        never: ids that no target has, beside those that stand for no token.
+
+    Returns:
+        One a source, in order; None where it is empty.
+    """
     head = runner.learner.objectives["translation"]
     assert isinstance(head, Translation)
     special = runner.tokenizer.special
     ends = ends_of(special)
     assert ends is not None  # or it could not be trained
     begin, end = ends
-    never = {*special.values(), *runner.tokenizer.ids_without_token} - {end}
+    without = {*special.values(), *runner.tokenizer.ids_without_token, *never} - {end}
     decoder = TargetDecoder(runner, head, begin)
-    rest, done = iter(texts), 0
-    while some := [only_text(text) for text in islice(rest, TEXTS)]:
-        ids = _sources(runner, some, done)
-        found: dict[int, Translated] = {}
-        full = [number for number, own in enumerate(ids) if len(own) > 2]
-        tokens = max(1, runner.batch_tokens // config.beam)
-        for batch in token_batches([len(ids[number]) for number in full], tokens):
-            rows = [full[number] for number in batch]
-            best = beam_search(
-                decoder,
-                [ids[row] for row in rows],
-                {end},
-                [_limit(runner, len(ids[row]), config) for row in rows],
-                beam=config.beam,
-                norm=lambda length: ((5 + length) / 6) ** config.length_penalty,
-                never=never,
-            )
-            for row, (first, *_) in zip(rows, best, strict=True):
-                text = runner.tokenizer.decode(first.ids).strip()
-                found[row] = Translated(some[row], text, first.score, first.reason)
-        for number, text in enumerate(some):
-            yield found.get(number) or Translated(text, "", 0.0, "stop")
-        done += len(some)
+    found: list[Hypothesis | None] = [None] * len(sources)
+    full = [number for number, own in enumerate(sources) if len(own) > 2]
+    tokens = max(1, runner.batch_tokens // config.beam)
+    for batch in token_batches([len(sources[number]) for number in full], tokens):
+        rows = [full[number] for number in batch]
+        best = beam_search(
+            decoder,
+            [sources[row] for row in rows],
+            {end},
+            [_limit(runner, len(sources[row]), config, longer) for row in rows],
+            beam=config.beam,
+            norm=lambda length: ((5 + length) / 6) ** config.length_penalty,
+            never=without,
+        )
+        for row, (first, *_) in zip(rows, best, strict=True):
+            found[row] = first
+    return found
 
 
-def _limit(runner: ModelRunner, length: int, config: TranslationConfig) -> int:
+def _limit(runner: ModelRunner, length: int, config: TranslationConfig, longer: int) -> int:
     """Tokens that a target may have, its end included."""
-    most = config.max_length or length - 2 + LONGER
+    most = config.max_length or length - 2 + longer
     longest = runner.spec.max_length
     return most if longest is None else min(most, longest)
 

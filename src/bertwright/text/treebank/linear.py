@@ -1,8 +1,8 @@
 """Trees as sequences of tokens and back (Vinyals et al. 2015, Grammar as a foreign language).
 
 `(S (NP [1] [2] )NP (VP [3] )VP )S`: brackets with their label, functions and empty elements left
-out, and a token for each word. The paper writes every word as `XX`; ours are numbered unless told
-otherwise, and the number stands before the word in the source too, so that the decoder always knows
+out, and a token for each word. The paper writes every word as `XX`; ours are numbered by default,
+and the number stands before the word in the source too, so that the decoder always knows
 which word is next. A sequence of a model need not be a tree: `assemble` repairs it.
 """
 

@@ -1,0 +1,152 @@
+"""`bertwright data trees` and `bertwright parse`: from a treebank to the trees of sentences."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from bertwright.cli.bars import bar
+from bertwright.cli.options import Device, Json, Overwrite, TokenizerFolder, find_tokenizer
+from bertwright.cli.output import counted, print_fields, print_json, say
+from bertwright.errors import ConfigError, DataError
+
+
+def trees(
+    treebank: Annotated[
+        Path, Parameter(name="TREES", help="A file of bracketed trees, or a folder of these.")
+    ],
+    *,
+    out: Annotated[Path, Parameter(help="Folder to write.")],
+    tokenizer: Annotated[
+        TokenizerFolder | None,
+        Parameter(help="A WordPiece vocabulary; unset: one is trained on the words."),
+    ] = None,
+    vocab_size: Annotated[int, Parameter(help="Size of the vocabulary that is trained.")] = 8000,
+    leaves: Annotated[
+        Literal["numbers", "normalized"],
+        Parameter(help="Words in the sequence of a tree: by number, or all as XX (as published)."),
+    ] = "numbers",
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Turn a treebank into shards, to train a parser on."""
+    from bertwright.data.parallel.trees import build_trees
+
+    with bar("Building", "trees") as on_progress:
+        manifest = build_trees(
+            treebank,
+            out,
+            None if tokenizer is None else find_tokenizer(tokenizer),
+            vocab_size=vocab_size,
+            leaves=leaves,
+            overwrite=overwrite,
+            on_progress=on_progress,
+        )
+    counts = manifest["counts"]
+    if json:
+        print_json({"out": out, "counts": counts, "too_long": manifest["too_long"]})
+        return
+    print(f"{out}: {counted(counts['documents'], 'tree')}, {counted(counts['tokens'], 'token')}")
+    if manifest["too_long"]:
+        print(f"  left out as too long: {counted(manifest['too_long'], 'tree')}")
+    where = shlex.quote(str(out))
+    print(f"Train: bertwright pretrain --model transformer-small --data {where} --out runs/NAME")
+
+
+def parse(
+    *texts: Annotated[str, Parameter(help="Sentences to parse.")],
+    model: Annotated[
+        str, Parameter(help="A run or a checkpoint that was trained on trees (data trees).")
+    ],
+    input: Annotated[
+        str | None,
+        Parameter(
+            help="File of sentences, one per line; - for standard input.",
+            allow_leading_hyphen=True,
+        ),
+    ] = None,
+    reference: Annotated[
+        Path | None,
+        Parameter(help="Bracketed trees: parse their words, and print labelled F1 as evalb."),
+    ] = None,
+    words: Annotated[
+        bool, Parameter(negative="", help="Words are separated by spaces already.")
+    ] = False,
+    beam: Annotated[int, Parameter(help="Beams of beam search; 1: greedy.")] = 4,
+    out: Annotated[
+        Path | None, Parameter(help="File to write, a tree a line; unset: print.")
+    ] = None,
+    device: Device = "auto",
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Parse sentences into constituency trees, a line each.
+
+    What the model writes is repaired to a tree over the words where it is none; --json says of each
+    whether it was.
+    """
+    if (bool(texts), input is not None, reference is not None).count(True) != 1:
+        raise ConfigError(
+            "expected sentences, --input FILE or --reference TREES, one of them: bertwright parse "
+            '--model RUN "The dog chased its tail."'
+        )
+    if beam < 1:
+        raise ConfigError(f"beam is {beam}; expected 1 or more")
+    from bertwright.atomic import refuse_existing
+    from bertwright.inference.parsing.parse import parse as parse_sentences
+    from bertwright.inference.parsing.parse import split_sentence
+
+    if out is not None:
+        refuse_existing(out, overwrite)
+    right = []
+    total: int | None = len(texts)
+    rows: Iterable[str] = texts
+    if input is not None:
+        from bertwright.inference.text_files import open_texts
+
+        opened = open_texts(input)
+        rows, total = (str(each) for each, _ in opened.rows), opened.total
+    sentences = (text.split() if words else split_sentence(text) for text in rows)
+    if reference is not None:
+        from bertwright.text.treebank.trees import pruned, read_trees
+
+        right = [tree for tree in map(pruned, read_trees(reference)) if tree is not None]
+        if not right:
+            raise DataError(f"{reference} holds no tree")
+        sentences, total = (tree.words() for tree in right), len(right)
+    from bertwright.inference.model import load
+
+    loaded = load(model, None if device == "auto" else device)
+    prints = out is None and reference is None
+    found: list[Any] = []
+    with ExitStack() as stack:
+        on_progress = stack.enter_context(bar("Parsing", "sentences"))
+        file: Any = sys.stdout if prints and not json else None
+        if out is not None:
+            file = stack.enter_context(out.open("w", encoding="utf-8"))
+        for each in parse_sentences(loaded.runner, sentences, beam):
+            found.append(each)
+            if file is not None:
+                file.write((str(each.tree) if each.words else "") + "\n")
+                file.flush()
+            on_progress(len(found), total)
+    repaired = sum(not each.well_formed for each in found)
+    if right:
+        from bertwright.inference.parsing.evaluate import evaluate_parses
+
+        figures = evaluate_parses(
+            right, [each.tree for each in found], [each.well_formed for each in found]
+        )
+        print_json(figures) if json else print_fields(figures)
+    elif json and prints:
+        print_json({"parses": [{**vars(each), "tree": str(each.tree)} for each in found]})
+    elif json:
+        print_json({"out": out, "sentences": len(found), "repaired": repaired})
+    elif out is not None:
+        say(f"{counted(len(found), 'sentence')} parsed in {out}, {repaired} repaired")

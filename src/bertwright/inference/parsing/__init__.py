@@ -1,0 +1,1 @@
+"""Parsing: of sentences by a trained model, and its evaluation."""

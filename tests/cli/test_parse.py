@@ -1,0 +1,109 @@
+"""`bertwright data trees`, `pretrain` and `parse`: a treebank is learned and evaluated."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from bertwright.cli.app import run
+from bertwright.inference.model import load
+from bertwright.text.treebank.trees import parse_trees
+
+NOUNS, VERBS = ("cat", "dog", "bird", "horse"), ("saw", "chased", "liked")
+TREES = [
+    f"(S (NP-SBJ (DT the) (NN {noun})) (VP (VBD {verb}) (NP (DT a) (NN {other}))) (. .))"
+    for noun in NOUNS
+    for verb in VERBS
+    for other in NOUNS
+] + [f"(S (NP-SBJ (DT the) (NN {noun})) (VP (VBD slept)) (. .))" for noun in NOUNS]
+SIZES = [
+    f"--architecture.{name}={value}"
+    for name, value in {
+        "hidden-size": 32, "num-hidden-layers": 1, "num-attention-heads": 2,
+        "intermediate-size": 32, "hidden-dropout-prob": 0, "label-smoothing": 0,
+    }.items()
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def treebank(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("trees") / "train.mrg"
+    file.write_text("\n".join(TREES), "utf-8")
+    return file
+
+
+@pytest.fixture(scope="module")
+def parser(treebank: Path) -> str:
+    shards, out = treebank.with_name("shards"), treebank.with_name("run")
+    assert run(["data", "trees", str(treebank), "--vocab-size", "100", "--out", str(shards)]) == 0
+    words = ["pretrain", "--model", "transformer-small", "--data", str(shards), "--out", str(out)]
+    words += ["--steps", "120", "--batch.tokens", "512", "--sequence-length", "64", *SIZES]
+    words += ["--optimizer.matrices", "muon", "--optimizer.learning-rate", "5e-3"]
+    words += ["--optimizer.matrix-learning-rate", "5e-3", "--precision", "fp32", "--device", "cpu"]
+    words += ["--schedule.curve", "linear", "--validation.share", "0.05"]
+    assert run(words) == 0
+    return str(out)
+
+
+def test_the_treebank_is_learned(
+    parser: str, treebank: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["parse", "--model", parser, "--reference", str(treebank), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["sentences"] == len(TREES)
+    assert found["f1"] > 95
+    assert found["well_formed"] > 0.95
+
+
+def test_arguments_files_and_standard_input(
+    parser: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "the dog saw a horse."
+    assert run(["parse", "--model", parser, text]) == 0
+    shown = capsys.readouterr().out
+    (tree,) = parse_trees([shown])
+    assert tree.words() == ["the", "dog", "saw", "a", "horse", "."]
+    assert run(["parse", "--model", parser, "a cat slept .", "--words", "--json"]) == 0
+    (parsed,) = json.loads(capsys.readouterr().out)["parses"]
+    assert parsed["words"] == ["a", "cat", "slept", "."]
+    assert {"tree", "well_formed", "score"} < parsed.keys()
+    (same,) = load(parser).parse("a cat slept.")
+    assert str(same.tree) == parsed["tree"]
+    out = tmp_path / "out.trees"
+    given = io.BufferedReader(io.BytesIO(f"{text}\n\n{text}\n".encode()))  # type: ignore[arg-type]
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(given))
+    assert run(["parse", "--model", parser, "--input", "-", "--beam", "1", "--out", str(out)]) == 0
+    first, empty, third = out.read_text("utf-8").splitlines()
+    assert (first, empty) == (third, "")
+
+
+def test_errors_say_what_to_do(
+    parser: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = tmp_path / "broken.mrg"
+    broken.write_text("(S (NN a))\n(S (NN b)\n", "utf-8")
+    for words, code, message in (
+        (["parse", "--model", parser], 2, "expected sentences"),
+        (["parse", "--model", parser, "a", "--beam", "0"], 2, "beam is 0"),
+        (["parse", "--model", parser, "--reference", str(broken)], 4, "line 2 of"),
+        (["data", "trees", str(broken), "--out", str(tmp_path / "o")], 4, "1 ')' missing"),
+        (["parse", "--model", parser, "a " * 300], 4, "sentence 1 has 300 words"),
+    ):
+        assert run(words) == code
+        assert message in capsys.readouterr().err
+
+
+def test_a_translation_model_is_no_parser(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from tests.recipes.sample import build_pairs
+
+    shards, out = build_pairs(tmp_path), tmp_path / "run"
+    words = ["pretrain", "--model", "transformer-small", "--data", str(shards), "--steps", "2"]
+    assert run([*words, "--out", str(out), *SIZES, "--sequence-length", "32"]) == 0
+    assert run(["parse", "--model", str(out), "a"]) == 4
+    assert "its vocabulary has no brackets" in capsys.readouterr().err

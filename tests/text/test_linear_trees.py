@@ -1,0 +1,79 @@
+"""Trees as sequences and back: nothing is lost, and whatever a model writes becomes a tree."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bertwright.text.treebank.linear import NORMALIZED, assemble, linearize, plain_word
+from bertwright.text.treebank.trees import TOP, Tree, parse_trees
+
+LABELS = ["S", "NP", "VP"]
+TAG = st.sampled_from(["a", "dog", "-LRB-"]).map(lambda word: Tree(NORMALIZED, word=word))
+TREES = st.recursive(
+    TAG,
+    lambda inner: st.builds(
+        Tree, st.sampled_from(LABELS), st.lists(inner, min_size=1, max_size=4).map(tuple)
+    ),
+    max_leaves=12,
+).filter(lambda tree: tree.word is None)
+TOKENS = st.lists(
+    st.sampled_from(["(S", ")S", "(NP", ")NP", NORMALIZED, "[1]", "[2]", "[3]", "[9]"]), max_size=14
+)
+
+
+@given(TREES, st.sampled_from(["numbers", "normalized"]))
+def test_a_tree_comes_back(tree: Tree, leaves: str) -> None:
+    tokens = linearize(Tree(TOP, (tree,)), leaves)  # type: ignore[arg-type]
+    assert assemble(tokens, tree.words()) == (Tree(TOP, (tree,)), True)
+
+
+@given(TOKENS, st.lists(st.sampled_from("xyz"), min_size=1, max_size=4))
+def test_any_sequence_becomes_a_tree_over_its_words(tokens: list[str], words: list[str]) -> None:
+    tree, whole = assemble(tokens, words)
+    assert tree.label == TOP
+    assert tree.words() == words
+    (again,) = parse_trees([str(tree)])
+    assert again == tree
+    if whole:
+        (only,) = tree.children
+        numbered = any(token[0] == "[" for token in tokens)
+        assert linearize(only, "numbers" if numbered else "normalized") == tokens
+
+
+@pytest.mark.parametrize(
+    ("tokens", "tree"),
+    [
+        ("(S (NP [1] )NP [2] )S", "(TOP (S (NP (XX a)) (XX b)))"),
+        ("(S (NP [1] [2] )S", "(TOP (S (NP (XX a) (XX b))))"),
+        ("(S (NP [1] )NP )VP [2] )S", "(TOP (S (NP (XX a)) (XX b)))"),
+        ("(S (NP [1] )NP", "(TOP (S (NP (XX a)) (XX b)))"),
+        ("(S (NP [1] )NP )S", "(TOP (S (NP (XX a)) (XX b)))"),
+        ("(S (NP [2] )NP )S", "(TOP (S (NP (XX a) (XX b))))"),
+        ("(S [1] [2] [3] )S", "(TOP (S (XX a) (XX b)))"),
+        ("(S [1] [1] [2] )S", "(TOP (S (XX a) (XX b)))"),
+        ("(S [1] (NP )NP [2] )S", "(TOP (S (XX a) (XX b)))"),
+        ("(S XX (NP XX XX", "(TOP (S (XX a) (NP (XX b))))"),
+        ("", "(TOP (XX a) (XX b))"),
+    ],
+)
+def test_repair(tokens: str, tree: str) -> None:
+    found, whole = assemble(tokens.split(), ["a", "b"])
+    assert str(found) == tree
+    assert whole == (tokens == "(S (NP [1] )NP [2] )S")
+
+
+def test_functions_and_indices_are_left_out() -> None:
+    (tree,) = parse_trees(["( (S (NP-SBJ-1 (NNS dogs)) (VP=2 (VBP bark))))"])
+    assert linearize(tree) == ["(S", "(NP", "[1]", ")NP", "(VP", "[2]", ")VP", ")S"]
+    assert linearize(tree, "normalized") == ["(S", "(NP", "XX", ")NP", "(VP", "XX", ")VP", ")S"]
+
+
+def test_words_are_as_in_text() -> None:
+    assert [plain_word(word) for word in ("-LRB-", "``", "1\\/2", "dog")] == [
+        "(",
+        '"',
+        "1/2",
+        "dog",
+    ]
