@@ -43,6 +43,12 @@ RUNS: dict[str, dict[str, Any]] = {
         "model": "transformer-small",
         "sequence_length": 32,
     },
+    "seq2seq": {
+        "architecture": {"embedding_size": 12, "hidden_size": 16},
+        "instances": None,
+        "model": "seq2seq-base",
+        "sequence_length": 32,
+    },
     "awd-lstm": {
         "architecture": {"embedding_size": 12, "hidden_size": 20, "dropout_scale": 0.5},
         "instances": None,

@@ -15,6 +15,7 @@ from bertwright.config.runs.awd_lstm import AwdLstmConfig
 from bertwright.config.runs.elmo import ElmoConfig
 from bertwright.config.runs.memory_network import MemoryNetworkConfig
 from bertwright.config.runs.nnlm import NnlmConfig
+from bertwright.config.runs.seq2seq import Seq2SeqConfig
 from bertwright.config.runs.transformer import TransformerConfig
 from bertwright.config.runs.word_vectors import GloveConfig, Word2VecConfig, WordVectorsConfig
 from bertwright.errors import ConfigError, DataError
@@ -22,6 +23,7 @@ from bertwright.models.awd_lstm import AwdLstm
 from bertwright.models.elmo import Elmo
 from bertwright.models.encoder import Encoder
 from bertwright.models.nnlm import NnlmEncoder
+from bertwright.models.seq2seq import AttentionalDecoder, Seq2Seq, Seq2SeqDecoder
 from bertwright.models.transformer import Transformer, TransformerDecoder
 from bertwright.models.word_vectors import WordVectors
 from bertwright.objectives.answer import Answer
@@ -35,6 +37,13 @@ from bertwright.objectives.translation import Translation
 def _transformer_translation(config: TransformerConfig, encoder: Encoder) -> Translation:
     assert isinstance(encoder, Transformer)
     decoder = TransformerDecoder(config, encoder)
+    return Translation(decoder, encoder.token_embedding(), config.label_smoothing)
+
+
+def _seq2seq_translation(config: Seq2SeqConfig, encoder: Encoder) -> Translation:
+    assert isinstance(encoder, Seq2Seq)
+    kind = Seq2SeqDecoder if config.attention == "none" else AttentionalDecoder
+    decoder = kind(config, encoder)
     return Translation(decoder, encoder.token_embedding(), config.label_smoothing)
 
 
@@ -63,6 +72,7 @@ FORMATS: dict[str, Format[Any]] = {
     "transformer": Format(
         "transformer", TransformerConfig, Transformer, {"translation": _transformer_translation}
     ),
+    "seq2seq": Format("seq2seq", Seq2SeqConfig, Seq2Seq, {"translation": _seq2seq_translation}),
     "memory-network": Format(
         "memory-network", MemoryNetworkConfig, WordVectors, {"answer": lambda c, _: Answer(c)}
     ),

@@ -9,6 +9,7 @@ from bertwright.config.runs.elmo import ElmoRun
 from bertwright.config.runs.gpt import Gpt2Run, GptRun
 from bertwright.config.runs.memory_network import MemoryNetworkRun
 from bertwright.config.runs.nnlm import NnlmRun
+from bertwright.config.runs.seq2seq import Seq2SeqRun
 from bertwright.config.runs.transformer import TransformerRun
 from bertwright.config.runs.word_vectors import GloveRun, Word2VecRun
 from bertwright.errors import ConfigError
@@ -16,6 +17,7 @@ from bertwright.errors import ConfigError
 RUN_CONFIGS: dict[str, type[RunConfig]] = {
     "bert": BertRun,
     "transformer": TransformerRun,
+    "seq2seq": Seq2SeqRun,
     "awd-lstm": AwdLstmRun,
     "elmo": ElmoRun,
     "openai-gpt": GptRun,

@@ -94,6 +94,14 @@ SYSTEMS: dict[str, System] = {
         held_out=translation.held_out,
         initialize=translation.initialize,
     ),
+    "seq2seq": System(
+        name="seq2seq",
+        paper="Bahdanau et al. 2014; Luong et al. 2015, sequence to sequence with attention",
+        objectives=translation.objectives,
+        phases=translation.phases,
+        held_out=translation.held_out,
+        initialize=translation.initialize,
+    ),
     "elmo": System(
         name="elmo",
         paper="Peters et al. 2018, Deep contextualized word representations",

@@ -1,0 +1,167 @@
+"""Translation of Multi30k: the Transformer en-de, sequence to sequence de-en with and without
+attention; BLEU on test 2016, by settings of the search and by length of the source.
+
+    BERTWRIGHT_SHARED=shared/data python experiments/road/translation.py data --out OUT
+    ... translation.py train transformer --out OUT     (then multiplicative, additive, none)
+    ... translation.py evaluate --out OUT              writes experiments/road/translation.json
+
+One vocabulary (byte-level BPE, 8,000, cased) for both languages; 29,000 pairs, of which a hundredth
+is held out; seed 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from bertwright import load
+from bertwright.config.generation import TranslationConfig
+from bertwright.inference.model import Model
+from bertwright.inference.translation.evaluate import evaluate_translations
+
+FOUND = Path(__file__).with_suffix(".json")
+COMMON = (
+    "--batch.tokens 2048 --schedule.curve linear --log.every-seconds 20 --validation.tokens 8192"
+)
+SEQ2SEQ = f"--model seq2seq-small --steps 700 --optimizer.learning-rate 2e-3 {COMMON}"
+RUNS = {
+    "transformer": (
+        "en-de",
+        2,
+        "--model transformer-small --minutes 20 --optimizer.matrices muon --schedule.warmup 0.06 "
+        "--architecture.hidden-dropout-prob 0.1 --checkpoint.every-minutes 1 --checkpoint.keep 8 "
+        f"{COMMON}",
+    ),
+    "multiplicative": ("de-en", 1, f"{SEQ2SEQ} --architecture.attention multiplicative"),
+    "additive": ("de-en", 1, f"{SEQ2SEQ} --architecture.attention additive"),
+    "none": ("de-en", 1, f"{SEQ2SEQ} --architecture.attention none"),
+}
+"""Name -> source and target, processes, options of `bertwright pretrain`."""
+BINS = ((1, 8), (9, 11), (12, 14), (15, 19), (20, 99))
+"""Words of a source."""
+
+
+def multi30k(name: str) -> Path:
+    """A file of the shared data."""
+    return Path(os.environ["BERTWRIGHT_SHARED"], "translation", "multi30k", name)
+
+
+def bertwright(*words: object, processes: int = 1, given: bytes | None = None) -> None:
+    """Run a command line."""
+    module = [sys.executable, "-m", "bertwright"]
+    if processes > 1:
+        rendezvous = ["--nproc-per-node", str(processes), "--standalone"]
+        module = [sys.executable, "-m", "torch.distributed.run", *rendezvous, "-m", "bertwright"]
+    subprocess.run([*module, *map(str, words)], check=True, input=given)
+
+
+def build(out: Path) -> None:
+    """The vocabulary, and shards of both directions."""
+    files = {name: multi30k(f"train.{name}") for name in ("de", "en")}
+    text = b"".join(path.read_bytes() for path in files.values())
+    options = ["--algorithm", "byte-bpe", "--no-lowercase", "--vocab-size", 8000]
+    bertwright("tokenizer", "train", "-", *options, "--out", out / "bpe", given=text)
+    for source, target in (("en", "de"), ("de", "en")):
+        pair = files[source], files[target], "--parallel", "--tokenizer", out / "bpe"
+        bertwright("data", "build", *pair, "--out", out / f"{source}-{target}")
+
+
+def train(name: str, out: Path) -> None:
+    """One of `RUNS`."""
+    pair, processes, options = RUNS[name]
+    where = "--data", out / pair, "--out", out / name
+    bertwright("pretrain", *where, *options.split(), processes=processes)
+
+
+def bleu(model: Model, pair: str, **settings: Any) -> tuple[dict[str, Any], list[str]]:
+    """Figures on test 2016, and the translations."""
+    source, target = (
+        multi30k(f"test2016.{name}").read_text("utf-8").splitlines() for name in pair.split("-")
+    )
+    texts = [each.text for each in model.translate(source, TranslationConfig(**settings))]
+    return evaluate_translations(texts, target), texts
+
+
+def of_transformer(out: Path) -> dict[str, Any]:
+    """What averaging, the beam, the length penalty and bf16 give."""
+    found: dict[str, Any] = {}
+    default = TranslationConfig()
+    for count in (1, 3, 5):
+        folder = out / f"transformer-{count}"
+        if not folder.exists():
+            bertwright("convert", out / "transformer", folder, "--average", count)
+        found[f"average {count}"] = bleu(load(folder), "en-de")[0]["bleu"]
+    model = load(out / "transformer-3")
+    found["figures"], texts = bleu(model, "en-de")
+    found["examples"] = texts[:3]
+    for beam in (1, 2, 8):
+        found[f"beam {beam}"] = bleu(model, "en-de", beam=beam)[0]["bleu"]
+    for penalty in (0.0, 1.0, 1.4):
+        config = replace(default, length_penalty=penalty)
+        found[f"length penalty {penalty}"] = bleu(model, "en-de", **vars(config))[0]["bleu"]
+    found["bf16"] = bleu(load(out / "transformer-3", precision="bf16"), "en-de")[0]["bleu"]
+    return found
+
+
+def of_seq2seq(out: Path, name: str) -> dict[str, Any]:
+    """BLEU of all, and by words of the source."""
+    source, target = (
+        multi30k(f"test2016.{name}").read_text("utf-8").splitlines() for name in ("de", "en")
+    )
+    figures, texts = bleu(load(out / name), "de-en")
+    words = np.array([len(line.split()) for line in source])
+    by: dict[str, Any] = {}
+    for low, high in BINS:
+        rows = np.flatnonzero((words >= low) & (words <= high)).tolist()
+        own = evaluate_translations([texts[n] for n in rows], [target[n] for n in rows])
+        by[f"{low}-{high}"] = {"sentences": len(rows), "bleu": own["bleu"]}
+    return {"figures": figures, "by_words": by, "examples": texts[:3]}
+
+
+def training(run: Path) -> dict[str, Any]:
+    """How long a run was."""
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    dev = [line for line in lines if line["split"] == "dev"][-1]
+    names = ("step", "tokens", "seconds", "translation.loss", "translation.accuracy")
+    return {name: dev[name] for name in names}
+
+
+def evaluate(out: Path) -> None:
+    """All runs that are there."""
+    found: dict[str, Any] = {"torch": torch.__version__, "processor": platform.processor()}
+    for name, (pair, processes, options) in RUNS.items():
+        if (out / name / "model").exists():
+            made = of_transformer(out) if name == "transformer" else of_seq2seq(out, name)
+            settings = {"pair": pair, "processes": processes, "options": options}
+            found[name] = {**settings, "training": training(out / name), **made}
+            print(name, json.dumps(found[name], ensure_ascii=False), flush=True)
+    FOUND.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+
+
+def main() -> None:
+    """Run a part."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("part", choices=["data", "train", "evaluate"])
+    parser.add_argument("name", nargs="?", choices=list(RUNS))
+    parser.add_argument("--out", type=Path, required=True)
+    arguments = parser.parse_args()
+    if arguments.part == "data":
+        build(arguments.out)
+    elif arguments.part == "train":
+        train(arguments.name, arguments.out)
+    else:
+        evaluate(arguments.out)
+
+
+if __name__ == "__main__":
+    main()

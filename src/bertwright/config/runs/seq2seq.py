@@ -1,0 +1,83 @@
+"""The part of a run that is of sequence to sequence with attention: sizes, presets, optimizer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from bertwright.config.ranges import at_least, below_one
+from bertwright.config.runs.translation import AdamConfig, TranslationRun
+from bertwright.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Seq2SeqConfig:
+    """The architecture; the encoder and the decoder have L layers each."""
+
+    vocab_size: int = 30000
+    """V, entries of the vocabulary of both languages."""
+    embedding_size: int = 512
+    """E, width of a token's vector, of source, target and output."""
+    hidden_size: int = 1024
+    """H, width of a state: half of it from each direction in the encoder."""
+    num_hidden_layers: int = 2
+    """L, layers of LSTM of the encoder, and of the decoder."""
+    attention: Literal["additive", "multiplicative", "none"] = "multiplicative"
+    """How the decoder scores the source: as Bahdanau et al. 2014, as Luong et al. 2015, or not at
+    all."""
+    input_feeding: bool = True
+    """Let the decoder read what predicted the token before beside that token."""
+    dropout: float = 0.2
+    """Dropout of token vectors, between layers and before the output."""
+    label_smoothing: float = 0.1
+    """Fraction of the target distribution that is uniform over the vocabulary, in training."""
+
+    def __post_init__(self) -> None:
+        at_least(self, 1, "vocab_size", "embedding_size", "hidden_size", "num_hidden_layers")
+        below_one(self, "dropout", "label_smoothing")
+        if self.hidden_size % 2:
+            raise ConfigError(
+                f"hidden_size is {self.hidden_size}; expected an even number: half of it is of each "
+                "direction"
+            )
+
+
+@dataclass(frozen=True)
+class Seq2SeqArchitecture:
+    """Changes to the architecture that `model` names; unset: as that has it."""
+
+    embedding_size: int | None = None
+    """E, width of a token's vector, of source, target and output."""
+    hidden_size: int | None = None
+    """H, width of a state: half of it from each direction in the encoder."""
+    num_hidden_layers: int | None = None
+    """L, layers of LSTM of the encoder, and of the decoder."""
+    attention: Literal["additive", "multiplicative", "none"] | None = None
+    """How the decoder scores the source: as Bahdanau et al. 2014, as Luong et al. 2015, or not at
+    all."""
+    input_feeding: bool | None = None
+    """Let the decoder read what predicted the token before beside that token."""
+    dropout: float | None = None
+    """Dropout of token vectors, between layers and before the output."""
+    label_smoothing: float | None = None
+    """Fraction of the target distribution that is uniform over the vocabulary, in training."""
+
+
+@dataclass(frozen=True)
+class Seq2SeqRun(TranslationRun):
+    """Everything that decides a run of sequence to sequence with attention."""
+
+    presets: ClassVar[Mapping[str, Seq2SeqConfig]] = {
+        "seq2seq-small": Seq2SeqConfig(embedding_size=256, hidden_size=384, num_hidden_layers=1),
+        "seq2seq-base": Seq2SeqConfig(),
+        "seq2seq-cove": Seq2SeqConfig(embedding_size=300, hidden_size=600),
+    }
+    """`cove` has the encoder of McCann et al. 2017."""
+    default_model: ClassVar[str] = "seq2seq-small"
+    """A size that two cores train in minutes."""
+
+    architecture: Seq2SeqArchitecture = field(default_factory=Seq2SeqArchitecture)
+    """Changes to the model."""
+    optimizer: AdamConfig = field(default_factory=AdamConfig)
+    """The optimizer."""

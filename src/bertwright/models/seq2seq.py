@@ -1,0 +1,266 @@
+"""Sequence to sequence with attention: an LSTM writes the target, attending to the vectors of a
+bidirectional LSTM over the source (Bahdanau, Cho and Bengio 2014; Luong, Pham and Manning 2015).
+
+Encoder: L layers of LSTM in both directions, their states side by side, `m_i` `[H]`. Decoder, as
+Luong et al. have it (sections 3.1 and 3.3), over the token before:
+
+    h_t = LSTM([y_(t-1); a_(t-1)], h_(t-1))      h_0, c_0 = tanh(W_s [m_N forward; m_1 backward])
+    w_t = softmax_i(score(h_t, m_i))
+    a_t = tanh(W_a [sum_i w_ti m_i; h_t])        logits = W a_t + b, W the token embeddings
+
+- additive (Bahdanau): `score = v tanh(W_h h_t + W_m m_i)`; multiplicative (Luong, "general"):
+  `h_t W_m m_i`; none: `a_t = tanh(W_a h_t)` (Sutskever, Vinyals and Le 2014).
+- input feeding: `a_(t-1)` is read beside the token; without it the token alone.
+
+Where we differ: Bahdanau et al. attend with the state before and have GRUs and a maxout layer;
+attention is global; the embeddings are those of the output (Press and Wolf 2017). The encoder is
+that of CoVe (McCann et al. 2017).
+
+Letters: B pairs, N source and M target tokens in all, R rows that are generated, S longest source,
+E width of the embeddings, H of states, L layers, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from bertwright.config.runs.seq2seq import Seq2SeqConfig
+from bertwright.models.encoder import Encoded, Encoder, EncoderSpec
+from bertwright.nn.dropout import Dropout
+from bertwright.nn.ragged import pack
+from bertwright.nn.recurrent import Lstm
+from bertwright.nn.sequences import Inputs
+
+
+class Seq2Seq(Encoder):
+    """The encoder."""
+
+    def __init__(self, config: Seq2SeqConfig) -> None:
+        width, depth = config.hidden_size, config.num_hidden_layers
+        super().__init__(
+            EncoderSpec(
+                width,
+                depth,
+                config.vocab_size,
+                own_widths=(config.embedding_size, *[width] * depth),
+            )
+        )
+        self.config = config
+        self.embeddings = nn.Embedding(config.vocab_size, config.embedding_size)
+        self.layers = nn.ModuleList(
+            Lstm(below, width // 2, "both") for below in self.spec.widths[:-1]
+        )
+        self.dropout = Dropout(config.dropout)
+
+    def forward(
+        self,
+        inputs: Inputs,
+        *,
+        top: int | None = None,
+        keep_layers: bool = False,
+        positions: Tensor | None = None,
+    ) -> Encoded:
+        """See `Encoder`. The last layer is computed everywhere: a state needs those before it."""
+        if top is not None and not 0 <= top <= len(self.layers):
+            raise ValueError(f"top is {top}; this encoder has layers 0 to {len(self.layers)}")
+        x = self.embeddings(inputs.ids)  # [N, E]
+        kept = [x]
+        for layer in self.layers[:top]:
+            x = layer(self.dropout(x), inputs.sequences.lengths)  # [N, H]
+            kept.append(x)
+        return Encoded(inputs.sequences, x, tuple(kept) if keep_layers else ())
+
+    def stages(self) -> Sequence[nn.Module]:
+        """See `Encoder`."""
+        return [self.embeddings, *self.layers]
+
+    def token_embedding(self) -> nn.Embedding:
+        """See `Encoder`; of both languages."""
+        return self.embeddings
+
+    def flops(self, lengths: Sequence[int], last_rows: int) -> float:
+        """Four gates in two directions, each of the layer below and of the state before."""
+        half = self.spec.width // 2
+        products = sum(8 * (below + half) * half for below in self.spec.widths[:-1])
+        return 6.0 * products * sum(lengths)
+
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        """Uniform from -0.1 to 0.1 (Luong et al. 2015, section 4.1)."""
+        _reset(self, generator)
+
+
+class Attention(nn.Module):
+    """How much a state attends to each vector of its source."""
+
+    def __init__(self, additive: bool, size: int) -> None:
+        super().__init__()
+        self.keys = nn.Linear(size, size, bias=False)
+        self.query = nn.Linear(size, size, bias=False) if additive else None
+        self.score = nn.Linear(size, 1, bias=False) if additive else None
+
+    def forward(self, h: Tensor, keys: Tensor, bias: Tensor) -> Tensor:
+        """h `[R, H]`, keys `[R, S, H]`, bias `[R, S]` -> `[R, S]`, each row sums to 1"""
+        if self.query is None or self.score is None:
+            scores = torch.bmm(keys, h[:, :, None])[:, :, 0]
+        else:
+            scores = self.score((self.query(h)[:, None] + keys).tanh())[:, :, 0]
+        return (scores + bias).softmax(1)
+
+
+@dataclass(frozen=True)
+class DecoderState:
+    """What the decoder keeps of R rows."""
+
+    states: tuple[tuple[Tensor, Tensor], ...]
+    """Of each layer h and c, `[R, H]`."""
+    fed: Tensor
+    """`[R, E]`, what predicted the token before."""
+    source: tuple[Tensor, ...]
+    """Of the source: vectors and keys, `[R, S, H]`, and `[R, S]`: 0 where it has a token, -inf
+    where it has not; nothing without attention."""
+    owners: Tensor
+    """`[R]`: which of the B sources a row is of."""
+
+
+class Seq2SeqDecoder(nn.Module):
+    """The decoder without attention: it reads the source's last states alone."""
+
+    def __init__(self, config: Seq2SeqConfig, encoder: Seq2Seq, context: int = 0) -> None:
+        """`context`: width of what is beside `h_t` in `a_t`."""
+        super().__init__()
+        size, depth = config.hidden_size, config.num_hidden_layers
+        self.width = config.embedding_size
+        self.feeds = config.input_feeding
+        first = self.width * (2 if self.feeds else 1)
+        self.initial = nn.Linear(size, 2 * depth * size)
+        self.cells = nn.ModuleList(
+            nn.LSTMCell(size if number else first, size) for number in range(depth)
+        )
+        self.output = nn.Linear(context + size, self.width, bias=False)
+        self.dropout = Dropout(config.dropout)
+        self._tied = (encoder.embeddings,)  # in a tuple: the encoder owns it
+
+    def forward(self, memory: Encoded, target: Inputs) -> Tensor:
+        """B sources, and B targets of M tokens -> `[M, E]`"""
+        found = self._read(memory, target)[0]
+        dropped: Tensor = self.dropout(found)
+        return dropped
+
+    def begin(self, memory: Encoded) -> DecoderState:
+        """The state of one row a source, nothing read."""
+        sequences = memory.sequences
+        x = memory.last.to(self.initial.weight.dtype)
+        last = torch.tensor(sequences.offsets[1:], device=x.device) - 1
+        half = x.shape[1] // 2
+        ends = torch.cat([x[last, :half], x[sequences.first, half:]], 1)  # [B, H]
+        first = self.initial(ends).tanh().chunk(2 * len(self.cells), 1)
+        states = tuple(zip(first[::2], first[1::2], strict=True))
+        owners = torch.arange(sequences.count, device=x.device)
+        fed = x.new_zeros(sequences.count, self.width)
+        return DecoderState(states, fed, self._source(x, memory), owners)
+
+    def advance(self, ids: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+        """The next token of each row, `[R]` -> the vectors that predict the one after, `[R, E]`"""
+        state, _ = self._step(self._tied[0](ids), state)
+        return state.fed, state
+
+    def select(self, state: DecoderState, rows: Tensor) -> DecoderState:
+        """The state of these rows, `[R']`, any of them more than once."""
+        owners, source = state.owners[rows], state.source
+        if not torch.equal(owners, state.owners):  # else other beams of the same sources
+            source = tuple(x.index_select(0, rows) for x in source)
+        states = tuple((h.index_select(0, rows), c.index_select(0, rows)) for h, c in state.states)
+        return DecoderState(states, state.fed.index_select(0, rows), source, owners)
+
+    def flops(self, source: Sequence[int], target: Sequence[int]) -> float:
+        """Of a forward and a backward pass over pairs of these lengths."""
+        matrices = sum(p.numel() for p in self.parameters() if p.ndim == 2)
+        return 6.0 * matrices * sum(target)
+
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        """As the encoder."""
+        _reset(self, generator)
+
+    def _read(self, memory: Encoded, target: Inputs) -> tuple[Tensor, list[Tensor]]:
+        """`[M, E]`, and of each position the attention `[R, S]` of the rows that have one."""
+        packing = pack(target.sequences.lengths, target.ids.device)
+        with torch.autocast(target.ids.device.type, enabled=False):  # a recurrence: no rounding
+            state = self.begin(memory)
+            rows = self.dropout(self._tied[0](target.ids))[packing.order]
+            state = self.select(state, packing.owners)
+            found, maps = [], []
+            for x in rows.split(packing.sizes):
+                state, weights = self._step(x, _first(state, len(x)))
+                found.append(state.fed)
+                maps.append(weights)
+        return torch.cat(found)[packing.inverse], maps
+
+    def _step(self, x: Tensor, state: DecoderState) -> tuple[DecoderState, Tensor]:
+        """Tokens `[R, E]` -> the state after them, whose `fed` predicts; attention `[R, S]`."""
+        x = torch.cat([x, state.fed], 1) if self.feeds else x
+        states = []
+        for number, (cell, before) in enumerate(zip(self.cells, state.states, strict=True)):
+            states.append(cell(self.dropout(x) if number else x, before))
+            x = states[-1][0]
+        context, weights = self._attend(x, state.source)
+        fed = self.output(torch.cat([context, x], 1)).tanh()
+        return replace(state, states=tuple(states), fed=fed), weights
+
+    def _source(self, x: Tensor, memory: Encoded) -> tuple[Tensor, ...]:
+        """What attention reads of `x`, `[N, H]`."""
+        return ()
+
+    def _attend(self, h: Tensor, source: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+        """h `[R, H]` -> the context of each row and its attention, `[R, S]`."""
+        return h[:, :0], h[:, :0]
+
+
+class AttentionalDecoder(Seq2SeqDecoder):
+    """The decoder that attends to the source."""
+
+    def __init__(self, config: Seq2SeqConfig, encoder: Seq2Seq) -> None:
+        super().__init__(config, encoder, context=config.hidden_size)
+        self.attention = Attention(config.attention == "additive", config.hidden_size)
+
+    def attention_maps(self, memory: Encoded, target: Inputs) -> tuple[list[Tensor], list[Tensor]]:
+        """See `HasDecoderMaps`: one layer, one attention head."""
+        return [], [torch.cat(self._read(memory, target)[1])[None]]
+
+    def flops(self, source: Sequence[int], target: Sequence[int]) -> float:
+        """With the keys of the source, scores and contexts."""
+        size = self.attention.keys.weight.shape[0]
+        attended = sum(s * t for s, t in zip(source, target, strict=True))
+        keys = size**2 * (sum(source) - sum(target))
+        return super().flops(source, target) + 6.0 * (keys + 2 * size * attended)
+
+    def _source(self, x: Tensor, memory: Encoded) -> tuple[Tensor, ...]:
+        sequences = memory.sequences
+        rows, columns = sequences.index, sequences.positions  # [N]
+        shape = sequences.count, sequences.longest
+        full = x.new_zeros(*shape, x.shape[1]).index_put((rows, columns), x)
+        bias = x.new_full(shape, -torch.inf)
+        bias[rows, columns] = 0
+        return full, self.attention.keys(full), bias
+
+    def _attend(self, h: Tensor, source: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+        x, keys, bias = source
+        weights = self.attention(h, keys, bias)
+        return torch.bmm(weights[:, None], x)[:, 0], weights
+
+
+def _first(state: DecoderState, count: int) -> DecoderState:
+    """Of the first rows."""
+    if count == len(state.fed):
+        return state
+    states = tuple((h[:count], c[:count]) for h, c in state.states)
+    source = tuple(x[:count] for x in state.source)
+    return DecoderState(states, state.fed[:count], source, state.owners[:count])
+
+
+def _reset(module: nn.Module, generator: torch.Generator) -> None:
+    for parameter in module.parameters():
+        nn.init.uniform_(parameter, -0.1, 0.1, generator=generator)
