@@ -52,6 +52,7 @@ _FIELDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "tagging": (("words", "tags"),),
     "span": (("question", "context", "answers"),),
     "multiple-choice": (("text", "choices", "label"), ("text", "text2", "choices", "label")),
+    "generation": (("source", "target"),),
 }
 """What the items of a row are that is a tuple, by kind of task."""
 
@@ -242,11 +243,12 @@ def finetune(
         run = bertwright.finetune("classification", model="runs/mine", train=rows, out="runs/film")
 
     Args:
-        kind: `classification`, `regression`, `tagging`, `span` or `multiple-choice`.
+        kind: `classification`, `regression`, `tagging`, `span`, `multiple-choice` or
+            `generation`.
         model: a run, a checkpoint, a Hugging Face folder or `hf:ORG/NAME`.
         train: examples: a file, or rows as mappings or tuples: `(text, label)`,
             `(text, text2, label)`, `(words, tags)`, `(question, context, answer)`,
-            `(text, choices, index)`; a pandas DataFrame; a `datasets` Dataset.
+            `(text, choices, index)`, `(source, target)`; a pandas DataFrame; a `datasets` Dataset.
         dev: examples to evaluate on, in any of these forms; None: a tenth of `train`.
         out: the folder of the run.
         name: of the task in the model.

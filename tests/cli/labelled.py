@@ -62,11 +62,21 @@ def choices(chance: Random, count: int) -> str:
     return "\n".join(rows) + "\n"
 
 
+def targets(chance: Random, count: int) -> str:
+    """TSV of words and a sentence of them."""
+    rows = ["source\ttarget"]
+    for number in range(count):
+        thing, word = chance.choice(THINGS), chance.choice((BAD, GOOD)[number % 2])
+        rows.append(f"{thing} {word}\tthe {thing} was {word}")
+    return "\n".join(rows) + "\n"
+
+
 FILES: dict[str, tuple[str, Callable[[Random, int], str]]] = {
     "classification": (".tsv", classes),
     "regression": (".csv", numbers),
     "tagging": (".conll", tags),
     "span": (".json", spans),
     "multiple-choice": (".jsonl", choices),
+    "generation": (".tsv", targets),
 }
 """By kind: the suffix, and what writes so many examples."""

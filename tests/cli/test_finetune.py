@@ -22,6 +22,7 @@ MAIN = {
     "tagging": "f1",
     "span": "f1",
     "multiple-choice": "accuracy",
+    "generation": "bleu",
 }
 QUICK = ["--epochs", "1", "--device", "cpu", "--precision", "fp32"]
 Captured = pytest.CaptureFixture[str]

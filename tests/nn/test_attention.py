@@ -274,3 +274,30 @@ def test_probabilities_of_a_causal_layer() -> None:
     assert maps.shape == (HEADS, 4, 4)
     assert not maps.triu(1).any()
     torch.testing.assert_close(maps.sum(-1), torch.ones(HEADS, 4))
+
+
+@pytest.mark.parametrize("dropout", [0.0, 1e-12])
+def test_a_prefix_is_seen_both_ways_and_the_rest_from_left_to_right(dropout: float) -> None:
+    prefixes = [3, 4, 1, 2, 1, 1, 5]
+    qkv, plain = make_qkv(LENGTHS).requires_grad_(), make_qkv(LENGTHS).requires_grad_()
+    rows = []
+    for part, prefix in zip(plain.split(LENGTHS), prefixes, strict=True):
+        q, k, v = (x.unflatten(1, (HEADS, -1)).transpose(0, 1) for x in part.chunk(3, dim=1))
+        seen = torch.ones(len(part), len(part)).tril().bool()
+        seen[:, :prefix] = True
+        scores = (q @ k.transpose(1, 2) / math.sqrt(HEAD)).masked_fill(~seen, -math.inf)
+        rows.append((scores.softmax(-1) @ v).transpose(0, 1).flatten(1))
+    expected = torch.cat(rows)
+    ours = attend_packed(qkv, HEADS, Sequences(LENGTHS, prefixes=prefixes), dropout=dropout)
+    torch.testing.assert_close(ours, expected, rtol=0, atol=1e-11)
+    upstream = torch.randn(sum(LENGTHS), HIDDEN, dtype=torch.float64)
+    ours.backward(upstream)
+    expected.backward(upstream)
+    torch.testing.assert_close(qkv.grad, plain.grad, rtol=0, atol=1e-10)
+
+
+def test_what_is_causal_stays_so_with_a_prefix() -> None:
+    qkv, prefixes = make_qkv(LENGTHS), [1] * len(LENGTHS)
+    both = (Sequences(LENGTHS), Sequences(LENGTHS, prefixes=prefixes))
+    plain, ours = (attend_packed(qkv, HEADS, each, causal=True) for each in both)
+    torch.testing.assert_close(ours, plain)

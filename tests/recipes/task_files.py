@@ -90,6 +90,11 @@ def _choice(chance: random.Random, number: int) -> dict[str, Any]:
     return {"text": "d", "question": "e", "choices": choices, "label": right}
 
 
+def _generation(chance: random.Random, number: int) -> dict[str, Any]:
+    words = _words(chance, 1, 3)
+    return {"source": " ".join(words), "target": " ".join(word for word in words[::-1])}
+
+
 WRITERS = {
     "classification": _classification,
     "pair": _pair,
@@ -97,6 +102,7 @@ WRITERS = {
     "tagging": _tagging,
     "span": _span,
     "multiple-choice": _choice,
+    "generation": _generation,
 }
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from bertwright.config.task import TaskConfig
 from bertwright.models.bert import Bert, bert_spec
 from bertwright.objectives.classifier import Classifier
+from bertwright.objectives.generator import Generator
 from bertwright.objectives.labelled import Head
 from bertwright.objectives.multiple_choice import MultipleChoice
 from bertwright.objectives.objective import Learner
@@ -26,6 +27,7 @@ HEADS: dict[str, type[Head]] = {
     "tagging": Tagger,
     "span": Span,
     "multiple-choice": MultipleChoice,
+    "generation": Generator,
 }
 
 
@@ -37,6 +39,8 @@ def ids_of(text: str) -> list[int]:
 def make_learner(task: TaskConfig, name: str = "head", seed: int = 0) -> Learner:
     """A BERT with the head of a task, weights wide enough that everything matters."""
     head = HEADS[task.kind](bert_spec(CONFIG), task)
-    learner = Learner(Bert(CONFIG), {name: head})
+    encoder = Bert(CONFIG)
+    head.tie(encoder)
+    learner = Learner(encoder, {name: head})
     scatter(learner, 0.2, 0.1, seed)
     return learner

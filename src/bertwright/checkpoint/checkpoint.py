@@ -227,6 +227,7 @@ def load(
             prefix = f"objectives.{name}."
             own = {n.removeprefix(prefix): x for n, x in state.items() if n.startswith(prefix)}
             head.load_state_dict(own, assign=True)
+        head.tie(encoder)
         learner.objectives[name] = head
     _compute_buffers(learner, config, tasks)
     return Loaded(learner, config, report, folder, tasks)
@@ -312,7 +313,10 @@ def make_learner(
     heads: dict[str, Objective[Any]] = {
         name: make(config, encoder) for name, make in form.objectives.items() if name in objectives
     }
-    heads |= {name: make_head(encoder.spec, task) for name, task in tasks.items()}
+    for name, task in tasks.items():
+        head = make_head(encoder.spec, task)
+        head.tie(encoder)
+        heads[name] = head
     return Learner(encoder, heads)
 
 

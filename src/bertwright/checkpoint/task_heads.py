@@ -44,6 +44,7 @@ from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.models.encoder import EncoderSpec
 from bertwright.nn.init import initialize
 from bertwright.objectives.classifier import Classifier
+from bertwright.objectives.generator import Generator
 from bertwright.objectives.labelled import Head
 from bertwright.objectives.multiple_choice import MultipleChoice
 from bertwright.objectives.span import Span
@@ -63,6 +64,7 @@ _CLASSES = {
     "tagging": Tagger,
     "span": Span,
     "multiple-choice": MultipleChoice,
+    "generation": Generator,
 }
 
 Module = TypeVar("Module", bound=nn.Module)
@@ -157,7 +159,7 @@ def _signature(task: TaskConfig) -> TaskConfig:
     head = replace(task.head, dropout=0.0)
     if head.network == "linear":
         head = replace(head, network_size=1)
-    of_tokens = task.kind in ("tagging", "span")
+    of_tokens = task.kind in ("tagging", "span", "generation")
     if of_tokens or head.layers is None or head.network != "linear":
         head = replace(head, pooling="mean")
     if of_tokens and head.layers == "last":

@@ -10,6 +10,7 @@ from cyclopts import Parameter
 
 from bertwright.cli.bars import bar
 from bertwright.cli.options import (
+    EVERY_KEY,
     FINE_TUNED,
     BadRows,
     Device,
@@ -23,6 +24,7 @@ from bertwright.cli.options import (
     TextColumn,
 )
 from bertwright.cli.output import counted, print_json, print_table, say
+from bertwright.config.generation import GenerationConfig
 from bertwright.config.task import Kind
 from bertwright.config.values import plain
 from bertwright.errors import ConfigError
@@ -68,6 +70,7 @@ def evaluate(
     ] = "mend",
     intervals: Annotated[bool, Parameter(help="Compute 95 % intervals, by bootstrap.")] = True,
     null_threshold: NullThreshold = None,
+    generation: Annotated[GenerationConfig | None, EVERY_KEY] = None,
     precision: Precision = "auto",
     device: Device = "auto",
     out: Annotated[
@@ -123,6 +126,7 @@ def evaluate(
                 intervals=intervals,
                 precision=precision,
                 on_progress=on_progress,
+                generation=generation,
             )
     if out is not None:
         with atomic_file(out, overwrite) as file:

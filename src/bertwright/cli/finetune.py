@@ -19,7 +19,7 @@ from bertwright.config.task import Kind
 from bertwright.errors import ConfigError
 
 KindOrSeveral = Literal[
-    "classification", "regression", "tagging", "span", "multiple-choice", "multitask"
+    "classification", "regression", "tagging", "span", "multiple-choice", "generation", "multitask"
 ]
 
 
@@ -45,7 +45,7 @@ def finetune(
     json: Json = False,
 ) -> None:
     """Fine-tune a model on labelled files: classification, regression, tagging, span,
-    multiple-choice, or several tasks at once.
+    multiple-choice, generation, or several tasks at once.
 
     The run's folder holds the best model, results.json with mean, sd and intervals, predictions on
     dev and the log. Ctrl-C keeps the finished seeds.

@@ -12,6 +12,7 @@ from cyclopts import Parameter
 
 from bertwright.cli.bars import bar
 from bertwright.cli.options import (
+    EVERY_KEY,
     BadRows,
     Device,
     FileForm,
@@ -25,6 +26,7 @@ from bertwright.cli.options import (
     TextColumn,
 )
 from bertwright.cli.output import print_json, say
+from bertwright.config.generation import GenerationConfig
 from bertwright.errors import ConfigError
 
 
@@ -52,6 +54,7 @@ def predict(
     format: FileForm = None,
     bad_rows: BadRows = "refuse",
     null_threshold: NullThreshold = None,
+    generation: Annotated[GenerationConfig | None, EVERY_KEY] = None,
     precision: Precision = "auto",
     device: Device = "auto",
     overwrite: Overwrite = False,
@@ -61,7 +64,7 @@ def predict(
 
     A JSON line has line (of the input in its file) and the prediction of the task: label and
     scores; value; words, tags, entities with offsets; answer with start, end and alternatives;
-    choice. The file appears when all is done, or not at all.
+    choice; text. The file appears when all is done, or not at all.
     """
     from bertwright.atomic import atomic_file, refuse_existing
 
@@ -91,6 +94,7 @@ def predict(
             null_threshold=null_threshold,
             precision=precision,
             on_progress=on_progress,
+            generation=generation,
         )
     if json:
         print_json({"out": out, **asdict(report)})

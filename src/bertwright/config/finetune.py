@@ -55,6 +55,8 @@ class TaskFilesConfig:
     """Predict the tags of a sentence jointly, with a conditional random field."""
     max_answer_tokens: int = 30
     """Maximum tokens of an answer."""
+    max_target_tokens: int | None = None
+    """Generation: maximum tokens of a target; unset: 128, and half of --max-length at most."""
     bad_rows: Literal["refuse", "skip"] = "refuse"
     """A row that cannot be read: stop, or skip and count it."""
     bad_tags: Literal["mend", "refuse"] = "mend"

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 from bertwright.config.ranges import OutOfRange, at_least, below_one
 from bertwright.errors import ConfigError
 
-Kind = Literal["classification", "regression", "tagging", "span", "multiple-choice"]
+Kind = Literal["classification", "regression", "tagging", "span", "multiple-choice", "generation"]
 KINDS: tuple[str, ...] = get_args(Kind)
 
 Layers = Literal[
@@ -86,12 +86,15 @@ class TaskConfig:
     """No answer where the null score exceeds the best span's by more than this."""
     max_answer_tokens: int = 30
     """Maximum tokens of an answer."""
+    max_target_tokens: int = 64
+    """Generation: maximum tokens of a target; the source has the rest of `max_length`."""
     text_column: str | None = None
-    """Column of the text in the files it was trained on."""
+    """Column of the text, or source, in the files it was trained on."""
     text2_column: str | None = None
     """Column of the second text, if there is one."""
     label_column: str | None = None
-    """Column of the label; of the tags of CoNLL columns its name or number, if it was given."""
+    """Column of the label, or target; of the tags of CoNLL columns its name or number, if it was
+    given."""
     head: HeadConfig = field(default_factory=HeadConfig)
     """How the head is built on the encoder."""
 
@@ -114,6 +117,17 @@ class TaskConfig:
             raise ConfigError(f"context is for tagging; the kind of this task is {self.kind}")
         if self.head.hidden_size and self.kind in ("tagging", "span"):
             raise ConfigError(f"hidden_size is for texts; the kind of this task is {self.kind}")
+        if self.kind == "generation":
+            at_least(self, 1, "max_target_tokens")
+            if self.max_target_tokens > self.max_length - 8:
+                raise OutOfRange(
+                    self, "max_target_tokens", f"8 less than max_length ({self.max_length})"
+                )
+            if self.head.layers is not None or self.head.hidden_size:
+                raise ConfigError(
+                    "a generation task trains the encoder and the head that predicts its tokens: "
+                    "leave out --transfer features, --pooling and --hidden-size"
+                )
         if self.head.crf and self.kind != "tagging":
             raise ConfigError(f"crf is for tagging; the kind of this task is {self.kind}")
 

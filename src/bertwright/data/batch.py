@@ -25,6 +25,8 @@ class InputArrays:
     """`[B]`, falling."""
     segments: Int64s | None = None
     """`[N]`: 0 in the first text of a pair, 1 in the second; None: all 0."""
+    prefixes: Int64s | None = None
+    """`[B]`: tokens of each one's source, where a target follows it (`Sequences.prefixes`)."""
 
 
 class Batch(Protocol):

@@ -30,7 +30,8 @@ def inputs_to_device(inputs: InputArrays, device: torch.device | str) -> Inputs:
     """What an encoder reads, as tensors."""
     device = torch.device(device)
     segments = None if inputs.segments is None else _tensor(inputs.segments, device)
-    sequences = Sequences(inputs.lengths.tolist(), device)
+    prefixes = None if inputs.prefixes is None else inputs.prefixes.tolist()
+    sequences = Sequences(inputs.lengths.tolist(), device, prefixes)
     return Inputs(_tensor(inputs.ids, device), sequences, segments)
 
 

@@ -24,10 +24,10 @@ from bertwright.errors import DataError
 from bertwright.inference.encode import ModelRunner, listed, make_inputs, only_text
 from bertwright.models.encoder import Encoded, Encoder, GoesOn, State
 from bertwright.nn.search import Hypothesis, Row, RowsInFlight, beam_search
+from bertwright.tasks.generation import ends_of
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 ROWS = 32  # texts at once, of which each needs its own state
-_NEVER = ("pad", "unk", "cls", "mask")
 
 
 @dataclass(frozen=True)
@@ -148,13 +148,6 @@ def generates(runner: ModelRunner) -> bool:
     """Whether a model continues prompts."""
     heads = runner.learner.objectives
     return "next_token" in heads and isinstance(heads["next_token"], PredictsTokens)
-
-
-def ends_of(tokenizer: Tokenizer) -> tuple[set[int], set[int]]:
-    """Ids that end a text, and ids that no text has: of special tokens, and of none."""
-    ends = {tokenizer.special[role] for role in ("sep", "eos") if role in tokenizer.special}
-    never = {tokenizer.special[role] for role in _NEVER if role in tokenizer.special}
-    return ends, (never | set(tokenizer.ids_without_token)) - ends
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@
 | tagging | a text, or its words |
 | span | a question and a passage |
 | multiple choice | a text and a list of choices |
+| generation | a source |
 
 A mapping of the example's fields (`text`, `text2`, `words`, `question`, `context`, `choices`) is an
 input of every kind; `text2` of a multiple choice begins every choice (SWAG's second sentence).
@@ -22,6 +23,7 @@ from bertwright.errors import DataError
 from bertwright.labelled.examples import (
     ChoiceExample,
     Example,
+    GenerationExample,
     SpanExample,
     TaggingExample,
     TextExample,
@@ -34,6 +36,7 @@ _EXPECTED = {
     "tagging": "a text, or a list of words",
     "span": "a question and a passage",
     "multiple-choice": "a text and a list of choices",
+    "generation": "a source text",
 }
 
 
@@ -101,12 +104,19 @@ def _choices(given: Any) -> ChoiceExample | None:
     return ChoiceExample(text, choices, text2 or "") if fits else None
 
 
+def _source(given: Any) -> GenerationExample | None:
+    if isinstance(given, Mapping):
+        (given,) = _fields(given, GenerationExample, ("source",))
+    return GenerationExample(given) if _are_texts(given) else None
+
+
 _MAKERS: dict[str, Callable[[Any], Example | None]] = {
     "classification": _text,
     "regression": _text,
     "tagging": _tagging,
     "span": _span,
     "multiple-choice": _choices,
+    "generation": _source,
 }
 
 

@@ -367,13 +367,16 @@ class Model:
         inputs: Iterable[Any],
         task: str | None = None,
         on_progress: OnProgress = silent,
+        generation: GenerationConfig | None = None,
     ) -> list[Prediction]:
         """What its task head predicts, one prediction an input, in order; see `inference.inputs`.
 
         Args:
-            inputs: texts, pairs, lists of words, questions with passages, texts with choices.
+            inputs: texts, pairs, lists of words, questions with passages, texts with choices,
+                sources to write from.
             task: name of the task; it may be left out where the model has one.
             on_progress: called with the tokens done.
+            generation: how a generation task searches for targets; None: greedily.
 
         Raises:
             DataError: no task head, or an input of another kind.
@@ -385,7 +388,13 @@ class Model:
             name, self.tasks[name], runner.tokenizer, make_examples(self.tasks[name], inputs)
         )
         return predict(
-            runner.learner, data, runner.device, "fp32", runner.batch_tokens, on_progress
+            runner.learner,
+            data,
+            runner.device,
+            "fp32",
+            runner.batch_tokens,
+            on_progress,
+            generation,
         )
 
     def task_name(self, named: str | None = None) -> str:

@@ -56,7 +56,8 @@ SENTENCES: Groups = (
 """Which sentence a word is of, where rows are words."""
 IDS = ("id", "index", "idx", "guid", "pair_id", "pairid", "qid", "example_id", "uid")
 _OTHERS = (*IDS, "context", "sent1", "choices", "tokens", "token", "word", "tag", "ner_tags")
-_KNOWN = frozenset([*chain(*TEXTS, *CLASSES, *NUMBERS, *PAIRS, *SENTENCES), *_OTHERS])
+_GENERATED = ("source", "target", "mr", "ref", "summary")
+_KNOWN = frozenset([*chain(*TEXTS, *CLASSES, *NUMBERS, *PAIRS, *SENTENCES), *_OTHERS, *_GENERATED])
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,17 @@ class ChoiceExample:
     line: int = 0
 
 
-Example = TextExample | TaggingExample | SpanExample | ChoiceExample
+@dataclass(frozen=True)
+class GenerationExample:
+    """A source and what is to be written from it."""
+
+    source: str
+    target: str | None = None
+    id: str = ""
+    line: int = 0
+
+
+Example = TextExample | TaggingExample | SpanExample | ChoiceExample | GenerationExample
 
 
 def labels_of(examples: Iterable[Example]) -> tuple[str, ...]:

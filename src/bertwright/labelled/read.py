@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 from bertwright.config.task import KINDS, Form, Kind, Scheme
 from bertwright.errors import ConfigError, DataError
-from bertwright.labelled import choices, squad, tagged_texts, tagged_words, texts
+from bertwright.labelled import choices, squad, tagged_texts, tagged_words, targets, texts
 from bertwright.labelled.columns import Columns, find_texts, plain, with_hint
-from bertwright.labelled.examples import Example, SpanExample, TaggingExample
+from bertwright.labelled.examples import Example, GenerationExample, SpanExample, TaggingExample
 from bertwright.labelled.source import (
     BadRowLog,
     BadRows,
@@ -262,6 +262,22 @@ def _read_choices(file: _File) -> _Found:
     return _Found(examples, found, _with_columns(table, [*found.names(), *several]))
 
 
+def _read_targets(file: _File) -> _Found:
+    options, source = file.options, file.source
+    label = options.require_labels
+    bare = file.form in ("tsv", "text") and not file.chosen.names()
+    plain_text = options.format == "text" or (bare and not has_columns(source, options.hint))
+    if plain_text and not label:
+        _all_used(file.chosen, (), "as plain text", file.log)
+        lines = texts.text_lines(source, False, file.log)
+        sources = (GenerationExample(each.text, line=each.line) for each in lines)
+        return _Found(sources, Columns(), "plain text, a source each line")
+    table, chosen = file.table()
+    found = targets.target_columns(table, chosen, label=label)
+    examples = targets.target_examples(table, found, file.log)
+    return _Found(examples, found, _with_columns(table, found.names()))
+
+
 def _read_span(file: _File) -> _Found:
     log, label, unanswerable = file.log, file.options.require_labels, False
     answers = Answers(file.options.wrong_answers, log)
@@ -351,6 +367,7 @@ READERS: dict[Kind, Callable[[_File], _Found]] = {
     "classification": _read_texts,
     "regression": _read_texts,
     "multiple-choice": _read_choices,
+    "generation": _read_targets,
     "span": _read_span,
     "tagging": _read_tagging,
 }

@@ -5,7 +5,9 @@ position and segment embeddings, normalized; L Transformer layers follow; the po
 with tanh over [CLS], represents the whole sequence.
 
 Where we differ: sequences lie end to end without padding (`nn/sequences.py`); queries, keys and
-values are one product; the last layer is computed only at the positions that are read.
+values are one product; the last layer is computed only at the positions that are read. Where
+sequences have a prefix (`Sequences.prefixes`), what follows it is read from left to right, and goes
+on token by token over what is kept of it (`GoesOn`).
 
 Letters: B sequences, N tokens in all, H hidden, V vocabulary.
 """
@@ -19,9 +21,10 @@ from torch import Tensor, nn
 
 from bertwright.config.bert import BertConfig
 from bertwright.models.encoder import Encoded, Encoder, EncoderSpec
+from bertwright.nn.cache import KeyValueCache, read_prompts, read_token
 from bertwright.nn.dropout import Dropout
 from bertwright.nn.init import initialize, truncated_normal
-from bertwright.nn.sequences import Inputs
+from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.nn.transformer import TransformerLayer
 
 
@@ -36,12 +39,13 @@ class Embeddings(nn.Module):
         self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.dropout = Dropout(config.hidden_dropout_prob)
 
-    def forward(self, inputs: Inputs) -> Tensor:
-        """ids `[N]`, segments `[N]` -> `[N, H]`"""
+    def forward(self, inputs: Inputs, positions: Tensor | None = None) -> Tensor:
+        """ids `[N]`, segments `[N]`, positions `[N]` if not those in the sequences -> `[N, H]`"""
         segments = inputs.segments
+        positions = inputs.sequences.positions if positions is None else positions
         x = self.token(inputs.ids)
         x = x + (self.segment.weight[0] if segments is None else self.segment(segments))
-        x = self.norm(x + self.position(inputs.sequences.positions))
+        x = self.norm(x + self.position(positions))
         if torch.is_autocast_enabled(x.device.type):
             x = x.to(torch.get_autocast_dtype(x.device.type))
         dropped: Tensor = self.dropout(x)
@@ -76,6 +80,7 @@ def bert_spec(config: BertConfig) -> EncoderSpec:
         vocab_size=config.vocab_size,
         max_length=config.max_position_embeddings,
         segments=config.type_vocab_size,
+        prefixed=True,
         pooled=True,
         default_layer=-2,  # as bert-as-service: the last layer is tuned to the objectives
     )
@@ -118,11 +123,7 @@ class Bert(Encoder):
             raise ValueError("positions are of the last layer: leave out top and keep_layers")
         if top is not None and not 0 <= top <= len(self.layers):
             raise ValueError(f"top is {top}; this BERT has layers 0 to {len(self.layers)}")
-        if sequences.longest > self.config.max_position_embeddings:
-            raise ValueError(
-                f"a sequence has {sequences.longest} tokens; this BERT has positions for "
-                f"{self.config.max_position_embeddings}: truncate it or encode it in windows"
-            )
+        self._check(sequences.longest)
         x = self.embeddings(inputs)
         kept = [x]
         for layer in self.layers[: top if positions is None else -1]:
@@ -137,6 +138,29 @@ class Bert(Encoder):
             x = self.layers[-1](x, sequences, torch.cat([sequences.first, positions]))  # [B + R, H]
             first, x = x.split([sequences.count, len(positions)])
         return Encoded(sequences, x, layers, self.pooler(first), positions)
+
+    def begin(self, inputs: Inputs) -> tuple[Tensor, KeyValueCache]:
+        """See `GoesOn`. What follows inputs with segments is of segment 1."""
+        self._check(inputs.sequences.longest)
+        x, cache = read_prompts(self.layers, self.embeddings(inputs), inputs.sequences)
+        cache.segment = int(inputs.segments is not None and self.config.type_vocab_size > 1)
+        return x, cache
+
+    def advance(self, ids: Tensor, state: KeyValueCache) -> tuple[Tensor, KeyValueCache]:
+        """See `GoesOn`."""
+        positions = torch.tensor(state.lengths, device=ids.device)
+        state.grow()
+        self._check(max(state.lengths))
+        segments = torch.full_like(ids, state.segment)
+        inputs = Inputs(ids, Sequences([1] * len(ids), ids.device), segments)
+        return read_token(self.layers, self.embeddings(inputs, positions), state), state
+
+    def _check(self, longest: int) -> None:
+        if longest > self.config.max_position_embeddings:
+            raise ValueError(
+                f"a sequence has {longest} tokens; this BERT has positions for "
+                f"{self.config.max_position_embeddings}: truncate it or encode it in windows"
+            )
 
     def layer(self, number: int) -> TransformerLayer:
         """A layer, from 0 at the bottom."""

@@ -31,6 +31,8 @@ class EncoderSpec:
     """Kinds of segment; with 1 it reads no pairs."""
     causal: bool = False
     """Whether a token's vector depends on that token and the ones before it alone."""
+    prefixed: bool = False
+    """Whether it reads `Sequences.prefixes`: a source both ways, then left to right."""
     pooled: bool = False
     """Whether it gives a vector for each sequence (`Encoded.pooled`)."""
     default_layer: int = -1
@@ -163,7 +165,8 @@ class State(Protocol):
 
 @runtime_checkable
 class GoesOn(Protocol):
-    """A causal encoder that goes on from what it has read; others read a text again at each token.
+    """An encoder that goes on, from left to right, from what it has read: a causal one from a text,
+    BERT from a source that it has read both ways. Others read a text again at each token.
 
     Its states have one class; a state that is passed on is not used again by the caller.
     """

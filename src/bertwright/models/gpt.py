@@ -18,17 +18,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from bertwright.config.runs.gpt import GptConfig
 from bertwright.models.encoder import Encoded, Encoder, EncoderSpec
-from bertwright.nn.cache import KeyValueCache
+from bertwright.nn.cache import KeyValueCache, read_prompts, read_token
 from bertwright.nn.dropout import Dropout
 from bertwright.nn.init import initialize, truncated_normal
-from bertwright.nn.sequences import Inputs, Sequences
+from bertwright.nn.sequences import Inputs
 from bertwright.nn.transformer import PreNormLayer, TransformerLayer
 
 
@@ -109,24 +108,14 @@ class Gpt(Encoder):
         sequences = inputs.sequences
         self._check(sequences.longest)
         x = self.embeddings(inputs.ids, sequences.positions)
-        heads = self.config.num_attention_heads
-        cache = KeyValueCache.empty(len(self.layers), heads, sequences, x)
-        last = torch.tensor(sequences.offsets[1:], device=x.device) - 1
-        for number, layer in enumerate(self.layers):
-            read = last if number == len(self.layers) - 1 else None
-            x = layer(x, sequences, read, partial(cache.read, number, sequences=sequences))
-        return x, cache
+        return read_prompts(self.layers, x, sequences)
 
     def advance(self, ids: Tensor, state: KeyValueCache) -> tuple[Tensor, KeyValueCache]:
         """See `GoesOn`."""
         positions = torch.tensor(state.lengths, device=ids.device)
         state.grow()
         self._check(max(state.lengths))
-        x = self.embeddings(ids, positions)
-        sequences = Sequences([1] * len(ids), ids.device)
-        for number, layer in enumerate(self.layers):
-            x = layer(x, sequences, None, partial(state.attend, number))
-        return x, state
+        return read_token(self.layers, self.embeddings(ids, positions), state), state
 
     def attention_map(self, number: int, x: Tensor) -> Tensor:
         """See `HasAttentionMaps`."""

@@ -2,13 +2,15 @@
 
 Vaswani et al. 2017, section 3.2: `softmax(Q K^T / sqrt(D)) V` in each of A heads; bidirectional, or
 causal: a query sees the keys up to its own position, positions counted back from each sequence's
-end (so one new query over a cache of keys sees all of them).
+end (so one new query over a cache of keys sees all of them); or to the source both ways and to the
+target causally (`Sequences.prefixes`).
 
 | where | how |
 |---|---|
 | CPU | neighbours of equal or nearly equal length go through one batched product; its gradient is
         written out, because the fused kernel's backward is three times slower at 128 |
-| CUDA, bf16 and fp16 | one variable-length flash call over the whole batch |
+| CUDA, bf16 and fp16 | one variable-length flash call over the whole batch; blocks where
+        sequences have a prefix |
 | dropout of probabilities above 0 | plain products, group by group, on any device |
 
 Letters: N queries, M keys, H hidden, A heads, D = H / A, T and S tokens of a sequence of queries
@@ -200,7 +202,8 @@ def attend_packed(
             for b in blocks
         ]
         return torch.cat(found)
-    if qkv.is_cuda and qkv.dtype in (torch.float16, torch.bfloat16):
+    whole = causal or sequences.prefixes is None
+    if whole and qkv.is_cuda and qkv.dtype in (torch.float16, torch.bfloat16):
         q, k, v = qkv.view(sequences.total, 3, heads, -1).unbind(1)  # [N, A, D] each
         return _attend_varlen(q, k, v, sequences, sequences, causal)
     blocks = _blocks_of(sequences, sequences, heads, causal)
@@ -285,7 +288,10 @@ def _blocks(
             last += 1
         rows_of = _make_rows(queries, first, last)
         of_keys = rows_of if keys is queries else _make_rows(keys, first, last)
-        bias = _bias(own[first:last], theirs[first:last], heads, causal, queries.device)
+        if queries.prefixes is None or causal or queries is not keys:
+            bias = _bias(own[first:last], theirs[first:last], heads, causal, queries.device)
+        else:
+            bias = _prefix_bias(queries.prefixes[first:last], longest, heads, queries.device)
         blocks.append(Block(rows_of, of_keys, bias))
         first = last
     return blocks
@@ -322,6 +328,15 @@ def _bias(
         return _causal_bias(longest, widest, before[0], device)
     each = [_causal_bias(longest, widest, shift, device) for shift in before]
     return torch.stack(each).repeat_interleave(heads, 0)
+
+
+def _prefix_bias(prefixes: list[int], longest: int, heads: int, device: torch.device) -> Tensor:
+    """`[b A, T, T]`: a query sees the prefix of its sequence and the keys up to itself."""
+    causal = _causal_bias(longest, longest, 0, torch.device("cpu"))
+    bias = causal.repeat(len(prefixes), 1, 1)  # [b, T, T]
+    inside = torch.arange(longest) < torch.tensor(prefixes)[:, None]  # [b, T]
+    bias.masked_fill_(inside[:, None], 0.0)
+    return bias.repeat_interleave(heads, 0).to(device)
 
 
 def _causal_bias(longest: int, widest: int, before: int, device: torch.device) -> Tensor:

@@ -10,6 +10,10 @@ Letters: R sequences, N tokens of their prompts, L layers, A heads, D = H / A, S
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -22,11 +26,13 @@ SPARE = 64  # tokens that room is made for at once
 class KeyValueCache:
     """Of all layers, for R sequences."""
 
-    def __init__(self, store: Tensor, lengths: list[int]) -> None:
+    def __init__(self, store: Tensor, lengths: list[int], segment: int = 0) -> None:
         self.store = store
         """`[L, 2, R, A, S, D]`: keys, values."""
         self.lengths = lengths
         """R tokens that are kept."""
+        self.segment = segment
+        """Of the tokens that follow."""
         self._bias: Tensor | None = None
         self._rows: tuple[Tensor, Tensor] | None = None
 
@@ -37,8 +43,8 @@ class KeyValueCache:
         store = like.new_zeros(layers, 2, sequences.count, heads, room, size)
         return cls(store, list(sequences.lengths))
 
-    def read(self, layer: int, qkv: Tensor, sequences: Sequences) -> Tensor:
-        """Causal attention of the prompts, whose keys and values are kept.
+    def read(self, layer: int, qkv: Tensor, sequences: Sequences, causal: bool = True) -> Tensor:
+        """Attention of the prompts to themselves, whose keys and values are kept.
 
         qkv `[N, 3 H]` -> `[N, H]`
         """
@@ -49,7 +55,7 @@ class KeyValueCache:
         ):
             part = rows[start : start + length].permute(1, 2, 0, 3)  # [2, A, T, D]
             self.store[layer, :, number, :, :length] = part
-        return attend_packed(qkv, heads, sequences, causal=True)
+        return attend_packed(qkv, heads, sequences, causal=causal)
 
     def grow(self) -> None:
         """Make room for a token more of each sequence; before the first layer reads it."""
@@ -100,7 +106,7 @@ class KeyValueCache:
         lengths = [self.lengths[row] for row in kept]
         longest = max(lengths)
         store = self.store[..., : longest + SPARE, :].index_select(2, rows)
-        return KeyValueCache(store, lengths)
+        return KeyValueCache(store, lengths, self.segment)
 
     def join(self, other: KeyValueCache) -> KeyValueCache:
         """The rows of both, one after the other."""
@@ -109,4 +115,31 @@ class KeyValueCache:
         for store in (self.store, other.store):
             more = store.new_zeros(*store.shape[:4], room - store.shape[4], store.shape[5])
             stores.append(torch.cat([store, more], 4) if more.shape[4] else store)
-        return KeyValueCache(torch.cat(stores, 2), self.lengths + other.lengths)
+        return KeyValueCache(torch.cat(stores, 2), self.lengths + other.lengths, self.segment)
+
+
+def read_prompts(
+    layers: Iterable[Any], x: Tensor, sequences: Sequences
+) -> tuple[Tensor, KeyValueCache]:
+    """Prompts through Transformer layers, each attending as it does in training.
+
+    x `[N, H]` -> the last layer at each prompt's last token `[B, H]`, and what is kept.
+    """
+    layers = list(layers)
+    cache = KeyValueCache.empty(len(layers), layers[0].attention.heads, sequences, x)
+    last = torch.tensor(sequences.offsets[1:], device=x.device) - 1
+    for number, layer in enumerate(layers):
+        read = last if number == len(layers) - 1 else None
+        causal = layer.attention.causal
+        x = layer(
+            x, sequences, read, partial(cache.read, number, sequences=sequences, causal=causal)
+        )
+    return x, cache
+
+
+def read_token(layers: Iterable[Any], x: Tensor, cache: KeyValueCache) -> Tensor:
+    """A token more of each sequence, for which there is room: x `[R, H]` -> `[R, H]`"""
+    sequences = Sequences([1] * len(x), x.device)
+    for number, layer in enumerate(layers):
+        x = layer(x, sequences, None, partial(cache.attend, number))
+    return x

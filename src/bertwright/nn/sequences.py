@@ -36,15 +36,25 @@ class Sequences:
     Args:
         lengths: tokens of each sequence. Equal lengths side by side make attention fast on a CPU.
         device: where the index tensors live.
+        prefixes: B lengths of what each sequence begins with, its source: in attention that is not
+            causal a token there sees all of the source, one after it the source and what comes up
+            to itself (the sequence-to-sequence mask of UniLM; Dong et al. 2019, section 2.1).
+            None: every token sees every other.
     """
 
-    def __init__(self, lengths: Iterable[int], device: torch.device | str = "cpu") -> None:
+    def __init__(
+        self,
+        lengths: Iterable[int],
+        device: torch.device | str = "cpu",
+        prefixes: Iterable[int] | None = None,
+    ) -> None:
         lengths = [int(length) for length in lengths]
         if not lengths or min(lengths) < 1:
             raise ValueError(f"lengths are {lengths}; expected one or more, each 1 or more")
         self.lengths = lengths
         self.device = torch.device(device)
         self.offsets = [0, *accumulate(lengths)]
+        self.prefixes = None if prefixes is None else [int(each) for each in prefixes]
         self._made: dict[Hashable, Any] = {}
 
     def once(self, key: Hashable, make: Callable[[], Made]) -> Made:

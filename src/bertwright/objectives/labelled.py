@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from bertwright.config.task import TaskConfig
 from bertwright.config.vectors import poolings_of
-from bertwright.models.encoder import Encoded, EncoderSpec
+from bertwright.models.encoder import Encoded, Encoder, EncoderSpec
 from bertwright.nn.dropout import Dropout
 from bertwright.nn.layer_mix import LayerMix
 from bertwright.nn.sequences import Inputs
@@ -33,12 +33,14 @@ class LabelledBatch:
     scores every window by itself, so there E = B, in the order of `inputs.sequences`."""
     labels: Tensor | None = None
     """Classification [E] int64, multi-label [E, C] float; regression [E] float; tagging [W] int64;
-    span [B, 2] int64, positions of the first and last token in the window; multiple choice [E]."""
+    span [B, 2] int64, positions of the first and last token in the window; multiple choice [E];
+    generation [K] int64, the tokens of the targets and their ends."""
     owners: Tensor | None = None
     """[B] int64: the example of each window, 0 to E - 1 (tagging: its run of sentences); with
     multiple choice, the choice of it: choices of all examples counted through."""
     words: Tensor | None = None
-    """Tagging, [W] int64: position in N of every word's first wordpiece, example by example."""
+    """Tagging, [W] int64: position in N of every word's first wordpiece, example by example;
+    generation, [K]: of the token before each label."""
     counts: tuple[int, ...] = ()
     """Words (tagging) or choices (multiple choice) of each example."""
     first_words: tuple[int, ...] = ()
@@ -63,6 +65,9 @@ class Head(Objective[LabelledBatch]):
             return encoded.last if positions is None else encoded.at(positions)
         mixed: Tensor = self.mix(encoded.layers)
         return mixed if positions is None else mixed.index_select(0, positions)
+
+    def tie(self, encoder: Encoder) -> None:
+        """Share weights with the encoder that it stands on, if it has any in common."""
 
     def scores(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:
         """Float32 scores: classification [E, C]; regression [E]; tagging [W, C]; span [N, 2];

@@ -48,6 +48,8 @@ class Objective(nn.Module, Generic[Batch]):
     """Layers it reads, 0 the embeddings, 1 to L; None: the last, or the pooled vector."""
     reads_pooled: bool = False
     """Whether it reads `Encoded.pooled` alone."""
+    reads_embeddings: bool = False
+    """Whether the encoder's token embeddings, all of them, are weights of its own too."""
 
     def forward(self, encoded: Encoded, batch: Batch) -> Loss:
         """Sum this objective's loss over a batch."""

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from bertwright.config.generation import GenerationConfig
 from bertwright.config.task import Form, TaskConfig
 from bertwright.config.values import plain
 from bertwright.errors import ConfigError, DataError
@@ -50,6 +51,7 @@ def evaluate_file(
     intervals: bool = True,
     precision: str = "auto",
     on_progress: OnProgress = silent,
+    generation: GenerationConfig | None = None,
 ) -> dict[str, Any]:
     """Evaluate a model on a labelled file.
 
@@ -66,6 +68,7 @@ def evaluate_file(
         intervals: whether to bootstrap 95 % intervals.
         precision: `auto`, `fp32` or `bf16`, of the matrix products.
         on_progress: called with the tokens done.
+        generation: how targets are searched for; None: greedily.
 
     Returns:
         `Evaluation.as_dict()` with `task` (its name), `kind`, `model`, `data` and `lengths`.
@@ -82,7 +85,7 @@ def evaluate_file(
     precision, _ = choose_precision(runner.device, precision)
     data = TaskData(name, task, runner.tokenizer, read.examples)
     predictions = predict(
-        runner.learner, data, runner.device, precision, runner.batch_tokens, on_progress
+        runner.learner, data, runner.device, precision, runner.batch_tokens, on_progress, generation
     )
     found = evaluated(task, read, path, predictions, intervals=intervals, main=main)
     return {
@@ -153,6 +156,7 @@ def predict_file(
     null_threshold: float | None = None,
     precision: str = "auto",
     on_progress: OnProgress = silent,
+    generation: GenerationConfig | None = None,
 ) -> Predicted:
     """Write a line for every input of a file, in order; no more than a part is in memory.
 
@@ -170,6 +174,7 @@ def predict_file(
         null_threshold: of a span task, in place of the model's; inf: never "no answer".
         precision: `auto`, `fp32` or `bf16`, of the matrix products.
         on_progress: called with the inputs done.
+        generation: how targets are searched for; None: greedily.
 
     Raises:
         DataError: no task head, a bad row, or no input.
@@ -197,6 +202,7 @@ def predict_file(
         AT_ONCE,
         report.add,
         lambda done, _: on_progress(done, total),
+        generation,
     )
     for example, prediction in pairs:
         write(json.dumps(as_line(example, prediction), ensure_ascii=False, allow_nan=False) + "\n")

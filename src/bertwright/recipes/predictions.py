@@ -28,6 +28,7 @@ from bertwright.labelled.table import open_form, read_table
 from bertwright.recipes.predict import evaluated
 from bertwright.tasks.predictions import (
     ChoicePrediction,
+    GenerationPrediction,
     NumberPrediction,
     Prediction,
     SpanPrediction,
@@ -35,7 +36,10 @@ from bertwright.tasks.predictions import (
     TextPrediction,
 )
 
-COLUMNS = (("prediction", "predicted", "pred"), ("label", "value", "answer", "choice", "tags"))
+COLUMNS = (
+    ("prediction", "predicted", "pred"),
+    ("label", "value", "answer", "choice", "tags", "text"),
+)
 
 
 def evaluate_predictions(
@@ -109,6 +113,8 @@ def _prediction(kind: Kind, value: Any, example: Any, where: str) -> Prediction:
     if kind == "classification":
         name = str(value)
         return TextPrediction(name, {name: 1.0})
+    if kind == "generation":
+        return GenerationPrediction(str(value))
     try:
         number = float(value)
     except (TypeError, ValueError):

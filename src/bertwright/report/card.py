@@ -30,10 +30,12 @@ PIPELINES = {
     "tagging": "token-classification",
     "span": "question-answering",
     "multiple-choice": "multiple-choice",
+    "generation": "text-generation",
 }
 _INPUTS = {
     "tagging": '"A sentence of words."',
     "span": '("What is the question?", "A passage that may hold the answer.")',
+    "generation": '"A source."',
     "multiple-choice": '("A text.", ["one ending", "another ending"])',
 }
 _HUB_METRICS = {

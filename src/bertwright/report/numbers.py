@@ -16,6 +16,8 @@ _TITLES = {
     "pearson": "Pearson correlation",
     "spearman": "Spearman correlation",
     "exact_match": "exact match",
+    "bleu": "BLEU",
+    "rouge_l": "ROUGE-L",
     "pearson_spearman": "Pearson-Spearman mean",
 }
 _BASELINES = {

@@ -7,6 +7,7 @@ The windows of a batch are sorted, longest first, so that equal lengths lie side
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -49,10 +50,15 @@ def make_batch(
     if not chosen:
         raise ValueError("a batch of no instances")
     windows = [len(instance.ids) for instance in chosen]
-    inputs, order = collate(  # order [B]: which window, counted through, each sequence is
-        [ids for instance in chosen for ids in instance.ids],
-        [each for instance in chosen for each in instance.segments],
-    )
+    ids = [ids for instance in chosen for ids in instance.ids]
+    segments = [each for instance in chosen for each in instance.segments]
+    prefixes: list[int] = []
+    if task.kind == "generation":  # without labels the source alone, else all but what ends it
+        prefixes = [instance.label for instance in chosen]
+        ends = [len(x) - 1 for x in ids] if with_labels else prefixes
+        ids = [x[:end] for x, end in zip(ids, ends, strict=True)]
+        segments = [x[:end] for x, end in zip(segments, ends, strict=True)]
+    inputs, order = collate(ids, segments)  # order [B]: which window, counted through, each is
     owners = np.repeat(np.arange(len(chosen)), windows)
     words: Int64s | None = None
     counts: tuple[int, ...] = ()
@@ -69,6 +75,18 @@ def make_batch(
     else:
         owners = owners[order]
     labels = _labels(task, chosen, rows) if with_labels else None
+    if prefixes and with_labels:
+        sources = np.array(prefixes)[order]
+        inputs = replace(inputs, prefixes=sources)
+        labels = np.concatenate([chosen[n].ids[0][prefixes[n] :] for n in order]).astype(np.int64)
+        words = np.concatenate(
+            [
+                np.arange(end - length + source - 1, end)
+                for source, length, end in zip(
+                    sources, inputs.lengths, inputs.lengths.cumsum(), strict=True
+                )
+            ]
+        )
     if task.kind == "tagging":
         counts = tuple(chain.from_iterable(instance.counts for instance in chosen))
         words = _positions(chosen, windows, inputs.lengths, order)
@@ -142,6 +160,7 @@ _FORMS: dict[str, Callable[[TaskConfig, list[Any]], npt.NDArray[Any]]] = {
     "tagging": lambda task, labels: _flat(labels),
     "span": lambda task, labels: np.array(labels, np.int64).reshape(-1, 2),
     "multiple-choice": lambda task, labels: np.array(labels, np.int64),
+    "generation": lambda task, labels: np.array(labels, np.int64),
 }
 
 

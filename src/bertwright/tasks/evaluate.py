@@ -15,6 +15,7 @@ matthews |
 | span | f1, exact_match; with unanswerable questions also has_answer_f1, has_answer_exact_match, \
 no_answer_exact_match, best_f1, best_exact_match |
 | multiple choice | accuracy |
+| generation | bleu, rouge_l, exact_match |
 """
 
 from __future__ import annotations
@@ -25,7 +26,14 @@ from typing import Any
 
 from bertwright.config.task import TaskConfig
 from bertwright.errors import ConfigError, DataError
-from bertwright.labelled.examples import ChoiceExample, Example, SpanExample, TaggingExample
+from bertwright.labelled.examples import (
+    ChoiceExample,
+    Example,
+    GenerationExample,
+    SpanExample,
+    TaggingExample,
+)
+from bertwright.tasks.generation_metrics import generation_metrics
 from bertwright.tasks.metrics import Metrics, bootstrap, value
 from bertwright.tasks.multiple_choice import choice_metrics
 from bertwright.tasks.predictions import Prediction
@@ -42,6 +50,7 @@ _METRICS: dict[str, Callable[..., Metrics]] = {
     "tagging": tagging_metrics,
     "span": span_metrics,
     "multiple-choice": choice_metrics,
+    "generation": generation_metrics,
 }
 
 
@@ -58,7 +67,7 @@ def metrics_of(task: TaskConfig) -> tuple[str, ...]:
         return ("f1", "exact_match", *(_UNANSWERABLE if task.unanswerable else ()))
     if task.kind == "regression":
         return "pearson", "spearman", "pearson_spearman", *BETTER_WHEN_SMALL
-    return ("accuracy",)
+    return ("bleu", "rouge_l", "exact_match") if task.kind == "generation" else ("accuracy",)
 
 
 _CLASSES = ("macro_f1", "micro_f1", "matthews")
@@ -223,6 +232,8 @@ def _gold(example: Example) -> object:
         return example.tags
     if isinstance(example, SpanExample):
         return example.answers
+    if isinstance(example, GenerationExample):
+        return example.target
     return example.label
 
 
@@ -233,6 +244,8 @@ def _error(example: Example, shown: tuple[str, str], score: float) -> dict[str, 
         text = example.text if example.text is not None else example.read()
     elif isinstance(example, SpanExample):
         text, text2 = example.question, example.context
+    elif isinstance(example, GenerationExample):
+        text = example.source
     elif isinstance(example, ChoiceExample):
         text, text2 = example.text, example.text2 or None
     else:

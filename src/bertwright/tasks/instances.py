@@ -2,7 +2,7 @@
 
 A text that is longer than a window is read in several (`text/windows.py`), which share `stride`
 tokens; what no window holds is counted in `Lengths`. One file a kind of task makes the instances:
-`text`, `tagging`, `span`, `multiple_choice`.
+`text`, `tagging`, `span`, `multiple_choice`, `generation`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ class Instance:
     label: Any = None
     """Classification: number of the class; multi-label: numbers of classes; regression: a float;
     tagging: a number a word; span: first and last token of the answer in the window, (0, 0) for no
-    answer here; multiple choice: number of the choice. None: not known."""
+    answer here; multiple choice: number of the choice; generation: tokens of the source, which the
+    target follows. None: not known."""
     owners: tuple[int, ...] = ()
     """Multiple choice: which choice each window is of."""
     words: tuple[tuple[int, int], ...] = ()
@@ -89,7 +90,9 @@ class Lengths:
         if not self.cut:
             return []
         room = f"a window of {task.max_length} tokens"
-        if task.kind != "span" and task.most_windows > 1:
+        if task.kind == "generation":
+            room += f", {task.max_target_tokens} of them for the target (--max-target-tokens)"
+        elif task.kind != "span" and task.most_windows > 1:
             room = f"{task.most_windows} windows of {task.max_length} tokens (--max-windows)"
         return [
             f"{self.cut:,} {what} are longer than {room}: {self.tokens_cut:,} of their tokens are "

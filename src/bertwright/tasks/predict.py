@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from bertwright.arrays import Float32s, Int64s
+from bertwright.config.generation import GenerationConfig
 from bertwright.config.task import TaskConfig
 from bertwright.errors import ConfigError
 from bertwright.labelled.examples import Example, SpanExample, TaggingExample
@@ -28,6 +29,7 @@ from bertwright.objectives.objective import Learner
 from bertwright.objectives.tagger import Tagger
 from bertwright.progress import OnProgress, silent
 from bertwright.tasks.batch import instance_batches, make_batch
+from bertwright.tasks.generation import generate_targets
 from bertwright.tasks.instances import Instance, Lengths
 from bertwright.tasks.predictions import (
     ChoicePrediction,
@@ -53,6 +55,7 @@ def predict(
     precision: str = "fp32",
     batch_tokens: int = 4096,
     on_progress: OnProgress = silent,
+    generation: GenerationConfig | None = None,
 ) -> list[Prediction]:
     """One prediction an example, in the order of `data.examples`.
 
@@ -63,14 +66,20 @@ def predict(
         precision: `fp32`, or `bf16` for the matrix products.
         batch_tokens: tokens of a batch, about: at least one example goes.
         on_progress: called with the tokens done.
+        generation: how targets are searched for; None: greedily.
 
     Raises:
-        ConfigError: the learner has no such head.
+        ConfigError: the learner has no such head, or `generation` is given to another kind of task.
     """
     if data.name not in learner.objectives:
         raise ConfigError(
             f"the model has no head {data.name!r}; it has: "
             f"{', '.join(learner.objectives) or 'the encoder alone'}"
+        )
+    if generation is not None and data.task.kind != "generation":
+        raise ConfigError(
+            f"beams, sampling and what else decides a generated text are not of a {data.task.kind} "
+            "task: leave them out"
         )
     modes = [(module, module.training) for module in learner.modules()]
     learner.eval()
@@ -78,8 +87,16 @@ def predict(
     try:
         with torch.inference_mode():
             device = torch.device(device)
-            scored = _scored(learner, data, device, precision, batch_tokens, on_progress)
-            found.update(_READERS[data.task.kind](data, scored))
+            if data.task.kind == "generation":
+                with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
+                    found.update(
+                        generate_targets(
+                            learner, data, device, batch_tokens, generation, on_progress
+                        )
+                    )
+            else:
+                scored = _scored(learner, data, device, precision, batch_tokens, on_progress)
+                found.update(_READERS[data.task.kind](data, scored))
     finally:
         for module, was_training in modes:  # a frozen encoder may be in eval mode alone
             module.training = was_training
@@ -125,6 +142,7 @@ def predict_stream(
     at_once: int = 2048,
     on_lengths: Callable[[Lengths], None] | None = None,
     on_progress: OnProgress = silent,
+    generation: GenerationConfig | None = None,
 ) -> Iterator[tuple[Example, Prediction]]:
     """Examples with their predictions, in order, of any number: no more than a part is in memory.
 
@@ -149,7 +167,9 @@ def predict_stream(
         ) -> None:
             on_progress(before + int(n * tokens / (total or 1)), None)
 
-        found = predict(learner, data, device, precision, batch_tokens, on_tokens)
+        found = predict(
+            learner, data, device, precision, batch_tokens, on_tokens, generation=generation
+        )
         done += len(part)
         yield from zip(part, found, strict=True)
 

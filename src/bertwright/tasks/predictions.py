@@ -91,8 +91,24 @@ class ChoicePrediction(_Fields):
     scores: tuple[float, ...]
 
 
+@dataclass(frozen=True)
+class GenerationPrediction(_Fields):
+    """The text that was written from a source."""
+
+    text: str
+    score: float | None = None
+    """Of beam search: its log-probability over its length to the power of the penalty."""
+    others: tuple[str, ...] = ()
+    """More samples, or the next best beams, where several were asked for."""
+
+
 Prediction = (
-    TextPrediction | NumberPrediction | TaggingPrediction | SpanPrediction | ChoicePrediction
+    TextPrediction
+    | NumberPrediction
+    | TaggingPrediction
+    | SpanPrediction
+    | ChoicePrediction
+    | GenerationPrediction
 )
 
 
@@ -103,5 +119,7 @@ def is_finite(prediction: Prediction) -> bool:
     if isinstance(prediction, SpanPrediction):
         likely = (answer.probability for answer in prediction.n_best)
         return all(map(math.isfinite, (prediction.score, prediction.null_score, *likely)))
+    if isinstance(prediction, GenerationPrediction):
+        return prediction.score is None or math.isfinite(prediction.score)
     scores = prediction.scores
     return all(map(math.isfinite, scores.values() if isinstance(scores, dict) else scores))

@@ -9,6 +9,7 @@ from functools import cached_property
 
 from bertwright.config.task import TaskConfig
 from bertwright.labelled.examples import Example
+from bertwright.tasks.generation import make_generation_instances
 from bertwright.tasks.instances import Instance, Lengths
 from bertwright.tasks.multiple_choice import make_choice_instances
 from bertwright.tasks.span import make_span_instances
@@ -24,6 +25,7 @@ _MAKERS: dict[str, MakeInstances] = {
     "tagging": make_tagging_instances,
     "span": make_span_instances,
     "multiple-choice": make_choice_instances,
+    "generation": make_generation_instances,
 }
 
 
@@ -46,6 +48,7 @@ class TaskData:
         """
         self.name = name
         self.task = task
+        self.tokenizer = tokenizer
         self.examples = examples
         self.instances, self.lengths = _MAKERS[task.kind](task, tokenizer, examples)
 

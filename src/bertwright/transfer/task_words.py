@@ -31,13 +31,14 @@ def train_task_words(learner: Learner, ids: Iterable[int]) -> None:
     where it is trained, before optimizers are made.
 
     Args:
-        learner: its objectives read no token embeddings; without such a table nothing changes.
+        learner: without such a table, or with an objective that reads all of it, nothing changes.
         ids: all that it will be trained on, as often as they occur.
     """
     encoder = learner.encoder
     embedding = encoder.token_embedding()
     own = sorted(set(ids)) if embedding is not None else []
-    if embedding is None or len(own) > MOST * len(embedding.weight):
+    reads = any(getattr(each, "reads_embeddings", False) for each in learner.objectives.values())
+    if embedding is None or reads or len(own) > MOST * len(embedding.weight):
         return
     table = embedding.weight
     words = TaskWords(table, torch.tensor(own, device=table.device))

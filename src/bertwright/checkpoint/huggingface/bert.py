@@ -328,7 +328,7 @@ def architecture(task: TaskConfig) -> str | None:
         return None
     if task.kind == "classification" and not task.multi_label and task.num_scores == 1:
         return None  # transformers takes one label for regression
-    return _TASK_ARCHITECTURES[task.kind]
+    return _TASK_ARCHITECTURES.get(task.kind)
 
 
 def scheme_of(labels: Sequence[str]) -> Scheme:

@@ -21,7 +21,7 @@ from bertwright.checkpoint import checkpoint
 from bertwright.config import values
 from bertwright.config.finetune import FinetuneConfig
 from bertwright.config.task import TaskConfig
-from bertwright.labelled.examples import Example, SpanExample, TaggingExample
+from bertwright.labelled.examples import Example, GenerationExample, SpanExample, TaggingExample
 from bertwright.objectives.objective import Learner
 from bertwright.recipes.finetune.setup import TaskSetup, TaskSpec
 from bertwright.recipes.finetune.training import SeedRun
@@ -194,4 +194,4 @@ def _gold(example: Example) -> Any:
         return example.tags
     if isinstance(example, SpanExample):
         return [text for text, _ in example.answers or ()]
-    return example.label
+    return example.target if isinstance(example, GenerationExample) else example.label

@@ -176,11 +176,25 @@ def new_learner(
     if config.random_start:
         learner.encoder.reset_parameters(generator)
     for setup in setups:
+        if setup.task.kind == "generation" and setup.task_name in loaded.report.started:
+            _begin_with_vocabulary_head(learner, setup.task_name, folder, config.random_start)
         if setup.class_weights is not None:
             learner.objectives[setup.task_name].class_weights = setup.class_weights
         if setup.task.kind == "regression" and setup.task_name in loaded.report.started:
             _set_bias_to_mean(learner, setup)
     return learner
+
+
+def _begin_with_vocabulary_head(learner: Learner, task: str, folder: Path, random: bool) -> None:
+    """Give a new head of generation the weights of the head that pre-training predicted tokens by.
+
+    Raises:
+        DataError: the checkpoint has none.
+    """
+    name = "next_token" if learner.encoder.spec.causal else "masked_lm"
+    if not random:
+        pretrained = checkpoint.load(folder, [name]).learner.objectives[name]
+        learner.objectives[task].load_state_dict(pretrained.state_dict(), strict=False)
 
 
 def _warn_of_old_heads(

@@ -22,6 +22,7 @@ from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import (
     ChoiceExample,
     Example,
+    GenerationExample,
     SpanExample,
     TaggingExample,
     TextExample,
@@ -30,6 +31,7 @@ from bertwright.labelled.examples import (
 from bertwright.labelled.read import Read, ReadOptions, read_examples
 from bertwright.labelled.source import Rows, listed
 from bertwright.tasks.evaluate import check_main
+from bertwright.tasks.generation_metrics import metric_packages
 from bertwright.tasks.task_data import TaskData
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
@@ -87,6 +89,8 @@ def set_up(
         ConfigError: a window is longer than the model reads; a setting is of another kind of task.
     """
     name, kind, files = spec.name, spec.kind, spec.files
+    if kind == "generation":
+        metric_packages()  # missing ones are an error now, not after an epoch
     read = _read(spec.train or files.train, kind, files)
     _report(files.train, read, say)
     labels = _labels(kind, read.examples, files.train)
@@ -246,6 +250,9 @@ def _task(
             f"max_length is {length}, but {config.model} has positions for {longest}; "
             "pass less: what is longer is read in windows"
         )
+    target = files.max_target_tokens
+    if target is None:
+        target = min(128, length // 2)
     stride = files.stride
     if stride is None:
         stride = min(128 if kind == "span" else 32, length // 3)
@@ -264,11 +271,12 @@ def _task(
         scheme=read.scheme if kind == "tagging" else "none",
         max_length=length,
         stride=stride,
-        max_windows=1 if files.truncate else files.max_windows,
+        max_windows=1 if files.truncate or kind == "generation" else files.max_windows,
         merge=files.merge,
         context=files.context,
         unanswerable=any(isinstance(e, SpanExample) and e.answers == () for e in train),
         max_answer_tokens=files.max_answer_tokens,
+        max_target_tokens=target,
         text_column=read.columns.text,
         text2_column=read.columns.text2,
         label_column=read.columns.label,
@@ -344,5 +352,7 @@ def _content(example: Example) -> Hashable:
         return example.words
     if isinstance(example, SpanExample):
         return example.question, example.context
+    if isinstance(example, GenerationExample):
+        return example.source
     assert isinstance(example, ChoiceExample)
     return example.text, example.text2, example.choices

@@ -1,0 +1,104 @@
+"""The metrics of generated texts.
+
+Rows with the same source are references of one example,
+as E2E has them: the metrics compare one prediction with all of them.
+
+- BLEU (Papineni et al. 2002) as sacreBLEU computes it (Post 2018; 13a, not smoothed but for exp),
+  of all predictions together;
+- ROUGE-L (Lin 2004) as Google's rouge-score, F1 with stemming, against the best reference;
+- exact match, but for blanks around the text.
+
+Where no prediction has a capital letter, as of an uncased model, BLEU and exact match compare in
+lower case (`rules` says so).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from bertwright.arrays import Float64s
+from bertwright.config.task import TaskConfig
+from bertwright.errors import MissingExtra
+from bertwright.labelled.examples import GenerationExample
+from bertwright.tasks.metrics import Metrics, of_sums, only_prediction, ratio
+from bertwright.tasks.predictions import GenerationPrediction
+
+
+def metric_packages() -> tuple[Callable[..., Any], Any, Any]:
+    """sacreBLEU's BLEU of a sentence and its `BLEU`, and rouge-score's scorer.
+
+    Raises:
+        MissingExtra: one is not installed.
+    """
+    try:
+        from sacrebleu.metrics.bleu import BLEU
+    except ImportError as error:
+        raise MissingExtra("generation", "sacrebleu", "BLEU of generated texts") from error
+    try:
+        from rouge_score.rouge_scorer import RougeScorer
+    except ImportError as error:
+        raise MissingExtra("generation", "rouge-score", "ROUGE-L of generated texts") from error
+    sentence = BLEU(effective_order=True).sentence_score
+    return sentence, BLEU, RougeScorer(["rougeL"], use_stemmer=True)
+
+
+def generation_metrics(
+    task: TaskConfig,
+    examples: Sequence[GenerationExample],
+    predictions: Sequence[GenerationPrediction],
+) -> Metrics:
+    """BLEU, ROUGE-L and exact match of each source against all its targets."""
+    sentence, bleu, rouge = metric_packages()
+    rows: dict[str, list[int]] = {}
+    for row, example in enumerate(examples):
+        rows.setdefault(example.source, []).append(row)
+    lower = not any(any(map(str.isupper, each.text)) for each in predictions)
+    fold = str.lower if lower else str
+    parts = np.zeros((len(examples), 13))  # a source counts where its first row stands
+    errors: dict[int, float] = {}
+    for own in rows.values():
+        first = own[0]
+        text = predictions[first].text
+        targets = [cast(str, examples[row].target) for row in own]
+        found = sentence(fold(text), [fold(each) for each in targets])
+        overlap = rouge.score_multi(targets, text)["rougeL"].fmeasure
+        exact = fold(text).strip() in {fold(each).strip() for each in targets}
+        parts[first] = *found.counts, *found.totals, found.sys_len, found.ref_len, overlap, exact, 1
+        if not exact:
+            errors[first] = 1 - overlap
+
+    def formula(sums: Float64s) -> dict[str, Float64s]:
+        scores = [
+            bleu.compute_bleu(
+                correct=row[:4].tolist(),
+                total=row[4:8].tolist(),
+                sys_len=int(row[8]),
+                ref_len=int(row[9]),
+                smooth_method="exp",
+            ).score
+            / 100
+            for row in sums
+        ]
+        count = sums[:, 12]
+        return {
+            "bleu": np.array(scores),
+            "rouge_l": ratio(sums[:, 10], count),
+            "exact_match": ratio(sums[:, 11], count),
+        }
+
+    firsts = [own[0] for own in rows.values()]
+    return Metrics(
+        main="bleu",
+        statistic=of_sums(parts, formula),
+        errors=errors,
+        describe=lambda row: (cast(str, examples[row].target), predictions[row].text),
+        degenerate=only_prediction(
+            [examples[row].target for row in firsts],
+            [predictions[row].text for row in firsts],
+            str,
+        ),
+        rules="lower case" if lower else None,
+    )

@@ -1,0 +1,243 @@
+"""Generation: a source with its target as an instance, the search, and the metrics."""
+
+from __future__ import annotations
+
+import sys
+from itertools import product
+
+import pytest
+import torch
+
+from bertwright.config.generation import GenerationConfig
+from bertwright.config.task import TaskConfig
+from bertwright.errors import ConfigError, DataError, MissingExtra
+from bertwright.labelled.examples import GenerationExample
+from bertwright.nn.sequences import Inputs, Sequences
+from bertwright.objectives.generator import Generator
+from bertwright.objectives.objective import Learner
+from bertwright.tasks.batch import make_batch
+from bertwright.tasks.evaluate import evaluate
+from bertwright.tasks.generation import ends_of, make_generation_instances
+from bertwright.tasks.predict import predict
+from bertwright.tasks.predictions import GenerationPrediction, is_finite
+from bertwright.tasks.task_data import TaskData
+from bertwright.transfer.task_words import TaskWords, train_task_words
+from tests.tasks.sample import LETTERS, TOKENIZER, ids_of, make_learner
+
+TASK = TaskConfig(kind="generation", max_length=20, stride=0, max_windows=1, max_target_tokens=6)
+EXAMPLES = [
+    GenerationExample("a b c", "d e"),
+    GenerationExample("f", "g h i"),
+    GenerationExample("a b c", "j"),
+    GenerationExample("k l m n o", "p"),
+]
+
+
+def head_of(learner: Learner) -> Generator:
+    head = learner.objectives["head"]
+    assert isinstance(head, Generator)
+    return head
+
+
+def logits_after(learner: Learner, source: str, target: list[int]) -> torch.Tensor:
+    """Of the next token, all read at once: `[V]`"""
+    first = TOKENIZER.encode(source).ids
+    ids = torch.tensor(first + target)
+    segments = torch.tensor([0] * len(first) + [1] * len(target))
+    inputs = Inputs(ids, Sequences([len(ids)], prefixes=[len(first)]), segments)
+    with torch.inference_mode():
+        found = head_of(learner).logits(learner.encoder(inputs).last)[-1]
+    return found.clone()
+
+
+def test_an_instance_is_a_pair_and_its_labels_are_the_target() -> None:
+    data = TaskData("head", TASK, TOKENIZER, EXAMPLES)
+    for instance, example in zip(data.instances, EXAMPLES, strict=True):
+        encoding = TOKENIZER.encode(example.source, example.target)
+        assert list(instance.ids[0]) == encoding.ids
+        assert list(instance.segments[0]) == encoding.type_ids
+        assert instance.label == len(TOKENIZER.encode(example.source).ids)
+    batch = make_batch("head", TASK, data.instances, [0, 1, 3])
+    assert batch.words is not None
+    assert batch.labels is not None
+    end = TOKENIZER.sep_id
+    assert batch.labels.tolist() == [*ids_of("p"), end, *ids_of("d e"), end, *ids_of("g h i"), end]
+    before = [end, *ids_of("p"), end, *ids_of("d e"), end, *ids_of("g h i")]
+    assert batch.inputs.ids[batch.words].tolist() == before
+    assert batch.inputs.sequences.prefixes == [7, 5, 3]
+    without = make_batch("head", TASK, data.instances, [0, 1, 3], with_labels=False)
+    assert without.inputs.sequences.lengths == [7, 5, 3]
+    assert without.inputs.sequences.prefixes is None
+
+
+def test_what_is_too_long_is_cut_and_counted() -> None:
+    long = GenerationExample(" ".join(LETTERS), " ".join(LETTERS[:9]))
+    (instance,), lengths = make_generation_instances(TASK, TOKENIZER, [long])
+    room = 20 - 6 - 3
+    assert instance.label == room + 2
+    letters = ids_of(" ".join(LETTERS))
+    cls, sep = TOKENIZER.cls_id, TOKENIZER.sep_id
+    assert list(instance.ids[0]) == [cls, *letters[:room], sep, *letters[:6]]  # it has no end
+    assert (lengths.cut, lengths.tokens_cut, lengths.tokens) == (1, 15 + 3, [38])
+    (warning,) = lengths.warnings(TASK)
+    assert "20 tokens, 6 of them for the target" in warning
+
+
+@pytest.mark.parametrize(
+    ("example", "message"),
+    [
+        (GenerationExample(" ", "a", line=3), "line 3: source is empty"),
+        (GenerationExample("a", "", line=3), "line 3: target is empty"),
+        (GenerationExample("a", "\u200b", line=3), "line 3: the tokenizer keeps nothing"),
+    ],
+)
+def test_bad_examples(example: GenerationExample, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        make_generation_instances(TASK, TOKENIZER, [example])
+
+
+def test_a_source_does_not_see_its_target_nor_a_token_a_later_one() -> None:
+    learner = make_learner(TASK).eval()
+    data = TaskData("head", TASK, TOKENIZER, EXAMPLES)
+    inputs = make_batch("head", TASK, data.instances, [1]).inputs  # [CLS] f [SEP] g h i
+    other = inputs.ids.clone()
+    other[-1] = ids_of("z")[0]
+    changed = Inputs(other, inputs.sequences, inputs.segments)
+    with torch.inference_mode():
+        first, second = (learner.encoder(each).last for each in (inputs, changed))
+    torch.testing.assert_close(first[:-1], second[:-1])
+    assert (first[-1] - second[-1]).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("batch_tokens", [1, 4096])
+def test_greedy_is_the_best_token_each_time(batch_tokens: int) -> None:
+    learner = make_learner(TASK).eval()
+    ends, never = ends_of(TOKENIZER)
+    data = TaskData("head", TASK, TOKENIZER, EXAMPLES)
+    found = predict(learner, data, batch_tokens=batch_tokens)
+    for example, prediction in zip(EXAMPLES, found, strict=True):
+        ids: list[int] = []
+        while len(ids) < TASK.max_target_tokens:
+            logits = logits_after(learner, example.source, ids)
+            logits[list(never)] = -torch.inf
+            token = int(logits.argmax())
+            if token in ends:
+                break
+            ids.append(token)
+        assert isinstance(prediction, GenerationPrediction)
+        assert prediction.text == TOKENIZER.decode(ids).strip()
+    assert found[0] == found[2]  # one source
+
+
+def test_beams_find_the_best_of_all_targets() -> None:
+    task = TaskConfig(kind="generation", max_length=20, stride=0, max_target_tokens=2)
+    learner = make_learner(task).eval()
+    ends, never = ends_of(TOKENIZER)
+    tokens = [n for n in range(TOKENIZER.vocab_size) if n not in never | ends]
+    scores: dict[tuple[int, ...], float] = {}
+
+    def score(ids: tuple[int, ...], ended: bool) -> float:
+        total = 0.0
+        for n, token in enumerate([*ids, *ends] if ended else ids):
+            total += float(logits_after(learner, "a b", list(ids[:n])).log_softmax(0)[token])
+        return total / (len(ids) + ended)
+
+    scores[()] = score((), True)
+    best = sorted(tokens, key=lambda t: -score((t,), False))[:4]
+    for token in best:
+        scores[(token,)] = score((token,), True)
+        for pair in product([token], best):
+            scores[pair] = score(pair, True)
+    data = TaskData("head", task, TOKENIZER, [GenerationExample("a b")])
+    settings = GenerationConfig(beam=60, num=60)
+    (found,) = predict(learner, data, generation=settings)
+    assert isinstance(found, GenerationPrediction)
+    assert found.score is not None
+    assert found.score >= max(scores.values()) - 1e-4
+    assert len({found.text, *found.others}) > 10
+
+
+def test_samples_and_stop_strings() -> None:
+    learner = make_learner(TASK).eval()
+    data = TaskData("head", TASK, TOKENIZER, EXAMPLES)
+    sampled = GenerationConfig(sample=True, temperature=3.0, num=3, seed=1)
+    first, again = (predict(learner, data, generation=sampled) for _ in range(2))
+    assert first == again
+    one = first[0]
+    assert isinstance(one, GenerationPrediction)
+    assert len({one.text, *one.others}) == 3
+    (cut, *_) = predict(
+        learner,
+        data,
+        generation=GenerationConfig(sample=True, temperature=3.0, seed=1, stop=(" ",)),
+    )
+    assert isinstance(cut, GenerationPrediction)
+    assert cut.text == one.text.split()[0]
+
+
+def test_decoding_is_of_generation_alone() -> None:
+    task = TaskConfig(kind="classification", labels=("a", "b"), max_length=20, stride=0)
+    data = TaskData("head", task, TOKENIZER, [])
+    with pytest.raises(ConfigError, match="not of a classification task"):
+        predict(make_learner(task), data, generation=GenerationConfig(beam=2))
+
+
+def test_metrics_are_sacrebleus_and_rouges_over_all_references() -> None:
+    sacrebleu = pytest.importorskip("sacrebleu")
+    rouge = pytest.importorskip("rouge_score.rouge_scorer")
+    examples = [
+        GenerationExample("one", "The old mill stands by the river."),
+        GenerationExample("two", "A cheap pub near the centre of town."),
+        GenerationExample("one", "By the river there is an old mill."),
+    ]
+    texts = [
+        "The old mill is by the river.",
+        "A cheap pub near the centre of the town.",
+        "never read",
+    ]
+    predictions = [GenerationPrediction(text) for text in texts]
+    found = evaluate(TaskConfig(kind="generation"), examples, predictions)
+    references = [
+        ["The old mill stands by the river.", "A cheap pub near the centre of town."],
+        ["By the river there is an old mill.", None],
+    ]
+    assert found.metrics["bleu"] == pytest.approx(
+        sacrebleu.corpus_bleu(texts[:2], references).score / 100
+    )
+    scorer = rouge.RougeScorer(["rougeL"], use_stemmer=True)
+    overlaps = [
+        scorer.score(each.target or "", text)["rougeL"].fmeasure
+        for each, text in zip(examples, [texts[0], texts[1], texts[0]], strict=True)
+    ]
+    own = [max(overlaps[0], overlaps[2]), overlaps[1]]
+    assert found.metrics["rouge_l"] == pytest.approx(sum(own) / 2)
+    assert (found.main, found.metrics["exact_match"], found.rules) == ("bleu", 0.0, None)
+    assert {row["text"] for row in found.worst} == {"one", "two"}
+    lower = [GenerationPrediction(each.target.lower()) for each in examples if each.target]
+    found = evaluate(TaskConfig(kind="generation"), examples, lower)
+    assert (found.metrics["bleu"], found.metrics["exact_match"]) == (pytest.approx(1.0), 1.0)
+    assert found.rules == "lower case"
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sacrebleu.metrics.bleu", None)
+    with pytest.raises(MissingExtra, match=r"bertwright\[generation\]"):
+        evaluate(
+            TaskConfig(kind="generation"),
+            [GenerationExample("a", "b")],
+            [GenerationPrediction("b")],
+        )
+
+
+def test_all_token_embeddings_are_trained() -> None:
+    learner = make_learner(TASK)
+    train_task_words(learner, [5, 6, 7])
+    assert not isinstance(learner.encoder.token_embedding(), TaskWords)
+
+
+def test_weights_that_diverged_are_known() -> None:
+    learner = make_learner(TASK)
+    data = TaskData("head", TASK, TOKENIZER, EXAMPLES)
+    assert all(map(is_finite, predict(learner, data)))
+    head_of(learner).bias.data[3] = torch.nan
+    assert not any(map(is_finite, predict(learner, data)))
