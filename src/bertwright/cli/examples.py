@@ -38,7 +38,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "finetune": (
         "classification --model mine --train reviews.csv --out r",
         "tagging --model mine --train a.conll --crf --out r",
-        "classification --model mine --train reviews/ --out r",
+        "generation --model mine --train summaries.csv --out r",
     ),
     "evaluate": (
         "--model runs/r --data test.tsv",
