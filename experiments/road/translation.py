@@ -33,7 +33,7 @@ FOUND = Path(__file__).with_suffix(".json")
 COMMON = (
     "--batch.tokens 2048 --schedule.curve linear --log.every-seconds 20 --validation.tokens 8192"
 )
-SEQ2SEQ = f"--model seq2seq-small --steps 700 --optimizer.learning-rate 2e-3 {COMMON}"
+SEQ2SEQ = f"--model seq2seq-small --steps 500 --optimizer.learning-rate 2e-3 {COMMON}"
 RUNS = {
     "transformer": (
         "en-de",

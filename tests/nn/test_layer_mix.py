@@ -24,6 +24,7 @@ LAYERS = tuple(torch.randn(5, 3, generator=torch.Generator().manual_seed(n)) for
         ("mix-last-4", 4, (1, 2, 3, 4)),
         ("concat-last-4", 6, (3, 4, 5, 6)),
         ("mix", 2, (0, 1, 2)),
+        ("embeddings+last", 6, (0, 6)),
     ],
 )
 def test_numbers(layers: Layers, count: int, numbers: tuple[int, ...]) -> None:
@@ -34,7 +35,8 @@ def test_every_name_has_numbers_and_its_width() -> None:
     for layers in get_args(Layers):
         mix = LayerMix(layers, 6)
         assert mix(LAYERS).shape == (5, mix.width([3] * 7))
-        assert mix.width([3] * 7) == (12 if layers == "concat-last-4" else 3)
+        wide = {"concat-last-4": 12, "embeddings+last": 6}
+        assert mix.width([3] * 7) == wide.get(layers, 3)
 
 
 @pytest.mark.parametrize("layers", ["sum-last-4", "mix-last-4", "concat-last-4"])
@@ -55,6 +57,11 @@ def test_sum_and_concatenation() -> None:
     a, b, c, d = LAYERS[3:]
     torch.testing.assert_close(LayerMix("sum-last-4", 6)(LAYERS), a + b + c + d)
     assert torch.equal(LayerMix("concat-last-4", 6)(LAYERS), torch.cat([a, b, c, d], 1))
+    both = LayerMix("embeddings+last", 6)
+    assert torch.equal(both(LAYERS), torch.cat([LAYERS[0], d], 1))
+    assert both.width([3, 4, 4, 4, 4, 4, 5]) == 8
+    with pytest.raises(ConfigError, match="no layer above its embeddings"):
+        LayerMix("embeddings+last", 0)
 
 
 @pytest.mark.parametrize(("layers", "first"), [("mix", 0), ("mix-last-4", 3)])

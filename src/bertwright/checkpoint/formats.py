@@ -44,7 +44,7 @@ def _seq2seq_translation(config: Seq2SeqConfig, encoder: Encoder) -> Translation
     assert isinstance(encoder, Seq2Seq)
     kind = Seq2SeqDecoder if config.attention == "none" else AttentionalDecoder
     decoder = kind(config, encoder)
-    return Translation(decoder, encoder.token_embedding(), config.label_smoothing)
+    return Translation(decoder, decoder.table, config.label_smoothing)
 
 
 def _both_directions(config: ElmoConfig, encoder: Encoder) -> BothDirections:

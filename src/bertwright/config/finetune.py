@@ -85,8 +85,8 @@ class FinetuneConfig:
     """What is trained: finetune (everything), features (only the head, on frozen --layers), top-N
     (the last N layers), gradual (one more layer per epoch, lower ones slower; ULMFiT)."""
     layers: Layers | None = None
-    """With features: embeddings, last, second-to-last, sum-last-4, mix-last-4, concat-last-4, mix
-    (a trained weighted sum of all); unset: last."""
+    """With features: embeddings, last, embeddings+last (side by side), second-to-last, sum-last-4,
+    mix-last-4, concat-last-4, mix (a trained weighted sum of all); unset: last."""
     network: Literal["linear", "bilstm"] = "linear"
     """With features: the network trained on them, a linear layer or a bidirectional LSTM."""
     pooling: HeadPooling | None = None

@@ -12,7 +12,14 @@ Kind = Literal["classification", "regression", "tagging", "span", "multiple-choi
 KINDS: tuple[str, ...] = get_args(Kind)
 
 Layers = Literal[
-    "embeddings", "last", "second-to-last", "sum-last-4", "mix-last-4", "concat-last-4", "mix"
+    "embeddings",
+    "last",
+    "embeddings+last",
+    "second-to-last",
+    "sum-last-4",
+    "mix-last-4",
+    "concat-last-4",
+    "mix",
 ]
 """Which layers are features (Devlin et al. 2019, table 7); `mix` is ELMo's weighted sum of all
 (Peters et al. 2018, equation 1), `mix-last-4` the same over the last four."""

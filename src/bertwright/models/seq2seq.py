@@ -13,8 +13,9 @@ Luong et al. have it (sections 3.1 and 3.3), over the token before:
 - input feeding: `a_(t-1)` is read beside the token; without it the token alone.
 
 Where we differ: Bahdanau et al. attend with the state before and have GRUs and a maxout layer;
-attention is global; the embeddings are those of the output (Press and Wolf 2017). The encoder is
-that of CoVe (McCann et al. 2017).
+attention is global; the embeddings are those of the output (Press and Wolf 2017). With
+`fixed_source` the source has word vectors that are not trained, and the target a table of its own:
+the encoder is then that of CoVe (McCann et al. 2017), its layer 0 GloVe.
 
 Letters: B pairs, N source and M target tokens in all, R rows that are generated, S longest source,
 E width of the embeddings, H of states, L layers, V vocabulary.
@@ -51,6 +52,7 @@ class Seq2Seq(Encoder):
         )
         self.config = config
         self.embeddings = nn.Embedding(config.vocab_size, config.embedding_size)
+        self.embeddings.requires_grad_(not config.fixed_source)
         self.layers = nn.ModuleList(
             Lstm(below, width // 2, "both") for below in self.spec.widths[:-1]
         )
@@ -79,7 +81,7 @@ class Seq2Seq(Encoder):
         return [self.embeddings, *self.layers]
 
     def token_embedding(self) -> nn.Embedding:
-        """See `Encoder`; of both languages."""
+        """See `Encoder`; of both languages, but for fixed ones."""
         return self.embeddings
 
     def flops(self, lengths: Sequence[int], last_rows: int) -> float:
@@ -142,7 +144,15 @@ class Seq2SeqDecoder(nn.Module):
         )
         self.output = nn.Linear(context + size, self.width, bias=False)
         self.dropout = Dropout(config.dropout)
-        self._tied = (encoder.embeddings,)  # in a tuple: the encoder owns it
+        if config.fixed_source:
+            self.embeddings = nn.Embedding(config.vocab_size, config.embedding_size)
+        else:
+            self._tied = (encoder.embeddings,)  # in a tuple: the encoder owns it
+
+    @property
+    def table(self) -> nn.Embedding:
+        """The token vectors of the target."""
+        return self._tied[0] if hasattr(self, "_tied") else self.embeddings
 
     def forward(self, memory: Encoded, target: Inputs) -> Tensor:
         """B sources, and B targets of M tokens -> `[M, E]`"""
@@ -165,7 +175,7 @@ class Seq2SeqDecoder(nn.Module):
 
     def advance(self, ids: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
         """The next token of each row, `[R]` -> the vectors that predict the one after, `[R, E]`"""
-        state, _ = self._step(self._tied[0](ids), state)
+        state, _ = self._step(self.table(ids), state)
         return state.fed, state
 
     def select(self, state: DecoderState, rows: Tensor) -> DecoderState:
@@ -190,7 +200,7 @@ class Seq2SeqDecoder(nn.Module):
         packing = pack(target.sequences.lengths, target.ids.device)
         with torch.autocast(target.ids.device.type, enabled=False):  # a recurrence: no rounding
             state = self.begin(memory)
-            rows = self.dropout(self._tied[0](target.ids))[packing.order]
+            rows = self.dropout(self.table(target.ids))[packing.order]
             state = self.select(state, packing.owners)
             found, maps = [], []
             for x in rows.split(packing.sizes):

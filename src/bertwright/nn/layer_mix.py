@@ -8,6 +8,7 @@ The rows of the BERT paper's table 7 (Devlin et al. 2019, section 5.3), and ELMo
 | layers | numbers | width |
 |---|---|---|
 | embeddings; last; second-to-last | 0; L; L - 1 | H |
+| embeddings+last | 0 and L, side by side: GloVe and CoVe (McCann et al. 2017) | their sum |
 | sum-last-4 | the last four, plainly added | H |
 | mix-last-4 | the last four, gamma and softmax(w) learned | H |
 | concat-last-4 | the last four, side by side | 4 H |
@@ -35,7 +36,7 @@ def layer_numbers(layers: Layers, count: int) -> tuple[int, ...]:
         count: L.
 
     Raises:
-        ConfigError: four layers of an encoder that has fewer.
+        ConfigError: more layers than the encoder has.
     """
     if layers.endswith("last-4"):
         if count < 4:
@@ -45,6 +46,13 @@ def layer_numbers(layers: Layers, count: int) -> tuple[int, ...]:
                 "use last, second-to-last or mix"
             )
         return tuple(range(count - 3, count + 1))
+    if layers == "embeddings+last":
+        if not count:
+            raise ConfigError(
+                "layers is 'embeddings+last', but the encoder has no layer above its embeddings: "
+                "use last"
+            )
+        return (0, count)
     if layers == "mix":
         return tuple(range(count + 1))
     return ({"embeddings": 0, "second-to-last": count - 1, "last": count}[layers],)
@@ -56,7 +64,7 @@ class LayerMix(nn.Module):
     def __init__(self, layers: Layers, count: int) -> None:
         super().__init__()
         self.numbers = layer_numbers(layers, count)
-        self.concatenated = layers == "concat-last-4"
+        self.concatenated = layers in ("embeddings+last", "concat-last-4")
         self.weights: nn.Parameter | None = None
         self.gamma: nn.Parameter | None = None
         if layers.startswith("mix"):

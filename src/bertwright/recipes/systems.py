@@ -100,7 +100,7 @@ SYSTEMS: dict[str, System] = {
         objectives=translation.objectives,
         phases=translation.phases,
         held_out=translation.held_out,
-        initialize=translation.initialize,
+        initialize=translation.initialize_seq2seq,
     ),
     "elmo": System(
         name="elmo",

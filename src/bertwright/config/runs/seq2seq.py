@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 from bertwright.config.ranges import at_least, below_one
@@ -32,6 +32,8 @@ class Seq2SeqConfig:
     """Dropout of token vectors, between layers and before the output."""
     label_smoothing: float = 0.1
     """Fraction of the target distribution that is uniform over the vocabulary, in training."""
+    fixed_source: bool = False
+    """Whether the source has token vectors of its own, which are not trained."""
 
     def __post_init__(self) -> None:
         at_least(self, 1, "vocab_size", "embedding_size", "hidden_size", "num_hidden_layers")
@@ -81,3 +83,11 @@ class Seq2SeqRun(TranslationRun):
     """Changes to the model."""
     optimizer: AdamConfig = field(default_factory=AdamConfig)
     """The optimizer."""
+    word_vectors: str | None = None
+    """Run or file of word vectors that the words of the source have and keep (CoVe); of a
+    vocabulary of words."""
+
+    def model_config(self, vocab_size: int) -> Seq2SeqConfig:
+        """See `RunConfig`."""
+        config: Seq2SeqConfig = super().model_config(vocab_size)
+        return replace(config, fixed_source=self.word_vectors is not None)
