@@ -25,7 +25,8 @@ from typing import Any
 
 import torch
 
-from bertwright import evaluate, load
+from bertwright.inference.model import load
+from bertwright.scripting import evaluate
 
 FOUND = Path(__file__).with_suffix(".json")
 FEATURES = {

@@ -24,9 +24,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from bertwright import load
 from bertwright.config.generation import TranslationConfig
-from bertwright.inference.model import Model
+from bertwright.inference.model import Model, load
 from bertwright.inference.translation.evaluate import evaluate_translations
 
 FOUND = Path(__file__).with_suffix(".json")
