@@ -9,6 +9,7 @@ from typing import Any
 
 from bertwright.config.bert import BertConfig
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
+from bertwright.models.bert import bert_spec
 from bertwright.recipes.finetune.run import finetune
 from bertwright.recipes.finetune.setup import TaskSpec
 from tests import small_bert
@@ -22,6 +23,7 @@ SHAPE = BertConfig(
     intermediate_size=48,
     max_position_embeddings=40,
 )
+SPEC = bert_spec(SHAPE)
 
 
 def write_model(folder: Path) -> Path:

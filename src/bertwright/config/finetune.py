@@ -47,6 +47,9 @@ class TaskFilesConfig:
     """Maximum windows of a text, the first ones; unset: as many as hold 8,192 tokens."""
     truncate: bool = False
     """Read the first --max-length tokens of a text only, in place of windows."""
+    both_orders: bool = False
+    """Read a pair in both orders and take the mean of its scores: for similarity, which has no
+    order (GPT)."""
     merge: Literal["mean", "max"] = "mean"
     """How the scores of a long text's windows are combined."""
     context: Literal["sentence", "document"] = "sentence"
@@ -91,9 +94,13 @@ class FinetuneConfig:
     """With features: the network trained on them, a linear layer or a bidirectional LSTM."""
     pooling: HeadPooling | None = None
     """How the last layer, or features, of a text become one vector: cls, last, mean, max,
-    last+max+mean (ULMFiT); unset: the model's pooler, else mean; a bilstm always uses max."""
+    last+max+mean (ULMFiT); unset: the model's pooler, of a GPT last, else mean; a bilstm always
+    uses max."""
     hidden_size: int = 0
     """Width of a hidden layer with ReLU before the scores of a text; 0: none; ULMFiT: 50."""
+    language_model: float = 0.0
+    """Share of the language model's loss on the same texts in the gradient, of a model that has
+    one; published for GPT: 0.5."""
     random_start: bool = False
     """Train the encoder from scratch, to measure what pre-training is worth."""
     epochs: float | None = None
@@ -143,7 +150,7 @@ class FinetuneConfig:
         at_least(self, 1, "seeds", "batch_size", "patience", "micro_tokens")
         above(self, 0, "epochs", "learning_rate", "layer_decay", "evaluations_per_epoch")
         below_one(self, "warmup", "dropout", "attention_dropout")
-        at_least(self, 0, "weight_decay", "clip_norm")
+        at_least(self, 0, "weight_decay", "clip_norm", "language_model")
         seed(self)
         if not re.fullmatch(r"finetune|features|gradual|top-[1-9]\d*", self.transfer):
             raise ConfigError(f"no transfer {self.transfer!r}; expected {TRANSFERS}")
@@ -153,6 +160,10 @@ class FinetuneConfig:
             raise ConfigError(
                 "layers and network are for frozen features, and transfer is "
                 f"{self.transfer}; pass --transfer features, or leave them out"
+            )
+        if self.transfer == "features" and self.language_model:
+            raise ConfigError(
+                "language_model trains the encoder, and transfer features freezes it; leave it out"
             )
         if self.transfer == "features" and self.layer_decay is not None:
             raise ConfigError(

@@ -82,6 +82,8 @@ class TaskConfig:
     max_windows: int | None = None
     """Windows of a text that are read, the first ones; 1 truncates it; unset: as many as hold 8,192
     tokens. Passages and sentences to be tagged are read whole."""
+    both_orders: bool = False
+    """A pair is read in both orders; its score is the mean of theirs (GPT's similarity)."""
     merge: Literal["mean", "max"] = "mean"
     """How the scores of a text's windows are combined; tokens use the window with most context."""
     context: Literal["sentence", "document"] = "sentence"
@@ -124,6 +126,8 @@ class TaskConfig:
             raise ConfigError(f"context is for tagging; the kind of this task is {self.kind}")
         if self.head.hidden_size and self.kind in ("tagging", "span"):
             raise ConfigError(f"hidden_size is for texts; the kind of this task is {self.kind}")
+        if self.both_orders and self.kind not in ("classification", "regression"):
+            raise ConfigError(f"both_orders is for pairs; the kind of this task is {self.kind}")
         if self.kind == "generation":
             at_least(self, 1, "max_target_tokens")
             if self.max_target_tokens > self.max_length - 8:

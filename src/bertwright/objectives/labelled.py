@@ -6,6 +6,7 @@ Letters: B sequences (windows), N tokens in all, E examples, W words, C scores.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +16,7 @@ from bertwright.config.vectors import poolings_of
 from bertwright.models.encoder import Encoded, Encoder, EncoderSpec
 from bertwright.nn.dropout import Dropout
 from bertwright.nn.layer_mix import LayerMix
-from bertwright.nn.sequences import Inputs
+from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.nn.task_head import Scorer, make_parts, text_vectors
 from bertwright.objectives.objective import Objective
 
@@ -51,6 +52,19 @@ class LabelledBatch:
     def num_tokens(self) -> int:
         """N."""
         return self.inputs.sequences.total
+
+    @property
+    def tokens(self) -> Tensor:
+        """`[N]`, as an objective of language modelling reads them."""
+        return self.inputs.ids
+
+    @cached_property
+    def positions(self) -> Tensor:
+        """`[N - B]`: all tokens that another one of their window follows."""
+        sequences = self.inputs.sequences
+        kept = torch.ones(sequences.total, dtype=torch.bool)
+        kept[torch.tensor(sequences.offsets[1:]) - 1] = False
+        return kept.nonzero()[:, 0].to(sequences.device)
 
 
 class Head(Objective[LabelledBatch]):
@@ -96,6 +110,12 @@ class TextHead(Head):
         self.task = task
         self.mix, self.network, width, self.layers = make_parts(task.head, spec.widths)
         self.reads_pooled = spec.pooled and self.mix is None and self.network is None
+        self.reads_last = (
+            not self.reads_pooled
+            and self.mix is None
+            and self.network is None
+            and task.head.pooling == "last"
+        )
         if not self.reads_pooled and self.network is None:
             width *= len(poolings_of(task.head.pooling))
         hidden = task.head.hidden_size
@@ -104,16 +124,25 @@ class TextHead(Head):
         self.classifier = Scorer(hidden or width, scores)
 
     def positions(self, batch: LabelledBatch) -> Tensor | None:
-        """None of the last layer's if it reads the pooled vector."""
+        """None of the last layer's if it reads the pooled vector, the last token's if that."""
+        if self.reads_last:
+            sequences = batch.inputs.sequences
+            return self._last(sequences)
         if not self.reads_pooled:
             return None
         return torch.empty(0, dtype=torch.long, device=batch.inputs.ids.device)
+
+    def _last(self, sequences: Sequences) -> Tensor:
+        """Of each window the position of its last token, `[B]`: what GPT extracts."""
+        return sequences.once("last", lambda: sequences.cu_seqlens[1:].long() - 1)
 
     def vectors(self, encoded: Encoded) -> Tensor:
         """A vector for each window, `[B, F]`."""
         if self.reads_pooled:
             assert encoded.pooled is not None
             x = encoded.pooled
+        elif self.reads_last:
+            x = encoded.at(self._last(encoded.sequences)).float()
         else:
             head = self.task.head
             x = text_vectors(self.features(encoded), encoded.sequences, self.network, head)

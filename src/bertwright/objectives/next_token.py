@@ -25,7 +25,8 @@ from bertwright.objectives.objective import Loss, Objective
 
 
 class NextToken(Objective[Any]):
-    """Cross-entropy over the vocabulary at every position of a `TokenStreamBatch`."""
+    """Cross-entropy over the vocabulary at every position of a `TokenStreamBatch`, or of labelled
+    texts (the auxiliary objective of GPT's fine-tuning)."""
 
     title = "next token"
 
@@ -58,6 +59,7 @@ class NextToken(Objective[Any]):
         # rows of tokens, as embeddings are: no matrix from vectors to vectors for Muon
         self.own = nn.Embedding(vocab_size, width) if tied is None else None
         self._tied = (tied,)  # in a tuple: the encoder owns it
+        self.reads_embeddings = tied is not None
         self._read, self.layers = read, layers
         self.backward, self.penalties = backward, penalties
         if backward:

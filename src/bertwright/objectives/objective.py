@@ -7,7 +7,7 @@ a step is the sum over its micro-batches and ranks, divided once by the counts o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from torch import Tensor, nn
@@ -26,6 +26,11 @@ class Loss:
     """Predictions it was summed over."""
     correct: Tensor | None
     """How many of them were right; None where a prediction is not right or wrong (a number)."""
+
+    def shared(self, share: float) -> Loss:
+        """The same with `share` of its gradient; the value that is logged stays."""
+        value = self.total.detach()
+        return self if share == 1 else replace(self, total=value + share * (self.total - value))
 
 
 class HasInputs(Protocol):
@@ -76,11 +81,14 @@ class Learner(nn.Module):
         super().__init__()
         self.encoder = encoder
         self.objectives = nn.ModuleDict(objectives)
+        self.auxiliary: dict[str, float] = {}
+        """Objectives that a batch of any task trains too, and what share their gradient has."""
 
     def active(self, batch: HasInputs) -> dict[str, Objective[Any]]:
-        """The objectives that a batch is for: the one that it names (`batch.task`), or all."""
+        """The objectives that a batch is for: the one that it names (`batch.task`), with the
+        auxiliary ones, or all."""
         task = getattr(batch, "task", None)
-        names = list(self.objectives) if task is None else [task]
+        names = list(self.objectives) if task is None else [task, *self.auxiliary]
         return {name: cast("Objective[Any]", self.objectives[name]) for name in names}
 
     def counts(self, batch: HasInputs) -> dict[str, int]:
@@ -122,7 +130,10 @@ class Learner(nn.Module):
         """Losses by objective."""
         active = self.active(batch)
         encoded = self.encode(batch, list(active.values()))
-        return {name: objective(encoded, batch) for name, objective in active.items()}
+        return {
+            name: objective(encoded, batch).shared(self.auxiliary.get(name, 1.0))
+            for name, objective in active.items()
+        }
 
 
 def _positions(batch: HasInputs, objectives: Sequence[Objective[Any]]) -> Tensor | None:

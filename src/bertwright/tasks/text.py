@@ -1,7 +1,9 @@
 """Classification and regression: texts and pairs as instances, and their metrics.
 
 Devlin et al. 2019, section 4 and figure 4: a text is [CLS] A [SEP], a pair [CLS] A [SEP] B [SEP]. A
-longer one is read in windows (`text/windows.py`), so that no token goes unread. A text of which the
+longer one is read in windows (`text/windows.py`), so that no token goes unread. With `both_orders`
+a pair is read as A B and as B A, whose scores are merged: of a linear head that is the sum of their
+vectors (Radford et al. 2018, section 3.3, similarity). A text of which the
 tokenizer keeps nothing, as a zero-width space, is [CLS] [SEP]; one that is empty or blank is an
 error, for its line was meant to hold something. Special tokens written in a text ("[SEP]") are
 themselves, as in `Tokenizer.encode`.
@@ -78,11 +80,15 @@ def make_text_instances(
         for number, (example, first) in enumerate(zip(part, firsts, strict=True), begin):
             second = None if example.text2 is None else next(seconds)
             ids, segments, lost = make_windows(task, framing, first, second)
+            windows = len(ids)
+            if task.both_orders and second is not None:
+                ids_back, segments_back, _ = make_windows(task, framing, second, first)
+                ids, segments = ids + ids_back, segments + segments_back
             label = _label(task, numbers, example, number)
             instances.append(Instance(number, ids, segments, label))
             lengths.tokens.append(whole_length(framing, first, second))
-            lengths.windows += len(ids)
-            lengths.in_windows += len(ids) > 1
+            lengths.windows += windows
+            lengths.in_windows += windows > 1
             lengths.cut += lost > 0
             lengths.tokens_cut += lost
     lengths.examples = len(instances)

@@ -31,7 +31,7 @@ from bertwright.text.tokenizer.tokenizer import load_tokenizer
 from bertwright.train.distributed import Ranks
 from bertwright.train.log import read_records
 from bertwright.train.state import DataPosition
-from tests.recipes.task_files import learn, write_files
+from tests.recipes.task_files import SPEC, learn, write_files
 
 MAINS = {
     "classification": 0.9,
@@ -302,7 +302,7 @@ def test_rare_classes_weigh_more_if_asked(model: Path, tmp_path: Path) -> None:
     config = FinetuneConfig(str(model), "o")
     files = TaskFilesConfig(str(train), str(dev), class_weights="balanced")
     spec = TaskSpec("task", "classification", files)
-    setup = set_up(spec, config, load_tokenizer(model), 40, lambda line: None)
+    setup = set_up(spec, config, load_tokenizer(model), SPEC, lambda line: None)
     head = finetuning.new_learner(model, config, [setup], 1).objectives["task"]
     assert torch.equal(head.class_weights, setup.class_weights)  # type: ignore[arg-type]
 

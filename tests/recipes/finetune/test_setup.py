@@ -13,7 +13,7 @@ from bertwright.errors import ConfigError, DataError
 from bertwright.labelled.examples import TaggingExample, TextExample
 from bertwright.recipes.finetune.setup import TaskSetup, TaskSpec, hold_out, set_up
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
-from tests.recipes.task_files import write_files, write_model
+from tests.recipes.task_files import SPEC, write_files, write_model
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def made(
     files = TaskFilesConfig(str(train), str(dev) if dev else None, metric=metric)
     asked = TaskSpec("task", kind, files)
     return set_up(
-        asked, FinetuneConfig(str(model), "o"), load_tokenizer(model), 40, lambda line: None
+        asked, FinetuneConfig(str(model), "o"), load_tokenizer(model), SPEC, lambda line: None
     )
 
 
@@ -64,7 +64,7 @@ def test_weights_of_classes_leave_the_loss_its_size(model: Path, tmp_path: Path)
         )
         asked = TaskSpec("task", "classification", files)
         config = FinetuneConfig(str(model), "o")
-        setup = set_up(asked, config, load_tokenizer(model), 40, lambda line: None)
+        setup = set_up(asked, config, load_tokenizer(model), SPEC, lambda line: None)
         assert setup.class_weights is not None
         assert setup.class_weights.tolist() == pytest.approx(expected)
 
@@ -148,4 +148,4 @@ def test_settings_of_another_kind_are_refused(
     asked = TaskSpec("task", kind, TaskFilesConfig(str(train), str(dev), **setting))
     config = FinetuneConfig(str(model), "o")
     with pytest.raises(ConfigError, match=message):
-        set_up(asked, config, load_tokenizer(model), 40, lambda line: None)
+        set_up(asked, config, load_tokenizer(model), SPEC, lambda line: None)

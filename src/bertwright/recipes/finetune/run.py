@@ -21,6 +21,7 @@ import torch
 
 from bertwright.atomic import disk_errors
 from bertwright.checkpoint import checkpoint
+from bertwright.checkpoint.formats import format_of
 from bertwright.checkpoint.sources import read_config, read_tokenizer
 from bertwright.config.finetune import FinetuneConfig
 from bertwright.errors import ConfigError, Interrupted
@@ -89,7 +90,7 @@ def finetune(
         folder = checkpoint.find_checkpoint(config.model)
         spec = checkpoint.load(folder).learner.encoder.spec
         tokenizer = read_tokenizer(folder, read_config(folder))
-        setups = [set_up(task, config, tokenizer, spec.max_length, say) for task in tasks]
+        setups = [set_up(task, config, tokenizer, spec, say) for task in tasks]
         _warn_of_old_heads(folder, setups, say)
         baselines = _baselines(setups, config, say)
         precision, peak = choose_precision(ranks.device, config.precision)
@@ -171,8 +172,15 @@ def new_learner(
         dropout["dropout_scale"] = config.dropout_scale
     architecture = replace(architecture, **{k: v for k, v in dropout.items() if k in there})
     tasks = {setup.task_name: setup.task for setup in setups}
-    loaded = checkpoint.load(folder, [], generator, architecture, tasks=tasks)
+    also = {"next_token": config.language_model} if config.language_model else {}
+    if also and "next_token" not in format_of(architecture).objectives:
+        raise ConfigError(
+            f"language_model is {config.language_model:g}, and {folder} is no language model that "
+            "predicts the next token; leave it out, or pass a GPT or an AWD-LSTM"
+        )
+    loaded = checkpoint.load(folder, list(also), generator, architecture, tasks=tasks)
     learner = loaded.learner
+    learner.auxiliary = also
     if config.random_start:
         learner.encoder.reset_parameters(generator)
     for setup in setups:

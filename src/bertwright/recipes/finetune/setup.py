@@ -30,6 +30,7 @@ from bertwright.labelled.examples import (
 )
 from bertwright.labelled.read import Read, ReadOptions, read_examples
 from bertwright.labelled.source import Rows, listed
+from bertwright.models.encoder import EncoderSpec
 from bertwright.tasks.evaluate import check_main
 from bertwright.tasks.generation_metrics import metric_packages
 from bertwright.tasks.task_data import TaskData
@@ -72,7 +73,7 @@ def set_up(
     spec: TaskSpec,
     config: FinetuneConfig,
     tokenizer: Tokenizer,
-    longest: int | None,
+    encoder: EncoderSpec,
     say: Callable[[str], None],
 ) -> TaskSetup:
     """Read a task's files and make its instances.
@@ -81,7 +82,7 @@ def set_up(
         spec: the task and what to read.
         config: the run.
         tokenizer: of the model.
-        longest: tokens of the longest sequence the model reads; None: any length.
+        encoder: what the model's is like.
         say: called with each line about what was found.
 
     Raises:
@@ -110,10 +111,15 @@ def set_up(
         _report(files.dev, dev_read, say)
         train, dev = list(read.examples), list(dev_read.examples)
         warnings = _overlap(_shared(train, dev), len(dev), files)
-    task = _task(kind, files, config, read, labels, train, longest)
+    task = _task(kind, files, config, read, labels, train, encoder)
     weights = _class_weights(task, train) if files.class_weights == "balanced" else None
     if files.metric is not None:
         check_main(task, files.metric, dev)
+    if encoder.default_pooling == "last" and not tokenizer.framing.special_tokens():
+        warnings.append(
+            "this tokenizer has no tokens for begin and end: nothing stands between the texts of a "
+            "pair, and the last token of a text is read for all of it"
+        )
     warnings += [*read.warnings, *(dev_read.warnings if files.dev else [])]
     setup = TaskSetup(
         task_name=name,
@@ -235,9 +241,9 @@ def _task(
     read: Read,
     labels: tuple[str, ...],
     train: list[Example],
-    longest: int | None,
+    encoder: EncoderSpec,
 ) -> TaskConfig:
-    usual = LENGTH
+    usual, longest = LENGTH, encoder.max_length
     if kind == "span":
         usual = SPAN_LENGTH
     elif files.context == "document":
@@ -253,10 +259,17 @@ def _task(
     target = files.max_target_tokens
     if target is None:
         target = min(128, length // 2)
+    if files.both_orders and read.columns.text2 is None:
+        raise ConfigError(
+            f"both_orders is for pairs, and {files.train} has one text a row; leave it out, or "
+            "name the second text with --text2"
+        )
     stride = files.stride
     if stride is None:
         stride = min(128 if kind == "span" else 32, length // 3)
     head = HeadConfig(crf=files.crf, dropout=config.dropout, hidden_size=config.hidden_size)
+    if encoder.default_pooling == "last":
+        head = replace(head, pooling="last")
     if config.transfer == "features" or config.pooling is not None:
         head = replace(
             head,
@@ -272,6 +285,7 @@ def _task(
         max_length=length,
         stride=stride,
         max_windows=1 if files.truncate or kind == "generation" else files.max_windows,
+        both_orders=files.both_orders,
         merge=files.merge,
         context=files.context,
         unanswerable=any(isinstance(e, SpanExample) and e.answers == () for e in train),

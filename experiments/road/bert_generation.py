@@ -1,0 +1,90 @@
+"""E2E data-to-text by a BERT's own encoder (the mask of UniLM): pre-trained against random start.
+
+    python experiments/road/bert_generation.py --model runs/bert-mini --data E2E --out runs/e2e \
+        [--examples 1000] [--epochs 4] [--seeds 3]
+
+`E2E` has `devset.csv` (4,672 rows of 547 meaning representations; trained on, the first
+`--examples` of them shuffled) and `testset_w_refs.csv` (4,693 rows of 630; evaluated on, each with
+all its references). The weights are the last, chosen by nothing. Each run is kept: what is finished
+is not run again. Writes `OUT/bert_generation.json`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import random
+import time
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+from bertwright.cli.app import run
+
+STARTS: dict[str, list[str]] = {"pre-trained": [], "random": ["--random-start"]}
+METRICS = ("bleu", "rouge_l")
+
+
+def main() -> None:
+    """Fine-tune, evaluate, write the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--examples", type=int, default=1000)
+    parser.add_argument("--epochs", default="4")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--beam", default="4")
+    options = parser.parse_args()
+    out: Path = options.out
+    out.mkdir(parents=True, exist_ok=True)
+    with (options.data / "devset.csv").open(encoding="utf-8", newline="") as file:
+        header, *rows = csv.reader(file)
+    random.Random(0).shuffle(rows)
+    train = out / f"train-{options.examples}.csv"
+    with train.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([header, *rows[: options.examples]])
+    test = str(options.data / "testset_w_refs.csv")
+    found: dict[str, Any] = {}
+    for seed in range(1, options.seeds + 1):
+        for start, more in STARTS.items():
+            folder = out / f"{start}-{options.examples}-{options.epochs}-{seed}"
+            if not (folder / "results.json").is_file():
+                words = ["finetune", "generation", "--model", options.model, *more]
+                words += ["--train", str(train), "--dev", test, "--out", str(folder)]
+                words += ["--epochs", options.epochs, "--evaluations-per-epoch", "0.01"]
+                words += ["--keep", "last", "--seed", str(seed), "--max-length", "128"]
+                words += ["--device", "cpu", "--precision", "fp32", "--overwrite"]
+                began = time.monotonic()
+                if run(words):
+                    raise SystemExit(f"finetune failed: {words}")
+                (folder / "seconds").write_text(str(time.monotonic() - began))
+            beams = folder / "beam.json"
+            if not beams.is_file():
+                words = ["evaluate", "--model", str(folder), "--data", test, "--beam", options.beam]
+                if run([*words, "--device", "cpu", "--precision", "fp32", "--out", str(beams)]):
+                    raise SystemExit(f"evaluate failed: {words}")
+            greedy = json.loads((folder / "results.json").read_text())["metrics"]
+            beam = json.loads(beams.read_text())["metrics"]
+            own = found.setdefault(start, {})
+            for how, metrics in (("greedy", greedy), (f"beam {options.beam}", beam)):
+                for metric in METRICS:
+                    own.setdefault(how, {}).setdefault(metric, []).append(metrics[metric])
+            own.setdefault("seconds", []).append(float((folder / "seconds").read_text()))
+            facts = {
+                "examples": options.examples,
+                "epochs": options.epochs,
+                "trained": Path(options.model).name,
+            }
+            text = json.dumps({**facts, "runs": found}, indent=1)
+            (out / "bert_generation.json").write_text(text + "\n", encoding="utf-8")
+    for start, own in found.items():
+        for how, metrics in own.items():
+            for metric, values in metrics.items() if how != "seconds" else ():
+                sd = f" ± {100 * stdev(values):.1f}" if len(values) > 1 else ""
+                print(f"{start:12} {how:7} {metric:8} {100 * fmean(values):.1f}{sd}")
+
+
+if __name__ == "__main__":
+    main()
