@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from bertwright.arrays import Float32s
+from bertwright.config.systems import RUN_CONFIGS
+from bertwright.config.values import from_dict
 from bertwright.errors import DataError
 from bertwright.inference.attention import coreference, maps, syntax
 from bertwright.inference.attention.coreference import pronoun_sentences, score_coreference
@@ -17,7 +19,9 @@ from bertwright.inference.attention.measures import HeadMeasures, measure_heads
 from bertwright.inference.attention.syntax import Tally, score_syntax, word_maps
 from bertwright.inference.model import Model, load
 from bertwright.text.treebank.dependencies import DependencySentence
+from tests.contract.conftest import mapping
 from tests.inference.test_other_encoders import model_of
+from tests.recipes.sample import build_pairs, train
 from tests.small_bert import CONFIG, write_model
 
 
@@ -39,6 +43,26 @@ def test_a_model_without_attention_says_so(model_folder: Path) -> None:
         other.attention("a")
     with pytest.raises(DataError, match="sums has no attention"):
         measure_heads(other.runner, ["a"])
+
+
+@pytest.mark.parametrize("system", ["transformer", "seq2seq"])
+def test_maps_of_a_translation(system: str, tmp_path: Path) -> None:
+    folder = build_pairs(tmp_path)
+    values = mapping(system, folder, tmp_path / "run")
+    train(from_dict(RUN_CONFIGS[system], values))  # type: ignore[arg-type]
+    model = load(tmp_path / "run", device="cpu")
+    (source,), (target,) = (model.tokenizer.encode_bare_ids([text]) for text in ("a b", "c d e"))
+    found = {each.name: each for each in model.attention(("a b", "c d e"))}
+    own = {"encoder", "decoder"} if system == "transformer" else set()
+    assert {*found} == {"encoder-decoder", *own}
+    over = found["encoder-decoder"]
+    assert (len(over.rows), len(over.columns)) == (len(target) + 1, len(source) + 2)
+    for each in found.values():
+        assert each.weights.shape[2:] == (len(each.rows), len(each.columns))
+        np.testing.assert_allclose(each.weights.sum(-1), 1, atol=1e-5)
+    translated = model.attention("a b")[-1]
+    assert translated.columns == over.columns
+    assert translated.rows[0] == over.rows[0]
 
 
 def test_measures_are_their_definition() -> None:

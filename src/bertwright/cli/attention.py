@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def attention(
     *texts: Annotated[
         str,
-        Parameter(help="A text, or two: a pair, or for a translation model a translation."),
+        Parameter(help="A text, or two: a pair, or a source and its translation."),
     ],
     model: Annotated[str, Parameter(help="A run, a checkpoint or a Hugging Face folder.")],
     out: Annotated[

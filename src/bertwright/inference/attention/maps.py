@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from bertwright.arrays import Float32s
+from bertwright.config.generation import TranslationConfig
 from bertwright.errors import DataError
 from bertwright.inference.encode import (
     Ids,
@@ -25,6 +26,7 @@ from bertwright.inference.encode import (
     parts_of,
     tokenize,
 )
+from bertwright.inference.translation.translate import search_targets
 from bertwright.models.encoder import Encoded, HasAttentionMaps
 from bertwright.objectives.translation import HasDecoderMaps
 from bertwright.text.framing import ends_of
@@ -59,10 +61,11 @@ def require_attention(runner: ModelRunner) -> HasAttentionMaps:
 
 
 def attention_maps(runner: ModelRunner, text: Text) -> list[AttentionMaps]:
-    """The maps of a text or a pair; of a translation model a pair is a source and its translation.
+    """The maps of a text or a pair; of a translation model a pair is a source and its translation,
+    and of a source alone the translation is the model's own.
 
     Returns:
-        Those of the encoder; with a translation also the decoder's, and the decoder's over the
+        Those of the encoder; of a translation model also the decoder's, and the decoder's over the
         source.
 
     Raises:
@@ -73,7 +76,7 @@ def attention_maps(runner: ModelRunner, text: Text) -> list[AttentionMaps]:
     source, *target = parts_of(0, given)
     heads = dict(runner.learner.objectives.items())
     decoder = getattr(heads.get("translation"), "decoder", None)
-    attends = isinstance(decoder, HasDecoderMaps) and bool(target)
+    attends = isinstance(decoder, HasDecoderMaps)
     if not attends:
         require_attention(runner)
     tokenizer, spec = runner.tokenizer, runner.spec
@@ -93,7 +96,11 @@ def attention_maps(runner: ModelRunner, text: Text) -> list[AttentionMaps]:
     if attends:
         ends = ends_of(tokenizer.special)
         begin = [] if ends is None else [ends[0]]
-        ids: Ids = [[*begin, *tokenizer.encode_bare_ids(target)[0]]]
+        written = tokenizer.encode_bare_ids(target)
+        if not target:
+            (best,) = search_targets(runner, tokenized.ids, TranslationConfig())
+            written = [] if best is None else [best.ids]
+        ids: Ids = [[*begin, *(written[0] if written else [])]]
         read = tokenizer.tokens_of(ids[0])
         _, inputs = make_inputs([0], ids, None, runner.device)
         with torch.inference_mode():
