@@ -11,6 +11,7 @@ from torch import nn
 from bertwright.checkpoint.checkpoint import make_learner, save
 from bertwright.config.bert import BertConfig
 from bertwright.config.runs.gpt import GptConfig
+from bertwright.config.runs.transformer import TransformerConfig
 from bertwright.config.task import TaskConfig
 from bertwright.nn.init import initialize
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
@@ -49,7 +50,7 @@ def scatter(model: nn.Module, std: float, noise: float, seed: int = 0) -> None:
 def write_model(
     folder: Path,
     objectives: Sequence[str],
-    config: BertConfig | GptConfig = CONFIG,
+    config: BertConfig | GptConfig | TransformerConfig = CONFIG,
     *,
     tasks: Mapping[str, TaskConfig] | None = None,
     vocabulary: Sequence[str] = VOCABULARY,

@@ -1,4 +1,4 @@
-"""Tiny models with every head and one that generates, and a server over them without a socket."""
+"""Tiny models, of heads, of generation and of translation, and a server without a socket."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from bertwright.config.runs.gpt import GptConfig
+from bertwright.config.runs.transformer import TransformerConfig
 from bertwright.config.serve import ServeConfig
 from bertwright.config.task import HeadConfig, TaskConfig
 from bertwright.serve.app import ROUTERS, make_app
@@ -32,9 +33,11 @@ GPT = GptConfig(
     num_attention_heads=4,
     max_position_embeddings=48,
 )
+TRANSFORMER = TransformerConfig(41, 24, 2, 4, 40, max_position_embeddings=48)
 MORE: dict[str, dict[str, Any]] = {
     "/classify": {"task": "mood"},  # the model has several
     "/generate": {"model": "gpt"},
+    "/translate": {"model": "mt"},
     "/v1/completions": {"model": "gpt"},
 }
 """What the examples of some routes need here beside."""
@@ -78,6 +81,13 @@ def gpt(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return small_bert.write_model(folder, ["next_token"], GPT, seed=3, std=0.4)
 
 
+@pytest.fixture(scope="session")
+def mt(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that translates."""
+    folder = tmp_path_factory.mktemp("serve") / "mt"
+    return small_bert.write_model(folder, ["translation"], TRANSFORMER, seed=4, std=0.3)
+
+
 def until_ready(client: Any) -> None:
     """Wait for the models."""
     for _ in range(600):
@@ -88,9 +98,9 @@ def until_ready(client: Any) -> None:
 
 
 @pytest.fixture(scope="session")
-def client(full: Path, bare: Path, gpt: Path) -> Iterator[TestClient]:
+def client(full: Path, bare: Path, gpt: Path, mt: Path) -> Iterator[TestClient]:
     """A server of all models."""
-    models = f"full={full}", f"bare={bare}", f"gpt={gpt}"
+    models = f"full={full}", f"bare={bare}", f"gpt={gpt}", f"mt={mt}"
     config = ServeConfig(model=models, device="cpu", log_requests=False)
     with TestClient(make_app(config), raise_server_exceptions=False) as made:
         until_ready(made)

@@ -37,7 +37,7 @@ MODELS = [
             "The animal did not cross the street because it was too tired.",
             "the [MASK] flows",
         ],
-        "heads": ["masked_lm", "next_sentence"],
+        "heads": ["masked_lm", "next_sentence", "translation"],
         "generates": True,
         "tasks": [
             {"name": "sst", "kind": "classification", "labels": ["negative", "positive"]},
@@ -165,6 +165,11 @@ class Handler(BaseHTTPRequestHandler):
         endless = "without end" in asked["input"]
         words = [" and", " then", " <b>the</b>", " end", "."]
         try:
+            if self.path == "/translate":
+                for number, text in reversed(list(enumerate(asked["input"]))):
+                    part = {"prompt": number, "number": 0, "text": text[::-1], "reason": "stop"}
+                    self.event(part)
+                words = []
             for word in itertools.cycle(words) if endless else words:
                 for number in range(asked["num"]):
                     reason = "stop" if word == "." and not endless else None

@@ -70,6 +70,7 @@ CALLS: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "answer": (["a", "b"], {"question": "a", "context": "b"}),
     "rerank": (["a", ["b"]], {"query": "a", "documents": ["b"]}),
     "generate": (["a"], {"input": "a"}),
+    "translate": (["a"], {"input": "a"}),
     "similarity": ([["a", "b"]], {"input": ["a", "b"]}),
     "attention": (["a"], {"input": "a"}),
 }

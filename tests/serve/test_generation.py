@@ -82,6 +82,66 @@ def test_samples_are_those_of_their_seed(client: TestClient, model: Model) -> No
     assert len(set(free)) > 1
 
 
+def test_the_best_of_the_beams_are_the_librarys(client: TestClient, model: Model) -> None:
+    options = {"max_new_tokens": 8, "beam": 4, "num": 2, "length_penalty": 0.5, "stop": ["q"]}
+    known = model.generate(PROMPTS, **options)
+    found = generate(client, input=PROMPTS, **options)["results"]
+    for texts, expected in zip(found, known, strict=True):
+        for text, each in zip(texts, expected, strict=True):
+            score = pytest.approx(each.score, abs=1e-4)
+            own = {"text": each.text, "tokens": len(each.ids), "reason": each.reason}
+            assert text == {**own, "score": score}
+    *events, _ = streamed(client, "/generate", input=PROMPTS, **options)
+    shown = {(event["prompt"], event["number"]): event["text"] for event in events}
+    assert shown == {
+        (p, n): each["text"] for p, texts in enumerate(found) for n, each in enumerate(texts)
+    }
+
+
+SENTENCES = ["a b c", "the d. e f g h i j k", "z", "a b c", "x y the the z"]
+
+
+def test_translations_are_the_librarys(client: TestClient, mt: Path) -> None:
+    model = load(mt, device="cpu")
+    for options in ({}, {"beam": 1}, {"beam": 3, "length_penalty": 1.5, "max_length": 7}):
+        known = model.translate(SENTENCES, **options)
+        body = {"input": SENTENCES, "model": "mt", **options}
+        found = ask(client, "/translate", **body)
+        assert [each["text"] for each in found["results"]] == [each.text for each in known]
+        for text, each in zip(found["results"], known, strict=True):
+            assert (text["reason"], text["score"]) == (
+                each.reason,
+                pytest.approx(each.score, abs=1e-4),
+            )
+        *events, last = streamed(client, "/translate", **body)
+        assert {event["prompt"]: event["text"] for event in events} == {
+            n: each.text for n, each in enumerate(known)
+        }
+        assert last["tokens_generated"] == found["tokens_generated"]
+    assert len({each.text for each in known}) > 2
+
+
+def test_what_cannot_be_translated(client: TestClient) -> None:
+    error = check_no(client.post("/translate", json={"input": "a", "model": "gpt"}), 400)
+    assert error["message"] == "gpt translates nothing; request a model that has one: mt"
+    error = check_no(client.post("/translate", json={"input": ["a", LONG], "model": "mt"}), 400)
+    assert error["code"] == "too_long"
+    found = ask(client, "/translate", input=["a", LONG], model="mt", truncate=True)
+    assert found["truncated"] == [{"input": 1, "tokens_cut": 54 - 48}]
+
+
+def test_many_translate_at_once(client: TestClient, mt: Path) -> None:
+    known = [each.text for each in load(mt, device="cpu").translate(SENTENCES * 4)]
+
+    def one(n: int) -> str:
+        (found,) = ask(client, "/translate", input=(SENTENCES * 4)[n], model="mt")["results"]
+        text: str = found["text"]
+        return text
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(one, range(20))) == known
+
+
 @pytest.mark.parametrize("path", ["/generate", "/v1/completions"])
 @pytest.mark.parametrize("stop", [[], ["q", "h i"]])
 def test_a_stream_is_the_whole_in_parts(client: TestClient, path: str, stop: list[str]) -> None:
@@ -219,7 +279,16 @@ def test_completions_that_are_refused(client: TestClient, more: dict[str, Any]) 
 
 
 @pytest.mark.parametrize(
-    "more", [{"zebra": 1}, {"temperature": 0.5}, {"sample": True, "temperature": 0}, {"num": 0}]
+    "more",
+    [
+        {"zebra": 1},
+        {"temperature": 0.5},
+        {"sample": True, "temperature": 0},
+        {"num": 0},
+        {"num": 2},
+        {"num": 3, "beam": 2},
+        {"beam": 2, "sample": True},
+    ],
 )
 def test_generations_that_are_refused(client: TestClient, more: dict[str, Any]) -> None:
     check_no(client.post("/generate", json={"model": "gpt", "input": "a", **more}), 400)

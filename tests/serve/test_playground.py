@@ -28,6 +28,7 @@ PANELS = {
     "follow": ("text=One.&text_pair=Two.", "/next-sentence", "follows\n88.0 %"),
     "rank": ("query=bread", "/rerank", "0.900"),
     "generate": ("text=She said", "/generate", "She said and then <b>the</b> end."),
+    "translate": ("texts=one%0Atwo", "/translate", "one\n\neno\n\ntwo\n\nowt"),
     "compare": ("texts=one%0Atwo%0Athree", "/similarity", "0.75"),
     "tokens": ("text=🙂 unbelievable", "/tokenize", "##ievable"),
     "word": ("word=bank", "/tokens", "Sentences 3 and 4"),
@@ -154,7 +155,7 @@ def test_generation_is_shown_only_where_a_model_can(tab: Page) -> None:
     with fake_server(models=MODELS[1:]) as server:
         tab.open(address(server))
         panels = tab.run("[...document.querySelectorAll('#panels a')].map(a => a.dataset.panel)")
-    assert panels == [name for name in PANELS if name != "generate"]
+    assert panels == [name for name in PANELS if name not in ("generate", "translate")]
 
 
 @chromium
@@ -241,7 +242,7 @@ def test_panels_without_their_head_say_why(tab: Page, server: ThreadingHTTPServe
     assert tab.run("document.querySelector('form.panel fieldset').disabled") is True
     assert server.seen == []  # type: ignore[attr-defined]
     lacking = tab.run("[...document.querySelectorAll('a.lacks')].map(a => a.dataset.panel)")
-    assert lacking == ["fill", "ask", "tag", "classify", "follow", "generate"]
+    assert lacking == ["fill", "ask", "tag", "classify", "follow", "generate", "translate"]
     tab.run(
         "(m => { m.value = 'full'; m.dispatchEvent(new Event('change')); })"
         "(document.getElementById('model'))"

@@ -23,7 +23,7 @@ from bertwright.config.generation import GenerationConfig
 from bertwright.errors import DataError
 from bertwright.inference.encode import ModelRunner, listed, make_inputs, only_text
 from bertwright.models.encoder import Encoded, Encoder, GoesOn, State
-from bertwright.nn.search import Hypothesis, Row, RowsInFlight, beam_search
+from bertwright.nn.search import BeamSteps, Hypothesis, Row, RowsInFlight, beam_steps, finish
 from bertwright.tasks.generation import ends_of
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
@@ -314,31 +314,46 @@ def _by_beams(
     runner: ModelRunner, decoder: Any, prompts: Sequence[Prompt], config: GenerationConfig
 ) -> Iterator[tuple[int, list[Generated]]]:
     """By beam search, some prompts at once."""
-    tokenizer = runner.tokenizer
-    ends, never = ends_of(tokenizer)
     some = max(1, ROWS // config.beam)
     for first in range(0, len(prompts), some):
         own = prompts[first : first + some]
-
-        def stops(source: int, ids: list[int], own: Sequence[Prompt] = own) -> bool:
-            writer = Writer(tokenizer, own[source].ids, config.stop)
-            writer.write(ids)
-            return writer.stopped
-
-        found = beam_search(
-            decoder,
-            [prompt.ids for prompt in own],
-            ends,
-            [prompt.limit for prompt in own],
-            beam=config.beam,
-            length_penalty=config.length_penalty,
-            repetition_penalty=config.repetition_penalty,
-            prompts=[prompt.ids for prompt in own],
-            stops=stops if config.stop else None,
-            never=never,
-        )
+        ids, limits = [prompt.ids for prompt in own], [prompt.limit for prompt in own]
+        found = finish(begin_beams(runner, decoder, ids, limits, config))
         for number, (prompt, best) in enumerate(zip(own, found, strict=True), first):
-            yield number, [_of_beam(each, tokenizer, prompt, config) for each in best[: config.num]]
+            yield (
+                number,
+                [_of_beam(each, runner.tokenizer, prompt, config) for each in best[: config.num]],
+            )
+
+
+def begin_beams(
+    runner: ModelRunner,
+    decoder: Any,
+    prompts: Sequence[Sequence[int]],
+    limits: Sequence[int],
+    config: GenerationConfig,
+) -> BeamSteps:
+    """A beam search for texts that continue these prompts of ids, of `limits` tokens at most."""
+    tokenizer = runner.tokenizer
+    ends, never = ends_of(tokenizer)
+
+    def stops(source: int, ids: list[int]) -> bool:
+        writer = Writer(tokenizer, prompts[source], config.stop)
+        writer.write(ids)
+        return writer.stopped
+
+    return beam_steps(
+        decoder,
+        prompts,
+        ends,
+        limits,
+        beam=config.beam,
+        length_penalty=config.length_penalty,
+        repetition_penalty=config.repetition_penalty,
+        prompts=prompts,
+        stops=stops if config.stop else None,
+        never=never,
+    )
 
 
 def _of_beam(

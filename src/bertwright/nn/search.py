@@ -18,7 +18,7 @@ Letters: B sources, R rows, K beams, V vocabulary.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
@@ -221,8 +221,34 @@ class _Source:
     ended: list[Hypothesis]
 
 
-@torch.inference_mode()
+BeamSteps = Generator[list[tuple[int, list[Hypothesis]]], None, list[list[Hypothesis]]]
+"""A beam search, step by step: which sources are done, by number, and what was found of them; at
+the end of all."""
+
+
 def beam_search(
+    decoder: Generates[S],
+    source: Any,
+    ends: Collection[int],
+    limits: Sequence[int],
+    **settings: Any,
+) -> list[list[Hypothesis]]:
+    """The best continuations of B sources: of each K hypotheses at most, best first; see
+    `beam_steps`."""
+    return finish(beam_steps(decoder, source, ends, limits, **settings))
+
+
+def finish(steps: BeamSteps) -> list[list[Hypothesis]]:
+    """Take all steps of a beam search: what was found of each source."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return list(end.value)
+
+
+@torch.inference_mode()
+def beam_steps(
     decoder: Generates[S],
     source: Any,
     ends: Collection[int],
@@ -235,8 +261,8 @@ def beam_search(
     prompts: Sequence[Sequence[int]] | None = None,
     stops: Callable[[int, list[int]], bool] | None = None,
     never: Collection[int] = (),
-) -> list[list[Hypothesis]]:
-    """The best continuations of B sources.
+) -> BeamSteps:
+    """The best continuations of B sources, step by step.
 
     Args:
         decoder: what continues them.
@@ -252,8 +278,8 @@ def beam_search(
         stops: whether these tokens of this source end it otherwise (a stop string).
         never: ids that no text has.
 
-    Returns:
-        Of each source K hypotheses at most, best first.
+    Yields:
+        Once it has begun, then after each step: the sources that are done by it.
     """
     norm = norm or (lambda length: length**length_penalty)
     logits, state = decoder.begin(source)
@@ -262,6 +288,7 @@ def beam_search(
     scores = torch.zeros(len(sources), 1, device=logits.device)  # [sources, beams]
     wide = (1 + max(1, len(ends))) * beam
     length = 0
+    yield []
     while True:
         length += 1
         p = logits.float().log_softmax(1)
@@ -279,6 +306,7 @@ def beam_search(
         every = (p.view(len(sources), beams, -1) + scores[:, :, None]).flatten(1)
         top, index = every.topk(min(wide, every.shape[1]))
         going, rows_kept, last, kept_scores = [], [], [], []
+        done: list[tuple[int, list[Hypothesis]]] = []
         for position, (each, of_top, of_index) in enumerate(
             zip(sources, top.tolist(), index.tolist(), strict=True)
         ):
@@ -303,6 +331,7 @@ def beam_search(
             each.ended = sorted(each.ended, key=lambda ended: -ended.score)[:beam]
             full = len(each.ended) == beam
             if not own or (full and own[0][2] / norm(length) <= each.ended[-1].score):
+                done.append((each.number, each.ended))
                 continue  # nothing goes on, or nothing better can come
             while len(own) < beam:  # of a tiny vocabulary: beams that cannot win
                 own.append((own[0][0], own[0][1], -math.inf))
@@ -311,6 +340,7 @@ def beam_search(
             rows_kept += [position * beams + row for row, _, _ in own]
             last += [token for _, token, _ in own]
             kept_scores.append([score for _, _, score in own])
+        yield done
         if not going:
             return [each.ended for each in found]
         sources = going

@@ -149,6 +149,10 @@ class _BaseClient(ABC, Generic[One, Many]):
         """Texts that continue prompts; without `stream`."""
         return self.ask("/generate", input=input, **more)
 
+    def translate(self, input: Any, **more: Any) -> One:
+        """Translations of sentences."""
+        return self.ask("/translate", input=input, **more)
+
     def rerank(self, query: str, documents: list[str], **more: Any) -> One:
         """Documents, sorted by relevance."""
         return self.ask("/rerank", query=query, documents=documents, **more)

@@ -57,6 +57,8 @@ from bertwright.serve.generation.flight import Flight
 
 GENERATION = "generation"
 """What a model can do that continues prompts."""
+TRANSLATION = "translation"
+"""The head of a model that translates."""
 MAX_EMBEDDERS = 64
 """Kinds of vectors that are kept ready, at most."""
 WHOLE = 1 << 40

@@ -247,6 +247,15 @@ class GeneratedText(BaseModel):
     tokens: int
     reason: Literal["stop", "length"]
     """`stop`: a token or a string ended it; `length`: `max_new_tokens`, or the model's context."""
+    score: float | None = None
+    """Of beam search: its log-probability, by the length penalty."""
+
+
+class TranslateReply(Reply):
+    """Of each text its translation."""
+
+    results: list[GeneratedText]
+    tokens_generated: int
 
 
 class GenerateReply(Reply):
@@ -264,6 +273,7 @@ class GenerateEvent(BaseModel):
     """Of the text, among those of its prompt."""
     text: str
     reason: Literal["stop", "length"] | None
+    score: float | None = None
 
 
 class Logprobs(BaseModel):

@@ -68,6 +68,7 @@ NewTokens = Annotated[int, Field(ge=1, le=1 << 20)]
 TopK = Annotated[int, Field(ge=1, le=1 << 20)]
 TopP = Annotated[float, Field(gt=0, le=1)]
 Penalty = Annotated[float, Field(gt=0, le=100)]
+LengthPenalty = Annotated[float, Field(ge=-100, le=100)]
 Stop = Annotated[str, Field(min_length=1, max_length=200)]
 Num = Annotated[int, Field(ge=1, le=MAX_NUM)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
@@ -351,9 +352,28 @@ class GenerateRequest(ModelRequest):
     stop: Stop | Annotated[list[Stop], Field(max_length=16)] = Field(
         [], description="A text ends before the first of these."
     )
-    num: Num = Field(1, description="Texts of each prompt.")
+    beam: Num = Field(1, description="Beams of beam search; 1: none.")
+    length_penalty: LengthPenalty = Field(
+        1.0, description="Of beam search: log-probabilities are divided by length to this power."
+    )
+    num: Num = Field(1, description="Texts of each prompt: samples, or the best of the beams.")
     seed: Seed | None = Field(None, description="Of sampling; unset: another each time.")
     stream: bool = Field(False, description="Send text as it is made, as server-sent events.")
+
+
+class TranslateRequest(ModelRequest):
+    """Of /translate; the names are those of `bertwright translate`."""
+
+    model_config = ConfigDict(json_schema_extra={"example": {"input": "a text"}})
+    input: Texts = Field(description="A sentence, or sentences; also as `inputs`.")
+    beam: Num = Field(4, description="Beams of beam search; 1: greedy.")
+    length_penalty: LengthPenalty = Field(
+        0.6, description="Log-probabilities are divided by ((5 + length) / 6) to this power."
+    )
+    max_length: NewTokens | None = Field(
+        None, description="Tokens of a translation, at most; unset: 50 more than its source has."
+    )
+    stream: bool = Field(False, description="Send each translation when it is done, as an event.")
 
 
 class StreamOptions(Schema):

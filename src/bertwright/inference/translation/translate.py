@@ -24,7 +24,7 @@ from bertwright.config.generation import TranslationConfig
 from bertwright.data.batch import token_batches
 from bertwright.errors import DataError
 from bertwright.inference.encode import ModelRunner, make_inputs, only_text
-from bertwright.nn.search import Hypothesis, beam_search
+from bertwright.nn.search import BeamSteps, Hypothesis, beam_steps, finish
 from bertwright.objectives.translation import Translation
 from bertwright.text.framing import ends_of
 
@@ -119,36 +119,25 @@ def search_targets(
     Returns:
         One a source, in order; None where it is empty.
     """
-    head = runner.learner.objectives["translation"]
-    assert isinstance(head, Translation)
-    special = runner.tokenizer.special
-    ends = ends_of(special)
-    assert ends is not None  # or it could not be trained
-    begin, end = ends
-    without = {*special.values(), *runner.tokenizer.ids_without_token, *never} - {end}
-    decoder = TargetDecoder(runner, head, begin)
     found: list[Hypothesis | None] = [None] * len(sources)
     full = [number for number, own in enumerate(sources) if len(own) > 2]
     tokens = max(1, runner.batch_tokens // config.beam)
     for batch in token_batches([len(sources[number]) for number in full], tokens):
         rows = [full[number] for number in batch]
-        best = beam_search(
-            decoder,
-            [sources[row] for row in rows],
-            {end},
-            [_limit(runner, len(sources[row]), config, longer) for row in rows],
-            beam=config.beam,
-            norm=lambda length: ((5 + length) / 6) ** config.length_penalty,
-            never=without,
-        )
-        for row, (first, *_) in zip(rows, best, strict=True):
+        own = [sources[row] for row in rows]
+        limits = [target_limit(runner, len(ids), config.max_length, longer) for ids in own]
+        steps = begin_targets(runner, own, limits, config.beam, config.length_penalty, never)
+        for row, (first, *_) in zip(rows, finish(steps), strict=True):
             found[row] = first
     return found
 
 
-def _limit(runner: ModelRunner, length: int, config: TranslationConfig, longer: int) -> int:
-    """Tokens that a target may have, its end included."""
-    most = config.max_length or length - 2 + longer
+def target_limit(
+    runner: ModelRunner, length: int, most: int | None = None, longer: int = LONGER
+) -> int:
+    """Tokens that the target of a framed source may have, its end included: `most`, or `longer` than
+    its source."""
+    most = most or length - 2 + longer
     longest = runner.spec.max_length
     return most if longest is None else min(most, longest)
 
@@ -164,3 +153,29 @@ def _sources(runner: ModelRunner, texts: Sequence[str], before: int) -> list[lis
                 "give it a sentence at a time"
             )
     return found
+
+
+def begin_targets(
+    runner: ModelRunner,
+    sources: Sequence[Sequence[int]],
+    limits: Sequence[int],
+    beam: int,
+    length_penalty: float,
+    never: Collection[int] = (),
+) -> BeamSteps:
+    """A beam search for the targets of framed sources, longest first, of `limits` tokens at most;
+    `never` as of `search_targets`."""
+    head, special = runner.learner.objectives["translation"], runner.tokenizer.special
+    ends = ends_of(special)
+    assert isinstance(head, Translation)
+    assert ends is not None  # or it could not be trained
+    begin, end = ends
+    return beam_steps(
+        TargetDecoder(runner, head, begin),
+        sources,
+        {end},
+        limits,
+        beam=beam,
+        norm=lambda length: ((5 + length) / 6) ** length_penalty,
+        never={*special.values(), *runner.tokenizer.ids_without_token, *never} - {end},
+    )

@@ -13,10 +13,10 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from bertwright.inference.generate import Writer
-from bertwright.nn.search import Row, RowsInFlight, TokenLogprobs
+from bertwright.nn.search import Row, TokenLogprobs
 from bertwright.serve.errors import HttpError, busy, unavailable
 
 TURN = 0.025
@@ -33,6 +33,8 @@ class Text(Row):
 
     writer: Writer | None = None
     streams: bool = False
+    score: float | None = None
+    """Of beam search."""
     new: str = ""
     """What is written and not yet delivered."""
     delivered: int = 0
@@ -60,6 +62,11 @@ class PromptTexts:
     failed: bool = False
 
     @property
+    def rows(self) -> int:
+        """Of the decoder: its texts, or its beams."""
+        return max(len(self.texts), self.texts[0].config.beam)
+
+    @property
     def longest(self) -> int:
         """Tokens that a text may have, with its prompt."""
         return len(self.ids) + max(text.limit for text in self.texts)
@@ -67,7 +74,7 @@ class PromptTexts:
     @property
     def tokens(self) -> int:
         """That it may have in all."""
-        return len(self.ids) + sum(text.limit for text in self.texts)
+        return len(self.ids) + self.rows * self.texts[0].limit
 
 
 @dataclass(frozen=True)
@@ -81,6 +88,7 @@ class Piece:
     ids: list[int]
     logprobs: list[TokenLogprobs]
     reason: Literal["stop", "length"] | None
+    score: float | None = None
 
 
 class Generation:
@@ -131,8 +139,8 @@ class Generation:
                     continue
                 since, text.delivered = text.delivered, len(text.ids)
                 count += text.delivered - since
-                made = text.ids[since:], text.logprobs[since:]
-                self._made.put_nowait(Piece(prompt.number, number, text.new, *made, text.reason))
+                made = text.new, text.ids[since:], text.logprobs[since:], text.reason, text.score
+                self._made.put_nowait(Piece(prompt.number, number, *made))
                 text.new, text.ended = "", text.reason is not None
         self.running = [each for each in self.running if not all(t.ended for t in each.texts)]
         if not (self.running or self.waiting):
@@ -150,12 +158,28 @@ class Generation:
                 text.reason = text.reason or "stop"
 
 
+class Steps(Protocol):
+    """What generates texts in steps: `RowsInFlight`, or beam searches."""
+
+    rows: list[Row]
+    """Texts that have not ended, and those that ended by the last step."""
+
+    def __len__(self) -> int:
+        """Texts that have not ended."""
+
+    def add(self, source: Sequence[list[int]], rows: Sequence[Sequence[Row]]) -> None:
+        """Begin prompts of ids, each for its texts."""
+
+    def step(self) -> list[Row]:
+        """Go on with all; gives the texts that had not ended before."""
+
+
 class Flight:
     """The texts that one decoder generates."""
 
     def __init__(
         self,
-        make_rows: Callable[[], RowsInFlight[Any]],
+        make_rows: Callable[[], Steps],
         turn: Callable[[object, Any], Awaitable[None]],
         prompt_tokens: int,
         queue_tokens: int,
@@ -225,20 +249,20 @@ class Flight:
         joining: list[PromptTexts] = []
         going = [each for each in self._generations if not each.over]
         running = [prompt for each in going for prompt in each.running]
-        rows = sum(not text.ended for prompt in running for text in prompt.texts)
+        rows = sum(prompt.rows for prompt in running)
         longest, read = max((prompt.longest for prompt in running), default=0), 0
         queue = deque(each for each in going if each.waiting)
         while queue:
             first = queue.popleft()
             prompt = first.waiting[0]
-            rows += len(prompt.texts)
+            rows += prompt.rows
             longest, read = max(longest, prompt.longest), read + len(prompt.ids)
             full = rows > ROWS or rows * longest > TOKENS
             if (running and full) or (joining and read > self._prompt_tokens):
                 break
             self._drop(first, now, looks=not first.running)
             if first.over:
-                rows, read = rows - len(prompt.texts), read - len(prompt.ids)
+                rows, read = rows - prompt.rows, read - len(prompt.ids)
                 continue
             first.begun = True
             first.running.append(first.waiting.popleft())

@@ -16,16 +16,37 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from bertwright.inference.generate import rows_in_flight
-from bertwright.nn.search import RowsInFlight
-from bertwright.serve.engine import GENERATION, Engine
+from bertwright.config.generation import GenerationConfig
+from bertwright.inference.generate import begin_beams, decoder_of, rows_in_flight
+from bertwright.inference.translation.translate import begin_targets
+from bertwright.nn.search import BeamSteps
+from bertwright.serve.engine import GENERATION, TRANSLATION, Engine
 from bertwright.serve.errors import HttpError
-from bertwright.serve.generation.flight import Flight, Generation, Piece, PromptTexts
+from bertwright.serve.generation.beams import Searches
+from bertwright.serve.generation.flight import Flight, Generation, Piece, PromptTexts, Steps
 from bertwright.serve.requests import Json, Prepare, PreparedRequest, dump
 from bertwright.serve.service import Service, is_gone, seconds_of
 
-WAYS: dict[str, Callable[[Engine], RowsInFlight[Any]]] = {
-    GENERATION: lambda engine: rows_in_flight(engine.runner)
+BEAMS = "beams"
+"""Generation by beam search."""
+
+
+def _beams(engine: Engine) -> Steps:
+    runner, decoder = engine.runner, decoder_of(engine.runner)
+    return Searches(partial(begin_beams, runner, decoder))
+
+
+def _translations(engine: Engine) -> Steps:
+    def begin(ids: list[list[int]], limits: list[int], config: GenerationConfig) -> BeamSteps:
+        return begin_targets(engine.runner, ids, limits, config.beam, config.length_penalty)
+
+    return Searches(begin)
+
+
+WAYS: dict[str, Callable[[Engine], Steps]] = {
+    GENERATION: lambda engine: rows_in_flight(engine.runner),
+    BEAMS: _beams,
+    TRANSLATION: _translations,
 }
 """What steps, of each way in which a model generates."""
 

@@ -11,11 +11,12 @@ function generating({ path, body, drawn, ...panel }) {
     streams: true,
     optional: true,
     async run({ model, truncate, ...values }, _, keep, { show, signal }) {
-      const texts = new Map();
+      const texts = []; // of each prompt its texts
       const reasons = new Set();
-      const draw = () => drawn(values, [...texts.keys()].sort((a, b) => a - b).map((n) => texts.get(n)));
+      const draw = () => drawn(values, texts);
       const { answer, receipt } = await stream(path, { model, truncate, ...body(values) }, signal, (part) => {
-        texts.set(part.number, (texts.get(part.number) ?? "") + part.text);
+        const own = (texts[part.prompt] ??= []);
+        own[part.number] = (own[part.number] ?? "") + part.text;
         if (part.reason) reasons.add(part.reason);
         show(draw());
       });
@@ -28,7 +29,7 @@ function generating({ path, body, drawn, ...panel }) {
 
 const ENDS = {
   stop: "The model ended its text.",
-  length: "A text had as many tokens as it may, or as the model reads.",
+  length: "A text has as many tokens as it may, or as the model reads.",
 };
 
 const continues = generating({
@@ -52,8 +53,25 @@ const continues = generating({
     input: text, max_new_tokens: tokens, num: texts, repetition_penalty: penalty,
     ...(sample ? { sample, temperature, top_p: topP, ...(topK ? { top_k: topK } : {}) } : {}),
   }),
-  drawn: ({ text }, texts) => texts.map((more) =>
+  drawn: ({ text }, [texts = []]) => texts.map((more) =>
     h("p", { class: "passage", dir: "auto" }, h("span", { class: "soft" }, text), more)),
 });
 
-export const panels = [continues];
+const translates = generating({
+  name: "translate",
+  title: "Translate",
+  about: "Sentences by beam search, each shown when it is done.",
+  kinds: ["translation"],
+  needs: "a model that was trained on pairs of sentences",
+  path: "translate",
+  fields: [
+    { name: "texts", label: "Sentences, one a line", kind: "lines", rows: 4, value: "A man is sleeping." },
+    { name: "beam", label: "Beams (1: greedy)", kind: "count", value: 4, least: 1, most: 32 },
+  ],
+  body: ({ texts, beam }) => ({ input: texts, beam }),
+  drawn: ({ texts }, found) => texts.map((text, i) => h("section", { class: "card" },
+    h("p", { class: "soft", dir: "auto" }, text),
+    h("p", { class: "passage", dir: "auto" }, found[i]?.[0] ?? "…"))),
+});
+
+export const panels = [continues, translates];

@@ -1,6 +1,6 @@
-"""Routes of models that generate text: /generate, and OpenAI's /v1/completions.
+"""Routes of models that generate text: /generate, OpenAI's /v1/completions, and /translate.
 
-Both take a text or several and give one text or several of each, whole or as server-sent events.
+They take a text or several and give one text or several of each, whole or as server-sent events.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from bertwright.config.generation import GenerationConfig
 from bertwright.config.serve import ServeConfig
 from bertwright.errors import DataError
 from bertwright.inference.generate import Writer, make_prompt
-from bertwright.serve.engine import GENERATION, Engine
+from bertwright.inference.translation.translate import target_limit
+from bertwright.serve.engine import GENERATION, TRANSLATION, Engine
 from bertwright.serve.errors import HttpError, NoHead, invalid_request
 from bertwright.serve.generation.flight import Piece, PromptTexts, Text
-from bertwright.serve.generation.stream import PreparedGeneration, respond
-from bertwright.serve.replies import CompletionsReply, GenerateEvent, GenerateReply
-from bertwright.serve.requests import Json, Truncation
+from bertwright.serve.generation.stream import BEAMS, PreparedGeneration, respond
+from bertwright.serve.replies import CompletionsReply, GenerateEvent, GenerateReply, TranslateReply
+from bertwright.serve.requests import Json, Truncation, inside, tokenize_texts
 from bertwright.serve.routes.router import JsonRoute, model_route
-from bertwright.serve.schemas import CompletionsRequest, GenerateRequest, listed
+from bertwright.serve.schemas import CompletionsRequest, GenerateRequest, TranslateRequest, listed
 
 router = APIRouter(route_class=JsonRoute)
 
@@ -44,12 +45,17 @@ def prepare_generate(
     if given and not body.sample:
         reason = 'temperature, top_k and top_p are of sampling: request "sample": true'
         raise invalid_request(reason)
+    if body.sample and body.beam > 1:
+        raise invalid_request("beam search or sampling, not both: leave out beam or sample")
+    if not body.sample and body.num > body.beam:
+        reason = f'beam is {body.beam}, which has no more texts: request "sample": true, or beams'
+        raise invalid_request(f"num is {body.num}, but {reason}")
     settings = _settings(body, body.max_new_tokens, body.sample)
     rows = _tokenized(engine, listed(body.input))
     truncated = _truncate(engine, rows, body.max_new_tokens) if body.truncate else []
-    prompts = make_texts(engine, rows, settings, body.num, config, body.seed, body.stream)
+    prompts = make_prompts(engine, rows, settings, body.num, config, body.seed, body.stream)
     prepared = PreparedGeneration(engine, [], _none, truncated=truncated, prompts=prompts)
-    about = prepared.about
+    prepared.way = BEAMS if body.beam > 1 else GENERATION
 
     def finish(pieces: list[Piece]) -> Json:
         results: list[list[Json]] = [[{} for _ in prompt.texts] for prompt in prompts]
@@ -57,18 +63,79 @@ def prepare_generate(
             known = results[piece.prompt][piece.number]
             known["text"] = known.get("text", "") + piece.text
             known["tokens"] = known.get("tokens", 0) + len(piece.ids)
-            known["reason"] = piece.reason
-        return {"results": results, "tokens_generated": sum(len(each.ids) for each in pieces)}
+            known |= {"reason": piece.reason, **_score(piece)}
+        return {"results": results, **_generated(pieces)}
+
+    prepared.finish = finish
+    _stream(prepared, body.stream)
+    return prepared
+
+
+@model_route(
+    router,
+    "/translate",
+    TranslateReply,
+    "Translations of sentences.",
+    respond,
+    GenerateEvent.model_json_schema(),
+)
+def prepare_translate(
+    engine: Engine, body: TranslateRequest, config: ServeConfig
+) -> PreparedGeneration:
+    """See the route."""
+    if TRANSLATION not in engine.model.heads:
+        raise NoHead(f"{engine.name} translates nothing", (TRANSLATION,))
+    tokenized = tokenize_texts(engine, listed(body.input), body.truncate)
+    settings = GenerationConfig(beam=body.beam, length_penalty=body.length_penalty)
+    prompts = []
+    for number, (ids,) in enumerate(tokenized.ids):
+        if not inside(engine, ids):
+            raise invalid_request(f"input {number} has no tokens: give it text")
+        limit = target_limit(engine.runner, len(ids), body.max_length)
+        text = Text(settings, limit, writer=Writer(engine.tokenizer, [], ()))
+        prompts.append(PromptTexts(number, ids, [text]))
+    _check_new([prompt.texts[0].limit for prompt in prompts], config)
+
+    def finish(pieces: list[Piece]) -> Json:
+        ordered = sorted(pieces, key=lambda piece: piece.prompt)
+        results = [
+            {
+                "text": piece.text.strip(),
+                "tokens": len(piece.ids),
+                "reason": piece.reason,
+                **_score(piece),
+            }
+            for piece in ordered
+        ]
+        return {"results": results, **_generated(pieces)}
+
+    prepared = PreparedGeneration(
+        engine, [], finish, truncated=tokenized.truncated, prompts=prompts, way=TRANSLATION
+    )
+    _stream(prepared, body.stream)
+    return prepared
+
+
+def _stream(prepared: PreparedGeneration, streams: bool) -> None:
+    """Let a request have our events, if it wants them: pieces, and what every reply says."""
+    about, strips = prepared.about, prepared.way == TRANSLATION
 
     def event(piece: Piece) -> Json:
         own = {"prompt": piece.prompt, "number": piece.number}
-        return {**own, "text": piece.text, "reason": piece.reason}
+        text = piece.text.strip() if strips else piece.text
+        return {**own, "text": text, "reason": piece.reason, **_score(piece)}
 
-    prepared.finish = finish
-    if body.stream:
+    if streams:
         prepared.event = event
         prepared.last = lambda generated: {**about, "tokens_generated": generated}
-    return prepared
+
+
+def _score(piece: Piece) -> Json:
+    return {} if piece.score is None else {"score": piece.score}
+
+
+def _generated(pieces: list[Piece]) -> Json:
+    return {"tokens_generated": sum(len(piece.ids) for piece in pieces)}
 
 
 @model_route(
@@ -92,7 +159,7 @@ def prepare_completions(
     if isinstance(given[0], int):
         given = [given]
     rows = _tokenized(engine, given) if isinstance(given[0], str) else _checked(engine, given)
-    prompts = make_texts(engine, rows, settings, body.n, config, body.seed, body.stream)
+    prompts = make_prompts(engine, rows, settings, body.n, config, body.seed, body.stream)
     for prompt in prompts:
         for text in prompt.texts:
             text.alternatives = body.logprobs
@@ -148,7 +215,7 @@ def prepare_completions(
     return prepared
 
 
-def make_texts(
+def make_prompts(
     engine: Engine,
     rows: Sequence[Sequence[int]],
     settings: Json,
@@ -163,17 +230,16 @@ def make_texts(
         HttpError: the model does not generate, a prompt is empty or too long, or the texts may have
             too many tokens.
     """
-    prompts, most = [], 0
+    prompts, limits = [], []
     for number, own in enumerate(rows):
         try:
             made = make_prompt(engine.runner, own, settings["max_new_tokens"], f"prompt {number}")
         except DataError as error:  # its message has numbers alone
             raise invalid_request(str(error), "too_long" if own else "bad_request") from error
-        most += num * made.limit
-        if most > config.max_new_tokens:
-            reason = f"this allows for more than {config.max_new_tokens} new tokens in one request"
-            raise HttpError(413, "too_many_tokens", f"{reason}: request fewer, or fewer texts")
-        own_seed = secrets.randbits(32) if seed is None else seed
+        limits.append(num * made.limit)
+        own_seed = 0
+        if settings["sample"]:
+            own_seed = secrets.randbits(32) if seed is None else seed
         own_config = GenerationConfig(**settings, seed=own_seed)
         texts = [
             Text(
@@ -187,7 +253,15 @@ def make_texts(
             for n in range(num)
         ]
         prompts.append(PromptTexts(number, made.ids, texts))
+    _check_new(limits, config)
     return prompts
+
+
+def _check_new(limits: Sequence[int], config: ServeConfig) -> None:
+    """Raise `HttpError` if texts of at most these numbers of tokens are too much."""
+    if sum(limits) > config.max_new_tokens:
+        reason = f"this allows for {sum(limits)} new tokens; at most {config.max_new_tokens} are"
+        raise HttpError(413, "too_many_tokens", f"{reason} allowed in one request: request fewer")
 
 
 def _none(pieces: list[Piece]) -> Json:
@@ -208,6 +282,8 @@ def _settings(
     if sample:
         sampling = {"temperature": float(body.temperature), "top_p": float(body.top_p)}
         settings |= {**sampling, "top_k": body.top_k}
+    if isinstance(body, GenerateRequest):
+        settings |= {"beam": body.beam, "length_penalty": float(body.length_penalty)}
     return settings
 
 

@@ -1,0 +1,62 @@
+"""Texts that beam search finds, in steps: what `Flight` takes in place of `RowsInFlight`.
+
+Prompts that begin together and with the same settings are searched together; a step gives each open
+beam of each search a token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from bertwright.config.generation import GenerationConfig
+from bertwright.nn.search import BeamSteps, Row
+from bertwright.serve.generation.flight import Text
+
+Begin = Callable[[list[list[int]], list[int], GenerationConfig], BeamSteps]
+"""Prompts of ids, longest first, the limits of their texts and the settings -> a search."""
+
+
+class Searches:
+    """Beam searches side by side."""
+
+    def __init__(self, begin: Begin) -> None:
+        self._begin = begin
+        self._going: list[tuple[list[Sequence[Text]], BeamSteps]] = []
+        self.rows: list[Row] = []
+        """Texts that are searched for; several of a prompt are its best."""
+
+    def __len__(self) -> int:
+        return sum(row.reason is None for row in self.rows)
+
+    def add(self, source: Sequence[list[int]], rows: Sequence[Sequence[Row]]) -> None:
+        """Begin to search for the texts of prompts."""
+        prompts: dict[GenerationConfig, list[int]] = {}
+        for number in sorted(range(len(source)), key=lambda number: -len(source[number])):
+            prompts.setdefault(rows[number][0].config, []).append(number)
+        begun: list[tuple[list[Sequence[Text]], BeamSteps]] = []
+        for config, numbers in prompts.items():
+            texts: list[Sequence[Text]] = [
+                [row for row in rows[n] if isinstance(row, Text)] for n in numbers
+            ]
+            limits = [of_prompt[0].limit for of_prompt in texts]
+            steps = self._begin([source[n] for n in numbers], limits, config)
+            next(steps)  # reads the prompts
+            begun.append((texts, steps))
+        self._going += begun
+        self.rows += [row for of_prompt in rows for row in of_prompt]
+
+    def step(self) -> list[Row]:
+        """A step of each search; gives the texts that had not ended before it."""
+        self.rows = [row for row in self.rows if row.reason is None]
+        for search in list(self._going):
+            texts, steps = search
+            done = next(steps, None)
+            for number, best in done or ():
+                for text, found in zip(texts[number], best, strict=False):
+                    if text.reason is None:  # else its client has left
+                        text.ids, text.score, text.reason = found.ids, found.score, found.reason
+                for text in texts[number][len(best) :]:
+                    text.reason = "length"  # there are no more
+            if all(text.reason for of_prompt in texts for text in of_prompt):
+                self._going.remove(search)
+        return self.rows
