@@ -135,8 +135,8 @@ def search_targets(
 def target_limit(
     runner: ModelRunner, length: int, most: int | None = None, longer: int = LONGER
 ) -> int:
-    """Tokens that the target of a framed source may have, its end included: `most`, or `longer` than
-    its source."""
+    """Tokens that the target of a framed source may have, its end included: `most`, or `longer`
+    more than its source has."""
     most = most or length - 2 + longer
     longest = runner.spec.max_length
     return most if longest is None else min(most, longest)
