@@ -155,8 +155,17 @@ def test_the_loss_is_the_smoothed_cross_entropy_in_training_alone() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor")
+@pytest.mark.parametrize(
+    "picks",
+    [
+        ([0, 0, 2, 3, 3], [1, 0, 2, 4, 4]),
+        ([0, 0, 1, 1, 2, 2, 3, 3], [1, 0, 3, 3, 6, 7]),  # two beams of each, then one source less
+    ],
+)
 @pytest.mark.parametrize("norm", ["post", "pre"])
-def test_one_token_at_a_time_is_the_same_as_all_at_once(norm: str) -> None:
+def test_one_token_at_a_time_is_the_same_as_all_at_once(
+    norm: str, picks: tuple[list[int], ...]
+) -> None:
     learner, _ = make(norm)
     learner.eval()
     decoder = learner.objectives["translation"].decoder
@@ -164,14 +173,13 @@ def test_one_token_at_a_time_is_the_same_as_all_at_once(norm: str) -> None:
     with torch.no_grad():
         memory = learner.encoder(source)
         state = decoder.begin(memory)
-        rows = torch.tensor([0, 0, 2, 3, 3])
+        owners = torch.arange(len(SOURCES))
         history = torch.zeros(len(SOURCES), 0, dtype=torch.long)
         generator = torch.Generator().manual_seed(5)
         for step in range(6):
             ids = torch.randint(V, (len(history),), generator=generator)
             history = torch.cat([history, ids[:, None]], 1)
             x, state = decoder.advance(ids, state)
-            owners = state.owners.tolist()
             parts = source.ids.split(SOURCES)
             again = Inputs(
                 torch.cat([parts[n] for n in owners]), Sequences([SOURCES[n] for n in owners])
@@ -182,8 +190,9 @@ def test_one_token_at_a_time_is_the_same_as_all_at_once(norm: str) -> None:
             )
             torch.testing.assert_close(x, whole.view(*history.shape, H)[:, -1])
             if step in (1, 3):
-                picked = rows if step == 1 else torch.tensor([1, 0, 2, 4, 4])
+                picked = torch.tensor(picks[step // 2])
                 state, history = decoder.select(state, picked), history[picked]
+                owners = owners[picked]
 
 
 def test_sinusoids_are_the_papers() -> None:

@@ -143,11 +143,11 @@ class DecoderState:
     own: tuple[Cache | None, ...]
     """Of each layer, the keys and values of those tokens, `[R, A, t, D]`."""
     source: tuple[Cache, ...]
-    """Of each layer, those of the source, `[R, A, S, D]`."""
+    """Of each layer, those of P sources, `[P, A, S, D]`, each of which has R / P rows."""
     bias: Tensor
-    """`[R, 1, 1, S]`: 0 where the source of a row has a token, -inf where it has not."""
+    """`[P, 1, 1, S]`: 0 where a source has a token, -inf where it has not."""
     owners: Tensor
-    """`[R]`: which of the B sources a row is of."""
+    """`[R]`: which of the P sources a row is of, rising."""
 
 
 class TransformerDecoder(nn.Module):
@@ -219,15 +219,22 @@ class TransformerDecoder(nn.Module):
     def select(self, state: DecoderState, rows: Tensor) -> DecoderState:
         """The state of these rows, `[R']`, any of them more than once."""
 
-        def pick(cache: Cache | None) -> Any:
+        def pick(cache: Cache | None, rows: Tensor) -> Any:
             return cache and tuple(x.index_select(0, rows) for x in cache)
 
-        owners = state.owners[rows]
-        state = replace(state, own=tuple(map(pick, state.own)))
+        owners, parts = state.owners[rows], len(state.bias)
+        state = replace(state, own=tuple(pick(each, rows) for each in state.own))
         if torch.equal(owners, state.owners):  # other beams of the same sources
             return state
-        source = tuple(map(pick, state.source))
-        return replace(state, source=source, bias=state.bias[rows], owners=owners)
+        kept, counts = owners.unique_consecutive(return_counts=True)
+        each = int(counts[0])
+        if bool((counts != each).any()):  # unlike numbers of rows: a source for every row
+            kept, each = owners, 1
+        owners = torch.arange(len(kept), device=rows.device).repeat_interleave(each)
+        if torch.equal(kept, torch.arange(parts, device=rows.device)):
+            return replace(state, owners=owners)
+        source = tuple(pick(cache, kept) for cache in state.source)
+        return replace(state, source=source, bias=state.bias[kept], owners=owners)
 
     def flops(self, source: Sequence[int], target: Sequence[int]) -> float:
         """Of a forward and a backward pass over pairs of these lengths."""

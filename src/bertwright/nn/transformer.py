@@ -157,8 +157,8 @@ class DecoderLayer(PreNormLayer):
         Args:
             x: `[R, H]`.
             own: of the t tokens before it; None: there are none.
-            source: of the source, `[R, A, S, D]`.
-            bias: `[R, 1, 1, S]`, 0 where a source has a token, -inf where it has not.
+            source: of P sources, `[P, A, S, D]`; each is that of R / P rows, one after the other.
+            bias: `[P, 1, 1, S]`, 0 where a source has a token, -inf where it has not.
 
         Returns:
             `[R, H]`, and `own` with one token more.
@@ -173,7 +173,8 @@ class DecoderLayer(PreNormLayer):
             return output
 
         def attend_source(y: Tensor) -> Tensor:
-            q = self.cross_attention.query(y).view(len(y), self.attention.heads, 1, -1)
+            q = self.cross_attention.query(y).view(len(bias), -1, *source[0].shape[1::2])
+            q = q.transpose(1, 2)  # [P, A, R / P, D]
             output: Tensor = self.cross_attention.output(_attend(q, *source, bias))
             return output
 
@@ -199,8 +200,18 @@ class DecoderLayer(PreNormLayer):
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> Tensor:
-    """q `[R, A, 1, D]`, k and v `[R, A, t, D]` -> `[R, A D]`"""
-    return F.scaled_dot_product_attention(q, k, v, bias).flatten(1)
+    """q `[P, A, n, D]`, k and v `[P, A, t, D]` -> `[P n, A D]`
+
+    Plain products: of a query or few a fused kernel takes up to six times as long on a CPU.
+    """
+    count, heads, queries, size = q.shape
+    k, v = k.flatten(0, 1), v.flatten(0, 1)
+    q = (q * size**-0.5).reshape(count * heads, queries, size)
+    scores = torch.bmm(q, k.transpose(1, 2)).view(count, heads, queries, -1)
+    scores = scores if bias is None else scores + bias
+    weights = scores.softmax(-1).flatten(0, 1)
+    found = torch.bmm(weights, v).view(count, heads, queries, size).transpose(1, 2)
+    return found.reshape(count * queries, heads * size)
 
 
 def sinusoids(longest: int, hidden_size: int) -> Tensor:
