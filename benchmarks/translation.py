@@ -8,8 +8,9 @@ mixed lengths, as those of Multi30k (log-normal, median 13).
 1. `training`: forward, backward and AdamW over 128 pairs with dropout 0.1; ours without padding;
    `torch.nn.Transformer` and `MarianMTModel` of transformers over rectangles. Tokens of both sides
    a second; padding does not count. Ours and torch's with label smoothing 0.1.
-2. `search`: 256 sources, sorted by length for both, 16 target tokens each, beam 4; ours in batches
-   of tokens, transformers' `generate` with its cache in batches of 64. Sentences a second.
+2. `search`: 256 sources, sorted by length for both, beam 4; a target ends at 0.8 to 1.25 times the
+   length of its source; ours in batches of tokens, transformers' `generate` with its cache in
+   batches of 64. Sentences a second.
 
 Each in fp32 and bf16 (training: autocast; search: weights). All take turns in one process; the best
 of the rounds counts. Prints one JSON line.
@@ -31,7 +32,7 @@ import torch
 import torch.nn.functional as F
 from machine import machine
 from torch import Tensor, nn
-from transformers import MarianConfig, MarianMTModel
+from transformers import LogitsProcessor, LogitsProcessorList, MarianConfig, MarianMTModel
 
 from bertwright.checkpoint.checkpoint import make_learner
 from bertwright.config.runs.transformer import TransformerConfig
@@ -44,7 +45,7 @@ from bertwright.nn.sequences import Inputs, Sequences
 
 V, H, A, FF, L = 8000, 256, 4, 1024, 3
 PAD, BEGIN, END = 0, 2, 3
-PAIRS, SOURCES, TOKENS, BEAM = 128, 256, 16, 4
+PAIRS, SOURCES, BEAM = 128, 256, 4
 Rows = list[Tensor]
 
 
@@ -150,9 +151,27 @@ def training() -> tuple[dict[str, Callable[[], None]], int]:
     return steps, len(torch.cat(sources)) + len(batch.labels)
 
 
+class Ends(LogitsProcessor):
+    """Each sentence ends at its length, not before."""
+
+    def __init__(self, lengths: list[int]) -> None:
+        self.lengths = torch.tensor(lengths).repeat_interleave(BEAM)
+
+    def __call__(self, ids: Any, scores: Any) -> Any:
+        """ids `[R, t]`, scores `[R, V]`"""
+        over = ids.shape[1] >= self.lengths
+        end = scores[over, END].clone()
+        scores[over] = -torch.inf
+        scores[:, END] = -torch.inf
+        scores[over, END] = end
+        return scores
+
+
 def search() -> tuple[dict[str, Callable[[], None]], int]:
     """Translating with each, and the sentences."""
     sources = [[BEGIN, *row.tolist(), END] for row in sentences(SOURCES)]
+    ratios = torch.empty(SOURCES).uniform_(0.8, 1.25).tolist()
+    lengths = [round(ratio * len(ids)) for ratio, ids in zip(ratios, sources, strict=True)]
     config = TransformerConfig(V, H, L, A, FF, max_position_embeddings=128)
     learner = make_learner(config, ["translation"])
 
@@ -160,16 +179,17 @@ def search() -> tuple[dict[str, Callable[[], None]], int]:
         runner = ModelRunner(model, None, torch.device("cpu"), 4096, "")  # type: ignore[arg-type]
         decoder = TargetDecoder(runner, model.objectives["translation"], BEGIN)
         for rows in token_batches([len(ids) for ids in sources], 4096 // BEAM):
-            some = [sources[row] for row in rows]
-            beam_search(decoder, some, {END}, [TOKENS] * len(some), beam=BEAM, never=[PAD, END])
+            some, limits = [sources[row] for row in rows], [lengths[row] for row in rows]
+            beam_search(decoder, some, {END}, limits, beam=BEAM, never=[PAD, END])
 
     def theirs(model: Any) -> None:
         for first in range(0, SOURCES, 64):
             rows = [torch.tensor(ids) for ids in sources[first : first + 64]]
             ids = nn.utils.rnn.pad_sequence(rows, True, PAD)
-            length = {"min_new_tokens": TOKENS, "max_new_tokens": TOKENS}
+            ends = LogitsProcessorList([Ends(lengths[first : first + 64])])
+            options = {"num_beams": BEAM, "max_new_tokens": 100, "logits_processor": ends}
             with torch.inference_mode():
-                model.generate(ids, attention_mask=ids != PAD, num_beams=BEAM, **length)
+                model.generate(ids, attention_mask=ids != PAD, **options)
 
     sides: dict[str, Callable[[], None]] = {}
     for name, model, run in (("ours", learner, ours), ("Marian", marian(), theirs)):
