@@ -226,7 +226,7 @@ class TransformerDecoder(nn.Module):
         state = replace(state, own=tuple(pick(each, rows) for each in state.own))
         if torch.equal(owners, state.owners):  # other beams of the same sources
             return state
-        kept, counts = torch.unique_consecutive(owners, return_counts=True)  # type: ignore[no-untyped-call]
+        kept, counts = torch.unique_consecutive(owners, return_counts=True)
         each = int(counts[0])
         if bool((counts != each).any()):  # unlike numbers of rows: a source for every row
             kept, each = owners, 1
