@@ -1,8 +1,9 @@
-"""The two pictures of README, by a headless Chromium (Playwright's, or `--chromium PATH`).
+"""The pictures of the documents, by a headless Chromium (Playwright's, or `--chromium PATH`).
 
-`python docs/pictures/make.py --plot news.html` writes `labels.png`, the chart that a quickstart's
-page opens with, drawn from the table in `docs/quickstart.md`; and `vectors.png`, the top of a page
-that `bertwright embed --plot` wrote.
+`python docs/pictures/make.py --plot news.html --attention attention.html` writes `labels.png`, the
+chart that a quickstart's page opens with, drawn from the table in `docs/quickstart.md`;
+`vectors.png`, the top of a page that `bertwright embed --plot` wrote; and `attention.png`, of a
+page of `bertwright attention`. A picture whose page is not named stays as it is.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ def chart_page() -> str:
 def main() -> None:
     """Write both files beside this one."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--plot", type=Path, required=True)
+    parser.add_argument("--plot", type=Path)
+    parser.add_argument("--attention", type=Path)
     parser.add_argument("--chromium", help="path of the browser; unset: Playwright's own")
     given = parser.parse_args()
     with TemporaryDirectory() as folder, sync_playwright() as playwright:
@@ -62,7 +64,10 @@ def main() -> None:
         for file, name, width, height in (
             (chart, "labels.png", 760, 470),
             (given.plot, "vectors.png", 820, 1010),
+            (given.attention, "attention.png", 820, 1010),
         ):
+            if file is None:
+                continue
             page = browser.new_page(viewport={"width": width, "height": height})
             page.goto(file.resolve().as_uri())
             page.screenshot(path=HERE / name)

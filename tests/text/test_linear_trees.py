@@ -6,8 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bertwright.errors import DataError
+from bertwright.inference.parsing.evaluate import evaluate_parses
+from bertwright.text.treebank.dependencies import dependencies_of
 from bertwright.text.treebank.linear import NORMALIZED, assemble, linearize, plain_word
-from bertwright.text.treebank.trees import TOP, Tree, parse_trees
+from bertwright.text.treebank.trees import TOP, Tree, parse_trees, pruned
 
 LABELS = ["S", "NP", "VP"]
 TAG = st.sampled_from(["a", "dog", "-LRB-"]).map(lambda word: Tree(NORMALIZED, word=word))
@@ -62,6 +65,19 @@ def test_repair(tokens: str, tree: str) -> None:
     found, whole = assemble(tokens.split(), ["a", "b"])
     assert str(found) == tree
     assert whole == (tokens == "(S (NP [1] )NP [2] )S")
+
+
+def test_what_is_far_too_deep_is_a_tree_still() -> None:
+    tree, whole = assemble(["(NP"] * 3000 + ["[1]"], ["a"])
+    assert not whole
+    assert tree.words() == ["a"]
+    (again,) = parse_trees([str(tree)])
+    assert str(pruned(again)) == str(tree)
+    assert linearize(again)[-1] == ")NP"
+    assert evaluate_parses([again], [tree], [whole])["f1"] == 100
+    assert dependencies_of(again).words == ["a"]
+    with pytest.raises(DataError, match="more than 250 brackets within each other"):
+        list(parse_trees(["(S " * 300]))
 
 
 def test_functions_and_indices_are_left_out() -> None:

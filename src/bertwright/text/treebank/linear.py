@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from bertwright.text.treebank.trees import TOP, Tree, category
+from bertwright.text.treebank.trees import DEEPEST, TOP, Tree, category
 
 Leaves = Literal["numbers", "normalized"]
 NORMALIZED = "XX"
@@ -62,7 +62,7 @@ def assemble(tokens: Iterable[str], words: Sequence[str]) -> tuple[Tree, bool]:
     Repair: a bracket that closes an outer phrase closes those inside it too, one that closes none
     is left out, and those that are open at the end are closed there. Words that the sequence lacks
     are put before the next that it has, or at the end of the outermost phrase; words that it has
-    too often, and phrases without words, are left out.
+    too often, phrases without words and brackets that are too deep are left out.
     """
     labels: list[str] = [TOP]
     parts: list[list[Tree]] = [[]]
@@ -82,6 +82,9 @@ def assemble(tokens: Iterable[str], words: Sequence[str]) -> tuple[Tree, bool]:
     for token in tokens:
         if token[:1] == "(" and len(token) > 1:
             whole &= len(labels) > 1 or not parts[0]  # a second tree beside the first
+            if len(labels) >= DEEPEST - 1:  # a word has a bracket too
+                whole = False
+                continue
             labels.append(token[1:])
             parts.append([])
         elif token[:1] == ")" and len(token) > 1:

@@ -15,6 +15,8 @@ from bertwright.errors import DataError
 from bertwright.text.corpus.files import open_bytes
 
 TOP = "TOP"
+DEEPEST = 250
+"""Brackets within each other: more are no tree of a sentence, and too many to go through."""
 SUFFIXES = (".tree", ".trees", ".mrg", ".ptb", ".psd")
 """Files of a folder that are read."""
 _TOKEN = re.compile(r"[()]|[^() \t\r\n\f\v]+")
@@ -46,8 +48,17 @@ class Tree:
 
     def __str__(self) -> str:
         """In brackets, on one line."""
-        inside = self.word if self.word is not None else " ".join(map(str, self.children))
-        return f"({self.label} {inside})"
+        found: list[str] = []
+        stack: list[Tree | str] = [self]
+        while stack:
+            node = stack.pop()
+            if isinstance(node, str):
+                found.append(node)
+                continue
+            found.append(f" ({node.label}" if node.word is None else f" ({node.label} {node.word}")
+            stack.append(")")
+            stack.extend(reversed(node.children))
+        return "".join(found)[1:]
 
 
 def pruned(tree: Tree) -> Tree | None:
@@ -95,7 +106,8 @@ def parse_trees(lines: Iterable[str], name: str = "the text") -> Iterator[Tree]:
     """The trees of some lines.
 
     Raises:
-        DataError: brackets that do not match, a word outside of them, a phrase without parts.
+        DataError: brackets that do not match or are too deep, a word outside of them, a phrase
+            without parts.
     """
     open_: list[tuple[str, list[Tree | str]]] = []
     begin = number = 0
@@ -107,6 +119,10 @@ def parse_trees(lines: Iterable[str], name: str = "the text") -> Iterator[Tree]:
                     begin = number
                 open_.append(("", []))
                 after_bracket = True
+                if len(open_) > DEEPEST:
+                    raise DataError(
+                        f"line {number} of {name}: more than {DEEPEST} brackets within each other"
+                    )
                 continue
             if not open_:
                 what = "a bracket is closed that was not opened" if token == ")" else "no bracket"
