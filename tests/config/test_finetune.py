@@ -30,7 +30,7 @@ def test_numbers_out_of_range(given: dict[str, Any], said: str) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"network": "bilstm"}, "pass --transfer features"),
+        ({"layers": "mix"}, "pass --transfer features"),
         (
             {"transfer": "features", "layer_decay": 0.9},
             "layer_decay is for layers that are trained",

@@ -31,6 +31,7 @@ GPT = {
 }
 RUNS: dict[str, dict[str, Any]] = {
     "bert": {},
+    "bert-ltr": {"instances": None, "model": "bert-tiny-ltr", "sequence_length": 20},
     "transformer": {
         "architecture": {
             "hidden_size": 16,

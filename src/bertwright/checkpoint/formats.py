@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bertwright.checkpoint.format import Format
-from bertwright.checkpoint.huggingface.bert import BERT
+from bertwright.checkpoint.huggingface.bert import BERT, LEFT_TO_RIGHT_BERT
 from bertwright.checkpoint.huggingface.gpt import GPT, GPT2
 from bertwright.checkpoint.model_folder import short
 from bertwright.config.bert import BertConfig
@@ -69,6 +69,7 @@ def _awd_lstm_head(config: AwdLstmConfig, encoder: Encoder) -> NextToken:
 
 FORMATS: dict[str, Format[Any]] = {
     "bert": BERT,
+    "bert-ltr": LEFT_TO_RIGHT_BERT,
     "transformer": Format(
         "transformer", TransformerConfig, Transformer, {"translation": _transformer_translation}
     ),
@@ -125,7 +126,7 @@ def only_bert(config: object, what: str) -> BertConfig:
     Raises:
         ConfigError: it is another model's.
     """
-    if not isinstance(config, BertConfig):
+    if not isinstance(config, BertConfig) or config.causal:
         raise ConfigError(
             f"{what} is for BERT only; this model is a {format_of(config).model_type}"
         )

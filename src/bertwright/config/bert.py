@@ -6,7 +6,7 @@ Field names are those of the published `bert_config.json`.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 from bertwright.config.ranges import OutOfRange, below_one
 from bertwright.errors import ConfigError
@@ -15,6 +15,9 @@ from bertwright.errors import ConfigError
 @dataclass(frozen=True)
 class BertConfig:
     """The architecture of a BERT; the defaults are BERT Base."""
+
+    causal: ClassVar[bool] = False
+    """Whether a token sees those before it alone."""
 
     vocab_size: int = 30522
     """V, entries of the vocabulary."""
@@ -62,6 +65,14 @@ class BertConfig:
     def head_size(self) -> int:
         """D, the width of an attention head."""
         return self.hidden_size // self.num_attention_heads
+
+
+@dataclass(frozen=True)
+class LeftToRightBertConfig(BertConfig):
+    """The same encoder, left to right (table 5 of the paper, LTR & no NSP)."""
+
+    causal: ClassVar[bool] = True
+    """It does."""
 
 
 _LIMITS = {

@@ -91,7 +91,8 @@ class FinetuneConfig:
     """With features: embeddings, last, embeddings+last (side by side), second-to-last, sum-last-4,
     mix-last-4, concat-last-4, mix (a trained weighted sum of all); unset: last."""
     network: Literal["linear", "bilstm"] = "linear"
-    """With features: the network trained on them, a linear layer or a bidirectional LSTM."""
+    """The network trained on the last layer, or on features: a linear layer or a bidirectional
+    LSTM."""
     pooling: HeadPooling | None = None
     """How the last layer, or features, of a text become one vector: cls, last, mean, max,
     last+max+mean (ULMFiT); unset: the model's pooler, of a GPT last, else mean; a bilstm always
@@ -155,11 +156,10 @@ class FinetuneConfig:
         if not re.fullmatch(r"finetune|features|gradual|top-[1-9]\d*", self.transfer):
             raise ConfigError(f"no transfer {self.transfer!r}; expected {TRANSFERS}")
         at_least(self, 0, "hidden_size", "dropout_scale")
-        featured = self.layers or self.network != "linear"
-        if self.transfer != "features" and featured:
+        if self.transfer != "features" and self.layers:
             raise ConfigError(
-                "layers and network are for frozen features, and transfer is "
-                f"{self.transfer}; pass --transfer features, or leave them out"
+                f"layers are for frozen features, and transfer is {self.transfer}; pass --transfer "
+                "features, or leave them out"
             )
         if self.transfer == "features" and self.language_model:
             raise ConfigError(

@@ -7,6 +7,7 @@ from bertwright.config.runs.awd_lstm import AwdLstmRun
 from bertwright.config.runs.bert import BertRun
 from bertwright.config.runs.elmo import ElmoRun
 from bertwright.config.runs.gpt import Gpt2Run, GptRun
+from bertwright.config.runs.left_to_right_bert import LeftToRightBertRun
 from bertwright.config.runs.memory_network import MemoryNetworkRun
 from bertwright.config.runs.nnlm import NnlmRun
 from bertwright.config.runs.seq2seq import Seq2SeqRun
@@ -16,6 +17,7 @@ from bertwright.errors import ConfigError
 
 RUN_CONFIGS: dict[str, type[RunConfig]] = {
     "bert": BertRun,
+    "bert-ltr": LeftToRightBertRun,
     "transformer": TransformerRun,
     "seq2seq": Seq2SeqRun,
     "awd-lstm": AwdLstmRun,

@@ -137,7 +137,7 @@ class TaskConfig:
             if self.head.layers is not None or self.head.hidden_size:
                 raise ConfigError(
                     "a generation task trains the encoder and the head that predicts its tokens: "
-                    "leave out --transfer features, --pooling and --hidden-size"
+                    "leave out --transfer features, --network, --pooling and --hidden-size"
                 )
         if self.head.crf and self.kind != "tagging":
             raise ConfigError(f"crf is for tagging; the kind of this task is {self.kind}")

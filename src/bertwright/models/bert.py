@@ -7,7 +7,9 @@ with tanh over [CLS], represents the whole sequence.
 Where we differ: sequences lie end to end without padding (`nn/sequences.py`); queries, keys and
 values are one product; the last layer is computed only at the positions that are read. Where
 sequences have a prefix (`Sequences.prefixes`), what follows it is read from left to right, and goes
-on token by token over what is kept of it (`GoesOn`).
+on token by token over what is kept of it (`GoesOn`). A left-to-right BERT, the ablation of section
+5.1, is the same with causal attention; [CLS] sees nothing there, so it has no pooler, and the last
+token stands for a text.
 
 Letters: B sequences, N tokens in all, H hidden, V vocabulary.
 """
@@ -80,16 +82,18 @@ def bert_spec(config: BertConfig) -> EncoderSpec:
         vocab_size=config.vocab_size,
         max_length=config.max_position_embeddings,
         segments=config.type_vocab_size,
-        prefixed=True,
-        pooled=True,
+        causal=config.causal,
+        prefixed=not config.causal,
+        pooled=not config.causal,
         default_layer=-2,  # as bert-as-service: the last layer is tuned to the objectives
+        default_pooling="last" if config.causal else "mean",
     )
 
 
 class Bert(Encoder):
     """The encoder."""
 
-    pooler: Pooler
+    pooler: Pooler | None
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__(bert_spec(config))
@@ -104,10 +108,11 @@ class Bert(Encoder):
                 config.hidden_dropout_prob,
                 config.attention_probs_dropout_prob,
                 config.layer_norm_eps,
+                config.causal,
             )
             for _ in range(config.num_hidden_layers)
         )
-        self.pooler = Pooler(config.hidden_size)
+        self.pooler = None if config.causal else Pooler(config.hidden_size)
 
     def forward(
         self,
@@ -132,6 +137,9 @@ class Bert(Encoder):
         layers = tuple(kept) if keep_layers else ()
         if top is not None:
             return Encoded(sequences, x, layers)
+        if self.pooler is None:
+            x = x if positions is None else self.layers[-1](x, sequences, positions)
+            return Encoded(sequences, x, layers, positions=positions)
         if positions is None:
             first = x.index_select(0, sequences.first)
         else:

@@ -86,6 +86,13 @@ SYSTEMS: dict[str, System] = {
         continued=bert.continued,
         initialize=bert.initialize_from_data,
     ),
+    "bert-ltr": System(
+        name="bert-ltr",
+        paper="Devlin et al. 2019, BERT, table 5: left to right",
+        objectives=language_models.objectives,
+        phases=language_models.phases,
+        held_out=language_models.held_out,
+    ),
     "transformer": System(
         name="transformer",
         paper="Vaswani et al. 2017, Attention is all you need",

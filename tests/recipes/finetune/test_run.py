@@ -84,6 +84,7 @@ def test_every_kind_learns_and_its_model_is_complete(
 TRANSFERS: list[dict[str, Any]] = [
     {"transfer": "features", "layers": "mix", "learning_rate": 0.02},
     {"transfer": "features", "layers": "last", "network": "bilstm", "learning_rate": 0.01},
+    {"transfer": "finetune", "network": "bilstm"},
     {"transfer": "top-1"},
     {"transfer": "gradual", "learning_rate": 0.01},
 ]
@@ -101,6 +102,7 @@ def test_every_transfer_learns(changes: dict[str, Any], model: Path, tmp_path: P
         "features": "encoder.",
         "top-1": "encoder.layers.0.",
         "gradual": "none",
+        "finetune": "none",
     }[str(changes["transfer"])]
     for name in before:
         if name.startswith(frozen) and name in after:

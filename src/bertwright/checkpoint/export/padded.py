@@ -75,6 +75,7 @@ class PaddedBert(nn.Module):
             kept.append(x)
         found = [kept[number] for number in self.layers]
         if self.pooled:
+            assert self.bert.pooler is not None
             found.append(torch.tanh(self.bert.pooler.dense(x[:, 0])))
         return found
 

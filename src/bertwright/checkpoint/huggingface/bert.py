@@ -37,7 +37,7 @@ from typing import Any, ClassVar, Literal
 
 from bertwright.checkpoint.format import Format, ParameterMapping, Parts, pair
 from bertwright.checkpoint.model_folder import short
-from bertwright.config.bert import BertConfig
+from bertwright.config.bert import BertConfig, LeftToRightBertConfig
 from bertwright.config.task import HeadConfig, Kind, Scheme, TaskConfig
 from bertwright.config.values import to_dict
 from bertwright.errors import ConfigError, DataError
@@ -45,6 +45,7 @@ from bertwright.models.bert import Bert, bert_spec
 from bertwright.models.encoder import Encoder, EncoderSpec
 from bertwright.objectives.masked_lm import MaskedLM
 from bertwright.objectives.next_sentence import NextSentence
+from bertwright.objectives.next_token import NextToken
 
 # Buffers that some versions of transformers wrote; they hold 0, 1, 2... and zeros.
 _BUFFERS = {"bert.embeddings.position_ids", "bert.embeddings.token_type_ids"}
@@ -402,3 +403,14 @@ BERT = BertFormat(
         "next_sentence": lambda config, encoder: NextSentence(config.hidden_size),
     },
 )
+LEFT_TO_RIGHT_BERT = Format(
+    "bert-ltr",
+    LeftToRightBertConfig,
+    Bert,
+    {
+        "next_token": lambda config, encoder: NextToken(
+            config.hidden_size, config.vocab_size, encoder.token_embedding()
+        )
+    },
+)
+"""Under our own names: transformers has none for it."""

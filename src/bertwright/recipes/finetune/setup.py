@@ -270,11 +270,12 @@ def _task(
     head = HeadConfig(crf=files.crf, dropout=config.dropout, hidden_size=config.hidden_size)
     if encoder.default_pooling == "last":
         head = replace(head, pooling="last")
-    if config.transfer == "features" or config.pooling is not None:
+    frozen, network = config.transfer == "features", config.network
+    if frozen or network != "linear" or config.pooling is not None:
         head = replace(
             head,
             layers=config.layers or "last",
-            network=config.network,
+            network=network,
             pooling=config.pooling or "mean",
         )
     return TaskConfig(
