@@ -143,7 +143,11 @@ def parse(
         figures = evaluate_parses(
             right, [each.tree for each in found], [each.well_formed for each in found]
         )
-        print_json(figures) if json else print_fields(figures)
+        if json:
+            print_json(figures)
+            return
+        short = figures.pop("short")
+        print_fields({**figures, **{f"{name}, short": value for name, value in short.items()}})
     elif json and prints:
         print_json({"parses": [{**vars(each), "tree": str(each.tree)} for each in found]})
     elif json:
