@@ -68,8 +68,9 @@ def make_app(config: ServeConfig, service: Service | None = None) -> Middleware:
         _add_get(app, "/", _page(page), "The page for trying things out.", shown=False)
         app.mount("/playground", StaticFiles(directory=PLAYGROUND))
     _add_get(app, "/docs", _docs(app), "This list.", shown=False)
-    paths = {route.path for router in ROUTERS for route in router.routes}  # type: ignore[attr-defined]
-    return Middleware(app, served, frozenset(paths | OPEN | {"/v1/models", "/admin/swap"}))
+    direct = {route.path: route.app for router in ROUTERS for route in router.routes}  # type: ignore[attr-defined]
+    named = frozenset(direct.keys() | OPEN | {"/v1/models", "/admin/swap"})
+    return Middleware(app, served, named, direct)
 
 
 def _admin(service: Service) -> APIRouter:

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from bertwright.serve.errors import HttpError
 from bertwright.serve.replies import ErrorReply
 from bertwright.serve.requests import Prepare
 from bertwright.serve.schemas import read_body
@@ -35,7 +36,10 @@ class JsonRoute(APIRoute):
         handle = self.get_route_handler()
 
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
-            response = await handle(Request(scope, receive, send))
+            try:
+                response = await handle(Request(scope, receive, send))
+            except HttpError as error:
+                response = Response(error.body(scope["path"]), error.status, error.headers)
             await response(scope, receive, send)
 
         self.app = app  # without FastAPI's exit stacks, as no dependency needs them
