@@ -86,6 +86,12 @@ RUNS: dict[str, dict[str, Any]] = {
         "model": "nnlm-small",
         "sequence_length": 20,
     },
+    "ngram": {
+        **dict.fromkeys(("instances", "optimizer", "batch"), None),
+        "architecture": {"order": 3},
+        "epochs": 1,
+        "model": "ngram",
+    },
     "glove": {
         **dict.fromkeys(("instances", "optimizer", "batch", "validation"), None),
         "model": "glove",

@@ -248,12 +248,13 @@ def match(form: Format[Any], names: Iterable[str], parts: Parts, where: str) -> 
 
 
 def stack(mapping: ParameterMapping, read: Mapping[str, Tensor]) -> Tensor:
-    """Our float32 parameter, made of the file's tensors, in memory of its own.
+    """Our parameter, float32 or whole numbers, made of the file's tensors, in memory of its own.
 
     A tensor as read lies in the file's pages, anywhere: sums would be rounded by its alignment, and
     a file that is truncated while it is used would end the process.
     """
-    tensors = [read[name].float() for name in mapping.theirs]
+    tensors = [read[name] for name in mapping.theirs]
+    tensors = [x.float() if x.is_floating_point() else x for x in tensors]
     if mapping.transposed:
         tensors = [x.t() for x in tensors]
         return torch.cat(tensors).contiguous()

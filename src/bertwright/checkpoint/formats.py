@@ -14,6 +14,7 @@ from bertwright.config.bert import BertConfig
 from bertwright.config.runs.awd_lstm import AwdLstmConfig
 from bertwright.config.runs.elmo import ElmoConfig
 from bertwright.config.runs.memory_network import MemoryNetworkConfig
+from bertwright.config.runs.ngram import NgramConfig
 from bertwright.config.runs.nnlm import NnlmConfig
 from bertwright.config.runs.seq2seq import Seq2SeqConfig
 from bertwright.config.runs.transformer import TransformerConfig
@@ -22,6 +23,7 @@ from bertwright.errors import ConfigError, DataError
 from bertwright.models.awd_lstm import AwdLstm
 from bertwright.models.elmo import Elmo
 from bertwright.models.encoder import Encoder
+from bertwright.models.ngram import NgramContext
 from bertwright.models.nnlm import NnlmEncoder
 from bertwright.models.seq2seq import AttentionalDecoder, Seq2Seq, Seq2SeqDecoder
 from bertwright.models.transformer import Transformer, TransformerDecoder
@@ -31,6 +33,7 @@ from bertwright.objectives.both_directions import BothDirections
 from bertwright.objectives.context_words import context_words
 from bertwright.objectives.cooccurrences import cooccurrences
 from bertwright.objectives.next_token import NextToken
+from bertwright.objectives.ngrams.tables import Ngrams
 from bertwright.objectives.translation import Translation
 
 
@@ -81,6 +84,7 @@ FORMATS: dict[str, Format[Any]] = {
     "awd-lstm": Format("awd-lstm", AwdLstmConfig, AwdLstm, {"next_token": _awd_lstm_head}),
     "openai-gpt": GPT,
     "gpt2": GPT2,
+    "ngram": Format("ngram", NgramConfig, NgramContext, {"next_token": lambda c, _: Ngrams(c)}),
     "nnlm": Format("nnlm", NnlmConfig, NnlmEncoder, {"next_token": _nnlm_head}),
     "glove": Format("glove", GloveConfig, WordVectors, {"cooccurrences": cooccurrences}),
     "word-vectors": Format("word-vectors", WordVectorsConfig, WordVectors, {}),

@@ -21,13 +21,15 @@ def convert(
             help="A run, a checkpoint, a Hugging Face or sentence-transformers folder, a folder "
             "with pytorch_model.bin, a TensorFlow 1 checkpoint (its folder, or its name without "
             ".index), ELMo's options.json and .hdf5 beside a tokenizer, or a file of word vectors "
-            "(.vec, .txt, .bin).",
+            "(.vec, .txt, .bin), or an n-gram model (.arpa).",
         ),
     ],
-    out: Annotated[Path, Parameter(name="DST", help="Folder to write; of word vectors, a file.")],
+    out: Annotated[
+        Path, Parameter(name="DST", help="Folder to write; of word vectors and ARPA, a file.")
+    ],
     *,
     to: Annotated[
-        Literal["huggingface", "tensorflow", "sentence-transformers", "elmo", "word2vec"],
+        Literal["huggingface", "tensorflow", "sentence-transformers", "elmo", "word2vec", "arpa"],
         Parameter(help="Format to write."),
     ] = "huggingface",
     activation: Annotated[
@@ -69,6 +71,11 @@ def convert(
     if to == "word2vec" or is_vector_file(source):
         _convert_words(source, out, to, overwrite, json)
         return
+    from bertwright.checkpoint.arpa import is_arpa
+
+    if to == "arpa" or is_arpa(source):
+        _convert_ngrams(source, out, to, overwrite, json)
+        return
     from bertwright.checkpoint.convert import convert as work
 
     done = work(source, out, to, overwrite, activation, given or None, average)
@@ -103,6 +110,19 @@ def _convert_words(source: Path, out: Path, to: str, overwrite: bool, json: bool
         print_json({"out": str(out), "to": to, "words": words, "width": width})
         return
     print_fields({"written": str(out), "words": f"{words:,}", "width": width})
+
+
+def _convert_ngrams(source: Path, out: Path, to: str, overwrite: bool, json: bool) -> None:
+    from bertwright.checkpoint.arpa import export_arpa, import_arpa
+
+    if to not in ("huggingface", "arpa"):
+        raise ConfigError(f"--to is {to}; an ARPA file becomes a folder (huggingface)")
+    found = (export_arpa if to == "arpa" else import_arpa)(source, out, overwrite)
+    if json:
+        print_json({"out": str(out), "to": to, "ngrams": found.ngrams})
+        return
+    counts = {f"{k}-grams": f"{count:,}" for k, count in enumerate(found.ngrams, 1)}
+    print_fields({"written": str(out), **counts})
 
 
 def _in_short(shapes: dict[str, tuple[int, ...]]) -> list[tuple[str, str, str]]:

@@ -9,6 +9,7 @@ from bertwright.config.runs.elmo import ElmoRun
 from bertwright.config.runs.gpt import Gpt2Run, GptRun
 from bertwright.config.runs.left_to_right_bert import LeftToRightBertRun
 from bertwright.config.runs.memory_network import MemoryNetworkRun
+from bertwright.config.runs.ngram import NgramRun
 from bertwright.config.runs.nnlm import NnlmRun
 from bertwright.config.runs.seq2seq import Seq2SeqRun
 from bertwright.config.runs.transformer import TransformerRun
@@ -25,6 +26,7 @@ RUN_CONFIGS: dict[str, type[RunConfig]] = {
     "openai-gpt": GptRun,
     "gpt2": Gpt2Run,
     "memory-network": MemoryNetworkRun,
+    "ngram": NgramRun,
     "nnlm": NnlmRun,
     "word2vec": Word2VecRun,
     "glove": GloveRun,

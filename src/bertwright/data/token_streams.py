@@ -70,11 +70,10 @@ class TokenStreams:
         Raises:
             DataError: no document has two tokens.
         """
-        self._ends = ends_of(shards.special) or ()
         self.shards, self.longest, self.seed = shards, length, seed
         self._units = units
         starts = shards.sentence_tokens[shards.document_sentences]
-        framed = starts[documents + 1] - starts[documents] + len(self._ends)  # [D] tokens
+        framed = starts[documents + 1] - starts[documents] + len(ends_of(shards.special) or ())
         step = length - 1 - burn_in
         windows = np.maximum(0, -(-(framed - 1) // step))  # [D]
         if not windows.sum():
@@ -108,23 +107,24 @@ class TokenStreams:
         ends = np.cumsum(lengths)
         within = np.arange(ends[-1]) - np.repeat(ends - lengths, lengths)
         at = within + np.repeat(first, lengths)  # position in the framed document
-        tokens = self._tokens(np.repeat(self._document[rows], lengths), at)
+        tokens = framed_tokens(self.shards, np.repeat(self._document[rows], lengths), at)
         predicted = (within >= np.repeat(self._skipped[rows], lengths)).nonzero()[0]
         predicted = np.setdiff1d(predicted, ends - 1, assume_unique=True)
         ids = tokens if self._units is None else self._units[tokens]
         return TokenStreamBatch(InputArrays(ids, lengths), tokens, predicted)
 
-    def _tokens(self, document: Int64s, at: Int64s) -> Int64s:
-        """The token of each position of framed documents."""
-        starts = self.shards.sentence_tokens[self.shards.document_sentences]
-        start, stop = starts[document], starts[document + 1]
-        if not self._ends:
-            return self.shards.tokens_at(start + at)
-        begins, ends = at == 0, at == stop - start + 1
-        inner = np.clip(start + at - 1, 0, self.shards.num_tokens - 1)
-        tokens = self.shards.tokens_at(inner)
-        tokens[begins], tokens[ends] = self._ends
-        return tokens
-
     def _shuffle(self, epoch: int) -> Int64s:
         return permutation(make_key("order", self.seed, epoch), len(self._first))
+
+
+def framed_tokens(shards: Shards, document: Int64s, at: Int64s) -> Int64s:
+    """The token at each position `at` of framed documents, `[N]` both."""
+    starts = shards.sentence_tokens[shards.document_sentences]
+    start, stop = starts[document], starts[document + 1]
+    framing = ends_of(shards.special)
+    if framing is None:
+        return shards.tokens_at(start + at)
+    begins, ends = at == 0, at == stop - start + 1
+    tokens = shards.tokens_at(np.clip(start + at - 1, 0, shards.num_tokens - 1))
+    tokens[begins], tokens[ends] = framing
+    return tokens

@@ -79,6 +79,7 @@ class Embedder:
             ConfigError: no such layer, more dimensions than a vector has numbers, whitening or
                 dense layers of another width.
         """
+        spec.require_vectors()
         self.backend, self.tokenizer, self.spec, self.config = backend, tokenizer, spec, config
         self.whitening, self.prompts = whitening, dict(prompts or {})
         self.dense = tuple(dense) if config.dense else ()

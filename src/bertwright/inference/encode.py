@@ -263,7 +263,7 @@ class ModelRunner:
     @property
     def precision(self) -> Literal["fp32", "bf16"]:
         """Of its weights."""
-        low = next(self.learner.parameters()).dtype == torch.bfloat16
+        low = any(p.dtype == torch.bfloat16 for p in self.learner.parameters())
         return "bf16" if low else "fp32"
 
     @property
@@ -323,9 +323,8 @@ def encode_batches(
     Yields:
         The numbers of a batch's sequences, and what the encoder computed of them.
     """
-    device = next(encoder.parameters()).device
     for rows in token_batches([len(sequence) for sequence in ids], batch_tokens):
-        rows, inputs = make_inputs(rows, ids, segments, device)
+        rows, inputs = make_inputs(rows, ids, segments, encoder.device)
         read = None if positions is None else positions_in(rows, inputs.sequences, positions)
         with torch.inference_mode():
             encoded = encoder(inputs, top=top, keep_layers=keep_layers, positions=read)

@@ -63,7 +63,7 @@ class CausalDecoder:
 
     def __init__(self, encoder: Encoder, head: PredictsTokens) -> None:
         self.encoder, self.head = encoder, head
-        self.device = next(encoder.parameters()).device
+        self.device = encoder.device
 
     def begin(self, source: Sequence[Sequence[int]]) -> tuple[Tensor, Any]:
         """B prompts -> `[B, V]`, and the state of the encoder."""
@@ -93,7 +93,7 @@ class RereadingDecoder:
 
     def __init__(self, encoder: Encoder, head: PredictsTokens) -> None:
         self.encoder, self.head = encoder, head
-        self.device = next(encoder.parameters()).device
+        self.device = encoder.device
 
     def begin(self, source: Sequence[Sequence[int]]) -> tuple[Tensor, list[list[int]]]:
         """B prompts -> `[B, V]`, and the prompts."""

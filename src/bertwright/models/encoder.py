@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Protocol, Self, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
+from bertwright.errors import ConfigError
 from bertwright.nn.sequences import Inputs, Sequences
 
 
@@ -41,11 +43,21 @@ class EncoderSpec:
     """How `embed` makes one vector of a sequence by default."""
     own_widths: tuple[int, ...] = ()
     """Widths of layers 0 to L where they are not all H."""
+    has_vectors: bool = True
+    """Whether what it gives for a token is a vector, of use beside its own objective."""
 
     @property
     def widths(self) -> tuple[int, ...]:
         """Numbers of a token's vector in layers 0 to L."""
         return self.own_widths or (self.width,) * (self.depth + 1)
+
+    def require_vectors(self) -> None:
+        """Raise ConfigError where there are none."""
+        if not self.has_vectors:
+            raise ConfigError(
+                "an n-gram model has no vectors, only probabilities: it scores (bertwright "
+                "perplexity) and generates; for vectors take another model, such as word2vec"
+            )
 
 
 @dataclass(frozen=True)
@@ -116,6 +128,11 @@ class Encoder(nn.Module):
             ValueError: a sequence longer than `spec.max_length`, or no layer `top`.
         """
         raise NotImplementedError(f"{type(self).__name__} defines no forward")
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return next(chain(self.parameters(), self.buffers())).device
 
     def stages(self) -> Sequence[nn.Module]:
         """The embeddings, then layer 1 to L: the units of depth, freezing, sharding, compiling."""

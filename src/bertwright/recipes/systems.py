@@ -21,7 +21,7 @@ from bertwright.objectives.objective import Learner
 from bertwright.recipes import bert, elmo, language_models
 from bertwright.recipes.language_models import initialize_as_published
 from bertwright.recipes.phases import Pass, Phase
-from bertwright.recipes.road import memory_network
+from bertwright.recipes.road import memory_network, ngram
 from bertwright.recipes.translation import system as translation
 from bertwright.recipes.word_vectors import glove, word2vec
 from bertwright.train.optim import Optimizers, make_optimizers
@@ -145,6 +145,14 @@ SYSTEMS: dict[str, System] = {
         objectives=language_models.objectives,
         phases=language_models.phases,
         held_out=language_models.held_out,
+    ),
+    "ngram": System(
+        name="ngram",
+        paper="Chen and Goodman 1998, modified Kneser-Ney smoothing",
+        objectives=language_models.objectives,
+        held_out=ngram.held_out,
+        initialize=ngram.initialize,
+        fit=ngram.fit,
     ),
     "nnlm": System(
         name="nnlm",

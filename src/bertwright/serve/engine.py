@@ -374,14 +374,16 @@ def _load_engine(name: str, folder: str, device: str | None, precision: VectorPr
     # compared up to the top, as every layer is served
     own = engine.default
     compared = VectorConfig((*own.layers, -1), pooling=own.pooling, max_length=own.max_length)
-    chosen = model.embedder(compared, precision=precision).backend
-    if isinstance(chosen, (PackedBackend, PlainBackend)):
-        chosen.batch_tokens = WHOLE
-    engine.backend = chosen
-    engine.precision = "fp32" if chosen.name.endswith("fp32") else precision
+    if model.spec.has_vectors:
+        chosen = model.embedder(compared, precision=precision).backend
+        if isinstance(chosen, (PackedBackend, PlainBackend)):
+            chosen.batch_tokens = WHOLE
+        engine.backend = chosen
+        engine.precision = "fp32" if chosen.name.endswith("fp32") else precision
     if _stamps(place) != before:
         raise BertwrightError(f"{folder} was changed while it was loaded; load it once it is whole")
-    engine.self_check()
+    if model.spec.has_vectors:
+        engine.self_check()
     return engine
 
 

@@ -273,9 +273,10 @@ def vector_config(engine: Engine, body: BaseModel) -> VectorConfig:
     """Which vectors a request means.
 
     Raises:
-        ConfigError: a layer that the model has not.
+        ConfigError: a layer that the model has not, or it has no vectors.
         HttpError: a layer is named twice, or there is no such prompt.
     """
+    engine.spec.require_vectors()
     layers = as_layers(getattr(body, "layers", None))
     check_twice(engine, layers or ())
     chosen: Json = {name: getattr(body, name, None) for name in ("combine", "pooling", "normalize")}

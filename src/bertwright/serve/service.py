@@ -178,7 +178,7 @@ class Service:
         """
         each = 2 * batcher.batch_tokens // batcher.at_once
         for engine in engines.values():
-            if engine.runner.device.type == "cpu":
+            if engine.runner.device.type == "cpu" and engine.spec.has_vectors:
                 items = [one_batch(engine, each) for _ in range(batcher.at_once)]
                 await batcher.run(items, self.config.load_timeout)
 

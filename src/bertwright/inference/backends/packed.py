@@ -182,7 +182,7 @@ class Norm(nn.Module):
 
 def packable(encoder: Encoder) -> Bert | None:
     """The encoder, if its weights can be packed: a `Bert` on a CPU."""
-    on_cpu = next(encoder.parameters()).device.type == "cpu"
+    on_cpu = encoder.device.type == "cpu"
     return encoder if on_cpu and isinstance(encoder, Bert) and not encoder.spec.causal else None
 
 

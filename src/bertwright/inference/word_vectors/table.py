@@ -111,6 +111,7 @@ def open_words(path: str | Path, layer: int | None = None) -> WordTable:
 
 def of_model(model: Model, layer: int) -> WordTable:
     """The words of a model's vocabulary that begin a word, as `layer` has them."""
+    model.spec.require_vectors()
     depth = model.spec.depth
     if not -depth - 1 <= layer <= depth:
         raise ConfigError(f"layer is {layer}; this model has {depth}: expected 0 to {depth}")

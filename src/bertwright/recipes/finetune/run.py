@@ -89,6 +89,7 @@ def finetune(
             run_folder.refuse_other_folder(run, overwrite)
         folder = checkpoint.find_checkpoint(config.model)
         spec = checkpoint.load(folder).learner.encoder.spec
+        spec.require_vectors()
         tokenizer = read_tokenizer(folder, read_config(folder))
         setups = [set_up(task, config, tokenizer, spec, say) for task in tasks]
         _warn_of_old_heads(folder, setups, say)

@@ -66,6 +66,7 @@ def prepare_vectors(
     naming: Naming = None,
 ) -> PreparedRequest:
     """A vector a text; `finish` is for the caller to set."""
+    engine.spec.require_vectors()
     prompted = with_prompt(vectors.prompt, texts)
     tokenized = tokenize_texts(engine, prompted, truncate, windows, engine.vector_tokens, naming)
     return PreparedRequest(

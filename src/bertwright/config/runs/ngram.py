@@ -1,0 +1,75 @@
+"""The n-gram model's own part of a run: its order, its smoothing and what is pruned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+from bertwright.config.ranges import OutOfRange, above, at_least
+from bertwright.config.run import RunConfig
+from bertwright.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class NgramConfig:
+    """The model."""
+
+    vocab_size: int = 30000
+    """V."""
+    order: int = 5
+    """n, the longest n-grams; a token is predicted from the n - 1 before it."""
+    ngrams: tuple[int, ...] = ()
+    """How many it holds of the orders 2 to n; empty before they are counted."""
+
+    def __post_init__(self) -> None:
+        at_least(self, 1, "vocab_size", "order")
+        if self.ngrams and len(self.ngrams) != self.order - 1:
+            raise ConfigError(
+                f"ngrams has {len(self.ngrams)} numbers; expected {self.order - 1}, of the orders "
+                f"2 to {self.order}"
+            )
+
+
+@dataclass(frozen=True)
+class NgramArchitecture:
+    """Changes to the model that `model` names."""
+
+    order: int | None = None
+    """n, the longest n-grams; a token is predicted from the n - 1 before it."""
+
+
+@dataclass(frozen=True)
+class NgramRun(RunConfig):
+    """A run of an n-gram model: one count of the text."""
+
+    presets: ClassVar[Mapping[str, Any]] = {"ngram": NgramConfig()}
+    """One."""
+    default_model: ClassVar[str] = "ngram"
+    """The same."""
+    own_loop: ClassVar[bool] = True
+    """It is counted."""
+
+    architecture: NgramArchitecture = field(default_factory=NgramArchitecture)
+    """Changes to the model."""
+    smoothing: Literal["kneser-ney", "add-k"] = "kneser-ney"
+    """Interpolated modified Kneser-Ney, or a constant that is added to every count."""
+    k: float = 0.01
+    """The constant of add-k."""
+    prune: tuple[int, ...] = ()
+    """Of the orders 1 to n: n-grams that occur as often, or less, are left out; the last number is
+    for higher orders, too. 0 0 1 leaves out trigrams and longer ones that occur once."""
+    memory_mb: int = 512
+    """Megabytes that counts may take before they are sorted and go to the disk, into `out`."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        above(self, 0, "k")
+        at_least(self, 1, "memory_mb")
+        at_least(self.architecture, 1, "order")
+        if self.epochs != 1:
+            raise ConfigError(f"epochs is {self.epochs:g}; a text is counted once: leave it out")
+        if self.init is not None:
+            raise ConfigError("--init is set, but counts begin with none: leave it out")
+        if self.prune and (self.prune[0] or list(self.prune) != sorted(self.prune)):
+            raise OutOfRange(self, "prune", "0 first, as words stay, then numbers that never fall")

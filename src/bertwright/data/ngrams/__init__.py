@@ -1,0 +1,1 @@
+"""N-grams of a built corpus, counted in bounded memory."""

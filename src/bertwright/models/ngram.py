@@ -1,0 +1,85 @@
+"""N-gram language models: the next token depends on the last n - 1.
+
+Shannon 1951, "Prediction and Entropy of Printed English"; the smoothing is that of Chen and Goodman
+1998, "An Empirical Study of Smoothing Techniques for Language Modeling".
+
+`NgramContext` reads the ids of those n - 1 tokens and has no weights. Probabilities are in
+`objectives/ngrams/tables.py`; how they are estimated is in `recipes/road/ngram.py`.
+
+Letters: N tokens, K read, B sequences, C = n - 1 (1 for n = 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from bertwright.config.runs.ngram import NgramConfig
+from bertwright.models.encoder import Encoded, Encoder, EncoderSpec, State
+from bertwright.nn.sequences import Inputs
+
+
+@dataclass(frozen=True)
+class LastTokens:
+    """The ids `[B, C]` of the last tokens of B sequences, -1 where there is none."""
+
+    ids: Tensor
+
+    def select(self, rows: Tensor) -> LastTokens:
+        """See `State`."""
+        return LastTokens(self.ids[rows])
+
+    def join(self, other: LastTokens) -> LastTokens:
+        """See `State`."""
+        return LastTokens(torch.cat([self.ids, other.ids]))
+
+
+class NgramContext(Encoder):
+    """A token's "vector" is the ids of the last C tokens, its own last, -1 where there is none."""
+
+    def __init__(self, config: NgramConfig) -> None:
+        width = max(1, config.order - 1)
+        super().__init__(EncoderSpec(width, 0, config.vocab_size, causal=True, has_vectors=False))
+        self.config = config
+        self.register_buffer("place", torch.empty(0), persistent=False)  # of the device
+
+    def forward(
+        self,
+        inputs: Inputs,
+        *,
+        top: int | None = None,
+        keep_layers: bool = False,
+        positions: Tensor | None = None,
+    ) -> Encoded:
+        """ids `[N]` -> int64 `[N, C]` or `[K, C]`; see `Encoder`."""
+        back = torch.arange(1 - self.spec.width, 1, device=inputs.ids.device)
+        rows = torch.arange(len(inputs.ids), device=back.device) if positions is None else positions
+        there = inputs.sequences.positions[rows][:, None] + back >= 0
+        x = inputs.ids[(rows[:, None] + back).clamp(min=0)].where(there, -1)
+        return Encoded(inputs.sequences, x, (x,) if keep_layers else (), positions=positions)
+
+    def begin(self, inputs: Inputs) -> tuple[Tensor, State]:
+        """See `GoesOn`."""
+        last = torch.tensor(inputs.sequences.offsets[1:], device=inputs.ids.device) - 1
+        x = self(inputs, positions=last).last
+        return x, LastTokens(x)
+
+    def advance(self, ids: Tensor, state: State) -> tuple[Tensor, State]:
+        """See `GoesOn`."""
+        x = torch.cat([cast(LastTokens, state).ids[:, 1:], ids[:, None]], 1)
+        return x, LastTokens(x)
+
+    def stages(self) -> Sequence[nn.Module]:
+        """See `Encoder`: nothing is trained."""
+        return []
+
+    def flops(self, lengths: Sequence[int], last_rows: int) -> float:
+        """See `Encoder`: there are no products."""
+        return 0.0
+
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        """See `Encoder`: there are none."""

@@ -1,0 +1,1 @@
+"""The next token by tables of n-grams."""
