@@ -9,6 +9,7 @@ from bertwright.errors import DataError
 from bertwright.labelled.examples import (
     ChoiceExample,
     Example,
+    GenerationExample,
     SpanExample,
     TaggingExample,
     TextExample,
@@ -264,3 +265,10 @@ def test_nothing_to_learn_from() -> None:
         baseline_predictions(
             TaskConfig(kind="classification", labels=("a",)), [], [TextExample("x", None, "a")]
         )
+
+
+def test_the_nearest_source_lends_its_target() -> None:
+    train = [GenerationExample("a red pub", "one"), GenerationExample("a blue cafe", "two")]
+    dev = [GenerationExample("the blue one"), GenerationExample("red"), GenerationExample("a cafe")]
+    found = baseline_predictions(TaskConfig(kind="generation"), train, dev)
+    assert [each.text for each in found["nearest"]] == ["two", "one", "two"]  # type: ignore[union-attr]

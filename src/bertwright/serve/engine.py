@@ -182,7 +182,7 @@ class Engine:
     def head_kinds(self) -> set[str]:
         """Its pre-training heads, the kinds of its tasks, and whether it generates."""
         kinds = {*self.model.heads, *(task.kind for task in self.model.tasks.values())}
-        return kinds | {GENERATION} if self.generates else kinds
+        return kinds | {GENERATION} if self.generates else kinds - {GENERATION}
 
     def reads_pairs(self, name: str) -> bool | None:
         """Whether a task of texts was trained on pairs; None where its folder does not say."""

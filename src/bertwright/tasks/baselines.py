@@ -10,6 +10,7 @@
 threshold tuned on dev, as a model's is; `majority`: no answer, where questions may have none |
 | multiple choice | `majority`: the most frequent number; `overlap`: the choice whose TF-IDF is \
 nearest to the text's |
+| generation | `nearest`: the target of the training source whose TF-IDF is nearest |
 
 Texts: TF-IDF of words and of pairs of neighbouring words, with 1 + log of the counts (Wang and
 Manning, "Baselines and Bigrams", ACL 2012); of characters, one to three, where texts are mostly
@@ -42,6 +43,7 @@ from bertwright.errors import DataError
 from bertwright.labelled.examples import (
     ChoiceExample,
     Example,
+    GenerationExample,
     SpanExample,
     TaggingExample,
     TextExample,
@@ -50,6 +52,7 @@ from bertwright.labelled.examples import (
 from bertwright.tasks.predictions import (
     Answer,
     ChoicePrediction,
+    GenerationPrediction,
     NumberPrediction,
     Prediction,
     SpanPrediction,
@@ -98,6 +101,8 @@ def baseline_predictions(
     elif task.kind == "span":
         found = {"majority": [_no_answer() for _ in dev]} if task.unanswerable else {}
         found["overlap"] = _most_overlap(train, dev)
+    elif task.kind == "generation":
+        found = {"nearest": _nearest_target(train, dev)}
     else:
         found = {"majority": _majority_choice(train, dev), "overlap": _nearest(train, dev)}
     if task.unanswerable:  # no answer by the same rule as of a model
@@ -156,6 +161,17 @@ def _nearest(
         cosines /= cosines.sum()
         found.append(ChoicePrediction(int(cosines.argmax()), tuple(cosines.tolist())))
     return found
+
+
+def _nearest_target(
+    train: Sequence[GenerationExample], dev: Sequence[GenerationExample]
+) -> list[GenerationPrediction]:
+    """The target of the source with the greatest cosine."""
+    model = _words([example.source for example in train])
+    known = model.transform([example.source for example in train])
+    asked = model.transform([example.source for example in dev])
+    best = [int((known @ row.T).toarray().argmax()) for row in asked]
+    return [GenerationPrediction(cast(str, train[number].target)) for number in best]
 
 
 def _most_overlap(train: Sequence[SpanExample], dev: Sequence[SpanExample]) -> list[SpanPrediction]:

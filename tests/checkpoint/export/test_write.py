@@ -27,6 +27,7 @@ from bertwright.checkpoint.sentence_transformers.folder import (
     read_defaults,
     write_defaults,
 )
+from bertwright.config.task import TaskConfig
 from bertwright.errors import (
     BertwrightError,
     ConfigError,
@@ -36,6 +37,7 @@ from bertwright.errors import (
 )
 from bertwright.inference.model import load as load_model
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
+from tests import small_bert
 from tests.checkpoint.conftest import VOCABULARY, new_learner
 from tests.checkpoint.export.test_padded import TASKS, learner_of, stand_in
 
@@ -250,6 +252,10 @@ def test_bad_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scores = write_model(tmp_path / "scores" / "model", "number")
     with pytest.raises(DataError, match="correlation here: give two texts or more"):
         export(scores, out, "onnx", int8=True, sample=["a"])
+    writes = TaskConfig("generation", max_length=12, stride=0, max_target_tokens=4)
+    writer = small_bert.write_model(tmp_path / "writer", [], tasks={"writer": writes})
+    with pytest.raises(ConfigError, match="the head writer writes a text token by token"):
+        export(writer, out, "onnx")
     assert not out.exists()
     monkeypatch.setattr(exporting.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r'needs the package onnx: pip install "bertwright\[exp'):

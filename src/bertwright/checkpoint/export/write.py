@@ -132,6 +132,11 @@ def export(
     if layers and head is not None:
         raise ConfigError(f"layers are vectors; the head {head} has its own: leave one of them out")
     task = loaded.tasks.get(head) if head is not None else None
+    if task is not None and task.kind == "generation":
+        raise ConfigError(
+            f"an export gives the scores of a text at once, and the head {head} writes a text "
+            "token by token: use bertwright predict"
+        )
     padded = Padded(learner, head, task, _numbers(layers, config)).eval()
     texts = [text for text in SAMPLE if text.strip()] if sample is None else list(sample)
     if int8 and not any(text.strip() for text in texts):
