@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from bertwright.arrays import Float32s
+from bertwright.config.corpus import CorpusConfig
 from bertwright.config.systems import RUN_CONFIGS
+from bertwright.config.tokenizer import TokenizerConfig
 from bertwright.config.values import from_dict
 from bertwright.errors import DataError
 from bertwright.inference.attention import coreference, maps, syntax
@@ -18,6 +20,7 @@ from bertwright.inference.attention.coreference import pronoun_sentences, score_
 from bertwright.inference.attention.measures import HeadMeasures, measure_heads
 from bertwright.inference.attention.syntax import Tally, score_syntax, word_maps
 from bertwright.inference.model import Model, load
+from bertwright.text.tokenizer.byte_bpe import train_byte_bpe
 from bertwright.text.treebank.dependencies import DependencySentence
 from tests.contract.conftest import mapping
 from tests.inference.test_other_encoders import model_of
@@ -35,6 +38,15 @@ def test_maps_of_texts_and_pairs(model: Model) -> None:
     assert pair.rows == ["[CLS]", "a", "[SEP]", "b", "[SEP]"]
     with pytest.raises(DataError, match=r"more tokens than .* reads at once"):
         model.attention("a b c " * 9)
+
+
+def test_tokens_of_bytes_are_readable(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("Fünf Männer und fünf Männer\n" * 9, "utf-8")
+    config = TokenizerConfig(algorithm="byte-bpe", vocab_size=280, lowercase=False)
+    tokenizer, _ = train_byte_bpe([str(tmp_path / "a.txt")], CorpusConfig(), config)
+    ids = tokenizer.encode_bare_ids(["Fünf Männer"])[0]
+    assert any("\u0120" in token for token in tokenizer.tokens_of(ids))
+    assert "".join(maps._shown(tokenizer, ids)) == "FünfMänner"
 
 
 def test_a_model_without_attention_says_so(model_folder: Path) -> None:

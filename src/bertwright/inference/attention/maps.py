@@ -30,6 +30,7 @@ from bertwright.inference.translation.translate import search_targets
 from bertwright.models.encoder import Encoded, HasAttentionMaps
 from bertwright.objectives.translation import HasDecoderMaps
 from bertwright.text.framing import ends_of
+from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class AttentionMaps:
     name: str
     """`encoder`, `decoder` or `encoder-decoder`: whose tokens attend, and to whose."""
     rows: list[str]
-    """The T tokens that attend."""
+    """The T tokens that attend, readable."""
     columns: list[str]
     """The S tokens that are attended to."""
     weights: Float32s
@@ -87,7 +88,7 @@ def attention_maps(runner: ModelRunner, text: Text) -> list[AttentionMaps]:
             f"the text has more tokens than {runner.name} reads at once ({spec.max_length}, "
             "special ones too): give less of it"
         )
-    names = tokenizer.tokens_of(tokenized.ids[0])
+    names = _shown(tokenizer, tokenized.ids[0])
     found = []
     ((_, encoded),) = list(runner.run(tokenized.ids, tokenized.segments, keep_layers=True))
     if isinstance(runner.encoder, HasAttentionMaps):
@@ -101,7 +102,7 @@ def attention_maps(runner: ModelRunner, text: Text) -> list[AttentionMaps]:
             (best,) = search_targets(runner, tokenized.ids, TranslationConfig())
             written = [] if best is None else [best.ids]
         ids: Ids = [[*begin, *(written[0] if written else [])]]
-        read = tokenizer.tokens_of(ids[0])
+        read = _shown(tokenizer, ids[0])
         _, inputs = make_inputs([0], ids, None, runner.device)
         with torch.inference_mode():
             own, over = cast(HasDecoderMaps, decoder).attention_maps(encoded, inputs)
@@ -134,6 +135,15 @@ def visit_maps(
     for rows, encoded in runner.run(ids, segments, keep_layers=True):
         for row, maps in zip(rows, maps_of(encoder, encoded), strict=True):
             visit(row, np.stack(maps))
+
+
+def _shown(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
+    """Tokens as a reader wants them: those of byte-level BPE as the text they stand for."""
+    texts = [tokenizer.decode([each], skip_special_tokens=False).strip() for each in ids]
+    return [
+        token if not text or "\ufffd" in text else text
+        for text, token in zip(texts, tokenizer.tokens_of(ids), strict=True)
+    ]
 
 
 def _stacked(maps: Sequence[Tensor]) -> Float32s:
