@@ -45,7 +45,11 @@ MODELS = [
             {"name": "squad", "kind": "span", "labels": []},
         ],
     },
-    {"id": "bare", "heads": [], "tasks": []},
+    {
+        "id": "bare",
+        "heads": [],
+        "tasks": [{"name": "own", "kind": "generation", "labels": []}],  # which continues nothing
+    },
 ]
 
 

@@ -36,7 +36,7 @@ const continues = generating({
   name: "generate",
   title: "Continue a text",
   about: "The model goes on from a prompt, a token at a time.",
-  kinds: ["generation"],
+  kinds: ["continuation"],
   needs: "a model that predicts the next token",
   path: "generate",
   fields: [

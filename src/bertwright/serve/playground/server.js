@@ -67,12 +67,12 @@ function reason(answer, response) {
   return said || response.statusText || "no reason given";
 }
 
-/** The models: their names, heads (name, kind, labels; `generation` of those that generate), number of layers, and examples of their
+/** The models: their names, heads (name, kind, labels; `continuation` of those that continue prompts), number of layers, and examples of their
  * cards. */
 export async function models() {
   const { answer } = await ask("v1/models");
   return answer.data.map((model) => {
-    const names = [...model.heads, ...(model.generates ? ["generation"] : [])];
+    const names = [...model.heads, ...(model.generates ? ["continuation"] : [])];
     const heads = names.map((name) => ({ name, kind: name, labels: [] }));
     return {
       name: model.id, heads: [...heads, ...model.tasks], layers: model.layers,
