@@ -98,6 +98,12 @@ RUNS: dict[str, dict[str, Any]] = {
         "architecture": {"hidden_size": 12},
         "workers": 1,
     },
+    "fasttext": {
+        **dict.fromkeys(("instances", "optimizer", "batch", "validation"), None),
+        "model": "fasttext-skip-gram",
+        "architecture": {"hidden_size": 12, "buckets": 50},
+        "workers": 1,
+    },
     "word2vec": {
         **dict.fromkeys(("instances", "optimizer", "batch", "validation"), None),
         "model": "word2vec-skip-gram",

@@ -18,7 +18,12 @@ from bertwright.config.runs.ngram import NgramConfig
 from bertwright.config.runs.nnlm import NnlmConfig
 from bertwright.config.runs.seq2seq import Seq2SeqConfig
 from bertwright.config.runs.transformer import TransformerConfig
-from bertwright.config.runs.word_vectors import GloveConfig, Word2VecConfig, WordVectorsConfig
+from bertwright.config.runs.word_vectors import (
+    FastTextConfig,
+    GloveConfig,
+    Word2VecConfig,
+    WordVectorsConfig,
+)
 from bertwright.errors import ConfigError, DataError
 from bertwright.models.awd_lstm import AwdLstm
 from bertwright.models.elmo import Elmo
@@ -27,7 +32,7 @@ from bertwright.models.ngram import NgramContext
 from bertwright.models.nnlm import NnlmEncoder
 from bertwright.models.seq2seq import AttentionalDecoder, Seq2Seq, Seq2SeqDecoder
 from bertwright.models.transformer import Transformer, TransformerDecoder
-from bertwright.models.word_vectors import WordVectors
+from bertwright.models.word_vectors import FastText, WordVectors
 from bertwright.objectives.answer import Answer
 from bertwright.objectives.both_directions import BothDirections
 from bertwright.objectives.context_words import context_words
@@ -88,6 +93,7 @@ FORMATS: dict[str, Format[Any]] = {
     "nnlm": Format("nnlm", NnlmConfig, NnlmEncoder, {"next_token": _nnlm_head}),
     "glove": Format("glove", GloveConfig, WordVectors, {"cooccurrences": cooccurrences}),
     "word-vectors": Format("word-vectors", WordVectorsConfig, WordVectors, {}),
+    "fasttext": Format("fasttext", FastTextConfig, FastText, {"context_words": context_words}),
     "word2vec": Format("word2vec", Word2VecConfig, WordVectors, {"context_words": context_words}),
 }
 """Every format by its `model_type`."""

@@ -29,7 +29,15 @@ def convert(
     ],
     *,
     to: Annotated[
-        Literal["huggingface", "tensorflow", "sentence-transformers", "elmo", "word2vec", "arpa"],
+        Literal[
+            "huggingface",
+            "tensorflow",
+            "sentence-transformers",
+            "elmo",
+            "word2vec",
+            "fasttext",
+            "arpa",
+        ],
         Parameter(help="Format to write."),
     ] = "huggingface",
     activation: Annotated[
@@ -68,7 +76,7 @@ def convert(
 
     from bertwright.checkpoint.word_vectors.files import is_vector_file
 
-    if to == "word2vec" or is_vector_file(source):
+    if to == "word2vec" or to == "fasttext" or is_vector_file(source):
         _convert_words(source, out, to, overwrite, json)
         return
     from bertwright.checkpoint.arpa import is_arpa
@@ -99,11 +107,18 @@ def convert(
 
 
 def _convert_words(source: Path, out: Path, to: str, overwrite: bool, json: bool) -> None:
-    from bertwright.checkpoint.word_vectors.convert import export_vectors, import_vectors
+    from bertwright.checkpoint.word_vectors.convert import (
+        export_fasttext,
+        export_vectors,
+        import_vectors,
+    )
 
-    if to not in ("huggingface", "word2vec"):
-        raise ConfigError(f"--to is {to}; word vectors become a folder (huggingface) or word2vec")
-    work = export_vectors if to == "word2vec" else import_vectors
+    if to not in ("huggingface", "word2vec", "fasttext"):
+        raise ConfigError(
+            f"--to is {to}; word vectors become a folder (huggingface), word2vec or fasttext"
+        )
+    writers = {"word2vec": export_vectors, "fasttext": export_fasttext}
+    work = writers.get(to, import_vectors)
     found = work(source, out, overwrite)
     words, width = found.vectors.shape
     if json:

@@ -13,7 +13,7 @@ from bertwright.config.runs.ngram import NgramRun
 from bertwright.config.runs.nnlm import NnlmRun
 from bertwright.config.runs.seq2seq import Seq2SeqRun
 from bertwright.config.runs.transformer import TransformerRun
-from bertwright.config.runs.word_vectors import GloveRun, Word2VecRun
+from bertwright.config.runs.word_vectors import FastTextRun, GloveRun, Word2VecRun
 from bertwright.errors import ConfigError
 
 RUN_CONFIGS: dict[str, type[RunConfig]] = {
@@ -29,6 +29,7 @@ RUN_CONFIGS: dict[str, type[RunConfig]] = {
     "ngram": NgramRun,
     "nnlm": NnlmRun,
     "word2vec": Word2VecRun,
+    "fasttext": FastTextRun,
     "glove": GloveRun,
 }
 """System, as `model_type` of a checkpoint's config.json names it -> the configuration of its runs.

@@ -1,8 +1,10 @@
 """Static word vectors: one vector a word, whatever its sentence. word2vec and GloVe differ in how
-they are trained, not in what they are.
+they are trained, not in what they are; fastText's are means over the character n-grams of a word,
+and so exist for any word.
 
 Mikolov, Chen, Corrado, Dean 2013, "Efficient Estimation of Word Representations in Vector Space";
-Pennington, Socher, Manning 2014, "GloVe: Global Vectors for Word Representation".
+Pennington, Socher, Manning 2014, "GloVe: Global Vectors for Word Representation";
+Bojanowski, Grave, Joulin, Mikolov 2017, "Enriching Word Vectors with Subword Information".
 
     x_i = E[w_i]
 
@@ -16,7 +18,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from bertwright.config.runs.word_vectors import WordVectorsConfig
+from bertwright.config.runs.word_vectors import FastTextConfig, WordVectorsConfig
 from bertwright.models.encoder import Encoded, Encoder, EncoderSpec
 from bertwright.nn.sequences import Inputs
 
@@ -59,3 +61,24 @@ class WordVectors(Encoder):
         """Uniform in +-1/2H, as word2vec and GloVe do."""
         half = 0.5 / self.spec.width
         nn.init.uniform_(self.table.weight, -half, half, generator=generator)
+
+
+class FastText(WordVectors):
+    """The same table, and the rows that it was made of (`data/word_vectors/subwords.py`)."""
+
+    config: FastTextConfig
+    rows: Tensor
+    """`[V + buckets, H]` of words and of n-grams."""
+    counts: Tensor
+    """`[V]` how often each word was in the text."""
+
+    def __init__(self, config: FastTextConfig) -> None:
+        super().__init__(config)
+        words, width = config.vocab_size, config.hidden_size
+        self.register_buffer("rows", torch.zeros(words + config.buckets, width))
+        self.register_buffer("counts", torch.zeros(words, dtype=torch.int64))
+
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        """Uniform in +-1/H, as the published program."""
+        super().reset_parameters(generator)
+        self.rows.uniform_(-1 / self.spec.width, 1 / self.spec.width, generator=generator)

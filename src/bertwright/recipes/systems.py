@@ -23,7 +23,7 @@ from bertwright.recipes.language_models import initialize_as_published
 from bertwright.recipes.phases import Pass, Phase
 from bertwright.recipes.road import memory_network, ngram
 from bertwright.recipes.translation import system as translation
-from bertwright.recipes.word_vectors import glove, word2vec
+from bertwright.recipes.word_vectors import fasttext, glove, word2vec
 from bertwright.train.optim import Optimizers, make_optimizers
 
 
@@ -167,6 +167,13 @@ SYSTEMS: dict[str, System] = {
         objectives=glove.objectives,
         initialize=glove.initialize,
         fit=glove.fit,
+    ),
+    "fasttext": System(
+        name="fasttext",
+        paper="Bojanowski et al. 2017, fastText",
+        objectives=word2vec.objectives,
+        initialize=fasttext.initialize,
+        fit=fasttext.fit,
     ),
     "word2vec": System(
         name="word2vec",

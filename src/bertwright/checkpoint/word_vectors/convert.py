@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from bertwright.atomic import (
     write_manifest,
 )
 from bertwright.checkpoint import checkpoint, sources
+from bertwright.checkpoint.word_vectors import fasttext
 from bertwright.checkpoint.word_vectors.files import (
     SUFFIXES,
     NamedVectors,
@@ -26,7 +28,9 @@ from bertwright.checkpoint.word_vectors.files import (
     write_text,
 )
 from bertwright.config.runs.word_vectors import WordVectorsConfig
+from bertwright.data.word_vectors.subwords import word_units
 from bertwright.errors import ConfigError
+from bertwright.models.word_vectors import FastText
 from bertwright.text.tokenizer.files import BertRules
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
 
@@ -51,6 +55,8 @@ def import_vectors(source: Path, out: Path, overwrite: bool = False) -> NamedVec
     """
     refuse_source(out, source, "DST")
     refuse_existing(out, overwrite, "DST")
+    if source.suffix == ".bin" and fasttext.is_fasttext(source):
+        return _import_fasttext(source, out, overwrite)
     found = read_vectors(source)
     words, vectors = list(found.words), found.vectors
     if UNKNOWN not in words:
@@ -68,6 +74,76 @@ def import_vectors(source: Path, out: Path, overwrite: bool = False) -> NamedVec
         checkpoint.save(partial, learner, None, card)
         write_manifest(partial)
     return found
+
+
+def _import_fasttext(source: Path, out: Path, overwrite: bool) -> NamedVectors:
+    """The same of fastText's own files, with the rows of n-grams and the output vectors."""
+    given = fasttext.read(source)
+    words, size, width = list(given.words), len(given.words), given.config.hidden_size
+    rows, counts, output = given.rows, given.counts, given.output
+    if UNKNOWN not in words:
+        words.append(UNKNOWN)
+        counts, output = (
+            np.append(counts, 0),
+            np.append(output, np.zeros((1, width), np.float32), 0),
+        )
+        mean = rows[:size].mean(0, keepdims=True)
+        rows = np.concatenate([rows[:size], mean, rows[size:]])
+    config = replace(given.config, vocab_size=len(words))
+    learner = checkpoint.make_learner(config, ["context_words"])
+    encoder: Any = learner.encoder
+    bare = {words.index(UNKNOWN)}
+    starts, units = word_units(words, bare, config.buckets, config.min_n, config.max_n)
+    encoder.rows, encoder.counts = torch.from_numpy(rows), torch.from_numpy(counts)
+    at = torch.from_numpy(units), encoder.rows, torch.from_numpy(starts[:-1])
+    encoder.table.weight.data = torch.nn.functional.embedding_bag(*at, mode="mean")
+    objective: Any = learner.objectives["context_words"]
+    objective.output.data = torch.from_numpy(output.astype(np.float32))
+    cased = any(word != word.lower() for word in words if word != UNKNOWN)
+    card = f"# {source.name}\n\nfastText, converted by `bertwright convert`.\n"
+    with disk_errors(out), atomic_folder(out, overwrite) as partial:
+        make_tokenizer(words, BertRules(lowercase=not cased, strip_accents=False)).save(partial)
+        checkpoint.save(partial, learner, None, card)
+        write_manifest(partial)
+    return NamedVectors(words, encoder.table.weight.detach().numpy())
+
+
+def export_fasttext(source: Path, out: Path, overwrite: bool = False) -> NamedVectors:
+    """Write a fastText model as the `.bin` of the published program, frequent words first.
+
+    Raises:
+        ConfigError: it is none, `out` is there, or its name has another suffix.
+        DataError, IntegrityError: as `checkpoint.load`.
+    """
+    if out.suffix != ".bin":
+        raise ConfigError(f"DST is {out}; expected a file with .bin")
+    refuse_existing(out, overwrite, "DST")
+    loaded = checkpoint.load(source)
+    config, encoder = loaded.config, loaded.learner.encoder
+    if not isinstance(encoder, FastText):
+        raise ConfigError(f"{source} is no fastText; its vectors go into a file by --to word2vec")
+    tokenizer = sources.read_tokenizer(loaded.folder, config)
+    counts, rows = encoder.counts.numpy(), encoder.rows.numpy()
+    order = np.argsort(-counts, kind="stable")
+    kept = np.array([row for row in order.tolist() if row not in tokenizer.special_ids])
+    objective: Any = loaded.learner.objectives["context_words"]
+    output = objective.output.detach().numpy()
+    words = tokenizer.tokens_of(kept.tolist())
+    written = fasttext.FastTextFile(
+        config,
+        words,
+        np.maximum(counts[kept], 1),
+        np.concatenate([rows[kept], rows[config.vocab_size :]]),
+        output[kept] if len(output) == len(counts) else output[: len(kept) - 1],
+    )
+    partial = out.with_name(f".{out.name}.partial")
+    with disk_errors(out):
+        try:
+            fasttext.write(partial, written)
+            partial.replace(out)
+        finally:
+            partial.unlink(missing_ok=True)
+    return NamedVectors(words, encoder.table.weight.detach().numpy()[kept])
 
 
 def export_vectors(source: Path, out: Path, overwrite: bool = False) -> NamedVectors:

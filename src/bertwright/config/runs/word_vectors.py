@@ -1,4 +1,4 @@
-"""Runs of static word vectors: word2vec and GloVe."""
+"""Runs of static word vectors: word2vec, fastText and GloVe."""
 
 from __future__ import annotations
 
@@ -32,6 +32,23 @@ class Word2VecConfig(WordVectorsConfig):
     """Predict a word from each word of its context, or from the mean of all of them."""
     loss: Literal["negative-sampling", "hierarchical-softmax"] = "negative-sampling"
     """Of a word against sampled ones, or of the decisions on its path in a Huffman tree."""
+
+
+@dataclass(frozen=True)
+class FastTextConfig(Word2VecConfig):
+    """fastText (Bojanowski et al. 2017): words are means over their character n-grams, too."""
+
+    buckets: int = 2_000_000
+    """Rows that n-grams are hashed into; each has H numbers."""
+    min_n: int = 3
+    """Characters of the shortest n-gram, `<` and `>` at the ends of a word counted."""
+    max_n: int = 6
+    """Characters of the longest."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least(self, 1, "buckets", "min_n")
+        at_least(self, self.min_n, "max_n")
 
 
 @dataclass(frozen=True)
@@ -111,6 +128,38 @@ class Word2VecRun(WordVectorsRun):
         fraction(self, "minimum_learning_rate")
         below_one(self, "subsample")
         super().__post_init__()
+
+
+@dataclass(frozen=True)
+class FastTextArchitecture(Word2VecArchitecture):
+    """Changes to the model that `model` names."""
+
+    buckets: int | None = None
+    """Rows that n-grams are hashed into."""
+    min_n: int | None = None
+    """Characters of the shortest n-gram."""
+    max_n: int | None = None
+    """Characters of the longest."""
+
+
+@dataclass(frozen=True)
+class FastTextRun(Word2VecRun):
+    """A run of fastText; its epochs are 5 unless given."""
+
+    presets: ClassVar[Mapping[str, Any]] = {
+        "fasttext-skip-gram": FastTextConfig(),
+        "fasttext-cbow": FastTextConfig(algorithm="cbow"),
+    }
+    """By what is predicted from what."""
+    default_model: ClassVar[str] = "fasttext-skip-gram"
+    """As published."""
+
+    architecture: FastTextArchitecture = field(default_factory=FastTextArchitecture)
+    """Changes to the model."""
+    subsample: float = 1e-4
+    """Words of a larger fraction of the text than this are left out at random; 0: none."""
+    learning_rate: float | None = 0.05
+    """At the start, falling to zero over all passes."""
 
 
 @dataclass(frozen=True)

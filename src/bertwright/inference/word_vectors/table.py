@@ -17,12 +17,14 @@ import numpy as np
 from bertwright.arrays import Float32s
 from bertwright.checkpoint.checkpoint import find_checkpoint
 from bertwright.checkpoint.model_folder import CONFIG, WEIGHTS, read_json
+from bertwright.checkpoint.sources import read_config
 from bertwright.checkpoint.word_vectors.files import is_vector_file, named, read_vectors
+from bertwright.data.word_vectors.subwords import buckets_of
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.model import Model, load
 from bertwright.text.tokenizer.files import SPECIAL_TOKENS, read_vocab
 
-STATIC = ("word2vec", "glove", "word-vectors")
+STATIC = ("word2vec", "glove", "word-vectors", "fasttext")
 """Models that are a table of words, of which nothing else need be loaded."""
 _AT_ONCE = 256
 
@@ -105,7 +107,8 @@ def open_words(path: str | Path, layer: int | None = None) -> WordTable:
     is_ours = folder.is_dir() and (folder / CONFIG).is_file()
     if is_ours and read_json(folder / CONFIG).get("model_type") in STATIC:
         _only_static(layer, path)
-        return _mapped(folder)
+        table = _mapped(folder)
+        return _with_unseen(table, folder) if _is_fasttext(folder) else table
     return of_model(load(path), 0 if layer is None else layer)
 
 
@@ -145,22 +148,43 @@ def _word_vectors(model: Model, words: Sequence[str], layer: int) -> Iterator[tu
 def _mapped(folder: Path) -> WordTable:
     """A table of ours; the rows that are read come into memory, and no others."""
     words = list(read_vocab(folder / "vocab.txt"))
-    with (folder / WEIGHTS).open("rb") as file:
-        size = int.from_bytes(file.read(8), "little")
-        entry = json.loads(file.read(size))["encoder.table.weight"]
-    vectors: Float32s = np.memmap(
-        folder / WEIGHTS,
-        np.dtype("<f4"),
-        "r",
-        8 + size + entry["data_offsets"][0],
-        tuple(entry["shape"]),
-    )
+    vectors = _tensor(folder, "encoder.table.weight")
     special = {row for row, word in enumerate(words) if word in SPECIAL_TOKENS.values()}
     first = next((row for row in range(len(words)) if row not in special), 0)
     if special <= {*range(first), len(words) - 1}:  # at the ends, as ours: nothing is copied
         stop = len(words) - ((len(words) - 1) in special)
         return WordTable(words[first:stop], vectors[first:stop])
     return WordTable(*named(words, vectors, frozenset(special)))
+
+
+def _tensor(folder: Path, name: str) -> Float32s:
+    """A map of one tensor of the weights."""
+    with (folder / WEIGHTS).open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        entry = json.loads(file.read(size))[name]
+    start, shape = 8 + size + entry["data_offsets"][0], tuple(entry["shape"])
+    found: Float32s = np.memmap(folder / WEIGHTS, np.dtype("<f4"), "r", start, shape)
+    return found
+
+
+def _is_fasttext(folder: Path) -> bool:
+    return bool(read_json(folder / CONFIG)["model_type"] == "fasttext")
+
+
+def _with_unseen(table: WordTable, folder: Path) -> WordTable:
+    """The same, which makes vectors of the character n-grams of other words."""
+    config, rows = read_config(folder), _tensor(folder, "encoder.rows")
+    cased = any(word != word.lower() for word in table.words)
+
+    def unseen(word: str) -> Float32s | None:
+        own = word if cased else word.lower()
+        found = buckets_of(own, config.buckets, config.min_n, config.max_n)
+        if not found:
+            return None
+        mean: Float32s = rows[config.vocab_size + np.array(found)].mean(0)
+        return mean
+
+    return WordTable(table.words, table.vectors, unseen)
 
 
 def _only_static(layer: int | None, path: Path) -> None:

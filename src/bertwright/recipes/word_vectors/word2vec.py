@@ -58,19 +58,19 @@ def fit(run: Word2VecRun, shards: Shards, learner: Learner, done: int) -> Iterat
     words = np.arange(shards.vocab_size + 1)
     table = learner.encoder.token_embedding()
     assert table is not None
-    yield from fit_context_words(run, shards, learner, table, words, words[:-1], done)
+    yield from fit_context_words(run, shards, learner, table.weight.data, words, words[:-1], done)
 
 
 def fit_context_words(
     run: Word2VecRun,
     shards: Shards,
     learner: Learner,
-    table: torch.nn.Embedding,
+    rows: torch.Tensor,
     unit_starts: Int64s,
     units: Int64s,
     done: int,
 ) -> Iterator[Pass]:
-    """Train `table` `[R, H]` and the output vectors.
+    """Train `rows` `[R, H]` and the output vectors.
 
     What is drawn, and the learning rate, are functions of the seed and the position in the text, so
     that the first of `workers` threads to be free may take the next chunk.
@@ -79,9 +79,9 @@ def fit_context_words(
         run: the run.
         shards: its text.
         learner: what is trained.
-        table: rows that make words' vectors.
+        rows: those that make words' vectors.
         unit_starts: `[V + 1]` where each word's rows start in `units`.
-        units: rows of `table`, averaged.
+        units: numbers of rows, averaged.
         done: passes that were made before.
     """
     kernels, config = load_kernels(), cast(Any, learner.encoder).config
@@ -105,7 +105,7 @@ def fit_context_words(
             start, stop = int(starts[chunk]), int(starts[chunk + 1])
             found: tuple[float, int] = kernels.train_context_words(
                 *read_chunk(shards, start, stop),
-                table.weight.data.numpy(),
+                rows.numpy(),
                 output.data.numpy(),
                 unit_starts,
                 units.astype(np.int32),

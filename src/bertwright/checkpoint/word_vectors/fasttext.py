@@ -1,0 +1,119 @@
+"""The `.bin` of the published fastText, both ways: words, rows of n-grams, output vectors.
+
+A signature and the settings; words with their counts, a zero byte after each; then two matrices,
+each after a byte that says whether it is quantized: the rows of words and buckets, and the outputs.
+Everything is little-endian. Letters: V words, R rows, H width.
+"""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from bertwright.arrays import Float32s, Int64s
+from bertwright.atomic import sync_file
+from bertwright.config.runs.word_vectors import FastTextConfig
+from bertwright.errors import ConfigError, DataError
+
+MAGIC, VERSION = 793712314, 12
+_SETTINGS = struct.Struct("<12id")
+_HIERARCHICAL, _NEGATIVE = 1, 2
+_CBOW, _SKIP_GRAM = 1, 2
+
+
+class FastTextFile(NamedTuple):
+    """What such a file holds."""
+
+    config: FastTextConfig
+    words: list[str]
+    counts: Int64s
+    rows: Float32s
+    """`[V + buckets, H]`"""
+    output: Float32s
+    """`[V, H]`, or `[V - 1, H]` of the hierarchical softmax."""
+
+
+def is_fasttext(path: Path) -> bool:
+    """Whether a file begins as fastText's do."""
+    with path.open("rb") as file:
+        return file.read(4) == struct.pack("<i", MAGIC)
+
+
+def write(path: Path, model: FastTextFile) -> None:
+    """Write a model."""
+    config = model.config
+    settings = (
+        *(config.hidden_size, 5, 5, 1, 5, 1),  # width, window, epochs, min_count, negative, words
+        _HIERARCHICAL if config.loss == "hierarchical-softmax" else _NEGATIVE,
+        _CBOW if config.algorithm == "cbow" else _SKIP_GRAM,
+        *(config.buckets, config.min_n, config.max_n, 100, 1e-4),
+    )
+    with path.open("wb") as file:
+        file.write(struct.pack("<2i", MAGIC, VERSION) + _SETTINGS.pack(*settings))
+        size = len(model.words)
+        file.write(struct.pack("<3i2q", size, size, 0, int(model.counts.sum()), -1))
+        for word, count in zip(model.words, model.counts.tolist(), strict=True):
+            file.write(word.encode("utf-8") + b"\0" + struct.pack("<qb", count, 0))
+        for matrix in (model.rows, model.output):
+            file.write(b"\0" + struct.pack("<2q", *matrix.shape))
+            np.ascontiguousarray(matrix, "<f4").tofile(file)
+    sync_file(path)
+
+
+def read(path: Path) -> FastTextFile:
+    """Read a model.
+
+    Raises:
+        DataError: it is truncated, quantized, or a classifier.
+    """
+    data = np.memmap(path, np.uint8, "r").data
+    try:
+        return _read(path, data)
+    except (struct.error, ValueError, IndexError) as error:
+        if isinstance(error, (ConfigError, UnicodeDecodeError)):
+            raise DataError(f"{path} holds settings or words that are none: {error}") from error
+        raise DataError(f"{path} is truncated; fetch it again") from error
+
+
+def _read(path: Path, data: memoryview) -> FastTextFile:
+    width, _, _, _, _, _, loss, model, buckets, min_n, max_n, _, _ = _SETTINGS.unpack_from(data, 8)
+    at = 8 + _SETTINGS.size
+    size, words_, labels, _, pruned = struct.unpack_from("<3i2q", data, at)
+    at += struct.calcsize("<3i2q")
+    if labels or model not in (_CBOW, _SKIP_GRAM):
+        raise DataError(f"{path} is a classifier of fastText; expected word vectors")
+    if loss not in (_HIERARCHICAL, _NEGATIVE) or pruned > 0 or size != words_:
+        raise DataError(f"{path} was trained with a loss or pruned in a way that is not read")
+    words, counts = [], np.empty(size, np.int64)
+    for row in range(size):
+        stop = at
+        while data[stop]:
+            stop += 1
+        words.append(bytes(data[at:stop]).decode("utf-8"))
+        counts[row], _ = struct.unpack_from("<qb", data, stop + 1)
+        at = stop + 10
+    matrices = []
+    for least in (size + buckets, 0):
+        quantized, count, numbers = struct.unpack_from("<?2q", data, at)
+        at += 17
+        if quantized:
+            raise DataError(f"{path} is quantized (.ftz); take the .bin")
+        if numbers != width or count < least:
+            raise DataError(
+                f"{path} has a matrix of {count:,} x {numbers:,} numbers: it is damaged"
+            )
+        matrices.append(np.frombuffer(data, "<f4", count * width, at).reshape(count, width))
+        at += 4 * count * width
+    config = FastTextConfig(
+        vocab_size=size,
+        hidden_size=width,
+        algorithm="cbow" if model == _CBOW else "skip-gram",
+        loss="hierarchical-softmax" if loss == _HIERARCHICAL else "negative-sampling",
+        buckets=buckets,
+        min_n=min_n,
+        max_n=max_n,
+    )
+    return FastTextFile(config, words, counts, np.array(matrices[0]), np.array(matrices[1]))

@@ -1,0 +1,57 @@
+"""Character n-grams of words, as the published fastText hashes them into buckets.
+
+Bojanowski, Grave, Joulin, Mikolov 2017, "Enriching Word Vectors with Subword Information", section
+3.2: the n-grams of `<word>`, whose rows are averaged with the word's own. Letters: V words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from bertwright.arrays import Int64s
+
+_BASIS, _PRIME, _MASK = 2166136261, 16777619, 0xFFFFFFFF
+
+
+def buckets_of(word: str, buckets: int, min_n: int, max_n: int) -> list[int]:
+    """The bucket of each n-gram: FNV-1a of its UTF-8, whose bytes are signed, as in fastText."""
+    characters = [
+        [byte if byte < 128 else byte | 0xFFFFFF00 for byte in character.encode("utf-8")]
+        for character in f"<{word}>"
+    ]
+    found, size = [], len(characters)
+    for start in range(size):
+        number = _BASIS
+        for stop in range(start + 1, min(start + max_n, size) + 1):
+            for byte in characters[stop - 1]:
+                number = ((number ^ byte) * _PRIME) & _MASK
+            n = stop - start
+            if n >= min_n and not (n == 1 and (start == 0 or stop == size)):
+                found.append(number % buckets)
+    return found
+
+
+def word_units(
+    words: Sequence[str], bare: Collection[int], buckets: int, min_n: int, max_n: int
+) -> tuple[Int64s, Int64s]:
+    """The rows that make each word's vector: its own, then V + the bucket of each n-gram.
+
+    Args:
+        words: V words.
+        bare: rows of special tokens, which have no n-grams.
+        buckets: rows of n-grams.
+        min_n: characters of the shortest n-gram.
+        max_n: of the longest.
+
+    Returns:
+        `[V + 1]` where each word's rows start, and the rows.
+    """
+    starts, units = [0], []
+    for row, word in enumerate(words):
+        units.append(row)
+        if row not in bare:
+            units += [len(words) + each for each in buckets_of(word, buckets, min_n, max_n)]
+        starts.append(len(units))
+    return np.array(starts), np.array(units)
