@@ -1,7 +1,7 @@
 """E2E data-to-text by a BERT's own encoder (the mask of UniLM): pre-trained against random start.
 
     python experiments/road/bert_generation.py --model runs/bert-mini --data E2E --out runs/e2e \
-        [--examples 1000] [--epochs 4] [--seeds 3]
+        [--examples 1000] [--epochs 4] [--seeds 3] [--beam 4]
 
 `E2E` has `devset.csv` (4,672 rows of 547 meaning representations; trained on, the first
 `--examples` of them shuffled) and `testset_w_refs.csv` (4,693 rows of 630; evaluated on, each with
@@ -35,7 +35,7 @@ def main() -> None:
     parser.add_argument("--examples", type=int, default=1000)
     parser.add_argument("--epochs", default="4")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--beam", default="4")
+    parser.add_argument("--beam", type=int, default=1)
     options = parser.parse_args()
     out: Path = options.out
     out.mkdir(parents=True, exist_ok=True)
@@ -60,15 +60,17 @@ def main() -> None:
                 if run(words):
                     raise SystemExit(f"finetune failed: {words}")
                 (folder / "seconds").write_text(str(time.monotonic() - began))
-            beams = folder / "beam.json"
-            if not beams.is_file():
-                words = ["evaluate", "--model", str(folder), "--data", test, "--beam", options.beam]
-                if run([*words, "--device", "cpu", "--precision", "fp32", "--out", str(beams)]):
-                    raise SystemExit(f"evaluate failed: {words}")
-            greedy = json.loads((folder / "results.json").read_text())["metrics"]
-            beam = json.loads(beams.read_text())["metrics"]
+            ways = {"greedy": folder / "results.json"}
+            if options.beam > 1:
+                ways[f"beam {options.beam}"] = beams = folder / f"beam-{options.beam}.json"
+                if not beams.is_file():
+                    words = ["evaluate", "--model", str(folder), "--data", test, "--device", "cpu"]
+                    words += ["--beam", str(options.beam), "--precision", "fp32"]
+                    if run([*words, "--out", str(beams)]):
+                        raise SystemExit(f"evaluate failed: {words}")
             own = found.setdefault(start, {})
-            for how, metrics in (("greedy", greedy), (f"beam {options.beam}", beam)):
+            for how, file_ in ways.items():
+                metrics = json.loads(file_.read_text())["metrics"]
                 for metric in METRICS:
                     own.setdefault(how, {}).setdefault(metric, []).append(metrics[metric])
             own.setdefault("seconds", []).append(float((folder / "seconds").read_text()))
