@@ -22,7 +22,7 @@ MAIN = {
     "tagging": "f1",
     "span": "f1",
     "multiple-choice": "accuracy",
-    "generation": "bleu",
+    "generation": "rouge_l",
 }
 QUICK = ["--epochs", "1", "--device", "cpu", "--precision", "fp32"]
 Captured = pytest.CaptureFixture[str]

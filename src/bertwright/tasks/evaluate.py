@@ -15,7 +15,7 @@ matthews |
 | span | f1, exact_match; with unanswerable questions also has_answer_f1, has_answer_exact_match, \
 no_answer_exact_match, best_f1, best_exact_match |
 | multiple choice | accuracy |
-| generation | bleu, rouge_l, exact_match |
+| generation | rouge_l, bleu, exact_match |
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def metrics_of(task: TaskConfig) -> tuple[str, ...]:
         return ("f1", "exact_match", *(_UNANSWERABLE if task.unanswerable else ()))
     if task.kind == "regression":
         return "pearson", "spearman", "pearson_spearman", *BETTER_WHEN_SMALL
-    return ("bleu", "rouge_l", "exact_match") if task.kind == "generation" else ("accuracy",)
+    return ("rouge_l", "bleu", "exact_match") if task.kind == "generation" else ("accuracy",)
 
 
 _CLASSES = ("macro_f1", "micro_f1", "matthews")

@@ -1,11 +1,13 @@
 """The metrics of generated texts.
 
-Rows with the same source are references of one example,
-as E2E has them: the metrics compare one prediction with all of them.
+Rows with the same source are references of one example, as E2E has them: the metrics compare one
+prediction with all of them.
 
+- ROUGE-L (Lin 2004) as Google's rouge-score, F1 with stemming, against the best reference. It
+  selects the model: BLEU is 0 where no four tokens in a row are right, as at first, or in short
+  targets;
 - BLEU (Papineni et al. 2002) as sacreBLEU computes it (Post 2018; 13a, not smoothed but for exp),
   of all predictions together;
-- ROUGE-L (Lin 2004) as Google's rouge-score, F1 with stemming, against the best reference;
 - exact match, but for blanks around the text.
 
 Where no prediction has a capital letter, as of an uncased model, BLEU and exact match compare in
@@ -84,14 +86,14 @@ def generation_metrics(
         ]
         count = sums[:, 12]
         return {
-            "bleu": np.array(scores),
             "rouge_l": ratio(sums[:, 10], count),
+            "bleu": np.array(scores),
             "exact_match": ratio(sums[:, 11], count),
         }
 
     firsts = [own[0] for own in rows.values()]
     return Metrics(
-        main="bleu",
+        main="rouge_l",
         statistic=of_sums(parts, formula),
         errors=errors,
         describe=lambda row: (cast(str, examples[row].target), predictions[row].text),

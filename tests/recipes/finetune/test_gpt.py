@@ -116,7 +116,7 @@ def test_every_kind_learns(kind: str, gpt: Path, tmp_path: Path) -> None:
     epochs = 20.0 if kind == "generation" else 12.0
     out = tmp_path / "run"
     results, _ = learn(gpt, out, kind, train, dev, epochs=epochs, language_model=0.5, dropout=0.0)
-    least = {"generation": 0.3, "multiple-choice": 0.6}.get(kind, 0.85)
+    least = {"generation": 0.85, "multiple-choice": 0.6}.get(kind, 0.85)
     assert results["metrics"][results["main"]] >= least
     record = next(each for each in read_records(out / "metrics.jsonl") if "next_token.loss" in each)
     assert record["next_token.loss"] > 0

@@ -40,7 +40,7 @@ MAINS = {
     "tagging": 0.9,
     "span": 0.8,
     "multiple-choice": 0.8,
-    "generation": 0.6,
+    "generation": 0.85,
 }
 
 
