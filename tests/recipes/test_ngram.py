@@ -292,6 +292,13 @@ def test_an_order_that_no_document_has(tmp_path: Path, shards: Shards) -> None:
         count_ngrams(shards, np.arange(2), 500, tmp_path, 1 << 20)
 
 
+def test_prune_takes_its_numbers_one_after_the_other(shards: Shards, tmp_path: Path) -> None:
+    run = str(tmp_path / "run")
+    words = ["pretrain", "--model", "ngram", "--data", str(shards.folder), "--out", run]
+    assert run_verb([*words, "--architecture.order", "3", "--prune", "0", "0", "1"]) == 0
+    assert values.read_toml(tmp_path / "run" / "config.toml")["prune"] == [0, 0, 1]
+
+
 def test_arpa_both_ways_and_by_kenlm(shards: Shards, tmp_path: Path) -> None:
     run, arpa, again = tmp_path / "run", tmp_path / "m.arpa", tmp_path / "again"
     train(run_of(shards.folder, run, prune=[0, 0, 1]))  # type: ignore[arg-type]
@@ -304,6 +311,9 @@ def test_arpa_both_ways_and_by_kenlm(shards: Shards, tmp_path: Path) -> None:
     texts.append("never seen")
     for one, other in zip(ours.score(texts), theirs.score(texts), strict=True):
         np.testing.assert_allclose(one.log_probabilities, other.log_probabilities, rtol=1e-5)
+    written = f"{WORDS[0].upper()} {WORDS[1].replace('a', 'à').replace('e', 'é')}"
+    assert theirs.tokenizer.encode(written).tokens == ours.tokenizer.encode(written).tokens
+    assert "[UNK]" not in theirs.tokenizer.encode(written).tokens
     kenlm = pytest.importorskip("kenlm")
     queried = kenlm.Model(str(arpa))
     for text, one in zip(texts, ours.score(texts), strict=True):

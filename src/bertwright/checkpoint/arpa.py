@@ -20,6 +20,8 @@ from __future__ import annotations
 
 import gzip
 import math
+import re
+import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -131,7 +133,7 @@ def import_arpa(source: Path, out: Path, overwrite: bool = False) -> Written:
     """Write an ARPA file as a folder of ours.
 
     Its tokenizer splits texts at blanks and punctuation, as BERT's does, and lower-cases if no word
-    has a capital.
+    has a capital; it then strips accents if no word has one.
 
     Raises:
         ConfigError: `out` is there.
@@ -145,10 +147,13 @@ def import_arpa(source: Path, out: Path, overwrite: bool = False) -> Written:
     learner = checkpoint.make_learner(config, ["next_token"])
     head: Any = learner.objectives["next_token"]
     head.set_tables(tables)
-    cased = any(word != word.lower() for word in words if word not in _SPECIAL.values())
+    plain = [word for word in words if not re.fullmatch(r"\[[A-Z]+\]", word)]
+    cased = any(word != word.lower() for word in plain)
+    accented = any(map(unicodedata.combining, unicodedata.normalize("NFD", "".join(plain))))
+    rules = BertRules(lowercase=not cased, strip_accents=False if cased or accented else None)
     card = f"# {source.name}\n\nAn n-gram model, converted by `bertwright convert`.\n"
     with disk_errors(out), atomic_folder(out, overwrite) as partial:
-        make_tokenizer(words, BertRules(lowercase=not cased, strip_accents=False)).save(partial)
+        make_tokenizer(words, rules).save(partial)
         checkpoint.save(partial, learner, None, card)
         write_manifest(partial)
     return Written(out, sizes)

@@ -66,7 +66,7 @@ def _verb(run: type[RunConfig]) -> Callable[..., None]:
         if os.environ.get("RANK", "0") == "0":  # of the processes of torchrun, one prints
             _print_end(folder, config)
 
-    pretrain.__annotations__["config"] = Annotated[run, EVERY_KEY]
+    pretrain.__annotations__["config"] = Annotated[run, EVERY_KEY, Parameter(consume_multiple=True)]
     return pretrain
 
 
