@@ -104,7 +104,7 @@ def parse(
 
     if out is not None:
         refuse_existing(out, overwrite)
-    right = []
+    right, left_out = [], 0
     total: int | None = len(texts)
     rows: Iterable[str] = texts
     if input is not None:
@@ -114,11 +114,14 @@ def parse(
         rows, total = (str(each) for each, _ in opened.rows), opened.total
     sentences = (text.split() if words else split_sentence(text) for text in rows)
     if reference is not None:
+        from bertwright.text.treebank.linear import MOST_WORDS
         from bertwright.text.treebank.trees import pruned, read_trees
 
-        right = [tree for tree in map(pruned, read_trees(reference)) if tree is not None]
+        every = [tree for tree in map(pruned, read_trees(reference)) if tree is not None]
+        right = [tree for tree in every if len(tree.leaves()) <= MOST_WORDS]
         if not right:
-            raise DataError(f"{reference} holds no tree")
+            raise DataError(f"{reference} holds no tree of at most {MOST_WORDS} words")
+        left_out = len(every) - len(right)
         sentences, total = (tree.words() for tree in right), len(right)
     from bertwright.inference.model import load
 
@@ -143,6 +146,7 @@ def parse(
         figures = evaluate_parses(
             right, [each.tree for each in found], [each.well_formed for each in found]
         )
+        figures["left_out"] = left_out
         if json:
             print_json(figures)
             return
