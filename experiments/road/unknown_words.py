@@ -89,7 +89,8 @@ def main() -> None:
             nn.init.normal_(embedding.weight, 0, 0.3)
         else:
             names = {word: row for row, word in enumerate(every)} | {"[PAD]": len(every)}
-            embedding = nn.Embedding.from_pretrained(torch.from_numpy(fixed) * 3, freeze=True)
+            embedding = nn.Embedding(*fixed.shape)
+            embedding.weight.requires_grad_(False).copy_(torch.from_numpy(fixed) * 3)
 
         def windows(sentences: list[list[tuple[str, str]]]) -> tuple[torch.Tensor, torch.Tensor]:
             x, y = [], []
@@ -108,9 +109,11 @@ def main() -> None:
         trained = [p for p in net.parameters() if p.requires_grad]
         optimizer = torch.optim.Adam(trained, 2e-3)
         for _ in range(options.epochs):
-            for rows in torch.randperm(len(x), generator=generator).split(256):
+            order = torch.randperm(len(x), generator=generator)
+            for rows in torch.split(order, 256):
                 optimizer.zero_grad()
-                nn.functional.cross_entropy(net(x[rows]), y[rows]).backward()
+                loss = nn.functional.cross_entropy(net(x[rows]), y[rows])
+                torch.autograd.backward(loss)
                 optimizer.step()
         x, y = windows(test)
         with torch.no_grad():
