@@ -9,8 +9,10 @@ that its words are frequent enough), skip-gram vectors of 100 numbers by one pas
 and a translation model en-de whose source keeps them (H 200, 2 layers, 400 steps of 2,048 tokens);
 once more with one step alone, as the control: an LSTM that was not trained.
 
-`evaluate` trains a BiLSTM on frozen features of SST-5 and TREC-6 (and 10,000 rows of SST-2), some
-seeds each, and writes the means of the test accuracy to experiments/road/cove.json.
+`evaluate` trains a linear layer on frozen features of SST-5 and TREC-6 (and 10,000 rows of SST-2),
+pooled over a text, some seeds each, and writes the means of the test accuracy to
+experiments/road/cove.json. The encoder of the Transformer of `translation.py` stands beside, with
+the word vectors that it learned from pairs alone.
 """
 
 from __future__ import annotations
@@ -34,6 +36,8 @@ FEATURES = {
     "word vectors + CoVe": ("cove", "embeddings+last"),
     "CoVe alone": ("cove", "last"),
     "word vectors + untrained LSTM": ("cove-untrained", "embeddings+last"),
+    "Transformer's embeddings": ("transformer", "embeddings"),
+    "Transformer's embeddings + last layer": ("transformer", "embeddings+last"),
 }
 """Name -> the translation model, and its layers."""
 TASKS = {
@@ -41,7 +45,7 @@ TASKS = {
     "SST-5": ("classification/SST-5/train.tsv", "classification/SST-5/test.tsv"),
     "SST-2-10k": ("glue/SST-2/train.tsv", "glue/SST-2/dev.tsv"),
 }
-FINETUNE = "--transfer features --network bilstm --epochs 4 --learning-rate 1e-3"
+FINETUNE = "--transfer features --pooling last+max+mean --epochs 10 --learning-rate 1e-2"
 
 
 def shared(name: str) -> Path:

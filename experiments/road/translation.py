@@ -33,7 +33,10 @@ from bertwright.inference.translation.evaluate import evaluate_translations
 
 FOUND = Path(__file__).with_suffix(".json")
 COMMON = "--schedule.curve linear --log.every-seconds 20 --validation.tokens 8192"
-SEQ2SEQ = f"--model seq2seq-small --steps 1500 --batch.tokens 2048 {COMMON}"
+SEQ2SEQ = (
+    "--model seq2seq-small --steps 1500 --batch.tokens 2048 --optimizer.learning-rate 3e-3 "
+    f"{COMMON}"
+)
 MUON = f"--optimizer.matrices muon --batch.tokens 2048 {COMMON}"
 RUNS = {
     "transformer-1": (

@@ -91,7 +91,8 @@ class Seq2Seq(Encoder):
         return 6.0 * products * sum(lengths)
 
     def reset_parameters(self, generator: torch.Generator) -> None:
-        """Uniform from -0.1 to 0.1 (Luong et al. 2015, section 4.1)."""
+        """Embeddings with a deviation of 1 / sqrt(E), LSTMs uniform to 1 / sqrt(H), other matrices
+        as Glorot and Bengio (2010): from -0.1 to 0.1, as published, attention begins late."""
         _reset(self, generator)
 
 
@@ -272,5 +273,14 @@ def _first(state: DecoderState, count: int) -> DecoderState:
 
 
 def _reset(module: nn.Module, generator: torch.Generator) -> None:
-    for parameter in module.parameters():
-        nn.init.uniform_(parameter, -0.1, 0.1, generator=generator)
+    for part in module.modules():
+        if isinstance(part, nn.Embedding):
+            nn.init.normal_(part.weight, 0, part.weight.shape[1] ** -0.5, generator=generator)
+        elif isinstance(part, nn.Linear):
+            nn.init.xavier_uniform_(part.weight, generator=generator)
+            if part.bias is not None:
+                nn.init.zeros_(part.bias)
+        elif isinstance(part, (nn.LSTM, nn.LSTMCell)):
+            for parameter in part.parameters():
+                width = part.hidden_size**-0.5
+                nn.init.uniform_(parameter, -width, width, generator=generator)
