@@ -29,8 +29,11 @@ LENGTHS = [13, 11, 9, 9, 7, 5, 4]
 MASKS = [3, 1, 0, 5, 2, 1, 1]
 
 
-def new_learner(objectives: Sequence[str] = ("masked_lm", "next_sentence")) -> Learner:
-    learner = make_learner(STILL, objectives)
+def new_learner(
+    objectives: Sequence[str] = ("masked_lm", "next_sentence"), dropout: float = 0.0
+) -> Learner:
+    drops = {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
+    learner = make_learner(replace(STILL, **drops), objectives)
     initialize(learner, 0.2, torch.Generator().manual_seed(0))
     return learner
 

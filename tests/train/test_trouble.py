@@ -142,12 +142,13 @@ def test_a_signal_breaks_an_accumulation_off(
     finally:
         signal.signal(signal.SIGHUP, hangup)
     assert stop.value.exit_code == 128 + number
-    assert calls[0] == 8
+    assert calls[0] in (8, 9)  # the third may have begun on another core
     assert [p.step for p in saved] == [2]  # saved already when the signal came
     assert [r["step"] for r in read_records(tmp_path / "metrics.jsonl")] == [1, 2]
 
 
 @pytest.mark.parametrize(("start", "call", "ends"), [(0, 1, [0]), (2, 1, []), (2, 2, [3])])
+@pytest.mark.usefixtures("one_thread")  # or both micro-batches begin at once
 def test_what_is_done_when_a_signal_comes_is_saved_once(
     start: int, call: int, ends: list[int]
 ) -> None:

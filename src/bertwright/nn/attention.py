@@ -27,9 +27,9 @@ from functools import cache
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
+from bertwright.nn.dropout import drop
 from bertwright.nn.sequences import Group, Sequences
 
 # Scores of one block fill at most this many numbers, so that they stay in the processor's cache.
@@ -374,7 +374,7 @@ def _probabilities(q: Tensor, k: Tensor, block: Block) -> Tensor:
 
 def _dropped(q: Tensor, k: Tensor, v: Tensor, block: Block, heads: int, dropout: float) -> Tensor:
     """Attention of one block of equal lengths with dropped probabilities: `[b T, H]`."""
-    context = F.dropout(_probabilities(q, k, block), dropout) @ v  # [b A, T, D]
+    context = drop(_probabilities(q, k, block), dropout) @ v  # [b A, T, D]
     return _join(context, heads, block.queries.group)
 
 

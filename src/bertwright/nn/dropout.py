@@ -12,6 +12,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from bertwright.nn.cores import generator_on
+
+
+def drop(x: Tensor, p: float) -> Tensor:
+    """x of any shape -> the same shape, a fraction p of its numbers 0, the rest scaled up."""
+    if x.is_cuda:
+        return F.dropout(x, p)
+    return _Dropout.apply(x, p)  # type: ignore[no-any-return, no-untyped-call]
+
 
 class Dropout(nn.Module):
     """Zero a fraction of the numbers when training and scale the rest up by as much."""
@@ -22,11 +31,7 @@ class Dropout(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x of any shape -> the same shape"""
-        if not self.training or self.p == 0:
-            return x
-        if x.is_cuda:
-            return F.dropout(x, self.p)
-        return _Dropout.apply(x, self.p)  # type: ignore[no-any-return, no-untyped-call]
+        return drop(x, self.p) if self.training and self.p > 0 else x
 
     def extra_repr(self) -> str:
         """The fraction, for printing."""
@@ -61,7 +66,8 @@ class SharedDropout(nn.Module):
 
 def keep_mask(x: Tensor, p: float) -> Tensor:
     """What to multiply `x` with: 0 for a fraction `p` of the numbers, 1 / (1 - p) for the rest."""
-    draws = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
+    draws = torch.empty((x.numel() + 3) // 4, dtype=torch.int64)
+    draws.random_(-(2**63), None, generator=generator_on("cpu"))
     kept = draws.view(torch.int16)[: x.numel()].view(x.shape) >= round(p * 65536) - 32768
     return kept.to(x.dtype).mul_(1 / (1 - p))
 

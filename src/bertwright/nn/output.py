@@ -19,6 +19,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from bertwright.nn.cores import generator_on
+
 # Logits are widened to float32 block by block; one block of a CPU stays in its cache.
 BLOCK, BLOCK_CUDA = 1 << 19, 1 << 28
 
@@ -65,7 +67,8 @@ def log_uniform(count: int, samples: int, device: torch.device | str) -> tuple[T
     Returns:
         `[S]` ids, and `[V]` the logarithm of how often each is expected among them.
     """
-    drawn = (torch.rand(samples, device=device) * math.log(count + 1)).exp().long() - 1
+    uniform = torch.rand(samples, device=device, generator=generator_on(device))
+    drawn = (uniform * math.log(count + 1)).exp().long() - 1
     ranks = torch.arange(count, device=device)
     odds = ((ranks + 2) / (ranks + 1)).log() / math.log(count + 1)
     return drawn.clamp(0, count - 1), (samples * odds).log()

@@ -13,6 +13,7 @@ from bertwright.data.instances import Instances
 from bertwright.data.to_device import to_device
 from bertwright.errors import ConfigError
 from bertwright.train.distributed import Ranks
+from bertwright.train.hardware import micro_tokens
 from bertwright.train.state import DataPosition
 
 
@@ -41,13 +42,12 @@ class Pass:
 class PhaseLoader:
     """Where the training loop gets the steps of a run from."""
 
-    def __init__(self, phases: Sequence[Phase], micro_tokens: int | None, ranks: Ranks) -> None:
+    def __init__(self, phases: Sequence[Phase], tokens: int | None, ranks: Ranks) -> None:
         """Open the phases.
 
         Args:
             phases: in order; the first begins at 0.
-            micro_tokens: tokens of a micro-batch; None: 65,536 on a GPU, else 4,096, and one
-                sequence at least.
+            tokens: of a micro-batch, one sequence at least; None: what suits the hardware.
             ranks: who shares each step.
 
         Raises:
@@ -58,7 +58,7 @@ class PhaseLoader:
         self._world_size = ranks.world_size
         self._phases = list(phases)
         longest = max(phase.instances.longest for phase in phases)
-        self._micro_tokens = max(micro_tokens or (65536 if on_gpu else 4096), longest)
+        self._micro_tokens = max(tokens or micro_tokens(ranks.device), longest)
         self.loaders: list[EpochLoader[Any]] = [
             EpochLoader(phase.instances, ranks.rank, ranks.world_size, prefetch=on_gpu)
             for phase in phases

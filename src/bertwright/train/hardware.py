@@ -28,6 +28,14 @@ def matmul_rate(device: torch.device, precision: Precision, seconds: float = 0.1
     return 2 * size**3 / best
 
 
+def micro_tokens(device: torch.device) -> int:
+    """Tokens of a micro-batch unless told otherwise: on a CPU so few that every core has one of its
+    own (train/loop.py)."""
+    if device.type == "cuda":
+        return 65536
+    return 4096 if torch.get_num_threads() == 1 else 1024
+
+
 def choose_precision(device: torch.device, wanted: str = "auto") -> tuple[Precision, float]:
     """bf16 where it is measured to be faster than float32, and the peak rate of what is chosen."""
     if wanted != "auto":

@@ -14,20 +14,24 @@ from __future__ import annotations
 import math
 import signal
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import torch
+from torch import Tensor, nn
 
 from bertwright.config.run import CheckpointConfig, LogConfig, ValidationConfig
 from bertwright.errors import BertwrightError, Interrupted
-from bertwright.objectives.objective import Learner
+from bertwright.nn.cores import one_core_each, own_draws
+from bertwright.objectives.objective import Learner, Loss
 from bertwright.train.distributed import Ranks, reshard
 from bertwright.train.hardware import Precision, memory_gb
 from bertwright.train.log import Log
 from bertwright.train.loss_sums import LossSums, Window, means
-from bertwright.train.optim import Optimizers, clip_gradients
+from bertwright.train.optim import Optimizers, add_gradients, clip_gradients
 from bertwright.train.schedule import Budget
 from bertwright.train.signals import Signals
 from bertwright.train.state import DataPosition, Position
@@ -103,6 +107,7 @@ class Trainer:
         """Whether `run` ended because losses are not finite."""
         self.good = -1
         """The last step after which a loss was finite."""
+        self._pool: ThreadPoolExecutor | None = None
         self._signals = Signals(alone=ranks.world_size == 1)
         self._window = Window()
         self._saved_at = -1
@@ -125,7 +130,7 @@ class Trainer:
         if not self.ranks.is_first:  # the first rank goes on with the sums of all
             self._window = replace(self._window, sums=[], flops=0.0)
         self.learner.train()
-        with self._signals:
+        with self._signals, self._cores():
             while True:
                 position, stop = self._agree(position, time.monotonic() - began)
                 if stop:
@@ -199,25 +204,17 @@ class Trainer:
         rate = self.begin_step(done, width)
         self.optimizers.zero_grad()
         sums = LossSums()
-        run = self.ranks.evened(batches)
-        for number, (batch, counts_here) in enumerate(run):
-            last = number == len(run) - 1
-            torch.manual_seed(self._seed(position.step, number))
-            with self.ranks.together(self.wrapped, last):
-                with self._autocast():
-                    losses = self.wrapped(batch)
-                weight = self.ranks.world_size * counts_here
-                parts = [
-                    losses[name].total * (weight / max(1.0, count))
-                    for name, count in zip(names, counts, strict=True)
-                    if name in losses
-                ]
-                torch.stack(parts).sum().backward()  # type: ignore[no-untyped-call]
-            if not counts_here:
-                continue
+        weights = {
+            name: self.ranks.world_size / max(1.0, count)
+            for name, count in zip(names, counts, strict=True)
+        }
+        at_once = self._pool is not None and len(batches) > 1
+        passes = self._at_once if at_once else self._in_turn
+        for number, losses in enumerate(passes(position.step, batches, weights)):
             for name, loss in losses.items():
                 sums.add(name, loss)
-            sums.flops += self.flops(batch)
+            sums.flops += self.flops(batches[number])
+            last = number == len(batches) - 1
             if self._signals.number and not last and self.ranks.world_size == 1:
                 return position
         norm = clip_gradients(self.learner.parameters(), self.config.clip_norm)
@@ -232,6 +229,54 @@ class Trainer:
             tokens=position.tokens + int(all_tokens),
             data=following,
         )
+
+    @contextmanager
+    def _cores(self) -> Iterator[None]:
+        """A thread for each core of a CPU, where micro-batches can be computed at once."""
+        threads = torch.get_num_threads()
+        alone = self.ranks.world_size == 1 and self.ranks.device.type == "cpu"
+        if threads == 1 or not alone or not all(map(_may_run_beside, self.learner.modules())):
+            yield
+            return
+        with one_core_each(threads) as self._pool:
+            yield
+        self._pool = None
+
+    def _in_turn(
+        self, step: int, batches: Sequence[Any], weights: dict[str, float]
+    ) -> Iterator[dict[str, Loss]]:
+        """The losses of each micro-batch after its backward pass, one after the other."""
+        run = self.ranks.evened(batches)
+        for number, (batch, counts_here) in enumerate(run):
+            torch.manual_seed(self._seed(step, number))
+            with self.ranks.together(self.wrapped, number == len(run) - 1):
+                with self._autocast():
+                    losses = self.wrapped(batch)
+                total = _weighted(losses, weights) * counts_here
+                total.backward()  # type: ignore[no-untyped-call]
+            if counts_here:
+                yield losses
+
+    def _at_once(
+        self, step: int, batches: Sequence[Any], weights: dict[str, float]
+    ) -> Iterator[dict[str, Loss]]:
+        """The same, a micro-batch on each core; gradients are added in order, so that a step
+        repeats bit for bit whatever else the machine does."""
+        parameters = [p for p in self.learner.parameters() if p.requires_grad]
+        threads = max(1, torch.get_num_threads() // len(batches))
+
+        def run(number: int) -> tuple[dict[str, Loss], Sequence[Tensor | None]]:
+            torch.set_num_threads(threads)
+            with own_draws(self._seed(step, number)), self._autocast():
+                losses: dict[str, Loss] = self.learner(batches[number])
+            total = _weighted(losses, weights)
+            found = torch.autograd.grad(total, parameters, allow_unused=True)
+            return losses, found
+
+        assert self._pool is not None
+        for losses, gradients in self._pool.map(run, range(len(batches))):
+            add_gradients(parameters, gradients)
+            yield losses
 
     def _seed(self, step: int, micro_batch: int) -> int:
         """A seed of dropout that no other step, micro-batch or rank has."""
@@ -351,6 +396,17 @@ def _require_step(position: Position) -> None:
             f"no step was taken: preparing took {position.seconds:.1f} s, which is all the time "
             "that the run was given; give it more, or a number of steps"
         )
+
+
+def _may_run_beside(module: nn.Module) -> bool:
+    """Whether a thread may compute a module while another does: an LSTM of PyTorch's draws its
+    dropout from the generator of all threads, and what is compiled was made for one."""
+    draws = isinstance(module, nn.RNNBase) and module.dropout > 0
+    return not draws and module._compiled_call_impl is None
+
+
+def _weighted(losses: dict[str, Loss], weights: dict[str, float]) -> Tensor:
+    return torch.stack([loss.total * weights[name] for name, loss in losses.items()]).sum()
 
 
 def _due(config: ValidationConfig | CheckpointConfig, now: Position, last: Position) -> bool:

@@ -118,6 +118,24 @@ def _hidden_matrices(module: nn.Module) -> list[nn.Parameter]:
     ]
 
 
+def add_gradients(parameters: Iterable[nn.Parameter], gradients: Iterable[Tensor | None]) -> None:
+    """Add to each parameter's gradient, None where there is none to add."""
+    ours, theirs, first = [], [], set()
+    for parameter, gradient in zip(parameters, gradients, strict=True):
+        if gradient is None:
+            continue
+        if parameter.grad is not None:
+            ours.append(parameter.grad)
+            theirs.append(gradient)
+        elif gradient.is_contiguous() and gradient.data_ptr() not in first:
+            parameter.grad = gradient
+            first.add(gradient.data_ptr())
+        else:  # autograd may give one tensor to two parameters
+            parameter.grad = gradient.clone(memory_format=torch.contiguous_format)
+    if ours:
+        torch._foreach_add_(ours, theirs)
+
+
 def clip_gradients(parameters: Iterable[nn.Parameter], most: float) -> float:
     """Scale gradients down to a global norm of `most` (0: never); the norm as it was.
 

@@ -25,8 +25,6 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Hashable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import Any, cast
 
 import torch
@@ -39,6 +37,7 @@ from bertwright.inference.backends.plain import LayerBatch
 from bertwright.inference.encode import Ids, Positions, make_inputs, positions_in
 from bertwright.models.bert import Bert
 from bertwright.models.encoder import Encoder
+from bertwright.nn.cores import one_core_each
 from bertwright.nn.sequences import Sequences
 from bertwright.nn.transformer import ACTIVATIONS, TransformerLayer
 
@@ -386,15 +385,3 @@ class PackedBackend:
         each = -(-tokens // (threads * rounds)) + max(lengths)  # all threads end at about once
         with one_core_each(threads) as pool:
             yield from pool.map(encode, token_batches(lengths, each))
-
-
-@contextmanager
-def one_core_each(threads: int) -> Iterator[ThreadPoolExecutor]:
-    """So many threads, in each of which torch uses one core; left early, no further task begins."""
-    # torch.set_num_threads is of the calling thread, and of threads that begin later
-    pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
-    try:
-        yield pool
-    finally:
-        pool.shutdown(cancel_futures=True)
-        torch.set_num_threads(threads)

@@ -57,7 +57,7 @@ def tabulate(
         assert isinstance(head, Head)
         name, task = setup.task_name, setup.task
         for texts, rows in ((setup.train, after.train), (setup.dev, after.dev)):
-            for chosen in instance_batches(texts.instances, hardware.micro_tokens):
+            for chosen in instance_batches(texts.instances, hardware.predicted_tokens):
                 batch, numbers = (
                     make_batch(name, task, data.instances, chosen, device, with_labels=False)
                     for data in (texts, rows)

@@ -43,7 +43,7 @@ from bertwright.recipes.finetune.training import (
 from bertwright.tasks.baselines import baseline_predictions
 from bertwright.tasks.evaluate import Evaluation, evaluate
 from bertwright.train.distributed import join_ranks
-from bertwright.train.hardware import choose_precision
+from bertwright.train.hardware import choose_precision, micro_tokens
 from bertwright.train.log import Log, OnLog
 from bertwright.transfer.features import FeatureTable
 from bertwright.transfer.stepping import Stepping
@@ -95,7 +95,8 @@ def finetune(
         _warn_of_old_heads(folder, setups, say)
         baselines = _baselines(setups, config, say)
         precision, peak = choose_precision(ranks.device, config.precision)
-        micro = config.micro_tokens or (65536 if ranks.device.type == "cuda" else 8192)
+        micro = config.micro_tokens or micro_tokens(ranks.device)
+        predicted = config.micro_tokens or max(micro, 8192)
         epochs = epochs_of(config, sum(len(s.train.examples) for s in setups))
         rate = rate_of(config, spec.width)
         config = replace(config, epochs=epochs, learning_rate=rate, precision=precision)
@@ -107,7 +108,7 @@ def finetune(
             if len(tasks) > 1:
                 task_results.write_tasks(run, tasks)
         ranks.wait()  # for the folder
-        hardware = Hardware(ranks, precision, peak, micro)
+        hardware = Hardware(ranks, precision, peak, micro, predicted)
         seeds = _Seeds(folder, config, setups, run, hardware, say, on_progress, on_log)
         runs, diverged, interrupted = seeds.train()
         if not runs and interrupted is not None:

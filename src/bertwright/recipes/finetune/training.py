@@ -59,6 +59,9 @@ class Hardware:
     peak: float
     """Floating-point operations a second at best."""
     micro_tokens: int
+    """Of a pass that trains."""
+    predicted_tokens: int
+    """Of a pass that predicts, or computes features."""
 
 
 @dataclass
@@ -336,7 +339,7 @@ def evaluate_task(
         on_tokens((done - before) / EVALUATED)
         before = done
 
-    predictions = predict(learner, data, device, precision, hardware.micro_tokens, on_progress)
+    predictions = predict(learner, data, device, precision, hardware.predicted_tokens, on_progress)
     if not all(map(is_finite, predictions)):
         raise Diverged(f"seed {run.seed}: its predictions on dev are not finite")
     if task.unanswerable:
