@@ -29,7 +29,7 @@ def matmul_rate(device: torch.device, precision: Precision, seconds: float = 0.1
 
 
 def micro_tokens(device: torch.device) -> int:
-    """Tokens of a micro-batch unless told otherwise: on a CPU so few that every core has one of its
+    """Tokens of a micro-batch by default: on a CPU so few that every core has one of its
     own (train/loop.py)."""
     if device.type == "cuda":
         return 65536
