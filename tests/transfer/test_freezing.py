@@ -233,7 +233,6 @@ def test_the_first_steps_without_correction_are_longer() -> None:
         ({"transfer": "top-0"}, "no transfer 'top-0'"),
         ({"transfer": "frozen"}, "expected finetune, features, gradual, or top-N"),
         ({"layers": "mix"}, "pass --transfer features"),
-        ({"network": "bilstm", "transfer": "top-1"}, "pass --transfer features"),
         ({"hidden_size": -1}, "hidden_size is -1; expected 0 or more"),
         ({"seeds": 0}, "seeds is 0; expected 1 or more"),
         ({"warmup": 1.0}, "warmup is 1.0; expected a fraction from 0 to less than 1"),
