@@ -1,0 +1,139 @@
+"""Pre-training steps alone, and beside processes that take all the time they are given.
+
+    python benchmarks/beside_others.py [--size mini] [--busy 0 1 2] [--rounds 3] [--steps 6]
+
+A step is 32 random sequences of 128 tokens, masked LM and next sentence, by the training loop
+itself with the optimizers of `pretrain`: as one micro-batch, whose products all cores share; and as
+two or four, each computed by one core (`train/loop.py`). The ways take turns. Prints a JSON line
+for each number of busy processes: tokens a second, the median of all steps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import statistics
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from machine import machine
+
+from bertwright.checkpoint.checkpoint import make_learner
+from bertwright.config.bert import PRESETS
+from bertwright.config.run import (
+    CheckpointConfig,
+    LogConfig,
+    OptimizerConfig,
+    ValidationConfig,
+)
+from bertwright.data.batch import InputArrays
+from bertwright.data.masked_pairs import MaskedBatch
+from bertwright.data.to_device import to_device
+from bertwright.machine import keep_few_kernels, keep_freed_memory
+from bertwright.train.distributed import Ranks
+from bertwright.train.hardware import choose_precision
+from bertwright.train.loop import LoopConfig, Trainer
+from bertwright.train.optim import make_optimizers
+from bertwright.train.schedule import Budget
+from bertwright.train.state import DataPosition, Position
+
+ROWS, LENGTH, MASKED, WARM_UP = 32, 128, 19, 2
+WAYS = (1, 2, 4)
+"""Micro-batches of a step."""
+
+
+class Clock:
+    """The same random step again and again, and when each began."""
+
+    def __init__(self, parts: int, vocabulary: int) -> None:
+        rows = ROWS // parts
+        self.batches = [make_batch(rows, vocabulary, seed) for seed in range(parts)]
+        self.began: list[float] = []
+
+    def step(self, at: DataPosition, done: float) -> tuple[list[MaskedBatch], DataPosition]:
+        self.began.append(time.perf_counter())
+        return self.batches, replace(at, step=at.step + 1)
+
+
+def make_batch(rows: int, vocabulary: int, seed: int) -> MaskedBatch:
+    chance = np.random.default_rng(seed)
+    masked = np.arange(rows)[:, None] * LENGTH + np.arange(5, 5 + 6 * MASKED, 6)
+    batch = MaskedBatch(
+        InputArrays(
+            chance.integers(vocabulary, size=rows * LENGTH),
+            np.full(rows, LENGTH),
+            np.arange(rows * LENGTH) % LENGTH // 64,
+        ),
+        masked.ravel(),
+        chance.integers(vocabulary, size=rows * MASKED),
+        chance.integers(2, size=rows),
+        np.arange(rows),
+    )
+    return to_device(batch, "cpu")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--size", default="mini")
+    parser.add_argument("--vocabulary", type=int, default=8192)
+    parser.add_argument("--busy", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=6)
+    options = parser.parse_args()
+    keep_freed_memory()
+    keep_few_kernels()
+    torch.manual_seed(0)
+    device = torch.device("cpu")
+    precision, peak = choose_precision(device)
+    config = replace(PRESETS[f"bert-{options.size}"], vocab_size=options.vocabulary)
+    learner = make_learner(config, ["masked_lm", "next_sentence"])
+    optimizers = make_optimizers(learner, OptimizerConfig(), precision)
+    settings: dict[str, Any] = {
+        "log": LogConfig(every_steps=10**9),
+        "validation": ValidationConfig(share=0.0),
+        "checkpoint": CheckpointConfig(every_steps=10**9),
+    }
+    loop = LoopConfig(seed=1, precision=precision, peak=peak, clip_norm=1.0, **settings)
+
+    def rates(parts: int) -> list[float]:
+        clock = Clock(parts, options.vocabulary)
+        trainer = Trainer(
+            learner,
+            optimizers,
+            clock,
+            Budget(steps=WARM_UP + options.steps + 1),
+            loop,
+            Ranks(0, 1, device),
+            log=None,
+            flops=lambda batch: 0.0,
+            evaluate=None,
+            save=lambda position: None,
+            begin_step=lambda done, width: 0.0,
+        )
+        trainer.run(Position())
+        times = clock.began[WARM_UP:]
+        return [ROWS * LENGTH / (b - a) for a, b in itertools.pairwise(times)]
+
+    for busy in options.busy:
+        others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(busy)]
+        try:
+            found: dict[int, list[float]] = {parts: [] for parts in WAYS}
+            for _ in range(options.rounds):
+                for parts in WAYS:
+                    found[parts] += rates(parts)
+        finally:
+            for other in others:
+                other.kill()
+        line = {"busy": busy, "size": options.size, "precision": precision, **machine()}
+        speeds = {f"{parts} micro-batches": statistics.median(found[parts]) for parts in WAYS}
+        print(json.dumps(line | {"tokens_per_second": speeds}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
