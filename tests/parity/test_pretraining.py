@@ -142,7 +142,7 @@ class SharedMasks:
     def for_ours(
         self, places: Tensor | None
     ) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
-        """In place of `functional.dropout`, and of `Dropout.forward`, where the last layer is read
+        """In place of `drop` in attention, and of `Dropout.forward`, where the last layer is read
         at `places` and by the pooler."""
         hidden, attention = iter(self.hidden), self._groups()
         first = self.batch.inputs.sequences.first
@@ -188,7 +188,7 @@ def test_dropout_stands_where_theirs_stands(
     expected.loss.backward()
     assert (expected.loss - expected_loss).abs() > 1e-3
     probabilities, forward = masks.for_ours(batch.masked_positions)
-    monkeypatch.setattr(nn.functional, "dropout", probabilities)
+    monkeypatch.setattr("bertwright.nn.attention.drop", probabilities)
     monkeypatch.setattr(Dropout, "forward", forward)
     losses = learner(batch)
     total = sum(loss.total / loss.count for loss in losses.values())

@@ -79,7 +79,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "translate": (
         '--model runs/de-en "Ein Mann schläft."',
         "--model runs/de-en --input test.de --out test.en",
-        "--model runs/de-en --input a.de --reference a.en --beam 8",
+        "--model runs/de-en --input a.de --reference a.en",
     ),
     "fill": (
         '--model runs/mine "The capital of France is [MASK]."',
