@@ -145,8 +145,8 @@ class FinetuneConfig:
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Device to train on; auto uses the GPU if there is one."""
     micro_tokens: int | None = None
-    """Tokens per forward and backward pass; unset: 65,536 on a GPU; on a CPU 8,192, 1,024 of those
-    that train, so that each core has a pass of its own."""
+    """Tokens per forward and backward pass; unset: 65,536 on a GPU; on a CPU 8,192, those that
+    train 4,096 shared among its cores, 1,024 at least."""
 
     def __post_init__(self) -> None:
         at_least(self, 1, "seeds", "batch_size", "patience", "micro_tokens")

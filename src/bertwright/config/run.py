@@ -67,8 +67,8 @@ class BatchConfig:
     tokens: int = 4096
     """Tokens per optimizer step, over all micro-batches and ranks."""
     micro_tokens: int | None = None
-    """Tokens per forward and backward pass; unset: 1,024 on a CPU of several cores (each
-    computes a micro-batch of its own), 4,096 on one, 65,536 on a GPU."""
+    """Tokens per forward and backward pass; unset: on a CPU 4,096 shared among its cores (each
+    computes a micro-batch of its own), 1,024 at least; 65,536 on a GPU."""
 
     def __post_init__(self) -> None:
         at_least(self, 1, "tokens", "micro_tokens")

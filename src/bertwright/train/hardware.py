@@ -33,7 +33,7 @@ def micro_tokens(device: torch.device) -> int:
     own (train/loop.py)."""
     if device.type == "cuda":
         return 65536
-    return 4096 if torch.get_num_threads() == 1 else 1024
+    return max(1024, 4096 // torch.get_num_threads())
 
 
 def choose_precision(device: torch.device, wanted: str = "auto") -> tuple[Precision, float]:
