@@ -5,14 +5,15 @@
 Queries and keys with independent components of mean 0 and variance 1 have products of variance
 d_k: the larger d_k, the nearer the softmax comes to one key alone, where its gradient vanishes.
 For each d_k, with and without the scale: the standard deviation of the scores, the largest
-weight, the entropy of the weights in bits, and the norm of the softmax's Jacobian (Frobenius),
-which is the gradient that reaches the scores for a random gradient of the weights.
+weight, the entropy of the weights in bits, and the Frobenius norm of the softmax's Jacobian: the
+root mean square norm of the gradient at the softmax's input if that at its output is N(0, 1).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 from pathlib import Path
 
 import torch
@@ -24,7 +25,7 @@ SIZES = (4, 16, 64, 256, 1024)
 def measure(d_k: int, scaled: bool, generator: torch.Generator) -> dict[str, float]:
     """Means over `QUERIES` random queries, each against `KEYS` random keys of its own."""
     scores = torch.empty(QUERIES, KEYS)
-    for row in range(QUERIES):
+    for row in range(QUERIES):  # all keys of d_k 1,024 at once would take 1 GB
         query = torch.randn(d_k, generator=generator)
         scores[row] = torch.randn(KEYS, d_k, generator=generator) @ query
     if scaled:
@@ -33,10 +34,11 @@ def measure(d_k: int, scaled: bool, generator: torch.Generator) -> dict[str, flo
     squares = weights.square().sum(-1)
     # The Jacobian is diag(p) - p p^T; the squares of its entries add up to this.
     jacobian = (squares - 2 * weights.pow(3).sum(-1) + squares.square()).clamp_min(0).sqrt()
+    entropy = torch.special.entr(weights).sum(-1)
     return {
         "score_std": round(float(scores.std()), 3),
         "largest_weight": round(float(weights.amax(-1).mean()), 4),
-        "entropy_bits": round(float(torch.special.entr(weights).sum(-1).mean()) / 0.6931472, 3),
+        "entropy_bits": round(float(entropy.mean()) / math.log(2), 3),
         "jacobian_norm": round(float(jacobian.mean()), 5),
         "jacobian_median": round(float(jacobian.median()), 8),
     }
@@ -56,7 +58,9 @@ def main() -> None:
     }
     content = json.dumps(
         {
-            "command": "python experiments/road/attention_scale.py",
+            "command": "python experiments/road/attention_scale.py --out FILE",
+            "hardware": "CPU; the figures do not depend on its speed",
+            "torch": torch.__version__,
             "seed": SEED,
             "keys": KEYS,
             "queries": QUERIES,
