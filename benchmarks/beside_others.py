@@ -1,11 +1,13 @@
 """Pre-training steps alone, and beside processes that take all the time they are given.
 
     python benchmarks/beside_others.py [--size mini] [--busy 0 1 2] [--rounds 3] [--steps 6]
+        [--products]
 
 A step is 32 random sequences of 128 tokens, masked LM and next sentence, by the training loop
 itself with the optimizers of `pretrain`: as one micro-batch, whose products all cores share; and as
-two or four, each computed by one core (`train/loop.py`). The ways take turns. Prints a JSON line
-for each number of busy processes: tokens a second, the median of all steps.
+two or four, each computed by one core (`train/loop.py`). The ways take turns. A busy process is a
+loop of one thread; with --products, torch's small products on all cores.
+Prints a JSON line for each number of busy processes: tokens a second, the median of all steps.
 """
 
 from __future__ import annotations
@@ -45,6 +47,11 @@ from bertwright.train.state import DataPosition, Position
 
 ROWS, LENGTH, MASKED, WARM_UP = 32, 128, 19, 2
 WAYS = (1, 2, 4)
+PRODUCTS = """
+import torch
+a = torch.randn(64, 256)
+while True: a = torch.tanh(a @ torch.randn(256, 256) / 16)
+"""
 """Micro-batches of a step."""
 
 
@@ -85,7 +92,9 @@ def main() -> None:
     parser.add_argument("--busy", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=6)
+    parser.add_argument("--products", action="store_true")
     options = parser.parse_args()
+    busy_program = PRODUCTS if options.products else "while True: pass"
     keep_freed_memory()
     keep_few_kernels()
     torch.manual_seed(0)
@@ -121,7 +130,7 @@ def main() -> None:
         return [ROWS * LENGTH / (b - a) for a, b in itertools.pairwise(times)]
 
     for busy in options.busy:
-        others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(busy)]
+        others = [subprocess.Popen([sys.executable, "-c", busy_program]) for _ in range(busy)]
         try:
             found: dict[int, list[float]] = {parts: [] for parts in WAYS}
             for _ in range(options.rounds):
@@ -130,7 +139,13 @@ def main() -> None:
         finally:
             for other in others:
                 other.kill()
-        line = {"busy": busy, "size": options.size, "precision": precision, **machine()}
+        line = {
+            "busy": busy,
+            "products": options.products,
+            "size": options.size,
+            "precision": precision,
+            **machine(),
+        }
         speeds = {f"{parts} micro-batches": statistics.median(found[parts]) for parts in WAYS}
         print(json.dumps(line | {"tokens_per_second": speeds}), flush=True)
 

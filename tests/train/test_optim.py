@@ -156,6 +156,27 @@ def test_muon_is_pytorchs(precision: Precision) -> None:
             linear.weight.data.copy_(matrix.data)
 
 
+def test_muon_repeats_bit_for_bit_with_a_matrix_on_each_core() -> None:
+    torch.manual_seed(4)
+    alone = nn.ModuleList(nn.Linear(n, m) for m, n in ((48, 16), (17, 33), (24, 24)))
+    together = copy.deepcopy(alone)
+    threads = torch.get_num_threads()
+    try:
+        for learner, count in ((alone, 1), (together, 2)):
+            torch.set_num_threads(count)
+            (_, muon) = make_optimizers(learner, OptimizerConfig("muon"), "fp32").parts
+            for step in range(3):
+                for linear in learner:
+                    draws = torch.Generator().manual_seed(step)
+                    linear.weight.grad = torch.randn(linear.weight.shape, generator=draws)
+                muon.step()
+            assert torch.get_num_threads() == count
+    finally:
+        torch.set_num_threads(threads)
+    for one, other in zip(alone.parameters(), together.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
 @pytest.mark.parametrize("shape", [(12, 30), (30, 12), (17, 17)])
 def test_a_polynomial_of_singular_values(shape: tuple[int, int]) -> None:
     torch.manual_seed(0)

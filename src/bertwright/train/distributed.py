@@ -127,9 +127,14 @@ class Ranks:
         return found
 
 
+def is_shard(x: Tensor) -> bool:
+    """Whether this rank holds a shard of the tensor."""
+    return hasattr(x, "full_tensor")
+
+
 def whole(x: Tensor) -> Tensor:
     """A tensor of which this rank may hold a shard; then every rank has to call this."""
-    gathered: Tensor = x.full_tensor() if hasattr(x, "full_tensor") else x
+    gathered: Tensor = cast(Any, x).full_tensor() if is_shard(x) else x
     return gathered
 
 

@@ -15,7 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bertwright.train.distributed import laid_like, whole
+from bertwright.nn.cores import one_core_each
+from bertwright.train.distributed import is_shard, laid_like, whole
 
 ITERATIONS = 5
 COEFFICIENTS = 3.4445, -4.7750, 2.0315
@@ -39,22 +40,37 @@ class Muon(torch.optim.Optimizer):
         super().__init__(parameters, {"lr": lr, "weight_decay": weight_decay, "momentum": momentum})
         self.dtype = dtype
 
-    @torch.no_grad()
     def step(self) -> None:  # type: ignore[override]
-        """Change the matrices that have a gradient."""
-        for group in self.param_groups:
-            for matrix in group["params"]:
-                if matrix.grad is None:
-                    continue
-                state, keep = self.state[matrix], group["momentum"]
-                if not state:
-                    state["momentum_buffer"] = torch.zeros_like(matrix.grad)
-                momentum = state["momentum_buffer"].lerp_(matrix.grad, 1 - keep)
-                ahead = whole(matrix.grad.lerp(momentum, keep))
-                size = 0.2 * math.sqrt(max(matrix.shape))
-                update = orthogonal(ahead, self.dtype).to(matrix.dtype)
-                matrix.mul_(1 - group["lr"] * group["weight_decay"])
-                matrix.add_(laid_like(update, matrix), alpha=-group["lr"] * size)
+        """Change the matrices that have a gradient; on a CPU one on each core at a time, so that
+        none waits for a core that another process has taken (`nn/cores.py`)."""
+        tasks = [
+            (matrix, group)
+            for group in self.param_groups
+            for matrix in group["params"]
+            if matrix.grad is not None
+        ]
+        threads = torch.get_num_threads()
+        # Shards are gathered in one order on all ranks
+        if threads == 1 or any(m.device.type != "cpu" or is_shard(m) for m, _ in tasks):
+            for matrix, group in tasks:
+                self._move(matrix, group)
+            return
+        with one_core_each(threads) as pool:
+            for done in [pool.submit(self._move, *task) for task in tasks]:
+                done.result()
+
+    @torch.no_grad()  # of a thread, so here and not around them all
+    def _move(self, matrix: Tensor, group: dict[str, Any]) -> None:
+        assert matrix.grad is not None
+        state, keep = self.state[matrix], group["momentum"]
+        if not state:
+            state["momentum_buffer"] = torch.zeros_like(matrix.grad)
+        momentum = state["momentum_buffer"].lerp_(matrix.grad, 1 - keep)
+        ahead = whole(matrix.grad.lerp(momentum, keep))
+        size = 0.2 * math.sqrt(max(matrix.shape))
+        update = orthogonal(ahead, self.dtype).to(matrix.dtype)
+        matrix.mul_(1 - group["lr"] * group["weight_decay"])
+        matrix.add_(laid_like(update, matrix), alpha=-group["lr"] * size)
 
 
 def orthogonal(x: Tensor, dtype: torch.dtype) -> Tensor:
