@@ -25,10 +25,22 @@ def test_a_rate_is_that_of_the_best_product(monkeypatch: pytest.MonkeyPatch) -> 
 )
 def test_bf16_where_it_is_faster(monkeypatch: pytest.MonkeyPatch, bf16: float, chosen: str) -> None:
     rates = {"bf16": bf16, "fp32": 1e11}
-    monkeypatch.setattr(hardware, "matmul_rate", lambda device, precision: rates[precision])
+    monkeypatch.setattr(hardware, "matmul_rate", lambda device, precision, **_: rates[precision])
     assert hardware.choose_precision(CPU) == (chosen, rates[chosen])
     assert hardware.choose_precision(CPU, "fp32") == ("fp32", 1e11)
     assert hardware.choose_precision(CPU, "bf16") == ("bf16", bf16)
+
+
+def test_a_slow_bf16_is_told_by_a_small_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = []
+
+    def rate(device: torch.device, precision: str, **small: float) -> float:
+        measured.append((precision, small.get("size")))
+        return 1e9 if precision == "bf16" else 1e11
+
+    monkeypatch.setattr(hardware, "matmul_rate", rate)
+    assert hardware.choose_precision(CPU) == ("fp32", 1e11)
+    assert measured == [("bf16", 256), ("fp32", 256), ("fp32", None)]
 
 
 def test_memory_is_that_of_a_process_with_torch() -> None:

@@ -12,9 +12,12 @@ import torch
 Precision = Literal["bf16", "fp32"]
 
 
-def matmul_rate(device: torch.device, precision: Precision, seconds: float = 0.15) -> float:
-    """Floating-point operations a second of a large matrix product, the best of several."""
-    size = 8192 if device.type == "cuda" else 1024
+def matmul_rate(
+    device: torch.device, precision: Precision, seconds: float = 0.15, size: int | None = None
+) -> float:
+    """Floating-point operations a second of a matrix product, the best of several; a large one
+    where `size`, its rows, is unset."""
+    size = size or (8192 if device.type == "cuda" else 1024)
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     a = torch.randn(size, size, device=device).to(dtype)
     torch.mm(a, a)
@@ -41,6 +44,10 @@ def choose_precision(device: torch.device, wanted: str = "auto") -> tuple[Precis
     if wanted != "auto":
         precision: Precision = "bf16" if wanted == "bf16" else "fp32"
         return precision, matmul_rate(device, precision)
+    if device.type == "cpu":  # a processor without bf16 takes seconds for a large product
+        small = [matmul_rate(device, p, seconds=0.01, size=256) for p in ("bf16", "fp32")]
+        if small[0] < 0.5 * small[1]:
+            return "fp32", matmul_rate(device, "fp32")
     rates: dict[Precision, float] = {p: matmul_rate(device, p) for p in ("bf16", "fp32")}
     chosen: Precision = "bf16" if rates["bf16"] > 1.2 * rates["fp32"] else "fp32"
     return chosen, rates[chosen]
