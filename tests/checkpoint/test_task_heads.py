@@ -42,6 +42,7 @@ TASKS = {
 ODD = {
     "crf": replace(TAGGING, head=HeadConfig(crf=True, dropout=0.25)),
     "lstm": replace(TAGGING, head=HeadConfig(network="bilstm", network_size=7, crf=True)),
+    "taglm": replace(TAGGING, head=HeadConfig(network="taglm", network_size=6)),
     "mixed": replace(TEXT, head=HeadConfig(layers="mix", pooling="max")),
     "mixed-lstm": replace(
         TASKS["answers"], head=HeadConfig(layers="second-to-last", network="bilstm", network_size=5)
@@ -71,10 +72,11 @@ def batch(task: str, kind: str) -> LabelledBatch:
     ids = torch.tensor([2, 5, 6, 7, 8, 3, 2, 9, 10, 3])
     counts = {"tagging": (3, 2), "multiple-choice": (2,)}.get(kind, ())
     words = torch.tensor([1, 2, 4, 7, 8]) if kind == "tagging" else None
+    texts = tuple("abcde") if kind == "tagging" else ()
     owners = torch.tensor([0, 1]) if kind not in ("tagging", "span") else None
     rows = (0,) if kind == "multiple-choice" else (0, 1)
     inputs = Inputs(ids, Sequences([6, 4]))
-    return LabelledBatch(task, inputs, rows, None, owners, words, counts)
+    return LabelledBatch(task, inputs, rows, None, owners, words, counts, texts=texts)
 
 
 def scores(learner: Learner, name: str, task: TaskConfig) -> Tensor:

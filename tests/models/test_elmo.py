@@ -10,7 +10,8 @@ from torch import Tensor
 from bertwright.config.runs.elmo import ElmoConfig
 from bertwright.data.batch import collate
 from bertwright.data.to_device import inputs_to_device
-from bertwright.models.elmo import Elmo, character_ids
+from bertwright.models.elmo import Elmo
+from bertwright.nn.characters import character_ids
 from bertwright.nn.recurrent import ClippedLstm
 from bertwright.nn.sequences import Inputs, Sequences
 

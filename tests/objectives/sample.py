@@ -78,6 +78,7 @@ def make_batch(kind: str, chosen: list[int]) -> LabelledBatch:
         places = [(p, *word) for p, example in enumerate(chosen) for word in WORDS[example]]
         given["words"] = torch.tensor([at[p, window] + place for p, window, place in places])
         given["counts"] = tuple(len(WORDS[example]) for example in chosen)
+        given["texts"] = tuple(f"w{window}é" * place for _, window, place in places)
         labels = [tag for tags in labels for tag in tags]
     if kind == "span":
         labels = [ANSWERS[example][number] for _, _, example, number in windows]

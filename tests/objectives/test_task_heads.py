@@ -38,6 +38,8 @@ NETWORKS: dict[str, dict[str, Any]] = {
 VARIANTS = [(kind, name, NETWORKS[name]) for kind in TASKS for name in NETWORKS] + [
     ("tags", "crf", {"crf": True}),
     ("tags", "sum-lstm-crf", {"layers": "sum-last-4", "network": "bilstm", "crf": True}),
+    ("tags", "taglm-crf", {"network": "taglm", "crf": True}),
+    ("tags", "mixed-taglm", {"layers": "mix", "network": "taglm"}),
 ]
 variants = pytest.mark.parametrize(
     ("kind", "head"), [pytest.param(k, h, id=f"{k}-{n}") for k, n, h in VARIANTS]

@@ -26,9 +26,10 @@ import torch
 from torch import Tensor
 
 from bertwright.checkpoint.model_folder import read_json, short
-from bertwright.config.runs.elmo import CHARACTERS, ElmoConfig
+from bertwright.config.runs.elmo import ElmoConfig
 from bertwright.errors import ConfigError, DataError, IntegrityError, MissingExtra
 from bertwright.models.elmo import Elmo
+from bertwright.nn.characters import CHARACTERS
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 OPTIONS, WEIGHTS = "options.json", "weights.hdf5"

@@ -42,6 +42,7 @@ from bertwright.config.task import TaskConfig
 from bertwright.config.values import from_dict, to_dict
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.models.encoder import EncoderSpec
+from bertwright.nn.characters import CharacterCnn
 from bertwright.nn.init import initialize
 from bertwright.objectives.classifier import Classifier
 from bertwright.objectives.generator import Generator
@@ -112,6 +113,9 @@ def initialized(make: Callable[[], Module], std: float, generator: torch.Generat
         torch.default_generator.manual_seed(seed)  # the CPU's alone: a GPU's is not put back
         head = make()
     initialize(head, std, generator)
+    for part in head.modules():
+        if isinstance(part, CharacterCnn):
+            part.reset_parameters(generator)
     return head
 
 

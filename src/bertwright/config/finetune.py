@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bertwright.config.ranges import above, at_least, below_one, seed
-from bertwright.config.task import Form, HeadPooling, Layers
+from bertwright.config.task import Form, HeadPooling, Layers, Network
 from bertwright.errors import ConfigError
 
 TRANSFERS = "finetune, features, gradual, or top-N, as top-2"
@@ -90,9 +90,10 @@ class FinetuneConfig:
     layers: Layers | None = None
     """With features: embeddings, last, embeddings+last (side by side), second-to-last, sum-last-4,
     mix-last-4, concat-last-4, mix (a trained weighted sum of all); unset: last."""
-    network: Literal["linear", "bilstm"] = "linear"
-    """The network trained on the last layer, or on features: a linear layer or a bidirectional
-    LSTM."""
+    network: Network = "linear"
+    """The network trained on the last layer, or on features: a linear layer; bilstm, a
+    bidirectional LSTM; taglm, for tagging: one over words and their spelling, one over its states
+    and the features."""
     pooling: HeadPooling | None = None
     """How the last layer, or features, of a text become one vector: cls, last, mean, max,
     last+max+mean (ULMFiT); unset: the model's pooler, of a GPT last, else mean; a bilstm always

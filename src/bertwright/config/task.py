@@ -38,14 +38,18 @@ Form = Literal["tsv", "csv", "jsonl", "json", "parquet", "conll", "conllu", "tex
 """The forms of labelled files (docs/tasks-formats.md)."""
 
 
+Network = Literal["linear", "bilstm", "taglm"]
+"""Nothing, a bidirectional LSTM, or TagLM's two over words, the features joined in between."""
+
+
 @dataclass(frozen=True)
 class HeadConfig:
     """How a task head is built on the encoder."""
 
     layers: Layers | None = None
     """Layers that are its features; unset: the pooler for a text, the last layer for tokens."""
-    network: Literal["linear", "bilstm"] = "linear"
-    """What is between features and scores: nothing, or a bidirectional LSTM."""
+    network: Network = "linear"
+    """What is between features and scores."""
     network_size: int = 256
     """Width of each direction of the LSTM."""
     pooling: HeadPooling = "mean"
@@ -139,6 +143,10 @@ class TaskConfig:
                     "a generation task trains the encoder and the head that predicts its tokens: "
                     "leave out --transfer features, --network, --pooling and --hidden-size"
                 )
+        if self.head.network == "taglm" and self.kind != "tagging":
+            raise ConfigError(
+                f"network taglm is for tagging; the kind of this task is {self.kind}: use bilstm"
+            )
         if self.head.crf and self.kind != "tagging":
             raise ConfigError(f"crf is for tagging; the kind of this task is {self.kind}")
 

@@ -1,9 +1,8 @@
 """ELMo: a language model in each direction over words made of characters.
 
 Peters, Neumann, Iyyer, Gardner, Clark, Lee, Zettlemoyer 2018, "Deep contextualized word
-representations", section 3; the token layer is that of Jozefowicz et al. 2016 (convolutions over
-characters, Kim et al. 2016; highway layers, Srivastava et al. 2015). With `direction` "forward" it
-is the forward language model of TagLM (Peters et al. 2017).
+representations", section 3; a token's vector is that of `nn/characters.py`. With `direction`
+"forward" it is the forward language model of TagLM (Peters et al. 2017).
 
     token:     x_0 = W highway(relu(max over positions of convolutions(bytes)))
     layer k:   x_k = LSTM_k(x_(k-1)) + x_(k-1) for k > 1, LSTM_1(x_0) for k = 1, in each direction
@@ -22,25 +21,21 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bertwright.config.runs.elmo import BYTES, CHARACTERS, ElmoConfig
+from bertwright.config.runs.elmo import ElmoConfig
 from bertwright.models.encoder import Encoded, Encoder, EncoderSpec
+from bertwright.nn.characters import (
+    BEGIN_TEXT,
+    END_TEXT,
+    PADDING,
+    CharacterCnn,
+    character_ids,
+)
 from bertwright.nn.dropout import Dropout
 from bertwright.nn.init import initialize
 from bertwright.nn.recurrent import ClippedLstm, Direction
 from bertwright.nn.sequences import Inputs
-
-BEGIN_TEXT, END_TEXT, BEGIN_TOKEN, END_TOKEN, PADDING = range(BYTES, CHARACTERS)
-
-
-def character_ids(token: str | int, count: int) -> list[int]:
-    """The C ids of a token: its begin, UTF-8 bytes, end, padding; of a mark of a text's begin or
-    end, given as its id, that id in place of the bytes."""
-    inner = [token] if isinstance(token, int) else list(token.encode()[: count - 2])
-    ids = [BEGIN_TOKEN, *inner, END_TOKEN]
-    return ids + [PADDING] * (count - len(ids))
 
 
 class Elmo(Encoder):
@@ -59,7 +54,13 @@ class Elmo(Encoder):
         self.config = config
         size = (config.vocab_size, config.max_characters_per_token)
         self.register_buffer("characters", torch.full(size, PADDING, dtype=torch.int16))
-        self.token = TokenLayer(config)
+        self.token = CharacterCnn(
+            config.character_size,
+            config.filters,
+            config.projection_dim,
+            config.n_highway,
+            config.activation,
+        )
         self.layers = nn.ModuleList(
             nn.ModuleList(_lstm(config, direction) for direction in self.directions)
             for _ in range(config.n_layers)
@@ -126,62 +127,3 @@ def _lstm(config: ElmoConfig, direction: Direction) -> ClippedLstm:
     width = config.projection_dim
     projection = 0 if config.dim == width else width
     return ClippedLstm(width, config.dim, direction, projection, config.cell_clip, config.proj_clip)
-
-
-class TokenLayer(nn.Module):
-    """The bytes of tokens -> a vector for each."""
-
-    def __init__(self, config: ElmoConfig) -> None:
-        super().__init__()
-        size, filters = config.character_size, config.filters
-        self.widest = max(width for width, _ in filters)
-        self.bytes = nn.Embedding(CHARACTERS, size)
-        self.convolutions = nn.ModuleList(
-            nn.Conv1d(size, number, width) for width, number in filters
-        )
-        width = sum(number for _, number in filters)
-        self.highways = nn.ModuleList(Highway(width) for _ in range(config.n_highway))
-        self.projection = nn.Linear(width, config.projection_dim)
-        self.activation = torch.relu if config.activation == "relu" else torch.tanh
-
-    def forward(self, characters: Tensor) -> Tensor:
-        """`[U, C]` -> `[U, P]`"""
-        # All windows of nothing but padding are alike: one of the widest is enough.
-        longest = int((characters != PADDING).sum(1).max()) if len(characters) else 0
-        characters = characters[:, : longest + self.widest]
-        x = self.bytes(characters).transpose(1, 2)  # [U, size, C]
-        found = [convolution(x).amax(2) for convolution in self.convolutions]
-        x = self.activation(torch.cat(found, 1))  # [U, filters]
-        for highway in self.highways:
-            x = highway(x)
-        projected: Tensor = self.projection(x)
-        return projected
-
-    def reset_parameters(self, generator: torch.Generator) -> None:
-        """Bytes and convolutions as in the authors' program, highways begin nearly open."""
-        nn.init.uniform_(self.bytes.weight, -1, 1, generator=generator)
-        for part in self.convolutions:
-            assert isinstance(part, nn.Conv1d)
-            nn.init.uniform_(part.weight, -0.05, 0.05, generator=generator)
-            nn.init.zeros_(part.bias)  # type: ignore[arg-type]
-        for linear in self.modules():
-            if isinstance(linear, nn.Linear):
-                deviation = linear.in_features**-0.5
-                nn.init.normal_(linear.weight, 0.0, deviation, generator=generator)
-        for highway in self.highways:
-            assert isinstance(highway, Highway)
-            nn.init.constant_(highway.carry.bias, -2.0)
-
-
-class Highway(nn.Module):
-    """`g relu(W x + b) + (1 - g) x`, with `g = sigmoid(W_g x + b_g)`."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.carry = nn.Linear(width, width)
-        self.transform = nn.Linear(width, width)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """`[U, filters]`, the same back."""
-        gate = torch.sigmoid(self.carry(x))
-        return gate * F.relu(self.transform(x)) + (1 - gate) * x

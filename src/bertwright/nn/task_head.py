@@ -17,6 +17,7 @@ from bertwright.nn.layer_mix import LayerMix
 from bertwright.nn.pooling import pool
 from bertwright.nn.recurrent import BiLstm
 from bertwright.nn.sequences import Sequences
+from bertwright.nn.taglm import TagLm
 
 
 class Parts(NamedTuple):
@@ -24,7 +25,7 @@ class Parts(NamedTuple):
 
     mix: LayerMix | None
     """Unset: the head reads what the encoder gives last."""
-    network: BiLstm | None
+    network: BiLstm | TagLm | None
     width: int
     """Numbers of a vector that reaches the scores."""
     layers: tuple[int, ...] | None
@@ -39,14 +40,18 @@ def make_parts(head: HeadConfig, widths: Sequence[int]) -> Parts:
     """
     mix = None if head.layers is None else LayerMix(head.layers, len(widths) - 1)
     width = widths[-1] if mix is None else mix.width(widths)
-    network = BiLstm(width, head.network_size) if head.network == "bilstm" else None
-    if network is not None:
-        width = 2 * head.network_size
-    return Parts(mix, network, width, None if mix is None else mix.numbers)
+    numbers = None if mix is None else mix.numbers
+    network: BiLstm | TagLm | None = None
+    if head.network == "bilstm":
+        network = BiLstm(width, head.network_size)
+    elif head.network == "taglm":
+        network = TagLm(widths[0], width, head.network_size, head.dropout)
+        numbers = tuple(sorted({0, *(numbers or (len(widths) - 1,))}))
+    return Parts(mix, network, 2 * head.network_size if network else width, numbers)
 
 
 def text_vectors(
-    x: Tensor, sequences: Sequences, network: BiLstm | None, head: HeadConfig
+    x: Tensor, sequences: Sequences, network: BiLstm | TagLm | None, head: HeadConfig
 ) -> Tensor:
     """A vector for each window out of its tokens'.
 
@@ -64,6 +69,7 @@ def text_vectors(
     """
     if network is None:
         return pool(x, sequences, head.pooling)
+    assert isinstance(network, BiLstm)
     return pool(network(x, sequences.lengths), sequences, "max")
 
 

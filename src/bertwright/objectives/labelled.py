@@ -47,6 +47,8 @@ class LabelledBatch:
     first_words: tuple[int, ...] = ()
     """Tagging: the number of the first of these words in its sentence, of which more than a few
     windows are several instances."""
+    texts: tuple[str, ...] = ()
+    """Tagging, [W]: the words, as they are spelled."""
 
     @property
     def num_tokens(self) -> int:

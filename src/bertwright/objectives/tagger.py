@@ -2,10 +2,10 @@
 
 A word is classified by the vector of its first wordpiece, through dropout and a linear layer, as
 `BertForTokenClassification` of transformers; other wordpieces have no label. An LSTM over the words
-of an example may come between, and over the scores a CRF (`nn/crf.py`), which scores the tags of an
-example together (Lample et al. 2016). The loss is a sum over words: the cross-entropy of each,
-times its class's weight; or with a CRF minus the log-probability of the whole sequences, over the
-same number of words.
+of an example may come between, or TagLM's two (`nn/taglm.py`), and over the scores a CRF
+(`nn/crf.py`), which scores the tags of an example together (Lample et al. 2016). The loss is a sum
+over words: the cross-entropy of each, times its class's weight; or with a CRF minus the
+log-probability of the whole sequences, over the same number of words.
 
 Letters: N tokens, W words, E examples, C tags, H hidden.
 """
@@ -19,6 +19,7 @@ from bertwright.config.task import TaskConfig
 from bertwright.models.encoder import Encoded, EncoderSpec
 from bertwright.nn.crf import Crf
 from bertwright.nn.dropout import Dropout
+from bertwright.nn.taglm import TagLm
 from bertwright.nn.task_head import Scorer, make_parts
 from bertwright.objectives.labelled import Head, LabelledBatch
 from bertwright.objectives.objective import Loss
@@ -58,7 +59,11 @@ class Tagger(Head):
     def scores(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:
         """`[W, C]` float32; with a CRF, what goes into it."""
         x = self.features(encoded, batch.words)  # [W, F]
-        if self.network is not None:
+        if isinstance(self.network, TagLm):
+            assert batch.words is not None
+            layer_0 = encoded.layers[0].index_select(0, batch.words)
+            x = self.network(batch.texts, layer_0.float(), x.float(), batch.counts)
+        elif self.network is not None:
             x = self.network(x, batch.counts)
         scores: Tensor = self.classifier(self.dropout(x))
         return scores

@@ -204,7 +204,7 @@ def _settings(results: Results, task: Mapping[str, Any]) -> list[tuple[str, str]
     had_effect = {
         "layers": features,
         "network": features,
-        "network_size": (task.get("head") or {}).get("network") == "bilstm",
+        "network_size": (task.get("head") or {}).get("network") in ("bilstm", "taglm"),
         "pooling": features and of_texts,
         "merge": of_texts,
         "multi_label": kind == "classification",
@@ -270,7 +270,7 @@ def _head(task: TaskConfig) -> str:
     head = task.head
     parts = [
         f"layers {head.layers}" if head.layers else "",
-        "a BiLSTM" if head.network == "bilstm" else "",
+        {"linear": "", "bilstm": "a BiLSTM", "taglm": "TagLM's two BiLSTMs"}[head.network],
         "a hidden layer" if head.hidden_size else "",
         "a CRF" if head.crf else "",
     ]

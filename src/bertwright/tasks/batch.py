@@ -63,6 +63,7 @@ def make_batch(
     words: Int64s | None = None
     counts: tuple[int, ...] = ()
     first_words: tuple[int, ...] = ()
+    texts: tuple[str, ...] = ()
     if task.kind == "span":
         chosen = [chosen[owner] for owner in owners[order]]
         rows = [rows[owner] for owner in owners[order]]
@@ -90,6 +91,7 @@ def make_batch(
     if task.kind == "tagging":
         counts = tuple(chain.from_iterable(instance.counts for instance in chosen))
         words = _positions(chosen, windows, inputs.lengths, order)
+        texts = tuple(chain.from_iterable(each.texts for each in chosen))
         rows = [each.example + n for each in chosen for n in range(len(each.counts))]
         first_words = tuple(each.first_word for each in chosen for _ in each.counts)
 
@@ -103,6 +105,7 @@ def make_batch(
         labels=None if labels is None else put(labels),
         owners=put(owners),
         words=None if words is None else put(words),
+        texts=texts,
         counts=counts,
         first_words=first_words,
     )

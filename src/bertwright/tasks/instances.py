@@ -50,6 +50,8 @@ class Instance:
     words: tuple[tuple[int, int], ...] = ()
     """Tagging: of every word, the window in which it is tagged (the one with most context around
     it) and the position of its first token there."""
+    texts: tuple[str, ...] = ()
+    """Tagging: these words, as they are spelled."""
     counts: tuple[int, ...] = (0,)
     """Tagging: words of each example; of other kinds there is one example."""
     first_word: int = 0

@@ -93,6 +93,7 @@ def make_tagging_instances(
             labels = None if None in tags else list(chain.from_iterable(filter(None, tags)))
             words = _windows_of_words(spans, begins[ends[first] : ends[last]], before)
             sizes = tuple(len(example.words) for example in read)
+            spelled = tuple(word for example in read for word in example.words)
             of_word = [window for window, _ in words]
             for at in range(0, len(spans), task.most_windows):  # more than one: of one sentence
                 part = spans[at : at + task.most_windows]
@@ -106,6 +107,7 @@ def make_tagging_instances(
                         tuple(segments_of(framing, b - a) for a, b in part),
                         None if labels is None else labels[begin:end],
                         words=tuple((n - at, position) for n, position in words[begin:end]),
+                        texts=spelled[begin:end],
                         counts=sizes if len(part) == len(spans) else (end - begin,),
                         first_word=begin,
                     )

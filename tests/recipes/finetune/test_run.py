@@ -84,13 +84,14 @@ def test_every_kind_learns_and_its_model_is_complete(
 TRANSFERS: list[dict[str, Any]] = [
     {"transfer": "features", "layers": "mix", "learning_rate": 0.02},
     {"transfer": "features", "layers": "last", "network": "bilstm", "learning_rate": 0.01},
+    {"transfer": "features", "layers": "mix", "network": "taglm", "learning_rate": 0.01},
     {"transfer": "finetune", "network": "bilstm"},
     {"transfer": "top-1"},
     {"transfer": "gradual", "learning_rate": 0.01},
 ]
 
 
-@pytest.mark.parametrize("changes", TRANSFERS, ids=lambda c: f"{c['transfer']}-{c.get('layers')}")
+@pytest.mark.parametrize("changes", TRANSFERS, ids=lambda c: "-".join(map(str, c.values())))
 def test_every_transfer_learns(changes: dict[str, Any], model: Path, tmp_path: Path) -> None:
     train, dev = write_files(tmp_path, "tagging")
     out = tmp_path / "run"

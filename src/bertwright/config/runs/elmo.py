@@ -9,11 +9,6 @@ from typing import ClassVar, Literal
 from bertwright.config.ranges import OutOfRange, at_least, below_one
 from bertwright.config.runs.language_model import LanguageModelRun
 
-BYTES = 256
-"""Ids below it are bytes of a token; then come begin and end of a text, begin and end of a token,
-padding."""
-CHARACTERS = BYTES + 5
-
 
 @dataclass(frozen=True)
 class ElmoConfig:

@@ -1,0 +1,88 @@
+"""Bits per character of the road's language models, trained on the same text with one vocabulary.
+
+    python experiments/road/language_models.py --data SHARDS --runs FOLDER --texts TEXT...
+
+The neural models read 3 M tokens each, an epoch's first part; the n-gram model counts the whole
+text, and once more only documents of some 3 M tokens, if `--few SHARDS` has them. A run that is
+there is not made again. Evaluated on TEXTs and mixed in equal parts with the n-gram model; results
+go to `language_models.json`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import platform
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bertwright.cli.app import run
+
+RESULTS = Path(__file__).with_suffix(".json")
+STEPS = 750
+NEURAL = (
+    f"--steps {STEPS} --batch.tokens 4096 --sequence-length 128 --validation.every-steps 100000 "
+    "--device cpu --precision fp32 --seed 1"
+).split()
+COUNTED = ["--architecture.order", "5", "--prune", "0", "0", "1"]
+MODELS = {
+    "n-gram, few": ("ngram", COUNTED),
+    "n-gram": ("ngram", COUNTED),
+    "nnlm-base": ("nnlm-base", NEURAL),
+    "awd-lstm-small": ("awd-lstm-small", NEURAL),
+    "gpt2-mini": ("gpt2-mini", NEURAL),
+}
+"""Name -> model, options of `bertwright pretrain`."""
+
+
+def said(*words: object) -> Any:
+    """What a command prints as JSON."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        status = run([str(word) for word in words])
+    assert status == 0, words
+    return json.loads(out.getvalue())
+
+
+def main() -> None:
+    """Train what is not there, and evaluate everything."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--few")
+    parser.add_argument("--runs", required=True, type=Path)
+    parser.add_argument("--texts", required=True, nargs="+", type=Path)
+    given = parser.parse_args()
+    found: dict[str, Any] = {
+        "torch": torch.__version__,
+        "processor": platform.processor(),
+        "threads": torch.get_num_threads(),
+        "models": {},
+    }
+    counted = given.runs / "n-gram"
+    for name, (model, options) in MODELS.items():
+        folder = given.runs / name.replace(", ", "-")
+        data = given.few if name == "n-gram, few" else given.data
+        if data is None:
+            continue
+        if not (folder / "checkpoints" / "latest").exists():
+            words = ["pretrain", "--model", model, "--data", data, "--out", folder, *options]
+            assert run([str(word) for word in words]) == 0
+        row: dict[str, Any] = {"options": " ".join(options)}
+        lines = [json.loads(x) for x in (folder / "metrics.jsonl").read_text().splitlines()]
+        row["seconds"] = lines[-1].get("seconds")
+        for text in given.texts:
+            row[text.name] = said("perplexity", text, "--model", folder, "--json")
+            if options is NEURAL:
+                both = ["--model", folder, "--model", counted]
+                row[f"{text.name}, mixed"] = said("perplexity", text, *both, "--json")
+        found["models"][name] = row
+        print(name, json.dumps(row), flush=True)
+        RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

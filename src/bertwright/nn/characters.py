@@ -1,0 +1,106 @@
+"""Words out of the bytes they are spelled with: convolutions, and highway layers over them.
+
+Kim et al. 2016; Jozefowicz et al. 2016; highway layers: Srivastava et al. 2015. ELMo reads its
+tokens by it, TagLM its words.
+
+    vector = W highway(relu(max over positions of convolutions(bytes)))
+
+Letters: W words, C bytes of a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+BYTES = 256
+"""Ids below it are bytes of a word; then come begin and end of a text, begin and end of a word,
+padding."""
+CHARACTERS = BYTES + 5
+BEGIN_TEXT, END_TEXT, BEGIN_WORD, END_WORD, PADDING = range(BYTES, CHARACTERS)
+
+
+def character_ids(word: str | int, count: int) -> list[int]:
+    """The C ids of a word: its begin, UTF-8 bytes, end, padding; of a mark of a text's begin or
+    end, given as its id, that id in place of the bytes."""
+    inner = [word] if isinstance(word, int) else list(word.encode()[: count - 2])
+    ids = [BEGIN_WORD, *inner, END_WORD]
+    return ids + [PADDING] * (count - len(ids))
+
+
+class CharacterCnn(nn.Module):
+    """The bytes of words -> a vector for each."""
+
+    def __init__(
+        self,
+        size: int,
+        filters: Sequence[tuple[int, int]],
+        projection: int,
+        highways: int = 0,
+        activation: Literal["relu", "tanh"] = "relu",
+    ) -> None:
+        """Build it.
+
+        Args:
+            size: width of a byte's vector.
+            filters: (width in bytes, number) of the convolutions.
+            projection: width of a word's vector.
+            highways: layers between.
+            activation: over the convolutions.
+        """
+        super().__init__()
+        self.widest = max(width for width, _ in filters)
+        self.bytes = nn.Embedding(CHARACTERS, size)
+        self.convolutions = nn.ModuleList(
+            nn.Conv1d(size, number, width) for width, number in filters
+        )
+        width = sum(number for _, number in filters)
+        self.highways = nn.ModuleList(Highway(width) for _ in range(highways))
+        self.projection = nn.Linear(width, projection)
+        self.activation = torch.relu if activation == "relu" else torch.tanh
+
+    def forward(self, characters: Tensor) -> Tensor:
+        """`[W, C]` -> `[W, projection]`"""
+        # All windows of nothing but padding are alike: one of the widest is enough.
+        longest = int((characters != PADDING).sum(1).max()) if len(characters) else 0
+        characters = characters[:, : longest + self.widest]
+        x = self.bytes(characters).transpose(1, 2)  # [W, size, C]
+        found = [convolution(x).amax(2) for convolution in self.convolutions]
+        x = self.activation(torch.cat(found, 1))  # [W, filters]
+        for highway in self.highways:
+            x = highway(x)
+        projected: Tensor = self.projection(x)
+        return projected
+
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        """As in ELMo's program: bytes and convolutions evenly, highways begin nearly open."""
+        nn.init.uniform_(self.bytes.weight, -1, 1, generator=generator)
+        for part in self.convolutions:
+            assert isinstance(part, nn.Conv1d)
+            nn.init.uniform_(part.weight, -0.05, 0.05, generator=generator)
+            nn.init.zeros_(part.bias)  # type: ignore[arg-type]
+        for linear in self.modules():
+            if isinstance(linear, nn.Linear):
+                deviation = linear.in_features**-0.5
+                nn.init.normal_(linear.weight, 0.0, deviation, generator=generator)
+        for highway in self.highways:
+            assert isinstance(highway, Highway)
+            nn.init.constant_(highway.carry.bias, -2.0)
+
+
+class Highway(nn.Module):
+    """`g relu(W x + b) + (1 - g) x`, with `g = sigmoid(W_g x + b_g)`."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.carry = nn.Linear(width, width)
+        self.transform = nn.Linear(width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`[W, filters]`, the same back."""
+        gate = torch.sigmoid(self.carry(x))
+        return gate * F.relu(self.transform(x)) + (1 - gate) * x
