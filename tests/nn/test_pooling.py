@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from bertwright.errors import ConfigError
-from bertwright.nn.pooling import pool
+from bertwright.nn.features import pool
 from bertwright.nn.sequences import Sequences
 
 LENGTHS = [5, 3, 3, 1, 4]

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from bertwright.config.task import HeadConfig
-from bertwright.nn.pooling import pool
+from bertwright.nn.features import pool
 from bertwright.nn.sequences import Sequences
 from bertwright.nn.task_head import Scorer, make_parts, text_vectors
 

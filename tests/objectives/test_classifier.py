@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bertwright.nn.pooling import pool
+from bertwright.nn.features import pool
 from tests.objectives.sample import ALL, make_batch, make_head, random_encoded
 
 

@@ -34,7 +34,7 @@ from bertwright.inference.encode import (
 )
 from bertwright.inference.whitening import Whitening
 from bertwright.models.encoder import EncoderSpec
-from bertwright.nn.pooling import pool
+from bertwright.nn.features import pool
 from bertwright.nn.sequences import Sequences
 from bertwright.progress import OnProgress, silent
 from bertwright.text.tokenizer.tokenizer import Tokenizer

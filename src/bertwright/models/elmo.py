@@ -9,7 +9,7 @@ representations", section 3; a token's vector is that of `nn/characters.py`. Wit
     vectors:   layer 0 is [x_0; x_0], layer k is [x_k from the left; x_k from the right]
 
 Each direction predicts its next token from its half of the top layer. What uses it takes
-`gamma * sum_k softmax(s)_k x_k` (equation 1, `nn/layer_mix.py`).
+`gamma * sum_k softmax(s)_k x_k` (equation 1, `nn/features.py`).
 
 Letters: N tokens, V vocabulary, C bytes of a token, P projection of a direction, H = 2 P (P where
 there is one direction), L layers, U different tokens of a batch.

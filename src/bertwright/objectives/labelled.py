@@ -15,7 +15,7 @@ from bertwright.config.task import TaskConfig
 from bertwright.config.vectors import poolings_of
 from bertwright.models.encoder import Encoded, Encoder, EncoderSpec
 from bertwright.nn.dropout import Dropout
-from bertwright.nn.layer_mix import LayerMix
+from bertwright.nn.features import LayerMix
 from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.nn.task_head import Scorer, make_parts, text_vectors
 from bertwright.objectives.objective import Objective

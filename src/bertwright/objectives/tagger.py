@@ -2,7 +2,7 @@
 
 A word is classified by the vector of its first wordpiece, through dropout and a linear layer, as
 `BertForTokenClassification` of transformers; other wordpieces have no label. An LSTM over the words
-of an example may come between, or TagLM's two (`nn/taglm.py`), and over the scores a CRF
+of an example may come between, or TagLM's two (`nn/task_head.py`), and over the scores a CRF
 (`nn/crf.py`), which scores the tags of an example together (Lample et al. 2016). The loss is a sum
 over words: the cross-entropy of each, times its class's weight; or with a CRF minus the
 log-probability of the whole sequences, over the same number of words.
@@ -19,8 +19,7 @@ from bertwright.config.task import TaskConfig
 from bertwright.models.encoder import Encoded, EncoderSpec
 from bertwright.nn.crf import Crf
 from bertwright.nn.dropout import Dropout
-from bertwright.nn.taglm import TagLm
-from bertwright.nn.task_head import Scorer, make_parts
+from bertwright.nn.task_head import Scorer, TagLm, make_parts
 from bertwright.objectives.labelled import Head, LabelledBatch
 from bertwright.objectives.objective import Loss
 

@@ -9,7 +9,7 @@ import torch
 
 from bertwright.config.task import Layers
 from bertwright.errors import ConfigError
-from bertwright.nn.layer_mix import LayerMix, layer_numbers
+from bertwright.nn.features import LayerMix, layer_numbers
 
 LAYERS = tuple(torch.randn(5, 3, generator=torch.Generator().manual_seed(n)) for n in range(7))
 
