@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from bertwright.config.ranges import OutOfRange, at_least, below_one
+from bertwright.config.run import OptimizerConfig
 from bertwright.config.runs.language_model import LanguageModelRun
 
 DROPOUTS = (
@@ -94,6 +95,14 @@ _SMALL = AwdLstmConfig(embedding_size=192, hidden_size=384, dropout_scale=0.0)
 
 
 @dataclass(frozen=True)
+class AwdLstmOptimizer(OptimizerConfig):
+    """LSTMs learn at a higher rate; see `OptimizerConfig`."""
+
+    learning_rate: float = 5e-3
+    """The peak learning rate of AdamW, reached after warm-up."""
+
+
+@dataclass(frozen=True)
 class AwdLstmRun(LanguageModelRun):
     """Everything that decides a pre-training run of an AWD-LSTM."""
 
@@ -110,3 +119,5 @@ class AwdLstmRun(LanguageModelRun):
     """awd-lstm-mini, awd-lstm-small, awd-lstm; unset: awd-lstm-small, or the sizes of `init`."""
     architecture: AwdLstmArchitecture = field(default_factory=AwdLstmArchitecture)
     """Changes to the model."""
+    optimizer: AwdLstmOptimizer = field(default_factory=AwdLstmOptimizer)
+    """The optimizer."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from bertwright.config.ranges import at_least
+from bertwright.config.run import OptimizerConfig
 from bertwright.config.runs.language_model import LanguageModelRun
 
 
@@ -40,6 +41,14 @@ class NnlmArchitecture:
 
 
 @dataclass(frozen=True)
+class NnlmOptimizer(OptimizerConfig):
+    """A network of one layer learns at a higher rate; see `OptimizerConfig`."""
+
+    learning_rate: float = 2e-2
+    """The peak learning rate of AdamW, reached after warm-up."""
+
+
+@dataclass(frozen=True)
 class NnlmRun(LanguageModelRun):
     """A run of an NNLM."""
 
@@ -53,3 +62,5 @@ class NnlmRun(LanguageModelRun):
 
     architecture: NnlmArchitecture = field(default_factory=NnlmArchitecture)
     """Changes to the architecture."""
+    optimizer: NnlmOptimizer = field(default_factory=NnlmOptimizer)
+    """The optimizer."""
