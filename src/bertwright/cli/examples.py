@@ -101,6 +101,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         '--model minilm --corpus texts.txt --top 3 "a rainy day"',
         '--model minilm --corpus texts.txt --json "a rainy day"',
     ),
+    "senses": (
+        "--model runs/mine",
+        "--model w2v --model runs/mine --word bank --out bank.html",
+        "bank.txt --word bank --clusters 3 --model runs/mine",
+    ),
     "export onnx": (
         "--model runs/r --out onnx",
         "--model minilm --out onnx --int8",

@@ -70,3 +70,22 @@ def test_gpts_words_have_an_end(tmp_path: Path) -> None:
 def test_a_vocabulary_without_room_for_the_bytes(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="257"):
         train_byte_bpe([], CorpusConfig(), TokenizerConfig(algorithm="byte-bpe", vocab_size=256))
+
+
+def test_a_text_has_its_begin_and_end_where_the_library_adds_none(tmp_path: Path) -> None:
+    tokenizer = trained(tmp_path, lowercase=False)
+    assert not tokenizer._backend.num_special_tokens_to_add(False)
+    end = tokenizer.vocab["<|endoftext|>"]
+    texts = "The old house", "Nobody walked"
+    bare = tokenizer.encode_bare_ids(texts)
+    one, two = tokenizer.encode(texts[0]), tokenizer.encode(*texts)
+    assert one.ids == [end, *bare[0], end]
+    assert two.ids == [end, *bare[0], end, *bare[1], end]
+    assert one.tokens == tokenizer.tokens_of(one.ids)
+    assert one.offsets[0] == one.offsets[-1] == (0, 0)
+    assert one.offsets[1:-1] == tokenizer._backend.encode(texts[0]).offsets
+    assert two.type_ids == [0] * (len(bare[0]) + 2) + [1] * (len(bare[1]) + 1)
+    assert [n is None for n in one.word_ids] == [True, *[False] * len(bare[0]), True]
+    (special,) = tokenizer.encode_bare_ids(["a<|endoftext|>b"])
+    assert special.count(end) == 1
+    assert tokenizer.decode(special, skip_special_tokens=False) == "a<|endoftext|>b"

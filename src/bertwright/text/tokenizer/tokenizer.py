@@ -215,11 +215,25 @@ class Tokenizer:
         texts = [drop_surrogates(part) for part in (text, pair) if part is not None]
         if self._memo is not None and max(map(len, texts)) > _LONG:
             return self._encode_long(texts)
+        if not self._backend.num_special_tokens_to_add(False) and self.framing.special_tokens():
+            return self._encode_framed(texts)
         if self._memo is None:  # rules of any cost: `encode` would let no other thread run
             (found,) = self._backend.encode_batch([texts[0] if pair is None else tuple(texts)])
         else:
             found = self._backend.encode(texts[0], None if pair is None else texts[1])
         return Encoding(found.ids, found.tokens, found.offsets, found.type_ids, found.word_ids)
+
+    def _encode_framed(self, texts: Sequence[str]) -> Encoding:
+        """The same where the library adds no tokens, as for GPT-2: `framing` does."""
+        found = self._backend.encode_batch(list(texts), add_special_tokens=False)
+        lengths = [len(each.ids) for each in found]
+        framed = self.framing.one if len(found) == 1 else self.framing.two
+        ids = framed(*(each.ids for each in found))
+        offsets, words = [(0, 0)] * len(ids), [None] * len(ids)
+        for own, each in zip(self.framing.inside(*lengths), found, strict=True):
+            offsets[own], words[own] = each.offsets, each.word_ids
+        types = list(self.framing.segments(*lengths))
+        return Encoding(ids, self.tokens_of(ids), offsets, types, words)
 
     def _encode_long(self, texts: Sequence[str]) -> Encoding:
         """The same for huge texts, split at blanks: `tokenizers` alone takes 200 bytes a byte."""

@@ -1,0 +1,132 @@
+"""`bertwright senses`: a word's vectors in its sentences, by model and layer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from bertwright.cli.bars import bar
+from bertwright.cli.options import Device, Json, Overwrite
+from bertwright.cli.output import print_json, print_table, say
+from bertwright.errors import ConfigError
+
+if TYPE_CHECKING:
+    from bertwright.arrays import Float32s
+    from bertwright.inference.senses import Usage
+
+
+def senses(
+    file: Annotated[
+        Path | None,
+        Parameter(
+            help="Columns word, sense and sentence, with tabs between; or sentences, one a line, "
+            "with --word; unset: 400 sentences of ours, of 20 words."
+        ),
+    ] = None,
+    *,
+    model: Annotated[list[str], Parameter(help="A run, a checkpoint or a folder; several.")],
+    word: Annotated[list[str] | None, Parameter(help="Words to look at; unset: all.")] = None,
+    layer: Annotated[
+        int | None, Parameter(help="Layer of the clusters and the page; unset: each model's best.")
+    ] = None,
+    clusters: Annotated[
+        int, Parameter(help="Clusters to find where the senses are not known.")
+    ] = 2,
+    out: Annotated[
+        Path | None, Parameter(help="HTML page to write: each word's sentences as dots, by model.")
+    ] = None,
+    device: Device = "auto",
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Show how well each layer of a model tells the senses of a word apart."""
+    from bertwright.atomic import refuse_existing
+
+    if out is not None:
+        refuse_existing(out, overwrite)
+    from bertwright.inference.model import load
+    from bertwright.inference.senses import read_usages, tell_words, vectors_of_usages
+
+    usages = read_usages(file, word or ())
+    known = bool(usages[0].sense)
+    found: list[dict[str, Any]] = []
+    chosen: list[Float32s] = []
+    for name in model:
+        loaded = load(name, None if device == "auto" else device)
+        depth = loaded.spec.depth
+        if layer is not None and not 0 <= layer <= depth:
+            raise ConfigError(f"layer is {layer}; {name} has {depth}: expected 0 to {depth}")
+        with bar(f"Reading {name}", "layers") as on_progress:
+            layers = vectors_of_usages(loaded, usages, on_progress)
+        row: dict[str, Any] = {"model": name, "layer": depth if layer is None else layer}
+        if known:
+            told = tell_words(layers, usages)
+            row["accuracy"] = [_mean(each, "accuracy") for each in told]
+            row["agreement"] = [_mean(each, "agreement") for each in told]
+            row["words"] = {w: [each[w].accuracy for each in told] for w in told[0]}
+            if layer is None:
+                row["layer"] = row["accuracy"].index(max(row["accuracy"]))
+        found.append(row)
+        chosen.append(layers[row["layer"]])
+    groups = [_clusters(vectors, usages, clusters) for vectors in chosen]
+    if out is not None:
+        from bertwright.report.pages import write_page
+        from bertwright.report.senses_page import senses_page
+
+        write_page(out, senses_page(found, chosen, usages))
+        say(f"{out}: {len({u.word for u in usages})} words, {len(found)} models")
+    if json:
+        rows = [{**vars(u), "clusters": [g[n] for g in groups]} for n, u in enumerate(usages)]
+        print_json({"models": found, "sentences": rows})
+        return
+    if known:
+        _show_accuracy(found)
+    if not known or word:
+        headers = ["sentence", *(["sense"] if known else []), *_short(found)]
+        cells = [
+            [u.sentence, *([u.sense] if known else []), *(g[n] + 1 for g in groups)]
+            for n, u in enumerate(usages)
+        ]
+        print_table(headers, cells, "The cluster of each sentence, by model")
+
+
+def _clusters(vectors: Float32s, usages: list[Usage], count: int) -> list[int]:
+    """The cluster of each sentence among its word's."""
+    from bertwright.inference.senses import cluster, rows_of_words
+
+    found = [0] * len(usages)
+    for rows in rows_of_words(usages).values():
+        senses = {usages[n].sense for n in rows} - {""}
+        numbers = cluster(vectors[rows], len(senses) or count)
+        for n, number in zip(rows, numbers, strict=True):
+            found[n] = number
+    return found
+
+
+def _mean(told: dict[str, Any], name: str) -> float:
+    return float(sum(getattr(each, name) for each in told.values()) / len(told))
+
+
+def _short(found: list[dict[str, Any]]) -> list[str]:
+    return [f"{row['model']}, layer {row['layer']}" for row in found]
+
+
+def _show_accuracy(found: list[dict[str, Any]]) -> None:
+    deepest = max(len(row["accuracy"]) for row in found)
+    rows = [
+        [
+            layer,
+            *(
+                f"{row['accuracy'][layer]:.1%} ({row['agreement'][layer]:.2f})"
+                if layer < len(row["accuracy"])
+                else ""
+                for row in found
+            ),
+        ]
+        for layer in range(deepest)
+    ]
+    count = len(found[0]["words"])
+    title = f"Senses told by layer, mean of {count} words (in brackets: agreement of clusters)"
+    print_table(["layer", *(row["model"] for row in found)], rows, title)

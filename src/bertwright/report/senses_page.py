@@ -1,0 +1,58 @@
+"""The page of `bertwright senses`: each word's sentences as dots, the models side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bertwright.arrays import Float32s
+from bertwright.inference.senses import Usage, rows_of_words
+from bertwright.report.pages import render
+from bertwright.report.plots import Series, chart
+from bertwright.report.vector_plot import dots_of, project
+
+_STYLES = "dev", "train", "frozen", "words", "random"
+
+
+def senses_page(
+    found: Sequence[Mapping[str, Any]], vectors: Sequence[Float32s], usages: Sequence[Usage]
+) -> str:
+    """The page.
+
+    Args:
+        found: of each model its `model` (a name), `layer` (the one that is drawn) and, where senses
+            are known, `accuracy` by layer and `words`.
+        vectors: of each model `[n, H]`, of that layer.
+        usages: n sentences.
+    """
+    known = bool(usages[0].sense)
+    words = []
+    for word, rows in rows_of_words(usages).items():
+        plots = []
+        for row, own in zip(found, vectors, strict=True):
+            texts = [usages[n].sentence for n in rows]
+            values = [usages[n].sense for n in rows]
+            points, _ = project(own[rows])
+            accuracy = row["words"][word][row["layer"]] if known else None
+            plots.append(
+                {
+                    "model": row["model"],
+                    "layer": row["layer"],
+                    "accuracy": accuracy,
+                    "is_point": not points.any(),
+                    "dots": dots_of(points, texts, values, "sense" if known else None),
+                }
+            )
+        words.append((word, plots))
+    lines = [
+        Series(
+            row["model"],
+            list(range(len(row["accuracy"]))),
+            row["accuracy"],
+            _STYLES[n % len(_STYLES)],
+        )
+        for n, row in enumerate(found)
+        if known
+    ]
+    curve = chart("Accuracy, mean of words", lines, "layer", percent=True) if lines else None
+    return render("senses.html.j2", heading="Senses of words", words=words, curve=curve)
