@@ -229,7 +229,8 @@ class Tokenizer:
         lengths = [len(each.ids) for each in found]
         framed = self.framing.one if len(found) == 1 else self.framing.two
         ids = framed(*(each.ids for each in found))
-        offsets, words = [(0, 0)] * len(ids), [None] * len(ids)
+        offsets: list[tuple[int, int]] = [(0, 0)] * len(ids)
+        words: list[int | None] = [None] * len(ids)
         for own, each in zip(self.framing.inside(*lengths), found, strict=True):
             offsets[own], words[own] = each.offsets, each.word_ids
         types = list(self.framing.segments(*lengths))
