@@ -11,7 +11,7 @@ import pytest
 
 from bertwright.cli.app import run
 from bertwright.errors import ConfigError, DataError
-from bertwright.inference.senses import cluster, read_usages, rows_of_words, tell_senses
+from bertwright.inference.senses import cluster, read_usages, rows_of_words, score_senses
 
 SENSES = ["money"] * 3 + ["river"] * 3
 FILE = "word\tsense\tsentence\n" + "".join(
@@ -36,17 +36,17 @@ def test_ours() -> None:
 
 def test_by_hand() -> None:
     apart = np.array([[1, 0.1 * n] for n in range(3)] + [[0.1 * n, 1] for n in range(3)])
-    told = tell_senses(apart.astype(np.float32), SENSES)
-    assert (told.accuracy, told.agreement) == (1.0, 1.0)
+    scores = score_senses(apart.astype(np.float32), SENSES)
+    assert (scores.accuracy, scores.agreement) == (1.0, 1.0)
     swapped = apart.astype(np.float32)[[3, 1, 2, 0, 4, 5]]
-    told = tell_senses(swapped, SENSES)
-    assert told.accuracy == pytest.approx(4 / 6)
+    scores = score_senses(swapped, SENSES)
+    assert scores.accuracy == pytest.approx(4 / 6)
     assert cluster(swapped, 2) == [0, 1, 1, 1, 0, 0]
 
 
 def test_one_point_is_chance() -> None:
-    told = tell_senses(np.ones((6, 4), np.float32), SENSES)
-    assert (told.accuracy, told.agreement) == (0.5, 0.0)
+    scores = score_senses(np.ones((6, 4), np.float32), SENSES)
+    assert (scores.accuracy, scores.agreement) == (0.5, 0.0)
     assert cluster(np.ones((6, 4), np.float32), 2) == [0] * 6
 
 

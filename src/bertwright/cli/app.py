@@ -131,7 +131,7 @@ VERBS: dict[str, tuple[str, str]] = {
         "bertwright.cli.words:evaluate",
         "Evaluate word vectors on similarity files and analogies.",
     ),
-    "senses": ("bertwright.cli.senses:senses", "Show how a model tells the senses of a word."),
+    "senses": ("bertwright.cli.senses:senses", "Show how a model separates the senses of a word."),
     "export onnx": ("bertwright.cli.export:onnx", "Export a model to ONNX Runtime."),
     "export openvino": ("bertwright.cli.export:openvino", "Export a model to OpenVINO."),
     "convert": (

@@ -41,13 +41,13 @@ def senses(
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """Show how well each layer of a model tells the senses of a word apart."""
+    """Show how well each layer of a model separates the senses of a word."""
     from bertwright.atomic import refuse_existing
 
     if out is not None:
         refuse_existing(out, overwrite)
     from bertwright.inference.model import load
-    from bertwright.inference.senses import read_usages, tell_words, vectors_of_usages
+    from bertwright.inference.senses import read_usages, score_words, vectors_of_usages
 
     usages = read_usages(file, word or ())
     known = bool(usages[0].sense)
@@ -62,10 +62,10 @@ def senses(
             layers = vectors_of_usages(loaded, usages, on_progress)
         row: dict[str, Any] = {"model": name, "layer": depth if layer is None else layer}
         if known:
-            told = tell_words(layers, usages)
-            row["accuracy"] = [_mean(each, "accuracy") for each in told]
-            row["agreement"] = [_mean(each, "agreement") for each in told]
-            row["words"] = {w: [each[w].accuracy for each in told] for w in told[0]}
+            scores = score_words(layers, usages)
+            row["accuracy"] = [_mean(each, "accuracy") for each in scores]
+            row["agreement"] = [_mean(each, "agreement") for each in scores]
+            row["words"] = {w: [each[w].accuracy for each in scores] for w in scores[0]}
             if layer is None:
                 row["layer"] = row["accuracy"].index(max(row["accuracy"]))
         found.append(row)
@@ -105,8 +105,8 @@ def _clusters(vectors: Float32s, usages: list[Usage], count: int) -> list[int]:
     return found
 
 
-def _mean(told: dict[str, Any], name: str) -> float:
-    return float(sum(getattr(each, name) for each in told.values()) / len(told))
+def _mean(scores: dict[str, Any], name: str) -> float:
+    return float(sum(getattr(each, name) for each in scores.values()) / len(scores))
 
 
 def _short(found: list[dict[str, Any]]) -> list[str]:
@@ -128,5 +128,7 @@ def _show_accuracy(found: list[dict[str, Any]]) -> None:
         for layer in range(deepest)
     ]
     count = len(found[0]["words"])
-    title = f"Senses told by layer, mean of {count} words (in brackets: agreement of clusters)"
+    title = (
+        f"Accuracy on senses by layer, mean of {count} words (in brackets: agreement of clusters)"
+    )
     print_table(["layer", *(row["model"] for row in found)], rows, title)

@@ -1,8 +1,8 @@
-"""The senses of a word: its vectors in sentences, by layer, told apart and clustered.
+"""The senses of a word: its vectors in sentences, by layer, classified and clustered.
 
 A static model has one vector for *bank*, a contextual one a vector for each sentence (Peters et al.
 2018, section 5.3; Reif et al. 2019, "Visualizing and measuring the geometry of BERT"). A sense is
-told by the nearest mean: each sentence's vector is compared by cosine with the mean vector of each
+predicted by the nearest mean: each sentence's vector is compared by cosine with the mean vector of each
 sense's other sentences; where several are equally near it counts as one part in so many. Clusters
 are k-means on vectors of length 1. `senses.tsv` holds 400 sentences of our own, of 20 words of two
 senses, ten each.
@@ -44,8 +44,8 @@ class Usage:
 
 
 @dataclass(frozen=True)
-class Told:
-    """How well a layer tells the senses of a word apart."""
+class SenseScores:
+    """How well a layer separates the senses of a word."""
 
     accuracy: float
     """Of the nearest mean."""
@@ -144,8 +144,8 @@ def vectors_of_usages(
     return found
 
 
-def tell_senses(vectors: Float32s, senses: Sequence[str]) -> Told:
-    """How well vectors `[n, H]` of one word tell its senses; each sense has two sentences or
+def score_senses(vectors: Float32s, senses: Sequence[str]) -> SenseScores:
+    """How well vectors `[n, H]` of one word separate its senses; each sense has two sentences or
     more."""
     from sklearn.metrics import adjusted_rand_score
 
@@ -162,7 +162,7 @@ def tell_senses(vectors: Float32s, senses: Sequence[str]) -> Told:
         right += nearest[names.index(sense)] / nearest.sum()
     numbers = [names.index(sense) for sense in senses]
     agreement = adjusted_rand_score(numbers, cluster(vectors, len(names)))
-    return Told(right / len(senses), float(agreement))
+    return SenseScores(right / len(senses), float(agreement))
 
 
 def cluster(vectors: Float32s, count: int) -> list[int]:
@@ -178,12 +178,14 @@ def cluster(vectors: Float32s, count: int) -> list[int]:
     return [order[number] for number in found.tolist()]
 
 
-def tell_words(layers: Sequence[Float32s], usages: Sequence[Usage]) -> list[dict[str, Told]]:
+def score_words(
+    layers: Sequence[Float32s], usages: Sequence[Usage]
+) -> list[dict[str, SenseScores]]:
     """Of each layer, each word."""
     rows = rows_of_words(usages)
     senses = {word: [usages[n].sense for n in own] for word, own in rows.items()}
     return [
-        {word: tell_senses(vectors[own], senses[word]) for word, own in rows.items()}
+        {word: score_senses(vectors[own], senses[word]) for word, own in rows.items()}
         for vectors in layers
     ]
 
