@@ -37,16 +37,18 @@ MODELS = {
     "gpt2-mini": ("gpt2-mini", [*NEURAL, "5e-3"]),
 }
 """Name -> model, options of `bertwright pretrain`; of a few rates the best after 120 steps."""
+FIGURES = "bits_per_character", "perplexity", "tokens", "characters"
 COUNTS = "n-gram", "n-gram, few"
 
 
 def said(*words: object) -> Any:
-    """What a command prints as JSON."""
+    """Figures of what a command prints as JSON."""
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         status = run([str(word) for word in words])
     assert status == 0, words
-    return json.loads(out.getvalue())
+    found = json.loads(out.getvalue())
+    return {name: found[name] for name in FIGURES}
 
 
 def main() -> None:
@@ -59,7 +61,7 @@ def main() -> None:
     given = parser.parse_args()
     found: dict[str, Any] = {
         "torch": torch.__version__,
-        "processor": platform.processor(),
+        "processor": platform.processor() or platform.machine(),
         "threads": torch.get_num_threads(),
         "models": {},
     }
