@@ -123,7 +123,9 @@ def test_generate(run: Path) -> None:
     assert all(best.score >= other.score for best, other in beams)  # type: ignore[operator]
 
 
-@pytest.mark.parametrize("transfer", ["features", "finetune", "gradual"])
+@pytest.mark.parametrize(
+    "transfer", ["features", "finetune", pytest.param("gradual", marks=pytest.mark.slow)]
+)
 def test_finetune_evaluate_predict(
     run: Path, tmp_path: Path, transfer: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
