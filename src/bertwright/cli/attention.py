@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-from cyclopts import Parameter
+from typing import TYPE_CHECKING, Any
 
 from bertwright.cli.bars import bar
-from bertwright.cli.options import Device, Json, Overwrite
+from bertwright.cli.options import Device, Flag, Json, Overwrite
 from bertwright.cli.output import counted, print_json, print_table, say
 from bertwright.errors import ConfigError
 
@@ -17,42 +15,30 @@ if TYPE_CHECKING:
 
 
 def attention(
-    *texts: Annotated[
-        str,
-        Parameter(help="A text, or two: a pair, or a source and its translation."),
-    ],
-    model: Annotated[str, Parameter(help="A run, a checkpoint or a Hugging Face folder.")],
-    out: Annotated[
-        Path | None, Parameter(help="HTML page to write: all heads, and each in detail.")
-    ] = None,
-    corpus: Annotated[
-        str | None,
-        Parameter(
-            help="Measure every head over texts: a column of .jsonl, .csv, .tsv or .parquet, else "
-            "one per line."
-        ),
-    ] = None,
-    treebank: Annotated[
-        Path | None,
-        Parameter(
-            help="Find the heads that follow syntax: a .conllu file, or bracketed trees (a file or "
-            "a folder)."
-        ),
-    ] = None,
-    coreference: Annotated[
-        bool,
-        Parameter(
-            negative="", help="Find the head that links it and its to nouns (40 sentences of ours)."
-        ),
-    ] = False,
-    limit: Annotated[
-        int, Parameter(help="Texts of --corpus and sentences of --treebank to read.")
-    ] = 1000,
+    *texts: str,
+    model: str,
+    out: Path | None = None,
+    corpus: str | None = None,
+    treebank: Path | None = None,
+    coreference: Flag = False,
+    limit: int = 1000,
     device: Device = "auto",
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """Show attention by layer and head: of a text as a page, of a corpus as a table of measures."""
+    """Show attention by layer and head: of a text as a page, of a corpus as a table of measures.
+
+    Args:
+        texts: A text, or two: a pair, or a source and its translation.
+        model: A run, a checkpoint or a Hugging Face folder.
+        out: HTML page to write: all heads, and each in detail.
+        corpus: Measure every head over texts: a column of .jsonl, .csv, .tsv or .parquet, else one
+            per line.
+        treebank: Find the heads that follow syntax: a .conllu file, or bracketed trees (a file or a
+            folder).
+        coreference: Find the head that links it and its to nouns (40 sentences of ours).
+        limit: Texts of --corpus and sentences of --treebank to read.
+    """
     measured = corpus is not None or treebank is not None or coreference
     if bool(texts) == measured or len(texts) > 2:
         raise ConfigError(

@@ -14,59 +14,37 @@ from bertwright.errors import ConfigError
 
 
 def convert(
-    source: Annotated[
-        Path,
-        Parameter(
-            name="SRC",
-            help="A run, a checkpoint, a Hugging Face or sentence-transformers folder, a folder "
-            "with pytorch_model.bin, a TensorFlow 1 checkpoint (its folder, or its name without "
-            ".index), ELMo's options.json and .hdf5 beside a tokenizer, or a file of word vectors "
-            "(.vec, .txt, .bin), or an n-gram model (.arpa).",
-        ),
-    ],
-    out: Annotated[
-        Path, Parameter(name="DST", help="Folder to write; of word vectors and ARPA, a file.")
-    ],
+    source: Annotated[Path, Parameter(name="SRC")],
+    out: Annotated[Path, Parameter(name="DST")],
     *,
-    to: Annotated[
-        Literal[
-            "huggingface",
-            "tensorflow",
-            "sentence-transformers",
-            "elmo",
-            "word2vec",
-            "fasttext",
-            "arpa",
-        ],
-        Parameter(help="Format to write."),
+    to: Literal[
+        "huggingface", "tensorflow", "sentence-transformers", "elmo", "word2vec", "fasttext", "arpa"
     ] = "huggingface",
-    activation: Annotated[
-        Literal["gelu", "gelu_tanh"] | None,
-        Parameter(help="GELU that the source was trained with; unset: as its folder says."),
-    ] = None,
-    pooling: Annotated[
-        str | None,
-        Parameter(
-            help="sentence-transformers: how tokens become one vector: mean, cls, max, mean-sqrt, "
-            "weighted or last; several with +."
-        ),
-    ] = None,
-    normalize: Annotated[
-        bool | None, Parameter(help="sentence-transformers: scale every vector to length 1.")
-    ] = None,
-    max_length: Annotated[
-        int | None, Parameter(help="sentence-transformers: maximum tokens of a text.")
-    ] = None,
-    average: Annotated[
-        int | None,
-        Parameter(help="Write the mean of the newest so many checkpoints of a run."),
-    ] = None,
+    activation: Literal["gelu", "gelu_tanh"] | None = None,
+    pooling: str | None = None,
+    normalize: bool | None = None,
+    max_length: int | None = None,
+    average: int | None = None,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
     """Convert a model to another format.
 
     What was written is read back and compared before the folder gets its name.
+
+    Args:
+        source: A run, a checkpoint, a Hugging Face or sentence-transformers folder, a folder with
+            pytorch_model.bin, a TensorFlow 1 checkpoint (its folder, or its name without .index),
+            ELMo's options.json and .hdf5 beside a tokenizer, or a file of word vectors (.vec, .txt,
+            .bin), or an n-gram model (.arpa).
+        out: Folder to write; of word vectors and ARPA, a file.
+        to: Format to write.
+        activation: GELU that the source was trained with; unset: as its folder says.
+        pooling: sentence-transformers: how tokens become one vector: mean, cls, max, mean-sqrt,
+            weighted or last; several with +.
+        normalize: sentence-transformers: scale every vector to length 1.
+        max_length: sentence-transformers: maximum tokens of a text.
+        average: Write the mean of the newest so many checkpoints of a run.
     """
     given = {"pooling": pooling, "normalize": normalize, "max_length": max_length}
     given = {name: value for name, value in given.items() if value is not None}

@@ -6,12 +6,11 @@ import shlex
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import Parameter
-
 from bertwright.cli.bars import bar
 from bertwright.cli.options import (
     EVERY_KEY,
     ConfigFile,
+    Flag,
     Json,
     Overwrite,
     TokenizerFolder,
@@ -24,38 +23,31 @@ from bertwright.errors import ConfigError, DataError
 
 
 def build(
-    *inputs: Annotated[
-        str, Parameter(help="Files, folders, globs, - for standard input, hf:NAME.")
-    ],
+    *inputs: str,
     tokenizer: TokenizerFolder,
-    out: Annotated[Path, Parameter(help="Folder to write.")],
+    out: Path,
     corpus: Annotated[CorpusConfig, EVERY_KEY] = CorpusConfig(),
-    workers: Annotated[int, Parameter(help="Processes; 0: one per core.")] = 0,
-    segmented: Annotated[
-        bool, Parameter(help="Words are separated by spaces (Chinese, for whole-word masking).")
-    ] = False,
-    segmenter: Annotated[
-        str | None,
-        Parameter(
-            help="MODULE:FUNCTION, text -> list of words, for whole-word masking: jieba:lcut."
-        ),
-    ] = None,
-    parallel: Annotated[
-        bool,
-        Parameter(
-            negative="",
-            help="The inputs are two files, SOURCE TARGET: line i of one translates that of the "
-            "other. Nothing is cleaned or left out.",
-        ),
-    ] = False,
-    resume: Annotated[
-        bool, Parameter(help="Continue an earlier build that was interrupted.")
-    ] = True,
+    workers: int = 0,
+    segmented: bool = False,
+    segmenter: str | None = None,
+    parallel: Flag = False,
+    resume: bool = True,
     overwrite: Overwrite = False,
     json: Json = False,
     config_file: ConfigFile = None,
 ) -> None:
-    """Turn a corpus into shards for training."""
+    """Turn a corpus into shards for training.
+
+    Args:
+        inputs: Files, folders, globs, - for standard input, hf:NAME.
+        out: Folder to write.
+        workers: Processes; 0: one per core.
+        segmented: Words are separated by spaces (Chinese, for whole-word masking).
+        segmenter: MODULE:FUNCTION, text -> list of words, for whole-word masking: jieba:lcut.
+        parallel: The inputs are two files, SOURCE TARGET: line i of one translates that of the
+            other. Nothing is cleaned or left out.
+        resume: Continue an earlier build that was interrupted.
+    """
     import time
 
     from bertwright.data.build import build_shards
@@ -121,17 +113,21 @@ def _build_parallel(
 
 
 def check(
-    folder: Annotated[Path, Parameter(help="Folder that bertwright data build wrote.")],
+    folder: Path,
     *,
     instances: InstanceConfig = InstanceConfig(),
     masking: MaskingConfig = MaskingConfig(),
-    seed: Annotated[int, Parameter(help="Seed of the instances that are checked.")] = 0,
+    seed: int = 0,
     json: Json = False,
     config_file: ConfigFile = None,
 ) -> int:
     """Check shards: what is wrong and what to do. Errors end with exit code 4.
 
     The instances are those of a BERT, with the keys that `pretrain` has.
+
+    Args:
+        folder: Folder that bertwright data build wrote.
+        seed: Seed of the instances that are checked.
     """
     from bertwright.data.doctor import check as check_shards
     from bertwright.data.masked_pairs import MaskedPairs

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from bertwright.cli.bars import bar
-from bertwright.cli.options import Json, Overwrite, TextColumn
+from bertwright.cli.options import Flag, Json, Overwrite, TextColumn
 from bertwright.cli.output import counted, print_json, say
 from bertwright.config.vectors import (
     BackendName,
@@ -39,109 +39,69 @@ if TYPE_CHECKING:
 
 def embed(
     *,
-    model: Annotated[
-        str,
-        Parameter(
-            help="A run, a checkpoint, a folder of Hugging Face or sentence-transformers, or "
-            "hf:ORG/NAME."
-        ),
-    ],
-    input: Annotated[
-        str,
-        Parameter(
-            help="File of texts: a column of .jsonl, .csv, .tsv or .parquet, else one text per "
-            "line; - for standard input: JSON lines if it begins with an object, with --text a "
-            "table of any kind but .parquet, else one text per line.",
-            allow_leading_hyphen=True,
-        ),
-    ],
-    out: Annotated[
-        Path | None, Parameter(help="The .npy, .jsonl or .parquet file to write: one row per text.")
-    ] = None,
+    model: str,
+    input: str,
+    out: Path | None = None,
     text: TextColumn = None,
-    text2: Annotated[
-        str | None, Parameter(help="Column of a second text: one vector per pair.")
-    ] = None,
-    bad_rows: Annotated[
-        Literal["refuse", "skip"],
-        Parameter(help="A row without text: stop, or skip and count it."),
-    ] = "refuse",
-    layers: Annotated[
-        tuple[str, ...],
-        Parameter(
-            help="Layers: 0 is the embeddings, 1 and up the layers, negative from the top; repeat "
-            "for several; or first-last. Unset: as the folder says, else -2.",
-            allow_leading_hyphen=True,
-        ),
-    ] = (),
-    combine: Annotated[
-        Combine | None, Parameter(help="How several layers are combined; unset: concat.")
-    ] = None,
-    pooling: Annotated[
-        Pooling | str | None,
-        Parameter(
-            help="How tokens become one vector, or several concatenated, as cls+mean; weighted: by "
-            "position; first-last: the mean of the first and last layer's means; none: as --tokens."
-            " Unset: as the folder says, else mean."
-        ),
-    ] = None,
-    normalize: Annotated[
-        bool | None, Parameter(help="Scale every vector to length 1. Unset: as the folder says.")
-    ] = None,
-    truncate: Annotated[
-        bool | None,
-        Parameter(help="Truncate long texts and count them; else they are encoded in windows."),
-    ] = None,
-    max_length: Annotated[
-        int | None,
-        Parameter(help="Maximum tokens per sequence; unset: as the folder or the model says."),
-    ] = None,
+    text2: str | None = None,
+    bad_rows: Literal["refuse", "skip"] = "refuse",
+    layers: Annotated[tuple[str, ...], Parameter(allow_leading_hyphen=True)] = (),
+    combine: Combine | None = None,
+    pooling: Pooling | str | None = None,
+    normalize: bool | None = None,
+    truncate: bool | None = None,
+    max_length: int | None = None,
     prompt: Prompt = None,
     prompt_name: PromptName = None,
-    whiten: Annotated[Path | None, Parameter(help="File that --fit-whitening wrote.")] = None,
-    fit_whitening: Annotated[
-        Path | None, Parameter(help="Fit whitening on the input and write it to this .npz file.")
-    ] = None,
-    dimensions: Annotated[
-        int | None,
-        Parameter(
-            help="Keep the first dimensions of a vector, this many; with --fit-whitening, of its "
-            "result. Unset: as the folder says, else all."
-        ),
-    ] = None,
-    tokens: Annotated[
-        bool,
-        Parameter(negative="", help="Write one vector per token, with its offsets in the text."),
-    ] = False,
-    dtype: Annotated[
-        Literal["float32", "float16", "int8", "binary"],
-        Parameter(
-            help="Type of the stored numbers; int8 with scales beside it, binary keeps the signs."
-        ),
-    ] = "float32",
-    backend: Annotated[
-        BackendName,
-        Parameter(help="Runtime of the model; auto picks the fastest whose vectors are correct."),
-    ] = "torch",
-    precision: Annotated[
-        VectorPrecision,
-        Parameter(help="fp32 is exact; the others are first compared with it on a sample."),
-    ] = "fp32",
-    exported: Annotated[
-        tuple[str, ...], Parameter(help="Folder of bertwright export, for onnx and openvino.")
-    ] = (),
-    plot: Annotated[
-        Path | None, Parameter(help="Write a scatter plot of the texts to this .html file.")
-    ] = None,
-    color: Annotated[str | None, Parameter(help="Column that colours the plot.")] = None,
-    projection: Annotated[
-        Literal["pca", "tsne"], Parameter(help="Projection of the plot to two dimensions.")
-    ] = "pca",
-    resume: Annotated[bool, Parameter(negative="", help="Continue an interrupted run.")] = False,
+    whiten: Path | None = None,
+    fit_whitening: Path | None = None,
+    dimensions: int | None = None,
+    tokens: Flag = False,
+    dtype: Literal["float32", "float16", "int8", "binary"] = "float32",
+    backend: BackendName = "torch",
+    precision: VectorPrecision = "fp32",
+    exported: tuple[str, ...] = (),
+    plot: Path | None = None,
+    color: str | None = None,
+    projection: Literal["pca", "tsne"] = "pca",
+    resume: Flag = False,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """Turn texts into vectors, one row per text, in order."""
+    """Turn texts into vectors, one row per text, in order.
+
+    Args:
+        model: A run, a checkpoint, a folder of Hugging Face or sentence-transformers, or
+            hf:ORG/NAME.
+        input: File of texts: a column of .jsonl, .csv, .tsv or .parquet, else one text per line; -
+            for standard input: JSON lines if it begins with an object, with --text a table of any
+            kind but .parquet, else one text per line.
+        out: The .npy, .jsonl or .parquet file to write: one row per text.
+        text2: Column of a second text: one vector per pair.
+        bad_rows: A row without text: stop, or skip and count it.
+        layers: Layers: 0 is the embeddings, 1 and up the layers, negative from the top; repeat for
+            several; or first-last. Unset: as the folder says, else -2.
+        combine: How several layers are combined; unset: concat.
+        pooling: How tokens become one vector, or several concatenated, as cls+mean; weighted: by
+            position; first-last: the mean of the first and last layer's means; none: as --tokens.
+            Unset: as the folder says, else mean.
+        normalize: Scale every vector to length 1. Unset: as the folder says.
+        truncate: Truncate long texts and count them; else they are encoded in windows.
+        max_length: Maximum tokens per sequence; unset: as the folder or the model says.
+        whiten: File that --fit-whitening wrote.
+        fit_whitening: Fit whitening on the input and write it to this .npz file.
+        dimensions: Keep the first dimensions of a vector, this many; with --fit-whitening, of its
+            result. Unset: as the folder says, else all.
+        tokens: Write one vector per token, with its offsets in the text.
+        dtype: Type of the stored numbers; int8 with scales beside it, binary keeps the signs.
+        backend: Runtime of the model; auto picks the fastest whose vectors are correct.
+        precision: fp32 is exact; the others are first compared with it on a sample.
+        exported: Folder of bertwright export, for onnx and openvino.
+        plot: Write a scatter plot of the texts to this .html file.
+        color: Column that colours the plot.
+        projection: Projection of the plot to two dimensions.
+        resume: Continue an interrupted run.
+    """
     from bertwright.atomic import refuse_existing
 
     if [out, fit_whitening, plot].count(None) != 2:

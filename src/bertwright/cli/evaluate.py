@@ -33,49 +33,23 @@ from bertwright.errors import ConfigError
 def evaluate(
     *,
     model: Annotated[str | None, Parameter(help=FINE_TUNED)] = None,
-    predictions: Annotated[
-        Path | None,
-        Parameter(
-            help="In place of --model: file of predictions made elsewhere (SQuAD's, CoNLL columns, "
-            "GLUE's TSV, a label a line, or of predict), with --kind."
-        ),
-    ] = None,
-    kind: Annotated[Kind | None, Parameter(help="With --predictions: the kind of task.")] = None,
-    data: Annotated[
-        str,
-        Parameter(
-            help="Labelled file, as for finetune, or - for standard input.",
-            allow_leading_hyphen=True,
-        ),
-    ],
+    predictions: Path | None = None,
+    kind: Kind | None = None,
+    data: str,
     task: TaskName = None,
     text: TextColumn = None,
     text2: SecondColumn = None,
-    label: Annotated[
-        str | None,
-        Parameter(
-            help="Column of the label; unset: that of training, or found by its name.",
-            allow_leading_hyphen=True,
-        ),
-    ] = None,
+    label: str | None = None,
     format: FileForm = None,
-    metric: Annotated[
-        str | None,
-        Parameter(help="Metric to print first; unset: the usual one of the kind of task."),
-    ] = None,
+    metric: str | None = None,
     bad_rows: BadRows = "refuse",
-    bad_tags: Annotated[
-        Literal["mend", "refuse"],
-        Parameter(help="Tags that break their scheme: repair and count them, or stop."),
-    ] = "mend",
-    intervals: Annotated[bool, Parameter(help="Compute 95 % intervals, by bootstrap.")] = True,
+    bad_tags: Literal["mend", "refuse"] = "mend",
+    intervals: bool = True,
     null_threshold: NullThreshold = None,
     generation: Annotated[GenerationConfig | None, EVERY_KEY] = None,
     precision: Precision = "auto",
     device: Device = "auto",
-    out: Annotated[
-        Path | None, Parameter(help="JSON file to write all metrics to, and the wrong predictions.")
-    ] = None,
+    out: Path | None = None,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
@@ -84,6 +58,17 @@ def evaluate(
 
     Labels, windows, threshold and columns are those of training. A label that was not in the
     training file is an error that names its line.
+
+    Args:
+        predictions: In place of --model: file of predictions made elsewhere (SQuAD's, CoNLL
+            columns, GLUE's TSV, a label a line, or of predict), with --kind.
+        kind: With --predictions: the kind of task.
+        data: Labelled file, as for finetune, or - for standard input.
+        label: Column of the label; unset: that of training, or found by its name.
+        metric: Metric to print first; unset: the usual one of the kind of task.
+        bad_tags: Tags that break their scheme: repair and count them, or stop.
+        intervals: Compute 95 % intervals, by bootstrap.
+        out: JSON file to write all metrics to, and the wrong predictions.
     """
     from bertwright.atomic import atomic_file, refuse_existing
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from bertwright.cli.options import EVERY_KEY, Json, Overwrite
+from bertwright.cli.options import EVERY_KEY, Flag, Json, Overwrite
 from bertwright.cli.output import print_fields, print_json, say
 from bertwright.errors import ConfigError, DataError
 
@@ -17,41 +17,22 @@ from bertwright.errors import ConfigError, DataError
 class Options:
     """The options of both verbs."""
 
-    model: Annotated[
-        str, Parameter(help="A run, a checkpoint or a Hugging Face BERT (folder or hf:ORG/NAME).")
-    ]
-    out: Annotated[Path, Parameter(help="Folder to write.")]
-    task: Annotated[
-        str | None,
-        Parameter(
-            help="Head to export: masked_lm, next_sentence, a task's name, or encoder for vectors; "
-            "unset: the task, if there is one, else encoder."
-        ),
-    ] = None
-    layers: Annotated[
-        tuple[int, ...],
-        Parameter(
-            help="Output these layers in place of the last and the pooler; 0 is the embeddings, "
-            "negative counts from the top.",
-            allow_leading_hyphen=True,
-        ),
-    ] = ()
-    int8: Annotated[
-        bool,
-        Parameter(negative="", help="Store weights in 8 bits, and compare the outputs on text."),
-    ] = False
-    sample: Annotated[
-        Path | None,
-        Parameter(
-            help="File of texts for that comparison, one per line; unset: 32 built-in sentences."
-        ),
-    ] = None
-    least: Annotated[
-        float,
-        Parameter(
-            help="Minimum cosine, agreement or correlation in that comparison, else an error."
-        ),
-    ] = 0.95
+    model: str
+    """A run, a checkpoint or a Hugging Face BERT (folder or hf:ORG/NAME)."""
+    out: Path
+    """Folder to write."""
+    task: str | None = None
+    """Head to export: masked_lm, next_sentence, a task's name, or encoder for vectors; unset: the
+    task, if there is one, else encoder."""
+    layers: Annotated[tuple[int, ...], Parameter(allow_leading_hyphen=True)] = ()
+    """Output these layers in place of the last and the pooler; 0 is the embeddings, negative counts
+    from the top."""
+    int8: Flag = False
+    """Store weights in 8 bits, and compare the outputs on text."""
+    sample: Path | None = None
+    """File of texts for that comparison, one per line; unset: 32 built-in sentences."""
+    least: float = 0.95
+    """Minimum cosine, agreement or correlation in that comparison, else an error."""
     overwrite: Overwrite = False
     json: Json = False
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated
-
-from cyclopts import Parameter
 
 from bertwright.cli.options import NOT_FINITE, Json
 from bertwright.cli.output import print_json, print_table
@@ -13,15 +10,19 @@ from bertwright.errors import DataError
 
 
 def fill(
-    text: Annotated[str, Parameter(help="A text with one or more [MASK].")],
+    text: str,
     *,
-    model: Annotated[
-        str, Parameter(help="A run, a checkpoint or a Hugging Face BERT (folder or hf:ORG/NAME).")
-    ],
-    top: Annotated[int, Parameter(help="Tokens to show per [MASK].")] = 5,
+    model: str,
+    top: int = 5,
     json: Json = False,
 ) -> None:
-    """Predict the [MASK] tokens of a text."""
+    """Predict the [MASK] tokens of a text.
+
+    Args:
+        text: A text with one or more [MASK].
+        model: A run, a checkpoint or a Hugging Face BERT (folder or hf:ORG/NAME).
+        top: Tokens to show per [MASK].
+    """
     from bertwright.inference.model import load
 
     blanks = load(model).fill(text, top)

@@ -9,8 +9,6 @@ from json import dumps
 from pathlib import Path
 from typing import Annotated, Any
 
-from cyclopts import Parameter
-
 from bertwright.cli.options import EVERY_KEY, ConfigFile, Json, Overwrite, TextColumn
 from bertwright.cli.output import print_json, say
 from bertwright.config.generation import GenerationConfig
@@ -18,20 +16,10 @@ from bertwright.errors import ConfigError
 
 
 def generate(
-    *prompts: Annotated[str, Parameter(help="Texts to continue.")],
-    model: Annotated[str, Parameter(help="A run, a checkpoint or a folder of a language model.")],
-    input: Annotated[
-        str | None,
-        Parameter(
-            help="File of prompts: a column of .jsonl, .csv, .tsv or .parquet, else one per line; "
-            "- for standard input.",
-            allow_leading_hyphen=True,
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        Parameter(help="File to write, one JSON object per line; unset: print."),
-    ] = None,
+    *prompts: str,
+    model: str,
+    input: str | None = None,
+    out: Path | None = None,
     text: TextColumn = None,
     config: Annotated[GenerationConfig, EVERY_KEY] = GenerationConfig(),
     overwrite: Overwrite = False,
@@ -42,6 +30,13 @@ def generate(
 
     One prompt is printed as its text is made. Of several, and to a file, each text is written when
     it is done, in the order of the prompts: an interrupted run keeps what was written.
+
+    Args:
+        prompts: Texts to continue.
+        model: A run, a checkpoint or a folder of a language model.
+        input: File of prompts: a column of .jsonl, .csv, .tsv or .parquet, else one per line; - for
+            standard input.
+        out: File to write, one JSON object per line; unset: print.
     """
     if bool(prompts) == (input is not None):
         raise ConfigError(

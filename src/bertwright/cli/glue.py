@@ -17,14 +17,8 @@ from bertwright.errors import BertwrightError
 def glue(
     *,
     config: Annotated[FinetuneConfig, EVERY_KEY],
-    data: Annotated[Path, Parameter(help="GLUE's folder: CoLA/train.tsv, CoLA/dev.tsv, ...")],
-    tasks: Annotated[
-        tuple[str, ...],
-        Parameter(
-            help="Tasks, as CoLA RTE; unset: all in the folder.",
-            consume_multiple=True,
-        ),
-    ] = (),
+    data: Path,
+    tasks: Annotated[tuple[str, ...], Parameter(consume_multiple=True)] = (),
     config_file: ConfigFile = None,
     overwrite: Overwrite = False,
     json: Json = False,
@@ -34,6 +28,10 @@ def glue(
     Each task has its run in a folder of --out; the same command again continues with the tasks that
     are not finished. If a task has a test.tsv, its predictions are written for GLUE's server. All
     other options apply to every task.
+
+    Args:
+        data: GLUE's folder: CoLA/train.tsv, CoLA/dev.tsv, ...
+        tasks: Tasks, as CoLA RTE; unset: all in the folder.
     """
     from bertwright.recipes.glue.tasks import find_tasks
 

@@ -7,11 +7,9 @@ import os
 import platform
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from cyclopts import Parameter
-
-from bertwright.cli.options import Json
+from bertwright.cli.options import Flag, Json
 from bertwright.cli.output import print_fields, print_json
 from bertwright.machine import usable_cores
 from bertwright.version import __version__
@@ -19,13 +17,14 @@ from bertwright.version import __version__
 
 def info(
     *,
-    measure: Annotated[
-        bool,
-        Parameter(negative="", help="Measure the peak rate of matrix products, in some seconds."),
-    ] = False,
+    measure: Flag = False,
     json: Json = False,
 ) -> None:
-    """Show versions, hardware and installed extras."""
+    """Show versions, hardware and installed extras.
+
+    Args:
+        measure: Measure the peak rate of matrix products, in some seconds.
+    """
     facts = {"bertwright": __version__, **_software(), **_hardware(), **_devices()}
     if measure:
         facts["matmul_gflops"] = measure_matmul()

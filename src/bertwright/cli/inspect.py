@@ -12,18 +12,16 @@ from bertwright.cli.output import print_fields, print_json, print_table
 
 
 def inspect(
-    model: Annotated[
-        Path,
-        Parameter(
-            name="CKPT",
-            help="A run, a checkpoint, or a folder of Hugging Face, sentence-transformers or "
-            "TensorFlow 1.",
-        ),
-    ],
+    model: Annotated[Path, Parameter(name="CKPT")],
     *,
     json: Json = False,
 ) -> None:
-    """Show what a folder contains: format, sizes, parts, tasks, tokenizer, and problems."""
+    """Show what a folder contains: format, sizes, parts, tasks, tokenizer, and problems.
+
+    Args:
+        model: A run, a checkpoint, or a folder of Hugging Face, sentence-transformers or TensorFlow
+            1.
+    """
     from bertwright.checkpoint.inspection import inspect as look
 
     found = look(model)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated
-
-from cyclopts import Parameter
 
 from bertwright.cli.options import NOT_FINITE, Json
 from bertwright.cli.output import print_fields, print_json, say
@@ -13,15 +10,19 @@ from bertwright.errors import DataError
 
 
 def next_sentence(
-    first: Annotated[str, Parameter(help="Text A.")],
-    second: Annotated[str, Parameter(help="Text B.")],
+    first: str,
+    second: str,
     *,
-    model: Annotated[
-        str, Parameter(help="A run, a checkpoint or a Hugging Face BERT (folder or hf:ORG/NAME).")
-    ],
+    model: str,
     json: Json = False,
 ) -> None:
-    """Predict whether text B follows text A."""
+    """Predict whether text B follows text A.
+
+    Args:
+        first: Text A.
+        second: Text B.
+        model: A run, a checkpoint or a Hugging Face BERT (folder or hf:ORG/NAME).
+    """
     from bertwright.inference.model import load
     from bertwright.inference.next_sentence import next_sentence as predict
 

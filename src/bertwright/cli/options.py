@@ -28,6 +28,9 @@ Json = Annotated[
 ]
 """`json: Json = False`."""
 
+Flag = Annotated[bool, Parameter(negative="")]
+"""`resume: Flag = False`: it has no `--no-resume`."""
+
 Overwrite = Annotated[bool, Parameter(negative="", help="Replace the output if it exists.")]
 """`overwrite: Overwrite = False`."""
 

@@ -12,30 +12,30 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from bertwright.cli.bars import bar
-from bertwright.cli.options import Device, Json, Overwrite, TokenizerFolder, find_tokenizer
+from bertwright.cli.options import Device, Flag, Json, Overwrite, find_tokenizer
 from bertwright.cli.output import counted, print_fields, print_json, say
 from bertwright.errors import ConfigError, DataError
 
 
 def trees(
-    treebank: Annotated[
-        Path, Parameter(name="TREES", help="A file of bracketed trees, or a folder of these.")
-    ],
+    treebank: Annotated[Path, Parameter(name="TREES")],
     *,
-    out: Annotated[Path, Parameter(help="Folder to write.")],
-    tokenizer: Annotated[
-        TokenizerFolder | None,
-        Parameter(help="A WordPiece vocabulary; unset: one is trained on the words."),
-    ] = None,
-    vocab_size: Annotated[int, Parameter(help="Size of the vocabulary that is trained.")] = 8000,
-    leaves: Annotated[
-        Literal["numbers", "normalized"],
-        Parameter(help="Words in the sequence of a tree: by number, or all as XX (as published)."),
-    ] = "numbers",
+    out: Path,
+    tokenizer: Path | None = None,
+    vocab_size: int = 8000,
+    leaves: Literal["numbers", "normalized"] = "numbers",
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """Turn a treebank into shards, to train a parser on."""
+    """Turn a treebank into shards, to train a parser on.
+
+    Args:
+        treebank: A file of bracketed trees, or a folder of these.
+        out: Folder to write.
+        tokenizer: A WordPiece vocabulary; unset: one is trained on the words.
+        vocab_size: Size of the vocabulary that is trained.
+        leaves: Words in the sequence of a tree: by number, or all as XX (as published).
+    """
     from bertwright.data.parallel.trees import build_trees
 
     with bar("Building", "trees") as on_progress:
@@ -60,28 +60,13 @@ def trees(
 
 
 def parse(
-    *texts: Annotated[str, Parameter(help="Sentences to parse.")],
-    model: Annotated[
-        str, Parameter(help="A run or a checkpoint that was trained on trees (data trees).")
-    ],
-    input: Annotated[
-        str | None,
-        Parameter(
-            help="File of sentences, one per line; - for standard input.",
-            allow_leading_hyphen=True,
-        ),
-    ] = None,
-    reference: Annotated[
-        Path | None,
-        Parameter(help="Bracketed trees: parse their words, and print labelled F1 as evalb."),
-    ] = None,
-    words: Annotated[
-        bool, Parameter(negative="", help="Words are separated by spaces already.")
-    ] = False,
-    beam: Annotated[int, Parameter(help="Beams of beam search; 1: greedy.")] = 4,
-    out: Annotated[
-        Path | None, Parameter(help="File to write, a tree a line; unset: print.")
-    ] = None,
+    *texts: str,
+    model: str,
+    input: str | None = None,
+    reference: Path | None = None,
+    words: Flag = False,
+    beam: int = 4,
+    out: Path | None = None,
     device: Device = "auto",
     overwrite: Overwrite = False,
     json: Json = False,
@@ -90,6 +75,15 @@ def parse(
 
     What the model writes is repaired to a tree over the words where it is none; --json says of each
     whether it was.
+
+    Args:
+        texts: Sentences to parse.
+        model: A run or a checkpoint that was trained on trees (data trees).
+        input: File of sentences, one per line; - for standard input.
+        reference: Bracketed trees: parse their words, and print labelled F1 as evalb.
+        words: Words are separated by spaces already.
+        beam: Beams of beam search; 1: greedy.
+        out: File to write, a tree a line; unset: print.
     """
     if (bool(texts), input is not None, reference is not None).count(True) != 1:
         raise ConfigError(

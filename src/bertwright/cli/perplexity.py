@@ -17,44 +17,16 @@ from bertwright.errors import ConfigError
 
 
 def perplexity(
-    *files: Annotated[str, Parameter(help="Files, folders or globs of text, as for data build.")],
-    model: Annotated[
-        tuple[str, ...],
-        Parameter(help="A run or checkpoint of a language model; several are mixed."),
-    ],
-    weights: Annotated[
-        tuple[float, ...],
-        Parameter(help="Weights of the mixture, one a model; unset: equal.", consume_multiple=True),
-    ] = (),
-    tune: Annotated[
-        str | None, Parameter(help="Other held-out text, to find the weights of the mixture on.")
-    ] = None,
-    documents: Annotated[
-        Literal["blank-line", "file", "line"],
-        Parameter(help="What separates texts in a file: a blank line, the file, or every line."),
-    ] = "blank-line",
-    max_length: Annotated[
-        int | None,
-        Parameter(help="Tokens of a window; unset: what the model reads at once, or 1,024."),
-    ] = None,
-    stride: Annotated[
-        int | None,
-        Parameter(
-            help="Tokens from one window to the next; the others are context. Unset: half a window."
-        ),
-    ] = None,
-    pairs: Annotated[
-        str | None,
-        Parameter(
-            help="Table of minimal pairs, columns good and bad: show how often the good sentence "
-            "is likelier."
-        ),
-    ] = None,
-    by: Annotated[str | None, Parameter(help="Column of --pairs to count by.")] = None,
-    out: Annotated[
-        Path | None,
-        Parameter(help="File to write: a JSON line a text, with the log-probability of each token"),
-    ] = None,
+    *files: str,
+    model: tuple[str, ...],
+    weights: Annotated[tuple[float, ...], Parameter(consume_multiple=True)] = (),
+    tune: str | None = None,
+    documents: Literal["blank-line", "file", "line"] = "blank-line",
+    max_length: int | None = None,
+    stride: int | None = None,
+    pairs: str | None = None,
+    by: str | None = None,
+    out: Path | None = None,
     device: Device = "auto",
     overwrite: Overwrite = False,
     json: Json = False,
@@ -62,6 +34,19 @@ def perplexity(
     """Perplexity, bits a character and unknown words of text, by one language model or a mixture.
 
     A masked language model is evaluated by its pseudo-log-likelihood, one mask at a time.
+
+    Args:
+        files: Files, folders or globs of text, as for data build.
+        model: A run or checkpoint of a language model; several are mixed.
+        weights: Weights of the mixture, one a model; unset: equal.
+        tune: Other held-out text, to find the weights of the mixture on.
+        documents: What separates texts in a file: a blank line, the file, or every line.
+        max_length: Tokens of a window; unset: what the model reads at once, or 1,024.
+        stride: Tokens from one window to the next; the others are context. Unset: half a window.
+        pairs: Table of minimal pairs, columns good and bad: show how often the good sentence is
+            likelier.
+        by: Column of --pairs to count by.
+        out: File to write: a JSON line a text, with the log-probability of each token
     """
     if bool(files) == (pairs is not None):
         raise ConfigError("expected files of text, or --pairs FILE; one of them")

@@ -8,8 +8,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import Parameter
-
 from bertwright.cli.bars import bar
 from bertwright.cli.options import (
     EVERY_KEY,
@@ -33,21 +31,8 @@ from bertwright.errors import ConfigError
 def predict(
     *,
     model: FineTuned,
-    input: Annotated[
-        str,
-        Parameter(
-            help="File of inputs, labelled or not: plain text with one per line (a pair: tab "
-            "between), or as for finetune; - for standard input.",
-            allow_leading_hyphen=True,
-        ),
-    ],
-    out: Annotated[
-        str,
-        Parameter(
-            help="File to write, one JSON object per line; - for standard output.",
-            allow_leading_hyphen=True,
-        ),
-    ],
+    input: str,
+    out: str,
     task: TaskName = None,
     text: TextColumn = None,
     text2: SecondColumn = None,
@@ -65,6 +50,11 @@ def predict(
     A JSON line has line (of the input in its file) and the prediction of the task: label and
     scores; value; words, tags, entities with offsets; answer with start, end and alternatives;
     choice; text. The file appears when all is done, or not at all.
+
+    Args:
+        input: File of inputs, labelled or not: plain text with one per line (a pair: tab between),
+            or as for finetune; - for standard input.
+        out: File to write, one JSON object per line; - for standard output.
     """
     from bertwright.atomic import atomic_file, refuse_existing
 

@@ -52,7 +52,7 @@ def read(app: App, words: Sequence[str]) -> tuple[Callable[..., Any], BoundArgum
         for part in app.parse_commands(words)[1]:
             if isfunction(part.default_command):
                 # the list of verbs shows one line; the help of one shows all, as wide as it likes
-                text = getdoc(part.default_command) or ""
+                text = (getdoc(part.default_command) or "").partition("\n\nArgs:")[0]
                 part.help = re.sub(r"(?<=\S)\n(?=\w)", " ", text)
         verb, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
     except (CycloptsError, ConfigError) as error:
@@ -155,7 +155,9 @@ def find_file(name: str, commands: Sequence[str]) -> str:
 def _message(app: App, words: Sequence[str], error: CycloptsError | ConfigError) -> str:
     """What to say of an error: what came, what was meant, where to look."""
     commands, apps, rest = app.parse_commands(words)
-    arguments = apps[-1].assemble_argument_collection() if apps[-1].default_command else None
+    arguments = None
+    if apps[-1].default_command:
+        arguments = apps[-1].assemble_argument_collection(parse_docstring=True)
     more = f"{_typed(commands)} --help-all lists what there is."
     if arguments is not None:
         given = rest[: rest.index("--") if "--" in rest else None]
@@ -173,7 +175,9 @@ def _message(app: App, words: Sequence[str], error: CycloptsError | ConfigError)
         return f"{'.'.join([*sections, name]) if sections else '--' + name} {error.range}"
     argument = getattr(error, "argument", None)
     if isinstance(error, MissingArgumentError) and argument is not None and not error.keyword:
-        about = f" ({argument.parameter.help})" if argument.parameter.help else ""
+        about = next(
+            (f" ({a.parameter.help})" for a in arguments or () if a.name == argument.name), ""
+        )
         name = argument.name if argument.index is None else _key(argument.name).upper()
         return f"missing {name}{about}. {more}"
     message = str(error).strip().replace(HYPHEN, "-").replace("\\x00", "")

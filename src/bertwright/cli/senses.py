@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-from cyclopts import Parameter
+from typing import TYPE_CHECKING, Any
 
 from bertwright.cli.bars import bar
 from bertwright.cli.options import Device, Json, Overwrite
@@ -18,30 +16,28 @@ if TYPE_CHECKING:
 
 
 def senses(
-    file: Annotated[
-        Path | None,
-        Parameter(
-            help="Columns word, sense and sentence, with tabs between; or sentences, one a line, "
-            "with --word; unset: 400 sentences of ours, of 20 words."
-        ),
-    ] = None,
+    file: Path | None = None,
     *,
-    model: Annotated[list[str], Parameter(help="A run, a checkpoint or a folder; several.")],
-    word: Annotated[list[str] | None, Parameter(help="Words to look at; unset: all.")] = None,
-    layer: Annotated[
-        int | None, Parameter(help="Layer of the clusters and the page; unset: each model's best.")
-    ] = None,
-    clusters: Annotated[
-        int, Parameter(help="Clusters to find where the senses are not known.")
-    ] = 2,
-    out: Annotated[
-        Path | None, Parameter(help="HTML page to write: each word's sentences as dots, by model.")
-    ] = None,
+    model: list[str],
+    word: list[str] | None = None,
+    layer: int | None = None,
+    clusters: int = 2,
+    out: Path | None = None,
     device: Device = "auto",
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """Show how well each layer of a model separates the senses of a word."""
+    """Show how well each layer of a model separates the senses of a word.
+
+    Args:
+        file: Columns word, sense and sentence, with tabs between; or sentences, one a line, with
+            --word; unset: 400 sentences of ours, of 20 words.
+        model: A run, a checkpoint or a folder; several.
+        word: Words to look at; unset: all.
+        layer: Layer of the clusters and the page; unset: each model's best.
+        clusters: Clusters to find where the senses are not known.
+        out: HTML page to write: each word's sentences as dots, by model.
+    """
     from bertwright.atomic import refuse_existing
 
     if out is not None:

@@ -24,55 +24,36 @@ if TYPE_CHECKING:
 
 
 def similar(
-    *queries: Annotated[str, Parameter(help="Texts to search for.")],
-    model: Annotated[
-        str,
-        Parameter(
-            help="A run, a checkpoint, a folder of Hugging Face or sentence-transformers, or "
-            "hf:ORG/NAME."
-        ),
-    ],
-    corpus: Annotated[
-        str,
-        Parameter(
-            help="File of texts: a column of .jsonl, .csv, .tsv or .parquet, else one per line."
-        ),
-    ],
-    vectors: Annotated[
-        Path | None,
-        Parameter(
-            help="Vectors of the corpus: .npy that embed wrote with the same model and defaults."
-        ),
-    ] = None,
+    *queries: str,
+    model: str,
+    corpus: str,
+    vectors: Path | None = None,
     text: TextColumn = None,
-    query_prompt: Annotated[
-        str | None,
-        Parameter(
-            help='Text to put before each query; "" for none. Unset: the folder\'s prompt query, '
-            "else its default.",
-            allow_leading_hyphen=True,
-        ),
-    ] = None,
-    query_prompt_name: Annotated[
-        str | None,
-        Parameter(help="The query prompt by its name in a sentence-transformers folder."),
-    ] = None,
-    corpus_prompt: Annotated[
-        str | None,
-        Parameter(
-            help='Text to put before each text of the corpus; "" for none. Unset: the folder\'s '
-            "prompt document, passage or corpus, else its default.",
-            allow_leading_hyphen=True,
-        ),
-    ] = None,
-    corpus_prompt_name: Annotated[
-        str | None, Parameter(help="The corpus prompt by its name.")
-    ] = None,
-    top: Annotated[int, Parameter(help="Texts to show per query.")] = 10,
-    precision: Annotated[VectorPrecision, Parameter(help="Precision, as for embed.")] = "fp32",
+    query_prompt: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
+    query_prompt_name: str | None = None,
+    corpus_prompt: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
+    corpus_prompt_name: str | None = None,
+    top: int = 10,
+    precision: VectorPrecision = "fp32",
     json: Json = False,
 ) -> None:
-    """Find the nearest texts by cosine similarity (exact search)."""
+    """Find the nearest texts by cosine similarity (exact search).
+
+    Args:
+        queries: Texts to search for.
+        model: A run, a checkpoint, a folder of Hugging Face or sentence-transformers, or
+            hf:ORG/NAME.
+        corpus: File of texts: a column of .jsonl, .csv, .tsv or .parquet, else one per line.
+        vectors: Vectors of the corpus: .npy that embed wrote with the same model and defaults.
+        query_prompt: Text to put before each query; "" for none. Unset: the folder's prompt query,
+            else its default.
+        query_prompt_name: The query prompt by its name in a sentence-transformers folder.
+        corpus_prompt: Text to put before each text of the corpus; "" for none. Unset: the folder's
+            prompt document, passage or corpus, else its default.
+        corpus_prompt_name: The corpus prompt by its name.
+        top: Texts to show per query.
+        precision: Precision, as for embed.
+    """
     if not queries:
         raise ConfigError('no query; write one: bertwright similar ... "what to look for"')
     from bertwright.inference.model import load

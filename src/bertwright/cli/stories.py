@@ -13,20 +13,23 @@ from bertwright.errors import ConfigError
 
 
 def generate(
-    out: Annotated[Path, Parameter(name="OUT", help="Text file to write.")],
+    out: Annotated[Path, Parameter(name="OUT")],
     *,
-    task: Annotated[
-        str,
-        Parameter(help="one-fact, two-facts, three-facts, yes-no, counting or lists."),
-    ] = "one-fact",
-    count: Annotated[int, Parameter(help="Number of stories.")] = 10_000,
-    seed: Annotated[int, Parameter(help="Seed of what happens in them.")] = 1,
+    task: str = "one-fact",
+    count: int = 10_000,
+    seed: int = 1,
     overwrite: Overwrite = False,
 ) -> None:
     """Write made-up stories, each with a question and its answer (as the bAbI tasks).
 
     Examples: `bertwright data stories one.txt`; `bertwright data stories two.txt --task two-facts`;
     then `bertwright data build one.txt --sentences line --tokenizer words --out shards`.
+
+    Args:
+        out: Text file to write.
+        task: one-fact, two-facts, three-facts, yes-no, counting or lists.
+        count: Number of stories.
+        seed: Seed of what happens in them.
     """
     from bertwright.atomic import atomic_file, refuse_existing
     from bertwright.data.stories.generate import TASKS, generate_stories
@@ -43,18 +46,19 @@ def generate(
 
 
 def answer(
-    story: Annotated[
-        Path,
-        Parameter(name="FILE", help="Stories: a sentence a line, the question last, then a blank."),
-    ],
+    story: Annotated[Path, Parameter(name="FILE")],
     *,
-    model: Annotated[str, Parameter(help="A run or a checkpoint of a memory network.")],
+    model: str,
     json: Json = False,
 ) -> None:
     """Answer the question of each story, and show which sentences were attended to.
 
     Examples: `bertwright answer story.txt --model runs/memory`; the same with `--json`;
     `bertwright pretrain --model memory-network --data shards --epochs 15 --out runs/memory` trains.
+
+    Args:
+        story: Stories: a sentence a line, the question last, then a blank.
+        model: A run or a checkpoint of a memory network.
     """
     from bertwright.recipes.road.memory_network import answer_stories
 

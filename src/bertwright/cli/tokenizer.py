@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
-from cyclopts import Parameter
-
 from bertwright.cli.bars import bar
 from bertwright.cli.options import (
     EVERY_KEY,
@@ -26,8 +24,8 @@ from bertwright.errors import ConfigError
 
 
 def train(
-    *corpus: Annotated[str, Parameter(help="Files, folders, globs, or - for standard input.")],
-    out: Annotated[Path, Parameter(help="Folder to write the tokenizer to.")],
+    *corpus: str,
+    out: Path,
     config: Annotated[TokenizerConfig, EVERY_KEY] = TokenizerConfig(),
     reading: Annotated[CorpusConfig, EVERY_KEY] = CorpusConfig(),
     overwrite: Overwrite = False,
@@ -39,6 +37,10 @@ def train(
     Writes vocab.txt, tokenizer.json and tokenizer_config.json, which transformers and tokenizers
     load, and training.json with statistics of the training. The same corpus and options give the
     same bytes, with any number of workers.
+
+    Args:
+        corpus: Files, folders, globs, or - for standard input.
+        out: Folder to write the tokenizer to.
     """
     from bertwright.atomic import atomic_folder, refuse_folder, refuse_source
     from bertwright.text.corpus.files import find_files
@@ -91,20 +93,13 @@ def train(
 
 
 def extend(
-    *corpus: Annotated[str, Parameter(help="Files, folders, globs, or - for standard input.")],
-    model: Annotated[
-        str, Parameter(help="A run, a checkpoint or a Hugging Face BERT (folder or hf:ORG/NAME).")
-    ],
-    out: Annotated[Path, Parameter(help="Folder to write the model with its tokenizer to.")],
-    add: Annotated[int, Parameter(help="Maximum number of new entries.")] = 2000,
-    min_count: Annotated[int, Parameter(help="Minimum occurrences of a word to be added.")] = 5,
-    start: Annotated[
-        Literal["mean", "mean-norm"],
-        Parameter(
-            help="New vector: the mean of its wordpieces' vectors, or that scaled to their norm."
-        ),
-    ] = "mean",
-    workers: Annotated[int, Parameter(help="Processes that count; 0: one per core.")] = 0,
+    *corpus: str,
+    model: str,
+    out: Path,
+    add: int = 2000,
+    min_count: int = 5,
+    start: Literal["mean", "mean-norm"] = "mean",
+    workers: int = 0,
     reading: Annotated[CorpusConfig, EVERY_KEY] = CorpusConfig(),
     overwrite: Overwrite = False,
     json: Json = False,
@@ -116,6 +111,15 @@ def extend(
     its wordpieces' vectors; old entries keep their ids. Every twentieth document is held out, and
     its length in tokens is printed before and after. Then: data build --tokenizer DIR, and
     pretrain --init DIR.
+
+    Args:
+        corpus: Files, folders, globs, or - for standard input.
+        model: A run, a checkpoint or a Hugging Face BERT (folder or hf:ORG/NAME).
+        out: Folder to write the model with its tokenizer to.
+        add: Maximum number of new entries.
+        min_count: Minimum occurrences of a word to be added.
+        start: New vector: the mean of its wordpieces' vectors, or that scaled to their norm.
+        workers: Processes that count; 0: one per core.
     """
     from bertwright.recipes.extend import extend as extend_model
 
@@ -162,7 +166,7 @@ def _with_tokenizer(corpus: Sequence[str], out: Path) -> str:
 
 
 def inspect(
-    *texts: Annotated[str, Parameter(help="Texts to split.")],
+    *texts: str,
     tokenizer: TokenizerFolder,
     json: Json = False,
 ) -> None:
@@ -170,6 +174,9 @@ def inspect(
 
     One row per word: as written, normalized, its tokens with ids and offsets, and for [UNK] the
     reason.
+
+    Args:
+        texts: Texts to split.
     """
     if not texts:
         raise ConfigError('no text given; put it in quotes: tokenizer inspect "A text."')

@@ -10,8 +10,6 @@ from json import dumps
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from cyclopts import Parameter
-
 from bertwright.cli.bars import bar
 from bertwright.cli.options import EVERY_KEY, ConfigFile, Device, Json, Overwrite, TextColumn
 from bertwright.cli.output import counted, print_fields, print_json, say
@@ -20,34 +18,14 @@ from bertwright.errors import ConfigError
 
 
 def translate(
-    *texts: Annotated[str, Parameter(help="Texts to translate, a sentence each.")],
-    model: Annotated[
-        str, Parameter(help="A run, a checkpoint or a folder of a translation model.")
-    ],
-    input: Annotated[
-        str | None,
-        Parameter(
-            help="File of texts: a column of .jsonl, .csv, .tsv or .parquet, else one per line; "
-            "- for standard input.",
-            allow_leading_hyphen=True,
-        ),
-    ] = None,
-    reference: Annotated[
-        str | None,
-        Parameter(
-            help="File of the right translations of the lines of --input: print BLEU and chrF."
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        Parameter(help="File to write: a line each, of .jsonl an object; unset: print."),
-    ] = None,
+    *texts: str,
+    model: str,
+    input: str | None = None,
+    reference: str | None = None,
+    out: Path | None = None,
     text: TextColumn = None,
     config: Annotated[TranslationConfig, EVERY_KEY] = TranslationConfig(),
-    precision: Annotated[
-        Literal["fp32", "bf16"],
-        Parameter(help="Precision of weights: bf16 is faster where the processor has it."),
-    ] = "fp32",
+    precision: Literal["fp32", "bf16"] = "fp32",
     device: Device = "auto",
     overwrite: Overwrite = False,
     json: Json = False,
@@ -57,6 +35,15 @@ def translate(
 
     Translations are written in the order of the texts, as soon as they are done: an interrupted run
     keeps what was written. An empty line stays empty.
+
+    Args:
+        texts: Texts to translate, a sentence each.
+        model: A run, a checkpoint or a folder of a translation model.
+        input: File of texts: a column of .jsonl, .csv, .tsv or .parquet, else one per line; - for
+            standard input.
+        reference: File of the right translations of the lines of --input: print BLEU and chrF.
+        out: File to write: a line each, of .jsonl an object; unset: print.
+        precision: Precision of weights: bf16 is faster where the processor has it.
     """
     if bool(texts) == (input is not None):
         raise ConfigError(

@@ -24,13 +24,17 @@ Top = Annotated[int, Parameter(help="Words to show.")]
 
 
 def nearest(
-    *words: Annotated[str, Parameter(help="Words to look up.")],
+    *words: str,
     model: Vectors,
     top: Top = 10,
     layer: Layer = None,
     json: Json = False,
 ) -> None:
-    """Show the words with the largest cosine to each word."""
+    """Show the words with the largest cosine to each word.
+
+    Args:
+        words: Words to look up.
+    """
     if not words:
         raise ConfigError("no word; write one: bertwright words nearest --model RUN bank")
     from bertwright.inference.word_vectors.table import open_words
@@ -49,16 +53,22 @@ def nearest(
 
 
 def analogy(
-    a: Annotated[str, Parameter(help="Is to B ...")],
-    b: Annotated[str, Parameter(help="... as C ...")],
-    c: Annotated[str, Parameter(help="... is to the words that are shown.")],
+    a: str,
+    b: str,
+    c: str,
     *,
     model: Vectors,
     top: Top = 10,
     layer: Layer = None,
     json: Json = False,
 ) -> None:
-    """Show the words nearest to B - A + C, as in man, king, woman."""
+    """Show the words nearest to B - A + C, as in man, king, woman.
+
+    Args:
+        a: Is to B ...
+        b: ... as C ...
+        c: ... is to the words that are shown.
+    """
     from bertwright.inference.word_vectors.table import open_words
 
     table = open_words(model, layer)
@@ -71,13 +81,8 @@ def analogy(
 
 
 def evaluate(
-    *files: Annotated[
-        Path,
-        Parameter(
-            help="Similarity files (two words and a rating a line) and analogies (questions-words)."
-        ),
-    ],
-    model: Annotated[list[Path], Parameter(help="As for nearest; may be given several times.")],
+    *files: Path,
+    model: list[Path],
     layer: Layer = None,
     json: Json = False,
 ) -> None:
@@ -85,6 +90,10 @@ def evaluate(
 
     Pairs and questions with a word that has no vector are left out; the coverage says how many are
     left. Intervals are of 95 %, by bootstrap.
+
+    Args:
+        files: Similarity files (two words and a rating a line) and analogies (questions-words).
+        model: As for nearest; may be given several times.
     """
     if not files:
         raise ConfigError("no file; name similarity files, or questions-words.txt")
