@@ -40,8 +40,7 @@ def sha256_file(path: Path) -> str:
 
 def refuse_existing(path: Path, overwrite: bool = False, option: str = "--out") -> None:
     """Raise `ConfigError` if `path`, given as `option`, holds something and may not be replaced."""
-    occupied = path.is_file() or (path.is_dir() and any(path.iterdir()))
-    if occupied and not overwrite:
+    if not overwrite and (path.is_file() or (path.is_dir() and any(path.iterdir()))):
         raise ConfigError(f"{path} exists already; choose another {option}, or pass --overwrite")
 
 
@@ -52,19 +51,20 @@ def refuse_folder(path: Path, overwrite: bool = False, option: str = "--out") ->
     of a checkpoint of a run; never that of a file, or of one with something else in it.
     """
     real = Path(os.path.realpath(path))
+    wrong = None
     if os.path.lexists(real) and not real.is_dir():
-        raise ConfigError(f"{path} is no folder, and one is to be written: choose another {option}")
-    if Path.cwd().is_relative_to(real):
-        raise ConfigError(
-            f"{path} is the folder this command runs in, or holds it; choose another {option}"
-        )
-    refuse_existing(path, overwrite, option)
-    other = _not_ours(real) if real.is_dir() else None
-    if other is not None:
-        raise ConfigError(
-            f"{path} holds {other}, which no manifest of Bertwright lists; --overwrite replaces "
-            f"only what Bertwright wrote: choose another {option}"
-        )
+        wrong = "is no folder, and one is to be written"
+    elif Path.cwd().is_relative_to(real):
+        wrong = "is the folder this command runs in, or holds it"
+    else:
+        refuse_existing(path, overwrite, option)
+        if other := _not_ours(real):
+            wrong = (
+                f"holds {other}, which no manifest of Bertwright lists; --overwrite replaces only "
+                "what Bertwright wrote"
+            )
+    if wrong:
+        raise ConfigError(f"{path} {wrong}: choose another {option}")
 
 
 def refuse_source(path: Path, source: str | Path, option: str = "--out") -> None:
@@ -77,7 +77,7 @@ def refuse_source(path: Path, source: str | Path, option: str = "--out") -> None
 
 def _not_ours(folder: Path) -> str | None:
     """The name of something in a folder that Bertwright is not known to have written."""
-    names = set(os.listdir(folder))
+    names = set(os.listdir(folder)) if folder.is_dir() else set()
     if folder.name.startswith("step-") and names & _TRAINERS:
         return None
     own = set(_VOCABULARY) if names >= _VOCABULARY else set()
@@ -122,13 +122,11 @@ def replace_folder(partial: Path, path: Path) -> None:
     path = Path(os.path.realpath(path))
     for place in (*partial.rglob("*"), partial):
         sync_file(place)
-    if path.exists():
-        old = path.with_name(f".{path.name}.old-{os.getpid()}")
+    old = path.with_name(f".{path.name}.old-{os.getpid()}")
+    with contextlib.suppress(FileNotFoundError):
         path.rename(old)
-        partial.rename(path)
-        shutil.rmtree(old, ignore_errors=True)  # no reason to fail: the new one stands
-    else:
-        partial.rename(path)
+    partial.rename(path)
+    shutil.rmtree(old, ignore_errors=True)  # no reason to fail: the new one stands
     sync_file(path.parent)
 
 
@@ -142,16 +140,10 @@ def atomic_folder(path: Path, overwrite: bool = False) -> Iterator[Path]:
         BertwrightError: the disk is full, or the folder is not writable.
     """
     refuse_folder(path, overwrite)
-    path = Path(os.path.realpath(path))
-    partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
-    with disk_errors(path):
-        _remove_abandoned(path)
-        try:
-            partial.mkdir(parents=True)
-            yield partial
-            replace_folder(partial, path)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
+    with _partial(Path(os.path.realpath(path))) as partial:
+        partial.mkdir()
+        yield partial
+        replace_folder(partial, path)
 
 
 @contextlib.contextmanager
@@ -165,17 +157,32 @@ def atomic_file(path: Path, overwrite: bool = False) -> Iterator[TextIO]:
     if path.is_dir():
         raise ConfigError(f"{path} is a folder; --out takes a file")
     refuse_existing(path, overwrite)
+    with _partial(path) as partial:
+        with partial.open("w", encoding="utf-8", newline="\n") as file:
+            yield file
+        sync_file(partial)
+        partial.replace(path)
+
+
+@contextlib.contextmanager
+def _partial(path: Path) -> Iterator[Path]:
+    """The hidden sibling of `path` that this process writes; nothing is left of it at the end."""
     partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         _remove_abandoned(path)
         try:
-            with partial.open("w", encoding="utf-8", newline="\n") as file:
-                yield file
-            sync_file(partial)
-            partial.replace(path)
+            yield partial
         finally:
-            partial.unlink(missing_ok=True)
+            _remove(partial)
+
+
+def _remove(place: Path) -> None:
+    """Remove a file, a link or a folder, if it is there."""
+    if place.is_dir() and not place.is_symlink():
+        shutil.rmtree(place, ignore_errors=True)
+    else:
+        place.unlink(missing_ok=True)
 
 
 def _remove_abandoned(path: Path) -> None:
@@ -185,10 +192,7 @@ def _remove_abandoned(path: Path) -> None:
     for place in path.parent.glob(f".{glob.escape(path.name)}.*"):
         found = re.fullmatch(rf"({kinds})-(\d{{1,9}})", place.name.removeprefix(f".{path.name}."))
         if found and not _is_alive(int(found[2])):
-            if place.is_dir() and not place.is_symlink():
-                shutil.rmtree(place, ignore_errors=True)
-            else:
-                place.unlink(missing_ok=True)
+            _remove(place)
 
 
 def _is_alive(pid: int) -> bool:
@@ -206,25 +210,20 @@ def _is_alive(pid: int) -> bool:
 def held(folder: Path, what: str) -> Iterator[None]:
     """Keep other processes out of a folder; the system lets go when this one ends, however it does.
 
-    Without effect where the system or its file system has no locks.
-
-    Args:
-        what: what is done there, as "training into".
+    Without effect where the system or its file system has no locks. `what` is done there, as
+    "training into".
 
     Raises:
         ConfigError: another process holds it.
     """
-    try:
-        import fcntl
-    except ImportError:  # no POSIX
-        yield
-        return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            if isinstance(error, BlockingIOError):
+        with contextlib.suppress(ImportError, OSError):
+            import fcntl
+
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
                 raise ConfigError(
                     f"another process is {what} {folder}: let it end, or choose another --out"
                 ) from error
@@ -258,23 +257,20 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         raise IntegrityError(f"{folder} has no {MANIFEST}: it was not written to the end")
     try:
-        manifest: Any = json.loads(path.read_bytes())
+        match json.loads(path.read_bytes()):
+            case {"files": dict(files)} as manifest if all(map(_is_entry, files, files.values())):
+                return dict(manifest)
     except (ValueError, RecursionError) as error:
         raise IntegrityError(f"{path} is damaged ({error})") from error
-    files = manifest.get("files") if isinstance(manifest, dict) else None
-    if not isinstance(files, dict) or not all(map(_is_entry, files, files.values())):
-        raise IntegrityError(f"{path} is damaged: it lists no files with their sizes and SHA-256")
-    return dict(manifest)
+    raise IntegrityError(f"{path} is damaged: it lists no files with their sizes and SHA-256")
 
 
 def _is_entry(name: str, entry: Any) -> bool:
-    if not name or PurePath(name).is_absolute() or ".." in PurePath(name).parts:
-        return False
-    return (
-        isinstance(entry, dict)
-        and type(entry.get("bytes")) is int
-        and isinstance(entry.get("sha256"), str)
-    )
+    outside = not name or PurePath(name).is_absolute() or ".." in PurePath(name).parts
+    match entry:
+        case {"bytes": size, "sha256": str()}:
+            return type(size) is int and not outside
+    return False
 
 
 def verify_manifest(folder: Path) -> dict[str, Any]:
@@ -292,30 +288,30 @@ def verify_manifest(folder: Path) -> dict[str, Any]:
 def verify_files(folder: Path, files: Mapping[str, Any], deep: bool = True) -> None:
     """Check files of `folder` against the "files" of a manifest.
 
-    Args:
-        folder: holds them.
-        files: name -> "bytes" and "sha256".
-        deep: read every byte; else sizes alone, which finds a truncated file and costs nothing.
+    Without `deep` sizes alone are checked, which finds a truncated file and costs nothing.
 
     Raises:
         IntegrityError: a file is missing, truncated or changed.
         DataError: a file cannot be read.
     """
     for name, expected in files.items():
-        place = folder / name
+        place, wrong = folder / name, ""
         if not place.is_file():
-            raise IntegrityError(f"{place} is missing; copy it again or write the folder again")
-        size = place.stat().st_size
-        if size != expected["bytes"]:
-            raise IntegrityError(
-                f"{place} has {size} bytes where {expected['bytes']} were written: it was "
-                "truncated or changed; copy it again or write the folder again"
+            wrong = "is missing"
+        elif (size := place.stat().st_size) != expected["bytes"]:
+            wrong = (
+                f"has {size} bytes where {expected['bytes']} were written: it was truncated or "
+                "changed"
             )
-        if deep and _read_hash(place) != expected["sha256"]:
-            raise IntegrityError(
-                f"{place} was changed after it was written (its SHA-256 differs); copy it again or "
-                "write the folder again"
-            )
+        elif deep:
+            try:
+                if sha256_file(place) != expected["sha256"]:
+                    wrong = "was changed after it was written (its SHA-256 differs)"
+            except OSError as error:
+                message = f"{place} cannot be read: {error.strerror}; make it readable"
+                raise DataError(message) from error
+        if wrong:
+            raise IntegrityError(f"{place} {wrong}; copy it again or write the folder again")
 
 
 def verify_once(folder: Path, files: Mapping[str, Any]) -> None:
@@ -342,10 +338,3 @@ def verify_once(folder: Path, files: Mapping[str, Any]) -> None:
     if found != known:
         with contextlib.suppress(OSError):
             path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-
-
-def _read_hash(path: Path) -> str:
-    try:
-        return sha256_file(path)
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}; make it readable") from error
