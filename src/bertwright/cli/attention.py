@@ -57,7 +57,7 @@ def attention(
         refuse_existing(out, overwrite)
     from bertwright.inference.model import load
 
-    loaded = load(model, None if device == "auto" else device)
+    loaded = load(model, device)
     if measured:
         found = _measure(loaded.runner, corpus, treebank, coreference, limit)
         print_json(found) if json else _show(found)

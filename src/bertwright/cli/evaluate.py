@@ -96,7 +96,7 @@ def evaluate(
         from bertwright.inference.model import load
         from bertwright.recipes.predict import evaluate_file
 
-        loaded = load(model or "", device=None if device == "auto" else device)
+        loaded = load(model or "", device=device)
         with bar("Predicting", "tokens") as on_progress:
             found = evaluate_file(
                 loaded,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack
 from dataclasses import asdict
 from json import dumps
 from pathlib import Path
 from typing import Annotated, Any
 
-from bertwright.cli.options import EVERY_KEY, ConfigFile, Json, Overwrite, TextColumn
-from bertwright.cli.output import print_json, say
+from bertwright.atomic import refuse_existing
+from bertwright.cli.options import EVERY_KEY, ConfigFile, Json, Overwrite, TextColumn, given_texts
+from bertwright.cli.output import line_by_line, print_json, say
 from bertwright.config.generation import GenerationConfig
 from bertwright.errors import ConfigError
 
@@ -44,50 +44,31 @@ def generate(
             '"Once upon a time"'
         )
     if out is not None:
-        from bertwright.atomic import refuse_existing
-
         refuse_existing(out, overwrite)
+    from bertwright.inference.generate import generate as generate_texts
     from bertwright.inference.model import load
 
-    texts = list(prompts)
-    if input is not None:
-        from bertwright.inference.text_files import open_texts
-
-        texts = [str(each) for each, _ in open_texts(input, text).rows]
+    texts = list(given_texts(prompts, input, text)[0])
     loaded = load(model)
     if len(texts) == 1 and config.num == 1 and not json and out is None:
-        sys.stdout.write(texts[0])
-        sys.stdout.flush()
-        for more in loaded.stream(texts[0], config):
-            sys.stdout.write(more)
+        for part in (texts[0], *loaded.stream(texts[0], config), "\n"):
+            sys.stdout.write(part)
             sys.stdout.flush()
-        sys.stdout.write("\n")
         return
-    from bertwright.inference.generate import generate as generate_texts
-
-    with ExitStack() as stack:
-        file: Any = None
-        if out is not None:
-            file = stack.enter_context(out.open("w", encoding="utf-8"))
-        waiting: dict[int, list[dict[str, Any]]] = {}
-        shown = []
-        written = 0
+    waiting: dict[int, list[dict[str, Any]]] = {}
+    results: list[dict[str, Any]] = []
+    with line_by_line(out, not json) as write:
         for number, found in generate_texts(loaded.runner, texts, config):
             waiting[number] = [asdict(each) for each in found]
-            while written in waiting:
-                of_prompt = waiting.pop(written)
-                result = {"prompt": texts[written], "texts": of_prompt}
-                written += 1
-                if file is not None:
-                    file.write(dumps(result, ensure_ascii=False) + "\n")
-                    file.flush()
-                elif json:
-                    shown.append(result)
+            while len(results) in waiting:
+                prompt = texts[len(results)]
+                result: dict[str, Any] = {"prompt": prompt, "texts": waiting.pop(len(results))}
+                if out is not None:
+                    write(dumps(result, ensure_ascii=False))
                 else:
-                    for each in of_prompt:
-                        sys.stdout.write(f"{result['prompt']}{each['text']}\n\n")
-                    sys.stdout.flush()
+                    write("\n\n".join(prompt + each["text"] for each in result["texts"]) + "\n")
+                results.append(result)
     if json:
-        print_json({"prompts": shown} if out is None else {"out": str(out), "prompts": written})
+        print_json({"prompts": results} if out is None else {"out": out, "prompts": len(results)})
     elif out is not None:
-        say(f"{written:,} prompts are continued in {out}")
+        say(f"{len(results):,} prompts are continued in {out}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -63,6 +64,18 @@ def find_tokenizer(path: Path) -> Path:
     from bertwright.checkpoint.sources import folder_of
 
     return folder_of(find_checkpoint(path))
+
+
+def given_texts(
+    texts: Sequence[str], file: str | None, column: str | None = None
+) -> tuple[Iterable[str], int | None]:
+    """The texts of a command line, or else those of a file; and how many, if that is known."""
+    if file is None:
+        return texts, len(texts)
+    from bertwright.inference.text_files import open_texts
+
+    opened = open_texts(file, column)
+    return (str(each) for each, _ in opened.rows), opened.total
 
 
 FINE_TUNED = "A run of finetune, or a Hugging Face folder with a task head."

@@ -10,9 +10,9 @@ import json
 import os
 import sys
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from bertwright.config.values import plain
 
@@ -59,6 +59,25 @@ def print_fields(fields: Mapping[str, object]) -> None:
     width = max((len(name) for name in fields), default=0)
     for name, value in fields.items():
         sys.stdout.write(f"{name:<{width}}  {_cell(value)}\n")
+
+
+@contextlib.contextmanager
+def line_by_line(out: Path | None, prints: bool) -> Iterator[Callable[[str], None]]:
+    """What writes a line at once to `out`, or where there is none, if it `prints`, to the screen.
+
+    Of an interrupted run stays what was written.
+    """
+    with contextlib.ExitStack() as stack:
+        file: TextIO | None = sys.stdout if prints else None
+        if out is not None:
+            file = stack.enter_context(out.open("w", encoding="utf-8"))
+
+        def write(line: str) -> None:
+            if file is not None:
+                file.write(line + "\n")
+                file.flush()
+
+        yield write
 
 
 def counted(number: int, what: str) -> str:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import shlex
-import sys
-from collections.abc import Iterable
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from bertwright.atomic import refuse_existing
 from bertwright.cli.bars import bar
-from bertwright.cli.options import Device, Flag, Json, Overwrite, find_tokenizer
-from bertwright.cli.output import counted, print_fields, print_json, say
+from bertwright.cli.options import Device, Flag, Json, Overwrite, find_tokenizer, given_texts
+from bertwright.cli.output import counted, line_by_line, print_fields, print_json, say
 from bertwright.errors import ConfigError, DataError
 
 
@@ -92,55 +90,41 @@ def parse(
         )
     if beam < 1:
         raise ConfigError(f"beam is {beam}; expected 1 or more")
-    from bertwright.atomic import refuse_existing
-    from bertwright.inference.parsing.parse import parse as parse_sentences
-    from bertwright.inference.parsing.parse import split_sentence
-
     if out is not None:
         refuse_existing(out, overwrite)
-    right, left_out = [], 0
-    total: int | None = len(texts)
-    rows: Iterable[str] = texts
-    if input is not None:
-        from bertwright.inference.text_files import open_texts
+    from bertwright.inference.model import load
+    from bertwright.inference.parsing.evaluate import evaluate_parses
+    from bertwright.inference.parsing.parse import parse as parse_sentences
+    from bertwright.inference.parsing.parse import split_sentence
+    from bertwright.text.treebank.linear import MOST_WORDS
+    from bertwright.text.treebank.trees import pruned, read_trees
 
-        opened = open_texts(input)
-        rows, total = (str(each) for each, _ in opened.rows), opened.total
+    rows, total = given_texts(texts, input)
     sentences = (text.split() if words else split_sentence(text) for text in rows)
+    every = [] if reference is None else list(filter(None, map(pruned, read_trees(reference))))
+    right = [tree for tree in every if len(tree.leaves()) <= MOST_WORDS]
     if reference is not None:
-        from bertwright.text.treebank.linear import MOST_WORDS
-        from bertwright.text.treebank.trees import pruned, read_trees
-
-        every = [tree for tree in map(pruned, read_trees(reference)) if tree is not None]
-        right = [tree for tree in every if len(tree.leaves()) <= MOST_WORDS]
         if not right:
             raise DataError(f"{reference} holds no tree of at most {MOST_WORDS} words")
-        left_out = len(every) - len(right)
         sentences, total = (tree.words() for tree in right), len(right)
-    from bertwright.inference.model import load
-
-    loaded = load(model, None if device == "auto" else device)
+    loaded = load(model, device)
     prints = out is None and reference is None
+    lines = line_by_line(out, prints and not json)
     found: list[Any] = []
-    with ExitStack() as stack:
-        on_progress = stack.enter_context(bar("Parsing", "sentences"))
-        file: Any = sys.stdout if prints and not json else None
-        if out is not None:
-            file = stack.enter_context(out.open("w", encoding="utf-8"))
+    with (
+        bar("Parsing", "sentences") as on_progress,
+        line_by_line(out, prints and not json) as write,
+    ):
         for each in parse_sentences(loaded.runner, sentences, beam):
             found.append(each)
-            if file is not None:
-                file.write((str(each.tree) if each.words else "") + "\n")
-                file.flush()
+            write(str(each.tree) if each.words else "")
             on_progress(len(found), total)
     repaired = sum(not each.well_formed for each in found)
     if right:
-        from bertwright.inference.parsing.evaluate import evaluate_parses
-
         figures = evaluate_parses(
             right, [each.tree for each in found], [each.well_formed for each in found]
         )
-        figures["left_out"] = left_out
+        figures["left_out"] = len(every) - len(right)
         if json:
             print_json(figures)
             return

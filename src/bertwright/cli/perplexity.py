@@ -61,7 +61,7 @@ def perplexity(
     from bertwright.inference.model import load
     from bertwright.recipes import perplexity as recipe
 
-    models = [load(each, None if device == "auto" else device) for each in model]
+    models = [load(each, device) for each in model]
     if pairs is not None:
         with bar("Scoring", "pairs") as on_progress:
             _show_pairs(

@@ -69,7 +69,7 @@ def predict(
     from bertwright.recipes.predict import predict_file
 
     refuse_missing(input)
-    loaded = load(model, device=None if device == "auto" else device)
+    loaded = load(model, device=device)
     loaded.task_name(task)
     target = nullcontext(sys.stdout) if out == "-" else atomic_file(Path(out), overwrite)
     with target as file, bar("Predicting", "inputs") as on_progress:

@@ -50,7 +50,7 @@ def senses(
     found: list[dict[str, Any]] = []
     chosen: list[Float32s] = []
     for name in model:
-        loaded = load(name, None if device == "auto" else device)
+        loaded = load(name, device)
         depth = loaded.spec.depth
         if layer is not None and not 0 <= layer <= depth:
             raise ConfigError(f"layer is {layer}; {name} has {depth}: expected 0 to {depth}")

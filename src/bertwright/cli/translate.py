@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable
-from contextlib import ExitStack
 from dataclasses import asdict
 from json import dumps
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
+from bertwright.atomic import refuse_existing
 from bertwright.cli.bars import bar
-from bertwright.cli.options import EVERY_KEY, ConfigFile, Device, Json, Overwrite, TextColumn
-from bertwright.cli.output import counted, print_fields, print_json, say
+from bertwright.cli.options import (
+    EVERY_KEY,
+    ConfigFile,
+    Device,
+    Json,
+    Overwrite,
+    TextColumn,
+    given_texts,
+)
+from bertwright.cli.output import counted, line_by_line, print_fields, print_json, say
 from bertwright.config.generation import TranslationConfig
 from bertwright.errors import ConfigError
 
@@ -53,60 +59,41 @@ def translate(
     if reference is not None and (input is None or text is not None):
         raise ConfigError("--reference is of the lines of a file: name that with --input")
     if out is not None:
-        from bertwright.atomic import refuse_existing
-
         refuse_existing(out, overwrite)
+    from bertwright.inference.model import load
     from bertwright.inference.translation import evaluate
+    from bertwright.inference.translation.translate import translate as translate_texts
 
     references: list[str] = []
-    rows: Iterable[str] = texts
-    total: int | None = len(texts)
     if reference is not None and input is not None:
         from bertwright.data.parallel.build import read_pairs
 
         evaluate.require_sacrebleu()
-        pairs = [pair for _, *pair in read_pairs(Path(input), Path(reference))]
-        rows, references, total = [a for a, _ in pairs], [b for _, b in pairs], len(pairs)
-    elif input is not None:
-        from bertwright.inference.text_files import open_texts
-
-        opened = open_texts(input, text)
-        rows, total = (str(each) for each, _ in opened.rows), opened.total
-    from bertwright.inference.model import load
-    from bertwright.inference.translation.translate import translate as translate_texts
-
-    loaded = load(model, None if device == "auto" else device, precision)
+        _, texts, given = zip(*read_pairs(Path(input), Path(reference)), strict=True)
+        references, input = list(given), None
+    rows, total = given_texts(texts, input, text)
+    loaded = load(model, device, precision)
     prints = out is None and reference is None
-    shown: list[dict[str, Any]] = []
-    translations: list[str] = []
-    unfinished = 0
-    with ExitStack() as stack:
-        on_progress = stack.enter_context(bar("Translating", "texts"))
-        file: Any = sys.stdout if prints else None
-        if out is not None:
-            file = stack.enter_context(out.open("w", encoding="utf-8"))
-        lines = out is None or out.suffix != ".jsonl"
+    lines = line_by_line(out, prints and not json)
+    found = []
+    with (
+        bar("Translating", "texts") as on_progress,
+        line_by_line(out, prints and not json) as write,
+    ):
         for each in translate_texts(loaded.runner, rows, config):
-            translations.append(each.text)
-            unfinished += each.reason == "length"
-            if json and prints:
-                shown.append(asdict(each))
-            elif file is not None:
-                line = each.text if lines else dumps(asdict(each), ensure_ascii=False)
-                file.write(line + "\n")
-                file.flush()
-            on_progress(len(translations), total)
-    if unfinished:
+            found.append(asdict(each))
+            as_object = out is not None and out.suffix == ".jsonl"
+            write(dumps(found[-1], ensure_ascii=False) if as_object else each.text)
+            on_progress(len(found), total)
+    if unfinished := sum(each["reason"] == "length" for each in found):
         say(f"warning: {counted(unfinished, 'translation')} reached the maximum length")
+    translations = [each["text"] for each in found]
     figures = evaluate.evaluate_translations(translations, references) if reference else {}
-    if json:
-        print_json(
-            {"translations": shown}
-            if prints
-            else {"out": out, "texts": len(translations), **figures}
-        )
-        return
-    if out is not None:
-        say(f"{counted(len(translations), 'text')} translated in {out}")
-    if figures:
+    if json and prints:
+        print_json({"translations": found})
+    elif json:
+        print_json({"out": out, "texts": len(found), **figures})
+    else:
+        if out is not None:
+            say(f"{counted(len(found), 'text')} translated in {out}")
         print_fields(figures)

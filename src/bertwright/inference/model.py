@@ -431,7 +431,7 @@ def load(
     Args:
         path: a run, a checkpoint, a folder of Hugging Face, sentence-transformers or TensorFlow, or
             an id of the Hugging Face hub (`hf:ORG/NAME`).
-        device: where it computes; unset: the GPU if there is one.
+        device: where it computes; unset or "auto": the GPU if there is one.
         precision: of its weights: `fp32`, exact; `bf16`, faster where the processor has it, 2 to 3
             digits. For vectors alone there are more: see `Model.embedder`.
         batch_tokens: tokens of a batch, about; unset: 4,096 on a CPU, 65,536 on a GPU.
@@ -462,7 +462,7 @@ def _device(name: str | torch.device | None) -> torch.device:
     if str(name).startswith("cuda") and default == "cpu":
         raise ConfigError(f"device is {name}, and torch finds no GPU here; leave it out, or cpu")
     try:
-        device = torch.device(default if name is None else name)
+        device = torch.device(default if name in (None, "auto") else name)
         torch.zeros(1, device=device).item()
     except (RuntimeError, AssertionError, TypeError) as error:
         raise ConfigError(
