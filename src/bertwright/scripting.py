@@ -24,7 +24,7 @@ from bertwright.config import values
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
 from bertwright.config.run import RunConfig
-from bertwright.config.systems import RUN_CONFIGS
+from bertwright.config.systems import SYSTEMS
 from bertwright.config.task import KINDS, Kind
 from bertwright.config.tokenizer import TokenizerConfig
 from bertwright.data.build import build_shards
@@ -202,9 +202,9 @@ def pretrain(
         MissingExtra: what `log_to` names is not installed.
         Interrupted: Ctrl-C; the run is saved, and `resume=True` continues it.
     """
-    if system not in RUN_CONFIGS:
-        raise ConfigError(f"no system {system!r}; expected {', '.join(RUN_CONFIGS)}")
-    cls = RUN_CONFIGS[system]
+    if system not in SYSTEMS:
+        raise ConfigError(f"no system {system!r}; expected {', '.join(SYSTEMS)}")
+    cls = SYSTEMS[system]
     given: dict[str, Any] = {"data": str(data), "out": str(out)}
     if preset is not None:
         given["model"] = preset if preset in cls.presets else f"{system}-{preset}"

@@ -11,12 +11,12 @@ from torch import Tensor
 
 from bertwright.checkpoint.checkpoint import load
 from bertwright.checkpoint.format import match, stack, to_foreign
-from bertwright.checkpoint.formats import FORMATS
+from bertwright.checkpoint.huggingface.bert import BERT
 from bertwright.errors import DataError, IntegrityError
 from bertwright.objectives.objective import Learner
 from tests.checkpoint.conftest import CONFIG
 
-PARTS = FORMATS["bert"].mappings(CONFIG)
+PARTS = BERT.mappings(CONFIG)
 WORDS = "bert.embeddings.word_embeddings.weight"
 
 
@@ -39,7 +39,7 @@ def assert_same(folder: Path, learner: Learner) -> None:
 
 def test_there_and_back_is_the_same(learner: Learner) -> None:
     foreign = to_foreign(learner.state_dict(), PARTS)
-    found = match(FORMATS["bert"], foreign, PARTS, "here")
+    found = match(BERT, foreign, PARTS, "here")
     back = {mapping.ours: stack(mapping, foreign) for mapping in found.mappings}
     assert set(back) == set(learner.state_dict())
     for name, value in back.items():

@@ -1,12 +1,12 @@
-"""A format without foreign names: a toy encoder comes in by one entry of `FORMATS`."""
+"""A format without foreign names: a toy encoder comes in by the class of its runs."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -17,8 +17,9 @@ from bertwright.checkpoint.checkpoint import load, make_learner, save
 from bertwright.checkpoint.convert import convert
 from bertwright.checkpoint.export.write import export
 from bertwright.checkpoint.format import Format
-from bertwright.checkpoint.formats import FORMATS
 from bertwright.checkpoint.inspection import inspect
+from bertwright.config.run import RunConfig
+from bertwright.config.systems import SYSTEMS
 from bertwright.config.task import HeadConfig, TaskConfig
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.models.encoder import Encoded, Encoder, EncoderSpec
@@ -65,13 +66,20 @@ class NextWord(Objective[Any]):
         raise NotImplementedError
 
 
+class ToyRun(RunConfig):
+    """Names its format; it is never run."""
+
+    presets: ClassVar[Mapping[str, ToyConfig]] = {"toy": ToyConfig()}
+    format: ClassVar[str] = f"{__name__}:TOY"
+
+
 TOY = Format("toy", ToyConfig, Toy, {"next_word": NextWord})
 TASKS = {"stars": TaskConfig("regression", head=HeadConfig(layers="last", dropout=0.0))}
 
 
 @pytest.fixture(autouse=True)
 def toy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(FORMATS, "toy", TOY)
+    monkeypatch.setitem(SYSTEMS, "toy", ToyRun)
 
 
 @pytest.fixture
@@ -187,10 +195,10 @@ def test_what_is_of_berts_alone(folder: Path, tmp_path: Path) -> None:
             convert(folder, tmp_path / to, to)  # type: ignore[arg-type]
 
 
-def test_exports_are_of_berts_alone(folder: Path, tmp_path: Path) -> None:
+def test_exports_are_of_models_that_have_graphs(folder: Path, tmp_path: Path) -> None:
     for package in ("onnx", "onnxscript", "onnxruntime"):
         pytest.importorskip(package)
-    with pytest.raises(ConfigError, match="is for BERT only; this model is a toy"):
+    with pytest.raises(ConfigError, match=r"export is of a BERT, .* model is a toy with next_word"):
         export(folder, tmp_path / "onnx", "onnx")
 
 

@@ -24,7 +24,7 @@ from bertwright.cli.reading import RECIPES
 from bertwright.config import values
 from bertwright.config.run import OptimizerConfig, RunConfig
 from bertwright.config.runs.bert import BertRun
-from bertwright.config.systems import RUN_CONFIGS
+from bertwright.config.systems import SYSTEMS
 from bertwright.recipes import pretrain as pretraining
 from bertwright.train.state import TENSORS
 from tests.recipes.sample import build_data, mapping_of, newest, records, tensors
@@ -177,7 +177,7 @@ def test_a_system_brings_its_own_keys(
     named: str,
 ) -> None:
     """By the model, the checkpoint or the file that is named; help and values are its own."""
-    monkeypatch.setitem(RUN_CONFIGS, "toy", ToyRun)
+    monkeypatch.setitem(SYSTEMS, "toy", ToyRun)
     step = tmp_path / "run" / "checkpoints" / "step-00000001"
     step.mkdir(parents=True)
     (step / "config.json").write_text('{"model_type": "toy"}')

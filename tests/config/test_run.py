@@ -21,7 +21,7 @@ from bertwright.config.run import (
     ValidationConfig,
 )
 from bertwright.config.runs.bert import ArchitectureConfig, BertRun, LongPhaseConfig
-from bertwright.config.systems import RUN_CONFIGS, system_of
+from bertwright.config.systems import SYSTEMS, system_of_model
 from bertwright.errors import ConfigError
 
 
@@ -137,12 +137,12 @@ class ToyRun(RunConfig):
 
 
 def test_another_system_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(RUN_CONFIGS, "toy", ToyRun)
-    assert [system_of(name) for name in (None, "bert-base", "toy-large")] == ["bert", "bert", "toy"]
+    monkeypatch.setitem(SYSTEMS, "toy", ToyRun)
+    assert [system_of_model(name) for name in (None, "bert-base", "toy-large")] == ["bert", "bert", "toy"]
     config = values.from_dict(ToyRun, {"data": "d", "out": "o", "steps": 3, "window": 7})
     assert (config.model, config.window) == ("toy-small", 7)
     with pytest.raises(ConfigError, match="no model 'toy-tiny'; expected bert-tiny"):
-        system_of("toy-tiny")
+        system_of_model("toy-tiny")
     with pytest.raises(ConfigError, match="no model 'bert-base'; expected toy-small, toy-large"):
         ToyRun("d", "o", "bert-base", steps=1)
 
@@ -152,5 +152,5 @@ def test_another_system_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_a_system_has_its_own_rate_also_beside_other_keys(system: str, rate: float) -> None:
     given = {"data": "d", "out": "o", "steps": 10, "optimizer": {"clip_norm": 0.5}}
-    run = values.from_dict(RUN_CONFIGS[system], given)
+    run = values.from_dict(SYSTEMS[system], given)
     assert (run.optimizer.learning_rate, run.optimizer.clip_norm) == (rate, 0.5)

@@ -13,13 +13,13 @@ import torch
 
 from bertwright.config import values
 from bertwright.config.run import RunConfig
-from bertwright.config.systems import RUN_CONFIGS
+from bertwright.config.systems import SYSTEMS
 from bertwright.data.shards import Shards, open_shards
 from bertwright.objectives.objective import Learner
 from bertwright.recipes import pretrain as pretraining
 from bertwright.recipes.finetune import run as finetuning
 from bertwright.recipes.pretrain import make_learner
-from bertwright.recipes.systems import SYSTEMS, System
+from bertwright.recipes.systems import System, system_of
 from tests.contract import toy
 from tests.recipes.sample import build_data, build_pairs, build_stories, mapping_of, train
 
@@ -29,9 +29,10 @@ GPT = {
     "num_attention_heads": 2,
     "max_position_embeddings": 64,
 }
+WORD_VECTORS = {"architecture": {"hidden_size": 12}, "workers": 1}
 RUNS: dict[str, dict[str, Any]] = {
-    "bert": {},
-    "bert-ltr": {"instances": None, "model": "bert-tiny-ltr", "sequence_length": 20},
+    "bert": {"model": "bert-tiny"},
+    "bert-ltr": {"model": "bert-tiny-ltr"},
     "transformer": {
         "architecture": {
             "hidden_size": 16,
@@ -40,99 +41,54 @@ RUNS: dict[str, dict[str, Any]] = {
             "intermediate_size": 24,
             "max_position_embeddings": 64,
         },
-        "instances": None,
-        "model": "transformer-small",
         "sequence_length": 32,
     },
     "seq2seq": {
         "architecture": {"embedding_size": 12, "hidden_size": 16},
-        "instances": None,
         "model": "seq2seq-base",
         "sequence_length": 32,
     },
-    "awd-lstm": {
-        "architecture": {"embedding_size": 12, "hidden_size": 20, "dropout_scale": 0.5},
-        "instances": None,
-        "model": "awd-lstm-small",
-        "sequence_length": 20,
-    },
-    "elmo": {
-        "architecture": {"dim": 12, "projection_dim": 8, "output_size": 40},
-        "instances": None,
-        "model": "elmo-mini",
-        "sequence_length": 20,
-    },
-    "openai-gpt": {
-        "architecture": {**GPT, "num_attention_heads": 3},
-        "instances": None,
-        "model": "gpt-mini",
-        "sequence_length": 20,
-    },
-    "gpt2": {
-        "architecture": GPT,
-        "instances": None,
-        "model": "gpt2-mini",
-        "sequence_length": 20,
-    },
+    "awd-lstm": {"architecture": {"embedding_size": 12, "hidden_size": 20, "dropout_scale": 0.5}},
+    "elmo": {"architecture": {"dim": 12, "projection_dim": 8, "output_size": 40}},
+    "openai-gpt": {"architecture": {**GPT, "num_attention_heads": 3}},
+    "gpt2": {"architecture": GPT},
     "memory-network": {
         "architecture": {"hidden_size": 12, "memory_size": 6},
-        "instances": None,
-        "model": "memory-network",
         "longest_story": 64,
     },
     "nnlm": {
         "architecture": {"hidden_size": 12, "context_size": 3, "direct_connections": True},
-        "instances": None,
-        "model": "nnlm-small",
-        "sequence_length": 20,
     },
-    "ngram": {
-        **dict.fromkeys(("instances", "optimizer", "batch"), None),
-        "architecture": {"order": 3},
-        "epochs": 1,
-        "model": "ngram",
-    },
-    "glove": {
-        **dict.fromkeys(("instances", "optimizer", "batch", "validation"), None),
-        "model": "glove",
-        "architecture": {"hidden_size": 12},
-        "workers": 1,
-    },
-    "fasttext": {
-        **dict.fromkeys(("instances", "optimizer", "batch", "validation"), None),
-        "model": "fasttext-skip-gram",
-        "architecture": {"hidden_size": 12, "buckets": 50},
-        "workers": 1,
-    },
-    "word2vec": {
-        **dict.fromkeys(("instances", "optimizer", "batch", "validation"), None),
-        "model": "word2vec-skip-gram",
-        "architecture": {"hidden_size": 12},
-        "workers": 1,
-    },
-    toy.NAME: {"architecture": {}, "instances": None, "model": "toy", "sequence_length": 20},
+    "ngram": {"architecture": {"order": 3}, "epochs": 1},
+    "glove": WORD_VECTORS,
+    "fasttext": {**WORD_VECTORS, "architecture": {"hidden_size": 12, "buckets": 50}},
+    "word2vec": WORD_VECTORS,
+    toy.NAME: {"architecture": {}},
 }
-"""What a tiny run of each system has beside `tests/recipes/sample.py`; None: it has no such key."""
+"""What a tiny run of each system has beside `tests/recipes/sample.py`."""
 STEPS = 12
 CHECKPOINTS = {"every_steps": 5, "keep": 8}
 """The oldest that is kept is of step 5, also where each pass is saved."""
 
 
 def mapping(system: str, data: Path, out: Path, **over: Any) -> dict[str, Any]:
-    """A run of a system, as a configuration file has it."""
-    length = "epochs" if RUN_CONFIGS[system].own_loop else "steps"
-    made = {**mapping_of(data, out, **{length: STEPS}), **RUNS[system], **over}
-    return {key: value for key, value in made.items() if value is not None}
+    """A run of a system, as a configuration file has it; keys that it lacks are left out."""
+    run = SYSTEMS[system]
+    length = {"epochs" if run.own_loop else "steps": STEPS}
+    base = {**mapping_of(data, out, **length), "model": run.default_model, "sequence_length": 20}
+    made = {**base, **RUNS[system], **over}
+    without = {"validation"} if system_of(run).instances is None else set()
+    return {key: made[key] for key in made.keys() & run.__dataclass_fields__.keys() - without}
 
 
 def config_of(system: str, data: Path, out: Path, **over: Any) -> RunConfig:
     """The same as a configuration."""
-    return values.from_dict(RUN_CONFIGS[system], mapping(system, data, out, **over))
+    return values.from_dict(SYSTEMS[system], mapping(system, data, out, **over))
 
 
 @pytest.fixture(autouse=True, scope="session")
 def with_the_toy() -> Iterator[None]:
-    """The toy is in every catalogue."""
+    """The toy is in the catalogue."""
     with pytest.MonkeyPatch.context() as patch:
         toy.add_toy(patch)
         for recipe in (pretraining, finetuning):
@@ -159,7 +115,7 @@ def data(name: str, built: Callable[[str], Path]) -> Path:
     """Those that a system trains on."""
     if name == "memory-network":
         return built("stories")
-    return built("pairs" if RUN_CONFIGS[name].reads_pairs else "text")
+    return built("pairs" if SYSTEMS[name].reads_pairs else "text")
 
 
 @pytest.fixture(scope="session")
@@ -171,7 +127,7 @@ def shards(data: Path) -> Shards:
 @pytest.fixture(scope="session")
 def system(name: str) -> System:
     """The system."""
-    return SYSTEMS[name]
+    return system_of(SYSTEMS[name])
 
 
 @pytest.fixture(scope="session")

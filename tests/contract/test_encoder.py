@@ -9,16 +9,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from bertwright.checkpoint.formats import FORMATS
+from bertwright.checkpoint.formats import format_of
 from bertwright.config.run import RunConfig
-from bertwright.config.systems import RUN_CONFIGS
+from bertwright.config.systems import SYSTEMS
 from bertwright.data.shards import Shards
 from bertwright.data.to_device import to_device
 from bertwright.models.encoder import Encoded
 from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.objectives.objective import Learner
 from bertwright.recipes.phases import Phase
-from bertwright.recipes.systems import SYSTEMS, System
+from bertwright.recipes.systems import System
 
 LENGTHS = [9, 7, 7, 4, 1]
 
@@ -57,9 +57,9 @@ def gradients(learner: Learner, batches: list[Any]) -> dict[str, Tensor]:
 @pytest.fixture
 def phase(system: System, config: RunConfig, shards: Shards) -> Phase:
     """The first of a run in steps; a system that is trained in passes has none."""
-    if system.phases is None:
+    if config.own_loop:
         pytest.skip("trained in passes")
-    return system.phases(config, shards)[0]
+    return system.trained_on(config, shards)[0]
 
 
 def test_any_split_and_order_of_a_batch_gives_the_same_gradient(
@@ -189,8 +189,11 @@ def test_operations_grow_with_the_tokens(learner: Learner) -> None:
     assert 0 <= few < more or few == more == encoder.spec.depth == 0
 
 
-def test_the_catalogues_agree() -> None:
-    assert SYSTEMS.keys() == RUN_CONFIGS.keys() <= FORMATS.keys()
-    for key, system in SYSTEMS.items():
-        assert (system.name, FORMATS[key].model_type) == (key, key)
-        assert system.paper
+def test_the_entry_names_what_it_says(name: str, config: RunConfig, system: System) -> None:
+    run, model = SYSTEMS[name], config.model_config(97)
+    form = format_of(model)
+    assert (form.model_type, form.config) == (name, type(model))
+    assert run.default_model in run.presets
+    assert {type(preset) for preset in run.presets.values()} == {form.config}
+    assert set(system.heads(config)) <= form.objectives.keys()
+    assert (system.fit is not None) == run.own_loop

@@ -42,7 +42,7 @@ def test_a_run_learns_and_says_what(name: str, system: System, run: Path) -> Non
     found = records(run)
     train_loss = [each["loss"] for each in found if each["split"] == "train"]
     assert all(np.isfinite(train_loss))
-    assert found[-1]["split"] == ("train" if system.held_out is None else "dev")
+    assert found[-1]["split"] == ("train" if system.instances is None else "dev")
     assert found[-1]["step"] == steps_of(name)
 
 

@@ -1,7 +1,8 @@
 """A toy system in one file: an LSTM language model, as small as a system can be.
 
-It shows what a new system brings: an encoder, an objective, its instances, a format, the class of
-its runs, and one entry in each catalogue (`add_toy`). Letters: N tokens, H hidden, V vocabulary.
+It shows what a new system brings: an encoder, its format with its head, and the class of its runs,
+which names them and is the one entry of the catalogue (`add_toy`). Its instances and pre-training
+are those of any language model. Letters: N tokens, H hidden, V vocabulary.
 """
 
 from __future__ import annotations
@@ -15,16 +16,13 @@ import torch
 from torch import Tensor, nn
 
 from bertwright.checkpoint.format import Format
-from bertwright.checkpoint.formats import FORMATS
 from bertwright.config.runs.language_model import LanguageModelRun
-from bertwright.config.systems import RUN_CONFIGS
+from bertwright.config.systems import SYSTEMS
 from bertwright.models.encoder import Encoded, Encoder, EncoderSpec
 from bertwright.nn.init import initialize
 from bertwright.nn.recurrent import Lstm
 from bertwright.nn.sequences import Inputs
-from bertwright.objectives.next_token import NextToken
-from bertwright.recipes import language_models
-from bertwright.recipes.systems import SYSTEMS, System
+from bertwright.objectives.next_token import tied_next_token
 
 NAME = "toy-lstm"
 
@@ -97,28 +95,15 @@ class ToyRun(LanguageModelRun):
 
     presets: ClassVar[Mapping[str, ToyConfig]] = {"toy": ToyConfig()}
     default_model: ClassVar[str] = "toy"
+    format: ClassVar[str] = f"{__name__}:FORMAT"
 
     architecture: ToyArchitecture = field(default_factory=ToyArchitecture)
     """Changes to the model."""
 
 
-def next_token(config: ToyConfig, encoder: Encoder) -> NextToken:
-    """Its head, through the token embeddings."""
-    return NextToken(config.hidden_size, config.vocab_size, encoder.token_embedding())
-
-
-TOY = System(
-    name=NAME,
-    paper="none",
-    objectives=language_models.objectives,
-    phases=language_models.phases,
-    held_out=language_models.held_out,
-)
-FORMAT = Format(NAME, ToyConfig, ToyLstm, {"next_token": next_token})
+FORMAT = Format(NAME, ToyConfig, ToyLstm, {"next_token": tied_next_token})
 
 
 def add_toy(patch: pytest.MonkeyPatch) -> None:
-    """Enter it into the catalogues."""
-    patch.setitem(SYSTEMS, NAME, TOY)
-    patch.setitem(FORMATS, NAME, FORMAT)
-    patch.setitem(RUN_CONFIGS, NAME, ToyRun)
+    """Enter it into the catalogue."""
+    patch.setitem(SYSTEMS, NAME, ToyRun)

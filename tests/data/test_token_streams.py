@@ -64,12 +64,6 @@ def test_a_burn_in_gives_every_prediction_that_much_context(shards: Shards) -> N
     assert within[begins[window]].min() == 0
 
 
-def test_an_encoder_of_units_reads_them(shards: Shards) -> None:
-    units = np.arange(shards.vocab_size * 3).reshape(-1, 3)
-    batch = TokenStreams(shards, DOCUMENTS, 12, units=units).batch(0, np.array([2, 0]))
-    assert (batch.inputs.ids == units[batch.tokens]).all()
-
-
 def test_a_backward_model_predicts_from_what_follows(shards: Shards) -> None:
     batch = to_device(TokenStreams(shards, DOCUMENTS, 12).batch(0, np.array([2, 0])), "cpu")
     x = torch.randn(batch.num_tokens, 5)

@@ -11,7 +11,7 @@ import pytest
 
 from bertwright.arrays import Float32s
 from bertwright.config.corpus import CorpusConfig
-from bertwright.config.systems import RUN_CONFIGS
+from bertwright.config.systems import SYSTEMS
 from bertwright.config.tokenizer import TokenizerConfig
 from bertwright.config.values import from_dict
 from bertwright.errors import DataError
@@ -61,7 +61,7 @@ def test_a_model_without_attention_says_so(model_folder: Path) -> None:
 def test_maps_of_a_translation(system: str, tmp_path: Path) -> None:
     folder = build_pairs(tmp_path)
     values = mapping(system, folder, tmp_path / "run")
-    train(from_dict(RUN_CONFIGS[system], values))  # type: ignore[arg-type]
+    train(from_dict(SYSTEMS[system], values))  # type: ignore[arg-type]
     model = load(tmp_path / "run", device="cpu")
     (source,), (target,) = (model.tokenizer.encode_bare_ids([text]) for text in ("a b", "c d e"))
     found = {each.name: each for each in model.attention(("a b", "c d e"))}

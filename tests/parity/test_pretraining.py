@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bertwright.checkpoint.format import to_foreign
-from bertwright.checkpoint.formats import FORMATS
+from bertwright.checkpoint.huggingface.bert import BERT
 from bertwright.nn.dropout import Dropout
 from bertwright.objectives.masked_lm import MaskedLM
 from bertwright.objectives.next_sentence import NextSentence
@@ -48,7 +48,7 @@ def check_gradients(theirs: Any, learner: Learner, batch: Labelled) -> None:
     total.backward()
     gradients = {name: p.grad for name, p in learner.named_parameters()}
     assert all(gradient is not None for gradient in gradients.values())
-    ours = to_foreign(gradients, FORMATS["bert"].mappings(learner.encoder.config))
+    ours = to_foreign(gradients, BERT.mappings(learner.encoder.config))
     their_gradients = {name: p.grad for name, p in theirs.named_parameters()}
     assert set(ours) == set(their_gradients)
     for name, gradient in ours.items():
@@ -195,7 +195,7 @@ def test_dropout_stands_where_theirs_stands(
     total.backward()
     near(total, expected.loss, "loss")
     gradients = {name: p.grad for name, p in learner.named_parameters()}
-    ours = to_foreign(gradients, FORMATS["bert"].mappings(learner.encoder.config))
+    ours = to_foreign(gradients, BERT.mappings(learner.encoder.config))
     for name, parameter in theirs.named_parameters():
         near(ours[name], parameter.grad, name)
 

@@ -13,10 +13,11 @@ import torch
 
 from bertwright.checkpoint import checkpoint
 from bertwright.config import values
-from bertwright.config.systems import RUN_CONFIGS
+from bertwright.config.systems import SYSTEMS
 from bertwright.errors import ConfigError, Interrupted
+from bertwright.recipes.language_models import LANGUAGE_MODEL
+from bertwright.recipes.phases import Pass
 from bertwright.recipes.pretrain import pretrain
-from bertwright.recipes.systems import SYSTEMS, Pass
 from bertwright.train.log import read_records
 from tests.contract import toy
 from tests.recipes.sample import build_data, mapping_of
@@ -26,6 +27,7 @@ STOP_AFTER: list[int] = []
 
 class CountedRun(toy.ToyRun):
     own_loop: ClassVar[bool] = True
+    system: ClassVar[str] = f"{__name__}:COUNTED"
 
 
 def fit(run: Any, shards: Any, learner: Any, done: int) -> Iterator[Pass]:
@@ -37,11 +39,12 @@ def fit(run: Any, shards: Any, learner: Any, done: int) -> Iterator[Pass]:
         yield Pass(100, {"count.loss": 1 / number})
 
 
+COUNTED = replace(LANGUAGE_MODEL, fit=fit)
+
+
 @pytest.fixture(autouse=True)
 def counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    toy.add_toy(monkeypatch)
-    monkeypatch.setitem(SYSTEMS, toy.NAME, replace(toy.TOY, fit=fit))
-    monkeypatch.setitem(RUN_CONFIGS, toy.NAME, CountedRun)
+    monkeypatch.setitem(SYSTEMS, toy.NAME, CountedRun)
     monkeypatch.setattr("bertwright.recipes.pretrain.choose_precision", lambda *_: ("fp32", 1e11))
     STOP_AFTER.clear()
 

@@ -240,7 +240,7 @@ def test_transformers_loads_a_checkpoint(data: Path, whole_run: Path) -> None:
     theirs = transformers.AutoModelForPreTraining.from_pretrained(folder).eval()
     assert type(theirs).__name__ == "BertForPreTraining"
     ours = load(folder).learner.eval()
-    loader = EpochLoader(bert.held_out(config_of(data, folder), open_shards(data), "train"))
+    loader = EpochLoader(bert.held_out(config_of(data, folder), open_shards(data), "train", 0))
     batch = to_device(loader.step(0, 0, 200, 256)[0], "cpu")
     with torch.no_grad():
         encoded = ours.encoder(batch.inputs)

@@ -17,7 +17,7 @@ from bertwright.cli.output import say
 from bertwright.cli.reading import find_file
 from bertwright.config import values
 from bertwright.config.run import RunConfig
-from bertwright.config.systems import RUN_CONFIGS, system_of
+from bertwright.config.systems import SYSTEMS, system_of_model
 
 
 def verb_for(words: Sequence[str]) -> Callable[..., None]:
@@ -34,7 +34,7 @@ def verb_for(words: Sequence[str]) -> Callable[..., None]:
         given |= {name: given[name] or file.get(name) for name in ("model", "init")}
     model, init = (None if given[name] == "none" else given[name] for name in ("model", "init"))
     system = None if model or not init else _model_type(Path(values.at_home(init)))
-    return _verb(RUN_CONFIGS[system if system in RUN_CONFIGS else system_of(model)])
+    return _verb(SYSTEMS[system if system in SYSTEMS else system_of_model(model)])
 
 
 def _verb(run: type[RunConfig]) -> Callable[..., None]:

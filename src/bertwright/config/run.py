@@ -137,6 +137,10 @@ class RunConfig:
     """Whether the system is counted or trained in passes of its own (`System.fit`)."""
     reads_pairs: ClassVar[bool] = False
     """Whether its shards are pairs of sentences (`data build --parallel`)."""
+    format: ClassVar[str] = ""
+    """Where the `Format` of its models is, as `package.module:NAME`."""
+    system: ClassVar[str] = ""
+    """Where its `System` is."""
 
     data: str
     """Folder of shards that `bertwright data build` wrote."""

@@ -1,6 +1,14 @@
-"""Which keys a system's runs have: one entry a system. What each system is stands in `recipes/`."""
+"""The catalogue of systems: one entry each, the class of its runs.
+
+That class holds all that the command line must know without torch (sizes, keys), and names by
+dotted strings, imported when first needed, how models are stored (`format`, a `Format` of
+`checkpoint/`) and what pre-training does (`system`, a `System` of `recipes/`).
+"""
 
 from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
 
 from bertwright.config.run import RunConfig
 from bertwright.config.runs.awd_lstm import AwdLstmRun
@@ -16,7 +24,7 @@ from bertwright.config.runs.transformer import TransformerRun
 from bertwright.config.runs.word_vectors import FastTextRun, GloveRun, Word2VecRun
 from bertwright.errors import ConfigError
 
-RUN_CONFIGS: dict[str, type[RunConfig]] = {
+SYSTEMS: dict[str, type[RunConfig]] = {
     "bert": BertRun,
     "bert-ltr": LeftToRightBertRun,
     "transformer": TransformerRun,
@@ -32,20 +40,26 @@ RUN_CONFIGS: dict[str, type[RunConfig]] = {
     "fasttext": FastTextRun,
     "glove": GloveRun,
 }
-"""System, as `model_type` of a checkpoint's config.json names it -> the configuration of its runs.
+"""System, as `model_type` of a checkpoint's config.json names it -> the class of its runs.
 The first is what a run trains where nothing is said."""
 
 
-def system_of(model: str | None) -> str:
+def system_of_model(model: str | None) -> str:
     """The system that a `model` belongs to; of None, the first.
 
     Raises:
         ConfigError: no system has a model of this name.
     """
     if model is None:
-        return next(iter(RUN_CONFIGS))
-    for system, config in RUN_CONFIGS.items():
-        if model in config.presets:
+        return next(iter(SYSTEMS))
+    for system, run in SYSTEMS.items():
+        if model in run.presets:
             return system
-    known = [name for config in RUN_CONFIGS.values() for name in config.presets]
+    known = [name for run in SYSTEMS.values() for name in run.presets]
     raise ConfigError(f"no model {model!r}; expected {', '.join(known)}")
+
+
+def resolve(name: str) -> Any:
+    """What a dotted string names: `package.module:NAME`."""
+    module, _, attribute = name.partition(":")
+    return getattr(import_module(module), attribute)

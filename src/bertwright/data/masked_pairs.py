@@ -146,10 +146,13 @@ def held_out_pairs(
     masking: MaskingConfig,
     validation_share: float,
     split: Split,
+    seed: int = 0,
 ) -> MaskedPairs:
-    """What a run is evaluated on: masked at the paper's rate, the same whatever the run's seed."""
+    """What a run is evaluated on: masked at the paper's rate."""
     masking = replace(masking, probability=MaskingConfig.probability)
-    return MaskedPairs(shards, config, masking, validation_share=validation_share, split=split)
+    return MaskedPairs(
+        shards, config, masking, validation_share=validation_share, split=split, seed=seed
+    )
 
 
 def vocabulary_of(shards: Shards) -> Vocabulary:

@@ -31,9 +31,9 @@ class TokenStreamBatch:
     """Windows end to end, and where in them tokens are predicted."""
 
     inputs: InputArrays
-    """B windows, longest first; `ids` `[N]`, or `[N, C]` for an encoder of units."""
+    """B windows, longest first."""
     tokens: Int64s
-    """[N]: ids of the vocabulary."""
+    """[N]: their ids, of which those to predict are taken."""
     positions: Int64s
     """[K]: i of each pair (i, i + 1) in N: a forward model predicts the second token from what ends
     with the first, a backward model the first from what begins with the second."""
@@ -55,7 +55,6 @@ class TokenStreams:
         *,
         burn_in: int = 0,
         seed: int = 0,
-        units: Int64s | None = None,
     ) -> None:
         """Open the documents.
 
@@ -65,13 +64,11 @@ class TokenStreams:
             length: T.
             burn_in: tokens of a window that repeat the end of the one before; below T - 1.
             seed: of the order of windows.
-            units: `[V, C]` what the encoder reads of each token; None: its id.
 
         Raises:
             DataError: no document has two tokens.
         """
         self.shards, self.longest, self.seed = shards, length, seed
-        self._units = units
         starts = shards.sentence_tokens[shards.document_sentences]
         framed = starts[documents + 1] - starts[documents] + len(ends_of(shards.special) or ())
         step = length - 1 - burn_in
@@ -110,8 +107,7 @@ class TokenStreams:
         tokens = framed_tokens(self.shards, np.repeat(self._document[rows], lengths), at)
         predicted = (within >= np.repeat(self._skipped[rows], lengths)).nonzero()[0]
         predicted = np.setdiff1d(predicted, ends - 1, assume_unique=True)
-        ids = tokens if self._units is None else self._units[tokens]
-        return TokenStreamBatch(InputArrays(ids, lengths), tokens, predicted)
+        return TokenStreamBatch(InputArrays(tokens, lengths), tokens, predicted)
 
     def _shuffle(self, epoch: int) -> Int64s:
         return permutation(make_key("order", self.seed, epoch), len(self._first))

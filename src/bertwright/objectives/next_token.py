@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bertwright.models.encoder import Encoded
+from bertwright.models.encoder import Encoded, Encoder
 from bertwright.nn.output import BLOCK, vocabulary_loss
 from bertwright.objectives.objective import Loss, Objective
 
@@ -122,3 +122,8 @@ class NextToken(Objective[Any]):
     def flops(self, batch: Any) -> float:
         """The product with W, forward and twice backward."""
         return 6.0 * len(batch.positions) * self.weight.numel()
+
+
+def tied_next_token(config: Any, encoder: Encoder) -> NextToken:
+    """Through the token embeddings of an encoder as wide as they are."""
+    return NextToken(encoder.spec.width, encoder.spec.vocab_size, encoder.token_embedding())

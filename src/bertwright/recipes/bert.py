@@ -14,7 +14,7 @@ is worth is measured in `experiments/small_budget`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +32,7 @@ from bertwright.nn.init import aim_heads, initialize, place_vectors
 from bertwright.objectives.masked_lm import MaskedLM
 from bertwright.objectives.objective import Learner
 from bertwright.recipes.phases import Phase
+from bertwright.recipes.systems import System, keep_architecture
 
 COUNTED_TOKENS = 4_000_000
 """Tokens of training documents to count in: some seconds' work."""
@@ -64,9 +65,10 @@ def _instances(config: BertRun, shards: Shards, seed: int) -> MaskedPairs:
     )
 
 
-def held_out(config: BertRun, shards: Shards, split: Split) -> MaskedPairs:
+def held_out(config: BertRun, shards: Shards, split: Split, seed: int) -> MaskedPairs:
     """What a run is evaluated on."""
-    return held_out_pairs(shards, config.instances, config.masking, config.validation.share, split)
+    share = config.validation.share
+    return held_out_pairs(shards, config.instances, config.masking, share, split, seed)
 
 
 def continued(config: BertRun, found: BertConfig, folder: Path) -> BertConfig:
@@ -75,14 +77,7 @@ def continued(config: BertRun, found: BertConfig, folder: Path) -> BertConfig:
     Raises:
         ConfigError: the run asks for another architecture, or for longer sequences.
     """
-    given = {k: v for k, v in asdict(config.architecture).items() if v is not None}
-    changed = {k: v for k, v in given.items() if "dropout" in k}
-    for name in given.keys() - changed.keys():
-        if given[name] != getattr(found, name):
-            raise ConfigError(
-                f"architecture.{name} is {given[name]}, but {folder} has {getattr(found, name)}; "
-                "leave it out: --init brings the model's architecture"
-            )
+    kept: BertConfig = keep_architecture(config, found, folder)
     wanted = config.model_config(found.vocab_size)
     if config.model and any(getattr(wanted, name) != getattr(found, name) for name in SIZES):
         raise ConfigError(
@@ -94,7 +89,7 @@ def continued(config: BertRun, found: BertConfig, folder: Path) -> BertConfig:
             f"sequences of {config.longest_sequence} tokens do not fit {folder}, which has "
             f"positions for {found.max_position_embeddings}; lower --instances.sequence-length"
         )
-    return replace(found, **changed)
+    return kept
 
 
 def initialize_from_data(learner: Learner, config: BertRun, shards: Shards) -> None:
@@ -122,3 +117,12 @@ def initialize_from_data(learner: Learner, config: BertRun, shards: Shards) -> N
         logarithms = np.log(counts / counts.sum())
         with torch.no_grad():
             masked_lm.bias.copy_(torch.from_numpy(logarithms - logarithms.mean()))
+
+
+BERT = System(
+    instances=held_out,
+    phases=phases,
+    objectives=objectives,
+    continued=continued,
+    initialize=initialize_from_data,
+)

@@ -6,7 +6,8 @@ from bertwright.config.runs.elmo import ElmoRun
 from bertwright.data.shards import Shards
 from bertwright.models.elmo import Elmo
 from bertwright.objectives.objective import Learner
-from bertwright.recipes.language_models import initialize_as_published
+from bertwright.recipes.language_models import token_streams
+from bertwright.recipes.systems import System, initialize_as_published
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 
 
@@ -18,3 +19,6 @@ def initialize(learner: Learner, run: ElmoRun, shards: Shards) -> None:
     tokens = load_tokenizer(shards.tokenizer_folder).tokens_of(range(shards.vocab_size))
     begin, end = special.get("cls", special.get("bos")), special.get("sep", special.get("eos"))
     encoder.set_tokens(tokens, begin, end)
+
+
+ELMO = System(instances=token_streams, initialize=initialize)

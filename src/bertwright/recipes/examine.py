@@ -12,15 +12,16 @@ from bertwright.atomic import atomic_file
 from bertwright.checkpoint.checkpoint import find_checkpoint
 from bertwright.config import values
 from bertwright.config.run import RunConfig
-from bertwright.config.systems import RUN_CONFIGS, system_of
+from bertwright.config.systems import SYSTEMS, system_of_model
 from bertwright.data.doctor import check
 from bertwright.data.instances import Checkup, Instances
 from bertwright.data.shards import Shards, open_shards, read_shards_manifest
 from bertwright.errors import BertwrightError
 from bertwright.inference.model import load
 from bertwright.progress import OnProgress, silent
-from bertwright.recipes import held_out, systems
+from bertwright.recipes import held_out
 from bertwright.recipes.run_folder import CONFIG
+from bertwright.recipes.systems import system_of
 from bertwright.report.curves import objectives
 from bertwright.report.read import METRICS, read_run
 from bertwright.report.verdict import Verdict, pretraining_verdict
@@ -41,19 +42,16 @@ def read_run_config(run: Path) -> RunConfig:
     if content.get("model") is None and content.get("init") is not None:
         found = json.loads((find_checkpoint(run) / "config.json").read_text(encoding="utf-8"))
         name = found.get("model_type")
-    cls = RUN_CONFIGS[name if name in RUN_CONFIGS else system_of(content.get("model"))]
+    cls = SYSTEMS[name if name in SYSTEMS else system_of_model(content.get("model"))]
     return values.from_dict(cls, content, str(run / CONFIG))
 
 
 def instances_of(config: RunConfig) -> Callable[[Shards], Instances[Any]] | None:
-    """What makes the instances that a run begins with; of a counted system, those held out; None:
-    it has none."""
-    system = systems.system_of(config)
-    if system.phases is not None:
-        phases = system.phases
-        return lambda shards: phases(config, shards)[0].instances
-    held_out = system.held_out
-    return None if held_out is None else lambda shards: held_out(config, shards, "train")
+    """What makes the instances that a run begins with; None: it has none."""
+    system = system_of(config)
+    if system.instances is None:
+        return None
+    return lambda shards: system.trained_on(config, shards)[0].instances
 
 
 def write_findings(

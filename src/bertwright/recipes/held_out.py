@@ -333,9 +333,8 @@ def _other(similarity: Float32s) -> Int64s:
 
 def _batches(shards: Shards, config: RunConfig, split: Split) -> list[MaskedBatch]:
     """The sequences of a run's validation; of `train`, as many of that split."""
-    held_out = system_of(config).held_out
-    assert held_out is not None
-    instances = held_out(config, shards, split)
+    instances = system_of(config).evaluated_on(config, shards, split)
+    assert instances is not None
     data = EpochLoader(instances)
     tokens = min(config.validation.tokens, data.tokens_in_epoch(0))
     return data.step(0, 0, tokens, max(4096, instances.longest))

@@ -20,7 +20,7 @@ from typing import Any
 
 from bertwright.config.task import Kind, TaskConfig
 from bertwright.errors import DataError
-from bertwright.labelled.columns import Columns, find, find_id
+from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import Example, TaggingExample, labels_of
 from bertwright.labelled.read import Read, ReadOptions, read_examples
 from bertwright.labelled.source import BadRowLog, listed, open_source, shorten
@@ -91,8 +91,8 @@ def _rows(path: str, kind: Kind, read: Read) -> list[Prediction]:
         rows = lines[1:] if lines[0][2] in COLUMNS[0] else lines
     else:
         table = read_table(source, form, Columns(), Columns(COLUMNS[0][0]), log)
-        column = find(None, COLUMNS, "predictions", "prediction as", table.columns, path)
-        names = [column, find_id(table.columns, [column]) or column]
+        column = table.find(None, COLUMNS, "predictions", "prediction as")
+        names = [column, table.id([column]) or column]
         rows = [
             (line, str(row[1]) if names[1] != column else "", row[0])
             for line, row in table.rows(names)

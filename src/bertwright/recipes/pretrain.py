@@ -37,7 +37,7 @@ from bertwright.train.hardware import Precision, choose_precision
 from bertwright.train.log import Log, OnLog, require_board
 from bertwright.train.loop import LoopConfig, Trainer, mean_losses
 from bertwright.train.loss_sums import Window
-from bertwright.train.optim import Optimizers
+from bertwright.train.optim import Optimizers, make_optimizers
 from bertwright.train.schedule import Budget, rate_factor
 from bertwright.train.state import Position, load_state
 from bertwright.transfer.freezing import freeze_unread_pooler
@@ -110,11 +110,11 @@ def pretrain(
 def make_learner(config: RunConfig, shards: Shards) -> Learner:
     """The learner a run starts from: initialized, or the checkpoint `config.init`."""
     system = system_of(config)
-    names = list(system.objectives(config))
+    names = system.heads(config)
     if config.init is not None:
         learner = _continued(config, config.init, shards, names)
     else:
-        learner = checkpoint.make_learner(system.model_config(config, shards.vocab_size), names)
+        learner = checkpoint.make_learner(config.model_config(shards.vocab_size), names)
         system.initialize(learner, config, shards)
     return _ready(config, learner)
 
@@ -159,19 +159,21 @@ def _train(
     if beginning is None:
         learner = make_learner(config, shards).to(ranks.device)
     else:
-        learner = checkpoint.load(beginning.folder, system.objectives(config)).learner
+        learner = checkpoint.load(beginning.folder, system.heads(config)).learner
         learner = _ready(config, learner).to(ranks.device)
     ranks.shard(learner, learner.encoder.stages()[1:])
     precision, peak = _precision(config, ranks, beginning)
     optimizers = (
-        Optimizers() if system.fit else system.optimizers(learner, config.optimizer, precision)
+        Optimizers() if system.fit else make_optimizers(learner, config.optimizer, precision)
     )
     batches = None
     if system.fit is None:
-        assert system.phases is not None
-        batches = PhaseLoader(system.phases(config, shards), config.batch.micro_tokens, ranks)
+        phases = system.trained_on(config, shards)
+        batches = PhaseLoader(phases, config.batch.micro_tokens, ranks)
     elif ranks.world_size > 1:
-        raise ConfigError(f"a {system.name} is trained by one process: start it without torchrun")
+        raise ConfigError(
+            f"{config.model or config.init} is trained by one process: start it without torchrun"
+        )
     steps = config.steps
     if config.epochs is not None and batches is not None:
         steps = batches.steps_of_epochs(config.epochs)
@@ -198,7 +200,7 @@ def _train(
             on_log=on_log,
         )
         count = sum(p.numel() for p in learner.encoder.parameters())
-        name = config.init or config.model or "BERT"
+        name = config.init or config.model
         on = ranks.device.type
         if ranks.world_size > 1:
             on += f", {ranks.world_size} processes ({ranks.parallel})"
@@ -301,10 +303,11 @@ def _validation(
     config: RunConfig, shards: Shards, learner: Learner, precision: Precision, ranks: Ranks
 ) -> Evaluate | None:
     """Evaluates on the held-out documents: always the same instances."""
-    held_out_of = system_of(config).held_out
-    if held_out_of is None or not config.validation.share:
+    instances = None
+    if config.validation.share:
+        instances = system_of(config).evaluated_on(config, shards, "dev")
+    if instances is None:
         return None
-    instances = held_out_of(config, shards, "dev")
     loader = EpochLoader(instances, ranks.rank, ranks.world_size)
     held_out = loader.sequences_in_epoch(0)
     tokens = min(config.validation.tokens, loader.tokens_in_epoch(0))

@@ -13,14 +13,14 @@ from torch import Tensor
 from bertwright.checkpoint import sources
 from bertwright.checkpoint.checkpoint import find_checkpoint, load
 from bertwright.checkpoint.format import to_foreign
-from bertwright.checkpoint.formats import FORMATS
+from bertwright.checkpoint.huggingface.bert import BERT
 from bertwright.checkpoint.tensorflow import bert as tensorflow
 from bertwright.checkpoint.tensorflow.tensor_bundle import write_bundle
 from bertwright.errors import DataError, IntegrityError
 from bertwright.inference.model import load as load_model
 from tests.checkpoint.conftest import CONFIG, VOCABULARY, new_learner
 
-PARTS = FORMATS["bert"].mappings(CONFIG)
+PARTS = BERT.mappings(CONFIG)
 H, F, L = CONFIG.hidden_size, CONFIG.intermediate_size, CONFIG.num_hidden_layers
 
 

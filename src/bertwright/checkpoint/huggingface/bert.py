@@ -45,7 +45,7 @@ from bertwright.models.bert import Bert, bert_spec
 from bertwright.models.encoder import Encoder, EncoderSpec
 from bertwright.objectives.masked_lm import MaskedLM
 from bertwright.objectives.next_sentence import NextSentence
-from bertwright.objectives.next_token import NextToken
+from bertwright.objectives.next_token import tied_next_token
 
 # Buffers that some versions of transformers wrote; they hold 0, 1, 2... and zeros.
 _BUFFERS = {"bert.embeddings.position_ids", "bert.embeddings.token_type_ids"}
@@ -407,10 +407,6 @@ LEFT_TO_RIGHT_BERT = Format(
     "bert-ltr",
     LeftToRightBertConfig,
     Bert,
-    {
-        "next_token": lambda config, encoder: NextToken(
-            config.hidden_size, config.vocab_size, encoder.token_embedding()
-        )
-    },
+    {"next_token": tied_next_token},
 )
 """Under our own names: transformers has none for it."""

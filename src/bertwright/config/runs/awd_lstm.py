@@ -114,6 +114,8 @@ class AwdLstmRun(LanguageModelRun):
     """awd-lstm is the published one; the others have no dropout: they see their text once."""
     default_model: ClassVar[str] = "awd-lstm-small"
     """A size that two cores train in minutes."""
+    format: ClassVar[str] = "bertwright.checkpoint.native.language_models:AWD_LSTM"
+    """Its models."""
 
     model: str | None = None
     """awd-lstm-mini, awd-lstm-small, awd-lstm; unset: awd-lstm-small, or the sizes of `init`."""

@@ -127,6 +127,10 @@ class BertRun(RunConfig):
     """The published sizes."""
     default_model: ClassVar[str] = "bert-mini"
     """A size that two cores train in minutes."""
+    format: ClassVar[str] = "bertwright.checkpoint.huggingface.bert:BERT"
+    """Its models."""
+    system: ClassVar[str] = "bertwright.recipes.bert:BERT"
+    """Its pre-training."""
 
     model: str | None = None
     """bert-tiny, -mini, -small, -medium, -base, -large; unset: bert-mini, or the size of `init`."""

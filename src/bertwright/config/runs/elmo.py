@@ -103,6 +103,10 @@ class ElmoRun(LanguageModelRun):
     """elmo is the published one; elmo-small has its published small sizes."""
     default_model: ClassVar[str] = "elmo-mini"
     """A size that two cores train in minutes."""
+    format: ClassVar[str] = "bertwright.checkpoint.native.language_models:ELMO"
+    """Its models."""
+    system: ClassVar[str] = "bertwright.recipes.elmo:ELMO"
+    """Its pre-training."""
 
     model: str | None = None
     """elmo-mini, elmo-small, elmo; unset: elmo-mini, or the sizes of `init`."""

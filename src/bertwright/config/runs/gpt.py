@@ -107,6 +107,8 @@ class GptRun(LanguageModelRun):
     """Sizes by name; `gpt` is the published one."""
     default_model: ClassVar[str] = "gpt-mini"
     """The smallest."""
+    format: ClassVar[str] = "bertwright.checkpoint.huggingface.gpt:GPT"
+    """Its models."""
 
     sequence_length: int = 512
     """Maximum tokens of a window, the tokens for begin and end included; positions beyond it stay
@@ -142,6 +144,8 @@ class Gpt2Run(GptRun):
     """Sizes by name; `gpt2`, 355m, 774m and `gpt2-xl` are the published ones."""
     default_model: ClassVar[str] = "gpt2-mini"
     """The smallest."""
+    format: ClassVar[str] = "bertwright.checkpoint.huggingface.gpt:GPT2"
+    """Its models."""
 
     sequence_length: int = 1024
     """Maximum tokens of a window, the tokens for begin and end included; positions beyond it stay

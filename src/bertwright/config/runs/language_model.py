@@ -6,6 +6,7 @@ Annotations of this file are of built-in types alone: cyclopts reads them in a s
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from bertwright.config.ranges import OutOfRange, at_least
 from bertwright.config.run import RunConfig
@@ -14,6 +15,9 @@ from bertwright.config.run import RunConfig
 @dataclass(frozen=True)
 class LanguageModelRun(RunConfig):
     """A run over token streams; a system adds its `architecture` and its presets."""
+
+    system: ClassVar[str] = "bertwright.recipes.language_models:LANGUAGE_MODEL"
+    """Its pre-training."""
 
     sequence_length: int = 128
     """Maximum tokens of a window, the tokens for begin and end included."""

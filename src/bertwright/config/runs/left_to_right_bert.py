@@ -21,6 +21,8 @@ class LeftToRightBertRun(GptRun):
     """BERT's sizes by name."""
     default_model: ClassVar[str] = "bert-mini-ltr"
     """A size that two cores train in minutes."""
+    format: ClassVar[str] = "bertwright.checkpoint.huggingface.bert:LEFT_TO_RIGHT_BERT"
+    """Its models."""
 
     sequence_length: int = 128
     """Maximum tokens of a window, the tokens for begin and end included."""

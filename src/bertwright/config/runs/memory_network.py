@@ -55,6 +55,10 @@ class MemoryNetworkRun(RunConfig):
     """One size."""
     default_model: ClassVar[str] = "memory-network"
     """The one."""
+    format: ClassVar[str] = "bertwright.checkpoint.native.word_vectors:MEMORY_NETWORK"
+    """Its models."""
+    system: ClassVar[str] = "bertwright.recipes.road.memory_network:MEMORY_NETWORK"
+    """Its pre-training."""
 
     model: str | None = None
     """memory-network, or unset: the sizes of `init`."""

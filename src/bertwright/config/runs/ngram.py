@@ -47,6 +47,10 @@ class NgramRun(RunConfig):
     """One."""
     default_model: ClassVar[str] = "ngram"
     """The same."""
+    format: ClassVar[str] = "bertwright.checkpoint.native.language_models:NGRAM"
+    """Its models."""
+    system: ClassVar[str] = "bertwright.recipes.road.ngram:NGRAM"
+    """Its pre-training."""
     own_loop: ClassVar[bool] = True
     """It is counted."""
 

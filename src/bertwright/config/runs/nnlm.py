@@ -59,6 +59,8 @@ class NnlmRun(LanguageModelRun):
     """Sizes by name; the vocabulary is that of the shards."""
     default_model: ClassVar[str] = "nnlm-small"
     """The paper's size."""
+    format: ClassVar[str] = "bertwright.checkpoint.native.language_models:NNLM"
+    """Its models."""
 
     architecture: NnlmArchitecture = field(default_factory=NnlmArchitecture)
     """Changes to the architecture."""

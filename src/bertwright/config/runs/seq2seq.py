@@ -78,6 +78,10 @@ class Seq2SeqRun(TranslationRun):
     """`cove` has the encoder of McCann et al. 2017."""
     default_model: ClassVar[str] = "seq2seq-small"
     """A size that two cores train in minutes."""
+    format: ClassVar[str] = "bertwright.checkpoint.native.translation:SEQ2SEQ"
+    """Its models."""
+    system: ClassVar[str] = "bertwright.recipes.translation.system:SEQ2SEQ"
+    """Its pre-training."""
 
     architecture: Seq2SeqArchitecture = field(default_factory=Seq2SeqArchitecture)
     """Changes to the model."""

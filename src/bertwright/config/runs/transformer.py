@@ -100,6 +100,8 @@ class TransformerRun(TranslationRun):
     """`base` and `big` as published; `small` for some ten thousand pairs."""
     default_model: ClassVar[str] = "transformer-small"
     """A size that two cores train in minutes."""
+    format: ClassVar[str] = "bertwright.checkpoint.native.translation:TRANSFORMER"
+    """Its models."""
 
     architecture: TransformerArchitecture = field(default_factory=TransformerArchitecture)
     """Changes to the model."""

@@ -43,6 +43,8 @@ class TranslationRun(RunConfig):
 
     reads_pairs: ClassVar[bool] = True
     """Its shards are pairs of sentences."""
+    system: ClassVar[str] = "bertwright.recipes.translation.system:TRANSLATION"
+    """Its pre-training."""
 
     sequence_length: int = 128
     """Maximum tokens of a source and of a target, begin and end included; longer pairs are left

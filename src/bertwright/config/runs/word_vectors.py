@@ -107,6 +107,10 @@ class Word2VecRun(WordVectorsRun):
     """By what is predicted from what."""
     default_model: ClassVar[str] = "word2vec-skip-gram"
     """The better one on small corpora."""
+    format: ClassVar[str] = "bertwright.checkpoint.native.word_vectors:WORD2VEC"
+    """Its models."""
+    system: ClassVar[str] = "bertwright.recipes.word_vectors.word2vec:WORD2VEC"
+    """Its pre-training."""
 
     architecture: Word2VecArchitecture = field(default_factory=Word2VecArchitecture)
     """Changes to the model."""
@@ -153,6 +157,10 @@ class FastTextRun(Word2VecRun):
     """By what is predicted from what."""
     default_model: ClassVar[str] = "fasttext-skip-gram"
     """As published."""
+    format: ClassVar[str] = "bertwright.checkpoint.native.word_vectors:FASTTEXT"
+    """Its models."""
+    system: ClassVar[str] = "bertwright.recipes.word_vectors.fasttext:FASTTEXT"
+    """Its pre-training."""
 
     architecture: FastTextArchitecture = field(default_factory=FastTextArchitecture)
     """Changes to the model."""
@@ -178,6 +186,10 @@ class GloveRun(WordVectorsRun):
     """One."""
     default_model: ClassVar[str] = "glove"
     """The same."""
+    format: ClassVar[str] = "bertwright.checkpoint.native.word_vectors:GLOVE"
+    """Its models."""
+    system: ClassVar[str] = "bertwright.recipes.word_vectors.glove:GLOVE"
+    """Its pre-training."""
     passes: ClassVar[float] = 15.0
     """As many where `epochs` is not given."""
 

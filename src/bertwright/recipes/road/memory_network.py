@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,26 +20,12 @@ from bertwright.data.to_device import to_device
 from bertwright.errors import DataError
 from bertwright.objectives.answer import Answer
 from bertwright.objectives.objective import Learner
-from bertwright.recipes.phases import Phase
+from bertwright.recipes.systems import System
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 
 
-def objectives(run: MemoryNetworkRun) -> list[str]:
-    """The answer."""
-    return ["answer"]
-
-
-def phases(run: MemoryNetworkRun, shards: Shards) -> Sequence[Phase]:
-    """The stories that are not held out."""
-    return [Phase(_stories(run, shards, "train", run.seed), run.batch.tokens)]
-
-
-def held_out(run: MemoryNetworkRun, shards: Shards, split: Split) -> Stories:
-    """What a run is evaluated on."""
-    return _stories(run, shards, split, 0)
-
-
-def _stories(run: MemoryNetworkRun, shards: Shards, split: Split, seed: int) -> Stories:
+def stories(run: MemoryNetworkRun, shards: Shards, split: Split, seed: int) -> Stories:
+    """The stories of a split as the run reads them."""
     documents = split_documents(shards, split, run.validation.share)
     size = run.architecture.memory_size or run.presets[run.default_model].memory_size
     return Stories(shards, documents, size, run.longest_story, seed)
@@ -50,6 +36,9 @@ def initialize(learner: Learner, run: MemoryNetworkRun, shards: Shards) -> None:
     generator = torch.Generator().manual_seed(run.seed)
     for parameter in learner.parameters():
         nn.init.normal_(parameter, 0.0, 0.1, generator=generator)
+
+
+MEMORY_NETWORK = System(instances=stories, initialize=initialize)
 
 
 @dataclass(frozen=True)
@@ -80,10 +69,10 @@ def answer_stories(model: str, path: Path) -> Iterator[Answered]:
     tokenizer = load_tokenizer(loaded.folder)
     learner = loaded.learner.eval()
     try:
-        stories = [each.split("\n") for each in path.read_text("utf-8").strip().split("\n\n")]
+        asked_of = [each.split("\n") for each in path.read_text("utf-8").strip().split("\n\n")]
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path} cannot be read as text: {error}") from error
-    for number, lines in enumerate(stories, 1):
+    for number, lines in enumerate(asked_of, 1):
         lines = [line.strip() for line in lines if line.strip()]
         asked = next((n for n, line in enumerate(lines) if "?" in line), 0)
         if asked < 1:

@@ -37,6 +37,7 @@ from bertwright.data.token_streams import TokenStreams
 from bertwright.objectives.ngrams.tables import NEVER, Ngrams, Table
 from bertwright.objectives.objective import Learner
 from bertwright.recipes.phases import Pass
+from bertwright.recipes.systems import System
 from bertwright.text.framing import ends_of
 
 _WINDOW = 1024
@@ -47,11 +48,11 @@ def initialize(learner: Learner, run: NgramRun, shards: Shards) -> None:
     """Nothing: what is not counted yet has no value."""
 
 
-def held_out(run: NgramRun, shards: Shards, split: Split) -> TokenStreams:
+def token_streams(run: NgramRun, shards: Shards, split: Split, seed: int) -> TokenStreams:
     """Documents in windows that overlap, so that every token has its n - 1 before it."""
     documents = split_documents(shards, split, run.validation.share)
     order = run.model_config(shards.vocab_size).order
-    return TokenStreams(shards, documents, _WINDOW + order, burn_in=max(0, order - 2))
+    return TokenStreams(shards, documents, _WINDOW + order, burn_in=max(0, order - 2), seed=seed)
 
 
 def fit(run: NgramRun, shards: Shards, learner: Learner, done: int) -> Iterator[Pass]:
@@ -79,6 +80,9 @@ def fit(run: NgramRun, shards: Shards, learner: Learner, done: int) -> Iterator[
     encoder.config = config
     held = {f"ngrams_{k}": float(len(table.keys)) for k, table in enumerate(tables, 1)}
     yield Pass(tokens, {"loss": loss, **held})
+
+
+NGRAM = System(instances=token_streams, initialize=initialize, fit=fit)
 
 
 def estimate(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 
 from bertwright.config.runs.seq2seq import Seq2SeqRun
@@ -16,26 +14,12 @@ from bertwright.inference.word_vectors.table import open_words
 from bertwright.models.seq2seq import Seq2Seq
 from bertwright.objectives.objective import Learner
 from bertwright.objectives.translation import Translation
-from bertwright.recipes.phases import Phase
+from bertwright.recipes.systems import System
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 
 
-def objectives(run: TranslationRun) -> list[str]:
-    """The one of a translation model."""
-    return ["translation"]
-
-
-def phases(run: TranslationRun, shards: Shards) -> Sequence[Phase]:
-    """The pairs that are not held out, all the time."""
-    return [Phase(_pairs(run, shards, "train", run.seed), run.batch.tokens)]
-
-
-def held_out(run: TranslationRun, shards: Shards, split: Split) -> ParallelText:
-    """What a run is evaluated on."""
-    return _pairs(run, shards, split, 0)
-
-
-def _pairs(run: TranslationRun, shards: Shards, split: Split, seed: int) -> ParallelText:
+def pairs(run: TranslationRun, shards: Shards, split: Split, seed: int) -> ParallelText:
+    """The pairs of a split as the run reads them."""
     documents = split_documents(shards, split, run.validation.share)
     return ParallelText(shards, documents, run.sequence_length, seed=seed)
 
@@ -81,3 +65,7 @@ def initialize_seq2seq(learner: Learner, run: Seq2SeqRun, shards: Shards) -> Non
             f"no word of the vocabulary of {shards.folder} has a vector in {run.word_vectors}: "
             "expected a vocabulary of words (bertwright tokenizer train --algorithm word)"
         )
+
+
+TRANSLATION = System(instances=pairs, initialize=initialize)
+SEQ2SEQ = System(instances=pairs, initialize=initialize_seq2seq)

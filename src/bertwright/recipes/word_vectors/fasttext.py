@@ -20,6 +20,7 @@ from bertwright.data.word_vectors.subwords import word_units
 from bertwright.models.word_vectors import FastText
 from bertwright.objectives.objective import Learner
 from bertwright.recipes.phases import Pass
+from bertwright.recipes.systems import System
 from bertwright.recipes.word_vectors import word2vec
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 
@@ -40,6 +41,9 @@ def fit(run: FastTextRun, shards: Shards, learner: Learner, done: int) -> Iterat
     for each in word2vec.fit_context_words(run, shards, learner, encoder.rows, starts, units, done):
         _set_table(encoder, starts, units)
         yield each
+
+
+FASTTEXT = System(initialize=initialize, fit=fit)
 
 
 def _units(encoder: FastText, shards: Shards) -> tuple[Int64s, Int64s]:

@@ -20,14 +20,10 @@ from bertwright.data.word_vectors.corpus import chunks, count_words
 from bertwright.objectives.cooccurrences import Cooccurrences
 from bertwright.objectives.objective import Learner
 from bertwright.recipes.phases import Pass
+from bertwright.recipes.systems import System
 from bertwright.recipes.word_vectors.word2vec import in_threads, load_kernels
 
 _SLICE = 1 << 18
-
-
-def objectives(run: GloveRun) -> list[str]:
-    """The vectors of words and contexts."""
-    return ["cooccurrences"]
 
 
 def initialize(learner: Learner, run: GloveRun, shards: Shards) -> None:
@@ -71,3 +67,6 @@ def fit(run: GloveRun, shards: Shards, learner: Learner, done: int) -> Iterator[
             _set_table(learner, objective)
             mean = {"loss": loss / max(1, entries), "entries": entries}
             yield Pass(int(counts.sum()), mean)
+
+
+GLOVE = System(initialize=initialize, fit=fit)

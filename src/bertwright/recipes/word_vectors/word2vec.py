@@ -28,6 +28,7 @@ from bertwright.machine import usable_cores
 from bertwright.objectives.context_words import ContextWords
 from bertwright.objectives.objective import Learner
 from bertwright.recipes.phases import Pass
+from bertwright.recipes.systems import System
 
 
 def load_kernels() -> Any:
@@ -42,11 +43,6 @@ def load_kernels() -> Any:
         raise MissingExtra("words", "numba", "training word vectors") from error
 
 
-def objectives(run: Word2VecRun) -> list[str]:
-    """The output vectors."""
-    return ["context_words"]
-
-
 def initialize(learner: Learner, run: Any, shards: Shards) -> None:
     """Small random vectors, which special tokens keep, and outputs of zero."""
     load_kernels()
@@ -59,6 +55,9 @@ def fit(run: Word2VecRun, shards: Shards, learner: Learner, done: int) -> Iterat
     table = learner.encoder.token_embedding()
     assert table is not None
     yield from fit_context_words(run, shards, learner, table.weight.data, words, words[:-1], done)
+
+
+WORD2VEC = System(initialize=initialize, fit=fit)
 
 
 def fit_context_words(

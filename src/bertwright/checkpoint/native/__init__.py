@@ -1,0 +1,1 @@
+"""Formats of models that no other library stores: under our own names."""
