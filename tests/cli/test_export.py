@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from bertwright.checkpoint.export import graph_files
 from bertwright.checkpoint.export import write as exporting
 from bertwright.cli.app import run
 
@@ -85,7 +86,7 @@ def test_a_sample_is_of_int8(
 def test_a_missing_package_names_its_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(exporting.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(graph_files.importlib.util, "find_spec", lambda name: None)
     words = ["--model", str(tmp_path), "--out", str(tmp_path / "o")]
     assert run(["export", "openvino", *words]) == 3
     assert 'pip install "bertwright[export]"' in capsys.readouterr().err

@@ -125,7 +125,7 @@ class DecoderLayer(PreNormLayer):
         self, x: Tensor, sequences: Sequences, memory: Tensor, keys: Sequences
     ) -> Tensor:
         """x `[M, H]` of B targets, memory `[N, H]` of their sources -> `[M, H]`"""
-        return self._parts(
+        return self.parts(
             x,
             lambda y: self.attention(y, sequences),
             lambda y: self.cross_attention(y, sequences, memory, keys),
@@ -146,7 +146,7 @@ class DecoderLayer(PreNormLayer):
             maps.append(self.cross_attention.probabilities(y, memory))
             return self.cross_attention(y, sequences, memory, keys)  # type: ignore[no-any-return]
 
-        x = self._parts(x, attend_own, attend_source)
+        x = self.parts(x, attend_own, attend_source)
         return x, maps[0], maps[1]
 
     def step(
@@ -178,9 +178,9 @@ class DecoderLayer(PreNormLayer):
             output: Tensor = self.cross_attention.output(_attend(q, *source, bias))
             return output
 
-        return self._parts(x, attend_own, attend_source), kept[0]
+        return self.parts(x, attend_own, attend_source), kept[0]
 
-    def _parts(
+    def parts(
         self,
         x: Tensor,
         attend_own: Callable[[Tensor], Tensor],

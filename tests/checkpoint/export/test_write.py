@@ -16,12 +16,13 @@ import pytest
 from bertwright.atomic import verify_manifest, write_manifest
 from bertwright.checkpoint.checkpoint import load, save
 from bertwright.checkpoint.export import check as export_check
-from bertwright.checkpoint.export import exported
+from bertwright.checkpoint.export import exported, graph_files
 from bertwright.checkpoint.export import write as exporting
 from bertwright.checkpoint.export.check import check_text, ours
 from bertwright.checkpoint.export.exported import Exported, open_exported
+from bertwright.checkpoint.export.graph_files import to_int8
 from bertwright.checkpoint.export.padded import Padded
-from bertwright.checkpoint.export.write import export, to_int8
+from bertwright.checkpoint.export.write import export
 from bertwright.checkpoint.sentence_transformers.folder import (
     EmbeddingDefaults,
     read_defaults,
@@ -170,12 +171,12 @@ def test_an_export_that_is_off_is_refused(
     def copy(padded: Any, path: Path, config: Any) -> None:
         shutil.copyfile(out / "model.onnx", path)  # int8 in place of float32
 
-    monkeypatch.setattr(exporting, "_write_onnx", copy)
+    monkeypatch.setattr(exporting, "_write_padded", copy)
     with pytest.raises(BertwrightError, match=r"the export is off: its .* differs from ours by"):
         export(model, tmp_path / "off", "onnx")
     assert not (tmp_path / "off").exists()
     monkeypatch.setattr(exporting, "check_random", lambda *_: 0.0)
-    monkeypatch.setattr(exporting, "quantize_for_onnx", lambda path: None)
+    monkeypatch.setattr(graph_files, "quantize_for_onnx", lambda path: None)
     with pytest.raises(BertwrightError, match="int8 is too far from ours: mean cosine of texts"):
         export(model, tmp_path / "off", "onnx", int8=True, sample=TEXTS, least=1.5)
 
@@ -190,7 +191,7 @@ def test_how_vectors_are_made_goes_along(
 ) -> None:
     model, out, facts = written
     assert facts["pooling"] is None
-    monkeypatch.setattr(exporting, "_write_onnx", lambda _, to, __: shutil.copyfile(graph, to))
+    monkeypatch.setattr(exporting, "_write_padded", lambda _, to, __: shutil.copyfile(graph, to))
     monkeypatch.setattr(exporting, "check_random", lambda *_: 0.0)
     graph, sentences = out / "model.onnx", tmp_path / "sentences"
     shutil.copytree(model, sentences)
@@ -231,7 +232,7 @@ def test_a_runtime_that_cannot_write_is_told(
     stand = SimpleNamespace(convert_model=lambda path: path, save_model=save_model)
     monkeypatch.setitem(sys.modules, "openvino", stand)
     with pytest.raises(BertwrightError, match=r"iostream error; \d+ MB are free on its disk"):
-        exporting._finish_model(tmp_path, "openvino", False)
+        graph_files.finish_model(tmp_path / "model.onnx", "openvino", False)
 
 
 def test_bad_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,7 +258,7 @@ def test_bad_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError, match="the head writer writes a text token by token"):
         export(writer, out, "onnx")
     assert not out.exists()
-    monkeypatch.setattr(exporting.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(graph_files.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r'needs the package onnx: pip install "bertwright\[exp'):
         export(model, out, "onnx")
 

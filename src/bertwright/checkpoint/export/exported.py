@@ -31,7 +31,8 @@ FORMAT = 1
 
 Runtime = Literal["onnx", "openvino"]
 Arrays = list[Float32s]
-Session = Callable[[Mapping[str, Int64s]], list[npt.NDArray[Any]]]
+Feed = Mapping[str, npt.NDArray[Any]]
+Session = Callable[[Feed], list[npt.NDArray[Any]]]
 """Inputs by name -> one array an output, in the order of `Exported.outputs`."""
 
 _FILES: dict[Runtime, str] = {"onnx": ONNX, "openvino": OPENVINO}
@@ -132,6 +133,11 @@ def open_unverified(folder: Path, threads: int | None = None) -> Exported:
             )
         runtime: Runtime = facts["runtime"]
         path = folder / _FILES[runtime]
+        if "graphs" in facts:
+            raise DataError(
+                f"{folder} is a decoder with its cache ({', '.join(facts['graphs'])}), for the "
+                "runtime itself: docs/checkpoints.md shows how"
+            )
         outputs = {str(name): value == "token" for name, value in facts["outputs"].items()}
         head, kind = facts["head"], facts["kind"]
         layers, longest = tuple(facts["layers"]), int(facts["longest"])
@@ -149,8 +155,7 @@ def open_unverified(folder: Path, threads: int | None = None) -> Exported:
             f"{folder} has weights of 8 bits, whose sums a processor without VNNI, as this one "
             "seems to be, saturates: vectors would be wrong. Export it again on this one"
         )
-    start = _start_onnx if runtime == "onnx" else _start_openvino
-    session = start(path, list(outputs), threads)
+    session = start(runtime, path, list(outputs), threads)
     return Exported(folder, runtime, int8, head, kind, outputs, layers, longest, session)
 
 
@@ -188,6 +193,12 @@ def _rectangles(lengths: list[int], batch_tokens: int) -> Iterator[list[int]]:
         start += count
 
 
+def start(runtime: Runtime, path: Path, outputs: list[str], threads: int | None = None) -> Session:
+    """Open a graph of a runtime; `outputs` in the order in which it is to give them."""
+    run = _start_onnx if runtime == "onnx" else _start_openvino
+    return run(path, outputs, threads)
+
+
 def _start_onnx(path: Path, outputs: list[str], threads: int | None) -> Session:
     import onnxruntime
 
@@ -197,7 +208,7 @@ def _start_onnx(path: Path, outputs: list[str], threads: int | None) -> Session:
         options.intra_op_num_threads = threads
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
-    def run(feed: Mapping[str, Int64s]) -> list[npt.NDArray[Any]]:
+    def run(feed: Feed) -> list[npt.NDArray[Any]]:
         found: list[npt.NDArray[Any]] = session.run(outputs, dict(feed))
         return found
 
@@ -213,7 +224,7 @@ def _start_openvino(path: Path, outputs: list[str], threads: int | None) -> Sess
         settings["INFERENCE_NUM_THREADS"] = threads
     model = openvino.Core().compile_model(str(path), "CPU", settings)
 
-    def run(feed: Mapping[str, Int64s]) -> list[npt.NDArray[Any]]:
+    def run(feed: Feed) -> list[npt.NDArray[Any]]:
         found = model(dict(feed))
         return [found[name] for name in outputs]
 

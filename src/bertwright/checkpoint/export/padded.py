@@ -67,8 +67,7 @@ class PaddedBert(nn.Module):
     def forward(self, input_ids: Tensor, attention_mask: Tensor, types: Tensor) -> list[Tensor]:
         """Three of `[B, T]` -> `layers`, `[B, T, H]` each, and the pooled `[B, H]`, if `pooled`"""
         x = self._embed(input_ids, types)  # [B, T, H]
-        lowest = torch.finfo(x.dtype).min
-        bias = (attention_mask[:, None, None, :] == 0).to(x.dtype) * lowest  # [B, 1, 1, T]
+        bias = hide(attention_mask, x)[:, None, None]  # [B, 1, 1, T]
         kept = [x]
         for number in range(self.top):
             x = _layer(self.bert.layer(number), x, bias)
@@ -254,14 +253,26 @@ def _layer(layer: TransformerLayer, x: Tensor, bias: Tensor) -> Tensor:
 
 def _attend(attention: SelfAttention, x: Tensor, bias: Tensor) -> Tensor:
     """x `[B, T, H]`, bias `[B, 1, 1, T]` -> `[B, T, H]`"""
-    count, length, hidden = x.shape
-    size = hidden // attention.heads
-    rows = attention.qkv(x).view(count, length, 3, attention.heads, size)
-    q, k, v = rows.permute(2, 0, 3, 1, 4).unbind(0)  # [B, A, T, D] each
-    scores = (q * size**-0.5) @ k.transpose(2, 3) + bias  # [B, A, T, T]
-    context = (scores.softmax(3) @ v).transpose(1, 2).reshape(count, length, hidden)
-    output: Tensor = attention.output(context)
+    q, k, v = heads_of(attention.qkv(x), attention.heads, 3)
+    output: Tensor = attention.output(attend(q, k, v, bias))
     return output
+
+
+def heads_of(x: Tensor, heads: int, parts: int) -> list[Tensor]:
+    """`[B, T, parts H]`, of queries, keys or values side by side -> `[B, A, T, D]` each"""
+    rows = x.view(x.shape[0], x.shape[1], parts, heads, -1)
+    return list(rows.permute(2, 0, 3, 1, 4).unbind(0))
+
+
+def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
+    """q `[B, A, T, D]`, k and v `[B, A, S, D]`, bias as scores `[B, A, T, S]` -> `[B, T, A D]`"""
+    scores = (q * q.shape[3] ** -0.5) @ k.transpose(2, 3) + bias
+    return (scores.softmax(3) @ v).transpose(1, 2).flatten(2)
+
+
+def hide(mask: Tensor, like: Tensor) -> Tensor:
+    """What is added to scores: 0, and the lowest number where the mask is 0."""
+    return (mask == 0).to(like.dtype) * torch.finfo(like.dtype).min
 
 
 def _linear(scorer: nn.Linear, x: Tensor) -> Tensor:

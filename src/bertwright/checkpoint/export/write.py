@@ -8,53 +8,41 @@ DIR/  model.onnx, or openvino_model.xml and .bin     inputs and outputs: see pad
       MANIFEST.json   size and SHA-256 of every file
 ```
 
-ONNX is written by torch's own exporter; OpenVINO converts that file. int8 stores the weights of
-products and embeddings in 8 bits, a scale a channel:
-
-| | weights | activations |
-|---|---|---|
-| ONNX Runtime | int8 a channel; without VNNI 7 bits | quantized while it runs, a scale a product |
-| OpenVINO | int8 a channel, embeddings a row | as OpenVINO chooses: f32, or 8 bits in groups |
-
-A weight becomes `round(w / s)` in int8 with a scale `s = max |w| / 127` of its own for each output
-channel of a product and each row of a table. x86 before VNNI adds two 8-bit products in 16 bits,
-which saturate; there the weights that ONNX Runtime gets have 7 bits, whose sums always fit.
-
-Models of 2 GB and more have their weights in `model.onnx.data` beside the graph.
+How a graph becomes a file, and int8: `graph_files.py`. A model that writes token by token has
+graphs with a state (`decoders.py`, `write_decoder.py`).
 """
 
 from __future__ import annotations
 
-import contextlib
-import importlib.metadata
-import importlib.util
 import json
-import logging
 import platform
-import shutil
-import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import torch
 
-from bertwright.arrays import Float32s
 from bertwright.atomic import atomic_folder, refuse_folder, refuse_source, write_manifest
 from bertwright.checkpoint import checkpoint, model_folder, task_heads
 from bertwright.checkpoint.export.check import SAMPLE, check_random, check_text
 from bertwright.checkpoint.export.exported import (
     FORMAT,
     ONNX,
-    OPENVINO,
     Runtime,
     open_unverified,
     weight_bits,
 )
+from bertwright.checkpoint.export.graph_files import (
+    OPSET,
+    finish_model,
+    quiet,
+    remove_onnx,
+    require_packages,
+    versions,
+    write_onnx,
+)
 from bertwright.checkpoint.export.padded import INPUTS, Padded
-from bertwright.checkpoint.formats import only_bert
+from bertwright.checkpoint.export.write_decoder import export_decoder
 from bertwright.checkpoint.huggingface.bert import BERT, architecture
 from bertwright.checkpoint.model_folder import EXPORT
 from bertwright.checkpoint.sentence_transformers import folder as sentence_transformers
@@ -62,21 +50,11 @@ from bertwright.checkpoint.sources import read_tokenizer
 from bertwright.config.bert import BertConfig
 from bertwright.config.task import TaskConfig
 from bertwright.config.vectors import VectorConfig
-from bertwright.errors import BertwrightError, ConfigError, DataError, MissingExtra
+from bertwright.errors import ConfigError, DataError
 from bertwright.objectives.objective import Learner
-
-_SMALLEST = 256  # numbers: a smaller weight is not worth a scale
-
-OPSET = 23
-"""The newest that torch 2.10, ONNX Runtime 1.22 and OpenVINO 2025 all know."""
 
 ENCODER = "encoder"
 """What `head` is to have vectors, whatever heads there are."""
-
-_PACKAGES: dict[Runtime, tuple[str, ...]] = {
-    "onnx": ("onnx", "onnxscript", "onnxruntime"),
-    "openvino": ("onnx", "onnxscript", "openvino"),
-}
 
 
 def export(
@@ -119,13 +97,18 @@ def export(
             whose vectors are not made as ours.
         BertwrightError: what was written differs from ours.
     """
-    for package in _PACKAGES[runtime]:
-        if importlib.util.find_spec(package) is None:
-            raise MissingExtra("export", package, f"export to {runtime}")
+    require_packages(runtime)
     refuse_folder(out, overwrite)
     loaded = checkpoint.load(source)
     refuse_source(out, loaded.folder)
-    config = only_bert(loaded.config, "an export")
+    if not isinstance(loaded.config, BertConfig) or loaded.config.causal:
+        if head not in (None, "next_token", "translation") or layers or int8:
+            raise ConfigError(
+                "of a model that is no BERT the decoder with its cache is exported, in float32: "
+                "leave out --task, --layers and --int8"
+            )
+        return export_decoder(loaded, out, runtime, overwrite, on_step)
+    config = loaded.config
     tokenizer = read_tokenizer(loaded.folder, config)
     learner = loaded.learner.eval().requires_grad_(False)
     head = _head(head, learner, loaded.tasks, str(loaded.folder))
@@ -162,17 +145,17 @@ def export(
         "pooling": None if pooling is None else pooling.pooling,
         "longest": config.max_position_embeddings,
         "crf": _crf(padded.head),
-        "versions": {p: importlib.metadata.version(p) for p in ("torch", *_PACKAGES[runtime])},
+        "versions": versions(runtime),
     }
-    with atomic_folder(out, overwrite) as folder, _quiet():
+    with atomic_folder(out, overwrite) as folder, quiet():
         on_step("writing the graph")
-        _write_onnx(padded, folder / ONNX, config)
+        _write_padded(padded, folder / ONNX, config)
         (folder / EXPORT).write_text(json.dumps(facts))
         model_folder.copy_tokenizer(loaded.folder, folder, config.max_position_embeddings)
         _write_config(folder, config, head, task)
         if pooling is not None:
             sentence_transformers.write_defaults(folder, pooling, config.hidden_size)
-        _finish_model(folder, runtime, False)
+        finish_model(folder / ONNX, runtime, False)
         on_step("comparing with ours on random lengths")
         exported = open_unverified(folder, threads=torch.get_num_threads())
         segments = config.type_vocab_size
@@ -181,7 +164,7 @@ def export(
         if int8:
             on_step("to 8 bits, and comparing on text")
             del exported
-            _finish_model(folder, runtime, True)
+            finish_model(folder / ONNX, runtime, True)
             small = open_unverified(folder, threads=torch.get_num_threads())
             figures = check_text(learner, small, task, tokenizer, texts, least)
             facts["int8_on_text"] = {
@@ -191,8 +174,7 @@ def export(
                 **figures,
             }
         if runtime != "onnx":
-            for left in folder.glob(f"{ONNX}*"):
-                left.unlink()
+            remove_onnx(folder)
         text = json.dumps(facts, indent=1, allow_nan=False)
         (folder / EXPORT).write_text(text + "\n", encoding="utf-8")
         write_manifest(folder)
@@ -228,8 +210,8 @@ def _numbers(layers: Sequence[int], config: BertConfig) -> tuple[int, ...]:
     return numbers
 
 
-def _write_onnx(padded: Padded, path: Path, config: BertConfig) -> None:
-    """Trace the computation with every size but the widths open."""
+def _write_padded(padded: Padded, path: Path, config: BertConfig) -> None:
+    """Every size but the widths is open."""
     # Neither 1 nor a size of the model, or the exporter would take a size for fixed.
     shape = (2, 3, 5) if padded.choices else (3, 5)
     length = min(shape[-1], config.max_position_embeddings)
@@ -237,44 +219,7 @@ def _write_onnx(padded: Padded, path: Path, config: BertConfig) -> None:
     inputs = tuple(torch.full((*shape[:-1], length), n, dtype=torch.int64) for n in (1, 1, 0))
     names = ("batch", "choices", "sequence") if padded.choices else ("batch", "sequence")
     sizes = {axis: torch.export.Dim(name) for axis, name in enumerate(names)}
-    try:
-        with torch.no_grad():
-            program = torch.onnx.export(
-                padded,
-                inputs,
-                dynamo=True,
-                opset_version=OPSET,
-                dynamic_shapes=(sizes, sizes, sizes),
-                input_names=list(INPUTS),
-                output_names=padded.outputs,
-                verbose=False,
-            )
-    except torch.onnx.errors.OnnxExporterError as error:
-        raise BertwrightError(f"torch could not export this model: {error}") from error
-    assert program is not None
-    program.save(str(path))
-
-
-def _finish_model(folder: Path, runtime: Runtime, int8: bool) -> None:
-    """Turn `model.onnx`, in float32, into the files of the runtime."""
-    path = folder / ONNX
-    if runtime == "onnx":
-        if int8:
-            quantize_for_onnx(path)
-        return
-    import openvino
-
-    if int8:
-        weights_to_int8(path)
-    model = openvino.convert_model(str(path))
-    try:
-        openvino.save_model(model, str(folder / OPENVINO), compress_to_fp16=False)
-    except RuntimeError as error:  # of a full disk too, and it does not say so
-        free = shutil.disk_usage(folder).free / 1e6
-        raise BertwrightError(
-            f"OpenVINO could not write the model ({error}; {free:.0f} MB are free on its disk): "
-            "free some space, or choose another --out"
-        ) from error
+    write_onnx(padded, path, inputs, (sizes, sizes, sizes), INPUTS, padded.outputs)
 
 
 def _write_config(
@@ -295,109 +240,3 @@ def _crf(head: Any) -> dict[str, Any] | None:
     if crf is None:
         return None
     return {name: value.tolist() for name, value in crf.state_dict().items()}
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Without the exporters' notes on packages nobody needs; errors are raised all the same."""
-    before = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(before)
-
-
-def quantize_for_onnx(path: Path) -> None:
-    """Replace the float32 graph of a file by one that ONNX Runtime runs in int8."""
-    import onnx
-    from onnxruntime.quantization import QuantType, quantize_dynamic
-
-    # The tool turns some weights around and then trips over the shapes that the graph notes.
-    model = onnx.load(path)
-    del model.graph.value_info[:]
-    _replace(model, path)
-    small = path.with_name(f"int8-{path.name}")
-    large = path.with_name(f"{path.name}.data").exists()
-    quantize_dynamic(
-        path,
-        small,
-        op_types_to_quantize=["MatMul", "Gather"],
-        per_channel=True,
-        reduce_range=weight_bits() == 7,
-        weight_type=QuantType.QInt8,
-        use_external_data_format=large,
-    )
-    _replace(onnx.load(small), path)
-    for left in path.parent.glob(f"{small.name}*"):
-        left.unlink()
-
-
-def weights_to_int8(path: Path) -> None:
-    """Replace the weights of products and tables in a file by int8 and a scale a channel."""
-    import onnx
-
-    model = onnx.load(path)
-    graph = model.graph
-    weights = {tensor.name: tensor for tensor in graph.initializer}
-    axes: dict[str, set[int]] = {}
-    for node in graph.node:
-        axis = {"MatMul": 1, "Gather": 0}.get(node.op_type)
-        if axis is not None and node.input[axis] in weights:
-            axes.setdefault(node.input[axis], set()).add(axis)
-    made: list[Any] = []
-    for name, found in axes.items():
-        array = onnx.numpy_helper.to_array(weights[name])
-        if array.dtype != np.float32 or array.ndim != 2 or array.size < _SMALLEST:
-            continue
-        axis = min(found)  # a table that is also a product's weight keeps a scale a row
-        small, scale = to_int8(array, axis)
-        graph.initializer.remove(weights[name])
-        graph.initializer.extend(
-            [
-                onnx.numpy_helper.from_array(small, f"{name}_int8"),
-                onnx.numpy_helper.from_array(scale, f"{name}_scale"),
-            ]
-        )
-        made.append(
-            onnx.helper.make_node(
-                "DequantizeLinear",
-                [f"{name}_int8", f"{name}_scale"],
-                [name],
-                name=f"{name}_dequantized",
-                axis=axis,
-            )
-        )
-    nodes = [*made, *graph.node]
-    del graph.node[:]
-    graph.node.extend(nodes)
-    _replace(model, path)
-
-
-def to_int8(array: Float32s, axis: int) -> tuple[npt.NDArray[np.int8], Float32s]:
-    """A matrix in 8 bits.
-
-    Args:
-        array: two axes.
-        axis: the one along which every index has a scale.
-
-    Returns:
-        int8 of the same shape, and the scales; the product of the two is the matrix, within half a
-        scale.
-    """
-    largest = np.abs(array).max(axis=1 - axis)
-    scale = np.where(largest > 0, largest / 127, 1).astype(np.float32)
-    wide = scale[:, None] if axis == 0 else scale[None]
-    return np.clip(np.rint(array / wide), -127, 127).astype(np.int8), scale
-
-
-def _replace(model: Any, path: Path) -> None:
-    """Write a graph in place of another, its weights beside it where they are over 2 GB."""
-    import onnx
-
-    beside = path.with_name(f"{path.name}.data")
-    beside.unlink(missing_ok=True)
-    large = sum(tensor.ByteSize() for tensor in model.graph.initializer) >= 1 << 31
-    onnx.save(model, path, save_as_external_data=large, location=beside.name)
