@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from bertwright.atomic import atomic_file, refuse_existing
 from bertwright.cli.bars import bar
 from bertwright.cli.options import Flag, Json, Overwrite, TextColumn
 from bertwright.cli.output import counted, print_json, say
@@ -19,18 +20,7 @@ from bertwright.config.vectors import (
     choose_prompt,
 )
 from bertwright.errors import ConfigError
-
-Prompt = Annotated[
-    str | None,
-    Parameter(
-        help='Text to put before every text, as "query: "; "" for none. Unset: the folder\'s '
-        "default, if it has one.",
-        allow_leading_hyphen=True,
-    ),
-]
-PromptName = Annotated[
-    str | None, Parameter(help="The prompt by its name in a sentence-transformers folder.")
-]
+from bertwright.progress import OnProgress
 
 if TYPE_CHECKING:
     from bertwright.inference.embed import Embedder
@@ -51,8 +41,8 @@ def embed(
     normalize: bool | None = None,
     truncate: bool | None = None,
     max_length: int | None = None,
-    prompt: Prompt = None,
-    prompt_name: PromptName = None,
+    prompt: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
+    prompt_name: str | None = None,
     whiten: Path | None = None,
     fit_whitening: Path | None = None,
     dimensions: int | None = None,
@@ -88,6 +78,9 @@ def embed(
         normalize: Scale every vector to length 1. Unset: as the folder says.
         truncate: Truncate long texts and count them; else they are encoded in windows.
         max_length: Maximum tokens per sequence; unset: as the folder or the model says.
+        prompt: Text to put before every text, as "query: "; "" for none. Unset: the folder's
+            default, if it has one.
+        prompt_name: The prompt by its name in a sentence-transformers folder.
         whiten: File that --fit-whitening wrote.
         fit_whitening: Fit whitening on the input and write it to this .npz file.
         dimensions: Keep the first dimensions of a vector, this many; with --fit-whitening, of its
@@ -102,57 +95,65 @@ def embed(
         projection: Projection of the plot to two dimensions.
         resume: Continue an interrupted run.
     """
-    from bertwright.atomic import refuse_existing
+    first_last = layers == ("first-last",)
+    if tokens and pooling in (None, "none"):
+        pooling, tokens = "none", False
+    for wrong, message in (
+        (
+            [out, fit_whitening, plot].count(None) != 2,
+            "name one of --out FILE, --fit-whitening FILE and --plot FILE",
+        ),
+        (tokens, f"--tokens keeps every token's vector; leave out --pooling {pooling}"),
+        (color is not None and plot is None, "--color is for --plot FILE; leave it out"),
+        (
+            pooling == "none" and out is None,
+            "--tokens (--pooling none) is for --out FILE; leave it out",
+        ),
+        (dtype != "float32" and out is None, "--dtype is for --out FILE; leave it out"),
+        (resume and out is None, "--resume is for --out FILE; leave it out"),
+        (
+            dimensions is not None and pooling == "none",
+            "--dimensions is for vectors of texts; leave it out with --tokens",
+        ),
+        (
+            pooling == "first-last" and layers and not first_last,
+            "--pooling first-last has its own layers; leave out --layers",
+        ),
+        (
+            (first_last or pooling == "first-last") and combine not in (None, "mean"),
+            f"first-last is a mean; leave out --combine {combine}",
+        ),
+        (
+            whiten is not None and fit_whitening is not None,
+            "--fit-whitening is for vectors without whitening; leave out --whiten",
+        ),
+        (
+            fit_whitening is not None and fit_whitening.suffix != ".npz",
+            f"--fit-whitening is {fit_whitening}; expected a name that ends in .npz",
+        ),
+        (
+            plot is not None and plot.suffix != ".html",
+            f"--plot is {plot}; expected a name that ends in .html",
+        ),
+    ):
+        if wrong:
+            raise ConfigError(message)
+    from bertwright.inference.model import load
+    from bertwright.inference.text_files import chunks, open_texts
+    from bertwright.inference.vector_files import journal_path, scales_path
+    from bertwright.recipes import embed as recipe
 
-    if [out, fit_whitening, plot].count(None) != 2:
-        raise ConfigError("name one of --out FILE, --fit-whitening FILE and --plot FILE")
-    if tokens and pooling not in (None, "none"):
-        raise ConfigError(f"--tokens keeps every token's vector; leave out --pooling {pooling}")
-    if tokens:
-        pooling = "none"
-    for option, given, of, there in (
-        ("--color", color is not None, "--plot", plot),
-        ("--tokens (--pooling none)", pooling == "none", "--out", out),
-        ("--dtype", dtype != "float32", "--out", out),
-        ("--resume", resume, "--out", out),
-    ):
-        if given and there is None:
-            raise ConfigError(f"{option} is for {of} FILE; leave it out")
-    if dimensions is not None and pooling == "none":
-        raise ConfigError("--dimensions is for vectors of texts; leave it out with --tokens")
-    if layers == ("first-last",) or pooling == "first-last":
-        if layers not in ((), ("first-last",)):
-            raise ConfigError("--pooling first-last has its own layers; leave out --layers")
-        if combine not in (None, "mean"):
-            raise ConfigError(f"first-last is a mean; leave out --combine {combine}")
-    if whiten is not None and fit_whitening is not None:
-        raise ConfigError("--fit-whitening is for vectors without whitening; leave out --whiten")
-    for option, path, suffix in (
-        ("--fit-whitening", fit_whitening, ".npz"),
-        ("--plot", plot, ".html"),
-    ):
-        if path is not None and path.suffix != suffix:
-            raise ConfigError(f"{option} is {path}; expected a name that ends in {suffix}")
     target = out or fit_whitening or plot
     assert target is not None
     if out is not None:
-        from bertwright.recipes.embed import check_suffix
-
-        check_suffix(out, pooling == "none")
-    from bertwright.inference.vector_files import journal_path, scales_path
-
+        recipe.check_suffix(out, pooling == "none")
     # an unfinished file may stand beside the one it replaces, or be whole and not yet noted so
     refuse_existing(target, overwrite or (resume and journal_path(target).is_file()))
     if dtype == "int8":
         refuse_existing(scales_path(target), overwrite or resume)
-
-    from bertwright.inference.model import load
-    from bertwright.inference.text_files import chunks, open_texts
-
     texts = open_texts(input, text, text2, color, bad_rows)
     loaded = load(model)
     known = loaded.vectors
-    first_last = layers == ("first-last",)
     config = known.over(
         (1, -1) if first_last else _layers(layers),
         "mean" if first_last else combine,
@@ -185,86 +186,68 @@ def embed(
     )
     for note in embedder.notes:
         say(note)
-    if plot is not None:
-        _plot(embedder, texts, plot, color, projection, json)
-    elif fit_whitening is not None:
-        _fit(embedder, texts, fit_whitening, dimensions, json)
-    else:
-        assert out is not None
-        _write(embedder, texts, out, model, dtype, pooling == "none", resume, overwrite, json)
-
-
-def _write(
-    embedder: Embedder,
-    texts: Texts,
-    out: Path,
-    model: str,
-    dtype: Literal["float32", "float16", "int8", "binary"],
-    tokens: bool,
-    resume: bool,
-    overwrite: bool,
-    json: bool,
-) -> None:
-    from bertwright.recipes.embed import embed_file
-
-    with bar("Embedding", "texts") as on_progress:
-        found = embed_file(
-            embedder,
-            texts,
-            out,
-            model,
-            dtype=dtype,
-            tokens=tokens,
-            resume=resume,
-            overwrite=overwrite,
-            on_progress=on_progress,
-        )
-    if found.resumed:
-        say(f"{found.resumed:,} were there already")
-    if found.truncated:
-        say(
-            f"truncated to {embedder.longest} tokens: {counted(found.truncated, 'text')}, "
-            f"{counted(found.tokens_truncated, 'token')} left out"
-        )
-    if found.clipped:
-        say(f"{found.clipped:,} numbers lie beyond the range of the first texts and were clipped")
-    _report(texts)
-    if json:
-        facts = {
-            "out": out,
-            "shape": [found.rows, found.width],
-            "dtype": dtype,
-            "files": found.files,
-            "backend": embedder.backend.name,
-            "layers": list(embedder.layers),
-            "pooling": "none" if tokens else embedder.config.pooling,
-            "prompt": embedder.config.prompt,
-            "empty": texts.empty,
-            "invalid_utf8": texts.repaired,
-            "skipped": sum(each.count for each in texts.log.skipped.values()),
-            "resumed": found.resumed,
-            "cut": found.truncated,
-            "tokens_cut": found.tokens_truncated,
-        }
-        print_json(facts)
-        return
-    rows = counted(found.rows, "text" if tokens else "vector")
-    each = ", a token's vector of" if tokens else " of"
-    print(f"{out}: {rows}{each} {counted(found.width, 'number')}")
-
-
-def _fit(embedder: Embedder, texts: Texts, path: Path, dimensions: int | None, json: bool) -> None:
-    from bertwright.recipes.embed import fit_whitening
-
-    with bar("Embedding", "texts") as on_progress:
-        whitening, count = fit_whitening(embedder, texts, dimensions, on_progress)
-    whitening.save(path)
-    _report(texts)
-    if json:
-        print_json({"out": path, "texts": count, "dimensions": whitening.width})
-    else:
-        width = counted(whitening.width, "dimension")
-        print(f"{path}: whitening of {width}, fitted on {counted(count, 'text')}")
+    facts: dict[str, Any] = {"out": target}
+    notes: list[str] = []
+    with bar("Embedding", "tokens" if plot else "texts") as on_progress:
+        if plot is not None:
+            count = _plot(embedder, texts, plot, color, projection, on_progress)
+            facts |= {"texts": count, "projection": projection}
+            shown = counted(count, "text")
+        elif fit_whitening is not None:
+            fitted, count = recipe.fit_whitening(embedder, texts, dimensions, on_progress)
+            fitted.save(fit_whitening)
+            facts |= {"texts": count, "dimensions": fitted.width}
+            width = counted(fitted.width, "dimension")
+            shown = f"whitening of {width}, fitted on {counted(count, 'text')}"
+        else:
+            found = recipe.embed_file(
+                embedder,
+                texts,
+                target,
+                model,
+                dtype=dtype,
+                tokens=pooling == "none",
+                resume=resume,
+                overwrite=overwrite,
+                on_progress=on_progress,
+            )
+            facts |= {
+                "shape": [found.rows, found.width],
+                "dtype": dtype,
+                "files": found.files,
+                "backend": embedder.backend.name,
+                "layers": list(embedder.layers),
+                "pooling": pooling if pooling == "none" else embedder.config.pooling,
+                "prompt": embedder.config.prompt,
+                "empty": texts.empty,
+                "invalid_utf8": texts.repaired,
+                "skipped": sum(each.count for each in texts.log.skipped.values()),
+                "resumed": found.resumed,
+                "cut": found.truncated,
+                "tokens_cut": found.tokens_truncated,
+            }
+            rows = counted(found.rows, "text" if pooling == "none" else "vector")
+            each = ", a token's vector of" if pooling == "none" else " of"
+            shown = f"{rows}{each} {counted(found.width, 'number')}"
+            if found.resumed:
+                notes.append(f"{found.resumed:,} were there already")
+            if found.truncated:
+                notes.append(
+                    f"truncated to {embedder.longest} tokens: {counted(found.truncated, 'text')}, "
+                    f"{counted(found.tokens_truncated, 'token')} left out"
+                )
+            if found.clipped:
+                notes.append(
+                    f"{found.clipped:,} numbers lie beyond the range of the first texts and were "
+                    "clipped"
+                )
+    for note in [*notes, *texts.warnings(), *texts.log.summary()]:
+        say(note)
+    if texts.empty:
+        say(f"empty: {counted(texts.empty, 'line')}, with the vector of [CLS] [SEP]")
+    if texts.repaired:
+        say(f"not valid UTF-8: {counted(texts.repaired, 'line')}; bad bytes became U+FFFD")
+    print_json(facts) if json else print(f"{target}: {shown}")
 
 
 def _plot(
@@ -273,42 +256,25 @@ def _plot(
     path: Path,
     color: str | None,
     projection: Literal["pca", "tsne"],
-    json: bool,
-) -> None:
-    from bertwright.atomic import atomic_file
+    on_progress: OnProgress,
+) -> int:
+    """Write the page of a plot; of how many texts."""
     from bertwright.report.pages import vector_page
     from bertwright.report.vector_plot import project
 
     rows = list(texts.rows)
-    with bar("Embedding", "tokens") as on_progress:
-        vectors = embedder.embed([each for each, _ in rows], on_progress)
-    points, facts = project(vectors, projection)
+    points, facts = project(embedder.embed([each for each, _ in rows], on_progress), projection)
     shown = [each if isinstance(each, str) else " | ".join(each) for each, _ in rows]
     page = vector_page(texts.name, points, shown, [value for _, value in rows], color, facts)
     with atomic_file(path, overwrite=True) as file:
         file.write(page)
-    _report(texts)
-    if json:
-        print_json({"out": path, "texts": len(rows), "projection": projection})
-    else:
-        print(f"{path}: {counted(len(rows), 'text')}")
-
-
-def _report(texts: Texts) -> None:
-    """Print what was found in the input."""
-    for warning in [*texts.warnings(), *texts.log.summary()]:
-        say(warning)
-    if texts.empty:
-        say(f"empty: {counted(texts.empty, 'line')}, with the vector of [CLS] [SEP]")
-    if texts.repaired:
-        say(f"not valid UTF-8: {counted(texts.repaired, 'line')}; bad bytes became U+FFFD")
+    return len(rows)
 
 
 def _layers(given: tuple[str, ...]) -> tuple[int, ...] | None:
     """Layers by number; None: none are given."""
-    words = [word for each in given for word in each.split(",")]
     try:
-        return tuple(int(word) for word in words) or None
+        return tuple(int(word) for each in given for word in each.split(",")) or None
     except ValueError as error:
         raise ConfigError(
             f"--layers is {' '.join(given)}; expected numbers, or first-last alone"

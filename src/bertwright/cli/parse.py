@@ -111,10 +111,7 @@ def parse(
     prints = out is None and reference is None
     lines = line_by_line(out, prints and not json)
     found: list[Any] = []
-    with (
-        bar("Parsing", "sentences") as on_progress,
-        line_by_line(out, prints and not json) as write,
-    ):
+    with bar("Parsing", "sentences") as on_progress, lines as write:
         for each in parse_sentences(loaded.runner, sentences, beam):
             found.append(each)
             write(str(each.tree) if each.words else "")

@@ -76,10 +76,7 @@ def translate(
     prints = out is None and reference is None
     lines = line_by_line(out, prints and not json)
     found = []
-    with (
-        bar("Translating", "texts") as on_progress,
-        line_by_line(out, prints and not json) as write,
-    ):
+    with bar("Translating", "texts") as on_progress, lines as write:
         for each in translate_texts(loaded.runner, rows, config):
             found.append(asdict(each))
             as_object = out is not None and out.suffix == ".jsonl"
