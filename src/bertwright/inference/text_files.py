@@ -22,7 +22,7 @@ from typing import Any, TypeVar, cast
 
 from bertwright.errors import DataError
 from bertwright.inference.encode import Text
-from bertwright.labelled.columns import TEXTS, Columns, find_chosen, find_one
+from bertwright.labelled.columns import TEXTS, Columns
 from bertwright.labelled.source import (
     BadRowLog,
     BadRows,
@@ -138,15 +138,9 @@ def _from_table(
     names = []
     for column, option in ((text, "--text"), (text2, "--text2"), (beside, "--color")):
         if column is not None:
-            names.append(find_chosen(column, table.columns, log.name, option))
+            names.append(table.named(column, option))
         elif option == "--text":
-            name = find_one(TEXTS, table.columns, log.name, option)
-            if name is None:
-                raise DataError(
-                    f"{log.name}: no column is known to be the text; it has "
-                    f"{', '.join(table.columns)}. Name one: --text COLUMN"
-                )
-            names.append(name)
+            names.append(table.find(None, TEXTS, "texts", option))
     total = _count_lines(path) if suffix_of(path) in (".jsonl", ".ndjson") else None
     found = Texts(log.name, iter(()), log, warnings=lambda: log.warnings, total=total)
     found.rows = _rows(table, names, 2 if text2 is not None else 1, found)

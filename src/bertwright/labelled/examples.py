@@ -92,14 +92,17 @@ class GenerationExample:
 Example = TextExample | TaggingExample | SpanExample | ChoiceExample | GenerationExample
 
 
+def classes_of(example: Example) -> tuple[str, ...]:
+    """The classes or tags of an example; none where they are numbers, or not known."""
+    label = getattr(example, "tags" if isinstance(example, TaggingExample) else "label", None)
+    if isinstance(label, str):
+        return (label,)
+    return label if isinstance(label, tuple) else ()
+
+
 def labels_of(examples: Iterable[Example]) -> tuple[str, ...]:
     """The classes or tags of examples: whole numbers by size, others by spelling, O first."""
-    names: set[str] = set()
-    for each in examples:
-        if isinstance(each, TaggingExample):
-            names.update(each.tags or ())
-        elif isinstance(each, TextExample) and not isinstance(each.label, float | None):
-            names.update([each.label] if isinstance(each.label, str) else each.label)
+    names = {name for each in examples for name in classes_of(each)}
     if all(name.removeprefix("-").isdecimal() for name in names):
         return tuple(sorted(names, key=lambda name: (int(name), name)))
     return tuple(sorted(names, key=lambda name: (name != "O", name)))

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 from bertwright.config.task import KINDS, Form, Kind, Scheme
 from bertwright.errors import ConfigError, DataError
-from bertwright.labelled import choices, squad, tagged_texts, tagged_words, targets, texts
+from bertwright.labelled import choices, squad, tagged_texts, tagged_words, texts
 from bertwright.labelled.columns import Columns, find_texts, plain, with_hint
 from bertwright.labelled.examples import Example, GenerationExample, SpanExample, TaggingExample
 from bertwright.labelled.source import (
@@ -29,15 +29,8 @@ from bertwright.labelled.source import (
     suffix_of,
     texts_of_folder,
 )
-from bertwright.labelled.squad import Answers, WrongAnswers
-from bertwright.labelled.table import (
-    FORMS,
-    Table,
-    has_columns,
-    json_value,
-    open_form,
-    read_table,
-)
+from bertwright.labelled.squad import WrongAnswers
+from bertwright.labelled.table import FORMS, Table, has_columns, json_value, open_form, read_table
 from bertwright.labelled.tags import BadTags, with_scheme
 
 
@@ -69,6 +62,7 @@ class Stream:
     log: BadRowLog
     """What was left out, complete when all is read."""
     source: Source
+    scheme: Scheme = "none"
     unanswerable: bool = False
     """Whether SQuAD JSON says so of some questions."""
 
@@ -106,16 +100,6 @@ class ReadOptions:
     them (to evaluate: their texts still count), or `refuse` them."""
 
 
-class _Found(NamedTuple):
-    """What a form of file gives: its examples, to be gone through once."""
-
-    examples: Iterable[Example]
-    columns: Columns
-    format: str
-    scheme: Scheme = "none"
-    unanswerable: bool = False
-
-
 def read_examples(
     path: Path | str | Rows,
     kind: Kind,
@@ -137,16 +121,20 @@ def read_examples(
             label, a bad row; names file and line.
         MissingExtra: the format needs a package that is not installed.
     """
-    path = path if isinstance(path, Rows) else Path(path)
-    found, log, source = _open(path, kind, columns, options)
-    examples = list(found.examples)
+    found = _open(path if isinstance(path, Rows) else Path(path), kind, columns, options)
+    examples, log = list(found.examples), found.log
     if not examples:
         raise DataError(f"{log.name} has no example. {' '.join(log.summary())}".strip())
-    warnings = [*log.warnings, *replaced_bytes(source), *log.summary()]
-    none = found.unanswerable or any(
-        isinstance(e, SpanExample) and e.answers == () for e in examples
+    none = any(isinstance(each, SpanExample) and each.answers == () for each in examples)
+    return Read(
+        examples,
+        found.columns,
+        found.format,
+        found.warnings(),
+        log.skipped,
+        found.scheme,
+        none or found.unanswerable,
     )
-    return Read(examples, found.columns, found.format, warnings, log.skipped, found.scheme, none)
 
 
 def stream_examples(
@@ -161,26 +149,22 @@ def stream_examples(
     of all others no more than what is needed. The arguments are those of `read_examples`; its
     errors come here, or when the bad row is reached. A file without examples is no error.
     """
-    unlabelled = replace(options, require_labels=False)
-    found, log, source = _open(Path(path), kind, columns, unlabelled)
-    examples = iter(found.examples)
-    return Stream(examples, found.columns, found.format, log, source, found.unanswerable)
+    return _open(Path(path), kind, columns, replace(options, require_labels=False))
 
 
-def _open(
-    path: Path | Rows, kind: Kind, columns: Columns, options: ReadOptions
-) -> tuple[_Found, BadRowLog, Source]:
+def _open(path: Path | Rows, kind: Kind, columns: Columns, options: ReadOptions) -> Stream:
     if kind not in KINDS:
         raise ConfigError(f"kind is {kind!r}; expected one of {', '.join(KINDS)}")
     if kind == "classification" and isinstance(path, Path) and path.is_dir():
         path = texts_of_folder(path, label=options.require_labels) or path
     log = BadRowLog(name_of(path), options.bad_rows)
     if not options.require_labels:
-        _all_used(columns, ("text", "text2"), "without labels", log)
         options = replace(options, hint=replace(options.hint, label=None))
-    named = [*columns.names(), *options.hint.names()]
-    source, form = open_form(path, named, options.format)
-    return READERS[kind](_File(source, form, kind, columns, options, log)), log, source
+    source, form = open_form(path, [*columns.names(), *options.hint.names()], options.format)
+    file = _File(source, form, kind, columns, options, log)
+    if not options.require_labels:
+        file.refuse_unused(("text", "text2"), "without labels")
+    return READERS[kind](file)
 
 
 @dataclass
@@ -207,132 +191,130 @@ class _File:
         table = read_table(self.source, form, self.chosen, hint, self.log)
         return table, with_hint(self.chosen, hint, table.columns)
 
+    def is_plain(self) -> bool:
+        """Whether to predict from the lines of plain text."""
+        if self.options.require_labels or self.options.format == "text":
+            return not self.options.require_labels
+        bare = self.form in ("tsv", "text") and not self.chosen.names()
+        return bare and not has_columns(self.source, self.options.hint)
 
-def _all_used(chosen: Columns, used: Sequence[str], form: str, log: BadRowLog) -> None:
-    """Raise DataError for a column that is named but not read."""
-    for name in ("text", "text2", "label"):
-        value = getattr(chosen, name)
-        if value is not None and name not in used:
-            raise DataError(
-                f"--{name} {value} names a column, but {log.name} is read {form}, where nothing is "
-                "read from it; leave the option out"
-            )
+    def refuse_unused(self, used: Sequence[str], form: str) -> None:
+        """Raise DataError for a column that is named but not read."""
+        for name in ("text", "text2", "label"):
+            value = getattr(self.chosen, name)
+            if value is not None and name not in used:
+                raise DataError(
+                    f"--{name} {value} names a column, but {self.log.name} is read {form}, where "
+                    "nothing is read from it; leave the option out"
+                )
+
+    def stream(
+        self, examples: Iterable[Example], columns: Columns, format: str, **found: Any
+    ) -> Stream:
+        """What is found."""
+        return Stream(iter(examples), columns, format, self.log, self.source, **found)
 
 
-def _with_columns(table: Table, names: Sequence[str]) -> str:
-    return f"{table.format} with the columns {', '.join(names)}"
-
-
-def _read_texts(file: _File) -> _Found:
+def _read_texts(file: _File) -> Stream:
     """Classification and regression."""
     options, log, source = file.options, file.log, file.source
     label = options.require_labels
-    pair = options.pair if options.pair is not None else options.hint.text2 is not None
-    bare = file.form in ("tsv", "text") and not file.chosen.names()
-    plain_text = options.format == "text" or (bare and not has_columns(source, options.hint))
-    if plain_text and not label:
+    if file.is_plain():
+        pair = options.pair if options.pair is not None else options.hint.text2 is not None
         if options.format != "text" and not pair and "\t" in source.first:
             raise DataError(
                 f"{source.name} has a tab in its first line, but no header, and the model was not "
                 "trained on columns by number. Name the column: --text 1; or say that a line is a "
                 "text: --format text"
             )
+        file.refuse_unused((), "as plain text")
         format = "plain text, a pair a line" if pair else "plain text, a line each"
-        _all_used(file.chosen, (), "as plain text", log)
-        return _Found(texts.text_lines(source, pair, log), Columns(), format)
+        return file.stream(texts.text_lines(source, pair, log), Columns(), format)
     table, chosen = file.table()
     if label and chosen.label is None:
         texts.check_classes(table.columns, options.hint, table.name)
-    found = find_texts(table.columns, chosen, file.kind, table.name, pair=options.pair, label=label)
+    found = find_texts(table, chosen, file.kind, pair=options.pair, label=label)
     rules = texts.LabelRules(file.kind, options.labels, options.multi_label)
     examples = texts.text_examples(table, found, rules, log)
-    format = _with_columns(table, found.names())
-    if not label:
-        return _Found(examples, found, format)
-    every = list(examples)
-    texts.check_labels(every, log, known=options.labels is not None)
-    return _Found(every, found, format)
+    if label:
+        every = list(examples)
+        texts.check_labels(every, log, known=options.labels is not None)
+        examples = iter(every)
+    return file.stream(examples, found, table.with_columns(found.names()))
 
 
-def _read_choices(file: _File) -> _Found:
-    table, chosen = file.table()
-    label = file.options.require_labels
-    found, several = choices.choice_columns(table, chosen, label=label)
-    examples = choices.choice_examples(table, found, several, file.log)
-    return _Found(examples, found, _with_columns(table, [*found.names(), *several]))
-
-
-def _read_targets(file: _File) -> _Found:
-    options, source = file.options, file.source
-    label = options.require_labels
-    bare = file.form in ("tsv", "text") and not file.chosen.names()
-    plain_text = options.format == "text" or (bare and not has_columns(source, options.hint))
-    if plain_text and not label:
-        _all_used(file.chosen, (), "as plain text", file.log)
-        lines = texts.text_lines(source, False, file.log)
+def _read_targets(file: _File) -> Stream:
+    if file.is_plain():
+        file.refuse_unused((), "as plain text")
+        lines = texts.text_lines(file.source, False, file.log)
         sources = (GenerationExample(each.text, line=each.line) for each in lines)
-        return _Found(sources, Columns(), "plain text, a source each line")
+        return file.stream(sources, Columns(), "plain text, a source each line")
     table, chosen = file.table()
-    found = targets.target_columns(table, chosen, label=label)
-    examples = targets.target_examples(table, found, file.log)
-    return _Found(examples, found, _with_columns(table, found.names()))
+    target = None
+    if file.options.require_labels:
+        target = table.find(chosen.label, texts.TARGETS, "targets", "--label", [chosen.text])
+    source = table.find(chosen.text, texts.SOURCES, "sources", "--text", [target])
+    found = Columns(source, None, target)
+    examples = texts.target_examples(table, found, file.log)
+    return file.stream(examples, found, table.with_columns(found.names()))
 
 
-def _read_span(file: _File) -> _Found:
-    log, label, unanswerable = file.log, file.options.require_labels, False
-    answers = Answers(file.options.wrong_answers, log)
+def _read_choices(file: _File) -> Stream:
+    table, chosen = file.table()
+    found, several = choices.choice_columns(table, chosen, label=file.options.require_labels)
+    examples = choices.choice_examples(table, found, several, file.log)
+    return file.stream(examples, found, table.with_columns([*found.names(), *several]))
+
+
+def _read_span(file: _File) -> Stream:
+    log, unanswerable = file.log, False
     value = json_value(file.source) if file.form == "json" else None
-    examples: Iterable[Example]
-    if squad.is_squad(value):
-        _all_used(file.chosen, (), "as SQuAD JSON", log)
-        examples = squad.squad_examples(value, label=label, checked=answers, log=log)
-        columns = Columns("question", "context", "answers" if label else None)
+    table = squad.squad_table(value, log)
+    if table is not None:
+        file.refuse_unused((), "as SQuAD JSON")
+        chosen, format = file.chosen, table.format
         unanswerable = squad.has_impossible(value, log)
-        version = file.source.json.get("version")
-        format = f"SQuAD JSON{f', version {version}' if version else ''}"
     else:
         table, chosen = file.table()
-        columns = squad.span_columns(table, chosen, label=label)
-        examples = squad.span_examples(table, columns, answers, log)
-        format = _with_columns(table, columns.names())
-    if label:
-        examples = list(examples)
-        answers.warn()
-    return _Found(examples, columns, format, unanswerable=unanswerable)
+        format = ""
+    columns = squad.span_columns(table, chosen, label=file.options.require_labels)
+    examples = squad.span_examples(table, columns, file.options.wrong_answers, log)
+    format = format or table.with_columns(columns.names())
+    return file.stream(examples, columns, format, unanswerable=unanswerable)
 
 
-def _read_tagging(file: _File) -> _Found:
+def _read_tagging(file: _File) -> Stream:
     source, options, log = file.source, file.options, file.log
     label, in_columns = options.require_labels, False
     found = Columns()
     examples: Iterable[TaggingExample]
     form = _tagging_form(file)
     if form == "text":
-        _all_used(file.chosen, (), "as plain text", log)
+        file.refuse_unused((), "as plain text")
         examples, format = tagged_texts.line_examples(source), "plain text, split into words"
     elif form in ("conll", "conllu"):
-        _all_used(file.chosen, ("label",), "as a word a line", log)
+        file.refuse_unused(("label",), "as a word a line")
         layout, tag = tagged_words.layout_of(source, form == "conllu"), None
         if label:
             tag = tagged_words.tag_index(source, layout, file.chosen.label, options.hint.label)
             found = file.chosen
         examples = tagged_words.conll_examples(source, layout, tag, log)
-        format = layout.in_words(tag)
-        in_columns = not (layout.a_line or layout.word or layout.comments)
+        format, in_columns = layout.in_words(tag), not (layout.a_line or layout.numbered)
     else:
-        _all_used(file.chosen, ("text", "label"), "as sentences", log)
+        file.refuse_unused(("text", "label"), "as sentences")
         table, chosen = file.table(form)
+        names = []
         is_words = form in ("csv", "tsv") and tagged_words.are_words(table.columns)
         if is_words or (form == "csv" and label):
             found, sentences = tagged_words.word_columns(table, chosen, label=label)
             examples = tagged_words.word_examples(table, found, sentences, log)
-            format, in_columns = _with_columns(table, [*found.names(), sentences]), True
+            names, in_columns = [sentences], True
         else:
             found = tagged_texts.tagging_columns(table, chosen, label=label)
             examples = tagged_texts.tagging_examples(table, found, log)
-            format = _with_columns(table, found.names())
+        format = table.with_columns([*found.names(), *names])
     if not label:
-        return _Found(examples, found, format)
+        return file.stream(examples, found, format)
     tagged, scheme, title = with_scheme(
         list(examples),
         log,
@@ -342,7 +324,7 @@ def _read_tagging(file: _File) -> _Found:
         bad_tags=options.bad_tags,
         in_columns=in_columns,
     )
-    return _Found(tagged, found, f"{format}; {title}", scheme)
+    return file.stream(tagged, found, f"{format}; {title}", scheme=scheme)
 
 
 def _tagging_form(file: _File) -> Form:
@@ -363,7 +345,7 @@ def _tagging_form(file: _File) -> Form:
     return "conll" if named == "tsv" else "text"
 
 
-READERS: dict[Kind, Callable[[_File], _Found]] = {
+READERS: dict[Kind, Callable[[_File], Stream]] = {
     "classification": _read_texts,
     "regression": _read_texts,
     "multiple-choice": _read_choices,

@@ -37,7 +37,6 @@ class BadRowLog:
     """Stops at a bad row, or leaves it out and counts it."""
 
     name: str
-    """Of the file."""
     policy: BadRows = "refuse"
     unit: str = "line"
     """What is counted: `line`, `row` or `question`."""
@@ -49,16 +48,8 @@ class BadRowLog:
         return f"{self.name}, {self.unit} {line:,}"
 
     def bad(self, line: int, reason: str, message: str) -> None:
-        """A row that cannot be read.
-
-        Args:
-            line: where it stands.
-            reason: a few words that are equal for all such rows, as `empty text`.
-            message: what is wrong and what to do.
-
-        Raises:
-            DataError: the policy is `refuse`.
-        """
+        """A row that cannot be read, for a `reason` in the same few words for all such rows: an
+        error, or left out and counted."""
         if self.policy == "refuse":
             raise DataError(f"{self.at(line)}: {message}. To leave such rows out: --bad-rows skip")
         self.leave_out(line, reason)
@@ -71,7 +62,7 @@ class BadRowLog:
             skipped.lines.append(line)
 
     def count(self, *reasons: str) -> int:
-        """How many rows were left out for these reasons so far."""
+        """How many rows were left out for these reasons."""
         return sum(self.skipped[each].count for each in reasons if each in self.skipped)
 
     def warn(self, message: str) -> None:
@@ -107,11 +98,9 @@ class Rows:
 
 @dataclass
 class Source:
-    """An open file. Of Parquet, which is no text, only the name and the path; of rows in memory,
-    the name and the rows."""
+    """An open file; of Parquet, which is no text, and of rows in memory no lines."""
 
     name: str
-    """For messages."""
     path: Path
     head: list[str] = field(default_factory=list)
     """The first lines, without their ends."""
@@ -153,8 +142,7 @@ def open_source(path: Path) -> Source:
     Raises:
         DataError: it is missing, a folder, empty, binary or not UTF-8.
     """
-    stream = open_file(path)
-    report = CorpusReport()
+    stream, report = open_file(path), CorpusReport()
     lines = _lines(read_text(stream, name_of(path), CorpusConfig(), report), stream)
     head = list(itertools.islice(lines, HEAD_LINES))
     if not any(line.strip() for line in head):
@@ -167,8 +155,8 @@ def refuse_missing(path: str) -> None:
 
     A file that is there is not opened: what a pipe gives would be lost.
     """
-    is_there = not Path(path).is_dir() or _texts_in(Path(path))
-    if path != "-" and not (Path(path).exists() and is_there):
+    there = _texts_in(Path(path)) if Path(path).is_dir() else Path(path).exists()
+    if path != "-" and not there:
         open_file(Path(path)).close()
 
 
@@ -177,10 +165,7 @@ def open_file(path: Path) -> BinaryIO:
     if path.is_dir():
         raise DataError(f"{path} is a folder without texts of a class each; name one file in it")
     if glob.has_magic(str(path)) and not path.exists():
-        raise DataError(
-            f"no file {path}; expected the name of one file, no pattern. To read several, put them "
-            "together first"
-        )
+        raise DataError(f"no file {path}; expected the name of one file, no pattern")
     return open_bytes(path)
 
 
@@ -210,24 +195,18 @@ def texts_of_folder(folder: Path, *, label: bool) -> Rows | None:
     for path in _texts_in(folder):
         parts = path.relative_to(folder).parts
         if label and len(parts) == 1:
-            raise DataError(
-                f"{path} is in no folder of a class; expected {folder}/CLASS/FILE.txt, or the name "
-                "of one labelled file"
-            )
+            raise DataError(f"{path} is in no folder of a class; expected {folder}/CLASS/FILE.txt")
         with open_file(path) as stream:
             text = "".join(read_text(stream, str(path), CorpusConfig(), CorpusReport()))
-        row = {"text": text.removeprefix(_BOM).strip(), "id": "/".join(parts)}
-        rows.append(row | {"label": parts[0]} if label else row)
+        text = text.removeprefix(_BOM).strip()
+        rows.append({"text": text, "id": "/".join(parts)} | ({"label": parts[0]} if label else {}))
     return Rows(str(folder), rows) if rows else None
 
 
 def _texts_in(folder: Path) -> list[Path]:
-    return sorted(
-        path
-        for path in folder.rglob("*")
-        if suffix_of(path) in TEXT_SUFFIXES
-        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
-    )
+    found = [path for path in folder.rglob("*") if suffix_of(path) in TEXT_SUFFIXES]
+    hidden = [any(part[0] == "." for part in path.relative_to(folder).parts) for path in found]
+    return sorted(path for path, is_hidden in zip(found, hidden, strict=True) if not is_hidden)
 
 
 def replaced_bytes(source: Source) -> list[str]:

@@ -7,16 +7,14 @@ Flat rows have `question`, `context` and `answers`, as `datasets` writes SQuAD:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 from bertwright.errors import DataError
-from bertwright.labelled.columns import Columns, Groups, find, find_one
+from bertwright.labelled.columns import Columns, Groups
 from bertwright.labelled.examples import SpanExample
 from bertwright.labelled.source import BadRowLog, BadValue, shorten, without_surrogates
-from bertwright.labelled.table import Table
-from bertwright.labelled.texts import read_name, read_text
+from bertwright.labelled.table import Row, Table, read_text
 
 WrongAnswers = Literal["skip", "refuse", "keep"]
 QUESTIONS: Groups = (("question",), ("query", "text"))
@@ -24,169 +22,122 @@ CONTEXTS: Groups = (("context",), ("passage", "paragraph", "text2", "document"))
 ANSWERS: Groups = (("answers",), ("answer", "answer_text", "label"))
 STARTS: Groups = (("answer_start",), ("start", "start_position"))
 _SHOWN = 5
-_NO_ANSWER = "no answer is at its answer_start"
 
 
-@dataclass
-class Answers:
-    """Compares the answers of all questions with their passages."""
+def squad_table(value: Any, log: BadRowLog) -> Table | None:
+    """The questions of SQuAD's tree of articles, paragraphs and questions, numbered from 1; None of
+    other JSON.
 
-    policy: WrongAnswers
-    log: BadRowLog
-    questions: int = 0
-    wrong: int = 0
-    """Questions with an answer that is not at its `answer_start`."""
-    first: list[str] = field(default_factory=list)
-
-    def check(self, example: SpanExample) -> SpanExample | None:
-        """The example with the answers that are right, or None where it is left out.
-
-        Raises:
-            DataError: an answer is not where it should be, and the policy is `refuse`.
-        """
-        self.questions += 1
-        answers = example.answers or ()
-        right = tuple(
-            (text, start)
-            for text, start in answers
-            if start >= 0 and example.context[start : start + len(text)] == text
-        )
-        if len(right) == len(answers):
-            return example
-        self.wrong += 1
-        text, start = next(each for each in answers if each not in right)
-        there = example.context[max(start, 0) : max(start, 0) + len(text)]
-        name = f"{self.log.unit} {example.line:,}" + (f" ({example.id})" if example.id else "")
-        if len(self.first) < _SHOWN:
-            self.first.append(name)
-        if self.policy == "refuse":
-            raise DataError(
-                f"{self.log.name}, {name}: the answer {shorten(text)} is not at character "
-                f"{start:,}, where the passage has {shorten(there)}. To leave such questions out: "
-                "--wrong-answers skip"
-            )
-        if self.policy == "keep":
-            return example
-        if not right:
-            self.log.leave_out(example.line, _NO_ANSWER)
-            return None
-        return SpanExample(
-            example.question, example.context, right, example.id, example.title, example.line
-        )
-
-    def warn(self) -> None:
-        """Warn of how many answers were wrong."""
-        if self.wrong:
-            what = "kept as they are" if self.policy == "keep" else "such answers are left out"
-            more = ", ..." if self.wrong > len(self.first) else ""
-            self.log.warn(
-                f"{self.wrong:,} of {self.questions:,} questions have an answer "
-                f"that is not at its answer_start, {what} ({', '.join(self.first)}{more})"
-            )
-
-
-def is_squad(value: Any) -> bool:
-    """Whether it is SQuAD's tree of articles, paragraphs and questions."""
+    Raises:
+        DataError: a part of the tree is missing; when its questions are reached.
+    """
     data = value.get("data") if isinstance(value, dict) else None
-    return isinstance(data, list) and any(
-        isinstance(article, dict) and "paragraphs" in article for article in data
-    )
+    if not isinstance(data, list) or not any(
+        isinstance(x, dict) and "paragraphs" in x for x in data
+    ):
+        return None
+    log.unit = "question"
+    version = f", version {value['version']}" if value.get("version") else ""
+
+    def rows(names: Sequence[str]) -> Iterator[tuple[int, list[Any]]]:
+        for number, row in enumerate(_questions(data, log), 1):
+            yield number, [row.get(name) for name in names]
+
+    columns = ["question", "context", "answers", "id", "title"]
+    return Table(log.name, columns, f"SQuAD JSON{version}", rows)
 
 
 def has_impossible(value: Any, log: BadRowLog) -> bool:
     """Whether SQuAD JSON has a question without an answer (`is_impossible`, version 2.0)."""
-    return any(row.get("is_impossible") is True for _, _, row in _questions(value, log))
+    return any(row.get("is_impossible") is True for row in _questions(value["data"], log))
 
 
-def squad_examples(
-    value: Any, *, label: bool, checked: Answers, log: BadRowLog
-) -> Iterator[SpanExample]:
-    """The questions of a SQuAD file, numbered from 1 in `line`.
+def _questions(data: Any, log: BadRowLog) -> Iterator[Row]:
+    """Each entry of `qas`, with the title and the passage it is of."""
 
-    Args:
-        label: whether every question must have answers.
+    def entries(value: Any, key: str) -> list[Row]:
+        found = value.get(key)
+        if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+            raise DataError(
+                f"{log.name}: an entry has no list {key!r} of objects; expected SQuAD's data, "
+                "paragraphs, qas"
+            )
+        return found
 
-    Raises:
-        DataError: something that must be there is missing.
-    """
-    for number, (title, context, row) in enumerate(_questions(value, log), 1):
-        answers = () if row.get("is_impossible") is True else row.get("answers")
-        named = {"question": row.get("question"), "context": context, "title": title}
-        named |= {"id": row.get("id"), "answers": answers if label else None}
-        yield from _example(named, number, label=label, checked=checked, log=log)
-
-
-def _questions(value: Any, log: BadRowLog) -> Iterator[tuple[Any, Any, dict[str, Any]]]:
-    """Title, passage and question of each entry of `qas`."""
-    log.unit = "question"
-    number = 0
-    for article in value["data"]:
-        for paragraph in _list(article, "paragraphs", log, number):
-            for row in _list(paragraph, "qas", log, number):
-                number += 1
-                if not isinstance(row, dict):
-                    raise DataError(f"{log.at(number)}: a question is no JSON object")
-                yield article.get("title"), paragraph.get("context"), row
-
-
-def _list(value: Any, key: str, log: BadRowLog, number: int) -> list[Any]:
-    found = value.get(key) if isinstance(value, dict) else None
-    if not isinstance(found, list):
-        raise DataError(
-            f"{log.name}: after question {number:,} there is no list {key!r}; expected SQuAD's "
-            "data, paragraphs, qas"
-        )
-    return found
+    for article in entries({"data": data}, "data"):
+        for paragraph in entries(article, "paragraphs"):
+            for row in entries(paragraph, "qas"):
+                row = row | {
+                    "title": article.get("title"),
+                    "context": paragraph.get("context"),
+                }
+                yield row | {"answers": []} if row.get("is_impossible") is True else row
 
 
 def span_columns(table: Table, chosen: Columns, *, label: bool) -> Columns:
-    """The columns of question, passage and answers of flat rows.
+    """The columns of question, passage and answers.
 
     Raises:
         DataError: one is missing or ambiguous.
     """
-    there, name = table.columns, table.name
-    question = find(chosen.text, QUESTIONS, "questions", "--text", there, name)
-    context = find(chosen.text2, CONTEXTS, "passages (context)", "--text2", there, name)
-    answers = find(chosen.label, ANSWERS, "answers", "--label", there, name) if label else None
+    question = table.find(chosen.text, QUESTIONS, "questions", "--text")
+    context = table.find(chosen.text2, CONTEXTS, "passages (context)", "--text2")
+    answers = table.find(chosen.label, ANSWERS, "answers", "--label") if label else None
     return Columns(question, context, answers)
 
 
 def span_examples(
-    table: Table, columns: Columns, checked: Answers, log: BadRowLog
+    table: Table, columns: Columns, policy: WrongAnswers, log: BadRowLog
 ) -> Iterator[SpanExample]:
-    """The questions of flat rows."""
-    others = {"start": STARTS, "id": (("id", "qid"),), "title": (("title",),)}
-    found = {"question": columns.text, "context": columns.text2, "answers": columns.label}
-    for key, groups in others.items():
-        found[key] = find_one(groups, table.columns, table.name, "--label")
-    keys = [key for key, name in found.items() if name is not None]
-    for line, values in table.rows([found[key] or "" for key in keys]):
-        row = dict(zip(keys, values, strict=True))
-        if isinstance(row.get("answers"), str):
-            row["answers"] = [{"text": row["answers"], "answer_start": row.get("start")}]
-        label = columns.label is not None
-        yield from _example(row, line, label=label, checked=checked, log=log)
+    """The questions of a table. What becomes of answers that are not at their `answer_start` says
+    `policy`; a warning counts them."""
+    start = table.known(STARTS, "--label")
+    title = table.known((("title",),), "--label")
+    questions, wrong = 0, list[str]()
 
-
-def _example(
-    row: dict[str, Any], line: int, *, label: bool, checked: Answers, log: BadRowLog
-) -> Iterator[SpanExample]:
-    try:
-        question = read_text(row["question"], "question", log)
-        context = read_text(row["context"], "context", log)
-        answers = None
-        if row.get("answers") is not None:
-            answers = tuple(_answers(row["answers"], log))
-        elif label:
+    def make(row: Row, id_: str, line: int) -> SpanExample | None:
+        nonlocal questions
+        question = read_text(row, columns.text, log)
+        context = read_text(row, columns.text2, log)
+        name = "" if title is None or row[title] is None else str(row[title])
+        if columns.label is None:
+            return SpanExample(question, context, None, id_, name, line)
+        given = row[columns.label]
+        if given is None:
             raise BadValue("no answers", "there are no answers; expected a list, empty for none")
-    except BadValue as error:
-        log.bad(line, error.reason, str(error))
-        return
-    name, title = (read_name(row.get(key)) for key in ("id", "title"))
-    example = checked.check(SpanExample(question, context, answers, name, title, line))
-    if example is not None:
-        yield example
+        if isinstance(given, str):
+            given = {"text": given, "answer_start": row[start] if start else None}
+        answers = tuple(_answers(given, log))
+        questions += 1
+        right = tuple(
+            (text, at) for text, at in answers if at >= 0 and context.startswith(text, at)
+        )
+        if len(right) < len(answers):
+            wrong.append(f"{log.unit} {line:,}" + (f" ({id_})" if id_ else ""))
+            if policy == "refuse":
+                text, at = next(each for each in answers if each not in right)
+                there = context[max(at, 0) : max(at, 0) + len(text)]
+                raise DataError(
+                    f"{log.name}, {wrong[0]}: the answer {shorten(text)} is not at character "
+                    f"{at:,}, where the passage has {shorten(there)}. To leave such questions out: "
+                    "--wrong-answers skip"
+                )
+            if policy == "skip" and not right:
+                log.leave_out(line, "no answer is at its answer_start")
+                return None
+        return SpanExample(
+            question, context, answers if policy == "keep" else right, id_, name, line
+        )
+
+    names = [*columns.names(), *(each for each in (start, title) if each is not None)]
+    yield from table.examples(list(dict.fromkeys(names)), make, log)
+    if wrong:
+        what = "kept as they are" if policy == "keep" else "such answers are left out"
+        more = ", ..." if len(wrong) > _SHOWN else ""
+        log.warn(
+            f"{len(wrong):,} of {questions:,} questions have an answer that is not at its "
+            f"answer_start, {what} ({', '.join(wrong[:_SHOWN])}{more})"
+        )
 
 
 def _answers(value: Any, log: BadRowLog) -> Iterator[tuple[str, int]]:
@@ -199,17 +150,14 @@ def _answers(value: Any, log: BadRowLog) -> Iterator[tuple[str, int]]:
             raise BadValue("answers of a wrong form", f"{len(texts)} texts, {len(starts)} starts")
         value = [{"text": a, "answer_start": b} for a, b in zip(texts, starts, strict=True)]
     for each in value if isinstance(value, list | tuple) else [value]:
-        text = each.get("text") if isinstance(each, dict) else None
-        if text == "":
-            continue
         try:
+            if each["text"] == "":
+                continue
             start = int(float(each["answer_start"]))  # 13.0 in columns with empty cells
-        except (TypeError, ValueError, KeyError, OverflowError):
-            text = None
-        if not isinstance(text, str):
+            yield without_surrogates(each["text"], log), start
+        except (TypeError, ValueError, KeyError, OverflowError, AttributeError):
             raise BadValue(
                 "answers of a wrong form",
                 f'the answer {shorten(each)} is not of the form {{"text": "...", '
                 '"answer_start": 0}',
-            )
-        yield without_surrogates(text, log), start
+            ) from None

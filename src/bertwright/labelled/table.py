@@ -16,16 +16,19 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from bertwright.config.task import Form
 from bertwright.errors import DataError, MissingExtra
-from bertwright.labelled.columns import Columns, is_known, plain, split_label
+from bertwright.labelled.columns import Columns, Header, is_known, plain, split_label
 from bertwright.labelled.source import (
     HEAD_LINES,
     BadRowLog,
+    BadValue,
     Rows,
     Source,
     listed,
@@ -34,9 +37,11 @@ from bertwright.labelled.source import (
     open_source,
     shorten,
     suffix_of,
+    without_surrogates,
 )
 from bertwright.text.corpus.rows import csv_delimiter
 
+E = TypeVar("E")
 FORMS: dict[str, Form] = {
     ".tsv": "tsv",
     ".csv": "csv",
@@ -48,8 +53,8 @@ FORMS: dict[str, Form] = {
     **dict.fromkeys((".conllu", ".conllup"), "conllu"),
 }
 """The form that a suffix says."""
-Row = tuple[int, list[Any]]
-"""Where a row stands (line or row, from 1) and the values of the columns chosen."""
+Row = dict[Any, Any]
+"""The values of a row by the names of their columns; None where the row lacks one."""
 WRONG_WIDTH = "wrong number of fields"
 COLA = ["source", "label", "mark", "sentence"]
 _MAX_FIELD = 1 << 28
@@ -59,16 +64,55 @@ _MARK = re.compile(r"[*?#%]{0,3}")
 
 
 @dataclass
-class Table:
-    """A file of rows whose columns are known."""
+class Table(Header):
+    """A file of rows; its columns are in their order, of a file without a header `1`, `2`, ..."""
 
-    name: str
     format: str
     """`TSV`, `JSON lines`, ..."""
-    columns: list[str]
-    """All columns, in order; of a file without a header `1`, `2`, ..."""
-    rows: Callable[[Sequence[str]], Iterator[Row]]
-    """The values of some columns, row by row; None where a row lacks one. To be called once."""
+    rows: Callable[[Sequence[str]], Iterator[tuple[int, list[Any]]]]
+    """Where each row stands (line or row, from 1), and the values of some columns. Called once."""
+
+    def examples(
+        self,
+        columns: Sequence[str],
+        make: Callable[[Row, str, int], E | None],
+        log: BadRowLog,
+    ) -> Iterator[E]:
+        """What `make` makes of each row, its id ("" without one) and its line; where it raises
+        `BadValue`, the row goes to `log`."""
+        id_ = self.id(columns)
+        names = [*columns, *([id_] if id_ else [])]
+        for line, values in self.rows(names):
+            row = dict(zip(names, values, strict=True))
+            identifier = None if id_ is None else row[id_]
+            try:
+                example = make(row, "" if identifier is None else str(identifier), line)
+            except BadValue as error:
+                log.bad(line, error.reason, str(error))
+                continue
+            if example is not None:
+                yield example
+
+    def with_columns(self, names: Sequence[str]) -> str:
+        """The form in words."""
+        return f"{self.format} with the columns {', '.join(names)}"
+
+
+def read_text(row: Row, column: str | None, log: BadRowLog) -> str:
+    """A text of a row.
+
+    Raises:
+        BadValue: it is empty, missing or no text.
+    """
+    value = row[column]
+    if isinstance(value, int | float) and not isinstance(value, bool) and value == value:
+        value = str(value)
+    if value is None or value != value or (isinstance(value, str) and not value.strip()):
+        raise BadValue("empty text", f"the text in the column {shorten(column)} is empty")
+    if not isinstance(value, str):
+        what = f"the column {shorten(column)} holds a {type(value).__name__}; expected a text"
+        raise BadValue("text of a wrong type", what)
+    return value if value.isascii() else without_surrogates(value, log)
 
 
 def open_form(
@@ -112,10 +156,9 @@ def read_table(source: Source, form: Form, chosen: Columns, hint: Columns, log: 
         MissingExtra: pyarrow is not installed.
     """
     if form == "parquet":
-        return parquet_table(source.path, log)
+        return _parquet(source.path, log)
     if form in ("json", "jsonl"):
-        value = None if form == "jsonl" else json_value(source)
-        return json_lines(source, log) if value is None else json_table(value, log)
+        return _objects(source, form, log)
     return _delimited(source, form, chosen, hint, log)
 
 
@@ -129,38 +172,30 @@ def has_columns(source: Source, hint: Columns) -> bool:
     return (
         (len(first) > 1 and numbers)
         or _has_header(first, hint.names())
-        or _is_cola([line.split("\t") for line in source.head if line])
+        or _is_cola(line.split("\t") for line in source.head if line)
     )
 
 
 def _delimited(source: Source, form: Form, chosen: Columns, hint: Columns, log: BadRowLog) -> Table:
-    csv.field_size_limit(max(csv.field_size_limit(), _MAX_FIELD))
     if form == "csv":
-        mark, alone = csv_delimiter(source.first)
-        if alone:
-            source.head[source.head.index(source.first)] = ""  # rows keep their lines
-        split = _csv_rows(source, mark)
-        lines = (line + "\n" for line in source.head)
-        head = [row for row in csv.reader(lines, delimiter=mark) if row]
-        if len(head) > 1 and len(source.head) == HEAD_LINES:
-            head.pop()  # may end within quotes
+        split = _csv_rows(source)
     else:
         split = ((n, line.split("\t")) for n, line in source.lines() if line)
-        head = [line.split("\t") for line in source.head if line]
+    head = list(islice(split, HEAD_LINES))
     if not head:
         raise DataError(f"{source.name} has no rows; expected a header and a row an example")
-    first = [cell.strip() for cell in head[0]]
-    names = [part for name in chosen.names() for part in split_label(name, first)]
-    hinted = [part for name in hint.names() for part in split_label(name, first)]
-    headed = _has_header(first, [*names, *hinted])
-    format = form.upper()
+    columns = [cell.strip() for cell in head[0][1]]
+    names, hinted = (
+        [part for name in each.names() for part in split_label(name, columns)]
+        for each in (chosen, hint)
+    )
+    headed, format = _has_header(columns, [*names, *hinted]), form.upper()
     if headed:
-        columns = first
-        check_header(columns, source.name)
-    elif not names and _is_cola(head):
+        _refuse_doubled(columns, source.name)
+    elif not names and _is_cola(row for _, row in head):
         columns, format = COLA, "GLUE's CoLA"
     else:
-        columns = [str(number) for number in range(1, len(first) + 1)]
+        first, columns = columns, [str(number) for number in range(1, len(columns) + 1)]
         format += " without a header"
         names = names or [name for name in hinted if name.isdecimal()]
         missing = [name for name in names if name not in columns]
@@ -171,22 +206,21 @@ def _delimited(source: Source, form: Form, chosen: Columns, hint: Columns, log: 
                 "header, name the columns: --text NAME --label NAME; if there is none, number "
                 "them: --text 1 --label 2"
             )
-    line = "header" if headed else "first line"
-    fix = "quote commas in texts" if form == "csv" else "for tabs or line ends in texts save as CSV"
+    header = head.pop(0)[1] if headed else None
 
-    def rows(wanted: Sequence[str]) -> Iterator[Row]:
+    def rows(wanted: Sequence[str]) -> Iterator[tuple[int, list[Any]]]:
         indices = [columns.index(name) for name in wanted]
-        header = next(split)[1] if headed else None
-        for number, row in split:
+        for number, row in chain(head, split):
             if row == header:
                 log.bad(number, "the header again", "the header comes again")
             elif len(row) == len(columns):
                 yield number, [row[index] for index in indices]
             else:
-                what = f"{len(row)} fields; the {line} has {len(columns)}; {fix}"
+                fix = "quote commas" if form == "csv" else "save as CSV for tabs or line ends"
+                what = f"{len(row)} fields, the first line has {len(columns)}; {fix} in texts"
                 log.bad(number, WRONG_WIDTH, what)
 
-    return Table(source.name, format, columns, rows)
+    return Table(source.name, columns, format, rows)
 
 
 def _has_header(first: Sequence[str], named: Sequence[str]) -> bool:
@@ -199,15 +233,18 @@ def _has_header(first: Sequence[str], named: Sequence[str]) -> bool:
     return 2 * sum(known) > len(known) if any(map(str.isdecimal, named)) else any(known)
 
 
-def _is_cola(head: Sequence[Sequence[str]]) -> bool:
+def _is_cola(head: Iterable[Sequence[str]]) -> bool:
     rows = [row for row in head if len(row) == len(COLA)]
     return bool(rows) and all(row[1] in ("0", "1") and _MARK.fullmatch(row[2]) for row in rows)
 
 
-def _csv_rows(source: Source, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+def _csv_rows(source: Source) -> Iterator[tuple[int, list[str]]]:
     """Rows with the line that each begins at."""
-    lines = (line + "\n" for _, line in source.lines())
-    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    csv.field_size_limit(max(csv.field_size_limit(), _MAX_FIELD))
+    mark, alone = csv_delimiter(source.first)
+    if alone:  # Excel's `sep=;`; rows keep their lines
+        source.head[source.head.index(source.first)] = ""
+    reader = csv.reader((f"{line}\n" for _, line in source.lines()), delimiter=mark, strict=True)
     line = 1
     try:
         for row in reader:
@@ -220,8 +257,7 @@ def _csv_rows(source: Source, delimiter: str) -> Iterator[tuple[int, list[str]]]
         ) from error
 
 
-def check_header(columns: Sequence[str], name: str) -> None:
-    """Raise DataError for a header that names a column twice."""
+def _refuse_doubled(columns: Sequence[str], name: str) -> None:
     doubled = {column for column in columns if column and list(columns).count(column) > 1}
     if doubled:
         raise DataError(
@@ -242,24 +278,18 @@ def json_value(source: Source) -> Any:
         return None
     source.json = value = _parse("\n".join(line for _, line in source.lines()))
     if isinstance(value, Exception):
-        at = f", line {value.lineno:,}, column {value.colno:,}" if isinstance(
-            value, json.JSONDecodeError) else ""  # fmt: skip
         raise DataError(
-            f"{source.name}{at} cannot be read as JSON: {value}; expected an array of objects, or "
-            "an object a line"
+            f"{source.name} cannot be read as JSON: {value}; expected an array of objects, or an "
+            "object a line"
         )
     return value
 
 
-class _DoubledKey(ValueError):
-    """A key that a JSON object holds twice."""
-
-
-def _no_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _no_doubles(pairs: list[tuple[str, Any]]) -> Row:
     row = dict(pairs)
     if len(row) != len(pairs):
         keys = [key for key, _ in pairs]
-        raise _DoubledKey(f"the key {shorten(max(keys, key=keys.count))} comes twice")
+        raise ValueError(f"the key {shorten(max(keys, key=keys.count))} comes twice")
     return row
 
 
@@ -267,117 +297,84 @@ def _parse(line: str) -> Any:
     """A value, or the error."""
     try:
         return json.loads(line, object_pairs_hook=_no_doubles)
-    except (json.JSONDecodeError, _DoubledKey, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         return error
 
 
-def json_lines(source: Source, log: BadRowLog) -> Table:
-    """JSON lines; the columns are the keys of the first lines."""
-    seen = [_parse(line) for line in source.head if line.strip()]
-    columns = list(dict.fromkeys(key for row in seen if isinstance(row, dict) for key in row))
-    if len(seen) == 1 and columns and all(map(_is_column, seen[0].values())):
-        raise DataError(
-            f"{source.name} holds a column after another ({listed(columns)}); expected an "
-            "array of objects, or an object a line: to_json(orient='records') in pandas"
-        )
+def _objects(source: Source, form: Form, log: BadRowLog) -> Table:
+    """An array of objects, `{"data": [...]}`, or an object a line; the columns are the keys of the
+    first ones."""
+    value = None if form == "jsonl" else json_value(source)
+    values: Iterator[tuple[int, Any]]
+    if value is None:
+        values = ((n, _parse(line)) for n, line in source.lines() if line.strip())
+    else:
+        log.unit = "row"
+        value = value.get("data") if isinstance(value, dict) else value
+        values = enumerate(value if isinstance(value, list) else [], 1)
+    head = list(islice(values, HEAD_LINES))
+    columns = list(dict.fromkeys(key for _, row in head if isinstance(row, dict) for key in row))
     if not columns:
-        number = source.head.index(source.first) + 1
         raise DataError(
-            f"{log.at(number)}: neither this line nor those after it are JSON objects; expected "
-            '{"text": "...", "label": "..."} a line'
+            f"{log.at(head[0][0] if head else 1)}: neither this nor what follows is a JSON object; "
+            'expected {"text": "...", "label": "..."} a line, or an array of such'
         )
 
-    values = ((n, _parse(line)) for n, line in source.lines() if line.strip())
-    return Table(source.name, "JSON lines", columns, _object_rows(values, log))
-
-
-def _object_rows(
-    values: Iterable[tuple[int, Any]], log: BadRowLog
-) -> Callable[[Sequence[str]], Iterator[Row]]:
-    def rows(names: Sequence[str]) -> Iterator[Row]:
-        for number, row in values:
+    def rows(names: Sequence[str]) -> Iterator[tuple[int, list[Any]]]:
+        for number, row in chain(head, values):
             if isinstance(row, dict):
                 yield number, [row.get(name) for name in names]
             else:
-                wrong = f"no JSON: {row}" if isinstance(row, Exception) else (
-                    f"a JSON {type(row).__name__}; expected an object"
-                )  # fmt: skip
-                log.bad(number, "not a JSON object", wrong)
+                wrong = row if isinstance(row, Exception) else f"a {type(row).__name__}"
+                log.bad(number, "not a JSON object", f"no JSON object: {wrong}")
 
-    return rows
+    return Table(log.name, columns, "JSON lines" if value is None else "JSON", rows)
 
 
-def _is_column(value: Any) -> bool:
-    """Whether pandas wrote it: the values of a column by the numbers of their rows."""
-    return isinstance(value, dict) and "0" in value
-
-
-def json_table(value: Any, log: BadRowLog) -> Table:
-    """An array of objects, or `{"data": [...]}`; rows are numbered from 1."""
-    log.unit = "row"
-    found = value.get("data") if isinstance(value, dict) else value
-    found = found if isinstance(found, list) else []
-    columns = dict.fromkeys(k for row in found[:HEAD_LINES] if isinstance(row, dict) for k in row)
-    if not columns:
-        raise DataError(
-            f'{log.name} is JSON, but no array of objects like [{{"text": "...", "label": "..."}}]'
-        )
-    return Table(log.name, "JSON", list(columns), _object_rows(enumerate(found, 1), log))
-
-
-def parquet_table(path: Path, log: BadRowLog) -> Table:
-    """A Parquet file; numbers of classes that `datasets` wrote become the classes' names.
-
-    Raises:
-        MissingExtra: pyarrow is not installed.
-    """
+def _parquet(path: Path, log: BadRowLog) -> Table:
+    """A Parquet file; numbers of classes that `datasets` wrote become the classes' names."""
     try:
         import pyarrow
         import pyarrow.parquet as parquet
     except ImportError as error:
         raise MissingExtra("hf", "pyarrow", "reading .parquet files") from error
     log.unit = "row"
-    with open_file(path) as stream:
-        data = io.BytesIO(stream.read())  # Parquet is read from its end
-    try:
-        file = parquet.ParquetFile(data)
-    except (pyarrow.ArrowInvalid, OSError) as error:
-        raise DataError(f"{log.name} is no whole Parquet file ({error}); get it again") from error
-    columns = list(file.schema_arrow.names)
-    check_header(columns, log.name)
-    classes = _class_names((file.schema_arrow.metadata or {}).get(b"huggingface", b"{}"))
 
-    def rows(names: Sequence[str]) -> Iterator[Row]:
-        number = 0
+    @contextmanager
+    def whole() -> Iterator[None]:
         try:
-            for batch in file.iter_batches(batch_size=1024, columns=list(dict.fromkeys(names))):
-                lists = [
-                    [_named(value, classes.get(name)) for value in batch.column(name).to_pylist()]
-                    for name in names
-                ]
-                for row in zip(*lists, strict=True):
-                    number += 1
-                    yield number, list(row)
+            yield
         except (pyarrow.ArrowInvalid, OSError) as error:
             raise DataError(
-                f"{log.at(number + 1)}: Parquet that cannot be read ({error}); get it again"
+                f"{log.name} is no whole Parquet file ({error}); get it again"
             ) from error
 
-    return Table(log.name, "Parquet", columns, rows)
+    with open_file(path) as stream, whole():
+        file = parquet.ParquetFile(io.BytesIO(stream.read()))  # it is read from its end
+    columns = list(file.schema_arrow.names)
+    _refuse_doubled(columns, log.name)
+    classes = _class_names((file.schema_arrow.metadata or {}).get(b"huggingface", b"{}"))
+
+    def rows(names: Sequence[str]) -> Iterator[tuple[int, list[Any]]]:
+        with whole():
+            batches = file.iter_batches(1024, columns=list(dict.fromkeys(names)))
+            for number, row in enumerate(chain.from_iterable(b.to_pylist() for b in batches), 1):
+                yield number, [_named(row[name], classes.get(name)) for name in names]
+
+    return Table(log.name, columns, "Parquet", rows)
 
 
 def _class_names(metadata: bytes) -> dict[str, list[str]]:
     """Names of the classes of each column, from what `datasets` puts into the schema."""
     try:
-        features = json.loads(metadata)["info"]["features"]
-        dicts = {name: each for name, each in features.items() if isinstance(each, dict)}
+        features = json.loads(metadata)["info"]["features"].items()
     except (ValueError, KeyError, TypeError, AttributeError):
         return {}  # the schema is of another program
-    kinds = {name: each.get("feature", each) for name, each in dicts.items()}
+    kinds = {name: each.get("feature", each) for name, each in features if isinstance(each, dict)}
     return {
-        n: kind["names"]
-        for n, kind in kinds.items()
-        if isinstance(kind, dict) and kind.get("names")
+        n: each["names"]
+        for n, each in kinds.items()
+        if isinstance(each, dict) and each.get("names")
     }
 
 

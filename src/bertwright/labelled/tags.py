@@ -21,9 +21,9 @@ from typing import Literal
 
 from bertwright.config.task import Scheme
 from bertwright.errors import DataError
-from bertwright.labelled.examples import TaggingExample, labels_of
+from bertwright.labelled.examples import TaggingExample
 from bertwright.labelled.source import BadRowLog, shorten
-from bertwright.labelled.texts import check_known, warn_of_one_class
+from bertwright.labelled.texts import unknown_label, warn_of_one_class
 
 BadTags = Literal["mend", "refuse"]
 
@@ -166,81 +166,63 @@ def with_scheme(
     Raises:
         DataError: a tag that is none of the scheme or unknown, or a bad sequence; names its line.
     """
+
+    def where(example: TaggingExample, word: int) -> str:
+        if in_columns:
+            return f"{log.unit} {example.line + word:,}"
+        return f"{log.unit} {example.line:,}, word {word + 1:,}"
+
     scheme = detect_scheme(each.tags or () for each in examples)
     given = as_scheme or ("iob2" if scheme == "iob1" and iob1_as_iob2 else scheme)
     if "none" in (as_scheme, scheme):
         scheme = given
-    examples = _check_tags(examples, scheme, bad_tags, log, in_columns=in_columns)
-    title = scheme_title(scheme, labels_of(examples))
-    if given != scheme or as_scheme == "iobes":  # which goes by several letters
-        letters = letters_of(labels or ())
-        examples = [replace(e, tags=mend(e.tags or (), given, letters)) for e in examples]
-        title += "" if given == scheme else f", given as {given.upper()}"
-    known = set(labels or ())
-    for each in examples if labels is not None else ():
-        for number, tag in enumerate(each.tags or ()):
-            if tag not in known:
-                check_known(tag, labels, f"{log.name}, {_where(each, number, log, in_columns)}")
-    return examples, given, title
-
-
-def _check_tags(
-    examples: list[TaggingExample],
-    scheme: Scheme,
-    bad_tags: BadTags,
-    log: BadRowLog,
-    *,
-    in_columns: bool,
-) -> list[TaggingExample]:
-    """The examples with tags that follow the scheme."""
     counts = Counter(tag for each in examples for tag in each.tags or ())
     letters, strays = letters_of(counts), stray_tags(counts)
     if scheme == "none":
         _warn_of_entities(counts, strays, log)
         strays = set()
-    checked = []
-    sentences = words = 0
-    first = ""
+    checked, words, mended = list[TaggingExample](), 0, list[str]()
     for each in examples:
         tags = each.tags or ()
-        stray = next((number for number, tag in enumerate(tags) if tag in strays), None)
-        if stray is not None:
+        if strays and (stray := [number for number, tag in enumerate(tags) if tag in strays]):
             raise DataError(
-                f"{log.name}, {_where(each, stray, log, in_columns)}: the tag "
-                f"{shorten(tags[stray])} is none of the scheme {scheme}; expected O, or a letter "
-                "with a type, as B-PER"
+                f"{log.name}, {where(each, stray[0])}: the tag {shorten(tags[stray[0]])} is none "
+                f"of the scheme {scheme}; expected O, or a letter with a type, as B-PER"
             )
         right = mend(tags, scheme, letters)
         if right != tags:
-            wrong = [i for i, tag in enumerate(tags) if tag != right[i]]
-            at = wrong[0]
-            where = _where(each, at, log, in_columns)
+            wrong = [number for number, tag in enumerate(tags) if tag != right[number]]
+            mended.append(where(each, wrong[0]))
+            words += len(wrong)
             if bad_tags == "refuse":
+                at = wrong[0]
                 raise DataError(
-                    f"{log.name}, {where}: the tag {shorten(tags[at])} breaks the scheme {scheme} "
-                    f"after {shorten(tags[at - 1]) if at else 'the start'}; expected "
+                    f"{log.name}, {mended[0]}: the tag {shorten(tags[at])} breaks the scheme "
+                    f"{scheme} after {shorten(tags[at - 1]) if at else 'the start'}; expected "
                     f"{shorten(right[at])}. To mend such tags: --bad-tags mend"
                 )
-            sentences += 1
-            words += len(wrong)
-            first = first or where
-        checked.append(each if right == tags else replace(each, tags=right))
-    if sentences:
+            each = replace(each, tags=right)
+        checked.append(each)
+    if mended:
         log.warn(
-            f"{words:,} tags in {sentences:,} sentences break the scheme {scheme} and "
-            f"were mended as conlleval reads them (first at {first}). To stop at such tags: "
+            f"{words:,} tags in {len(mended):,} sentences break the scheme {scheme} and "
+            f"were mended as conlleval reads them (first at {mended[0]}). To stop at such tags: "
             "--bad-tags refuse"
         )
-    counts = Counter(tag for each in checked for tag in each.tags or ())
+        counts = Counter(tag for each in checked for tag in each.tags or ())
     warn_of_one_class(counts, counts.total(), log)
-    return checked
-
-
-def _where(example: TaggingExample, word: int, log: BadRowLog, in_columns: bool) -> str:
-    """Where a word stands: its line in columns, else its sentence's and its number in it."""
-    if in_columns:
-        return f"{log.unit} {example.line + word:,}"
-    return f"{log.unit} {example.line:,}, word {word + 1:,}"
+    title = scheme_title(scheme, counts)
+    if given != scheme or as_scheme == "iobes":  # which goes by several letters
+        letters = letters_of(labels or ())
+        checked = [replace(e, tags=mend(e.tags or (), given, letters)) for e in checked]
+        title += "" if given == scheme else f", given as {given.upper()}"
+        counts = Counter(tag for each in checked for tag in each.tags or ())
+    if labels is not None and (unknown := counts.keys() - {*labels}):
+        for each in checked:
+            for number, tag in enumerate(each.tags or ()):
+                if tag in unknown:
+                    raise unknown_label(tag, labels, f"{log.name}, {where(each, number)}")
+    return checked, given, title
 
 
 def _warn_of_entities(counts: Counter[str], strays: set[str], log: BadRowLog) -> None:

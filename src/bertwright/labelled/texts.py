@@ -1,4 +1,5 @@
-"""Texts or pairs with a class, classes or a number: rows of a table, or plain lines to predict."""
+"""Texts or pairs with a class, classes or a number, and sources with a target to be written: rows
+of a table, or plain lines to predict. A source with several targets is several rows."""
 
 from __future__ import annotations
 
@@ -8,13 +9,18 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from bertwright.errors import DataError
-from bertwright.labelled.columns import Columns, find_id, plain, split_label
-from bertwright.labelled.examples import Label, TextExample
+from bertwright.labelled.columns import Columns, Groups, plain, split_label
+from bertwright.labelled.examples import (
+    GenerationExample,
+    Label,
+    TextExample,
+    classes_of,
+)
 from bertwright.labelled.source import (
     BadRowLog,
     BadValue,
@@ -23,11 +29,35 @@ from bertwright.labelled.source import (
     shorten,
     without_surrogates,
 )
-from bertwright.labelled.table import Table
+from bertwright.labelled.table import Row, Table, read_text
 
-_TOUCHING = re.compile(r"""['"]\s+['"]""")
+SOURCES: Groups = (
+    ("source",),
+    (
+        "mr",
+        "meaning_representation",
+        "document",
+        "article",
+        "dialogue",
+        "input",
+        "text",
+    ),
+)
+TARGETS: Groups = (
+    ("target",),
+    (
+        "ref",
+        "human_reference",
+        "summary",
+        "highlights",
+        "output",
+        "headline",
+        "question",
+    ),
+)
 NO_GOLD_LABEL = "-"
 """MNLI and SNLI where the annotators did not agree."""
+_TOUCHING = re.compile(r"""['"]\s+['"]""")
 _MISSING = ("nan", "<na>", "#n/a")
 
 
@@ -39,7 +69,7 @@ class LabelRules:
     known: Sequence[str] | None = None
     multi_label: bool = False
 
-    def read(self, value: Any, where: str) -> Label:
+    def read(self, value: Any, where: str, log: BadRowLog) -> Label:
         """The label of one row.
 
         Raises:
@@ -49,15 +79,19 @@ class LabelRules:
         if self.kind == "regression":
             return _number(value)
         found = _several(value) if self.multi_label else [value]
-        names = tuple(dict.fromkeys(map(_class_name, found)))
-        numbers = not all(isinstance(each, str) for each in found) or {*names} <= {"0", "1"}
+        names = tuple(dict.fromkeys(without_surrogates(_class_name(each), log) for each in found))
+        numbers = not all(isinstance(each, str) for each in found) or {*names} <= {
+            "0",
+            "1",
+        }
         if len(names) < len(found) and numbers:
             raise DataError(
                 f"{where}: the label {shorten(value)} has a number more than once, as a 0 or 1 "
                 "for each class would; expected the classes that hold, as [1, 4]"
             )
         for name in names:
-            check_known(name, self.known, where)
+            if self.known is not None and name not in self.known:
+                raise unknown_label(name, self.known, where)
         return names if self.multi_label else names[0]
 
 
@@ -71,8 +105,7 @@ def _several(value: Any) -> Sequence[Any]:
         except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
             raise BadValue(
                 "label of a wrong form",
-                f"the label {shorten(value)} begins as a list but is none; expected one as "
-                "['a', 'b'], or classes with commas between",
+                f"the label {shorten(value)} is no list; expected ['a', 'b'], or commas between",
             ) from error
     if isinstance(value, str):
         return [part for part in value.split(",") if part.strip()]
@@ -81,30 +114,24 @@ def _several(value: Any) -> Sequence[Any]:
     return [] if value is None or value != value else [value]
 
 
-def _held(row: dict[str, Any], classes: Sequence[str]) -> list[str]:
+def _held(row: Row, classes: Sequence[str]) -> list[str]:
     """The classes of a row that has a column of 0 and 1 for each."""
-    held = []
-    for name in classes:
-        value = _loosely(str(row[name]).strip())
+    values = {name: _loosely(str(row[name]).strip()) for name in classes}
+    for name, value in values.items():
         if value not in ("0.0", "1.0", "true", "false"):
             raise BadValue(
                 "label is not 0 or 1",
-                f"the column {shorten(name)} holds {shorten(row[name])}; expected 0 or 1 in the "
-                "column of a class",
+                f"the column {shorten(name)} holds {shorten(row[name])}; expected 0 or 1",
             )
-        if value in ("1.0", "true"):
-            held.append(name)
-    return held
+    return [name for name, value in values.items() if value in ("1.0", "true")]
 
 
-def check_known(name: str, known: Sequence[str] | None, where: str) -> None:
-    """Raise DataError for a label that training did not have, with the nearest that it had."""
-    if known is None or name in known:
-        return
+def unknown_label(name: str, known: Sequence[str], where: str) -> DataError:
+    """The error of a label that training did not have, with the nearest that it had."""
     near = [each for each in known if _loosely(each) == _loosely(name)]
     near = near or difflib.get_close_matches(name, known, n=1)
     meant = f"did you mean {shorten(near[0])}? " if near else ""
-    raise DataError(
+    return DataError(
         f"{where}: the label {shorten(name)} is unseen in training; {meant}known are "
         f"{listed(known)}. Mend the label, or train with examples of it"
     )
@@ -126,8 +153,8 @@ def _class_name(value: Any) -> str:
     if isinstance(value, list | dict):
         raise BadValue(
             "label of a wrong type",
-            f"the label is a list or an object: {shorten(json.dumps(value))}; expected one class. "
-            "Several at once: --multi-label",
+            f"the label is {shorten(json.dumps(value))}; expected one class. Several at once: "
+            "--multi-label",
         )
     name = "" if value is None or value != value else str(value).strip()
     if not name:
@@ -139,38 +166,15 @@ def _number(value: Any) -> float:
     if value is None or (isinstance(value, str) and not value.strip()):
         raise BadValue("no label", "the label is empty; expected a number")
     try:
-        number = float(value)
+        number = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError):
         number = math.nan
-    if not math.isfinite(number) or isinstance(value, bool):
+    if not math.isfinite(number):
         raise BadValue(
             "label is no number",
             f"the label {shorten(value)} is no number; expected one, as 1.5 (with a point)",
         )
     return number
-
-
-def read_text(value: Any, column: str, log: BadRowLog) -> str:
-    """A text of a row.
-
-    Raises:
-        BadValue: it is empty, missing or no text.
-    """
-    if value is None or value != value:  # NaN: what tables make of nothing
-        raise BadValue("empty text", f"there is nothing in the column {shorten(column)}")
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        value = str(value)
-    if not isinstance(value, str):
-        what = f"the column {shorten(column)} holds a {type(value).__name__}; expected a text"
-        raise BadValue("text of a wrong type", what)
-    if not value.strip():
-        raise BadValue("empty text", f"the text in the column {shorten(column)} is empty")
-    return value if value.isascii() else without_surrogates(value, log)
-
-
-def read_name(value: Any) -> str:
-    """The id of a row; empty where it has none."""
-    return "" if value is None else str(value)
 
 
 def text_examples(
@@ -182,9 +186,6 @@ def text_examples(
         DataError: a bad row where `log` refuses them, an unknown label.
     """
     labels = [] if columns.label is None else split_label(columns.label, table.columns)
-    used = [*replace(columns, label=None).names(), *labels]
-    id_column = find_id(table.columns, used)
-    names = [*used, *([id_column] if id_column else [])]
     if len(labels) > 1 and not rules.multi_label:
         raise DataError(
             f"{log.name}: the label is in {len(labels)} columns, {listed(labels)}; with "
@@ -193,28 +194,23 @@ def text_examples(
     gold = columns.label is not None and plain(columns.label) == "gold_label"
     unseen = {*labels} if len(labels) > 1 else set()
     if lacks := [name for name in rules.known or () if unseen and name not in unseen]:
-        log.warn(
-            f"no column is chosen for {listed(lacks)}, which training had; no text is "
-            "taken to have them"
-        )
-    for line, values in table.rows(names):
-        row = dict(zip(names, values, strict=True))
-        try:
-            text = read_text(row[columns.text or ""], columns.text or "", log)
-            text2 = read_text(row[columns.text2], columns.text2, log) if columns.text2 else None
-            label: Label | None = None
-            if columns.label is not None:
-                if gold and row[columns.label] == NO_GOLD_LABEL:
-                    log.leave_out(line, "the annotators did not agree (gold_label is '-')")
-                    continue
-                value: Any = row[columns.label] if len(labels) == 1 else _held(row, labels)
-                label = rules.read(_whole(value, log), log.at(line))
-                unseen.difference_update(label if isinstance(label, tuple) else ())
-        except BadValue as error:
-            log.bad(line, error.reason, str(error))
-            continue
-        name = read_name(row[id_column] if id_column else None)
-        yield TextExample(text, text2, label, name, line)
+        log.warn(f"no column is chosen for {listed(lacks)}, which training had; no text has them")
+
+    def make(row: Row, id_: str, line: int) -> TextExample | None:
+        text = read_text(row, columns.text, log)
+        text2 = None if columns.text2 is None else read_text(row, columns.text2, log)
+        if not labels:
+            return TextExample(text, text2, None, id_, line)
+        if gold and row[columns.label] == NO_GOLD_LABEL:
+            log.leave_out(line, "the annotators did not agree (gold_label is '-')")
+            return None
+        value = row[columns.label] if len(labels) == 1 else _held(row, labels)
+        label = rules.read(value, log.at(line), log)
+        if unseen and isinstance(label, tuple):
+            unseen.difference_update(label)
+        return TextExample(text, text2, label, id_, line)
+
+    yield from table.examples([*columns.texts(), *labels], make, log)
     if unseen and rules.known is None:
         log.warn(
             f"no text has {listed(sorted(unseen))}, as the columns hold 0 alone; such classes "
@@ -222,11 +218,15 @@ def text_examples(
         )
 
 
-def _whole(value: Any, log: BadRowLog) -> Any:
-    """A label, or a list of them, without lone surrogates."""
-    if isinstance(value, list | tuple):
-        return [_whole(each, log) for each in value]
-    return without_surrogates(value, log) if isinstance(value, str) else value
+def target_examples(table: Table, columns: Columns, log: BadRowLog) -> Iterator[GenerationExample]:
+    """The examples of a table; a bad row goes to `log`."""
+
+    def make(row: Row, id_: str, line: int) -> GenerationExample:
+        source = read_text(row, columns.text, log)
+        target = None if columns.label is None else read_text(row, columns.label, log)
+        return GenerationExample(source, target, id_, line)
+
+    return table.examples(columns.names(), make, log)
 
 
 def text_lines(source: Source, pair: bool, log: BadRowLog) -> Iterator[TextExample]:
@@ -244,9 +244,8 @@ def text_lines(source: Source, pair: bool, log: BadRowLog) -> Iterator[TextExamp
 
 def check_classes(columns: Sequence[str], hint: Columns, file: str) -> None:
     """Raise DataError for a file that has some, not all, of training's columns of 0 and 1."""
-    there = {*map(plain, columns)}
     parts = split_label(hint.label or "", columns)
-    lacks = [part for part in parts if plain(part) not in there]
+    lacks = [part for part in parts if plain(part) not in map(plain, columns)]
     if 0 < len(lacks) < len(parts):
         raise DataError(
             f"{file} lacks {listed(lacks)} of training's columns {listed(parts)}; add what is "
@@ -261,7 +260,7 @@ def check_labels(examples: Sequence[TextExample], log: BadRowLog, *, known: bool
     Raises:
         DataError: ten examples or more, each with a label of its own, and no labels `known`.
     """
-    counts = Counter(name for each in examples for name in _names(each.label))
+    counts = Counter(name for each in examples for name in classes_of(each))
     total = len(examples)
     if counts and not known:
         if len(counts) == total >= 10 and max(counts.values()) == 1:
@@ -269,18 +268,10 @@ def check_labels(examples: Sequence[TextExample], log: BadRowLog, *, known: bool
                 f"{log.name}: each of the {total:,} examples has a label of its own, as "
                 f"{shorten(next(iter(counts)))}; is --label the right column?"
             )
-        if 2 * len(counts) > total and total > 2:
+        if 2 * len(counts) > total > 2:
             log.warn(f"{len(counts):,} classes in {total:,} examples; is --label the right column?")
-        joined = [
-            each for each in counts if counts.keys() & {*each.replace("|", ";").split(";")} - {each}
-        ]
-        if joined and any(isinstance(each.label, tuple) for each in examples):
-            log.warn(f"{shorten(joined[0])} is one class; what separates several is a comma")
         if missing := [name for name in counts if name.casefold() in _MISSING]:
-            log.warn(
-                f"{shorten(missing[0])} is a class of its own; where it means that there is no "
-                "label, take it out"
-            )
+            log.warn(f"{shorten(missing[0])} is a class; where it means no label, take it out")
         spellings: dict[str, list[str]] = {}
         for label in counts:
             spellings.setdefault(_loosely(label), []).append(label)
@@ -295,14 +286,6 @@ def check_labels(examples: Sequence[TextExample], log: BadRowLog, *, known: bool
 
 def warn_of_one_class(counts: Counter[str], total: int, log: BadRowLog) -> None:
     """Warn where all labels are the same."""
-    if len(counts) == 1 and total > 1 and total in counts.values():
-        (name,) = counts
-        log.warn(
-            f"all {total:,} examples have the label {shorten(name)}; there is nothing to tell apart"
-        )
-
-
-def _names(label: Label | None) -> Iterable[str]:
-    if isinstance(label, str):
-        return (label,)
-    return label if isinstance(label, tuple) else ()
+    if len(counts) == 1 and counts.total() == total > 1:
+        name = shorten(next(iter(counts)))
+        log.warn(f"all {total:,} examples have the label {name}; there is nothing to tell apart")
