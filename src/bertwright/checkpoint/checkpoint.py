@@ -103,7 +103,8 @@ def save(
 
     Raises:
         ConfigError: no format stores the encoder, or `tasks` are not those of the learner's heads.
-        IntegrityError: a parameter has no name in the files, is missing, or is not finite.
+        IntegrityError: a parameter has no name in the files, or is missing.
+        BertwrightError: one is not finite.
     """
     config = _config_of(learner)
     form, spec = format_of(config), learner.encoder.spec

@@ -22,7 +22,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from bertwright.checkpoint.huggingface.pickled import is_pickle
-from bertwright.errors import DataError, IntegrityError
+from bertwright.errors import BertwrightError, DataError, IntegrityError
 from bertwright.text.tokenizer.files import (
     SPECIAL_TOKENS,
     huggingface_config,
@@ -122,14 +122,14 @@ def write_weights(folder: Path, tensors: Mapping[str, Tensor], name: str = WEIGH
     """Write `model.safetensors`, or another file of tensors, with the mode of other files.
 
     Raises:
-        IntegrityError: a tensor holds numbers that are not finite.
+        BertwrightError: a tensor holds numbers that are not finite.
         OSError: the disk is full, or it cannot be written to.
     """
     for each, tensor in tensors.items():
         if not torch.isfinite(tensor).all():
-            raise IntegrityError(
-                f"'{each}' holds numbers that are not finite (NaN or infinity), so {folder / name} "
-                "was not written: go back to an earlier checkpoint with a lower learning rate"
+            raise BertwrightError(  # a run that failed; no file is damaged
+                f"'{each}' holds numbers that are not finite (NaN or infinity), so {name} was not "
+                "written: go back to an earlier checkpoint with a lower learning rate"
             )
     path = folder / name
     path.touch()
