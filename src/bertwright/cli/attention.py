@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bertwright.atomic import refuse_existing
 from bertwright.cli.bars import bar
 from bertwright.cli.options import Device, Flag, Json, Overwrite
 from bertwright.cli.output import counted, print_json, print_table, say
@@ -51,8 +52,6 @@ def attention(
         raise ConfigError("--out is the page of one text; leave it out with measures")
     if limit < 1:
         raise ConfigError(f"limit is {limit}; expected 1 or more")
-    from bertwright.atomic import refuse_existing
-
     if out is not None:
         refuse_existing(out, overwrite)
     from bertwright.inference.model import load
@@ -74,11 +73,7 @@ def attention(
 
 
 def _measure(
-    runner: ModelRunner,
-    corpus: str | None,
-    treebank: Path | None,
-    coreference: bool,
-    limit: int,
+    runner: ModelRunner, corpus: str | None, treebank: Path | None, coreference: bool, limit: int
 ) -> dict[str, Any]:
     """What `--json` prints."""
     from bertwright.inference.attention.coreference import score_coreference
@@ -89,16 +84,15 @@ def _measure(
 
     found: dict[str, Any] = {"model": runner.name}
     if corpus is not None:
-        rows = open_texts(corpus, option="--corpus").rows
+        rows = (text for text, _ in open_texts(corpus, option="--corpus").rows)
         with bar("Measuring", "texts") as on_progress:
-            heads = measure_heads(runner, (text for text, _ in rows), limit, on_progress)
+            heads = measure_heads(runner, rows, limit, on_progress)
         means = {name: x.tolist() for name, x in heads.means().items()}
         found["heads"] = {"texts": heads.texts, "tokens": heads.tokens, **means}
     if treebank is not None:
+        parsed = read_dependencies(treebank)
         with bar("Parsing", "sentences") as on_progress:
-            sentences, best = score_syntax(
-                runner, read_dependencies(treebank), limit, on_progress=on_progress
-            )
+            sentences, best = score_syntax(runner, parsed, limit, on_progress=on_progress)
         relations = {name: vars(each) for name, each in best.items()}
         found["syntax"] = {"sentences": sentences, "relations": relations}
     if coreference:
@@ -111,36 +105,27 @@ def _show(found: dict[str, Any]) -> None:
         heads = dict(found["heads"])
         read = f"{counted(heads.pop('texts'), 'text')}, {counted(heads.pop('tokens'), 'token')}"
         title = f"{read}: distance in tokens, entropy in nats, fraction of attention to each"
-        names = list(heads)
-        print_table(
-            ["head", *names],
-            [
-                [
-                    f"{layer}-{head}",
-                    *(float(f"{heads[name][layer - 1][head - 1]:.3f}") for name in names),
-                ]
-                for layer in range(1, len(heads["distance"]) + 1)
-                for head in range(1, len(heads["distance"][0]) + 1)
-            ],
-            title,
-        )
-    best = {} if "syntax" not in found else dict(found["syntax"]["relations"])
+        cells = [
+            [f"{layer + 1}-{head + 1}", *(float(f"{x[layer][head]:.3f}") for x in heads.values())]
+            for layer, of_layer in enumerate(heads["distance"])
+            for head in range(len(of_layer))
+        ]
+        print_table(["head", *heads], cells, title)
+    syntax = found.get("syntax")
+    best = dict(syntax["relations"]) if syntax else {}
     if "coreference" in found:
         best["it, its"] = found["coreference"]
     if best:
-        read = "" if "syntax" not in found else counted(found["syntax"]["sentences"], "sentence")
-        print_table(
-            ["relation", "words", "head", "direction", "accuracy", "baseline"],
+        cells = [
             [
-                [
-                    name,
-                    each["count"],
-                    f"{each['layer']}-{each['head']}",
-                    each["direction"],
-                    f"{each['accuracy']:.1%}",
-                    f"{each['baseline_accuracy']:.1%}, {each['baseline']}",
-                ]
-                for name, each in best.items()
-            ],
-            read or None,
-        )
+                name,
+                each["count"],
+                f"{each['layer']}-{each['head']}",
+                each["direction"],
+                f"{each['accuracy']:.1%}",
+                f"{each['baseline_accuracy']:.1%}, {each['baseline']}",
+            ]
+            for name, each in best.items()
+        ]
+        names = ["relation", "words", "head", "direction", "accuracy", "baseline"]
+        print_table(names, cells, counted(syntax["sentences"], "sentence") if syntax else None)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -52,77 +53,53 @@ def convert(
         option = next(iter(given)).replace("_", "-")
         raise ConfigError(f"--{option} is for --to sentence-transformers; this is --to {to}")
 
+    from bertwright.checkpoint import arpa
+    from bertwright.checkpoint import convert as models
+    from bertwright.checkpoint.word_vectors import convert as words
     from bertwright.checkpoint.word_vectors.files import is_vector_file
 
     if to == "word2vec" or to == "fasttext" or is_vector_file(source):
-        _convert_words(source, out, to, overwrite, json)
-        return
-    from bertwright.checkpoint.arpa import is_arpa
-
-    if to == "arpa" or is_arpa(source):
-        _convert_ngrams(source, out, to, overwrite, json)
-        return
-    from bertwright.checkpoint.convert import convert as work
-
-    done = work(source, out, to, overwrite, activation, given or None, average)
-    if json:
-        print_json(done.as_dict())
-        return
-    print_table(("tensors", "", "shape"), _in_short(done.shapes))
-    print_fields(
-        {
-            "written": f"{done.out} ({done.to}, from {done.source_format})",
-            "parts": ", ".join(done.parts),
-            "parameters": done.parameters,
-            "read": f"{len(done.matched)} tensors",
-            "not in the source": ", ".join(done.missing) or "nothing",
-            "unused": ", ".join(done.unused) or "nothing",
-            **({"left by training": ", ".join(done.left)} if done.left else {}),
-        }
-    )
-    for note in done.notes:
-        say(note)
-
-
-def _convert_words(source: Path, out: Path, to: str, overwrite: bool, json: bool) -> None:
-    from bertwright.checkpoint.word_vectors.convert import (
-        export_fasttext,
-        export_vectors,
-        import_vectors,
-    )
-
-    if to not in ("huggingface", "word2vec", "fasttext"):
-        raise ConfigError(
-            f"--to is {to}; word vectors become a folder (huggingface), word2vec or fasttext"
+        if to not in ("huggingface", "word2vec", "fasttext"):
+            raise ConfigError(
+                f"--to is {to}; word vectors become a folder (huggingface), word2vec or fasttext"
+            )
+        writers = {"word2vec": words.export_vectors, "fasttext": words.export_fasttext}
+        vectors = writers.get(to, words.import_vectors)(source, out, overwrite).vectors
+        facts: dict[str, Any] = {"words": vectors.shape[0], "width": vectors.shape[1]}
+        shown = facts
+    elif to == "arpa" or arpa.is_arpa(source):
+        if to not in ("huggingface", "arpa"):
+            raise ConfigError(f"--to is {to}; an ARPA file becomes a folder (huggingface)")
+        work = arpa.export_arpa if to == "arpa" else arpa.import_arpa
+        facts = {"ngrams": work(source, out, overwrite).ngrams}
+        shown = {f"{k}-grams": count for k, count in enumerate(facts["ngrams"], 1)}
+    else:
+        done = models.convert(source, out, to, overwrite, activation, given or None, average)
+        if json:
+            print_json(done.as_dict())
+            return
+        print_table(("tensors", "", "shape"), _in_short(done.shapes))
+        print_fields(
+            {
+                "written": f"{done.out} ({done.to}, from {done.source_format})",
+                "parts": ", ".join(done.parts),
+                "parameters": done.parameters,
+                "read": f"{len(done.matched)} tensors",
+                "not in the source": ", ".join(done.missing) or "nothing",
+                "unused": ", ".join(done.unused) or "nothing",
+                **({"left by training": ", ".join(done.left)} if done.left else {}),
+            }
         )
-    writers = {"word2vec": export_vectors, "fasttext": export_fasttext}
-    work = writers.get(to, import_vectors)
-    found = work(source, out, overwrite)
-    words, width = found.vectors.shape
-    if json:
-        print_json({"out": str(out), "to": to, "words": words, "width": width})
+        for note in done.notes:
+            say(note)
         return
-    print_fields({"written": str(out), "words": f"{words:,}", "width": width})
-
-
-def _convert_ngrams(source: Path, out: Path, to: str, overwrite: bool, json: bool) -> None:
-    from bertwright.checkpoint.arpa import export_arpa, import_arpa
-
-    if to not in ("huggingface", "arpa"):
-        raise ConfigError(f"--to is {to}; an ARPA file becomes a folder (huggingface)")
-    found = (export_arpa if to == "arpa" else import_arpa)(source, out, overwrite)
-    if json:
-        print_json({"out": str(out), "to": to, "ngrams": found.ngrams})
-        return
-    counts = {f"{k}-grams": f"{count:,}" for k, count in enumerate(found.ngrams, 1)}
-    print_fields({"written": str(out), **counts})
+    print_json({"out": out, "to": to, **facts}) if json else print_fields({"written": out, **shown})
 
 
 def _in_short(shapes: dict[str, tuple[int, ...]]) -> list[tuple[str, str, str]]:
     """Tensors of all layers in one line."""
-    groups: dict[tuple[str, str], int] = {}
-    for name, shape in shapes.items():
-        general = re.sub(r"(layers?[._])\d+", r"\1*", name)
-        key = (general, " x ".join(map(str, shape)))
-        groups[key] = groups.get(key, 0) + 1
+    groups = Counter(
+        (re.sub(r"(layers?[._])\d+", r"\1*", name), " x ".join(map(str, shape)))
+        for name, shape in shapes.items()
+    )
     return [(name, f"{count}", shape) for (name, shape), count in groups.items()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -48,21 +49,19 @@ def build(
             other. Nothing is cleaned or left out.
         resume: Continue an earlier build that was interrupted.
     """
-    import time
-
     from bertwright.data.build import build_shards
     from bertwright.data.encode import load_segmenter
     from bertwright.text.corpus.report import CorpusReport
 
-    start = time.monotonic()
+    start, folder = time.monotonic(), find_tokenizer(tokenizer)
     if parallel:
-        _build_parallel(inputs, find_tokenizer(tokenizer), out, overwrite, json)
+        _build_parallel(inputs, folder, out, overwrite, json)
         return
     with bar("Building", "bytes") as on_progress:
         manifest = build_shards(
             list(inputs),
             out,
-            find_tokenizer(tokenizer),
+            folder,
             corpus,
             workers=workers,
             segmented=segmented,
@@ -140,26 +139,19 @@ def check(
         checkup = check_shards(folder, pairs, on_progress=on_progress)
     if json:
         print_json({"folder": folder, **checkup.as_dict()})
-    else:
-        for finding in checkup.findings:
-            print(f"{finding.level:<8} {finding.name}: {finding.message}")
-            if finding.advice:
-                print(f"{'':<8} -> {finding.advice}")
-        if bins := checkup.statistics.get("length_histogram"):
-            print("lengths of sequences, in tokens:")
-            for line in _histogram(bins):
-                print(f"  {line}")
-        print(f"{counted(checkup.errors, 'error')}, {counted(checkup.warnings, 'warning')}")
-        if not checkup.errors:
-            where = shlex.quote(str(folder))
-            print(f"Train: bertwright pretrain --data {where} --minutes 30 --out runs/NAME")
-    return DataError.exit_code if checkup.errors else 0
-
-
-def _histogram(bins: dict[str, int]) -> list[str]:
-    """A bar of text for each bin."""
-    total = max(1, sum(bins.values()))
-    return [
-        f"{name:>9} {count / total:6.1%} {'#' * round(40 * count / total)}".rstrip()
-        for name, count in bins.items()
-    ]
+        return DataError.exit_code if checkup.errors else 0
+    for finding in checkup.findings:
+        print(f"{finding.level:<8} {finding.name}: {finding.message}")
+        if finding.advice:
+            print(f"{'':<8} -> {finding.advice}")
+    if bins := checkup.statistics.get("length_histogram"):
+        print("lengths of sequences, in tokens:")
+        for name, count in bins.items():
+            part = count / max(1, sum(bins.values()))
+            print(f"  {name:>9} {part:6.1%} {'#' * round(40 * part)}".rstrip())
+    print(f"{counted(checkup.errors, 'error')}, {counted(checkup.warnings, 'warning')}")
+    if checkup.errors:
+        return DataError.exit_code
+    where = shlex.quote(str(folder))
+    print(f"Train: bertwright pretrain --data {where} --minutes 30 --out runs/NAME")
+    return 0

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from bertwright.atomic import atomic_file, refuse_existing
 from bertwright.cli.bars import bar
 from bertwright.cli.options import (
     EVERY_KEY,
@@ -70,8 +71,6 @@ def evaluate(
         intervals: Compute 95 % intervals, by bootstrap.
         out: JSON file to write all metrics to, and the wrong predictions.
     """
-    from bertwright.atomic import atomic_file, refuse_existing
-
     if (kind is None) != (predictions is None) or (model is None) == (predictions is None):
         raise ConfigError("expected --model FOLDER, or --predictions FILE with --kind KIND")
     if out is not None:
@@ -83,7 +82,7 @@ def evaluate(
     refuse_missing(data)
     columns = Columns(text, text2, label)
     if predictions is not None and kind is not None:
-        from bertwright.labelled.read import ReadOptions
+        from bertwright.labelled.file import ReadOptions
         from bertwright.recipes.predictions import evaluate_predictions
 
         options = ReadOptions(
@@ -126,22 +125,20 @@ def evaluate(
     from bertwright.report.numbers import show, title
     from bertwright.report.verdict import show_interval
 
+    rows: list[list[object]] = []
+    for name, value in found["metrics"].items():
+        interval = [show_interval(found, name)] if intervals else []
+        rows.append([title(name), show(name, value), *interval])
     print_table(
-        ["metric", "value", "95 % interval"] if intervals else ["metric", "value"],
-        [
-            [title(name), show(name, value), *([show_interval(found, name)] if intervals else [])]
-            for name, value in found["metrics"].items()
-        ],
+        ["metric", "value", *(["95 % interval"] if intervals else [])],
+        rows,
         f"{found['task']}: {counted(found['examples'], 'example')} of {found['data']['file']}",
     )
     if found["per_class"]:
-        print_table(
-            ["label", "precision", "recall", "F1", "examples"],
-            [
-                [row["label"], *(show("f1", row[key]) for key in ("precision", "recall", "f1"))]
-                + [int(row["support"])]
-                for row in found["per_class"]
-            ],
-        )
+        rows = []
+        for row in found["per_class"]:
+            figures = [show("f1", row[key]) for key in ("precision", "recall", "f1")]
+            rows.append([row["label"], *figures, int(row["support"])])
+        print_table(["label", "precision", "recall", "F1", "examples"], rows)
     if longer := found["lengths"].get("in_windows"):
         say(f"examples longer than a window, read in several: {longer:,}")

@@ -25,7 +25,7 @@ def info(
     Args:
         measure: Measure the peak rate of matrix products, in some seconds.
     """
-    facts = {"bertwright": __version__, **_software(), **_hardware(), **_devices()}
+    facts = _facts()
     if measure:
         facts["matmul_gflops"] = measure_matmul()
     extras = installed_extras()
@@ -41,13 +41,33 @@ def info(
     print_fields(shown)
 
 
-def _software() -> dict[str, Any]:
-    """Versions of what the numbers depend on, read without importing."""
-    names = ("torch", "numpy", "tokenizers", "safetensors")
+def _facts() -> dict[str, Any]:
+    """Versions of what the numbers depend on, hardware, and what torch finds of it."""
+    import torch
+
+    memory = None
+    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        memory = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
+    cpuinfo = Path("/proc/cpuinfo")
+    text = cpuinfo.read_text(encoding="utf-8", errors="replace") if cpuinfo.exists() else ""
+    name = re.search(r"^(?:model name|hardware)\s*:(.*)", text, re.IGNORECASE | re.MULTILINE)
+    gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
     return {
+        "bertwright": __version__,
         "python": platform.python_version(),
         "system": platform.platform(terse=True),
-        **{name: _version(name) for name in names},
+        **{name: _version(name) for name in ("torch", "numpy", "tokenizers", "safetensors")},
+        "processor": name[1].strip() if name else platform.processor() or platform.machine(),
+        "cores": usable_cores(),
+        "memory_gib": memory,
+        "threads": torch.get_num_threads(),
+        "instructions": torch.backends.cpu.get_cpu_capability(),
+        "bf16_processor": bool({"avx512_bf16", "amx_bf16", "bf16"} & {*text.split()})
+        if text
+        else None,
+        "cuda": torch.version.cuda,
+        "gpu": ", ".join(gpus) or None,
+        "bf16_gpu": bool(gpus) and torch.cuda.is_bf16_supported(),
     }
 
 
@@ -59,60 +79,13 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _hardware() -> dict[str, Any]:
-    """The processor, the cores this process may use, and the memory."""
-    memory = None
-    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
-        memory = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
-    return {"processor": _processor(), "cores": usable_cores(), "memory_gib": memory}
-
-
-def _processor() -> str:
-    """The processor's name as the system reports it."""
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        for line in cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines():
-            if line.lower().startswith(("model name", "hardware")):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
-
-
-def _devices() -> dict[str, Any]:
-    """What torch finds: threads, bf16 in the processor, GPUs."""
-    import torch
-
-    gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
-    return {
-        "threads": torch.get_num_threads(),
-        "instructions": torch.backends.cpu.get_cpu_capability(),
-        "bf16_processor": _processor_has_bf16(),
-        "cuda": torch.version.cuda,
-        "gpu": ", ".join(gpus) or None,
-        "bf16_gpu": bool(gpus) and torch.cuda.is_bf16_supported(),
-    }
-
-
-def _processor_has_bf16() -> bool | None:
-    """Whether the processor multiplies bf16 itself (AVX-512 BF16, AMX); None: unknown."""
-    cpuinfo = Path("/proc/cpuinfo")
-    if not cpuinfo.exists():
-        return None
-    words = set(cpuinfo.read_text(encoding="utf-8", errors="replace").split())
-    return bool(words & {"avx512_bf16", "amx_bf16", "bf16"})
-
-
 def installed_extras() -> dict[str, list[str]]:
     """Each extra of the package with what of it is not installed."""
-    requirements = importlib.metadata.requires("bertwright") or []
     extras: dict[str, list[str]] = {}
-    for requirement in requirements:
-        match = re.match(r"""([\w.-]+).*extra\s*==\s*['"]([\w-]+)['"]""", requirement)
-        if match is None:
-            continue
-        package, extra = match.groups()
-        missing = extras.setdefault(extra, [])
-        if _version(package) is None:
-            missing.append(package)
+    for requirement in importlib.metadata.requires("bertwright") or []:
+        if match := re.match(r"""([\w.-]+).*extra\s*==\s*['"]([\w-]+)['"]""", requirement):
+            package, extra = match.groups()
+            extras.setdefault(extra, []).extend([] if _version(package) else [package])
     return extras
 
 

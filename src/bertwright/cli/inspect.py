@@ -43,8 +43,7 @@ def inspect(
         shown["left by training"] = ", ".join(found.left)
     for name, task in found.tasks.items():
         shown[f"task {name}"] = _listed(task)
-    for odd in found.odd:
-        shown[f"odd{'' if odd is found.odd[0] else ' ' * found.odd.index(odd)}"] = odd
+    shown |= {f"odd{' ' * number}": odd for number, odd in enumerate(found.odd)}
     print_fields(shown)
     if found.parts:
         rows = [(name, part["tensors"], part["parameters"]) for name, part in found.parts.items()]
@@ -54,12 +53,11 @@ def inspect(
 
 def _listed(facts: dict[str, Any]) -> str:
     """Facts on one line."""
-    return ", ".join(
-        f"{key.replace('_', ' ')} {_short(value)}" for key, value in facts.items() if value != []
-    )
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, (list, tuple)):
-        return " ".join(map(str, value[:12])) + (" ..." if len(value) > 12 else "")
-    return f"{value:,}" if type(value) is int else str(value)
+    words = []
+    for key, value in facts.items():
+        if isinstance(value, (list, tuple)):
+            shown = " ".join(map(str, value[:12])) + (" ..." if len(value) > 12 else "")
+        else:
+            shown = f"{value:,}" if type(value) is int else str(value)
+        words += [] if value == [] else [f"{key.replace('_', ' ')} {shown}"]
+    return ", ".join(words)

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from bertwright.atomic import atomic_file, refuse_existing
 from bertwright.cli.bars import bar
 from bertwright.cli.options import Device, Json, Overwrite
 from bertwright.cli.output import counted, print_json, print_table, say
@@ -52,8 +53,6 @@ def perplexity(
         raise ConfigError("expected files of text, or --pairs FILE; one of them")
     if by is not None and pairs is None:
         raise ConfigError("--by is a column of --pairs: name that too")
-    from bertwright.atomic import atomic_file, refuse_existing
-
     if out is not None:
         refuse_existing(out, overwrite)
 
@@ -64,10 +63,13 @@ def perplexity(
     models = [load(each, device) for each in model]
     if pairs is not None:
         with bar("Scoring", "pairs") as on_progress:
-            _show_pairs(
-                recipe.minimal_pairs(models, pairs, by, weights=weights, on_progress=on_progress),
-                json,
+            found = recipe.minimal_pairs(
+                models, pairs, by, weights=weights, on_progress=on_progress
             )
+        rows = [[group, each["pairs"], each["accuracy"]] for group, each in found["by"].items()]
+        rows.append(["all", found["pairs"], found["accuracy"]])
+        cells = [[group, count, f"{accuracy:.1%}"] for group, count, accuracy in rows]
+        print_json(found) if json else print_table(["", "pairs", "good is likelier"], cells)
         return
     target = nullcontext() if out is None else atomic_file(out, overwrite)
     with target as file, bar("Scoring", "bytes") as on_progress:
@@ -106,14 +108,3 @@ def perplexity(
     )
     if found["pseudo"]:
         say("a masked language model: pseudo-perplexity, not comparable with the others'")
-
-
-def _show_pairs(found: dict[str, Any], json: bool) -> None:
-    if json:
-        print_json(found)
-        return
-    rows = [
-        [group, each["pairs"], f"{each['accuracy']:.1%}"] for group, each in found["by"].items()
-    ]
-    rows.append(["all", found["pairs"], f"{found['accuracy']:.1%}"])
-    print_table(["", "pairs", "good is likelier"], rows)

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
+from bertwright.atomic import atomic_file, refuse_existing
 from bertwright.cli.bars import bar
 from bertwright.cli.options import (
     EVERY_KEY,
@@ -56,8 +57,6 @@ def predict(
             or as for finetune; - for standard input.
         out: File to write, one JSON object per line; - for standard output.
     """
-    from bertwright.atomic import atomic_file, refuse_existing
-
     if out != "-":
         refuse_existing(Path(out), overwrite)
     elif json:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bertwright.atomic import refuse_existing
 from bertwright.cli.bars import bar
 from bertwright.cli.options import Device, Json, Overwrite
 from bertwright.cli.output import print_json, print_table, say
@@ -38,8 +39,6 @@ def senses(
         clusters: Clusters to find where the senses are not known.
         out: HTML page to write: each word's sentences as dots, by model.
     """
-    from bertwright.atomic import refuse_existing
-
     if out is not None:
         refuse_existing(out, overwrite)
     from bertwright.inference.model import load
@@ -80,12 +79,13 @@ def senses(
     if known:
         _show_accuracy(found)
     if not known or word:
-        headers = ["sentence", *(["sense"] if known else []), *_short(found)]
+        names = ["sentence", "sense"] if known else ["sentence"]
+        models = [f"{row['model']}, layer {row['layer']}" for row in found]
         cells = [
-            [u.sentence, *([u.sense] if known else []), *(g[n] + 1 for g in groups)]
+            [*(getattr(u, name) for name in names), *(g[n] + 1 for g in groups)]
             for n, u in enumerate(usages)
         ]
-        print_table(headers, cells, "The cluster of each sentence, by model")
+        print_table([*names, *models], cells, "The cluster of each sentence, by model")
 
 
 def _clusters(vectors: Float32s, usages: list[Usage], count: int) -> list[int]:
@@ -105,26 +105,19 @@ def _mean(scores: dict[str, Any], name: str) -> float:
     return float(sum(getattr(each, name) for each in scores.values()) / len(scores))
 
 
-def _short(found: list[dict[str, Any]]) -> list[str]:
-    return [f"{row['model']}, layer {row['layer']}" for row in found]
-
-
 def _show_accuracy(found: list[dict[str, Any]]) -> None:
-    deepest = max(len(row["accuracy"]) for row in found)
-    rows = [
-        [
-            layer,
-            *(
-                f"{row['accuracy'][layer]:.1%} ({row['agreement'][layer]:.2f})"
-                if layer < len(row["accuracy"])
-                else ""
-                for row in found
-            ),
+    rows = []
+    for layer in range(max(len(row["accuracy"]) for row in found)):
+        cells = [
+            f"{row['accuracy'][layer]:.1%} ({row['agreement'][layer]:.2f})"
+            if layer < len(row["accuracy"])
+            else ""
+            for row in found
         ]
-        for layer in range(deepest)
-    ]
-    count = len(found[0]["words"])
-    title = (
-        f"Accuracy on senses by layer, mean of {count} words (in brackets: agreement of clusters)"
+        rows.append([layer, *cells])
+    print_table(
+        ["layer", *(row["model"] for row in found)],
+        rows,
+        f"Accuracy on senses by layer, mean of {len(found[0]['words'])} words (in brackets: "
+        "agreement of clusters)",
     )
-    print_table(["layer", *(row["model"] for row in found)], rows, title)

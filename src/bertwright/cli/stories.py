@@ -7,6 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from bertwright.atomic import atomic_file, refuse_existing
 from bertwright.cli.options import Json, Overwrite
 from bertwright.cli.output import print_json, print_table, say
 from bertwright.errors import ConfigError
@@ -31,7 +32,6 @@ def generate(
         count: Number of stories.
         seed: Seed of what happens in them.
     """
-    from bertwright.atomic import atomic_file, refuse_existing
     from bertwright.data.stories.generate import TASKS, generate_stories
 
     if task not in TASKS:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from bertwright.cli.options import Json
 from bertwright.cli.output import print_json, print_table
 from bertwright.errors import ConfigError
+
+if TYPE_CHECKING:
+    from bertwright.arrays import Float32s
+    from bertwright.inference.word_vectors.table import WordTable
 
 Vectors = Annotated[
     Path,
@@ -40,16 +44,12 @@ def nearest(
     from bertwright.inference.word_vectors.table import open_words
 
     table = open_words(model, layer)
-    found = {
-        word: table.nearest(table.require(word), _positive(top), [table.spelling(word) or word])
-        for word in words
-    }
+    found = {word: _near(table, table.require(word), top, [word]) for word in words}
     if json:
-        shown = {word: [{"word": w, "cosine": c} for w, c in near] for word, near in found.items()}
-        print_json({"nearest": shown})
+        print_json({"nearest": found})
         return
     for word, near in found.items():
-        print_table(["word", "cosine"], [[w, f"{c:.4f}"] for w, c in near], word)
+        _show(near, word)
 
 
 def analogy(
@@ -73,11 +73,11 @@ def analogy(
 
     table = open_words(model, layer)
     vector = table.require(b) - table.require(a) + table.require(c)
-    near = table.nearest(vector, _positive(top), [table.spelling(w) or w for w in (a, b, c)])
+    near = _near(table, vector, top, [a, b, c])
     if json:
-        print_json({"analogy": [a, b, c], "found": [{"word": w, "cosine": x} for w, x in near]})
+        print_json({"analogy": [a, b, c], "found": near})
         return
-    print_table(["word", "cosine"], [[w, f"{x:.4f}"] for w, x in near], f"{a} : {b} = {c} : ?")
+    _show(near, f"{a} : {b} = {c} : ?")
 
 
 def evaluate(
@@ -116,7 +116,14 @@ def evaluate(
     print_table(["model", "file", "metric", "score (95 %)", "covered"], rows)
 
 
-def _positive(top: int) -> int:
+def _near(table: WordTable, vector: Float32s, top: int, without: list[str]) -> list[dict[str, Any]]:
+    """The words nearest to a vector, with their cosines."""
     if top < 1:
         raise ConfigError(f"--top is {top}; expected 1 or more")
-    return top
+    near = table.nearest(vector, top, [table.spelling(word) or word for word in without])
+    return [{"word": word, "cosine": cosine} for word, cosine in near]
+
+
+def _show(near: list[dict[str, Any]], title: str) -> None:
+    cells = [[each["word"], f"{each['cosine']:.4f}"] for each in near]
+    print_table(["word", "cosine"], cells, title)
