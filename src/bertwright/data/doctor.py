@@ -1,7 +1,7 @@
 """`bertwright data check`: what is wrong with a built corpus, before a run trains on it in vain.
 
 Every file is read and compared with its SHA-256, and every token is counted. Then the instances
-that a run would train on are examined, by themselves (`Examined`).
+that a run would train on are examined, each kind by itself (`Instances.check`).
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from bertwright.arrays import Int64s, UInt64s
 from bertwright.atomic import verify_manifest
-from bertwright.data.instances import Checkup, Examined, grade, quantiles
+from bertwright.data.instances import Checkup, Instances, grade, quantiles
 from bertwright.data.randomness import make_key, mix
 from bertwright.data.shards import Shards, open_shards
 from bertwright.errors import BertwrightError, DataError
@@ -54,7 +55,7 @@ which fraction of the sentences (of titles: of the documents)."""
 
 def check(
     folder: Path | str,
-    instances: Callable[[Shards], object] | None = None,
+    instances: Callable[[Shards], Instances[Any]] | None = None,
     *,
     on_progress: OnProgress = silent,
 ) -> Checkup:
@@ -62,7 +63,7 @@ def check(
 
     Args:
         folder: of the shards.
-        instances: makes what a run trains on of them; it is examined if it can be (`Examined`).
+        instances: makes what a run trains on of them, which is examined.
         on_progress: counts tokens.
 
     Raises:
@@ -79,12 +80,9 @@ def check(
     if instances is None:
         return checkup
     try:
-        found = instances(shards)
+        instances(shards).check(checkup)
     except DataError as error:
         checkup.note("warning", "instances", 0, str(error), "another model may train on this data")
-        return checkup
-    if isinstance(found, Examined):
-        found.check(checkup)
     return checkup
 
 
@@ -114,7 +112,7 @@ def _check_documents(checkup: Checkup, shards: Shards) -> None:
         count,
         f"{count:,} documents, {shards.num_sentences:,} sentences, {shards.num_tokens:,} tokens",
         "are there no blank lines between documents? Then build with --documents line or file; "
-        "random next sentences and held-out text come from other documents",
+        "held-out text, and a BERT's random next sentences, come from other documents",
     )
     sentences = np.diff(shards.document_sentences)
     checkup.statistics["sentences_per_document"] = quantiles(sentences)
@@ -196,7 +194,9 @@ def _check_tokens(
         "duplicate_sentences",
         round(scan.repeated, 4),
         f"{scan.repeated:.1%} of the sentences of {SHORTEST} tokens or more came before" + example,
-        "build with --deduplicate exact (or near) and --boilerplate",
+        "remove repeated lines from both files"
+        if shards.manifest.get("parallel")
+        else "build with --deduplicate exact (or near) and --boilerplate",
     )
 
 

@@ -4,7 +4,7 @@ an examination of them, or of the whole corpus (`data/doctor.py`), finds."""
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 
@@ -31,6 +31,9 @@ class Instances(Protocol[B]):
 
     def batch(self, epoch: int, positions: Int64s) -> B:
         """A batch of the instances at these positions of an epoch's order, longest first."""
+
+    def check(self, checkup: Checkup) -> None:
+        """Add findings about the instances of the first epoch: what can be wrong with them."""
 
 
 @dataclass(frozen=True)
@@ -92,9 +95,38 @@ def quantiles(values: Any) -> dict[str, float]:
     }
 
 
-@runtime_checkable
-class Examined(Protocol):
-    """Instances that know what can be wrong with them."""
+def note_lengths(
+    checkup: Checkup, lengths: Int64s, longest: int, option: str | None = None
+) -> None:
+    """The number of instances, their mean length, and a histogram.
 
-    def check(self, checkup: Checkup) -> None:
-        """Add findings about the instances of the first epoch."""
+    Args:
+        checkup: gets the findings.
+        lengths: of every instance.
+        longest: tokens of the longest that there can be.
+        option: of `pretrain`, which determines that, where instances are made to be as long.
+    """
+    checkup.statistics["instances"] = len(lengths)
+    checkup.note(
+        "ok" if len(lengths) else "error",
+        "instances",
+        len(lengths),
+        f"{len(lengths):,} training instances in an epoch",
+        "there is nothing to train on: add text",
+    )
+    if not len(lengths):
+        return
+    mean = float(lengths.mean())
+    checkup.note(
+        "warning" if option and mean < longest / 2 else "ok",
+        "mean_length",
+        round(mean, 1),
+        f"sequences are {mean:.1f} tokens long on average, {mean / longest:.0%} of the most",
+        f"documents are short: a lower {option} loses nothing; should they be longer?",
+    )
+    edges = np.unique(np.linspace(0, longest, 9).astype(int))
+    heights, _ = np.histogram(lengths, edges + 0.5)
+    checkup.statistics["length_histogram"] = {
+        f"{low + 1}-{high}": int(height)
+        for low, high, height in zip(edges[:-1], edges[1:], heights, strict=True)
+    }

@@ -16,7 +16,7 @@ import numpy as np
 from bertwright.arrays import Bools, Int64s
 from bertwright.config.runs.bert import InstanceConfig, MaskingConfig
 from bertwright.data.batch import InputArrays
-from bertwright.data.instances import Checkup, Level, grade, quantiles
+from bertwright.data.instances import Checkup, Level, grade, note_lengths, quantiles
 from bertwright.data.masking import Masker, Vocabulary
 from bertwright.data.randomness import make_key
 from bertwright.data.sentence_pairs import EpochPlan, plan_epoch
@@ -108,18 +108,12 @@ class MaskedPairs:
         )
 
     def check(self, checkup: Checkup) -> None:
-        """See `Examined`; of a very large corpus the instances of a part of its documents, and
+        """See `Instances`; of a very large corpus the instances of a part of its documents, and
         batches of some of them, so that rates are measured where the model meets them."""
         every = 1 + self.shards.num_tokens // CHECKED_TOKENS
         documents = self._documents[::every]
         plan = plan_epoch(self.shards, documents, self.config, self.seed, 0)
-        checkup.note(
-            "ok" if len(plan) else "error",
-            "instances",
-            len(plan),
-            f"{len(plan):,} training instances in an epoch",
-            "there is nothing to train on: add text",
-        )
+        note_lengths(checkup, plan.lengths, self.longest, "--instances.sequence-length")
         if not len(plan):
             return
         _check_pairs(checkup, self.shards, plan, self.config)
@@ -275,23 +269,7 @@ def _check_pairs(
         "sentences are long for this sequence length: split them, or raise "
         "--instances.sequence-length",
     )
-    fill = float(plan.lengths.mean() / instances.sequence_length)
-    checkup.note(
-        "warning" if fill < 0.5 else "ok",
-        "mean_length",
-        round(float(plan.lengths.mean()), 1),
-        f"sequences are {plan.lengths.mean():.1f} tokens long on average, {fill:.0%} of the most",
-        "documents are short: a lower --instances.sequence-length loses nothing; should they be "
-        "longer?",
-    )
-    edges = np.unique(np.linspace(0, instances.sequence_length, 9).astype(int))
-    heights, _ = np.histogram(plan.lengths, edges + 0.5)
-    checkup.statistics["length_histogram"] = {
-        f"{low + 1}-{high}": int(height)
-        for low, high, height in zip(edges[:-1], edges[1:], heights, strict=True)
-    }
     checkup.statistics["sentence_tokens"] = quantiles(sentences)
-    checkup.statistics["instances"] = len(plan)
 
 
 def _check_masks(

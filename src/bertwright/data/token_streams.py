@@ -20,6 +20,7 @@ import numpy as np
 
 from bertwright.arrays import Int64s
 from bertwright.data.batch import InputArrays
+from bertwright.data.instances import Checkup, note_lengths
 from bertwright.data.randomness import make_key, permutation
 from bertwright.data.shards import Shards
 from bertwright.errors import DataError
@@ -108,6 +109,28 @@ class TokenStreams:
         predicted = (within >= np.repeat(self._skipped[rows], lengths)).nonzero()[0]
         predicted = np.setdiff1d(predicted, ends - 1, assume_unique=True)
         return TokenStreamBatch(InputArrays(tokens, lengths), tokens, predicted)
+
+    def check(self, checkup: Checkup) -> None:
+        """See `Instances`."""
+        lengths = self._stop - self._first
+        note_lengths(checkup, lengths, self.longest, "--sequence-length")
+        predicted = self.predictions / int(lengths.sum())
+        checkup.note(
+            "warning" if predicted < 0.5 else "ok",
+            "predicted",
+            round(predicted, 4),
+            f"{predicted:.0%} of the tokens that are read are predicted",
+            "the rest repeat the window before: lower --burn-in, or raise --sequence-length",
+        )
+        framed = ends_of(self.shards.special) is not None
+        checkup.note(
+            "ok" if framed else "warning",
+            "begin_and_end",
+            int(framed),
+            f"documents have {'' if framed else 'no '}tokens for begin and end",
+            "a model of them never learns where a text ends, and no first token is predicted: "
+            "train a vocabulary with bertwright tokenizer train --special-tokens bert",
+        )
 
     def _shuffle(self, epoch: int) -> Int64s:
         return permutation(make_key("order", self.seed, epoch), len(self._first))

@@ -47,11 +47,11 @@ def read_run_config(run: Path) -> RunConfig:
 
 
 def instances_of(config: RunConfig) -> Callable[[Shards], Instances[Any]] | None:
-    """What makes the instances that a run begins with; None: it has none."""
-    system = system_of(config)
-    if system.instances is None:
+    """What makes the instances that a run begins with; None: it is trained in passes over the
+    text."""
+    if config.own_loop:
         return None
-    return lambda shards: system.trained_on(config, shards)[0].instances
+    return lambda shards: system_of(config).trained_on(config, shards)[0].instances
 
 
 def write_findings(

@@ -17,10 +17,17 @@ import numpy as np
 
 from bertwright.arrays import Int64s
 from bertwright.data.batch import InputArrays
+from bertwright.data.instances import Checkup, grade, note_lengths, quantiles
 from bertwright.data.randomness import make_key, permutation
 from bertwright.data.shards import Shards
 from bertwright.errors import DataError
 from bertwright.text.framing import ends_of
+
+MOST_RATIO = 3
+"""Of target to source, beside the corpus's median: languages differ, as trees do from words."""
+LONG = 12
+"""Between fewer tokens a ratio says nothing."""
+CHECKED_PAIRS = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -100,6 +107,73 @@ class ParallelText:
         predicts = np.delete(np.arange(len(whole)), stops - (target + 2))
         return PairBatch(
             InputArrays(ids, source + 2), InputArrays(whole[reads], target + 1), whole[predicts]
+        )
+
+    def check(self, checkup: Checkup) -> None:
+        """See `Instances`: are these translations, and line by line?"""
+        source, target, pairs = self._source, self._target, len(self._source)
+        note_lengths(checkup, source + target + 3, self.longest)
+        left_out = self.left_out / (pairs + self.left_out)
+        checkup.note(
+            grade(left_out, 0.01, 0.5),
+            "left_out",
+            round(left_out, 4),
+            f"{left_out:.1%} of the pairs have a side of more than {self.longest // 2} tokens and "
+            "are left out",
+            "raise --sequence-length, or split what is no sentence",
+        )
+        ratios = target / source
+        usual = float(np.median(ratios))
+        off = np.abs(np.log(ratios / usual)) > np.log(MOST_RATIO)
+        uneven = float((off & (np.maximum(source, target) > LONG)).mean())
+        checkup.note(
+            grade(uneven, 0.02, 0.5),
+            "uneven_pairs",
+            round(uneven, 4),
+            f"{uneven:.1%} of the pairs have a side more than {MOST_RATIO} times as long as the "
+            f"other says; a source token has {usual:.2f} target tokens",
+            "these are hardly translations: are lines joined, or out of step? Remove them from "
+            "both files",
+        )
+        checkup.statistics["target_tokens_per_source_token"] = quantiles(ratios)
+        if pairs >= 100 and source.std() and target.std():
+            together = float(np.corrcoef(np.log(source), np.log(target))[0, 1])
+            checkup.note(
+                "warning" if together < 0.3 else "ok",
+                "length_correlation",
+                round(together, 3),
+                f"lengths of source and target have a correlation of {together:.2f}",
+                "long sentences have long translations: line i of one file may not translate line "
+                "i of the other; look at some in the middle and at the end",
+            )
+        self._check_tokens(checkup, np.arange(pairs)[:: 1 + pairs // CHECKED_PAIRS])
+
+    def _check_tokens(self, checkup: Checkup, rows: Int64s) -> None:
+        """Findings about the words of some pairs."""
+        sides, unknown = [], self.shards.special_id("unk")
+        for name, start, lengths in (
+            ("source", self._start[rows], self._source[rows]),
+            ("target", self._start[rows] + self._source[rows], self._target[rows]),
+        ):
+            texts = [
+                self.shards.tokens(int(a), int(a + n)) for a, n in zip(start, lengths, strict=True)
+            ]
+            share = float((np.concatenate(texts) == unknown).mean())
+            checkup.note(
+                grade(share, 0.01, 0.1),
+                f"unknown_{name}",
+                round(share, 6),
+                f"{share:.2%} of the tokens of the {name} are [UNK]",
+                "the vocabulary is for both languages: train it on both files",
+            )
+            sides.append(texts)
+        same = float(np.mean([np.array_equal(a, b) for a, b in zip(*sides, strict=True)]))
+        checkup.note(
+            grade(same, 0.02, 0.5),
+            "identical_sides",
+            round(same, 4),
+            f"{same:.1%} of the pairs have the same tokens on both sides",
+            "a model learns to copy from them: remove what was not translated from both files",
         )
 
     def _framed(self, start: Int64s, lengths: Int64s) -> Int64s:

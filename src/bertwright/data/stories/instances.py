@@ -14,6 +14,7 @@ import numpy as np
 
 from bertwright.arrays import Int64s
 from bertwright.data.batch import InputArrays, collate
+from bertwright.data.instances import Checkup, grade, note_lengths
 from bertwright.data.randomness import make_key, permutation
 from bertwright.data.shards import Shards
 from bertwright.errors import DataError
@@ -99,6 +100,31 @@ class Stories:
         sentences = [lengths[a:b] for a, b in zip(first, answer, strict=True)]
         answers = self.shards.tokens_at(starts[answer])
         return StoryBatch(inputs, np.concatenate(sentences), answer - first, answers)
+
+    def check(self, checkup: Checkup) -> None:
+        """See `Instances`."""
+        note_lengths(checkup, self._lengths, self.longest)
+        starts, sentences = self.shards.sentence_tokens, self.shards.document_sentences
+        owners = np.searchsorted(sentences, self._answer, side="right") - 1
+        forgotten = float((self._first > sentences[owners]).mean())
+        checkup.note(
+            grade(forgotten, 0.1, 1.0),
+            "forgotten",
+            round(forgotten, 4),
+            f"{forgotten:.1%} of the stories have more sentences than the memory holds",
+            "the first of them are never read: raise --architecture.memory-size",
+        )
+        answers = self.shards.tokens_at(starts[self._answer])
+        words, counts = np.unique(answers, return_counts=True)
+        most = float(counts.max() / counts.sum())
+        checkup.note(
+            "error" if len(words) == 1 else grade(most, 0.8, 1.0),
+            "most_frequent_answer",
+            round(most, 4),
+            f"{len(words):,} different answers; {most:.1%} of the questions have the most frequent "
+            "one",
+            "a model that always gives it is right as often: add questions with other answers",
+        )
 
     def _order(self, epoch: int) -> Int64s:
         return permutation(make_key("order", self.seed, epoch), len(self._lengths))
