@@ -44,7 +44,7 @@ def train_ours(text: str, size: int, workers: int) -> dict[str, Any]:
     """Train with Bertwright."""
     config = TokenizerConfig(vocab_size=size, workers=workers)
     tokenizer, training = train_tokenizer([text], CorpusConfig(), config)
-    return {"fingerprint": tokenizer.fingerprint[:16], **training.as_dict()}
+    return {"fingerprint": tokenizer.fingerprint[:16], **training}
 
 
 def train_theirs(text: str, size: int, workers: int) -> dict[str, Any]:

@@ -108,8 +108,8 @@ def main() -> None:
         tokenizer, training = train_on_counts(train, config)
         tokenizer.save(given.out / name)
         results[name] = {
-            "vocab_size": training.vocab_size,
-            "seconds_learning": training.seconds_learning,
+            "vocab_size": training["vocab_size"],
+            "seconds_learning": training["seconds_learning"],
             **measure(tokenizer, train.counts, held_out.counts),
         }
         print(name, json.dumps(results[name]), flush=True)

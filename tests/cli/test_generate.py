@@ -17,7 +17,7 @@ from bertwright.config.runs.gpt import Gpt2Config
 from bertwright.config.tokenizer import TokenizerConfig
 from bertwright.inference import generate as generating
 from bertwright.inference.model import load
-from bertwright.text.tokenizer.byte_bpe import train_byte_bpe
+from bertwright.text.tokenizer.train import train_tokenizer
 from tests.small_bert import scatter
 
 PROMPTS = ("The old house", "A river", "Nobody")
@@ -28,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("gpt2")
     (home / "corpus.txt").write_text("The old house near the river was quiet.\n" * 9)
     settings = TokenizerConfig(algorithm="byte-bpe", vocab_size=280)
-    tokenizer, _ = train_byte_bpe([str(home / "corpus.txt")], CorpusConfig(), settings)
+    tokenizer, _ = train_tokenizer([str(home / "corpus.txt")], CorpusConfig(), settings)
     tokenizer.save(home / "tokenizer")
     config = Gpt2Config(
         vocab_size=280,

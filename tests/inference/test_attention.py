@@ -20,7 +20,7 @@ from bertwright.inference.attention.coreference import pronoun_sentences, score_
 from bertwright.inference.attention.measures import HeadMeasures, measure_heads
 from bertwright.inference.attention.syntax import Tally, score_syntax, word_maps
 from bertwright.inference.model import Model, load
-from bertwright.text.tokenizer.byte_bpe import train_byte_bpe
+from bertwright.text.tokenizer.train import train_tokenizer
 from bertwright.text.treebank.dependencies import DependencySentence
 from tests.contract.conftest import mapping
 from tests.inference.test_other_encoders import model_of
@@ -43,7 +43,7 @@ def test_maps_of_texts_and_pairs(model: Model) -> None:
 def test_tokens_of_bytes_are_readable(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("Fünf Männer und fünf Männer\n" * 9, "utf-8")
     config = TokenizerConfig(algorithm="byte-bpe", vocab_size=280, lowercase=False)
-    tokenizer, _ = train_byte_bpe([str(tmp_path / "a.txt")], CorpusConfig(), config)
+    tokenizer, _ = train_tokenizer([str(tmp_path / "a.txt")], CorpusConfig(), config)
     ids = tokenizer.encode_bare_ids(["Fünf Männer"])[0]
     assert any("\u0120" in token for token in tokenizer.tokens_of(ids))
     assert "".join(maps._shown(tokenizer, ids)) == "FünfMänner"

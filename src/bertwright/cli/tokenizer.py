@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
+from bertwright.atomic import atomic_folder, refuse_folder, refuse_source
 from bertwright.cli.bars import bar
 from bertwright.cli.options import (
     EVERY_KEY,
@@ -42,48 +43,41 @@ def train(
         corpus: Files, folders, globs, or - for standard input.
         out: Folder to write the tokenizer to.
     """
-    from bertwright.atomic import atomic_folder, refuse_folder, refuse_source
     from bertwright.text.corpus.files import find_files
 
     for source in find_files(corpus):
         refuse_source(out, source)
     refuse_folder(out, overwrite)  # before the work, not after
     from bertwright.text.corpus.report import CorpusReport
-    from bertwright.text.tokenizer.byte_bpe import ByteBpeTraining, train_byte_bpe
     from bertwright.text.tokenizer.files import write_training
-    from bertwright.text.tokenizer.tokenizer import Tokenizer
-    from bertwright.text.tokenizer.train import Training, count_corpus, train_on_counts
+    from bertwright.text.tokenizer.train import count_corpus, train_on_counts, train_tokenizer
 
     report = CorpusReport()
-    tokenizer: Tokenizer
-    training: Training | ByteBpeTraining
     if config.algorithm == "byte-bpe":
         with bar("Training the vocabulary", "bytes") as on_progress:
-            tokenizer, training = train_byte_bpe(corpus, reading, config, report, on_progress)
+            tokenizer, training = train_tokenizer(corpus, reading, config, report, on_progress)
     else:
         with bar("Counting words", "bytes") as on_progress:
             counted = count_corpus(corpus, reading, config, report, on_progress)
         with bar("Training the vocabulary", "tokens") as on_progress:
             tokenizer, training = train_on_counts(counted, config, on_progress)
+    record = {
+        "tokenizer": {**to_dict(config), "workers": None},
+        "corpus": to_dict(reading),
+        "report": to_dict(report),
+        "training": training,
+    }
     with atomic_folder(out, overwrite) as folder:
         tokenizer.save(folder)
-        write_training(
-            folder,
-            {
-                "tokenizer": {**to_dict(config), "workers": None},
-                "corpus": to_dict(reading),
-                "report": report.as_dict(),
-                "training": training.as_dict(),
-            },
-        )
-    if training.vocab_size < config.vocab_size:
+        write_training(folder, record)
+    if training["vocab_size"] < config.vocab_size:
         say(
-            f"The corpus gives {training.vocab_size:,} entries, not {config.vocab_size:,}: "
+            f"The corpus gives {training['vocab_size']:,} entries, not {config.vocab_size:,}: "
             "more text or a lower --min-frequency would give more."
         )
-    figures = {"folder": str(out), "fingerprint": tokenizer.fingerprint, **training.as_dict()}
+    figures = {"folder": str(out), "fingerprint": tokenizer.fingerprint, **training}
     if json:
-        print_json({**figures, "report": report.as_dict()})
+        print_json({**figures, "report": record["report"]})
         return
     print_fields(figures)
     for line in report.remarks():

@@ -177,7 +177,7 @@ def _finish(
             "corpus": journal.key["corpus"],
             "segmented": journal.key["segmented"],
             "segmenter": journal.key["segmenter"],
-            "report": {**report.as_dict(), "position": 0},
+            "report": {**to_dict(report), "position": 0},
             "counts": counts,
             "tokenizer": tokenizer.described(),
             "shards": [
@@ -236,7 +236,7 @@ class Journal:
             "key": self.key,
             "blocks": self.blocks,
             "counts": self.counts,
-            "report": self.report.as_dict(),
+            "report": to_dict(self.report),
             "shards": self.shards,
         }
         fresh = self.folder / f"{JOURNAL}.new"

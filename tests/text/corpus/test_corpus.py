@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bertwright.config.corpus import CorpusConfig
+from bertwright.config.values import to_dict
 from bertwright.errors import DataError, MissingExtra
 from bertwright.text.corpus import documents, rows
 from bertwright.text.corpus.documents import read_text, split_documents
@@ -43,7 +44,7 @@ def write(folder: Path, name: str, data: str | bytes) -> Path:
 def test_blank_lines_separate(tmp_path: Path) -> None:
     found, report = read(write(tmp_path, "a.txt", TEXT))
     assert found == DOCUMENTS
-    counts = {name: value for name, value in report.as_dict().items() if value}
+    counts = {name: value for name, value in to_dict(report).items() if value}
     assert counts == {
         "files": 1,
         "bytes": len(TEXT.encode()),
@@ -53,7 +54,7 @@ def test_blank_lines_separate(tmp_path: Path) -> None:
         "longest_document": 34,
         "sentences": 5,
     }
-    assert json.loads(json.dumps(report.as_dict())) == report.as_dict()
+    assert json.loads(json.dumps(to_dict(report))) == to_dict(report)
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from bertwright.config.corpus import CorpusConfig
 from bertwright.config.tokenizer import TokenizerConfig
 from bertwright.errors import ConfigError, DataError
 from bertwright.text.framing import Bare, BosEos
-from bertwright.text.tokenizer.byte_bpe import train_byte_bpe
 from bertwright.text.tokenizer.tokenizer import Tokenizer, load_tokenizer
+from bertwright.text.tokenizer.train import train_tokenizer
 
 TEXT = "The old house near the river was quiet.\nNobody walked there, said the old man.\n\n" * 4
 
@@ -20,8 +20,8 @@ TEXT = "The old house near the river was quiet.\nNobody walked there, said the o
 def trained(folder: Path, **settings: object) -> Tokenizer:
     (folder / "corpus.txt").write_text(TEXT, encoding="utf-8")
     config = TokenizerConfig(algorithm="byte-bpe", vocab_size=300, **settings)  # type: ignore[arg-type]
-    tokenizer, training = train_byte_bpe([str(folder / "corpus.txt")], CorpusConfig(), config)
-    assert training.vocab_size == tokenizer.vocab_size == 300
+    tokenizer, training = train_tokenizer([str(folder / "corpus.txt")], CorpusConfig(), config)
+    assert training["vocab_size"] == tokenizer.vocab_size == 300
     return tokenizer
 
 
@@ -69,7 +69,7 @@ def test_gpts_words_have_an_end(tmp_path: Path) -> None:
 
 def test_a_vocabulary_without_room_for_the_bytes(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="257"):
-        train_byte_bpe([], CorpusConfig(), TokenizerConfig(algorithm="byte-bpe", vocab_size=256))
+        train_tokenizer([], CorpusConfig(), TokenizerConfig(algorithm="byte-bpe", vocab_size=256))
 
 
 def test_a_text_has_its_begin_and_end_where_the_library_adds_none(tmp_path: Path) -> None:

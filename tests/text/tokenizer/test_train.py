@@ -36,7 +36,7 @@ def test_a_vocabulary_needs_unk_alone(algorithm: str, tmp_path: Path) -> None:
     again = load_tokenizer(tmp_path)
     assert again.special == {"unk": 0}
     assert again.fingerprint == trained.fingerprint
-    assert (again.vocab_size, again.special_ids) == (training.vocab_size, {0})
+    assert (again.vocab_size, again.special_ids) == (training["vocab_size"], {0})
     text = "The winter was long \N{SNOWMAN}. [MASK]"
     ids, _ = again.encode_sentence_ids([text])
     assert again.encode(text).ids == ids.tolist() == again.encode_bare_ids([text])[0]
@@ -54,7 +54,7 @@ def test_characters_alone() -> None:
     tokenizer, training = train_on_counts(counted("abba ab\n" * 5), config)
     assert tokenizer.tokens_of(range(5, tokenizer.vocab_size)) == ["a", "b", "##a", "##b"]
     assert tokenizer.encode("abba").tokens[1:-1] == ["a", "##b", "##b", "##a"]
-    assert training.pieces_per_word == 3
+    assert training["pieces_per_word"] == 3
 
 
 @pytest.mark.parametrize("algorithm", ["wordpiece", "bpe", "word"])
@@ -63,7 +63,7 @@ def test_special_tokens_come_first_and_the_size_is_kept(algorithm: str) -> None:
     config = TokenizerConfig(vocab_size=size, algorithm=algorithm)  # type: ignore[arg-type]
     tokenizer, training = train_on_counts(counted(), config)
     assert tokenizer.tokens_of(range(5)) == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    assert tokenizer.vocab_size == training.vocab_size == size
+    assert tokenizer.vocab_size == training["vocab_size"] == size
     assert len(tokenizer.vocab) == size
 
 
@@ -71,13 +71,13 @@ def test_every_known_word_is_cut() -> None:
     tokenizer, training = train_on_counts(counted(), TokenizerConfig(vocab_size=60))
     ids, _ = tokenizer.encode_sentence_ids([TEXT, "gnihtyreve tnereffid"])
     assert tokenizer.unk_id not in ids
-    assert training.unknown_share == 0
-    assert training.pieces_per_word > 1
+    assert training["unknown_share"] == 0
+    assert training["pieces_per_word"] > 1
 
 
 def test_a_small_corpus_gives_what_it_has() -> None:
     tokenizer, training = train_on_counts(counted("a b ab ab"), TokenizerConfig(vocab_size=100))
-    assert training.vocab_size == tokenizer.vocab_size == 5 + 2 + 2 + 1
+    assert training["vocab_size"] == tokenizer.vocab_size == 5 + 2 + 2 + 1
 
 
 def test_whole_words_only() -> None:
@@ -85,7 +85,7 @@ def test_whole_words_only() -> None:
         counted(), TokenizerConfig(vocab_size=8, algorithm="word")
     )
     assert tokenizer.tokens_of(range(5, 8)) == ["the", ",", "."]
-    assert 0 < training.unknown_share < 1
+    assert 0 < training["unknown_share"] < 1
     assert tokenizer.encode("the winter").tokens == ["[CLS]", "the", "[UNK]", "[SEP]"]
 
 
@@ -95,10 +95,10 @@ def test_vocabulary_smaller_than_the_alphabet() -> None:
     tokenizer, training = train_on_counts(
         counted(), TokenizerConfig(vocab_size=20, limit_alphabet=6)
     )
-    assert training.alphabet == 6
+    assert training["alphabet"] == 6
     assert tokenizer.vocab_size <= 20
-    assert training.characters_dropped > 0
-    assert training.unknown_share > 0
+    assert training["characters_dropped"] > 0
+    assert training["unknown_share"] > 0
 
 
 @pytest.mark.parametrize("text", ["\x00\x01\ufffd", "\ud800\udc00 \ud800", "x" * 500])
@@ -120,7 +120,7 @@ def test_training_from_files_for_any_number_of_workers(tmp_path: Path) -> None:
     for workers in (1, 2):
         config = TokenizerConfig(vocab_size=80, workers=workers)
         tokenizer, training = train_tokenizer([str(tmp_path)], CorpusConfig(), config)
-        assert training.documents == 4
+        assert training["documents"] == 4
         prints.append(tokenizer.fingerprint)
     assert prints[0] == prints[1]
 

@@ -12,76 +12,48 @@ EXAMPLES = 5
 class CorpusReport:
     """Counts of one reading; every count is of what was met, none is an estimate."""
 
-    files: int = 0
-    """Files (or `datasets` splits) opened."""
-    empty_files: int = 0
-    """Files without one character but white space."""
-    files_passed_over: int = 0
-    """Files of folders left out because their extension is unknown."""
+    files: int = 0  # files (or `datasets` splits) opened
+    empty_files: int = 0  # files without one character but white space
+    files_passed_over: int = 0  # files of folders left out because their extension is unknown
+    # bytes read, after decompression; of Parquet and `datasets`, bytes of the text as UTF-8
     bytes: int = 0
-    """Bytes read, after decompression; of Parquet and `datasets`, bytes of the text as UTF-8."""
+    # bytes of the files on disk read so far, for progress bars beside `files.size_on_disk`
     position: int = 0
-    """Bytes of the files on disk read so far, for progress bars beside `files.size_on_disk`."""
-    documents: int = 0
-    """Documents handed on."""
-    characters: int = 0
-    """Characters of these documents, before sentence splitting."""
-    longest_document: int = 0
-    """Characters of the longest of them."""
-    sentences: int = 0
-    """Sentences, counted by `split_document` where it was given this report."""
-    empty_documents: int = 0
-    """Rows without text, and documents of which cleaning left nothing."""
-    short_documents: int = 0
-    """Documents left out by `min_characters`."""
+    documents: int = 0  # documents handed on
+    characters: int = 0  # characters of these documents, before sentence splitting
+    longest_document: int = 0  # characters of the longest of them
+    sentences: int = 0  # sentences, counted by `split_document` where it was given this report
+    empty_documents: int = 0  # rows without text, and documents of which cleaning left nothing
+    short_documents: int = 0  # documents left out by `min_characters`
+    # splits of documents over the size limit (no blank lines in a huge file, one huge line)
     documents_cut: int = 0
-    """Splits of documents over the size limit (no blank lines in a huge file, one huge line)."""
-    sentences_cut: int = 0
-    """Splits made of sentences over the size limit."""
+    sentences_cut: int = 0  # splits made of sentences over the size limit
+    # text files of over 1,000 lines in which no blank line separates documents
     files_of_one_document: int = 0
-    """Text files of over 1,000 lines in which no blank line separates documents."""
-    invalid_utf8: int = 0
-    """Malformed byte sequences, each replaced by U+FFFD."""
+    invalid_utf8: int = 0  # malformed byte sequences, each replaced by U+FFFD
+    # surrogates without a partner (in JSON escapes), each replaced by U+FFFD
     lone_surrogates: int = 0
-    """Surrogates without a partner (in JSON escapes), each replaced by U+FFFD."""
+    # documents that unicode repair changed, counted by `split_document`
     repaired_documents: int = 0
-    """Documents that unicode repair changed, counted by `split_document`."""
+    # tags of HTML or XML in the text, counted by `split_document` as the next three are
     tags: int = 0
-    """Tags of HTML or XML in the text, counted by `split_document` as the next three are."""
-    urls: int = 0
-    """Web addresses."""
-    templates: int = 0
-    """Marks of wiki templates and links, and HTML entities."""
-    title_documents: int = 0
-    """Documents of one short line without an end of a sentence."""
+    urls: int = 0  # web addresses
+    templates: int = 0  # marks of wiki templates and links, and HTML entities
+    title_documents: int = 0  # documents of one short line without an end of a sentence
+    # lines left out because they repeat across documents or look like menus
     boilerplate_lines: int = 0
-    """Lines left out because they repeat across documents or look like menus."""
-    exact_duplicates: int = 0
-    """Documents left out because an equal one came before."""
-    near_duplicates: int = 0
-    """Documents left out because a nearly equal one came before."""
-    unicode_repair: str = ""
-    """What repaired the text: `nfc`, or `ftfy` with its version."""
+    exact_duplicates: int = 0  # documents left out because an equal one came before
+    near_duplicates: int = 0  # documents left out because a nearly equal one came before
+    unicode_repair: str = ""  # what repaired the text: `nfc`, or `ftfy` with its version
+    # the first of the files passed over
     passed_over_examples: list[str] = field(default_factory=list)
-    """The first of the files passed over."""
-    tags_examples: list[str] = field(default_factory=list)
-    """The first tags."""
-    urls_examples: list[str] = field(default_factory=list)
-    """The first web addresses."""
-    templates_examples: list[str] = field(default_factory=list)
-    """The first marks."""
+    tags_examples: list[str] = field(default_factory=list)  # the first tags
+    urls_examples: list[str] = field(default_factory=list)  # the first web addresses
+    templates_examples: list[str] = field(default_factory=list)  # the first marks
+    # the first positions of malformed bytes, as `FILE, byte N`
     invalid_places: list[str] = field(default_factory=list)
-    """The first positions of malformed bytes, as `FILE, byte N`."""
+    # the first lines left out as boilerplate
     boilerplate_examples: list[str] = field(default_factory=list)
-    """The first lines left out as boilerplate."""
-
-    def as_dict(self) -> dict[str, int | str | list[str]]:
-        """Every field by its name, ready for JSON."""
-        return {
-            each.name: list(value) if isinstance(value, list) else value
-            for each in fields(self)
-            for value in [getattr(self, each.name)]
-        }
 
     def remarks(self) -> list[str]:
         """What was left out, split or repaired, a line each; nothing where nothing was."""

@@ -2,14 +2,21 @@
 
 The same corpus and configuration give the same files, byte for byte, with any number of workers and
 any PYTHONHASHSEED: blocks are counted in order, and every tie is broken by spelling.
+
+Byte-level BPE (Radford et al. 2019, section 2.2) merges bytes, so that no text is unknown. Text is
+split into words with the blank before each, as GPT-2 does; bytes stand as printable characters.
+Training and rules are those of the `tokenizers` library. One special token, `<|endoftext|>`, begins
+and ends a text.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+import tokenizers
+from tokenizers import models, normalizers, pre_tokenizers, trainers
 
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.tokenizer import TokenizerConfig
@@ -18,7 +25,13 @@ from bertwright.progress import OnProgress, silent
 from bertwright.text.corpus.files import find_files, size_on_disk
 from bertwright.text.corpus.read import read_blocks
 from bertwright.text.corpus.report import CorpusReport
-from bertwright.text.tokenizer.files import SPECIAL_TOKENS, BertRules
+from bertwright.text.tokenizer.files import (
+    END_OF_TEXT,
+    SPECIAL_TOKENS,
+    BertRules,
+    ends_config,
+    split_by_bytes,
+)
 from bertwright.text.tokenizer.tokenizer import Tokenizer, make_tokenizer
 from bertwright.text.tokenizer.word_counts import WordCounts, count_words
 from bertwright.text.tokenizer.wordpiece import (
@@ -34,41 +47,8 @@ _CRITERIA = {"wordpiece": (LIKELIHOOD, 1.5), "bpe": (FREQUENCY, 1.0)}
 """Algorithm -> what it merges by, and how many times the entries wanted it makes."""
 
 
-@dataclass(frozen=True)
-class Training:
-    """What training a vocabulary met and made; the fields of `training.json`."""
-
-    algorithm: str
-    vocab_size: int
-    """Entries of the vocabulary; below `--vocab-size` where the corpus has no more."""
-    documents: int
-    characters: int
-    words: int
-    """Occurrences of words."""
-    distinct_words: int
-    words_pruned: int
-    """Distinct words dropped to bound the memory."""
-    alphabet: int
-    """Characters kept."""
-    characters_dropped: int
-    """Characters left out of the alphabet, distinct."""
-    characters_dropped_share: float
-    """Their fraction of all characters."""
-    characters_dropped_examples: str
-    words_too_long: int
-    """Occurrences of words over `max_word_characters`."""
-    unknown_share: float
-    """The fraction of the corpus' words that this vocabulary makes `[UNK]`."""
-    rounds: int
-    """Rounds of merging."""
-    pieces_per_word: float
-    """Tokens of a known word on average, over the words that were trained on."""
-    seconds_counting: float
-    seconds_learning: float
-
-    def as_dict(self) -> dict[str, Any]:
-        """Every field by its name, ready for JSON."""
-        return asdict(self)
+Figures = dict[str, Any]
+"""What training met and made, by name: the content of `training.json`."""
 
 
 def train_tokenizer(
@@ -77,7 +57,7 @@ def train_tokenizer(
     config: TokenizerConfig,
     report: CorpusReport | None = None,
     on_read: OnProgress = silent,
-) -> tuple[Tokenizer, Training]:
+) -> tuple[Tokenizer, Figures]:
     """Train a tokenizer on files, folders or globs (see `corpus.files.find_files`).
 
     `report` is filled while reading; `on_read` gets bytes on disk.
@@ -86,18 +66,19 @@ def train_tokenizer(
         ConfigError: the vocabulary is smaller than the alphabet.
         DataError: the corpus has no documents or no words.
     """
-    return train_on_counts(count_corpus(inputs, corpus, config, report, on_read), config)
+    work = train_byte_bpe if config.algorithm == "byte-bpe" else count_corpus
+    found = work(inputs, corpus, config, report or CorpusReport(), on_read)
+    return train_on_counts(found, config) if isinstance(found, WordCounts) else found
 
 
 def count_corpus(
     inputs: Sequence[str],
     corpus: CorpusConfig,
     config: TokenizerConfig,
-    report: CorpusReport | None = None,
-    on_progress: OnProgress = silent,
+    report: CorpusReport,
+    on_read: OnProgress = silent,
 ) -> WordCounts:
     """The first half of `train_tokenizer`, all that reads the corpus."""
-    report = CorpusReport() if report is None else report
     size = size_on_disk(find_files(inputs))
     return count_words(
         read_blocks(inputs, corpus, report),
@@ -105,16 +86,14 @@ def count_corpus(
         workers=config.workers,
         limit=config.max_words,
         repair=corpus.normalize_unicode,
-        on_progress=lambda done, total: on_progress(report.position, size),
+        on_progress=lambda done, total: on_read(report.position, size),
     )
 
 
 def train_on_counts(
     counted: WordCounts, config: TokenizerConfig, on_progress: OnProgress = silent
-) -> tuple[Tokenizer, Training]:
+) -> tuple[Tokenizer, Figures]:
     """The second half of `train_tokenizer`: a tokenizer out of word counts."""
-    if config.algorithm == "byte-bpe":
-        raise ConfigError("a BPE of bytes is trained by text/tokenizer/byte_bpe.py")
     if not counted.counts:
         raise DataError(
             f"no words to train on: {counted.documents} documents of {counted.characters} "
@@ -136,26 +115,80 @@ def train_on_counts(
         covered = {word: count for word, count in counts.items() if alphabet.covers(word)}
         known = sum(covered.values())
         entries, rounds, tokens_per_word = _wordpieces(covered, alphabet, size, config, on_progress)
-    training = Training(
-        algorithm=config.algorithm,
-        vocab_size=len(special) + len(entries),
-        documents=counted.documents,
-        characters=counted.characters,
-        words=counted.words,
-        distinct_words=len(counts),
-        words_pruned=counted.pruned_words,
-        alphabet=len(alphabet.characters),
-        characters_dropped=len(alphabet.dropped),
-        characters_dropped_share=alphabet.dropped_occurrences / max(alphabet.occurrences, 1),
-        characters_dropped_examples="".join(alphabet.dropped[:20]),
-        words_too_long=counted.too_long,
-        unknown_share=1 - known / counted.words if counted.words else 0.0,
-        rounds=rounds,
-        pieces_per_word=round(tokens_per_word, 4),
-        seconds_counting=counted.seconds,
-        seconds_learning=round(time.monotonic() - begin, 2),
+    return (
+        make_tokenizer([*special, *entries], rules_of(config)),
+        {
+            "algorithm": config.algorithm,
+            "vocab_size": len(special)
+            + len(entries),  # below --vocab-size if the corpus has no more
+            "documents": counted.documents,
+            "characters": counted.characters,
+            "words": counted.words,
+            "distinct_words": len(counts),
+            "words_pruned": counted.pruned_words,  # distinct words dropped to bound the memory
+            "alphabet": len(alphabet.characters),
+            "characters_dropped": len(alphabet.dropped),  # distinct ones, left out of the alphabet
+            "characters_dropped_share": alphabet.dropped_occurrences / max(alphabet.occurrences, 1),
+            "characters_dropped_examples": "".join(alphabet.dropped[:20]),
+            "words_too_long": counted.too_long,
+            "unknown_share": 1 - known / counted.words if counted.words else 0.0,  # of all words
+            "rounds": rounds,
+            "pieces_per_word": round(tokens_per_word, 4),  # of the known words
+            "seconds_counting": counted.seconds,
+            "seconds_learning": round(time.monotonic() - begin, 2),
+        },
     )
-    return make_tokenizer([*special, *entries], rules_of(config)), training
+
+
+def train_byte_bpe(
+    inputs: Sequence[str],
+    corpus: CorpusConfig,
+    config: TokenizerConfig,
+    report: CorpusReport,
+    on_read: OnProgress = silent,
+) -> tuple[Tokenizer, Figures]:
+    """Train a byte-level BPE; of the configuration counts `vocab_size`, `min_frequency` and
+    `lowercase`.
+
+    Raises:
+        ConfigError: the vocabulary has no room for the bytes.
+        DataError: the corpus has no text.
+    """
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    if config.vocab_size <= len(alphabet):
+        raise ConfigError(
+            f"vocab_size is {config.vocab_size}; the bytes and {END_OF_TEXT} alone are "
+            f"{len(alphabet) + 1}"
+        )
+    begin = time.monotonic()
+    size = size_on_disk(find_files(inputs))
+    backend = tokenizers.Tokenizer(models.BPE())
+    backend.normalizer = normalizers.Lowercase() if config.lowercase else None
+    split_by_bytes(backend)
+    trainer = trainers.BpeTrainer(
+        vocab_size=config.vocab_size,
+        min_frequency=config.min_frequency,
+        special_tokens=[END_OF_TEXT],
+        initial_alphabet=alphabet,
+        show_progress=False,
+    )
+
+    def documents() -> Iterator[str]:
+        for block in read_blocks(inputs, corpus, report):
+            yield from block
+            on_read(report.position, size)
+
+    backend.train_from_iterator(documents(), trainer)
+    if not report.characters:
+        raise DataError("no text to train on: give a corpus with text in it")
+    tokenizer = Tokenizer(backend, ends_config(backend, lowercase=config.lowercase))
+    return tokenizer, {
+        "algorithm": config.algorithm,
+        "vocab_size": tokenizer.vocab_size,
+        "documents": report.documents,
+        "characters": report.characters,
+        "seconds_learning": round(time.monotonic() - begin, 2),
+    }
 
 
 def rules_of(config: TokenizerConfig) -> BertRules:
