@@ -97,8 +97,8 @@ class Lstm(nn.Module):
                 found = self._looped(x, counts)
             else:
                 order, inverse, sizes = _packed_order(counts, self.direction, x.device)
-                packed = PackedSequence(x[order], torch.tensor(sizes))
-                found = self._fused(packed)[inverse]
+                packed = PackedSequence(_reordered(x, order, inverse), torch.tensor(sizes))
+                found = _reordered(self._fused(packed), inverse, order)
         return found.to(torch.promote_types(found.dtype, torch.float32))
 
     def _looped(self, x: Tensor, counts: Sequence[int]) -> Tensor:
@@ -112,8 +112,9 @@ class Lstm(nn.Module):
             kinds = "weight_ih", "weight_hh", "bias_ih", "bias_hh"
             own = [self.lstm.get_parameter(f"{kind}_l0{suffix}") for kind in kinds]
             w_hh = self.weight_dropout(own[1])
-            found = _Looped.apply(x[order], sizes, own[0], w_hh, own[2] + own[3])  # type: ignore[no-untyped-call]
-            states.append(found[inverse])
+            rows, bias = _reordered(x, order, inverse), own[2] + own[3]
+            found = _Looped.apply(rows, sizes, own[0], w_hh, bias)  # type: ignore[no-untyped-call]
+            states.append(_reordered(found, inverse, order))
         return torch.cat(states, 1)
 
     def _fused(self, packed: PackedSequence) -> Tensor:
@@ -237,7 +238,7 @@ class ClippedLstm(nn.Module):
             return x.new_zeros(0, self.inner.size)
         order, inverse, sizes = _packed_order(sequences.lengths, self.inner.direction, x.device)
         w_in, w_state, b_in, b_state, *w_out = self.inner.lstm.parameters()
-        packed = x[order].to(w_in.dtype)
+        packed = _reordered(x, order, inverse).to(w_in.dtype)
         with torch.autocast(x.device.type, enabled=False):
             gates = F.linear(packed, w_in, b_in + b_state)  # [N, 4 size]
             h = packed.new_zeros(sizes[0], self.inner.size)
@@ -252,7 +253,23 @@ class ClippedLstm(nn.Module):
                 h = F.linear(h, *w_out) if w_out else h
                 h = h.clamp(-self.state_clip, self.state_clip) if self.state_clip else h
                 states.append(h)
-        return torch.cat(states)[inverse]
+        return _reordered(torch.cat(states), inverse, order)
+
+
+class _Reordered(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, order: Tensor, inverse: Tensor) -> Tensor:
+        ctx.save_for_backward(inverse)
+        return x.index_select(0, order)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        return gradient.index_select(0, *ctx.saved_tensors), None, None
+
+
+def _reordered(x: Tensor, order: Tensor, inverse: Tensor) -> Tensor:
+    """`x[order]`, rows; its gradient is a selection too, where PyTorch's adds row by row."""
+    return _Reordered.apply(x, order, inverse)  # type: ignore[no-any-return, no-untyped-call]
 
 
 def _packed_order(
