@@ -6,7 +6,8 @@ import pytest
 
 from bertwright.errors import DataError
 from bertwright.labelled.columns import Columns
-from bertwright.labelled.read import ReadOptions, read_examples, stream_examples
+from bertwright.labelled.file import ReadOptions
+from bertwright.labelled.read import read_examples, stream_examples
 
 CONLLU = """\
 # newdoc id = a

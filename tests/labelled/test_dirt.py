@@ -7,7 +7,8 @@ import pytest
 from bertwright.errors import DataError
 from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import labels_of
-from bertwright.labelled.read import ReadOptions, read_examples
+from bertwright.labelled.file import ReadOptions
+from bertwright.labelled.read import read_examples
 
 
 def test_lists_of_labels_may_be_written_as_text(write):

@@ -14,7 +14,8 @@ import pytest
 from bertwright.errors import ConfigError, DataError, MissingExtra
 from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import TextExample, labels_of
-from bertwright.labelled.read import ReadOptions, read_examples, stream_examples
+from bertwright.labelled.file import ReadOptions
+from bertwright.labelled.read import read_examples, stream_examples
 
 PAIRS = [("a cat", "an animal", "yes"), ("a dog", "a fish", "no"), ("rain", "water", "yes")]
 
@@ -266,6 +267,20 @@ def test_bad_tables_are_refused_with_what_to_do(write, content, asked, message):
     assert error.value.exit_code == 4
 
 
+def test_columns_of_a_header_go_by_number_too(write):
+    """So that one pair of options reads a training file without a header and a dev file with."""
+    numbers = Columns("1", None, "2")
+    for content in ("fine\tx\n", "body\tlabel\nfine\tx\n", "text\tclass\nfine\tx\n"):
+        assert rows(read_examples(write("a.tsv", content), "classification", numbers)) == [
+            ("fine", None, "x")
+        ]
+    row = '{"2": "b", "1": "a", "label": "x"}\n'
+    named = read_examples(write("a.jsonl", row), "classification", Columns("1"))
+    assert rows(named) == [("a", None, "x")]  # a name is a name
+    with pytest.raises(DataError, match=r"no column '3'; it has 'text', 'label'"):
+        read_examples(write("a.tsv", "text\tlabel\na\tx\n"), "classification", Columns("3"))
+
+
 def test_a_column_asked_for_twice_is_refused():
     with pytest.raises(DataError, match=r"named twice: 'a', 'a'.*--text2"):
         Columns("a", "a")
@@ -499,7 +514,7 @@ def test_plain_lines_and_pairs_to_predict(write):
     path = write("a.txt", "one\n\ntwo\twords\n")
     read = read_examples(path, "classification", options=ReadOptions(require_labels=False))
     assert read.examples == [TextExample("one", line=1), TextExample("two\twords", line=3)]
-    with pytest.raises(DataError, match=r"line 1: expected two texts with one tab between them"):
+    with pytest.raises(DataError, match=r"line 1: expected two texts with one tab"):
         read_examples(path, "classification", options=ReadOptions(require_labels=False, pair=True))
     read = read_examples(
         path,

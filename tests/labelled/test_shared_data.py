@@ -6,7 +6,8 @@ import pytest
 
 from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import labels_of
-from bertwright.labelled.read import ReadOptions, read_examples
+from bertwright.labelled.file import ReadOptions
+from bertwright.labelled.read import read_examples
 
 CLASSIFICATION = {
     "glue/CoLA/{}.tsv": ({"train": 8551, "dev": 1043}, 2),

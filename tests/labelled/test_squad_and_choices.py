@@ -9,7 +9,8 @@ import pytest
 from bertwright.errors import DataError
 from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import ChoiceExample, SpanExample
-from bertwright.labelled.read import ReadOptions, read_examples
+from bertwright.labelled.file import ReadOptions
+from bertwright.labelled.read import read_examples
 
 CONTEXT = "北京 is big. Paris is old 🙂 and Rome too."
 SQUAD = {

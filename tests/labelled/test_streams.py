@@ -14,7 +14,8 @@ import pytest
 from bertwright.config.task import Kind
 from bertwright.errors import DataError
 from bertwright.labelled.columns import Columns
-from bertwright.labelled.read import ReadOptions, read_examples, stream_examples
+from bertwright.labelled.file import ReadOptions
+from bertwright.labelled.read import read_examples, stream_examples
 from bertwright.labelled.source import refuse_missing
 
 FILES: dict[str, tuple[Kind, str]] = {
@@ -37,7 +38,7 @@ def test_a_stream_is_the_file(tmp_path: Path, name: str) -> None:
     assert list(stream.examples) == list(read.examples)
     assert len(read.examples) == 2
     assert (stream.columns, stream.format) == (read.columns, read.format)
-    assert stream.warnings() == read.warnings
+    assert stream.warnings == read.warnings
 
 
 def test_no_more_is_read_than_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,7 +75,7 @@ def test_a_bad_row_is_told_when_it_is_reached(tmp_path: Path) -> None:
     )
     assert [each.line for each in stream.examples] == [1, 3]
     assert stream.log.skipped["empty text"].lines == [2]
-    assert len(stream.warnings()) == 1
+    assert len(stream.warnings) == 1
 
 
 def test_one_column_under_the_name_of_training_is_no_input(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ import pytest
 from bertwright.errors import DataError
 from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import TaggingExample
-from bertwright.labelled.read import Read, ReadOptions, read_examples
+from bertwright.labelled.file import Read, ReadOptions
+from bertwright.labelled.read import read_examples
 
 Write = Callable[[str, Any], Path]
 TEXT = "Ann Lee lives in Berlin."

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from bertwright.errors import DataError
 from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import labels_of
-from bertwright.labelled.read import ReadOptions, read_examples
+from bertwright.labelled.file import ReadOptions
+from bertwright.labelled.read import read_examples
 from bertwright.labelled.tagged_texts import split_words
 
 CONLL = """\

@@ -6,7 +6,8 @@ import pytest
 
 from bertwright.errors import DataError
 from bertwright.labelled.columns import Columns
-from bertwright.labelled.read import ReadOptions, read_examples
+from bertwright.labelled.file import ReadOptions
+from bertwright.labelled.read import read_examples
 
 KAGGLE = (
     "Sentence #,Word,POS,Tag\nSentence: 1,Ann,NNP,B-per\n,lives,VBZ,O\n,here,RB,O\n"

@@ -14,12 +14,12 @@ A label is the number of a choice from 0, a letter from A, or the text of a choi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 from bertwright.errors import DataError
 from bertwright.labelled.columns import Columns, Groups, plain
 from bertwright.labelled.examples import ChoiceExample
+from bertwright.labelled.file import File, Stream
 from bertwright.labelled.source import BadRowLog, BadValue, listed, shorten
 from bertwright.labelled.table import Row, Table, read_text
 
@@ -36,16 +36,13 @@ LABELS: Groups = (
 _NUMBERED = re.compile(r"(ending|choice|option|answer)_?(\d+)")
 
 
-def choice_columns(table: Table, chosen: Columns, *, label: bool) -> tuple[Columns, list[str]]:
-    """The columns of text, second text and label, and those of the choices: one holds lists;
-    several hold a choice each, in the order of their numbers.
-
-    Raises:
-        DataError: one is missing or ambiguous; lists those there.
-    """
+def read_choices(file: File) -> Stream:
+    """The examples of a table. One column of choices holds lists; several hold a choice each, in
+    the order of their numbers."""
+    table, chosen = file.table()
     choices = _choices(table)
     target = None
-    if label:
+    if file.options.require_labels:
         used = [*choices, *chosen.texts()]
         target = table.find(chosen.label, LABELS, "labels", "--label", used)
     used = [*choices, *(name for name in (target, chosen.text2) if name)]
@@ -53,7 +50,18 @@ def choice_columns(table: Table, chosen: Columns, *, label: bool) -> tuple[Colum
     text2 = None if chosen.text2 is None else table.named(chosen.text2, "--text2")
     if text2 is None and chosen.text is None:
         text2 = table.known(SECOND, "--text2", [*used, text])
-    return Columns(text, text2, target), choices
+    columns = Columns(text, text2, target)
+
+    def make(row: Row, id_: str, line: int) -> ChoiceExample:
+        first = read_text(row, text, file.log)
+        is_empty = text2 is None or row[text2] in (None, "")
+        second = "" if is_empty else read_text(row, text2, file.log)
+        texts, keys = _texts(row, choices, file.log)
+        label = None if target is None else _label(row[target], texts, keys, file.log.at(line))
+        return ChoiceExample(first, texts, second, label, id_, line)
+
+    examples = table.examples([*columns.names(), *choices], make)
+    return file.found(examples, columns, table, choices)
 
 
 def _choices(table: Table) -> list[str]:
@@ -71,24 +79,6 @@ def _choices(table: Table) -> list[str]:
             return [columns[number] for number in sorted(columns)]
     what = "choices: ending0, ending1, ... (or choice, option), or a list (choices, endings)"
     return [table.find(None, LISTS, what, "choices in the")]
-
-
-def choice_examples(
-    table: Table, columns: Columns, choices: list[str], log: BadRowLog
-) -> Iterator[ChoiceExample]:
-    """The examples of a table; a bad row goes to `log`."""
-
-    def make(row: Row, id_: str, line: int) -> ChoiceExample:
-        text = read_text(row, columns.text, log)
-        second = row[columns.text2] if columns.text2 else None
-        text2 = read_text(row, columns.text2, log) if second not in (None, "") else ""
-        texts, keys = _texts(row, choices, log)
-        label = None
-        if columns.label is not None:
-            label = _label(row[columns.label], texts, keys, log.at(line))
-        return ChoiceExample(text, texts, text2, label, id_, line)
-
-    return table.examples([*columns.names(), *choices], make, log)
 
 
 def _texts(row: Row, columns: list[str], log: BadRowLog) -> tuple[tuple[str, ...], list[str]]:

@@ -82,7 +82,7 @@ _KNOWN = frozenset([*chain(*TEXTS, *CLASSES, *NUMBERS, *PAIRS, *SENTENCES), *_OT
 @dataclass(frozen=True)
 class Columns:
     """The columns that options name; None: by their known names. In a file without a header they
-    go by number, from 1. A label with commas, as `toxic,obscene`, is a column of 0 and 1 for each
+    go by number, from 1, and so may those of a header. A label with commas, as `toxic,obscene`, is a column of 0 and 1 for each
     class.
     """
 
@@ -149,7 +149,8 @@ class Header:
     columns: list[str]
 
     def named(self, name: str, option: str) -> str:
-        """The column that an option names; letters may differ in case if one column only fits.
+        """The column that an option names, or numbers (a header of dev beside a training file
+        without one); letters may differ in case if one column only fits.
 
         Raises:
             DataError: there is none; lists what is there.
@@ -157,6 +158,8 @@ class Header:
         near = [column for column in self.columns if plain(column) == plain(name)]
         if name in self.columns or len(near) == 1:
             return name if name in self.columns else near[0]
+        if name.isdecimal() and 1 <= int(name) <= len(self.columns):
+            return self.columns[int(name) - 1]
         close = difflib.get_close_matches(name, self.columns, n=1)
         meant = f"did you mean {shorten(close[0])}? " if close else ""
         raise DataError(

@@ -8,15 +8,21 @@ Flat rows have `question`, `context` and `answers`, as `datasets` writes SQuAD:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from bertwright.errors import DataError
 from bertwright.labelled.columns import Columns, Groups
 from bertwright.labelled.examples import SpanExample
-from bertwright.labelled.source import BadRowLog, BadValue, shorten, without_surrogates
-from bertwright.labelled.table import Row, Table, read_text
+from bertwright.labelled.file import File, Stream
+from bertwright.labelled.source import (
+    BadRowLog,
+    BadValue,
+    WrongAnswers,
+    shorten,
+    without_surrogates,
+)
+from bertwright.labelled.table import Row, Table, json_value, read_text
 
-WrongAnswers = Literal["skip", "refuse", "keep"]
 QUESTIONS: Groups = (("question",), ("query", "text"))
 CONTEXTS: Groups = (("context",), ("passage", "paragraph", "text2", "document"))
 ANSWERS: Groups = (("answers",), ("answer", "answer_text", "label"))
@@ -24,76 +30,65 @@ STARTS: Groups = (("answer_start",), ("start", "start_position"))
 _SHOWN = 5
 
 
-def squad_table(value: Any, log: BadRowLog) -> Table | None:
-    """The questions of SQuAD's tree of articles, paragraphs and questions, numbered from 1; None of
-    other JSON.
-
-    Raises:
-        DataError: a part of the tree is missing; when its questions are reached.
-    """
+def read_span(file: File) -> Stream:
+    """The questions of SQuAD JSON or of a table."""
+    value: Any = json_value(file.source) if file.form == "json" else None
     data = value.get("data") if isinstance(value, dict) else None
-    if not isinstance(data, list) or not any(
-        isinstance(x, dict) and "paragraphs" in x for x in data
-    ):
-        return None
+    is_squad = isinstance(data, list) and any(
+        isinstance(article, dict) and "paragraphs" in article for article in data
+    )
+    if is_squad:
+        file.refuse_unused((), "as SQuAD JSON")
+        table, chosen = _squad(value, file.log), file.chosen
+    else:
+        table, chosen = file.table()
+    question = table.find(chosen.text, QUESTIONS, "questions", "--text")
+    context = table.find(chosen.text2, CONTEXTS, "passages (context)", "--text2")
+    answers = None
+    if file.options.require_labels:
+        answers = table.find(chosen.label, ANSWERS, "answers", "--label")
+    columns = Columns(question, context, answers)
+    examples = _examples(table, columns, file.options.wrong_answers)
+    found = file.found(examples, columns, table.format if is_squad else table)
+    if is_squad:
+        found.unanswerable = any(row.get("is_impossible") is True for row in _questions(value))
+    return found
+
+
+def _squad(value: Row, log: BadRowLog) -> Table:
+    """The questions of SQuAD's tree of articles, paragraphs and questions, numbered from 1."""
     log.unit = "question"
     version = f", version {value['version']}" if value.get("version") else ""
 
     def rows(names: Sequence[str]) -> Iterator[tuple[int, list[Any]]]:
-        for number, row in enumerate(_questions(data, log), 1):
+        for number, row in enumerate(_questions(value), 1):
             yield number, [row.get(name) for name in names]
 
     columns = ["question", "context", "answers", "id", "title"]
-    return Table(log.name, columns, f"SQuAD JSON{version}", rows)
+    return Table(log.name, columns, f"SQuAD JSON{version}", rows, log)
 
 
-def has_impossible(value: Any, log: BadRowLog) -> bool:
-    """Whether SQuAD JSON has a question without an answer (`is_impossible`, version 2.0)."""
-    return any(row.get("is_impossible") is True for row in _questions(value["data"], log))
-
-
-def _questions(data: Any, log: BadRowLog) -> Iterator[Row]:
+def _questions(value: Row) -> Iterator[Row]:
     """Each entry of `qas`, with the title and the passage it is of."""
 
-    def entries(value: Any, key: str) -> list[Row]:
+    def entries(value: Row, key: str) -> list[Row]:
         found = value.get(key)
         if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
-            raise DataError(
-                f"{log.name}: an entry has no list {key!r} of objects; expected SQuAD's data, "
-                "paragraphs, qas"
-            )
+            raise DataError(f"no list {key!r} of objects; expected SQuAD's data, paragraphs, qas")
         return found
 
-    for article in entries({"data": data}, "data"):
+    for article in entries(value, "data"):
         for paragraph in entries(article, "paragraphs"):
             for row in entries(paragraph, "qas"):
-                row = row | {
-                    "title": article.get("title"),
-                    "context": paragraph.get("context"),
-                }
+                above = {"title": article.get("title"), "context": paragraph.get("context")}
+                row = row | above
                 yield row | {"answers": []} if row.get("is_impossible") is True else row
 
 
-def span_columns(table: Table, chosen: Columns, *, label: bool) -> Columns:
-    """The columns of question, passage and answers.
-
-    Raises:
-        DataError: one is missing or ambiguous.
-    """
-    question = table.find(chosen.text, QUESTIONS, "questions", "--text")
-    context = table.find(chosen.text2, CONTEXTS, "passages (context)", "--text2")
-    answers = table.find(chosen.label, ANSWERS, "answers", "--label") if label else None
-    return Columns(question, context, answers)
-
-
-def span_examples(
-    table: Table, columns: Columns, policy: WrongAnswers, log: BadRowLog
-) -> Iterator[SpanExample]:
-    """The questions of a table. What becomes of answers that are not at their `answer_start` says
-    `policy`; a warning counts them."""
+def _examples(table: Table, columns: Columns, policy: WrongAnswers) -> Iterator[SpanExample]:
     start = table.known(STARTS, "--label")
     title = table.known((("title",),), "--label")
-    questions, wrong = 0, list[str]()
+    log, questions, wrong = table.log, 0, list[str]()
 
     def make(row: Row, id_: str, line: int) -> SpanExample | None:
         nonlocal questions
@@ -109,9 +104,7 @@ def span_examples(
             given = {"text": given, "answer_start": row[start] if start else None}
         answers = tuple(_answers(given, log))
         questions += 1
-        right = tuple(
-            (text, at) for text, at in answers if at >= 0 and context.startswith(text, at)
-        )
+        right = tuple(each for each in answers if each[1] >= 0 and context.startswith(*each))
         if len(right) < len(answers):
             wrong.append(f"{log.unit} {line:,}" + (f" ({id_})" if id_ else ""))
             if policy == "refuse":
@@ -125,18 +118,17 @@ def span_examples(
             if policy == "skip" and not right:
                 log.leave_out(line, "no answer is at its answer_start")
                 return None
-        return SpanExample(
-            question, context, answers if policy == "keep" else right, id_, name, line
-        )
+        answers = answers if policy == "keep" else right
+        return SpanExample(question, context, answers, id_, name, line)
 
-    names = [*columns.names(), *(each for each in (start, title) if each is not None)]
-    yield from table.examples(list(dict.fromkeys(names)), make, log)
+    more = [each for each in (start, title) if each is not None]
+    yield from table.examples([*columns.names(), *more], make)
     if wrong:
         what = "kept as they are" if policy == "keep" else "such answers are left out"
-        more = ", ..." if len(wrong) > _SHOWN else ""
+        dots = ", ..." if len(wrong) > _SHOWN else ""
         log.warn(
             f"{len(wrong):,} of {questions:,} questions have an answer that is not at its "
-            f"answer_start, {what} ({', '.join(wrong[:_SHOWN])}{more})"
+            f"answer_start, {what} ({', '.join(wrong[:_SHOWN])}{dots})"
         )
 
 

@@ -72,14 +72,13 @@ class Table(Header):
     rows: Callable[[Sequence[str]], Iterator[tuple[int, list[Any]]]]
     """Where each row stands (line or row, from 1), and the values of some columns. Called once."""
 
+    log: BadRowLog
+
     def examples(
-        self,
-        columns: Sequence[str],
-        make: Callable[[Row, str, int], E | None],
-        log: BadRowLog,
+        self, columns: Sequence[str], make: Callable[[Row, str, int], E | None]
     ) -> Iterator[E]:
         """What `make` makes of each row, its id ("" without one) and its line; where it raises
-        `BadValue`, the row goes to `log`."""
+        `BadValue`, the row is a bad one."""
         id_ = self.id(columns)
         names = [*columns, *([id_] if id_ else [])]
         for line, values in self.rows(names):
@@ -88,14 +87,10 @@ class Table(Header):
             try:
                 example = make(row, "" if identifier is None else str(identifier), line)
             except BadValue as error:
-                log.bad(line, error.reason, str(error))
+                self.log.bad(line, error.reason, str(error))
                 continue
             if example is not None:
                 yield example
-
-    def with_columns(self, names: Sequence[str]) -> str:
-        """The form in words."""
-        return f"{self.format} with the columns {', '.join(names)}"
 
 
 def read_text(row: Row, column: str | None, log: BadRowLog) -> str:
@@ -220,7 +215,7 @@ def _delimited(source: Source, form: Form, chosen: Columns, hint: Columns, log: 
                 what = f"{len(row)} fields, the first line has {len(columns)}; {fix} in texts"
                 log.bad(number, WRONG_WIDTH, what)
 
-    return Table(source.name, columns, format, rows)
+    return Table(source.name, columns, format, rows, log)
 
 
 def _has_header(first: Sequence[str], named: Sequence[str]) -> bool:
@@ -328,7 +323,7 @@ def _objects(source: Source, form: Form, log: BadRowLog) -> Table:
                 wrong = row if isinstance(row, Exception) else f"a {type(row).__name__}"
                 log.bad(number, "not a JSON object", f"no JSON object: {wrong}")
 
-    return Table(log.name, columns, "JSON lines" if value is None else "JSON", rows)
+    return Table(log.name, columns, "JSON lines" if value is None else "JSON", rows, log)
 
 
 def _parquet(path: Path, log: BadRowLog) -> Table:
@@ -361,7 +356,7 @@ def _parquet(path: Path, log: BadRowLog) -> Table:
             for number, row in enumerate(chain.from_iterable(b.to_pylist() for b in batches), 1):
                 yield number, [_named(row[name], classes.get(name)) for name in names]
 
-    return Table(log.name, columns, "Parquet", rows)
+    return Table(log.name, columns, "Parquet", rows, log)
 
 
 def _class_names(metadata: bytes) -> dict[str, list[str]]:

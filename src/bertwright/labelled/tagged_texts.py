@@ -60,10 +60,10 @@ def tagging_columns(table: Header, chosen: Columns, *, label: bool) -> Columns:
     return Columns(words, None, table.find(chosen.label, groups, what, "--label", [words]))
 
 
-def tagging_examples(table: Table, columns: Columns, log: BadRowLog) -> Iterator[TaggingExample]:
+def tagging_examples(table: Table, columns: Columns) -> Iterator[TaggingExample]:
     """The sentences of a table; rows of one `document` are each other's context. Where a row has a
     text in place of words, its tags are those of the entities that are marked in it."""
-    entities = EntityReader(columns.label or "", log)
+    log, entities = table.log, EntityReader(columns.label or "", table.log)
     document = table.known(DOCUMENTS, "--text")
     answer = "answer" if columns.label is not None and "answer" in table.columns else None
     of_words = plain(columns.text or "") in {*chain(*WORDS)}
@@ -97,7 +97,7 @@ def tagging_examples(table: Table, columns: Columns, log: BadRowLog) -> Iterator
         return TaggingExample(words, tags, number, id=id_, line=line)
 
     names = [*columns.names(), *(name for name in (document, answer) if name)]
-    yield from table.examples(names, make, log)
+    yield from table.examples(names, make)
     entities.warn()
 
 

@@ -329,16 +329,14 @@ def word_columns(table: Header, chosen: Columns, *, label: bool) -> tuple[Column
     return Columns(words, None, tags), sentences
 
 
-def word_examples(
-    table: Table, columns: Columns, sentences: str, log: BadRowLog
-) -> Iterator[TaggingExample]:
+def word_examples(table: Table, columns: Columns, sentences: str) -> Iterator[TaggingExample]:
     """The sentences. One begins where its column changes, or that of the document; where they are
     empty the last goes on.
 
     A sentence with a word or a tag that cannot be read is a bad row, at that line. A row of another
     width may have begun a sentence: those on both sides of it are left out.
     """
-    names = columns.names()
+    names, log = columns.names(), table.log
     document = table.known(DOCUMENTS, "--text")
     seen: set[tuple[int, str]] = set()
     again: list[str] = []

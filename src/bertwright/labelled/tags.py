@@ -16,24 +16,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from typing import Literal
 
 from bertwright.config.task import Scheme
-from bertwright.errors import DataError
-from bertwright.labelled.examples import TaggingExample
-from bertwright.labelled.source import BadRowLog, shorten
-from bertwright.labelled.texts import unknown_label, warn_of_one_class
-
-BadTags = Literal["mend", "refuse"]
 
 _TAG = re.compile(r"([BIESMLU])-(.+)", re.DOTALL)
 _SAME = {"M": "I", "L": "E", "U": "S"}
 _BARE = (set("BIO"), set("BIESO"), set("BMESO"), set("BILUO"))  # one type, without a name
 _MOST_STRAYS = 0.1
 """Fraction of words whose tags are no entity tags, in a file of entity tags with slips."""
-_MISSPELT = re.compile(r"[bies]-.+|[BIESbies][_/.:].+|.+[-_/.:][BIES]")
-"""A tag of an entity in another spelling: `b-per`, `B_PER`, `PER-B`."""
 
 
 def split_tag(tag: str) -> tuple[str, str]:
@@ -139,108 +129,3 @@ def letters_of(tags: Iterable[str]) -> str:
     """What a file in IOBES, BMES or BILOU writes inside, at the end and for an only word."""
     seen = {tag[:1] for tag in tags}
     return ("M" if "M" in seen else "I") + ("LU" if seen & {"L", "U"} else "ES")
-
-
-def with_scheme(
-    examples: list[TaggingExample],
-    log: BadRowLog,
-    *,
-    labels: Sequence[str] | None,
-    as_scheme: Scheme | None,
-    iob1_as_iob2: bool,
-    bad_tags: BadTags,
-    in_columns: bool,
-) -> tuple[list[TaggingExample], Scheme, str]:
-    """The examples with tags that follow one scheme, the scheme, and what it is called.
-
-    Args:
-        examples: all of a file.
-        log: takes the warnings.
-        labels: the known tags; another one is an error.
-        as_scheme: that of training, in which tags of another one are given, the same entities.
-        iob1_as_iob2: whether to give tags in IOB1 as IOB2.
-        bad_tags: `mend` mends a sequence that breaks the scheme, as conlleval reads it, and counts
-            it; `refuse` stops.
-        in_columns: each word has a line of its own.
-
-    Raises:
-        DataError: a tag that is none of the scheme or unknown, or a bad sequence; names its line.
-    """
-
-    def where(example: TaggingExample, word: int) -> str:
-        if in_columns:
-            return f"{log.unit} {example.line + word:,}"
-        return f"{log.unit} {example.line:,}, word {word + 1:,}"
-
-    scheme = detect_scheme(each.tags or () for each in examples)
-    given = as_scheme or ("iob2" if scheme == "iob1" and iob1_as_iob2 else scheme)
-    if "none" in (as_scheme, scheme):
-        scheme = given
-    counts = Counter(tag for each in examples for tag in each.tags or ())
-    letters, strays = letters_of(counts), stray_tags(counts)
-    if scheme == "none":
-        _warn_of_entities(counts, strays, log)
-        strays = set()
-    checked, words, mended = list[TaggingExample](), 0, list[str]()
-    for each in examples:
-        tags = each.tags or ()
-        if strays and (stray := [number for number, tag in enumerate(tags) if tag in strays]):
-            raise DataError(
-                f"{log.name}, {where(each, stray[0])}: the tag {shorten(tags[stray[0]])} is none "
-                f"of the scheme {scheme}; expected O, or a letter with a type, as B-PER"
-            )
-        right = mend(tags, scheme, letters)
-        if right != tags:
-            wrong = [number for number, tag in enumerate(tags) if tag != right[number]]
-            mended.append(where(each, wrong[0]))
-            words += len(wrong)
-            if bad_tags == "refuse":
-                at = wrong[0]
-                raise DataError(
-                    f"{log.name}, {mended[0]}: the tag {shorten(tags[at])} breaks the scheme "
-                    f"{scheme} after {shorten(tags[at - 1]) if at else 'the start'}; expected "
-                    f"{shorten(right[at])}. To mend such tags: --bad-tags mend"
-                )
-            each = replace(each, tags=right)
-        checked.append(each)
-    if mended:
-        log.warn(
-            f"{words:,} tags in {len(mended):,} sentences break the scheme {scheme} and "
-            f"were mended as conlleval reads them (first at {mended[0]}). To stop at such tags: "
-            "--bad-tags refuse"
-        )
-        counts = Counter(tag for each in checked for tag in each.tags or ())
-    warn_of_one_class(counts, counts.total(), log)
-    title = scheme_title(scheme, counts)
-    if given != scheme or as_scheme == "iobes":  # which goes by several letters
-        letters = letters_of(labels or ())
-        checked = [replace(e, tags=mend(e.tags or (), given, letters)) for e in checked]
-        title += "" if given == scheme else f", given as {given.upper()}"
-        counts = Counter(tag for each in checked for tag in each.tags or ())
-    if labels is not None and (unknown := counts.keys() - {*labels}):
-        for each in checked:
-            for number, tag in enumerate(each.tags or ()):
-                if tag in unknown:
-                    raise unknown_label(tag, labels, f"{log.name}, {where(each, number)}")
-    return checked, given, title
-
-
-def _warn_of_entities(counts: Counter[str], strays: set[str], log: BadRowLog) -> None:
-    """Warn where some tags begin an entity, but too many others mark none, and where all look like
-    those of entities, but are spelled otherwise."""
-    without = "each is a label of its word, and there are no entities"
-    begins = [tag for tag in counts if split_tag(tag)[0] == "B" and tag not in strays]
-    if begins and strays:
-        most = max(strays, key=lambda tag: counts[tag])
-        log.warn(
-            f"some tags are as those of entities ({shorten(begins[0])}), but "
-            f"{sum(counts[tag] for tag in strays):,} of {counts.total():,} are not (most often "
-            f"{shorten(most)}): {without}"
-        )
-    named = [tag for tag in counts if tag not in ("O", "o")]
-    numbers = len(named) > 1 and all(map(str.isdecimal, named))
-    if numbers or (named and all(map(_MISSPELT.fullmatch, named)) and not begins):
-        log.warn(
-            f"the tags are {'numbers' if numbers else f'as {shorten(named[0])}'}; if they mark "
-            f"entities, write them as B-PER, I-PER and O: so {without}"
-        )

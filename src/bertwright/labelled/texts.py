@@ -9,26 +9,14 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from bertwright.errors import DataError
-from bertwright.labelled.columns import Columns, Groups, plain, split_label
-from bertwright.labelled.examples import (
-    GenerationExample,
-    Label,
-    TextExample,
-    classes_of,
-)
-from bertwright.labelled.source import (
-    BadRowLog,
-    BadValue,
-    Source,
-    listed,
-    shorten,
-    without_surrogates,
-)
+from bertwright.labelled.columns import Columns, Groups, find_texts, plain, split_label
+from bertwright.labelled.examples import GenerationExample, Label, TextExample, classes_of
+from bertwright.labelled.file import File, Stream
+from bertwright.labelled.source import BadRowLog, BadValue, listed, shorten, without_surrogates
 from bertwright.labelled.table import Row, Table, read_text
 
 SOURCES: Groups = (
@@ -61,38 +49,101 @@ _TOUCHING = re.compile(r"""['"]\s+['"]""")
 _MISSING = ("nan", "<na>", "#n/a")
 
 
-@dataclass(frozen=True)
-class LabelRules:
-    """How a label is read."""
+def read_texts(file: File) -> Stream:
+    """Classification and regression."""
+    options, label = file.options, file.options.require_labels
+    pair = options.pair if options.pair is not None else options.hint.text2 is not None
+    if lines := file.lines(pair):
+        plain_texts = (TextExample(a, b, line=number) for number, a, b in lines)
+        each = "a pair a line" if pair else "a line each"
+        return file.found(plain_texts, Columns(), f"plain text, {each}")
+    table, chosen = file.table()
+    if label and chosen.label is None:
+        _check_classes(table, options.hint)
+    columns = find_texts(table, chosen, file.kind, pair=options.pair, label=label)
+    examples: Iterable[TextExample] = _examples(file, table, columns)
+    if label:
+        examples = list(examples)
+        _check_labels(examples, file)
+    return file.found(examples, columns, table)
 
-    kind: str
-    known: Sequence[str] | None = None
-    multi_label: bool = False
 
-    def read(self, value: Any, where: str, log: BadRowLog) -> Label:
-        """The label of one row.
+def _examples(file: File, table: Table, columns: Columns) -> Iterator[TextExample]:
+    log, known = file.log, file.options.labels
+    labels = [] if columns.label is None else split_label(columns.label, table.columns)
+    if len(labels) > 1 and not file.options.multi_label:
+        raise DataError(
+            f"{log.name}: the label is in {len(labels)} columns, {listed(labels)}; with "
+            "a column for each class a text may have several: pass --multi-label"
+        )
+    gold = columns.label is not None and plain(columns.label) == "gold_label"
+    unseen = {*labels} if len(labels) > 1 else set()
+    if lacks := [name for name in known or () if unseen and name not in unseen]:
+        log.warn(f"no column is chosen for {listed(lacks)}, which training had; no text has them")
 
-        Raises:
-            BadValue: it is missing or no number.
-            DataError: it is not among the known ones; a 0 or 1 for each class in a list.
-        """
-        if self.kind == "regression":
-            return _number(value)
-        found = _several(value) if self.multi_label else [value]
-        names = tuple(dict.fromkeys(without_surrogates(_class_name(each), log) for each in found))
-        numbers = not all(isinstance(each, str) for each in found) or {*names} <= {
-            "0",
-            "1",
-        }
-        if len(names) < len(found) and numbers:
-            raise DataError(
-                f"{where}: the label {shorten(value)} has a number more than once, as a 0 or 1 "
-                "for each class would; expected the classes that hold, as [1, 4]"
-            )
-        for name in names:
-            if self.known is not None and name not in self.known:
-                raise unknown_label(name, self.known, where)
-        return names if self.multi_label else names[0]
+    def make(row: Row, id_: str, line: int) -> TextExample | None:
+        text = read_text(row, columns.text, log)
+        text2 = None if columns.text2 is None else read_text(row, columns.text2, log)
+        if not labels:
+            return TextExample(text, text2, None, id_, line)
+        if gold and row[columns.label] == NO_GOLD_LABEL:
+            log.leave_out(line, "the annotators did not agree (gold_label is '-')")
+            return None
+        value = row[columns.label] if len(labels) == 1 else _held(row, labels)
+        label = _label(value, file, log.at(line))
+        if unseen and isinstance(label, tuple):
+            unseen.difference_update(label)
+        return TextExample(text, text2, label, id_, line)
+
+    yield from table.examples([*columns.texts(), *labels], make)
+    if unseen and known is None:
+        log.warn(
+            f"no text has {listed(sorted(unseen))}, as the columns hold 0 alone; such classes "
+            "are not trained"
+        )
+
+
+def read_targets(file: File) -> Stream:
+    """Generation."""
+    if lines := file.lines():
+        sources = (GenerationExample(text, line=number) for number, text, _ in lines)
+        return file.found(sources, Columns(), "plain text, a source each line")
+    table, chosen = file.table()
+    target = None
+    if file.options.require_labels:
+        target = table.find(chosen.label, TARGETS, "targets", "--label", [chosen.text])
+    source = table.find(chosen.text, SOURCES, "sources", "--text", [target])
+
+    def make(row: Row, id_: str, line: int) -> GenerationExample:
+        written = None if target is None else read_text(row, target, file.log)
+        return GenerationExample(read_text(row, source, file.log), written, id_, line)
+
+    columns = Columns(source, None, target)
+    return file.found(table.examples(columns.names(), make), columns, table)
+
+
+def _label(value: Any, file: File, where: str) -> Label:
+    """The label of one row.
+
+    Raises:
+        BadValue: it is missing or no number.
+        DataError: it is not among the known ones; a 0 or 1 for each class in a list.
+    """
+    several, known = file.options.multi_label, file.options.labels
+    if file.kind == "regression":
+        return _number(value)
+    found = _several(value) if several else [value]
+    names = tuple(dict.fromkeys(without_surrogates(_class_name(each), file.log) for each in found))
+    numbers = not all(isinstance(each, str) for each in found) or {*names} <= {"0", "1"}
+    if len(names) < len(found) and numbers:
+        raise DataError(
+            f"{where}: the label {shorten(value)} has a number more than once, as a 0 or 1 "
+            "for each class would; expected the classes that hold, as [1, 4]"
+        )
+    for name in names:
+        if known is not None and name not in known:
+            raise unknown_label(name, known, where)
+    return names if several else names[0]
 
 
 def _several(value: Any) -> Sequence[Any]:
@@ -177,89 +228,23 @@ def _number(value: Any) -> float:
     return number
 
 
-def text_examples(
-    table: Table, columns: Columns, rules: LabelRules, log: BadRowLog
-) -> Iterator[TextExample]:
-    """The examples of a table; a row that cannot be read goes to `log`.
-
-    Raises:
-        DataError: a bad row where `log` refuses them, an unknown label.
-    """
-    labels = [] if columns.label is None else split_label(columns.label, table.columns)
-    if len(labels) > 1 and not rules.multi_label:
-        raise DataError(
-            f"{log.name}: the label is in {len(labels)} columns, {listed(labels)}; with "
-            "a column for each class a text may have several: pass --multi-label"
-        )
-    gold = columns.label is not None and plain(columns.label) == "gold_label"
-    unseen = {*labels} if len(labels) > 1 else set()
-    if lacks := [name for name in rules.known or () if unseen and name not in unseen]:
-        log.warn(f"no column is chosen for {listed(lacks)}, which training had; no text has them")
-
-    def make(row: Row, id_: str, line: int) -> TextExample | None:
-        text = read_text(row, columns.text, log)
-        text2 = None if columns.text2 is None else read_text(row, columns.text2, log)
-        if not labels:
-            return TextExample(text, text2, None, id_, line)
-        if gold and row[columns.label] == NO_GOLD_LABEL:
-            log.leave_out(line, "the annotators did not agree (gold_label is '-')")
-            return None
-        value = row[columns.label] if len(labels) == 1 else _held(row, labels)
-        label = rules.read(value, log.at(line), log)
-        if unseen and isinstance(label, tuple):
-            unseen.difference_update(label)
-        return TextExample(text, text2, label, id_, line)
-
-    yield from table.examples([*columns.texts(), *labels], make, log)
-    if unseen and rules.known is None:
-        log.warn(
-            f"no text has {listed(sorted(unseen))}, as the columns hold 0 alone; such classes "
-            "are not trained"
-        )
-
-
-def target_examples(table: Table, columns: Columns, log: BadRowLog) -> Iterator[GenerationExample]:
-    """The examples of a table; a bad row goes to `log`."""
-
-    def make(row: Row, id_: str, line: int) -> GenerationExample:
-        source = read_text(row, columns.text, log)
-        target = None if columns.label is None else read_text(row, columns.label, log)
-        return GenerationExample(source, target, id_, line)
-
-    return table.examples(columns.names(), make, log)
-
-
-def text_lines(source: Source, pair: bool, log: BadRowLog) -> Iterator[TextExample]:
-    """Plain text: one text a line, or a pair with a tab between."""
-    for number, line in source.lines():
-        text, *others = line.split("\t") if pair else [line]
-        if not line.strip():
-            log.leave_out(number, "empty line")
-        elif pair and (len(others) != 1 or not text.strip() or not others[0].strip()):
-            what = "expected two texts with one tab between them, as the model was trained on pairs"
-            log.bad(number, "no pair of texts", what)
-        else:
-            yield TextExample(text, others[0] if others else None, line=number)
-
-
-def check_classes(columns: Sequence[str], hint: Columns, file: str) -> None:
+def _check_classes(table: Table, hint: Columns) -> None:
     """Raise DataError for a file that has some, not all, of training's columns of 0 and 1."""
-    parts = split_label(hint.label or "", columns)
-    lacks = [part for part in parts if plain(part) not in map(plain, columns)]
+    parts = split_label(hint.label or "", table.columns)
+    lacks = [part for part in parts if plain(part) not in map(plain, table.columns)]
     if 0 < len(lacks) < len(parts):
         raise DataError(
-            f"{file} lacks {listed(lacks)} of training's columns {listed(parts)}; add what is "
-            "missing, or choose with --label"
+            f"{table.name} lacks {listed(lacks)} of training's columns {listed(parts)}; add them, "
+            "or choose with --label"
         )
 
 
-def check_labels(examples: Sequence[TextExample], log: BadRowLog, *, known: bool) -> None:
+def _check_labels(examples: Sequence[TextExample], file: File) -> None:
     """Warn of labels that nothing can be learned from: one class only, nearly one an example,
-    spellings of one class that differ in case or notation.
-
-    Raises:
-        DataError: ten examples or more, each with a label of its own, and no labels `known`.
+    spellings of one class that differ in case or notation. Ten or more, each with a label of its
+    own, are an error where none is known.
     """
+    log, known = file.log, file.options.labels is not None
     counts = Counter(name for each in examples for name in classes_of(each))
     total = len(examples)
     if counts and not known:

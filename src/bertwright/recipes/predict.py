@@ -22,9 +22,9 @@ from bertwright.errors import ConfigError, DataError
 from bertwright.inference.model import Model
 from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import Example
-from bertwright.labelled.read import Read, ReadOptions, Stream, read_examples, stream_examples
-from bertwright.labelled.source import BadRows, Rows, Skipped
-from bertwright.labelled.tags import BadTags
+from bertwright.labelled.file import Read, ReadOptions, Stream
+from bertwright.labelled.read import read_examples, stream_examples
+from bertwright.labelled.source import BadRows, BadTags, Rows, Skipped
 from bertwright.progress import OnProgress, silent
 from bertwright.tasks.evaluate import evaluate
 from bertwright.tasks.instances import Lengths
@@ -210,7 +210,7 @@ def predict_file(
     if not report.examples:
         summary = " ".join(stream.log.summary())
         raise DataError(f"{stream.log.name} has no input to predict. {summary}".strip())
-    report.warnings = [*about_none, *stream.warnings()]
+    report.warnings = [*about_none, *stream.warnings]
     report.skipped = stream.log.skipped
     return report
 

@@ -22,7 +22,8 @@ from bertwright.config.task import Kind, TaskConfig
 from bertwright.errors import DataError
 from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import Example, TaggingExample, labels_of
-from bertwright.labelled.read import Read, ReadOptions, read_examples
+from bertwright.labelled.file import Read, ReadOptions
+from bertwright.labelled.read import read_examples
 from bertwright.labelled.source import BadRowLog, listed, open_source, shorten
 from bertwright.labelled.table import open_form, read_table
 from bertwright.recipes.predict import evaluated
@@ -172,7 +173,7 @@ def _answers(path: str, read: Read) -> list[Prediction]:
             f'{listed(missing, 3)}; expected one each, "" where there is none'
         )
     if more := len(answers.keys() - {*ids}):
-        read.warnings.append(f"{path}: {more:,} answers are to none of the questions")
+        read.log.warnings.append(f"{path}: {more:,} answers are to none of the questions")
     return [SpanPrediction(answers[id_], 0, 0, 0.0, 0.0, ()) for id_ in ids]
 
 

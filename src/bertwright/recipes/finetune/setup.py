@@ -28,7 +28,8 @@ from bertwright.labelled.examples import (
     TextExample,
     labels_of,
 )
-from bertwright.labelled.read import Read, ReadOptions, read_examples
+from bertwright.labelled.file import Read, ReadOptions
+from bertwright.labelled.read import read_examples
 from bertwright.labelled.source import Rows, listed
 from bertwright.models.encoder import EncoderSpec
 from bertwright.tasks.evaluate import check_main

@@ -30,7 +30,8 @@ from bertwright.errors import ConfigError, DataError
 from bertwright.inference.model import Model, load
 from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import TextExample
-from bertwright.labelled.read import ReadOptions, stream_examples
+from bertwright.labelled.file import ReadOptions
+from bertwright.labelled.read import stream_examples
 from bertwright.progress import OnProgress, silent
 from bertwright.recipes.finetune import results as task_results
 from bertwright.recipes.finetune.run import finetune

@@ -1,0 +1,161 @@
+"""A labelled file that is about to be read: how, and what is found in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from bertwright.config.task import Form, Kind, Scheme
+from bertwright.errors import DataError
+from bertwright.labelled.columns import Columns, with_hint
+from bertwright.labelled.examples import Example
+from bertwright.labelled.source import (
+    BadRowLog,
+    BadRows,
+    BadTags,
+    Skipped,
+    Source,
+    WrongAnswers,
+    replaced_bytes,
+)
+from bertwright.labelled.table import Table, has_columns, read_table
+
+
+@dataclass
+class Stream:
+    """The examples of one file, read as they are needed, and how it is read."""
+
+    examples: Iterable[Example]
+    """To be gone through once."""
+    columns: Columns
+    """The columns that were found; None for what the file or the task has not."""
+    format: str
+    """In words: `TSV with the columns text, label`."""
+    log: BadRowLog
+    """What was left out, complete when all is read."""
+    source: Source
+    scheme: Scheme = "none"
+    """How the tags mark entities (tagging)."""
+    unanswerable: bool = False
+    """Whether some questions have no answer (span); of a stream, whether SQuAD JSON says so."""
+
+    @property
+    def warnings(self) -> list[str]:
+        """All warnings, complete when all is read."""
+        return [*self.log.warnings, *replaced_bytes(self.source), *self.log.summary()]
+
+    @property
+    def skipped(self) -> dict[str, Skipped]:
+        """Rows left out, by reason."""
+        return self.log.skipped
+
+
+@dataclass
+class Read(Stream):
+    """The examples of one file, all in memory."""
+
+    examples: Sequence[Example]
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How a file is read."""
+
+    require_labels: bool = True
+    """Without, labels are not read, and plain text is taken a line an example."""
+    format: Form | None = None
+    """The form of the file; None: by its suffix or its header."""
+    labels: Sequence[str] | None = None
+    """The known ones; another one is an error."""
+    multi_label: bool = False
+    """A label is any number of classes: a list, or a text with commas."""
+    pair: bool | None = None
+    """Whether there are two texts; None: as the file has."""
+    hint: Columns = field(default_factory=Columns)
+    """Columns of the training file, taken where they are there and no option names others."""
+    iob1_as_iob2: bool = False
+    """Give tags in IOB1 as IOB2, the same entities."""
+    as_scheme: Scheme | None = None
+    """That of training, in which tags of another one are given, the same entities."""
+    bad_tags: BadTags = "mend"
+    """Whether sequences that break the scheme are mended or refused."""
+    bad_rows: BadRows = "refuse"
+    """Whether rows that cannot be read stop the reading or are left out."""
+    wrong_answers: WrongAnswers = "skip"
+    """What becomes of answers that are not at their `answer_start`: `skip` them (to train), `keep`
+    them (to evaluate: their texts still count), or `refuse` them."""
+
+
+@dataclass
+class File:
+    """A file that is about to be read."""
+
+    source: Source
+    form: Form
+    kind: Kind
+    chosen: Columns
+    options: ReadOptions
+    log: BadRowLog
+
+    def table(self, form: Form | None = None) -> tuple[Table, Columns]:
+        """The table that it is, and the columns chosen or those of training."""
+        form, hint = form or self.form, self.options.hint
+        if form == "text":
+            if "\t" not in self.source.first and self.options.require_labels:
+                raise DataError(
+                    f"{self.source.name} has no columns; expected TSV, CSV (with a header, "
+                    "or named .csv), JSON lines, JSON or Parquet"
+                )
+            form = "tsv"
+        table = read_table(self.source, form, self.chosen, hint, self.log)
+        return table, with_hint(self.chosen, hint, table.columns)
+
+    def lines(self, pair: bool = False) -> Iterator[tuple[int, str, str | None]] | None:
+        """The lines of plain text to predict from, with their numbers: a text or a pair with a tab
+        between; None where the file has columns."""
+        options = self.options
+        bare = self.form in ("tsv", "text") and not self.chosen.names()
+        plain_text = bare and not has_columns(self.source, options.hint)
+        if options.require_labels or not (plain_text or options.format == "text"):
+            return None
+        if options.format != "text" and not pair and "\t" in self.source.first:
+            raise DataError(
+                f"{self.source.name} has a tab in its first line, but no header, and the model was "
+                "not trained on columns by number. Name the column: --text 1; or say that a line "
+                "is a text: --format text"
+            )
+        self.refuse_unused((), "as plain text")
+        return self._lines(pair)
+
+    def _lines(self, pair: bool) -> Iterator[tuple[int, str, str | None]]:
+        for number, line in self.source.lines():
+            texts = line.split("\t") if pair else [line]
+            if not line.strip():
+                self.log.leave_out(number, "empty line")
+            elif len(texts) != 1 + pair or not all(map(str.strip, texts)):
+                what = "expected two texts with one tab between, as the model was trained on pairs"
+                self.log.bad(number, "no pair of texts", what)
+            else:
+                yield number, texts[0], texts[1] if pair else None
+
+    def refuse_unused(self, used: Sequence[str], form: str) -> None:
+        """Raise DataError for a column that is named but not read."""
+        for name in ("text", "text2", "label"):
+            value = getattr(self.chosen, name)
+            if value is not None and name not in used:
+                raise DataError(
+                    f"--{name} {value} names a column, but {self.log.name} is read {form}, where "
+                    "nothing is read from it; leave the option out"
+                )
+
+    def found(
+        self,
+        examples: Iterable[Example],
+        columns: Columns,
+        form: Table | str,
+        more: Sequence[str] = (),
+    ) -> Stream:
+        """The examples, read of a form in words, or of these columns of a table and `more`."""
+        if isinstance(form, Table):
+            form = f"{form.format} with the columns {', '.join([*columns.names(), *more])}"
+        return Stream(examples, columns, form, self.log, self.source)
