@@ -37,7 +37,12 @@ from bertwright.text.tokenizer.files import (
     read_folder,
     write_folder,
 )
-from bertwright.text.tokenizer.normalize import drop_surrogates, is_plain, split_parts
+from bertwright.text.tokenizer.normalize import (
+    drop_surrogates,
+    is_plain,
+    longest_match,
+    split_parts,
+)
 from bertwright.text.tokenizer.safety import (
     MAX_ADDED,
     check_rules,
@@ -54,6 +59,8 @@ ENDS = ("bos", "eos")
 _REMEMBERED = 1 << 18  # chunks; about 60 MB
 _LONGEST_REMEMBERED = 64  # characters
 _LONG = 1 << 16  # characters
+_Bare = tuple[list[int], list[tuple[int, int]], list[int | None]]
+"""Ids, offsets and words of a text, without special tokens."""
 _BESIDE_CJK = re.compile(" (?=[\u3001-\u9fff\uff01-\uff60])|(?<=[\u3001-\u9fff\uff01-\uff60]) ")
 
 
@@ -153,6 +160,9 @@ class Tokenizer:
             plain = [t["content"] for t in self._description["added_tokens"] if not t["special"]]
             what = f"has added words, as {plain[0]!r}" if plain else "is not a BERT WordPiece"
             raise DataError(f"this tokenizer {what}: BERT's rules alone do not say how it splits")
+        return self._bert_rules()
+
+    def _bert_rules(self) -> BertRules:
         normalizer = self._description["normalizer"]
         return BertRules(
             lowercase=normalizer["lowercase"],
@@ -214,53 +224,45 @@ class Tokenizer:
         """Encode a text, or two, with the added tokens of the model."""
         texts = [drop_surrogates(part) for part in (text, pair) if part is not None]
         if self._memo is not None and max(map(len, texts)) > _LONG:
-            return self._encode_long(texts)
+            return self._framed([self._in_parts(text) for text in texts])
         if not self._backend.num_special_tokens_to_add(False) and self.framing.special_tokens():
-            return self._encode_framed(texts)
+            bare = self._backend.encode_batch(texts, add_special_tokens=False)  # as for GPT-2
+            return self._framed([(each.ids, each.offsets, each.word_ids) for each in bare])
         if self._memo is None:  # rules of any cost: `encode` would let no other thread run
             (found,) = self._backend.encode_batch([texts[0] if pair is None else tuple(texts)])
         else:
             found = self._backend.encode(texts[0], None if pair is None else texts[1])
         return Encoding(found.ids, found.tokens, found.offsets, found.type_ids, found.word_ids)
 
-    def _encode_framed(self, texts: Sequence[str]) -> Encoding:
-        """The same where the library adds no tokens, as for GPT-2: `framing` does."""
-        found = self._backend.encode_batch(list(texts), add_special_tokens=False)
-        lengths = [len(each.ids) for each in found]
-        framed = self.framing.one if len(found) == 1 else self.framing.two
-        ids = framed(*(each.ids for each in found))
+    def _framed(self, bare: Sequence[_Bare]) -> Encoding:
+        """Texts with the special tokens that `framing` adds."""
+        lengths = [len(ids) for ids, _, _ in bare]
+        framed = self.framing.one if len(bare) == 1 else self.framing.two
+        ids = framed(*(ids for ids, _, _ in bare))
         offsets: list[tuple[int, int]] = [(0, 0)] * len(ids)
         words: list[int | None] = [None] * len(ids)
-        for own, each in zip(self.framing.inside(*lengths), found, strict=True):
-            offsets[own], words[own] = each.offsets, each.word_ids
+        for own, (_, spans, numbers) in zip(self.framing.inside(*lengths), bare, strict=True):
+            offsets[own], words[own] = spans, numbers
         types = list(self.framing.segments(*lengths))
         return Encoding(ids, self.tokens_of(ids), offsets, types, words)
 
-    def _encode_long(self, texts: Sequence[str]) -> Encoding:
-        """The same for huge texts, split at blanks: `tokenizers` alone takes 200 bytes a byte."""
-        whole = Encoding([], [], [], [], [])
-
-        def add(role: str, kind: int) -> None:
-            if isinstance(self.framing, ClsSep):
-                index = self.special[role]
-                values = (index, self._token_of[index], (0, 0), kind, None)
-                for column, value in zip(vars(whole).values(), values, strict=True):
-                    column.append(value)
-
-        add("cls", 0)
-        for kind, text in enumerate(texts):
-            words = 0
-            for start, stop in _spans(text, _LONG // 4):
-                found = self._backend.encode(text[start:stop], add_special_tokens=False)
-                whole.ids.extend(found.ids)
-                whole.tokens.extend(found.tokens)
-                whole.offsets.extend((a + start, b + start) for a, b in found.offsets)
-                whole.type_ids.extend([kind] * len(found.ids))
-                numbers = [None if word is None else word + words for word in found.word_ids]
-                whole.word_ids.extend(numbers)
-                words = max((n + 1 for n in numbers if n is not None), default=words)
-            add("sep", kind)
-        return whole
+    def _in_parts(self, text: str) -> _Bare:
+        """A huge text, split at blanks: `tokenizers` alone takes 200 bytes a byte."""
+        ids: list[int] = []
+        offsets: list[tuple[int, int]] = []
+        words: list[int | None] = []
+        start = count = 0
+        while start < len(text):
+            stop = text.find(" ", start + _LONG // 4)
+            stop = stop if stop >= 0 else len(text)
+            found = self._backend.encode(text[start:stop], add_special_tokens=False)
+            ids += found.ids
+            offsets += [(a + start, b + start) for a, b in found.offsets]
+            numbers = [None if word is None else word + count for word in found.word_ids]
+            words += numbers
+            count = max((n + 1 for n in numbers if n is not None), default=count)
+            start = stop
+        return ids, offsets, words
 
     @guarded
     def encode_sentence_ids(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.uint32], Int64s]:
@@ -358,6 +360,7 @@ class Tokenizer:
             and normalizer["clean_text"]
             and (description["pre_tokenizer"] or {}).get("type") == "BertPreTokenizer"
             and description["model"]["type"] == "WordPiece"
+            and description["model"]["continuing_subword_prefix"] == "##"
             and all(token["special"] for token in description["added_tokens"])
         )
 
@@ -374,21 +377,15 @@ class _Memo(dict[str, bytes]):
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         super().__init__()
-        model = tokenizer._description["model"]
-        normalizer = tokenizer._description["normalizer"]
         self._raw = tokenizer._raw
         self._vocab = tokenizer.vocab
-        self._unk_id = tokenizer.vocab[model["unk_token"]]
-        self._prefix: str = model["continuing_subword_prefix"]
-        self._longest: int = model["max_input_chars_per_word"]
-        self._lowercase: bool = normalizer["lowercase"]
-        self._chinese: bool = normalizer["handle_chinese_chars"]
+        self._unknown = [tokenizer.vocab[tokenizer._description["model"]["unk_token"]]]
+        self._rules = tokenizer._bert_rules()
 
     def __missing__(self, chunk: str) -> bytes:
-        parts = split_parts(chunk, self._chinese)
+        parts = split_parts(chunk, self._rules.chinese_characters)
         if parts == [chunk]:
-            ids = self._match_plain(chunk) if is_plain(chunk) else self._encode_other(chunk)
-            found = np.array(ids, dtype=np.uint32).tobytes()
+            found = np.array(self._ids_of(chunk), dtype=np.uint32).tobytes()
         else:
             found = b"".join([self[part] for part in parts])
         if len(chunk) <= _LONGEST_REMEMBERED:
@@ -397,29 +394,14 @@ class _Memo(dict[str, bytes]):
             self[chunk] = found
         return found
 
-    def _match_plain(self, word: str) -> list[int]:
-        """Longest match first over a word of ASCII letters and digits."""
-        if len(word) > self._longest:
-            return [self._unk_id]
-        rest = word.lower() if self._lowercase else word
-        vocab, prefix = self._vocab, self._prefix
-        ids: list[int] = []
-        while rest:
-            stop = len(rest)
-            while (index := vocab.get(rest[:stop])) is None:
-                stop -= 1
-                if stop <= (len(prefix) if ids else 0):
-                    return [self._unk_id]
-            ids.append(index)
-            rest = rest[stop:]
-            if rest:
-                rest = prefix + rest
-        return ids
-
-    def _encode_other(self, part: str) -> list[int]:
-        """Anything else, by the library."""
-        found: list[int] = self._raw().encode(drop_surrogates(part), add_special_tokens=False).ids
-        return found
+    def _ids_of(self, part: str) -> list[int]:
+        """Longest match first over ASCII letters and digits; anything else by the library."""
+        if not is_plain(part):
+            return list(self._raw().encode(drop_surrogates(part), add_special_tokens=False).ids)
+        if len(part) > self._rules.max_word_characters:
+            return self._unknown
+        word = part.lower() if self._rules.lowercase else part
+        return longest_match(word, self._vocab) or self._unknown
 
 
 def load_tokenizer(folder: str | Path) -> Tokenizer:
@@ -444,16 +426,6 @@ def make_tokenizer(vocab: Sequence[str], rules: BertRules | None = None) -> Toke
     """A WordPiece tokenizer over `vocab`, tokens in the order of their ids."""
     rules = rules or BertRules()
     return Tokenizer(make_backend(vocab, rules), huggingface_config(rules, vocab))
-
-
-def _spans(text: str, least: int) -> Iterator[tuple[int, int]]:
-    """Cut a text before a blank, every `least` characters or a little more."""
-    start = 0
-    while start < len(text):
-        stop = text.find(" ", start + least)
-        stop = stop if stop >= 0 else len(text)
-        yield start, stop
-        start = stop
 
 
 def _from_text(backend: str, config: dict[str, Any]) -> Tokenizer:
