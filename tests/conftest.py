@@ -19,6 +19,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Before anything is imported that starts threads."""
     # a shell that begins the suite in the background has it ignore Ctrl-C; tests send it
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    # each process would compile everything again: those of pytest-xdist and those that tests start
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
     if config.getoption("numprocesses", 0):  # processes of pytest-xdist: a core each
         os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ["HF_HUB_OFFLINE"] = "1"  # a model's name where no folder is would be looked up

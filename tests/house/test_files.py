@@ -225,16 +225,11 @@ def _configurations(module: Module) -> list[ast.ClassDef]:
 
 def _config_classes() -> list[type]:
     found: list[type] = []
-    for name in modules():
-        if modules()[name].part == "config":
-            module = importlib.import_module(name)
-            found.extend(
-                value
-                for value in vars(module).values()
-                if isinstance(value, type)
-                and dataclasses.is_dataclass(value)
-                and value.__module__ == name
-            )
+    for path in sorted((PACKAGE / "config").rglob("*.py")):
+        name = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+        module = importlib.import_module(name.removesuffix(".__init__"))
+        own = (value for value in vars(module).values() if isinstance(value, type))
+        found.extend(c for c in own if dataclasses.is_dataclass(c) and c.__module__ == name)
     return found
 
 
