@@ -106,11 +106,13 @@ def save(
         IntegrityError: a parameter has no name in the files, or is missing.
         BertwrightError: one is not finite.
     """
-    config = _config_of(learner)
+    config = getattr(learner.encoder, "config", None)
+    if config is None:
+        kind = type(learner.encoder).__name__
+        raise ConfigError(f"a {kind} keeps no `config`, so no format can store it")
     form, spec = format_of(config), learner.encoder.spec
     parameters = dict(learner.state_dict() if state is None else state)
-    lost = [name for name in learner.state_dict() if name not in parameters]
-    if lost:
+    if lost := [name for name in learner.state_dict() if name not in parameters]:
         raise IntegrityError(f"what is to be saved lacks {quote(lost)}")
     tasks = dict(tasks or {})
     objectives = frozenset(name for name in learner.objectives if name in form.objectives)
@@ -122,8 +124,7 @@ def save(
     write_model(folder, config, tensors, objectives, tasks)
     (folder / CARD).write_text(card, encoding="utf-8")
     for name, content in (extra_files or {}).items():
-        data = content.encode() if isinstance(content, str) else content
-        (folder / name).write_bytes(data)
+        (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def write_model(
@@ -145,13 +146,9 @@ def write_model(
 def write_config(
     folder: Path, config: Any, objectives: frozenset[str], more: Mapping[str, Any] | None = None
 ) -> None:
-    """Write `config.json` of a model with these pre-training heads.
+    """Write `config.json` of a model with these pre-training heads, and `more` keys of a task head.
 
-    Args:
-        folder: where; [PAD] is what the tokenizer that is there has.
-        config: of the encoder.
-        objectives: the pre-training heads.
-        more: keys of a task head.
+    [PAD] is what the tokenizer that is there has.
     """
     content = {
         **format_of(config).write_config(config, objectives),
@@ -159,8 +156,8 @@ def write_config(
         "bertwright_version": __version__,
         **(more or {}),
     }
-    ends = model_folder.end_ids(folder) if "eos_token_id" in content else {}
-    content.update(ends)
+    if "eos_token_id" in content:
+        content |= model_folder.end_ids(folder)
     model_folder.write_json(folder / CONFIG, content)
 
 
@@ -201,25 +198,27 @@ def load(
     learner, report, tasks, new, mappings, headers, repeats = plan(
         source, config, objectives, tasks, generator is not None
     )
-    _check_repeats(repeats, headers)
+    for repeat, original in repeats:
+        both = sources.read_tensors(headers, [repeat, original])
+        if not torch.equal(both[repeat], both[original]):
+            raise DataError(
+                f"'{repeat}' differs from '{original}': this model's output layer is not tied to "
+                "its token embeddings, as it is in what is read here"
+            )
     generator = generator or torch.Generator().manual_seed(0)
-    empty = learner.state_dict()
-    state = {
-        mapping.ours: stack(mapping, sources.read_tensors(headers, list(mapping.theirs))).to(
-            empty[mapping.ours].dtype
-        )
-        for mapping in mappings
-    }
+    empty, state = learner.state_dict(), dict[str, Tensor]()
+    for mapping in mappings:
+        tensors = sources.read_tensors(headers, list(mapping.theirs))
+        state[mapping.ours] = stack(mapping, tensors).to(empty[mapping.ours].dtype)
     form, encoder = format_of(config), learner.encoder
     std = form.initial_std(config)
     learner.load_state_dict(state, strict=False, assign=True)
     if "pooler" in report.started:
         assert encoder.pooler is not None
         initialize(encoder.pooler.to_empty(device="cpu"), std, generator)
-    for name in new:
-        if name not in tasks:
-            make = partial(form.objectives[name], config, encoder)
-            learner.objectives[name] = task_heads.initialized(make, std, generator)
+    for name in [name for name in new if name not in tasks]:
+        make = partial(form.objectives[name], config, encoder)
+        learner.objectives[name] = task_heads.initialized(make, std, generator)
     for name, task in tasks.items():
         # Whole modules, not only parameters: what a module keeps for itself must not stay on meta.
         seeded = generator if name in new else torch.Generator().manual_seed(0)
@@ -230,7 +229,12 @@ def load(
             head.load_state_dict(own, assign=True)
         head.tie(encoder)
         learner.objectives[name] = head
-    _compute_buffers(learner, config, tasks)
+    if missing := [name for name, buffer in learner.named_buffers() if buffer.is_meta]:
+        # what is not saved, as a table of sinusoids: a new learner has it
+        whole = make_learner(config, [n for n in learner.objectives if n not in tasks], tasks)
+        for name in missing:
+            parent, _, leaf = name.rpartition(".")
+            setattr(learner.get_submodule(parent), leaf, whole.get_buffer(name))
     return Loaded(learner, config, report, folder, tasks)
 
 
@@ -288,26 +292,18 @@ def plan(
 
 
 def make_learner(
-    config: Any,
-    objectives: Collection[str],
-    tasks: Mapping[str, TaskConfig] | None = None,
+    config: Any, objectives: Collection[str], tasks: Mapping[str, TaskConfig] | None = None
 ) -> Learner:
     """An encoder with pre-training heads and task heads by name, as their modules initialize them.
-
-    Args:
-        config: of the encoder, of the class that a format has.
-        objectives: the pre-training heads.
-        tasks: of the task heads.
 
     Raises:
         ConfigError: no such objective, or a task that no such encoder can have.
     """
-    form = format_of(config)
+    form, tasks = format_of(config), tasks or {}
     for name in objectives:
         if name not in form.objectives:
             raise ConfigError(f"no objective {name!r}; there are {', '.join(form.objectives)}")
     encoder = form.make_encoder(config)
-    tasks = tasks or {}
     task_heads.check_tasks(tasks, encoder.spec)
     for name in tasks.keys() & form.objectives.keys():
         raise ConfigError(task_heads.TAKEN.format(name))
@@ -315,18 +311,9 @@ def make_learner(
         name: make(config, encoder) for name, make in form.objectives.items() if name in objectives
     }
     for name, task in tasks.items():
-        head = make_head(encoder.spec, task)
+        heads[name] = head = make_head(encoder.spec, task)
         head.tie(encoder)
-        heads[name] = head
     return Learner(encoder, heads)
-
-
-class FoundCheckpoint(NamedTuple):
-    """The folder of weights that a path means."""
-
-    folder: Path
-    damages: tuple[tuple[str, str], ...] = ()
-    """Of the newer checkpoints of the run that were skipped: name, and what is damaged."""
 
 
 def find_checkpoint(path: str | Path) -> Path:
@@ -334,15 +321,15 @@ def find_checkpoint(path: str | Path) -> Path:
 
     Newer ones that are damaged are skipped with a `DamagedCheckpoint` warning each.
     """
-    found = look_up_checkpoint(path)
-    for _, damage in found.damages:
-        message = f"{damage}. {found.folder.name} is used, the newest that is whole"
+    folder, damages = look_up_checkpoint(path)
+    for damage in damages.values():
+        message = f"{damage}. {folder.name} is used, the newest that is whole"
         warnings.warn(DamagedCheckpoint(message), stacklevel=2)
-    return found.folder
+    return folder
 
 
-def look_up_checkpoint(path: str | Path) -> FoundCheckpoint:
-    """The folder of weights that a path means, and the newer ones that are damaged.
+def look_up_checkpoint(path: str | Path) -> tuple[Path, dict[str, str]]:
+    """The folder of weights that a path means; the newer ones of its run that are damaged, and how.
 
     A folder with a `config.json` or with a TensorFlow checkpoint is itself, and so is such a
     checkpoint by its name; a run, its `model`, its `checkpoints` and `checkpoints/latest` are the
@@ -350,7 +337,7 @@ def look_up_checkpoint(path: str | Path) -> FoundCheckpoint:
     is, an id of the Hugging Face hub is fetched (`huggingface/hub.py`).
 
     Raises:
-        DataError: there is nothing to load.
+        DataError: there is nothing to load, or the run has no checkpoint yet.
         MissingExtra: an id of the hub, and huggingface_hub is not installed.
         IntegrityError: a run has checkpoints, all of them damaged.
     """
@@ -359,54 +346,45 @@ def look_up_checkpoint(path: str | Path) -> FoundCheckpoint:
         path = path.parent
     if path.name == MODEL and path.is_symlink() and (path.parent / CHECKPOINTS).is_dir():
         path = path.parent
-    source = sources.model_at(path)
-    if source is not None:
-        return FoundCheckpoint(source)
-    if path.name == CHECKPOINTS and path.is_dir():
-        return newest_verified(path.parent)
-    for run in (path, path / "run"):
+    if (source := sources.model_at(path)) is not None:
+        return source, {}
+    runs = [path.parent] if path.name == CHECKPOINTS else []
+    for run in (*runs, path, path / "run"):
         if (run / CHECKPOINTS).is_dir():
-            return newest_verified(run)
+            return _newest_verified(run)
     if path.is_dir():
         raise DataError(
             f"{path} holds neither {CONFIG} nor {CHECKPOINTS}/: "
             "give the folder of a run, a checkpoint, a Hugging Face model or a TensorFlow BERT"
         )
-    if hub.id_of(path) is not None:
-        source = sources.model_at(hub.fetch(path))
-        if source is not None:
-            return FoundCheckpoint(source)
+    if hub.id_of(path) is not None and (source := sources.model_at(hub.fetch(path))) is not None:
+        return source, {}
     raise DataError(f"no folder {path}: give the folder of a run, a checkpoint or a model")
 
 
-def newest_verified(run: Path) -> FoundCheckpoint:
-    """The newest checkpoint of a run whose manifest verifies.
-
-    Raises:
-        DataError: the run has no checkpoint yet.
-        IntegrityError: every checkpoint is damaged; says how each is.
-    """
-    damages = list[tuple[str, str]]()
+def _newest_verified(run: Path) -> tuple[Path, dict[str, str]]:
+    """The newest checkpoint of a run whose manifest verifies."""
+    damages: dict[str, str] = {}
     for folder in reversed(list_checkpoints(run)):
         try:
             verify_manifest(folder)
         except IntegrityError as error:
-            damages.append((folder.name, str(error)))
+            damages[folder.name] = str(error)
             continue
-        return FoundCheckpoint(folder, tuple(damages))
+        return folder, damages
     if damages:
-        raise IntegrityError(f"{run} has no whole checkpoint: {'; '.join(x for _, x in damages)}")
+        raise IntegrityError(f"{run} has no whole checkpoint: {'; '.join(damages.values())}")
     raise DataError(f"{run} has no checkpoint yet")
 
 
 def list_checkpoints(run: Path) -> list[Path]:
     """The `step-N` folders of a run, oldest first."""
-    numbered = []
-    for folder in (run / CHECKPOINTS).glob("step-*"):
-        number = re.fullmatch(r"step-(\d+)", folder.name)
-        if number and folder.is_dir():
-            numbered.append((int(number[1]), folder))
-    return [folder for _, folder in sorted(numbered)]
+    found = [
+        (int(number[1]), folder)
+        for folder in (run / CHECKPOINTS).glob("step-*")
+        if (number := re.fullmatch(r"step-(\d+)", folder.name)) and folder.is_dir()
+    ]
+    return [folder for _, folder in sorted(found)]
 
 
 def write_latest(run: Path, name: str) -> None:
@@ -435,42 +413,11 @@ def verify_what_is_read(folder: Path) -> None:
         return
     files = read_manifest(folder)["files"]
     verify_files(folder, {name: files[name] for name in _READ if name in files})
-    added = [name for name in _READ if (folder / name).is_file() and name not in files]
-    if added:
+    if added := [name for name in _READ if (folder / name).is_file() and name not in files]:
         raise IntegrityError(
             f"{folder} has {quote(added)}, which its {MANIFEST} does not list: written later, or "
             "by another program; remove it, or remove the manifest if you trust the files"
         )
-
-
-def _config_of(learner: Learner) -> Any:
-    config = getattr(learner.encoder, "config", None)
-    if config is None:
-        raise ConfigError(
-            f"a {type(learner.encoder).__name__} keeps no `config`, so no format can store it"
-        )
-    return config
-
-
-def _compute_buffers(learner: Learner, config: Any, tasks: Mapping[str, TaskConfig]) -> None:
-    """Compute what is not saved, as a table of sinusoids: a new learner has it."""
-    missing = [name for name, buffer in learner.named_buffers() if buffer.is_meta]
-    if missing:
-        pretrained = [name for name in learner.objectives if name not in tasks]
-        new = make_learner(config, pretrained, tasks)
-        for name in missing:
-            path, _, leaf = name.rpartition(".")
-            setattr(learner.get_submodule(path), leaf, new.get_buffer(name))
-
-
-def _check_repeats(repeats: list[tuple[str, str]], headers: sources.Headers) -> None:
-    for repeat, original in repeats:
-        tensors = sources.read_tensors(headers, [repeat, original])
-        if not torch.equal(tensors[repeat], tensors[original]):
-            raise DataError(
-                f"'{repeat}' differs from '{original}': this model's output layer is not tied to "
-                "its token embeddings, as it is in what is read here"
-            )
 
 
 def _check_types(

@@ -366,11 +366,11 @@ def _reading(folder: str) -> Iterator[None]:
 
 
 def _load_engine(name: str, folder: str, device: str | None, precision: VectorPrecision) -> Engine:
-    place, damages = look_up_checkpoint(folder)  # from here on this one, wherever `latest` is
+    place, damaged = look_up_checkpoint(folder)  # from here on this one, wherever `latest` is
     before = _stamps(place)
     model = load(place, device)
     engine = Engine(name, folder, model)
-    engine.damages = dict(damages)
+    engine.damages = damaged
     # compared up to the top, as every layer is served
     own = engine.default
     compared = VectorConfig((*own.layers, -1), pooling=own.pooling, max_length=own.max_length)
