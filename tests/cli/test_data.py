@@ -11,6 +11,7 @@ import pytest
 from bertwright.atomic import write_manifest
 from bertwright.cli.app import run
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
+from tests.recipes.sample import build_pairs
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
@@ -47,7 +48,7 @@ def test_build_and_check(corpus: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert "warning  size: 10,000 tokens are little" in said
     assert "-> expect over-fitting" in said
     assert "0 errors, 1 warning\n" in said or "0 errors, 2 warnings\n" in said
-    assert f"bertwright pretrain --data {corpus / 'out'} --minutes" in said
+    assert f"bertwright pretrain --model bert-mini --data {corpus / 'out'} --minutes" in said
 
 
 def test_json_is_one_object(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,6 +67,31 @@ def test_errors_end_with_4(corpus: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "error    one_sentence_documents" in said
     assert "bertwright pretrain" not in said
     assert run(["data", "check", str(corpus / "out"), "--instances.objectives", "mlm"]) == 0
+
+
+def test_the_model_is_named_or_found_by_the_data(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "unmasked").mkdir()
+    make_tokenizer(["[UNK]", *"abcdefghij."]).save(tmp_path / "unmasked" / "tokenizer")
+    (tmp_path / "unmasked" / "a.txt").write_text("a b c .\nd e f .\n\n" * 200)
+    words = ["--tokenizer", str(tmp_path / "unmasked" / "tokenizer"), "--workers", "1", "--out"]
+    text, pairs = str(tmp_path / "unmasked" / "shards"), str(build_pairs(tmp_path))
+    assert run(["data", "build", str(tmp_path / "unmasked" / "a.txt"), *words, text]) == 0
+    for more, code, said in (
+        ([text], 0, "warning  begin_and_end: documents have no tokens for begin and end"),
+        ([text], 0, "pretrain --model gpt-mini"),
+        ([text, "--model", "awd-lstm-small", "--sequence-length", "8"], 0, "100% of the most"),
+        ([text, "--model", "word2vec-cbow"], 0, "--epochs 5"),
+        ([text, "--model", "bert-mini"], 4, "error    instances: "),
+        ([pairs], 0, "ok       left_out: 0.0% of the pairs"),
+        ([pairs, "--sequence-length", "8"], 0, "warning  left_out: "),
+        ([pairs, "--instances.objectives", "mlm"], 2, "transformer-small is trained without it"),
+        ([text, "--sequence-length", "9999"], 2, "this model has 512 positions"),
+    ):
+        assert run(["data", "check", *more]) == code
+        found = capsys.readouterr()
+        assert said in (found.err if code == 2 else found.out)
 
 
 def test_exit_codes_of_bad_input(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -87,7 +87,7 @@ def pairs_of(tmp_path: Path) -> Callable[..., ParallelText]:
         for side in (0, 1):
             lines = "".join(f"{pair[side]}\n" for pair in pairs)
             (tmp_path / str(side)).write_text(lines, encoding="utf-8")
-        build_parallel(*(tmp_path / str(n) for n in (0, 1)), tmp_path / "s", tmp_path / "tokenizer")
+        build_parallel(tmp_path / "0", tmp_path / "1", tmp_path / "s", tmp_path / "tokenizer")
         shards = open_shards(tmp_path / "s")
         return ParallelText(shards, np.arange(shards.num_documents), length)
 

@@ -177,7 +177,7 @@ def test_an_example_of_chinese_has_no_blanks_between_characters(tmp_path: Path) 
 def test_a_vocabulary_for_no_masked_lm(tmp_path: Path) -> None:
     make_tokenizer(["[UNK]", *WORDS]).save(tmp_path / "tokenizer")
     checkup, found = examine(tmp_path, tmp_path / "tokenizer", healthy())
-    assert checkup.errors == 0
+    assert checkup.errors == 1
     assert "train --special-tokens bert" in found["instances"].message
     assert found["unknown_tokens"].value == 0
     assert "predicted" not in found

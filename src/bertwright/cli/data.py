@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from bertwright.cli.bars import bar
 from bertwright.cli.options import (
@@ -114,6 +114,8 @@ def _build_parallel(
 def check(
     folder: Path,
     *,
+    model: str | None = None,
+    sequence_length: int | None = None,
     instances: InstanceConfig = InstanceConfig(),
     masking: MaskingConfig = MaskingConfig(),
     seed: int = 0,
@@ -122,21 +124,29 @@ def check(
 ) -> int:
     """Check shards: what is wrong and what to do. Errors end with exit code 4.
 
-    The instances are those of a BERT, with the keys that `pretrain` has.
+    The training instances of a model are checked too, with the keys that `pretrain` has for them.
 
     Args:
         folder: Folder that bertwright data build wrote.
+        model: The model to train; unset: for pairs a Transformer, for a vocabulary without [MASK]
+            a GPT, else a BERT.
+        sequence_length: Maximum tokens of a language model's window, or of a side of a pair; unset:
+            as pretrain has it.
+        instances: What a BERT's training sequence is made of.
+        masking: Which of a BERT's tokens are masked.
         seed: Seed of the instances that are checked.
     """
     from bertwright.data.doctor import check as check_shards
-    from bertwright.data.masked_pairs import MaskedPairs
-    from bertwright.data.shards import Shards
+    from bertwright.recipes.examine import instances_of, run_for
 
-    def pairs(shards: Shards) -> MaskedPairs:
-        return MaskedPairs(shards, instances, masking, validation_share=0, seed=seed)
-
+    keys: dict[str, Any] = {
+        "sequence_length": sequence_length,
+        "instances": None if instances == InstanceConfig() else instances,
+        "masking": None if masking == MaskingConfig() else masking,
+    }
+    run = run_for(folder, model, seed, **{k: v for k, v in keys.items() if v is not None})
     with bar("Checking", "tokens") as on_progress:
-        checkup = check_shards(folder, pairs, on_progress=on_progress)
+        checkup = check_shards(folder, instances_of(run), on_progress=on_progress)
     if json:
         print_json({"folder": folder, **checkup.as_dict()})
         return DataError.exit_code if checkup.errors else 0
@@ -153,5 +163,6 @@ def check(
     if checkup.errors:
         return DataError.exit_code
     where = shlex.quote(str(folder))
-    print(f"Train: bertwright pretrain --data {where} --minutes 30 --out runs/NAME")
+    length = f"--epochs {run.epochs:g}" if run.own_loop else "--minutes 30"
+    print(f"Train: bertwright pretrain --model {run.model} --data {where} {length} --out runs/NAME")
     return 0

@@ -24,7 +24,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "lines.txt --documents line --tokenizer tok --out shards",
         "a.jsonl --text-column body --tokenizer tok --out shards",
     ),
-    "data check": ("shards", "shards --json", "shards --instances.sequence-length 512"),
+    "data check": ("shards", "shards --json", "shards --model gpt-mini --sequence-length 256"),
     "data trees": (
         "wsj/train --out shards",
         "train.mrg --vocab-size 16000 --out shards",

@@ -82,7 +82,7 @@ def check(
     try:
         instances(shards).check(checkup)
     except DataError as error:
-        checkup.note("warning", "instances", 0, str(error), "another model may train on this data")
+        checkup.note("error", "instances", 0, str(error), "another model may train on this data")
     return checkup
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from bertwright.config.systems import SYSTEMS, system_of_model
 from bertwright.data.doctor import check
 from bertwright.data.instances import Checkup, Instances
 from bertwright.data.shards import Shards, open_shards, read_shards_manifest
-from bertwright.errors import BertwrightError
+from bertwright.errors import BertwrightError, ConfigError
 from bertwright.inference.model import load
 from bertwright.progress import OnProgress, silent
 from bertwright.recipes import held_out
@@ -44,6 +45,39 @@ def read_run_config(run: Path) -> RunConfig:
         name = found.get("model_type")
     cls = SYSTEMS[name if name in SYSTEMS else system_of_model(content.get("model"))]
     return values.from_dict(cls, content, str(run / CONFIG))
+
+
+def run_for(folder: Path, model: str | None, seed: int, **keys: Any) -> RunConfig:
+    """A run of a model, or of one that suits the shards: to look at its instances.
+
+    Args:
+        folder: of the shards.
+        model: by name; None: for pairs a Transformer, for a vocabulary without [MASK] a GPT, else a
+            BERT.
+        seed: of the run.
+        keys: of the system's runs.
+
+    Raises:
+        ConfigError: no such model, or its runs do not have such a key or value.
+        DataError: no shards.
+    """
+    manifest = read_shards_manifest(folder)
+    if model is None:
+        masks = "mask" in manifest["tokenizer"]["special"]
+        fits = "transformer" if manifest.get("parallel") else "bert" if masks else "openai-gpt"
+        model = SYSTEMS[fits].default_model
+    run = SYSTEMS[system_of_model(model)]
+    for key in keys.keys() - {field.name for field in fields(run)}:
+        option = key.replace("_", "-")
+        raise ConfigError(
+            f"--{option} is set, and {model} is trained without it: bertwright pretrain --model "
+            f"{model} --help-all shows its keys"
+        )
+    if not run.own_loop:
+        keys["epochs"] = 1.0
+    made = run(data=str(folder), out="", model=model, seed=seed, **keys)
+    made.model_config(manifest["tokenizer"]["vocab_size"])  # raises where a key does not fit it
+    return made
 
 
 def instances_of(config: RunConfig) -> Callable[[Shards], Instances[Any]] | None:
