@@ -17,7 +17,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -74,10 +74,6 @@ class Conversion:
     """Of what was written, by the names there."""
     notes: tuple[str, ...]
 
-    def as_dict(self) -> dict[str, Any]:
-        """As a mapping, for JSON."""
-        return asdict(self)
-
 
 def convert(
     source: str | Path,
@@ -116,7 +112,9 @@ def convert(
         layout, folder = sources.layout_of(found), sources.folder_of(found)
         config = sources.read_config(found)
         if to == "elmo":
-            _require_elmo(config)
+            if not isinstance(config, ElmoConfig):
+                kind = format_of(config).model_type
+                raise ConfigError(f"a folder of elmo is for ELMo only; this model is a {kind}")
         elif to != "huggingface" or activation is not None:
             only_bert(config, f"a folder of {to}")
         if activation is not None:
@@ -181,16 +179,13 @@ def _with_requested(known: EmbeddingDefaults, requested: Mapping[str, Any]) -> E
 
 def _also(known: EmbeddingDefaults) -> str:
     """What else makes a vector, in words."""
-    return "".join(
-        f", {what}"
-        for what, there in (
-            ("with dense layers", known.dense),
-            (f"truncated to {known.dimensions} numbers", known.dimensions),
-            ("normalized", known.normalize),
-            ("with prompts", any(known.prompts.values())),
-        )
-        if there
-    )
+    also = {
+        "with dense layers": known.dense,
+        f"truncated to {known.dimensions} numbers": known.dimensions,
+        "normalized": known.normalize,
+        "with prompts": any(known.prompts.values()),
+    }
+    return "".join(f", {what}" for what, there in also.items() if there)
 
 
 @contextmanager
@@ -215,24 +210,29 @@ def _without_pickles(source: Path, out: Path) -> Iterator[Path]:
     root = folders[0]
     sources.check_links(root)
     sources.read_config(sentence_transformers.model_folder(root))  # else nothing is opened
+    with _folder_beside(out) as copy:
+        for folder in folders:
+            target = copy / folder.relative_to(root)
+            target.mkdir(exist_ok=True)
+            for path in folder.iterdir():
+                if path.name == WEIGHTS or path.suffix in (".json", ".txt", ".md"):
+                    shutil.copyfile(path, target / path.name)
+            if pickles.get(folder):
+                pickled.unpickle(pickles[folder], target / WEIGHTS)
+        try:
+            yield checkpoint.find_checkpoint(copy)
+        except BertwrightError as error:
+            raise type(error)(str(error).replace(str(copy), str(root))) from error
+
+
+@contextmanager
+def _folder_beside(out: Path) -> Iterator[Path]:
+    """A folder that is removed at the end, on the disk of `out`."""
+    parent = out.absolute().parent
     with disk_errors(out):
-        out.absolute().parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(
-            prefix=f".{out.name}.pickle-", dir=out.absolute().parent
-        ) as made:
-            copy = Path(made) / "model"
-            for folder in folders:
-                target = copy / folder.relative_to(root)
-                target.mkdir(exist_ok=True)
-                for path in folder.iterdir():
-                    if path.name == WEIGHTS or path.suffix in (".json", ".txt", ".md"):
-                        shutil.copyfile(path, target / path.name)
-                if pickles.get(folder):
-                    pickled.unpickle(pickles[folder], target / WEIGHTS)
-            try:
-                yield checkpoint.find_checkpoint(copy)
-            except BertwrightError as error:
-                raise type(error)(str(error).replace(str(copy), str(root))) from error
+        parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{out.name}.read-", dir=parent) as made:
+            yield Path(made)
 
 
 @contextmanager
@@ -244,22 +244,15 @@ def _with_our_files(source: Path, out: Path) -> Iterator[Path]:
             "tokenizer of your text (bertwright tokenizer train --algorithm word)"
         )
     encoder = elmo.read(source, load_tokenizer(source))
-    with disk_errors(out), tempfile.TemporaryDirectory(prefix=".elmo-", dir=out.parent) as made:
-        folder = Path(made)
+    with _folder_beside(out) as folder:
         checkpoint.save(folder, Learner(encoder, {}), source, f"# {source.name}\n")
         yield folder
 
 
-def _require_elmo(config: Any) -> None:
-    if not isinstance(config, ElmoConfig):
-        raise ConfigError(
-            f"a folder of elmo is for ELMo only; this model is a {format_of(config).model_type}"
-        )
-
-
 def _has_weights(folder: Path) -> bool:
-    known = (WEIGHTS, INDEX)
-    return any((folder / name).is_file() for name in known) or any(folder.glob("*.index"))
+    return any(
+        path.name in (WEIGHTS, INDEX) or path.suffix == ".index" for path in folder.iterdir()
+    )
 
 
 def _write_model(

@@ -101,13 +101,8 @@ def make_head(spec: EncoderSpec, task: TaskConfig) -> Head:
 
 
 def initialized(make: Callable[[], Module], std: float, generator: torch.Generator) -> Module:
-    """A new head on the CPU: linear layers as an encoder's, the rest as its modules do.
-
-    Args:
-        make: makes it.
-        std: standard deviation of its matrices.
-        generator: all that is random comes from it; on the CPU.
-    """
+    """A new head on the CPU: linear layers as an encoder's, with matrices of the standard deviation
+    `std`, the rest as its modules do; all that is random comes from `generator`."""
     seed = int(torch.randint(2**62, (), generator=generator))
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)  # the CPU's alone: a GPU's is not put back
@@ -129,11 +124,14 @@ def shapes(spec: EncoderSpec, tasks: Mapping[str, TaskConfig]) -> dict[str, tupl
     for name, task in tasks.items():
         try:
             with torch.device("meta"):
-                state = make_head(spec, task).state_dict()
+                found |= _shapes_of(name, make_head(spec, task))
         except RuntimeError as error:
             raise ConfigError(f"the head of task {name} is too large ({error})") from error
-        found |= {f"objectives.{name}.{key}": tuple(value.shape) for key, value in state.items()}
     return found
+
+
+def _shapes_of(name: str, head: nn.Module) -> dict[str, tuple[int, ...]]:
+    return {f"objectives.{name}.{k}": tuple(x.shape) for k, x in head.state_dict().items()}
 
 
 def check_heads(
@@ -144,9 +142,7 @@ def check_heads(
         raise ConfigError(f"the learner has {listed(made)}; expected {listed(tasks)}, as `tasks`")
     check_tasks(tasks, spec)
     for name, task in tasks.items():
-        state = made[name].state_dict()
-        found = {f"objectives.{name}.{key}": tuple(value.shape) for key, value in state.items()}
-        expected = shapes(spec, {name: task})
+        found, expected = _shapes_of(name, made[name]), shapes(spec, {name: task})
         if found != expected:
             raise ConfigError(
                 f"the head of task {name} has the shapes {found}; its task asks for {expected}"
@@ -178,14 +174,8 @@ def tensors_to_save(
     tasks: Mapping[str, TaskConfig],
     pretrained: bool,
 ) -> TensorsToSave:
-    """Which file each parameter goes to.
-
-    Args:
-        parameters: of a learner, by our names.
-        form: of its model.
-        config: of its encoder.
-        tasks: of its task heads.
-        pretrained: whether it has pre-training heads too.
+    """Which file each of a learner's parameters goes to; `pretrained` says whether it has
+    pre-training heads too.
 
     Raises:
         IntegrityError: a parameter has no name in the files, or is not there.
@@ -213,10 +203,7 @@ def find_heads(
 
     Args:
         source: of a model, as `find_checkpoint` gives it.
-        form: of the model.
-        config: of its encoder.
-        spec: of its encoder.
-        headers: of its weights.
+        form, config, spec, headers: of this model: its format, its encoder, its weights.
 
     Raises:
         DataError: `task.json`, or what `config.json` says of a task, cannot be used.
@@ -246,13 +233,13 @@ def find_heads(
                 f"'architectures' in {config_file} is {short(found)}; its {told_by} asks for "
                 f"{wanted[0]}"
             )
-    named = {mapping.ours for mappings in in_model.values() for mapping in mappings}
-    in_heads = [ParameterMapping(name, (name,)) for name in expected if name not in named]
+    mappings = [mapping for each in in_model.values() for mapping in each]
+    ours = expected.keys() - {mapping.ours for mapping in mappings}
+    in_heads = [ParameterMapping(name, (name,)) for name in expected if name in ours]
     file = folder / HEADS
-    if in_heads and not file.is_file():
+    if ours and not file.is_file():
         raise IntegrityError(f"{folder} lacks {HEADS}; its {told_by} lists {listed(tasks)}")
     heads = headers_of(file) if file.is_file() else {}
-    ours = {mapping.ours for mapping in in_heads}
     for where, what, wrong in (
         (folder, "lacks", tensors - headers.keys()),
         (file, "lacks", ours - heads.keys()),
@@ -263,8 +250,7 @@ def find_heads(
                 f"{where} {what} {quote(sorted(wrong))}; its {told_by} lists {listed(tasks)}: the "
                 "folder was changed after it was written, or files are of another model"
             )
-    mappings = [mapping for each in in_model.values() for mapping in each] + in_heads
-    check_shapes(mappings, expected, {**headers, **heads}, folder, told_by)
+    check_shapes(mappings + in_heads, expected, {**headers, **heads}, folder, told_by)
     return FoundHeads(tasks, in_model, in_heads, heads)
 
 
@@ -290,19 +276,10 @@ def check_shapes(
 
 
 def report(
-    of_model: Report,
-    found: FoundHeads,
-    tasks: Mapping[str, TaskConfig],
-    initialized: list[str],
+    of_model: Report, found: FoundHeads, tasks: Mapping[str, TaskConfig], initialized: list[str]
 ) -> Report:
-    """The report of a model's weights, with the task heads in it.
-
-    Args:
-        of_model: what `formats.match` found.
-        found: the heads of the folder.
-        tasks: the heads that are loaded.
-        initialized: parts of all sorts that the folder does not have.
-    """
+    """The report of a model's weights, with the task heads in it: those `found` in its folder, of
+    which `tasks` are loaded, and the parts that are `initialized` as the folder has none."""
     read: list[str] = []
     unused: list[str] = []
     for name in found.tasks:
@@ -312,12 +289,12 @@ def report(
         (read if name in tasks and name not in initialized else unused).extend(theirs)
     parts = [part for part in of_model.parts if part not in found.tasks]
     matched = [name for name in of_model.matched if name not in {*read, *unused}]
-    return Report(
-        (*parts, *found.tasks),
-        (*matched, *read),
-        of_model.missing,
-        (*of_model.unused, *unused),
-        tuple(initialized),
+    return replace(
+        of_model,
+        parts=(*parts, *found.tasks),
+        matched=(*matched, *read),
+        unused=(*of_model.unused, *unused),
+        started=tuple(initialized),
     )
 
 
@@ -356,11 +333,7 @@ def write_tasks(folder: Path, tasks: Mapping[str, TaskConfig]) -> None:
 
 
 def read_tasks(folder: Path, spec: EncoderSpec) -> dict[str, TaskConfig] | None:
-    """The tasks of a folder; None if it has no `task.json`.
-
-    Args:
-        folder: of a checkpoint.
-        spec: of its encoder.
+    """The tasks of a folder whose encoder is of `spec`; None if it has no `task.json`.
 
     Raises:
         DataError: not JSON, a key that does not exist, a value out of bounds.
@@ -386,9 +359,8 @@ def read_tasks(folder: Path, spec: EncoderSpec) -> dict[str, TaskConfig] | None:
         check_tasks(tasks, spec)
     except (ConfigError, OverflowError) as error:
         message = str(error)  # may quote a value of any length
-        if len(message) > _LONGEST_MESSAGE:
-            message = message[:_LONGEST_MESSAGE] + "..."
-        raise DataError(f"{path}: {message}") from error
+        shown = message[:_LONGEST_MESSAGE] + "..." * (len(message) > _LONGEST_MESSAGE)
+        raise DataError(f"{path}: {shown}") from error
     return tasks
 
 

@@ -76,7 +76,7 @@ def convert(
     else:
         done = models.convert(source, out, to, overwrite, activation, given or None, average)
         if json:
-            print_json(done.as_dict())
+            print_json(vars(done))
             return
         print_table(("tensors", "", "shape"), _in_short(done.shapes))
         print_fields(
