@@ -7,7 +7,6 @@ be a file, a list of rows, a pandas DataFrame or a `datasets` Dataset. docs/pyth
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -208,14 +207,13 @@ def pretrain(
     given: dict[str, Any] = {"data": str(data), "out": str(out)}
     if preset is not None:
         given["model"] = preset if preset in cls.presets else f"{system}-{preset}"
-    targets = {log_to} if isinstance(log_to, str) else set(log_to)
+    targets: set[str] = {log_to} if isinstance(log_to, str) else {*log_to}
     if "tensorboard" in targets:
         given["log"] = {"tensorboard": True}
     made = values.from_dict(cls, values.merge(_mapping(config), _nested(settings | given)))
-    with _display(progress) as (say, _), _sinks(targets - {"tensorboard"}, made.out, made) as sinks:
-        folder = pretraining.pretrain(
-            made, say, overwrite=overwrite, resume=resume, on_log=_all(on_log, *sinks)
-        )
+    others = targets - {"tensorboard"}
+    with _display(progress) as (say, _), _sinks(on_log, others, made.out, made) as sink:
+        folder = pretraining.pretrain(made, say, overwrite=overwrite, resume=resume, on_log=sink)
     return Run(folder)
 
 
@@ -277,18 +275,20 @@ def finetune(
     given = {"text": text, "text2": text2, "label": label, "model": str(model), "out": str(out)}
     given |= {key: each if isinstance(each, str) else each.name for key, each in rows.items()}
     flat = values.merge(_mapping(config), settings | {k: v for k, v in given.items() if v})
-    of_task = {each.name for each in dataclasses.fields(TaskFilesConfig)}
-    of_run = {each.name for each in dataclasses.fields(FinetuneConfig)}
+    of_run, of_task = values.keys_of(FinetuneConfig), values.keys_of(TaskFilesConfig)
     for key in flat:
-        if key not in of_task | of_run:
-            raise values.unknown_key(key, [*sorted(of_run), *sorted(of_task)])
+        if key not in [*of_run, *of_task]:
+            raise values.unknown_key(key, [*of_run, *of_task])
     made = values.from_dict(FinetuneConfig, {k: v for k, v in flat.items() if k in of_run})
     files = values.from_dict(TaskFilesConfig, {k: v for k, v in flat.items() if k in of_task})
     in_memory = {key: each for key, each in rows.items() if isinstance(each, Rows)}
     task = TaskSpec(name, kind, files, **in_memory)
-    targets = {log_to} if isinstance(log_to, str) else set(log_to)
-    with _display(progress) as (say, on_progress), _sinks(targets, made.out, made) as sinks:
-        finetuning.finetune([task], made, say, overwrite, on_progress, _all(on_log, *sinks))
+    targets: set[str] = {log_to} if isinstance(log_to, str) else {*log_to}
+    with (
+        _display(progress) as (say, on_progress),
+        _sinks(on_log, targets, made.out, made) as sink,
+    ):
+        finetuning.finetune([task], made, say, overwrite, on_progress, sink)
     return Run(Path(made.out))
 
 
@@ -440,55 +440,44 @@ def _display(progress: bool) -> Iterator[tuple[Callable[[str], None], OnProgress
         yield say, on_progress
 
 
-def _all(*sinks: OnLog) -> OnLog:
-    """One callback for several."""
-
-    def on_log(record: dict[str, Any]) -> None:
-        for sink in sinks:
-            sink(record)
-
-    return on_log
-
-
 @contextmanager
-def _sinks(targets: Iterable[str], out: str, config: Any) -> Iterator[list[OnLog]]:
-    """Where records go beside `metrics.jsonl`: TensorBoard's events in `OUT/tensorboard`, wandb."""
+def _sinks(on_log: OnLog, targets: set[str], out: str, config: Any) -> Iterator[OnLog]:
+    """Where records go beside `metrics.jsonl`: `on_log`, TensorBoard's events, wandb."""
+    if unknown := targets - {"tensorboard", "wandb"}:
+        raise ConfigError(f"log_to is {min(unknown)!r}; expected 'tensorboard' or 'wandb'")
+    sinks = [on_log]
     with ExitStack() as stack:
-        yield [stack.enter_context(_sink(target, out, config)) for target in sorted(targets)]
-
-
-@contextmanager
-def _sink(target: str, out: str, config: Any) -> Iterator[OnLog]:
-    if target == "wandb":
-        try:
-            import wandb
-        except ImportError as error:
-            raise MissingExtra("wandb", "wandb", "log_to='wandb'") from error
-        project = os.environ.get("WANDB_PROJECT", "bertwright")
-        run = wandb.init(project=project, name=Path(out).name, config=values.to_dict(config))
-        try:
-            yield lambda record: run.log(
-                {f"{record['split']}/{k}": v for k, v in record.items() if k != "split"}
+        if "wandb" in targets:
+            try:
+                import wandb
+            except ImportError as error:
+                raise MissingExtra("wandb", "wandb", "log_to='wandb'") from error
+            project = os.environ.get("WANDB_PROJECT", "bertwright")
+            run = wandb.init(project=project, name=Path(out).name, config=values.to_dict(config))
+            stack.callback(run.finish)
+            sinks.append(
+                lambda record: run.log(
+                    {f"{record['split']}/{k}": v for k, v in record.items() if k != "split"}
+                )
             )
-        finally:
-            run.finish()
-    elif target == "tensorboard":
-        require_board()
-        writers: dict[Any, Any] = {}  # one a seed, made when the run's folder is there
+        if "tensorboard" in targets:
+            require_board()
+            writers: dict[Any, Any] = {}  # one a seed, made when the run's folder is there
 
-        def write(record: dict[str, Any]) -> None:
-            seed = f"seed-{record.get('seed', 1)}"
-            writer = writers.get(seed) or open_board(Path(out, "tensorboard", seed))
-            writers[seed] = writer
-            for name, value in record.items():
-                if not isinstance(value, str):
-                    writer.add_scalar(f"{record['split']}/{name}", value, record["step"])
-            writer.flush()
+            def write(record: dict[str, Any]) -> None:
+                seed = f"seed-{record.get('seed', 1)}"
+                if seed not in writers:
+                    writers[seed] = open_board(Path(out, "tensorboard", seed))
+                    stack.callback(writers[seed].close)
+                for name, value in record.items():
+                    if not isinstance(value, str):
+                        writers[seed].add_scalar(f"{record['split']}/{name}", value, record["step"])
+                writers[seed].flush()
 
-        try:
-            yield write
-        finally:
-            for writer in writers.values():
-                writer.close()
-    else:
-        raise ConfigError(f"log_to is {target!r}; expected 'tensorboard' or 'wandb'")
+            sinks.append(write)
+
+        def every(record: dict[str, Any]) -> None:
+            for sink in sinks:
+                sink(record)
+
+        yield every
