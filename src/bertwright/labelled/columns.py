@@ -33,16 +33,7 @@ PAIRS: tuple[tuple[str, str], ...] = (
 )
 TEXTS: Groups = (
     ("text", "sentence", "text_a"),
-    (
-        "review",
-        "content",
-        "question",
-        "tweet",
-        "comment",
-        "document",
-        "message",
-        "utterance",
-    ),
+    ("review", "content", "question", "tweet", "comment", "document", "message", "utterance"),
     ("comment_text",),
     ("title", "headline", "description", "body", "query", "input"),
 )
@@ -64,37 +55,22 @@ SENTENCES: Groups = (
 )
 """Which sentence a word is of, where rows are words."""
 IDS = ("id", "index", "idx", "guid", "pair_id", "pairid", "qid", "example_id", "uid")
-_OTHERS = (
-    *IDS,
-    "context",
-    "sent1",
-    "choices",
-    "tokens",
-    "token",
-    "word",
-    "tag",
-    "ner_tags",
-)
+_OTHERS = (*IDS, "context", "sent1", "choices", "tokens", "token", "word", "tag", "ner_tags")
 _GENERATED = ("source", "target", "mr", "ref", "summary")
 _KNOWN = frozenset([*chain(*TEXTS, *CLASSES, *NUMBERS, *PAIRS, *SENTENCES), *_OTHERS, *_GENERATED])
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns that options name; None: by their known names. In a file without a header they
-    go by number, from 1, and so may those of a header. A label with commas, as `toxic,obscene`, is a column of 0 and 1 for each
-    class.
-    """
+    """The columns that options name, or number from 1; None: by their known names. A label with
+    commas, as `toxic,obscene`, is a column of 0 and 1 for each class."""
 
     text: str | None = None
     text2: str | None = None
     label: str | None = None
 
     def __post_init__(self) -> None:
-        names = [
-            *self.texts(),
-            *(name.strip() for name in (self.label or "").split(",") if name),
-        ]
+        names = [*self.texts(), *(name.strip() for name in (self.label or "").split(",") if name)]
         if len({*names}) != len(names):
             raise DataError(
                 f"a column is named twice: {listed(names)}; --text, --text2 and --label "
@@ -149,17 +125,13 @@ class Header:
     columns: list[str]
 
     def named(self, name: str, option: str) -> str:
-        """The column that an option names, or numbers (a header of dev beside a training file
-        without one); letters may differ in case if one column only fits.
-
-        Raises:
-            DataError: there is none; lists what is there.
-        """
+        """The column that an option names, or numbers from 1 (-1 is the last), also where there is
+        a header; letters may differ in case if one column only fits."""
         near = [column for column in self.columns if plain(column) == plain(name)]
         if name in self.columns or len(near) == 1:
             return name if name in self.columns else near[0]
-        if name.isdecimal() and 1 <= int(name) <= len(self.columns):
-            return self.columns[int(name) - 1]
+        if name.removeprefix("-").isdecimal() and 1 <= abs(int(name)) <= len(self.columns):
+            return self.columns[int(name) - (int(name) > 0)]
         close = difflib.get_close_matches(name, self.columns, n=1)
         meant = f"did you mean {shorten(close[0])}? " if close else ""
         raise DataError(
@@ -168,11 +140,8 @@ class Header:
         )
 
     def known(self, groups: Groups, option: str, used: Sequence[str | None] = ()) -> str | None:
-        """The column that is not `used` and whose name is known; None if there is none.
-
-        Raises:
-            DataError: several are equally good.
-        """
+        """The column that is not `used` and whose name is known; None if there is none. Several of
+        one group are an error."""
         for group in groups:
             found = [each for each in self.columns if plain(each) in group and each not in used]
             if len(found) > 1:
@@ -192,11 +161,7 @@ class Header:
         option: str,
         used: Sequence[str | None] = (),
     ) -> str:
-        """The column chosen, or the `known` one.
-
-        Raises:
-            DataError: there is none, or several are equally good.
-        """
+        """The column chosen, or the `known` one; it is an error if there is none."""
         found = self.known(groups, option, used) if chosen is None else self.named(chosen, option)
         if found is None:
             raise DataError(
@@ -209,50 +174,3 @@ class Header:
         """The column that names the rows; None if there is none but those that are `used`."""
         free = [name for name in self.columns if name not in used]
         return next((name for known in IDS for name in free if plain(name) == known), None)
-
-
-def find_texts(
-    header: Header, chosen: Columns, kind: str, *, pair: bool | None, label: bool
-) -> Columns:
-    """The columns of a classification or regression file.
-
-    Args:
-        header: all columns of the file.
-        chosen: a text that is chosen alone stands alone, also where its name is half of a pair.
-        kind: of the task.
-        pair: whether the task has two texts; None: as the file has.
-        label: whether a label must be there; without, none is looked for.
-
-    Raises:
-        DataError: a column is missing or ambiguous; lists those there and names the option.
-    """
-    labels: list[str] = []
-    if label and chosen.label is not None:
-        parts = split_label(chosen.label, header.columns)
-        labels = [header.named(part, "--label") for part in parts]
-    elif label:
-        groups = NUMBERS if kind == "regression" else CLASSES
-        what = "labels (of one with 0 and 1 for each class: --multi-label --label A,B,C)"
-        labels = [header.find(None, groups, what, "--label", chosen.texts())]
-    text2 = None if chosen.text2 is None else header.named(chosen.text2, "--text2")
-    free = [name for name in header.columns if name not in (*labels, text2)]
-    pairs = [] if pair is False or chosen.text is not None else _pairs(free, text2)
-    if len(pairs) > 1:
-        raise DataError(
-            f"{header.name} has several pairs of texts ({'; '.join(map(listed, pairs))}); choose "
-            "with --text COLUMN --text2 COLUMN"
-        )
-    if pairs:
-        text, text2 = pairs[0]
-    else:
-        text = header.find(chosen.text, TEXTS, "texts", "--text", [*labels, text2])
-    if pair and text2 is None:
-        header.find(None, (), "second texts", "--text2")
-    return Columns(text, text2, ",".join(labels) or None)
-
-
-def _pairs(columns: Sequence[str], text2: str | None) -> list[tuple[str, str]]:
-    """Columns that are a known pair; with a second text given, those it may stand beside."""
-    there = {plain(column): column for column in columns}
-    seconds = there if text2 is None else {plain(text2): text2}
-    return [(there[a], seconds[b]) for a, b in PAIRS if a in there and b in seconds]
