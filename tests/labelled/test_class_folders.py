@@ -54,7 +54,7 @@ def test_to_predict_the_texts_alone(reviews: Path) -> None:
 
 def test_what_cannot_be_read(reviews: Path, tmp_path: Path) -> None:
     (reviews / "pos" / "4.txt").write_text("  ")
-    with pytest.raises(DataError, match="row 5: the text in the column 'text' is empty"):
+    with pytest.raises(DataError, match="row 5: empty text: column 'text'"):
         read_examples(reviews, "classification")
     skip = ReadOptions(bad_rows="skip")
     assert len(read_examples(reviews, "classification", options=skip).examples) == 5

@@ -70,7 +70,7 @@ def test_words_and_their_numbers_are_no_tags(write, column):
 
 def test_a_missing_value_of_conllu_is_no_tag_but_no_features_are(write):
     path = write("a.conllu", CONLLU.replace("VBP", "_"))
-    with pytest.raises(DataError, match=r"line 6: XPOS is _, which is no tag; --label"):
+    with pytest.raises(DataError, match=r"line 6: .*XPOS is _; expected --label"):
         read_examples(path, "tagging", Columns(label="xpos"))
     skipping = ReadOptions(bad_rows="skip")
     assert len(read_examples(path, "tagging", Columns(label="xpos"), skipping).examples) == 2
@@ -80,12 +80,12 @@ def test_a_missing_value_of_conllu_is_no_tag_but_no_features_are(write):
 
 def test_sentences_without_a_blank_line_between_are_told_by_their_numbers(write):
     path = write("a.conllu", CONLLU.replace("\n\n# sent_id = 2", "\n# sent_id = 2"))
-    with pytest.raises(DataError, match=r"line 10: the number of the word is '1'; expected 4"):
+    with pytest.raises(DataError, match=r"line 10: .* wrong number of a word: '1'; expected 4"):
         read_examples(path, "tagging")
 
 
 def test_spaces_in_place_of_tabs_are_refused(write):
-    with pytest.raises(DataError, match=r"1 columns where CoNLL-U has 10.*separated by tabs"):
+    with pytest.raises(DataError, match=r"1 columns; expected 10, separated by tabs"):
         read_examples(write("a.conllu", CONLLU.replace("\t", "  ")), "tagging")
     for name, content in (("b.conllu", "# newdoc\n\n"), ("b.conll", "# id 3\n")):
         with pytest.raises(DataError, match=r"no words"):

@@ -82,7 +82,7 @@ def test_half_a_character_in_a_label(write):
 def test_a_header_that_comes_again_is_no_example(write, rows_between):
     part = "text,label\n" + "a,x\nb,y\n" * rows_between
     path = write("a.csv", part + part)
-    with pytest.raises(DataError, match=rf"line {2 * rows_between + 2}: the header comes again"):
+    with pytest.raises(DataError, match=rf"line {2 * rows_between + 2}: the header again"):
         read_examples(path, "classification")
     read = read_examples(path, "classification", options=ReadOptions(bad_rows="skip"))
     assert labels_of(read.examples) == ("x", "y")
@@ -95,7 +95,7 @@ def test_a_pattern_is_no_name_of_a_file(tmp_path):
 
 
 def test_a_comma_in_a_number_is_told(write):
-    with pytest.raises(DataError, match=r"line 2: the label '1,5' is no number.*with a point"):
+    with pytest.raises(DataError, match=r"line 2: label is no number: '1,5'.*with a point"):
         read_examples(write("a.csv", "text;score\na;1,5\n"), "regression")
 
 

@@ -123,10 +123,16 @@ def test_flat_tables(write):
         ({"question": "q", "context": "c"}, r"no column of answers.*--label"),
         ({"question": "q", "answers": []}, r"no column of passages.*--text2"),
         ({"context": "q", "answers": []}, r"no column of questions.*--text"),
-        ({"question": "q", "context": "c", "answers": None}, r"line 1: there are no answers"),
-        ({"question": "q", "context": "c", "answers": "c"}, r"is not of the form"),
-        ({"question": "q", "context": "c", "answers": [{"text": "c"}]}, r"is not of the form"),
-        ({"question": " ", "context": "c", "answers": []}, r"column 'question' is empty"),
+        ({"question": "q", "context": "c", "answers": None}, r"line 1: no answers"),
+        (
+            {"question": "q", "context": "c", "answers": "c"},
+            r"answers of a wrong form: .*answer_start",
+        ),
+        (
+            {"question": "q", "context": "c", "answers": [{"text": "c"}]},
+            r"answers of a wrong form: .*answer_start",
+        ),
+        ({"question": " ", "context": "c", "answers": []}, r"empty text: column 'question'"),
         (
             {"question": "q", "context": "c", "answers": {"text": ["c"], "answer_start": []}},
             r"1 texts, 0 starts",
@@ -194,12 +200,12 @@ def test_rows_of_choices(write, row, text, text2, label):
     ("change", "message"),
     [
         ({"label": 2}, r"line 1: the label '2' is one more than the last of 2 choices.*from 1"),
-        ({"label": "Z"}, r"the label 'Z' is none"),
-        ({"label": None}, r"the label is empty"),
-        ({"choices": ["a"]}, r"1 choices; expected two or more"),
-        ({"choices": "a b"}, r"'choices' holds 'a b'; expected a list"),
-        ({"choices": ["a", ""]}, r"column 'choices' is empty"),
-        ({"text": " "}, r"column 'text' is empty"),
+        ({"label": "Z"}, r"label is no choice: 'Z'"),
+        ({"label": None}, r"no label"),
+        ({"choices": ["a"]}, r"fewer than two choices: 1; expected two"),
+        ({"choices": "a b"}, r"'a b' in the column 'choices'; expected a list"),
+        ({"choices": ["a", ""]}, r"empty text: column 'choices'"),
+        ({"text": " "}, r"empty text: column 'text'"),
     ],
 )
 def test_bad_choices_are_refused(write, change, message):

@@ -68,7 +68,7 @@ def test_a_bad_row_is_told_when_it_is_reached(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"text": "a"}\n{"text": ""}\n{"text": "c"}\n')
     examples = stream_examples(tmp_path / "a.jsonl", "classification").examples
     next(examples)
-    with pytest.raises(DataError, match=r"a\.jsonl, line 2: .* is empty"):
+    with pytest.raises(DataError, match=r"a\.jsonl, line 2: empty text"):
         next(examples)
     stream = stream_examples(
         tmp_path / "a.jsonl", "classification", options=ReadOptions(bad_rows="skip")

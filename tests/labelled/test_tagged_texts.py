@@ -106,17 +106,17 @@ def test_the_columns_may_be_named(write: Write) -> None:
     [
         (
             {"text": "ab", "label": [[0, 3, "X"]]},
-            r"line 1: the entity .*'X'.* has no char.*2;",
+            r"line 1: entity that is not in the text: .*'X'.* 2 characters",
         ),
-        ({"text": "ab", "label": [[1, 1, "X"]]}, "has no characters"),
-        ({"text": "ab", "label": [[-1, 1, "X"]]}, "has no characters"),
-        ({"text": "a  b", "label": [[1, 3, "X"]]}, "has no characters"),
+        ({"text": "ab", "label": [[1, 1, "X"]]}, "entity that is not in the text"),
+        ({"text": "ab", "label": [[-1, 1, "X"]]}, "entity that is not in the text"),
+        ({"text": "a  b", "label": [[1, 3, "X"]]}, "entity that is not in the text"),
         ({"text": "ab", "label": [[0, 1]]}, r"expected \[start, end, \"label\"\]"),
         ({"text": "ab", "label": [["0", "1", "X"]]}, r"expected \[start, end"),
         ({"text": "ab", "label": [[0, 1, " "]]}, r"expected \[start, end"),
         ({"text": "ab", "label": [{"start": 0, "label": "X"}]}, "an object with start, end"),
-        ({"text": "ab", "label": "PER"}, "'label' holds 'PER'; expected a list of"),
-        ({"text": "ab", "label": ["O"]}, "'text' holds 'ab'; expected a list of strings"),
+        ({"text": "ab", "label": "PER"}, "'PER' in the column 'label'; expected a list of"),
+        ({"text": "ab", "label": ["O"]}, "'ab' in the column 'text'; expected a list of strings"),
         ({"text": "ab", "other": []}, r"no column of entities \(entities, spans, label\)"),
     ],
 )
@@ -170,7 +170,7 @@ def test_characters_counted_as_in_javascript_are_told(write: Write) -> None:
     assert tagged(read(write, {"text": text, "label": [[2, 9, "P"]]}))[0][1] == "O B-P I-P O"
     found = read(write, {"text": text, "label": [[3, 10, "P"]]})
     assert "an emoji as one" in found.warnings[0]
-    with pytest.raises(DataError, match=r"which has 15; .*an emoji as one"):
+    with pytest.raises(DataError, match=r"of 15 characters.*an emoji as one"):
         read(write, {"text": text, "label": [[11, 16, "P"]]})
 
 

@@ -94,20 +94,18 @@ def test_a_sentence_a_line(write):
     read = read_examples(write("a.txt", content), "tagging")
     assert rows(read)[1] == ("张 三 丰", "B-NAME M-NAME E-NAME")
     assert read.scheme == "iobes"
-    with pytest.raises(DataError, match=r"line 3: 2 words but 1 tags"):
+    with pytest.raises(DataError, match=r"line 3: sentence with a ragged line: 2 words, 1 tags"):
         read_examples(write("b.txt", content + "a b\tO\n"), "tagging")
 
 
 def test_ragged_lines_are_refused_or_their_sentence_is_left_out(write):
     content = "a X O\nb X O\n\nc X O\nd O\ne\n\nf X B-Y\n"
-    with pytest.raises(
-        DataError, match=r"line 5: 2 columns where the first line has 3.*--bad-rows"
-    ):
+    with pytest.raises(DataError, match=r"line 5: .*: 2 columns; expected 3.*--bad-rows"):
         read_examples(write("a.txt", content), "tagging")
     read = read_examples(write("a.txt", content), "tagging", options=ReadOptions(bad_rows="skip"))
     assert rows(read) == [("a b", "O O"), ("f", "B-Y")]
     assert read.skipped["sentence with a ragged line"].lines == [5]
-    with pytest.raises(DataError, match=r"line 2: an empty word or tag"):
+    with pytest.raises(DataError, match=r"line 2: sentence with an empty word or tag"):
         read_examples(write("b.txt", "a\tO\nb\t\n"), "tagging")
     with pytest.raises(DataError, match=r"one column; expected a word and its tag"):
         read_examples(write("c.txt", "a\nb\n"), "tagging")
@@ -239,10 +237,13 @@ def test_lists_in_json_lines(write, words, tags):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ('{"tokens": ["a", "b"], "tags": ["O"]}', r"line 1: 2 words but 1 tags"),
-        ('{"tokens": "a b", "tags": ["O"]}', r"'tokens' holds 'a b'; expected a list"),
-        ('{"tokens": ["a", " "], "tags": ["O", "O"]}', r"' ' in the list"),
-        ('{"tokens": [], "tags": []}', r"list in the column 'tokens' is empty"),
+        (
+            '{"tokens": ["a", "b"], "tags": ["O"]}',
+            r"line 1: sentence with a ragged line: 2 words, 1 tags",
+        ),
+        ('{"tokens": "a b", "tags": ["O"]}', r"'a b' in the column 'tokens'; expected a list"),
+        ('{"tokens": ["a", " "], "tags": ["O", "O"]}', r"' ' in the column 'tokens'"),
+        ('{"tokens": [], "tags": []}', r"empty text: a list in the column 'tokens'"),
         ('{"tokens": ["a"]}', r"no column of tags.*it has 'tokens'.*--label"),
         ('{"tags": ["a"]}', r"no column of words.*--text"),
     ],

@@ -153,8 +153,7 @@ def _rows(table: Table, names: list[str], texts: int, found: Texts) -> Iterator[
         parts = [_string(value) for value in values[:texts]]
         if any(part is None for part in parts):
             bad = parts.index(None)
-            shown = f"column {names[bad]} holds no text but {values[bad]!r:.60}"
-            log.bad(line, "no text", shown)
+            log.bad(line, "no text", f"{values[bad]!r:.60} in the column {names[bad]}", "a text")
             continue
         clean = [without_surrogates(part or "", log) for part in parts]
         found.empty += not any(part.strip() for part in clean)

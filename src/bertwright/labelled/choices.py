@@ -29,10 +29,7 @@ FIRST: Groups = (
 )
 SECOND: Groups = (("sent2", "ctx_b", "text2"), ("question",))
 LISTS: Groups = (("choices", "endings", "options"), ("answers", "candidates"))
-LABELS: Groups = (
-    ("label", "labels", "gold_label"),
-    ("answer", "answer_key", "answerkey"),
-)
+LABELS: Groups = (("label", "labels", "gold_label"), ("answer", "answer_key", "answerkey"))
 _NUMBERED = re.compile(r"(ending|choice|option|answer)_?(\d+)")
 
 
@@ -94,27 +91,22 @@ def _texts(row: Row, columns: list[str], log: BadRowLog) -> tuple[tuple[str, ...
             keys = [str(each.get("label")) for each in found]
             found = [each.get("text") for each in found]
         if not isinstance(found, list):
-            what = f"the column {shorten(columns[0])} holds {shorten(found)}; expected a list"
-            raise BadValue("choices of a wrong form", what)
+            came = f"{shorten(found)} in the column {shorten(columns[0])}"
+            raise BadValue("choices of a wrong form", came, "a list")
         cells, columns = found, columns * len(found)
     if len(cells) < 2:
-        raise BadValue("fewer than two choices", f"{len(cells)} choices; expected two or more")
+        raise BadValue("fewer than two choices", str(len(cells)), "two or more")
     cells = [read_text({name: each}, name, log) for each, name in zip(cells, columns, strict=True)]
     return tuple(cells), keys if len(keys) == len(cells) else []
 
 
 def _label(value: Any, texts: tuple[str, ...], keys: list[str], where: str) -> int:
-    """The number of the right choice.
-
-    Raises:
-        BadValue: it is no choice of this row.
-        DataError: it is their number: labels that count from 1.
-    """
+    """The number of the right choice; where labels seem to count from 1, that is an error."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     name = "" if value is None else str(value).strip()
     if not name:
-        raise BadValue("no label", "the label is empty; expected the number of a choice")
+        raise BadValue("no label", "", "the number of a choice")
     if name in keys:
         return keys.index(name)
     number = int(name) if name.isdecimal() else -1
@@ -128,9 +120,6 @@ def _label(value: Any, texts: tuple[str, ...], keys: list[str], where: str) -> i
             "which count from 0; where labels count from 1, take 1 from each"
         )
     if not 0 <= number < len(texts):
-        raise BadValue(
-            "label is no choice",
-            f"the label {shorten(value)} is none of the {len(texts)} choices; expected 0 to "
-            f"{len(texts) - 1}, a letter from A, or the text of one",
-        )
+        expected = f"0 to {len(texts) - 1}, a letter from A, or the text of a choice"
+        raise BadValue("label is no choice", shorten(value), expected)
     return number

@@ -133,8 +133,8 @@ class File:
             if not line.strip():
                 self.log.leave_out(number, "empty line")
             elif len(texts) != 1 + pair or not all(map(str.strip, texts)):
-                what = "expected two texts with one tab between, as the model was trained on pairs"
-                self.log.bad(number, "no pair of texts", what)
+                expected = "two texts with one tab between, as the model was trained on pairs"
+                self.log.bad(number, "no pair of texts", "", expected)
             else:
                 yield number, texts[0], texts[1] if pair else None
 

@@ -52,11 +52,15 @@ class BadRowLog:
         """`FILE, line 12`"""
         return f"{self.name}, {self.unit} {line:,}"
 
-    def bad(self, line: int, reason: str, message: str) -> None:
+    def bad(self, line: int, reason: str, came: str, expected: str) -> None:
         """A row that cannot be read, for a `reason` in the same few words for all such rows: an
         error, or left out and counted."""
         if self.policy == "refuse":
-            raise DataError(f"{self.at(line)}: {message}. To leave such rows out: --bad-rows skip")
+            what = f"{reason}: {came}" if came else reason
+            raise DataError(
+                f"{self.at(line)}: {what}; expected {expected}. To leave such rows out: "
+                "--bad-rows skip"
+            )
         self.leave_out(line, reason)
 
     def leave_out(self, line: int, reason: str) -> None:
@@ -85,11 +89,7 @@ class BadRowLog:
 
 
 class BadValue(ValueError):
-    """A value of a row that cannot be used: the reason in few words, and the message."""
-
-    def __init__(self, reason: str, message: str) -> None:
-        super().__init__(message)
-        self.reason = reason
+    """A value of a row that cannot be used: the reason, what came, and what was expected."""
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,7 @@ def _examples(table: Table, columns: Columns, policy: WrongAnswers) -> Iterator[
             return SpanExample(question, context, None, id_, name, line)
         given = row[columns.label]
         if given is None:
-            raise BadValue("no answers", "there are no answers; expected a list, empty for none")
+            raise BadValue("no answers", "", "a list, empty for none")
         if isinstance(given, str):
             given = {"text": given, "answer_start": row[start] if start else None}
         answers = tuple(_answers(given, log))
@@ -139,7 +139,8 @@ def _answers(value: Any, log: BadRowLog) -> Iterator[tuple[str, int]]:
         if not isinstance(texts, list) or not isinstance(starts, list):
             texts, starts = [texts], [starts]
         if len(texts) != len(starts):
-            raise BadValue("answers of a wrong form", f"{len(texts)} texts, {len(starts)} starts")
+            came = f"{len(texts)} texts, {len(starts)} starts"
+            raise BadValue("answers of a wrong form", came, "a start each")
         value = [{"text": a, "answer_start": b} for a, b in zip(texts, starts, strict=True)]
     for each in value if isinstance(value, list | tuple) else [value]:
         try:
@@ -148,8 +149,5 @@ def _answers(value: Any, log: BadRowLog) -> Iterator[tuple[str, int]]:
             start = int(float(each["answer_start"]))  # 13.0 in columns with empty cells
             yield without_surrogates(each["text"], log), start
         except (TypeError, ValueError, KeyError, OverflowError, AttributeError):
-            raise BadValue(
-                "answers of a wrong form",
-                f'the answer {shorten(each)} is not of the form {{"text": "...", '
-                '"answer_start": 0}',
-            ) from None
+            expected = '{"text": "...", "answer_start": 0}'
+            raise BadValue("answers of a wrong form", shorten(each), expected) from None

@@ -87,7 +87,7 @@ class Table(Header):
             try:
                 example = make(row, "" if identifier is None else str(identifier), line)
             except BadValue as error:
-                self.log.bad(line, error.reason, str(error))
+                self.log.bad(line, *error.args)
                 continue
             if example is not None:
                 yield example
@@ -103,10 +103,10 @@ def read_text(row: Row, column: str | None, log: BadRowLog) -> str:
     if isinstance(value, int | float) and not isinstance(value, bool) and value == value:
         value = str(value)
     if value is None or value != value or (isinstance(value, str) and not value.strip()):
-        raise BadValue("empty text", f"the text in the column {shorten(column)} is empty")
+        raise BadValue("empty text", f"column {shorten(column)}", "a text")
     if not isinstance(value, str):
-        what = f"the column {shorten(column)} holds a {type(value).__name__}; expected a text"
-        raise BadValue("text of a wrong type", what)
+        came = f"a {type(value).__name__} in the column {shorten(column)}"
+        raise BadValue("text of a wrong type", came, "a string")
     return value if value.isascii() else without_surrogates(value, log)
 
 
@@ -207,13 +207,13 @@ def _delimited(source: Source, form: Form, chosen: Columns, hint: Columns, log: 
         indices = [columns.index(name) for name in wanted]
         for number, row in chain(head, split):
             if row == header:
-                log.bad(number, "the header again", "the header comes again")
+                log.bad(number, "the header again", "", "one")
             elif len(row) == len(columns):
                 yield number, [row[index] for index in indices]
             else:
                 fix = "quote commas" if form == "csv" else "save as CSV for tabs or line ends"
-                what = f"{len(row)} fields, the first line has {len(columns)}; {fix} in texts"
-                log.bad(number, WRONG_WIDTH, what)
+                expected = f"{len(columns)} as in the first line ({fix} in texts)"
+                log.bad(number, WRONG_WIDTH, str(len(row)), expected)
 
     return Table(source.name, columns, format, rows, log)
 
@@ -261,11 +261,7 @@ def _refuse_doubled(columns: Sequence[str], name: str) -> None:
 
 
 def json_value(source: Source) -> Any:
-    """The whole value of a JSON file; None if it is JSON lines, a row a line.
-
-    Raises:
-        DataError: it is neither; names the line.
-    """
+    """The whole value of a JSON file; None if it is JSON lines, a row a line."""
     if source.json is not None:
         return source.json
     value = _parse(source.first)
@@ -321,7 +317,7 @@ def _objects(source: Source, form: Form, log: BadRowLog) -> Table:
                 yield number, [row.get(name) for name in names]
             else:
                 wrong = row if isinstance(row, Exception) else f"a {type(row).__name__}"
-                log.bad(number, "not a JSON object", f"no JSON object: {wrong}")
+                log.bad(number, "not a JSON object", str(wrong), "an object")
 
     return Table(log.name, columns, "JSON lines" if value is None else "JSON", rows, log)
 

@@ -41,11 +41,7 @@ _MARK = re.compile("[\u3001-\u303f\uff01-\uff65]")
 
 
 def tagging_columns(table: Header, chosen: Columns, *, label: bool) -> Columns:
-    """The column of words (or of text, to be split into words) and that of tags.
-
-    Raises:
-        DataError: one is missing; lists those there.
-    """
+    """The column of words (or of text, to be split into words) and that of tags."""
     names = {*map(plain, table.columns)}
     # where entities are marked in texts, words, as Prodigy's `tokens`, have no tags
     marked = names & {*chain(*ENTITIES[:2])} and not names & {*chain(*TAGS)}
@@ -92,8 +88,8 @@ def tagging_examples(table: Table, columns: Columns) -> Iterator[TaggingExample]
         if columns.label is not None:
             tags = _strings(given, columns.label, log)
             if len(tags) != len(words):
-                what = f"{len(words)} words but {len(tags)} tags"
-                raise BadValue("sentence with a ragged line", what)
+                came = f"{len(words)} words, {len(tags)} tags"
+                raise BadValue("sentence with a ragged line", came, "a tag a word")
         return TaggingExample(words, tags, number, id=id_, line=line)
 
     names = [*columns.names(), *(name for name in (document, answer) if name)]
@@ -102,16 +98,16 @@ def tagging_examples(table: Table, columns: Columns) -> Iterator[TaggingExample]
 
 
 def _strings(value: Any, column: str | None, log: BadRowLog) -> tuple[str, ...]:
+    in_column = f"in the column {shorten(column)}"
     if not isinstance(value, list):
-        what = f"the column {shorten(column)} holds {shorten(value)}; expected a list of strings"
-        raise BadValue("no list of words", what)
+        raise BadValue("no list of words", f"{shorten(value)} {in_column}", "a list of strings")
     if not value:
-        raise BadValue("empty text", f"the list in the column {shorten(column)} is empty")
+        raise BadValue("empty text", f"a list {in_column}", "words")
     value = [each.get("text") if isinstance(each, dict) else each for each in value]  # Prodigy's
     wrong = [each for each in value if not isinstance(each, str | int) or not str(each).strip()]
     if wrong:
-        what = f"{shorten(wrong[0])} in the list of the column {shorten(column)}; expected words"
-        raise BadValue("sentence with an empty word or tag", what)
+        came = f"{shorten(wrong[0])} {in_column}"
+        raise BadValue("sentence with an empty word or tag", came, "words")
     return tuple(without_surrogates(str(each), log) for each in value)
 
 
@@ -151,18 +147,11 @@ class EntityReader:
         self.overlapping: list[str] = []
 
     def mark(self, example: TaggingExample, value: Any) -> TaggingExample:
-        """The example of a text with the tags of the entities of its row.
-
-        Raises:
-            BadValue: that is no list of entities, or one that is not in the text.
-        """
+        """The example of a text with the tags of the entities of its row."""
         text, log, where = example.text or "", self.log, f"{self.log.unit} {example.line:,}"
         if not isinstance(value, list):
-            raise BadValue(
-                "no list of entities",
-                f"the column {shorten(self.column)} holds {shorten(value)}; expected a list of "
-                '[start, end, "label"]',
-            )
+            came = f"{shorten(value)} in the column {shorten(self.column)}"
+            raise BadValue("no list of entities", came, 'a list of [start, end, "label"]')
         found = {_entity(each, text, log) for each in value}
         entities: list[Entity] = []
         for each in sorted(found, key=lambda e: (e.start - e.end, e)):  # the longest first
@@ -206,11 +195,7 @@ class EntityReader:
 
 
 def _entity(value: Any, text: str, log: BadRowLog) -> Entity:
-    """One entity, without white space at its ends.
-
-    Raises:
-        BadValue: it has another form, or characters the text has not.
-    """
+    """One entity, without white space at its ends."""
     given = value
     if isinstance(value, dict):
         there = [
@@ -221,18 +206,13 @@ def _entity(value: Any, text: str, log: BadRowLog) -> Entity:
         case [int(start), int(end), str(label)] if label.strip():
             pass
         case _:
-            raise BadValue(
-                "entity of a wrong form",
-                f'the entity {shorten(value)}; expected [start, end, "label"], or an object with '
-                "start, end and label",
-            )
+            expected = '[start, end, "label"], or an object with start, end and label'
+            raise BadValue("entity of a wrong form", shorten(value), expected)
     slice_ = text[start:end] if 0 <= start < end <= len(text) else ""
     if not slice_.strip():
-        raise BadValue(
-            "entity that is not in the text",
-            f"the entity {shorten(value)} has no characters of the text, which has {len(text):,}; "
-            "start counts from 0, an emoji as one, end is one after the last",
-        )
+        came = f"{shorten(value)} of a text of {len(text):,} characters"
+        expected = "start from 0, end one after the last, an emoji as one character"
+        raise BadValue("entity that is not in the text", came, expected)
     start += len(slice_) - len(slice_.lstrip())
     return Entity(start, start + len(slice_.strip()), without_surrogates(label.strip(), log))
 

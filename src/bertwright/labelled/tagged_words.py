@@ -24,7 +24,14 @@ from itertools import chain, groupby, pairwise
 from bertwright.errors import DataError
 from bertwright.labelled.columns import SENTENCES, Columns, Groups, Header, plain
 from bertwright.labelled.examples import TaggingExample
-from bertwright.labelled.source import BadRowLog, Source, listed, shorten, without_surrogates
+from bertwright.labelled.source import (
+    BadRowLog,
+    BadValue,
+    Source,
+    listed,
+    shorten,
+    without_surrogates,
+)
 from bertwright.labelled.table import WRONG_WIDTH, Table
 from bertwright.labelled.tagged_texts import DOCUMENTS, TAGS
 
@@ -38,7 +45,7 @@ _TAG_NAMES = {"tag", "tags", "label", "labels", "ner", "ner_tags", "pos", "upos"
 _NUMBER = re.compile(r"(\d+)([-.]\d+)?")
 """Of a word in its sentence; of a range of words, or of an empty node."""
 _UNIVERSAL = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
-_EMPTY_IS_A_VALUE = ("feats", "deps", "misc")
+_VALUES = ("feats", "deps", "misc")
 """Columns of CoNLL-U where `_` is a value; in others it stands for a missing one."""
 _GLOBAL = re.compile(r"# *global\.columns *= *(.+)")
 _NEW_DOCUMENT = re.compile(r"# *newdoc\b")
@@ -77,17 +84,6 @@ class Layout:
         return (
             f"CoNLL columns ({self.width}, separated by {'tabs' if self.tabs else 'blanks'}{tags})"
         )
-
-    def index_of(self, column: str | None) -> int | None:
-        """The index, from 0, of a column by number from 1 (-1 the last) or by name; None if there
-        is none such, or it is the words' or their numbers'."""
-        index, names = -1, [*map(plain, self.names)]
-        if column is not None and plain(column) in names:
-            index = names.index(plain(column))
-        elif column is not None and column.removeprefix("-").isdecimal():
-            index = int(column) - 1 if int(column) > 0 else self.width + int(column)
-        is_tag = self.numbered <= index < self.width and index != self.word
-        return index if is_tag else None
 
 
 def layout_of(source: Source, universal: bool = False) -> Layout:
@@ -132,8 +128,8 @@ def _is_numbered(rows: Sequence[Sequence[str]]) -> bool:
         return False
     numbers = [int(each[1]) for each in found if each and each[2] is None]
     steps = [after - before for before, after in pairwise(numbers)]
-    starts = [number for number, step in zip(numbers[1:], steps, strict=True) if step != 1]
-    return 1 in steps and max(numbers[:1] + starts) < 2
+    begins = all(n < 2 or step == 1 for n, step in zip(numbers, [0, *steps], strict=False))
+    return 1 in steps and begins
 
 
 def _word_of_header(cells: Sequence[str]) -> int | None:
@@ -157,32 +153,30 @@ def tag_index(source: Source, layout: Layout, chosen: str | None, hint: str | No
     Raises:
         DataError: there is one column only; that chosen is not there, or is the words'.
     """
-    if layout.width < 2:
+    width, names = layout.width, [*map(plain, layout.names)]
+    if width < 2:
         raise DataError(
             f"{source.name} has one column; expected a word and its tag a line, with a blank or a "
             f"tab between. It begins with {listed(source.head[:1])}"
         )
-    index = layout.index_of(hint if chosen is None else chosen)
-    if index is None and chosen is not None:
-        names = f" ({listed(layout.names)})" if layout.names else ""
-        raise DataError(
-            f"{source.name} has no column {shorten(chosen)} of tags; a line has {layout.width} "
-            f"columns{names}, the word in column {layout.word + 1}. Expected another by number, "
-            "-1 for the last, or by name"
-        )
-    if index is None:
-        index = layout.index_of("upos" if "upos" in layout.names else "-1")
-    return layout.width - 2 if index is None else index
+    usual = ("upos" if layout.universal else "", "-1", "-2")  # -2: the last is the word
+    for column in (hint or "", *usual) if chosen is None else (chosen,):
+        index = names.index(plain(column)) if column and plain(column) in names else -1
+        if index < 0 and column.removeprefix("-").isdecimal():
+            index = int(column) - 1 if int(column) > 0 else width + int(column)
+        if layout.numbered <= index < width and index != layout.word:
+            return index
+    raise DataError(
+        f"{source.name} has no column {shorten(chosen)} of tags; a line has {width} columns"
+        f"{f' ({listed(layout.names)})' if names else ''}, the word in column {layout.word + 1}. "
+        "Expected another by number, -1 for the last, or by name"
+    )
 
 
 def conll_examples(
     source: Source, layout: Layout, tag: int | None, log: BadRowLog
 ) -> Iterator[TaggingExample]:
-    """The sentences of a file; `tag` is the column of tags, from 0 (None: tags are not read).
-
-    Raises:
-        DataError: a ragged line where `log` refuses them; names it.
-    """
+    """The sentences of a file; `tag` is the column of tags, from 0 (None: tags are not read)."""
     lines = source.lines()
     if layout.names and not layout.universal:
         next(number for number, line in lines if line.strip())
@@ -196,11 +190,12 @@ def conll_examples(
             continue
         rows = [(number, layout.split(line)) for number, line in own]
         if layout.numbered:  # a range or an empty node is no word of the sentence's own
-            rows = [each for each in rows if not _is_other(each[1], layout)]
+            rows = [(n, row) for n, row in rows if len(row) < layout.width or not _is_other(row[0])]
         for at, (number, cells) in enumerate(rows):
-            before = rows[at - 1][1][0] if at else None
-            if wrong := _wrong(cells, layout, tag, before):
-                log.bad(number, *wrong)
+            try:
+                _check(cells, layout, tag, rows[at - 1][1][0] if at else None)
+            except BadValue as error:
+                log.bad(number, *error.args)
                 break
         else:
             words = tuple([cells[layout.word] for _, cells in rows])
@@ -229,38 +224,28 @@ def _sentences(lines: Iterator[tuple[int, str]], layout: Layout) -> Iterator[lis
             own.append((number, line))
 
 
-def _is_other(cells: Sequence[str], layout: Layout) -> bool:
-    found = _NUMBER.fullmatch(cells[0])
-    return found is not None and found[2] is not None and len(cells) == layout.width
+def _is_other(number: str) -> bool:
+    return bool((found := _NUMBER.fullmatch(number)) and found[2])
 
 
-def _wrong(
-    cells: Sequence[str], layout: Layout, index: int | None, before: str | None
-) -> tuple[str, str] | None:
-    """What is wrong with the line of a word behind the one with the number `before`, in few words
-    and in a sentence; None: nothing."""
+def _check(cells: Sequence[str], layout: Layout, index: int | None, before: str | None) -> None:
+    """Raise BadValue unless a line is that of a word behind the one with the number `before`."""
     if len(cells) != layout.width:
-        first = "CoNLL-U" if layout.universal else "the first line"
-        return _RAGGED, (
-            f"{len(cells)} columns where {first} has {layout.width}; expected a word and its tags"
-            f"{', separated by tabs' if layout.tabs else ''}, and a blank line between sentences"
-        )
+        tabs = ", separated by tabs" if layout.tabs else ""
+        expected = f"{layout.width}{tabs}, and a blank line between sentences"
+        raise BadValue(_RAGGED, f"{len(cells)} columns", expected)
     tag = None if index is None else cells[index]
     if not cells[layout.word].strip() or tag == "":
-        return _EMPTY, "an empty word or tag"
-    if layout.numbered:
-        expected = ("0", "1") if before is None else (str(int(before) + 1),)
-        if cells[0] not in expected:
-            return "sentence with a wrong number of a word", (
-                f"the number of the word is {shorten(cells[0])}; expected {expected[-1]}, and a "
-                "blank line between sentences"
-            )
-    if layout.universal and tag == "_" and layout.names[index or 0] not in _EMPTY_IS_A_VALUE:
-        return "sentence with a word without a tag", (
-            f"{layout.names[index or 0].upper()} is _, which is no tag; --label chooses another of "
-            f"the columns {', '.join(layout.names[2:])}"
+        raise BadValue(_EMPTY, "", "a word and its tag")
+    expected = "01" if before is None else str(int(before) + 1) if layout.numbered else ""
+    if layout.numbered and cells[0] != expected and (before or cells[0] not in ("0", "1")):
+        expected = (
+            f"{expected[-1] if before is None else expected}, and a blank line between sentences"
         )
-    return None
+        raise BadValue("sentence with a wrong number of a word", shorten(cells[0]), expected)
+    if layout.universal and tag == "_" and (name := layout.names[index or 0]) not in _VALUES:
+        expected = f"--label with another of the columns {', '.join(layout.names[2:])}"
+        raise BadValue("sentence with a word without a tag", f"{name.upper()} is _", expected)
 
 
 def _sentence_a_line(
@@ -271,9 +256,9 @@ def _sentence_a_line(
         if not line.strip():
             continue
         if tag is not None and len(words) != len(tags):
-            log.bad(number, _RAGGED, f"{len(words)} words but {len(tags)} tags")
+            log.bad(number, _RAGGED, f"{len(words)} words, {len(tags)} tags", "a tag a word")
         elif "" in words:
-            log.bad(number, _EMPTY, "two blanks between words")
+            log.bad(number, _EMPTY, "two blanks", "one between words")
         else:
             yield TaggingExample(tuple(words), None if tag is None else tuple(tags), line=number)
 
@@ -306,19 +291,10 @@ def are_words(columns: Sequence[str]) -> bool:
 
 
 def word_columns(table: Header, chosen: Columns, *, label: bool) -> tuple[Columns, str]:
-    """The columns of words and of tags, and that of sentences.
-
-    Raises:
-        DataError: one is missing; lists those there.
-    """
-    there = table.columns
-    words = table.find(chosen.text, WORDS, "words (word, token)", "--text")
-    tags, wanted = None, chosen.label
+    """The columns of words and of tags, and that of sentences."""
+    words, tags = table.find(chosen.text, WORDS, "words (word, token)", "--text"), None
     if label:
-        if wanted and wanted not in there and wanted.removeprefix("-").isdecimal():  # by number
-            index = int(wanted) - 1 if int(wanted) > 0 else len(there) + int(wanted)
-            wanted = there[index] if 0 <= index < len(there) else wanted
-        tags = table.find(wanted, (*TAGS, ("tag",)), "tags (tag, ner_tags)", "--label")
+        tags = table.find(chosen.label, (*TAGS, ("tag",)), "tags (tag, ner_tags)", "--label")
     what = "sentences (sentence_id, Sentence #); expected a word a row with its tag and sentence"
     sentences = table.find(None, SENTENCES, what, "--text")
     if sentences in (words, tags):
@@ -367,10 +343,13 @@ def word_examples(table: Table, columns: Columns, sentences: str) -> Iterator[Ta
     for (_, at), group in groupby(rows(), key=lambda row: row[0]):
         own = list(group)
         before, last = last, own[-1][1]
-        wrong = [(line, found) for *_, line, cells in own if (found := _wrong_word(cells, names))]
-        if wrong:
-            log.bad(wrong[0][0], *wrong[0][1])
-        elif before < last or last < gaps():
+        try:
+            for *_, line, cells in own:  # noqa: B007 - of the first that is wrong
+                _check_word(cells, names)
+        except BadValue as error:
+            log.bad(line, *error.args)
+            continue
+        if before < last or last < gaps():
             log.leave_out(own[0][2], _BESIDE)
         else:
             words, *tags = zip(*(cells for *_, cells in own), strict=True)
@@ -382,18 +361,13 @@ def word_examples(table: Table, columns: Columns, sentences: str) -> Iterator[Ta
         )
 
 
-def _wrong_word(cells: Sequence[str], names: Sequence[str]) -> tuple[str, str] | None:
-    """What is wrong with a word and its tag, in few words and in a sentence; None: nothing."""
+def _check_word(cells: Sequence[str], names: Sequence[str]) -> None:
+    """Raise BadValue for a word and its tag that cannot be read."""
     if not all(cells):
-        return _EMPTY, f"{shorten(names[cells.index('')])} is empty"
+        raise BadValue(_EMPTY, f"column {shorten(names[cells.index('')])}", "a word and its tag")
     if "\n" in cells[0]:
-        return "sentence with a line end in a word", (
-            f"the word {shorten(cells[0])} is of several lines; a quote that is a word must be "
-            'written """"'
-        )
+        expected = 'a quote that is a word written as """"'
+        raise BadValue("sentence with a line end in a word", shorten(cells[0]), expected)
     if cells[0].startswith(("['", '["')):
-        return "list in place of a word", (
-            f"{shorten(cells[0])} in the column {shorten(names[0])} is a list; expected a word a "
-            "row, or lists in JSON lines"
-        )
-    return None
+        came = f"{shorten(cells[0])} in the column {shorten(names[0])}"
+        raise BadValue("list in place of a word", came, "a word a row, or lists in JSON lines")

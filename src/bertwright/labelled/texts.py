@@ -13,7 +13,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from bertwright.errors import DataError
-from bertwright.labelled.columns import Columns, Groups, find_texts, plain, split_label
+from bertwright.labelled.columns import (
+    CLASSES,
+    NUMBERS,
+    PAIRS,
+    TEXTS,
+    Columns,
+    Groups,
+    plain,
+    split_label,
+)
 from bertwright.labelled.examples import GenerationExample, Label, TextExample, classes_of
 from bertwright.labelled.file import File, Stream
 from bertwright.labelled.source import BadRowLog, BadValue, listed, shorten, without_surrogates
@@ -21,27 +30,11 @@ from bertwright.labelled.table import Row, Table, read_text
 
 SOURCES: Groups = (
     ("source",),
-    (
-        "mr",
-        "meaning_representation",
-        "document",
-        "article",
-        "dialogue",
-        "input",
-        "text",
-    ),
+    ("mr", "meaning_representation", "document", "article", "dialogue", "input", "text"),
 )
 TARGETS: Groups = (
     ("target",),
-    (
-        "ref",
-        "human_reference",
-        "summary",
-        "highlights",
-        "output",
-        "headline",
-        "question",
-    ),
+    ("ref", "human_reference", "summary", "highlights", "output", "headline", "question"),
 )
 NO_GOLD_LABEL = "-"
 """MNLI and SNLI where the annotators did not agree."""
@@ -60,12 +53,48 @@ def read_texts(file: File) -> Stream:
     table, chosen = file.table()
     if label and chosen.label is None:
         _check_classes(table, options.hint)
-    columns = find_texts(table, chosen, file.kind, pair=options.pair, label=label)
+    columns = _columns(table, chosen, file)
     examples: Iterable[TextExample] = _examples(file, table, columns)
     if label:
         examples = list(examples)
         _check_labels(examples, file)
     return file.found(examples, columns, table)
+
+
+def _columns(table: Table, chosen: Columns, file: File) -> Columns:
+    """The columns of a classification or regression file. A text that is chosen alone stands alone,
+    also where its name is half of a pair."""
+    pair, label = file.options.pair, file.options.require_labels
+    labels: list[str] = []
+    if label and chosen.label is not None:
+        parts = split_label(chosen.label, table.columns)
+        labels = [table.named(part, "--label") for part in parts]
+    elif label:
+        groups = NUMBERS if file.kind == "regression" else CLASSES
+        what = "labels (of one with 0 and 1 for each class: --multi-label --label A,B,C)"
+        labels = [table.find(None, groups, what, "--label", chosen.texts())]
+    text2 = None if chosen.text2 is None else table.named(chosen.text2, "--text2")
+    free = [name for name in table.columns if name not in (*labels, text2)]
+    pairs = [] if pair is False or chosen.text is not None else _pairs(free, text2)
+    if len(pairs) > 1:
+        raise DataError(
+            f"{table.name} has several pairs of texts ({'; '.join(map(listed, pairs))}); choose "
+            "with --text COLUMN --text2 COLUMN"
+        )
+    if pairs:
+        text, text2 = pairs[0]
+    else:
+        text = table.find(chosen.text, TEXTS, "texts", "--text", [*labels, text2])
+    if pair and text2 is None:
+        table.find(None, (), "second texts", "--text2")
+    return Columns(text, text2, ",".join(labels) or None)
+
+
+def _pairs(columns: Sequence[str], text2: str | None) -> list[tuple[str, str]]:
+    """Columns that are a known pair; with a second text given, those it may stand beside."""
+    there = {plain(column): column for column in columns}
+    seconds = there if text2 is None else {plain(text2): text2}
+    return [(there[a], seconds[b]) for a, b in PAIRS if a in there and b in seconds]
 
 
 def _examples(file: File, table: Table, columns: Columns) -> Iterator[TextExample]:
@@ -123,12 +152,7 @@ def read_targets(file: File) -> Stream:
 
 
 def _label(value: Any, file: File, where: str) -> Label:
-    """The label of one row.
-
-    Raises:
-        BadValue: it is missing or no number.
-        DataError: it is not among the known ones; a 0 or 1 for each class in a list.
-    """
+    """The label of one row."""
     several, known = file.options.multi_label, file.options.labels
     if file.kind == "regression":
         return _number(value)
@@ -154,10 +178,8 @@ def _several(value: Any) -> Sequence[Any]:
                 raise ValueError("no comma between two texts")
             return list(ast.literal_eval(value.strip()))
         except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
-            raise BadValue(
-                "label of a wrong form",
-                f"the label {shorten(value)} is no list; expected ['a', 'b'], or commas between",
-            ) from error
+            expected = "['a', 'b'], or classes with commas between"
+            raise BadValue("label of a wrong form", shorten(value), expected) from error
     if isinstance(value, str):
         return [part for part in value.split(",") if part.strip()]
     if isinstance(value, list | tuple):
@@ -170,10 +192,8 @@ def _held(row: Row, classes: Sequence[str]) -> list[str]:
     values = {name: _loosely(str(row[name]).strip()) for name in classes}
     for name, value in values.items():
         if value not in ("0.0", "1.0", "true", "false"):
-            raise BadValue(
-                "label is not 0 or 1",
-                f"the column {shorten(name)} holds {shorten(row[name])}; expected 0 or 1",
-            )
+            came = f"{shorten(row[name])} in the column {shorten(name)}"
+            raise BadValue("label is not 0 or 1", came, "0 or 1 in the column of a class")
     return [name for name, value in values.items() if value in ("1.0", "true")]
 
 
@@ -202,29 +222,23 @@ def _class_name(value: Any) -> str:
     if isinstance(value, float) and value.is_integer():
         value = int(value)  # what tables make of whole numbers where some are missing
     if isinstance(value, list | dict):
-        raise BadValue(
-            "label of a wrong type",
-            f"the label is {shorten(json.dumps(value))}; expected one class. Several at once: "
-            "--multi-label",
-        )
+        came = shorten(json.dumps(value))
+        raise BadValue("label of a wrong type", came, "one class; for several: --multi-label")
     name = "" if value is None or value != value else str(value).strip()
     if not name:
-        raise BadValue("no label", "the label is empty")
+        raise BadValue("no label", "", "a class")
     return name
 
 
 def _number(value: Any) -> float:
     if value is None or (isinstance(value, str) and not value.strip()):
-        raise BadValue("no label", "the label is empty; expected a number")
+        raise BadValue("no label", "", "a number")
     try:
         number = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError):
         number = math.nan
     if not math.isfinite(number):
-        raise BadValue(
-            "label is no number",
-            f"the label {shorten(value)} is no number; expected one, as 1.5 (with a point)",
-        )
+        raise BadValue("label is no number", shorten(value), "one as 1.5 (with a point)")
     return number
 
 
