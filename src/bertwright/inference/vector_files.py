@@ -68,11 +68,7 @@ class Coder:
 
 
 def decode(stored: npt.NDArray[Any], scales: Float32s | None = None) -> Float32s:
-    """What `Coder` stored, as float32; of binary -1 and 1.
-
-    Args:
-        stored: rows.
-        scales: of int8.
+    """What `Coder` stored, as float32; of binary -1 and 1; `scales` are those of int8.
 
     Raises:
         DataError: numbers of no such form, or int8 without scales, or with those of others.
@@ -141,14 +137,12 @@ class ResumableWriter:
     def __init__(
         self, path: Path, key: dict[str, Any], coder: Coder, resume: bool, overwrite: bool
     ) -> None:
-        """Start, or continue.
+        """Start, or with `resume` continue what a killed run left; `overwrite` throws it away.
 
         Args:
             path: the file to be.
             key: all that the rows depend on but the texts.
             coder: made the rows; it gets its scales from a run that is continued.
-            resume: continue what a killed run left.
-            overwrite: throw it away.
 
         Raises:
             ConfigError: there is an unfinished file and neither is given, or it is of other
@@ -156,61 +150,60 @@ class ResumableWriter:
             IntegrityError: the unfinished file or its journal is damaged.
             MissingExtra: pyarrow is not installed, for Parquet.
         """
+        self.path, self.coder, self.journal = path, coder, journal_path(path)
+        self.partial = self.whole = path.with_name(f".{path.name}.partial")
         if path.suffix == ".parquet":
             _pyarrow()
-        self.path, self.key, self.coder = path, key, coder
-        self.partial = path.with_name(f".{path.name}.partial")
-        self.whole = self.partial
-        if path.suffix == ".parquet":
             self.whole = path.with_name(f".{path.name}.whole")
-        self.journal = journal_path(path)
-        self.rows = 0
+        self.state: dict[str, Any] = {"key": key, "rows": 0, "bytes": 0, "digest": ""}
         self.digest = hashlib.sha256()
-        self.old_digest = ""
         self.renamed = False
         """Whether the run was killed after the file got its name."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        size = 0
         if overwrite:
             self.journal.unlink(missing_ok=True)
         elif self.journal.is_file():
-            size = self._read_journal(resume)
+            self._read_journal(resume)
         if not self.renamed:
+            size = self.state["bytes"]
             self.file = self.partial.open("r+b" if size else "w+b")
             self.file.truncate(size)
             self.file.seek(size)
 
-    def _read_journal(self, resume: bool) -> int:
-        """Take over what an earlier run noted; the bytes of its rows."""
+    @property
+    def rows(self) -> int:
+        """Rows that are on the disk."""
+        return int(self.state["rows"])
+
+    def _read_journal(self, resume: bool) -> None:
+        """Take over what an earlier run noted."""
         if not resume:
             raise ConfigError(
                 f"an unfinished {self.path.name} is in {self.path.parent}: pass --resume to "
                 "continue it, or --overwrite to start again"
             )
+        key = self.state["key"]
         try:
             state = json.loads(self.journal.read_text(encoding="utf-8"))
-            old, size = dict(state["key"]), int(state["bytes"])
-            self.rows, self.old_digest = int(state["rows"]), str(state["digest"])
+            old, size, final = dict(state["key"]), int(state["bytes"]), state["final_bytes"]
+            self.state |= {"rows": int(state["rows"]), "bytes": size, "digest": state["digest"]}
             if state["scales"] is not None:
                 self.coder.scales = np.array(state["scales"], np.float32)
-            final = state.get("final_bytes")
         except (ValueError, KeyError, TypeError) as error:
             raise IntegrityError(
                 f"{self.journal} is damaged ({error}); start again with --overwrite"
             ) from error
-        differing = sorted(k for k in old.keys() | self.key.keys() if old.get(k) != self.key.get(k))
-        if differing:
+        if differing := sorted(k for k in old | key if old.get(k) != key.get(k)):
             raise ConfigError(
                 f"the unfinished {self.path.name} was made with another {', '.join(differing)}; "
                 "continue with the same, or start again with --overwrite"
             )
-        at_end = final is not None and not self.whole.exists() and self.path.is_file()
-        self.renamed = at_end and self.path.stat().st_size == final
+        there = not self.whole.exists() and self.path.is_file()
+        self.renamed = there and self.path.stat().st_size == final
         if not self.renamed and (not self.partial.is_file() or self.partial.stat().st_size < size):
             raise IntegrityError(
                 f"{self.partial} is shorter than its journal says; start again with --overwrite"
             )
-        return size
 
     def skip(self, texts: Sequence[Text]) -> None:
         """Pass over texts whose rows are there."""
@@ -219,7 +212,7 @@ class ResumableWriter:
 
     def check_skipped(self) -> None:
         """Raise DataError unless the texts passed over are those of the rows that are there."""
-        if self.rows and self.digest.hexdigest() != self.old_digest:
+        if self.rows and self.digest.hexdigest() != self.state["digest"]:
             raise self._changed()
 
     def _changed(self) -> DataError:
@@ -261,25 +254,27 @@ class ResumableWriter:
         self.file.flush()
         os.fsync(self.file.fileno())
         self.skip(texts)
-        self.rows += len(texts)
-        self._write_journal(self.file.tell())
+        self.state["rows"] += len(texts)
+        self._write_journal()
 
     def finish(self) -> None:
         """Write what belongs to the end, and give the file its name."""
         if not self.renamed:
+            end = self.file.tell()
             if self.path.suffix == ".npy":
                 self.file.seek(0)
                 npy.read_magic(self.file)
                 shape, _, dtype = npy.read_array_header_1_0(self.file)
                 self.file.seek(0)
                 self._write_header(dtype, (self.rows, *shape[1:]))
-            size = self.file.seek(0, os.SEEK_END)
-            self.file.close()
+                self.file.seek(end)
+            self.file.flush()
             if self.path.suffix == ".parquet":
                 _to_parquet(self.partial, self.whole)
             sync_file(self.whole)
             self._write_scales()
-            self._write_journal(size, self.whole.stat().st_size)
+            self._write_journal(self.whole.stat().st_size)
+            self.file.close()
             self.whole.replace(self.path)
         self.partial.unlink(missing_ok=True)
         self.journal.unlink(missing_ok=True)
@@ -320,17 +315,16 @@ class ResumableWriter:
             self._write_numbers(row)
         self.file.write(b"]")
 
-    def _write_journal(self, size: int, final_size: int | None = None) -> None:
-        state = {
-            "key": self.key,
-            "rows": self.rows,
-            "bytes": size,
+    def _write_journal(self, final_size: int | None = None) -> None:
+        scales = self.coder.scales
+        self.state |= {
+            "bytes": self.file.tell(),
             "digest": self.digest.hexdigest(),
-            "scales": None if self.coder.scales is None else self.coder.scales.tolist(),
+            "scales": None if scales is None else scales.tolist(),
             "final_bytes": final_size,
         }
         fresh = self.journal.with_name(f"{self.journal.name}.new")
-        fresh.write_text(json.dumps(state), encoding="utf-8")
+        fresh.write_text(json.dumps(self.state), encoding="utf-8")
         fresh.replace(self.journal)
 
 
