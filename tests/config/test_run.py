@@ -57,7 +57,7 @@ def test_one_length(length: str) -> None:
 
 def test_no_length_and_two() -> None:
     with pytest.raises(ConfigError, match="expected one of --steps, --minutes, --epochs; none of"):
-        BertRun(data=".", out="o")
+        BertRun(data="no folder is looked for", out="o").require_length()
     with pytest.raises(ConfigError, match="--steps and --epochs came"):
         make(steps=1, epochs=1.0)
 

@@ -60,6 +60,8 @@ def _verb(run: type[RunConfig]) -> Callable[..., None]:
         The length of the run is one of --steps, --minutes and --epochs. Ctrl-C and SIGTERM save
         and end with 130 and 143; the same command with --resume continues.
         """
+        if Path(config.data).exists():  # what is wrong with it comes first; the recipe says it
+            config.require_length()  # at once: torch takes seconds to import
         from bertwright.recipes.pretrain import pretrain as run_pretraining
 
         folder = run_pretraining(config, say, overwrite=overwrite, resume=resume, verify=verify)

@@ -6,11 +6,10 @@ Annotations are types here, not text: cyclopts reads those of a subclass in its 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from bertwright.config.ranges import above, at_least, below_one, seed
-from bertwright.errors import ConfigError, DataError
+from bertwright.errors import ConfigError
 
 
 @dataclass(frozen=True)
@@ -190,16 +189,8 @@ class RunConfig:
                 f"a {self.default_model} is trained in passes over the data: expected --epochs, "
                 f"--{given[0]} came"
             )
-        if len(given) != 1:
-            if (
-                not given and not Path(self.data).exists()
-            ):  # or the next message would be about this
-                raise DataError(
-                    f"no folder {self.data}; make it with: bertwright data build CORPUS "
-                    f"--tokenizer DIR --out {self.data}"
-                )
-            came = " and ".join(f"--{name}" for name in given) or "none of them"
-            raise ConfigError(f"expected one of --steps, --minutes, --epochs; {came} came")
+        if len(given) > 1:
+            self.refuse_length(" and ".join(f"--{name}" for name in given))
         above(self, 0, *given)
         seed(self)
         if self.model is None and self.init is None:
@@ -212,6 +203,16 @@ class RunConfig:
                 f"batch.micro_tokens is {micro}; one sequence may have {self.longest_sequence} "
                 "tokens"
             )
+
+    def require_length(self) -> None:
+        """Raise ConfigError where the run has no length: after its data have been opened, as data
+        that are not there are the first thing to say."""
+        if self.steps is self.minutes is self.epochs is None:
+            self.refuse_length("none of them")
+
+    def refuse_length(self, came: str) -> None:
+        """Raise ConfigError: not one length came, but this."""
+        raise ConfigError(f"expected one of --steps, --minutes, --epochs; {came} came")
 
     @property
     def longest_sequence(self) -> int:

@@ -238,9 +238,10 @@ def read_shards_manifest(folder: Path) -> dict[str, Any]:
     """Read the manifest of a built corpus; see `open_shards` for the errors."""
     path = folder / MANIFEST
     if not path.is_file():
+        known = f"{folder} is no built corpus (it has no {path.name}); make one with: "
         raise DataError(
-            f"{folder} is no built corpus (it has no {path.name}); make one with: "
-            "bertwright data build CORPUS --tokenizer DIR --out DIR"
+            (known if folder.exists() else f"no folder {folder}; make it with: ")
+            + f"bertwright data build CORPUS --tokenizer DIR --out {folder}"
         )
     manifest = read_manifest(folder)
     if manifest.get("format") != FORMAT:

@@ -87,6 +87,7 @@ def pretrain(
         contextlib.ExitStack() as stack,
     ):
         shards = open_shards(config.data, verify)
+        config.require_length()
         if ranks.is_first:
             stack.enter_context(run_folder.alone(run))
         beginning = None
