@@ -104,5 +104,5 @@ def test_a_thread_that_does_not_end_ends_the_server(
 
 def test_such_a_model_is_not_loaded(full: Path, tmp_path: Path) -> None:
     folder = with_expression(full, tmp_path / "m", "(a+)+$")
-    with pytest.raises(DataError, match="the tokenizer fails on a text"):
+    with pytest.raises(DataError, match="mend the regular expressions"):
         load_engine("m", str(folder))

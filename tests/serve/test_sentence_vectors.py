@@ -3,7 +3,8 @@ its folder says: what is left out would give other vectors without a word."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,11 @@ from fastapi.testclient import TestClient
 
 from bertwright.checkpoint.sentence_transformers.dense import Dense, DenseLayer, write_layer
 from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults, write_defaults
+from bertwright.config.serve import ServeConfig
 from bertwright.inference.model import load
+from bertwright.serve.app import make_app
 from bertwright.serve.engine import load_engine
-from tests.serve.conftest import write_model
+from tests.serve.conftest import until_ready, write_model
 from tests.small_bert import VOCABULARY
 
 TEXTS = ["a b", "c the d e f g h i j k l m n", "z"]
@@ -40,23 +43,27 @@ class Served:
         return load(self.folder, device="cpu").embed(TEXTS, **asked)
 
 
-@pytest.fixture(params=[True, False], ids=["prompt pooled", "prompt not pooled"])
+@pytest.fixture(scope="module", params=[True, False], ids=["prompt pooled", "prompt not pooled"])
 def mine(
-    request: pytest.FixtureRequest, tmp_path: Path, served: Callable[..., TestClient]
-) -> Served:
-    folder = write_model(tmp_path / "mine", 3, heads=False)
-    write_dense(tmp_path / "layer", 4)
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Served]:
+    root = tmp_path_factory.mktemp("mine")
+    folder = write_model(root / "mine", 3, heads=False)
+    write_dense(root / "layer", 4)
     defaults = EmbeddingDefaults(
         normalize=True,
         max_length=12,
         prompts={"query": PROMPT, "passage": "b "},
         default_prompt_name="query",
         include_prompt=request.param,
-        dense=(Dense(24, 10, folder=tmp_path / "layer"),),
+        dense=(Dense(24, 10, folder=root / "layer"),),
         dimensions=6,
     )
     write_defaults(folder, defaults, 24)
-    return Served(folder, served(model=(str(folder),)))
+    config = ServeConfig(model=(str(folder),), device="cpu", log_requests=False)
+    with TestClient(make_app(config), raise_server_exceptions=False) as client:
+        until_ready(client)
+        yield Served(folder, client)
 
 
 def write_dense(folder: Path, seed: int) -> None:
@@ -129,10 +136,11 @@ def test_tokens_are_cut_where_vectors_are(mine: Served) -> None:
     assert mine.client.post("/tokens", json=body).json()["error"]["code"] == "too_long"
 
 
-def test_the_digest_is_of_the_dense_layer_too(mine: Served) -> None:
+def test_the_digest_is_of_the_dense_layer_too(mine: Served, tmp_path: Path) -> None:
     before = load_engine("m", str(mine.folder), "cpu").sha256
-    write_dense(mine.folder / "2_Dense", 5)
-    assert load_engine("m", str(mine.folder), "cpu").sha256 != before
+    other = shutil.copytree(mine.folder, tmp_path / "other")
+    write_dense(other / "2_Dense", 5)
+    assert load_engine("m", str(other), "cpu").sha256 != before
 
 
 def test_prompts_that_a_caller_asks_for(mine: Served) -> None:

@@ -111,7 +111,8 @@ def test_rules_of_published_models_are_read(load_with: Load) -> None:
 
 @pytest.mark.parametrize("expression", ["(a+)+$", r"([a-z]+\s?)+$", r"(\w+)*[0-9]$"])
 def test_expressions_that_try_every_way(load_with: Load, expression: str) -> None:
-    with pytest.raises(DataError, match="the tokenizer fails on a text"):
+    # it gives up or runs out of time, whichever comes first on this processor
+    with pytest.raises(DataError, match=r"mend the regular expressions in tokenizer\.json"):
         load_with(pre_tokenizer=split(expression))
 
 
