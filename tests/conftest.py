@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -27,6 +28,12 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["HF_HUB_OFFLINE"] = "1"  # a model's name where no folder is would be looked up
     settings.register_profile("untimed", deadline=None)  # no test is judged by a time
     settings.load_profile("untimed")
+
+
+def pytest_collection_finish() -> None:
+    """Leave the suite itself out of garbage collection: a server that starts searches all else."""
+    gc.freeze()
+    gc.unfreeze = lambda: None  # type: ignore[assignment]
 
 
 @pytest.fixture(scope="session")
