@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from bertwright.nn.attention import attend_packed
@@ -19,9 +20,10 @@ def whole(texts: list[torch.Tensor]) -> torch.Tensor:
     return context[torch.tensor(sequences.offsets[1:]) - 1]
 
 
-def test_one_token_at_a_time_is_all_at_once() -> None:
+@pytest.mark.parametrize(("kind", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 2e-2)])
+def test_one_token_at_a_time_is_all_at_once(kind: torch.dtype, tolerance: float) -> None:
     torch.manual_seed(0)
-    texts = [torch.randn(length, 3 * WIDTH) for length in (5, 5, 2)]
+    texts = [torch.randn(length, 3 * WIDTH).to(kind) for length in (5, 5, 2)]
     sequences = Sequences([5, 5, 2])
     cache = KeyValueCache.empty(LAYERS, HEADS, sequences, texts[0][:, :WIDTH])
     for layer in range(LAYERS):
@@ -29,23 +31,24 @@ def test_one_token_at_a_time_is_all_at_once() -> None:
     torch.testing.assert_close(read[[4, 9, 11]], whole(texts))
 
     def step() -> None:
-        new = torch.randn(len(texts), 3 * WIDTH)
+        new = torch.randn(len(texts), 3 * WIDTH).to(kind)
         cache.grow()
         for layer in range(LAYERS):
             found = cache.attend(layer, new)
         for number, row in enumerate(new):
             texts[number] = torch.cat([texts[number], row[None]])
-        torch.testing.assert_close(found, whole(texts))
+        torch.testing.assert_close(found, whole(texts), atol=tolerance, rtol=tolerance)
 
     for _ in range(SPARE + 3):  # past the room it began with
         step()
     rows = [2, 0, 0]
     texts, cache = [texts[row] for row in rows], cache.select(torch.tensor(rows))
     step()
-    more = [torch.randn(90, 3 * WIDTH)]
-    other = KeyValueCache.empty(LAYERS, HEADS, Sequences([90]), more[0][:, :WIDTH])
+    many = 300  # so many that its keys are a product of their own
+    more = [torch.randn(many, 3 * WIDTH).to(kind)]
+    other = KeyValueCache.empty(LAYERS, HEADS, Sequences([many]), more[0][:, :WIDTH])
     for layer in range(LAYERS):
-        other.read(layer, more[0], Sequences([90]))
+        other.read(layer, more[0], Sequences([many]))
     texts, cache = texts + more, cache.join(other)
     step()
     step()

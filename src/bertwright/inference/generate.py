@@ -295,6 +295,7 @@ def _by_rows(
                 )
                 for n in range(config.num)
             ]
+        joining.sort(key=lambda each: -len(each[1].ids))  # neighbours of like length are faster
         if joining:
             flight.add(
                 [prompt.ids for _, prompt in joining],

@@ -21,6 +21,8 @@ from bertwright.nn.attention import attend_packed
 from bertwright.nn.sequences import Sequences
 
 SPARE = 64  # tokens that room is made for at once
+NEAR, SPARE_ROWS = 1.2, 128
+"""Neighbours share products while their keys are at most so many times what is kept, and more."""
 
 
 class KeyValueCache:
@@ -33,7 +35,7 @@ class KeyValueCache:
         """R tokens that are kept."""
         self.segment = segment
         """Of the tokens that follow."""
-        self._bias: Tensor | None = None
+        self._blocks: list[tuple[slice, int, Tensor | None]] = []
         self._rows: tuple[Tensor, Tensor] | None = None
 
     @classmethod
@@ -64,14 +66,9 @@ class KeyValueCache:
             spare = self.store.new_zeros(*self.store.shape[:4], SPARE, self.store.shape[5])
             self.store = torch.cat([self.store, spare], 4)
         self.lengths = [length + 1 for length in self.lengths]
-        self._bias = self._rows = None
+        self._blocks, self._rows = _blocks(self.lengths, self.store), None
         if min(self.lengths) < longest:
             lengths = torch.tensor(self.lengths)
-            hidden = torch.arange(longest) >= lengths[:, None]  # [R, S]
-            bias = torch.zeros(hidden.shape).masked_fill_(hidden, -torch.inf)
-            heads = self.store.shape[3]
-            bias = bias.repeat_interleave(heads, 0)[:, None]
-            self._bias = bias.to(self.store)  # [R A, 1, S]
             rows = torch.arange(len(self.lengths))
             device = self.store.device
             self._rows = rows.to(device), (lengths - 1).to(device)
@@ -83,20 +80,29 @@ class KeyValueCache:
         """
         keys, values = self.store[layer]  # [R, A, S, D]
         count, heads, _, size = keys.shape
-        longest = max(self.lengths)
         q, k, v = qkv.view(count, 3, heads, size).unbind(1)  # [R, A, D]
         if self._rows is None:
-            keys[:, :, longest - 1], values[:, :, longest - 1] = k, v
+            last = self.lengths[0] - 1
+            keys[:, :, last], values[:, :, last] = k, v
         else:
-            rows, last = self._rows
-            keys[rows, :, last], values[rows, :, last] = k, v
+            rows, lasts = self._rows
+            keys[rows, :, lasts], values[rows, :, lasts] = k, v
         q = (q * size**-0.5).reshape(count * heads, 1, size)
-        keys = keys[:, :, :longest].reshape(count * heads, longest, size)
-        values = values[:, :, :longest].reshape(count * heads, longest, size)
-        scores = torch.bmm(q, keys.transpose(1, 2))
-        if self._bias is not None:
-            scores = scores + self._bias
-        return torch.bmm(scores.softmax(-1), values).view(count, heads * size)
+        found = []
+        for block, longest, bias in self._blocks:
+            own = q[block.start * heads : block.stop * heads]
+            k = keys[block, :, :longest].reshape(len(own), longest, size)
+            v = values[block, :, :longest].reshape(len(own), longest, size)
+            if (
+                q.dtype == torch.bfloat16 and not q.is_cuda
+            ):  # more than twice as fast this way round
+                scores = torch.bmm(k, own.transpose(1, 2)).transpose(1, 2)
+            else:
+                scores = torch.bmm(own, k.transpose(1, 2))
+            scores = scores if bias is None else scores + bias
+            found.append(torch.bmm(scores.softmax(-1), v))
+        context = found[0] if len(found) == 1 else torch.cat(found)
+        return context.view(count, heads * size)
 
     def select(self, rows: Tensor) -> KeyValueCache:
         """Of these rows `[r]` alone, in this order."""
@@ -116,6 +122,27 @@ class KeyValueCache:
             more = store.new_zeros(*store.shape[:4], room - store.shape[4], store.shape[5])
             stores.append(torch.cat([store, more], 4) if more.shape[4] else store)
         return KeyValueCache(torch.cat(stores, 2), self.lengths + other.lengths, self.segment)
+
+
+def _blocks(lengths: list[int], store: Tensor) -> list[tuple[slice, int, Tensor | None]]:
+    """Neighbouring rows of nearly equal lengths, their longest, and `[r A, 1, S]`, which hides from
+    each row what is behind its own keys (None: they are equally long)."""
+    found, first = [], 0
+    while first < len(lengths):
+        last, longest, tokens = first, 0, 0
+        while last < len(lengths):
+            longer, more = max(longest, lengths[last]), tokens + lengths[last]
+            if (last + 1 - first) * longer > NEAR * more + SPARE_ROWS:
+                break
+            last, longest, tokens = last + 1, longer, more
+        own, bias = torch.tensor(lengths[first:last]), None
+        if int(own.min()) < longest:
+            hidden = torch.arange(longest) >= own[:, None]  # [r, S]
+            bias = torch.zeros(hidden.shape).masked_fill_(hidden, -torch.inf)
+            bias = bias.repeat_interleave(store.shape[3], 0)[:, None].to(store)
+        found.append((slice(first, last), longest, bias))
+        first = last
+    return found
 
 
 def read_prompts(
