@@ -9,10 +9,15 @@ import pytest
 
 from bertwright.config.run import ValidationConfig
 from bertwright.config.runs.bert import BertRun
+from bertwright.data.shards import open_shards
 from bertwright.data.split import split_documents
 from bertwright.recipes import held_out
 from bertwright.recipes.held_out import Sentence
+from bertwright.recipes.systems import system_of
+from bertwright.report.verdict import pretraining_verdict
+from tests.contract.conftest import config_of as contract_run
 from tests.data.conftest import write_shards
+from tests.recipes.sample import build_pairs, build_stories
 
 
 def test_the_same_document() -> None:
@@ -87,3 +92,17 @@ def test_words_are_drawn_from_each_stratum_of_frequency(tmp_path: Path) -> None:
     assert max(ids) - min(ids) > 60
     assert all(index % 7 for index in ids)
     assert held_out.drawn_words(Words(), shards, [], counts, 8) == []  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("system", ["transformer", "memory-network"])
+def test_what_is_right_without_a_model_of_other_systems(system: str, tmp_path: Path) -> None:
+    data = (build_pairs if system == "transformer" else build_stories)(tmp_path)
+    shards, config = open_shards(data), contract_run(system, data, tmp_path / "run")
+    (head,) = system_of(config).heads(config)
+    found = held_out.levels(shards, config, [head], np.zeros(shards.vocab_size, np.int64))
+    level = found[f"{head}.accuracy"]
+    assert found.keys() == {f"{head}.accuracy"}
+    last = {"split": "dev", f"{head}.accuracy": level + 0.01}
+    assert pretraining_verdict([last], found).answer == "no"
+    assert pretraining_verdict([{**last, f"{head}.accuracy": level + 0.1}], found).answer == "yes"
+    assert 0 < level < 1

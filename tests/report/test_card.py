@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertwright.config.run import RunConfig
+from bertwright.config.runs.bert import BertRun
+from bertwright.config.runs.gpt import GptRun
 from bertwright.report.card import card, checkpoint_card, quoted
 from tests.report.finetuned_runs import (
     KINDS,
@@ -164,7 +165,7 @@ def test_several_tasks() -> None:
         "token-classification",
     ]
     assert front_of(text)["metrics"] == ["accuracy", "f1"]
-    assert "# 2 tasks over one BERT" in text
+    assert "# 2 tasks over one encoder" in text
     assert text.index("## sentiment\n") < text.index("### Results") < text.index("## names\n")
     assert text.count("## How to load") == 1
     assert "no class for several task heads" in text
@@ -260,7 +261,7 @@ def test_yaml_reads_quoted_strings_as_they_were(value: str) -> None:
 
 
 def test_the_card_of_a_checkpoint_is_of_its_objectives() -> None:
-    config = RunConfig(data="shards", out="runs/mine", model="bert-mini", steps=9)
+    config = BertRun(data="shards", out="runs/mine", model="bert-mini", steps=9)
     position = SimpleNamespace(step=1200, tokens=5_000_000, seconds=90.0)
     record = {"step": 1100, "split": "dev", "loss": 3.0, "masked_lm.accuracy": 0.25}
     corpus = {"documents": 12, "sentences": 90, "tokens": 3_000_000, "vocab_size": 8192}
@@ -286,6 +287,8 @@ def test_the_card_of_a_checkpoint_is_of_its_objectives() -> None:
     assert "AutoModelForPreTraining" in text
     assert tomllib.loads(text.split("```toml\n")[1].split("```")[0])["data"] == "shards"
     assert "AutoModelForMaskedLM" in checkpoint_card(config, position, ["masked_lm"])
-    other = checkpoint_card(config, position, ["next_token"])
-    assert "model.encode" in other
+    run = GptRun(data="shards", out="runs/mine", model="gpt-mini", steps=9)
+    other = checkpoint_card(run, position, ["next_token"])
+    assert yaml.safe_load(other.split("---\n")[1])["pipeline_tag"] == "text-generation"
+    assert '```bash\nbertwright generate --model FOLDER "A text"\n```\n' in other
     assert "transformers" not in other.split("## Configuration")[0]

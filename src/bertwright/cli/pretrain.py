@@ -77,15 +77,13 @@ def _print_end(run: Path, config: RunConfig) -> None:
     from bertwright.recipes.examine import verdict_of
 
     folder = shlex.quote(str(run))
-    (answer, sentence), objectives = verdict_of(run, config)
+    answer, sentence = verdict_of(run, config)
     if answer != "unknown":
         say(sentence)
     ready = "not ready" if answer == "no" else "ready"
     say(f"{run} is {ready}: its page, bertwright report {folder}")
-    if answer != "no" and "masked_lm" in objectives:
-        say(f'fill in blanks: bertwright fill --model {folder} "A text with a [MASK]."')
-    elif answer != "no":
-        say(f"what it is: bertwright inspect {folder}")
+    if answer != "no":
+        say(f"use it: bertwright {config.use.format(run=folder)}")
 
 
 def _given(words: Sequence[str], name: str) -> str | None:

@@ -99,7 +99,7 @@ def quickstart(
     seconds["pretrain"] = time.monotonic() - begin
     from bertwright.recipes.examine import verdict_of, write_findings, write_json
 
-    verdict, _ = verdict_of(paths.run, config)
+    verdict = verdict_of(paths.run, config)
     say(f"     {verdict.sentence}")
     say(f"     {seconds['pretrain']:.1f} s")
 

@@ -140,6 +140,8 @@ class RunConfig:
     """Where the `Format` of its models is, as `package.module:NAME`."""
     system: ClassVar[str] = ""
     """Where its `System` is."""
+    use: ClassVar[str] = "inspect {run}"
+    """The verb that shows what a trained model does, printed at the end of a run."""
 
     data: str
     """Folder of shards that `bertwright data build` wrote."""

@@ -23,7 +23,6 @@ from bertwright.checkpoint.model_folder import read_json
 from bertwright.checkpoint.sentence_transformers.dense import DenseLayer, read_layer
 from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults, read_defaults
 from bertwright.checkpoint.sources import folder_of, read_content, read_tokenizer
-from bertwright.config.bert import BertConfig
 from bertwright.config.generation import GenerationConfig, TranslationConfig
 from bertwright.config.task import TaskConfig
 from bertwright.config.vectors import BackendName, Combine, VectorConfig, VectorPrecision
@@ -78,7 +77,7 @@ class Model:
     def __init__(
         self,
         runner: ModelRunner,
-        config: BertConfig,
+        config: Any,
         report: Report,
         tasks: Mapping[str, TaskConfig],
     ) -> None:

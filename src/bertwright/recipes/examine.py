@@ -125,20 +125,19 @@ def write_json(path: Path, found: Mapping[str, Any]) -> None:
         file.write(json.dumps(found, indent=1, default=float) + "\n")
 
 
-def verdict_of(run: Path, config: RunConfig) -> tuple[Verdict, list[str]]:
-    """Whether a run has learned, beside the most frequent token of its training text; and the names
-    of its objectives."""
+def verdict_of(run: Path, config: RunConfig) -> Verdict:
+    """Whether a run has learned, beside always the most frequent token or label."""
     try:
         records = read_records(run / METRICS)
         shards = open_shards(config.data, False)
     except (BertwrightError, OSError):  # gone since: the run itself is done
-        return Verdict("unknown", ""), []
+        return Verdict("unknown", "")
     counts, _ = held_out.tables(shards, config)
     levels = {"next_token.accuracy": float(counts.max() / counts.sum())}
     heads = list(objectives(records))
     if any(record.get("split") == "dev" for record in records):
         levels |= held_out.levels(shards, config, heads, counts)
-    return pretraining_verdict(records, levels), heads
+    return pretraining_verdict(records, levels)
 
 
 def checkup_of(run: Path, folder: Path, on_progress: OnProgress = silent) -> Checkup:

@@ -156,15 +156,16 @@ def levels(
     shards: Shards, config: RunConfig, heads: Collection[str], counts: Int64s
 ) -> dict[str, float]:
     """What is right without a model in the run's validation, by key of a record: always the token
-    that is most frequent in training text, always the more frequent label."""
+    that is most frequent in training text, always the most frequent label."""
     found = {}
-    batches = _batches(shards, config, "dev") if {"masked_lm", "next_sentence"} & set(heads) else []
+    labels = {"translation": "labels", "answer": "answers", "next_sentence": "next_sentence_labels"}
+    batches = _batches(shards, config, "dev") if {"masked_lm", *labels} & set(heads) else []
     if "masked_lm" in heads:
         truth = np.concatenate([batch.masked_labels for batch in batches])
         found["masked_lm.accuracy"] = float((truth == counts.argmax()).mean())
-    if "next_sentence" in heads:
-        is_random = float(np.concatenate([batch.next_sentence_labels for batch in batches]).mean())
-        found["next_sentence.accuracy"] = max(is_random, 1 - is_random)
+    for name in labels.keys() & set(heads):
+        truth = np.concatenate([getattr(batch, labels[name]) for batch in batches])
+        found[f"{name}.accuracy"] = float(np.bincount(truth).max() / len(truth))
     return found
 
 
@@ -331,7 +332,7 @@ def _other(similarity: Float32s) -> Int64s:
     return nearest
 
 
-def _batches(shards: Shards, config: RunConfig, split: Split) -> list[MaskedBatch]:
+def _batches(shards: Shards, config: RunConfig, split: Split) -> list[Any]:
     """The sequences of a run's validation; of `train`, as many of that split."""
     instances = system_of(config).evaluated_on(config, shards, split)
     assert instances is not None

@@ -48,6 +48,13 @@ _HUB_METRICS = {
     "mean_absolute_error": "mae",
 }
 """Our names to those of the hub; others are the same or are given as they are."""
+_PIPELINES = {
+    "fill": "fill-mask",
+    "generate": "text-generation",
+    "translate": "translation",
+    "answer": "question-answering",
+}
+"""What the hub calls that for which a verb is."""
 _PUBLISHED = re.compile(
     r"(google-bert/)?bert-(base|large)-[\w.-]+|google/bert_uncased_L-\d+_H-\d+_A-\d+"
 )
@@ -118,6 +125,8 @@ def checkpoint_card(
             config=config,
             position=position,
             objectives=list(objectives),
+            pipeline=_PIPELINES.get(config.use.partition(" ")[0], "feature-extraction"),
+            use=config.use.format(run="FOLDER"),
             transformers=transformers,
             toml=values.to_toml(config),
             corpus=corpus,
@@ -289,7 +298,7 @@ def _model_name(results: Results) -> str:
     """The base model: a name of the hub, else that of a folder, of a checkpoint with its run's."""
     if base := _base_model(results):
         return base
-    model = str(results.get("model") or "a BERT")
+    model = str(results.get("model") or "a model")
     path = PurePath(model)
     if path.parent.name == "checkpoints" and path.parent.parent.name:
         return f"{path.parent.parent.name}, {path.name}"

@@ -131,6 +131,8 @@ class BertRun(RunConfig):
     """Its models."""
     system: ClassVar[str] = "bertwright.recipes.bert:BERT"
     """Its pre-training."""
+    use: ClassVar[str] = 'fill --model {run} "A text with a [MASK]."'
+    """What it does."""
 
     model: str | None = None
     """bert-tiny, -mini, -small, -medium, -base, -large; unset: bert-mini, or the size of `init`."""

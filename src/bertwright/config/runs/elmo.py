@@ -107,6 +107,8 @@ class ElmoRun(LanguageModelRun):
     """Its models."""
     system: ClassVar[str] = "bertwright.recipes.elmo:ELMO"
     """Its pre-training."""
+    use: ClassVar[str] = 'senses --model {run}'
+    """What it does."""
 
     model: str | None = None
     """elmo-mini, elmo-small, elmo; unset: elmo-mini, or the sizes of `init`."""

@@ -18,6 +18,8 @@ class LanguageModelRun(RunConfig):
 
     system: ClassVar[str] = "bertwright.recipes.language_models:LANGUAGE_MODEL"
     """Its pre-training."""
+    use: ClassVar[str] = 'generate --model {run} "A text"'
+    """What it does."""
 
     sequence_length: int = 128
     """Maximum tokens of a window, the tokens for begin and end included."""

@@ -59,6 +59,8 @@ class MemoryNetworkRun(RunConfig):
     """Its models."""
     system: ClassVar[str] = "bertwright.recipes.road.memory_network:MEMORY_NETWORK"
     """Its pre-training."""
+    use: ClassVar[str] = 'answer --model {run} stories.txt'
+    """What it does."""
 
     model: str | None = None
     """memory-network, or unset: the sizes of `init`."""

@@ -51,6 +51,8 @@ class NgramRun(RunConfig):
     """Its models."""
     system: ClassVar[str] = "bertwright.recipes.road.ngram:NGRAM"
     """Its pre-training."""
+    use: ClassVar[str] = 'generate --model {run} "A text"'
+    """What it does."""
     own_loop: ClassVar[bool] = True
     """It is counted."""
 

@@ -45,6 +45,8 @@ class TranslationRun(RunConfig):
     """Its shards are pairs of sentences."""
     system: ClassVar[str] = "bertwright.recipes.translation.system:TRANSLATION"
     """Its pre-training."""
+    use: ClassVar[str] = 'translate --model {run} "A sentence."'
+    """What it does."""
 
     sequence_length: int = 128
     """Maximum tokens of a source and of a target, begin and end included; longer pairs are left

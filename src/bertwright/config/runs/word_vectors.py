@@ -62,6 +62,8 @@ class WordVectorsRun(RunConfig):
 
     own_loop: ClassVar[bool] = True
     """They are trained in passes over all documents."""
+    use: ClassVar[str] = 'words nearest --model {run} WORD'
+    """What it does."""
     passes: ClassVar[float] = 5.0
     """As many where `epochs` is not given."""
 
