@@ -19,8 +19,6 @@ class CorpusConfig:
     """split: find the sentences of every line; line: each line is one sentence."""
     text_column: str = "text"
     """Column of the text in JSONL, CSV, TSV and Parquet files."""
-    split_name: str = "train"
-    """Split to read of a `datasets` folder or hf:NAME."""
     errors: Literal["replace", "refuse"] = "replace"
     """Bytes that are not UTF-8: replace and count them, or stop."""
     normalize_unicode: bool = False

@@ -22,7 +22,6 @@ from bertwright.config.values import to_dict
 from bertwright.errors import DataError, MissingExtra
 from bertwright.text.corpus import documents, rows
 from bertwright.text.corpus.documents import read_text, split_documents
-from bertwright.text.corpus.files import find_files
 from bertwright.text.corpus.read import CorpusReport, read_blocks, read_documents, split_document
 
 DEFAULT = CorpusConfig()
@@ -401,21 +400,6 @@ def test_a_dataset_of_the_hub_ends_clearly(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(DataError, match="hf:org/there@a:dev ends after row 2: reset by peer"):
         read("hf:org/there@a:dev")
     assert named == [("org/there", None, "train"), ("org/there", "a", "dev")]
-
-
-def test_a_datasets_folder(tmp_path: Path) -> None:
-    datasets = pytest.importorskip("datasets")
-    train = datasets.Dataset.from_dict({"id": list(range(4)), "text": ROWS})
-    train.save_to_disk(tmp_path / "one")
-    datasets.DatasetDict({"train": train, "dev": train.select([3])}).save_to_disk(tmp_path / "two")
-    assert read(tmp_path / "one")[0] == ROW_DOCUMENTS
-    assert [str(p) for p in find_files([f"hf:{tmp_path / 'one'}"])] == [str(tmp_path / "one")]
-    assert read(tmp_path / "two")[0] == ROW_DOCUMENTS
-    assert read(tmp_path / "two", replace(DEFAULT, split_name="dev"))[0] == [["End."]]
-    with pytest.raises(DataError, match=r"has no split 'test'; it has train, dev"):
-        read(tmp_path / "two", replace(DEFAULT, split_name="test"))
-    with pytest.raises(DataError, match=r"no column 'body'; it has 'id', 'text'"):
-        read(tmp_path / "one", replace(DEFAULT, text_column="body"))
 
 
 def test_shared_corpus(shared: Path) -> None:

@@ -196,7 +196,8 @@ def split_documents(
     for text in blocks:
         text = held + text
         # White space at the end is held back, shortened, so that a separator is never split in two.
-        end = _end_of_text(text)
+        # `rstrip` returns the text itself only where nothing is stripped
+        end = len(text.rstrip()) if text[-1].isspace() else len(text)
         held, text = _shorten(text[end:]), text[:end]
         if not text:
             continue
@@ -223,13 +224,6 @@ def split_documents(
         yield split_long_document("".join(parts), report)
 
 
-def _end_of_text(text: str) -> int:
-    # The check first: `rstrip` returns the text itself only where nothing is stripped.
-    if not text[-1].isspace():
-        return len(text)
-    return len(text.rstrip())
-
-
 def _shorten(space: str) -> str:
     if len(space) <= 4096:
         return space
@@ -245,16 +239,9 @@ def split_long_document(text: str, report: CorpusReport) -> list[str]:
     begin = 0
     while len(text) - begin > MAX_DOCUMENT_CHARACTERS:
         least, most = begin + MAX_DOCUMENT_CHARACTERS // 2, begin + MAX_DOCUMENT_CHARACTERS
-        end = next(
-            (
-                at + len(mark)
-                for mark in ("\n", ". ", "。", " ")
-                if (at := text.rfind(mark, least, most)) >= 0
-            ),
-            most,
-        )
+        ends = ((text.rfind(mark, least, most), mark) for mark in ("\n", ". ", "。", " "))
+        end = next((at + len(mark) for at, mark in ends if at >= 0), most)
         parts.append(text[begin:end])
         begin = end
         report.documents_cut += 1
-    parts.append(text[begin:])
-    return parts
+    return [*parts, text[begin:]]

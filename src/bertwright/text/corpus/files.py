@@ -32,16 +32,6 @@ _MAGIC = {b"\x1f\x8b": ".gz", b"\xfd7zXZ\0": ".xz", b"BZh": ".bz2", b"\x28\xb5\x
 _MAGIC |= {bytes([byte]) + b"\x2a\x4d\x18": ".zst" for byte in range(0x50, 0x60)}  # frames to skip
 _WIKI_FILE = re.compile(r"wiki_\d+(?:\.bz2)?$")
 """The files of WikiExtractor have no extension."""
-_ADVICE = {
-    ".json": "Write an object a line, as .jsonl",
-    ".pdf": "Extract its text first: pdftotext FILE.pdf FILE.txt",
-    **dict.fromkeys((".xlsx", ".xls", ".ods"), "Save it as CSV"),
-    **dict.fromkeys((".docx", ".doc", ".odt", ".rtf"), "Save it as plain text, .txt"),
-    **dict.fromkeys((".html", ".htm", ".epub"), "Extract its text first: pandoc -t plain"),
-    **dict.fromkeys((".zip", ".tar", ".7z"), "Unpack it first"),
-}
-"""What to do with files that are no text, by their suffix."""
-_DATASET_MARKS = ("dataset_dict.json", "state.json")  # what datasets.save_to_disk leaves
 
 
 def format_of(path: Path) -> str:
@@ -55,28 +45,14 @@ def format_of(path: Path) -> str:
     return suffix if suffix in TEXT_SUFFIXES + ROW_SUFFIXES else ""
 
 
-def is_dataset_name(path: Path) -> bool:
-    """Whether it is `hf:NAME` and no file."""
-    return str(path).startswith("hf:")
-
-
-def is_dataset_folder(path: Path) -> bool:
-    """Whether `datasets.save_to_disk` wrote this folder."""
-    return any((path / mark).is_file() for mark in _DATASET_MARKS)
-
-
 def find_files(inputs: Sequence[str], passed_over: list[Path] | None = None) -> list[Path]:
-    """What there is to read, in a fixed order.
+    """What there is to read, in a fixed order; a file that comes twice, also by a link, once.
 
     Args:
         inputs: files, folders (searched to the bottom, through links too, files in sorted order,
-            hidden ones left out), globs (`**` too),
-            `-` for standard input, `hf:NAME[@CONFIG][:SPLIT]`, folders of `datasets.save_to_disk`.
+            hidden ones left out), globs (`**` too); `-` for standard input and
+            `hf:NAME[@CONFIG][:SPLIT]` stand for themselves.
         passed_over: gets the files of folders whose extension is unknown.
-
-    Returns:
-        Paths; `-`, `hf:...` and `datasets` folders stand for themselves. A file that comes twice,
-        by another path or by a link, is read once.
 
     Raises:
         ConfigError: nothing given.
@@ -96,8 +72,6 @@ def find_files(inputs: Sequence[str], passed_over: list[Path] | None = None) -> 
 
 
 def _find(given: str, passed_over: list[Path]) -> Iterable[Path]:
-    if is_dataset_folder(Path(given.removeprefix("hf:"))):
-        return [Path(given.removeprefix("hf:"))]
     path = Path(given)
     if given == "-" or given.startswith("hf:"):
         return [path]
@@ -105,9 +79,11 @@ def _find(given: str, passed_over: list[Path]) -> Iterable[Path]:
         return _in_folder(path, passed_over)
     if path.exists():
         if not format_of(path):
-            usual = "Rename it, or send it through standard input: bertwright ... - < FILE"
-            advice = _ADVICE.get(path.suffix.lower(), usual)
-            raise DataError(f"{given} has an unknown extension; known are {_known()}. {advice}")
+            raise DataError(
+                f"{given} has an unknown extension; known are {_known()}. Make text of it first "
+                "(of .json: an object a line, as .jsonl); if it is text, rename it, or send it "
+                "through standard input: bertwright ... - < FILE"
+            )
         return [path]
     if glob.has_magic(given):
         matches = sorted(Path(match) for match in glob.glob(given, recursive=True))
@@ -264,13 +240,15 @@ def open_bytes(path: Path) -> BinaryIO:
 
 def open_with_position(path: Path) -> tuple[BinaryIO, Callable[[], int]]:
     """Like `open_bytes`, with a function that returns the bytes of the file on disk read so far."""
-    name = "standard input" if str(path) == "-" else str(path)
-    if str(path) == "-" and sys.stdin is None:
-        raise DataError("standard input is closed; send it text (COMMAND | bertwright ...)")
-    if str(path) == "-" and sys.stdin.buffer.closed:
-        raise DataError("standard input was read before; - can stand for one file only")
+    is_input, name = str(path) == "-", str(path)
+    if is_input:
+        name = "standard input"
+        if sys.stdin is None:
+            raise DataError("standard input is closed; send it text (COMMAND | bertwright ...)")
+        if sys.stdin.buffer.closed:
+            raise DataError("standard input was read before; - can stand for one file only")
     try:
-        file = sys.stdin.buffer if str(path) == "-" else path.open("rb")
+        file = sys.stdin.buffer if is_input else path.open("rb")
         head = cast(io.BufferedReader, file).peek(6)[:6]
     except OSError as error:
         raise DataError(f"{name} cannot be read: {error.strerror or error}") from error

@@ -1,4 +1,4 @@
-"""Files, folders, globs, standard input and `datasets` to documents of sentences.
+"""Files, folders, globs, standard input and `hf:NAME` to documents of sentences.
 
 Two ways in: `read_documents` does everything in one stream; `read_blocks` hands out raw documents
 in blocks, in a fixed order, and `split_document`, which is pure and can be pickled, splits each of
@@ -37,8 +37,6 @@ from bertwright.text.corpus.files import (
     ROW_SUFFIXES,
     find_files,
     format_of,
-    is_dataset_folder,
-    is_dataset_name,
     open_with_position,
 )
 from bertwright.text.corpus.report import EXAMPLES
@@ -110,7 +108,7 @@ def read_blocks(
     block: list[str] = []
     size = 0
     for path in paths:
-        before = report.documents
+        before = report.documents, keep.left_out
         for group in _read(path, config, report):
             for document in keep(group):
                 block.append(document)
@@ -118,8 +116,7 @@ def read_blocks(
                 if size >= block_characters:
                     yield block
                     block, size = [], 0
-        if report.documents == before and not keep.left_out_since_last_call():
-            report.empty_files += 1
+        report.empty_files += before == (report.documents, keep.left_out)
     if block:
         yield block
     if not report.documents:
@@ -155,12 +152,12 @@ def split_document(
         sentences = split_sentences(text)
     else:
         sentences = _checked(splitter, text)
-    if len(text) > MAX_SENTENCE_CHARACTERS and sentences:
+    if len(text) > MAX_SENTENCE_CHARACTERS:
         whole = len(sentences)
-        if max(map(len, sentences)) > MAX_SENTENCE_CHARACTERS:
+        if max(map(len, sentences), default=0) > MAX_SENTENCE_CHARACTERS:
             sentences = [part for sentence in sentences for part in _split_long(sentence)]
-            if report is not None:
-                report.sentences_cut += len(sentences) - whole
+        if report is not None:
+            report.sentences_cut += len(sentences) - whole
     if report is not None:
         report.sentences += len(sentences)
         _count_markup(text, sentences, report)
@@ -204,8 +201,8 @@ def _split_long(sentence: str) -> list[str]:
 def _read(path: Path, config: CorpusConfig, report: CorpusReport) -> Iterator[list[str]]:
     """The raw documents of one input, in groups; empty ones may be among them."""
     report.files += 1
-    if is_dataset_name(path) or is_dataset_folder(path):
-        yield from read_dataset(path, config, report)
+    if str(path).startswith("hf:"):
+        yield from read_dataset(str(path), config, report)
         return
     name = "standard input" if str(path) == "-" else str(path)
     kind = format_of(path)
@@ -241,7 +238,7 @@ class _Filter:
         self._exact = ExactDuplicates() if config.deduplicate != "none" else None
         self._near = NearDuplicates() if config.deduplicate == "near" else None
         self._plain = not (self._least or self._repeated or self._exact)
-        self._left_out = 0
+        self.left_out = 0
         if config.normalize_unicode:
             report.unicode_repair = repair_name()
 
@@ -250,18 +247,13 @@ class _Filter:
         if not self._plain:
             before = len(kept)
             kept = [document for document in map(self._clean, kept) if document]
-            self._left_out += before - len(kept)
+            self.left_out += before - len(kept)
         if kept:
             sizes = list(map(len, kept))
             self._report.documents += len(kept)
             self._report.characters += sum(sizes)
             self._report.longest_document = max(self._report.longest_document, *sizes)
         return kept
-
-    def left_out_since_last_call(self) -> int:
-        """Documents left out since this was last called."""
-        count, self._left_out = self._left_out, 0
-        return count
 
     def _clean(self, text: str) -> str:
         """The document without boilerplate, or "" if it is left out."""

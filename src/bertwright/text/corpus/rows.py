@@ -56,7 +56,7 @@ def read_rows(
             values = _json_values(lines, name, config.text_column)
         else:
             values = _table_values(lines, kind, name, config.text_column)
-    yield from _texts(values, name, config, report, count_bytes=kind == ".parquet")
+    yield from _texts(values, name, config, report, kind == ".parquet")
 
 
 def is_json_lines(head: bytes, column: str) -> bool:
@@ -71,60 +71,41 @@ def is_json_lines(head: bytes, column: str) -> bool:
         return not end and f'"{column}":'.encode() in line.replace(b'" :', b'":')
 
 
-def read_dataset(path: Path, config: CorpusConfig, report: CorpusReport) -> Iterator[list[str]]:
-    """The text of a `datasets` folder or of `hf:NAME[@CONFIG][:SPLIT]`, in groups of rows.
+def read_dataset(name: str, config: CorpusConfig, report: CorpusReport) -> Iterator[list[str]]:
+    """The text of `hf:NAME[@CONFIG][:SPLIT]`, in groups of rows; of the split train unless named.
 
     Raises:
         MissingExtra: `datasets` is not installed.
-        DataError: no such dataset, split or column.
+        DataError: no such data set, split or column.
     """
     try:
         import datasets
+        from huggingface_hub import HfApi  # which `datasets` needs
     except ImportError as error:
-        raise MissingExtra("hf", "datasets", f"reading {path}") from error
-    split = config.split_name
+        raise MissingExtra("hf", "datasets", f"reading {name}") from error
+    found, _, split = name.removeprefix("hf:").partition(":")
+    found, _, subset = found.partition("@")
+    split = split or "train"
+    if not Path(found).exists() and not datasets.config.HF_HUB_OFFLINE:
+        try:
+            # fail at once: `datasets` tries for half a minute
+            HfApi().repo_info(found, repo_type="dataset", timeout=10)
+        except Exception as error:  # of HTTP, of the library
+            raise DataError(
+                f"no data set {found} can be found on the Hugging Face hub ({_reason(error)}); "
+                "check the name and the network, or give files"
+            ) from error
     try:
-        if str(path).startswith("hf:"):
-            name, _, given = str(path).removeprefix("hf:").partition(":")
-            name, _, subset = name.partition("@")
-            split = given or split
-            if not Path(name).exists() and not datasets.config.HF_HUB_OFFLINE:
-                _find_on_hub(name)
-            rows: Any = datasets.load_dataset(name, subset or None, split=split, streaming=True)
-        else:
-            rows = datasets.load_from_disk(str(path))
-    except DataError:
-        raise
+        rows = datasets.load_dataset(found, subset or None, split=split, streaming=True)
     except Exception as error:  # of the library, of HTTP, of the system
         raise DataError(
-            f"{path}: split {split!r} cannot be read: {_reason(error)}; a configuration and a "
+            f"{name}: split {split!r} cannot be read: {_reason(error)}; a configuration and a "
             "split are named as hf:NAME@CONFIG:SPLIT"
         ) from error
-    if isinstance(rows, dict):
-        if split not in rows:
-            raise DataError(
-                f"{path} has no split {split!r}; it has {', '.join(rows)}. Choose one: --split-name"
-            )
-        rows = rows[split]
-    columns = rows.column_names
-    if columns is not None:
-        _check_column(config.text_column, columns, str(path))
+    if rows.column_names is not None:
+        _check_column(config.text_column, rows.column_names, name)
         rows = rows.select_columns([config.text_column])
-    values = _values(rows, config.text_column, str(path))
-    yield from _texts(values, str(path), config, report, count_bytes=True)
-
-
-def _find_on_hub(name: str) -> None:
-    """Fail at once without a network or such a data set: `datasets` tries for half a minute."""
-    from huggingface_hub import HfApi  # which `datasets` needs
-
-    try:
-        HfApi().repo_info(name, repo_type="dataset", timeout=10)
-    except Exception as error:  # of HTTP, of the library
-        raise DataError(
-            f"no data set {name} can be found on the Hugging Face hub "
-            f"({_reason(error)}); check the name and the network, or give files"
-        ) from error
+    yield from _texts(_values(rows, config.text_column, name), name, config, report, True)
 
 
 def _reason(error: Exception) -> str:
@@ -134,19 +115,15 @@ def _reason(error: Exception) -> str:
 
 def _values(rows: Any, column: str, name: str) -> Iterator[object]:
     count = 0
-    batches = rows.iter(_ROWS)
-    while True:
-        try:
-            batch = next(batches, None)
-        except Exception as error:  # a connection that broke, a damaged file
-            raise DataError(
-                f"{name} ends after row {count:,}: {_reason(error)}; start again"
-            ) from error
-        if batch is None:
-            return
-        values = batch.get(column, ())
-        count += len(values)
-        yield from values
+    try:
+        for batch in rows.iter(_ROWS):
+            values = batch.get(column, ())
+            count += len(values)
+            yield from values
+    except Exception as error:  # a connection that broke, a damaged file
+        raise DataError(
+            f"{name} ends after row {count:,}: {_reason(error)}; start again"
+        ) from error
 
 
 def _texts(
@@ -154,7 +131,6 @@ def _texts(
     name: str,
     config: CorpusConfig,
     report: CorpusReport,
-    *,
     count_bytes: bool,
 ) -> Iterator[list[str]]:
     """Checked, normalized and split text of the rows."""
@@ -187,14 +163,13 @@ def _texts(
 def _without_surrogates(text: str, where: str, config: CorpusConfig, report: CorpusReport) -> str:
     try:
         text.encode()
+        return text
     except UnicodeEncodeError:
         if config.errors == "refuse":
             raise DataError(
                 f"{where}: a lone surrogate; mend the file, or replace what is malformed with "
                 "--errors replace"
             ) from None
-    else:
-        return text
     replaced = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     report.lone_surrogates += replaced.count("\ufffd") - text.count("\ufffd")
     return replaced
