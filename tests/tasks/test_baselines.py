@@ -243,23 +243,6 @@ def test_overlap_of_a_pair() -> None:
     assert numbers.argmin() == 1
 
 
-@pytest.mark.parametrize(
-    ("task", "example"),
-    [
-        (TaskConfig(kind="classification", labels=("a",)), TextExample("x", None, "b", line=4)),
-        (
-            TaskConfig(kind="classification", labels=("a",), multi_label=True),
-            TextExample("x", None, ("a", "b"), line=4),
-        ),
-        (TaskConfig(kind="tagging", labels=("a",)), TaggingExample(("x",), ("b",), line=4)),
-    ],
-)
-def test_labels_the_task_does_not_have(task: TaskConfig, example: Example) -> None:
-    message = r"training example 1 \(line 4\): label 'b' is not one the task has; expected one of 1"
-    with pytest.raises(DataError, match=message):
-        baseline_predictions(task, [example], [example])
-
-
 def test_nothing_to_learn_from() -> None:
     with pytest.raises(DataError, match="0 training and 1 development examples; a baseline needs"):
         baseline_predictions(

@@ -121,7 +121,7 @@ def _tfidf(texts: Sequence[str], **settings: Any) -> Any:
 
 
 def _tfidf_of_pairs(texts: Sequence[str]) -> Any:
-    """Also of pairs of words. What is seen once says little and is most of all, but of small files."""
+    """Also of pairs of words; what is seen once says little and is most of all but a small file."""
     rarest = 2 if len(texts) > 1000 else 1
     return _tfidf(texts, ngram_range=(1, 2), sublinear_tf=True, min_df=rarest)
 
@@ -325,10 +325,9 @@ def _probabilities(x: Any, gold: Any, x_dev: Any, seed: int) -> Float64s:
         order = np.random.default_rng(seed).permutation(len(gold))
         held, rest = order[: len(gold) // 5], order[len(gold) // 5 :]
         if len(np.unique(gold[rest])) == len(known):
-            models = [
-                LogisticRegression(C=s, **settings).fit(x[rest], gold[rest]) for s in STRENGTHS
-            ]
-            strength = STRENGTHS[int(np.argmax([m.score(x[held], gold[held]) for m in models]))]
+            models = [LogisticRegression(C=each, **settings) for each in STRENGTHS]
+            scores = [m.fit(x[rest], gold[rest]).score(x[held], gold[held]) for m in models]
+            strength = STRENGTHS[int(np.argmax(scores))]
     model = LogisticRegression(C=strength, **settings).fit(x, gold)
     return cast(Float64s, model.predict_proba(x_dev))
 
