@@ -139,8 +139,15 @@ def test_what_to_try_next() -> None:
     advice = next_steps(worse)
     for part in ("--learning-rate 0.0003", "--epochs 10", "there are 300", "the baseline"):
         assert part in advice
+    worse["settings"]["learning_rate"] = 1e-3
+    assert "rate" not in next_steps(worse)  # three times as high is none that helps
     worse["seeds"][1]["degenerate"] = True
-    assert "lower rate (--learning-rate 3e-05)" in next_steps(worse)
+    assert "lower rate (--learning-rate 0.0003)" in next_steps(worse)
+
+
+def test_where_all_is_right_nothing_can_help() -> None:
+    advice = next_steps(run((1.0, 1.0), {"tfidf": 1.0}))
+    assert advice == "the baseline, which costs nothing: on this dev file neither is ever wrong"
 
 
 def test_a_model_that_learned_nothing() -> None:

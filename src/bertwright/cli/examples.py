@@ -25,6 +25,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "a.jsonl --text-column body --tokenizer tok --out shards",
     ),
     "data check": ("shards", "shards --json", "shards --model gpt-mini --sequence-length 256"),
+    "data stories": (
+        "one.txt",
+        "two.txt --task two-facts --count 2000",
+        "one.txt --seed 2 --overwrite",
+    ),
     "data trees": (
         "wsj/train --out shards",
         "train.mrg --vocab-size 16000 --out shards",
@@ -66,6 +71,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "--model runs/parser --input - --json",
         "--model runs/parser --reference dev.mrg",
     ),
+    "answer": (
+        "story.txt --model runs/memory",
+        "story.txt --model runs/memory --json",
+        "two.txt --model runs/two-facts",
+    ),
     "attention": (
         '--model mine "It was too tired." --out attention.html',
         "--model mine --corpus texts.txt --json",
@@ -100,6 +110,21 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         '--model minilm --corpus texts.txt "a rainy day"',
         '--model minilm --corpus texts.txt --top 3 "a rainy day"',
         '--model minilm --corpus texts.txt --json "a rainy day"',
+    ),
+    "words nearest": (
+        "--model runs/w2v river",
+        "--model vectors.bin --top 3 river bank",
+        "--model runs/mine --layer 2 river",
+    ),
+    "words analogy": (
+        "--model runs/w2v man king woman",
+        "--model vectors.vec --top 3 paris france rome",
+        "--model runs/w2v man king woman --json",
+    ),
+    "words evaluate": (
+        "--model runs/w2v similarity.txt questions-words.txt",
+        "--model runs/w2v --model vectors.bin similarity.txt",
+        "--model runs/w2v similarity.txt --json",
     ),
     "senses": (
         "--model runs/mine",

@@ -26,6 +26,10 @@ FEW = 2000
 """Labelled examples below which more of them help most."""
 
 
+HIGHEST_RATE = 1e-3
+"""The highest default rate of fine-tuning: no higher one is advised."""
+
+
 class Verdict(NamedTuple):
     """Whether the model beats the baselines."""
 
@@ -202,17 +206,21 @@ def next_steps(results: Results) -> str:
     settings, seed = results.get("settings") or {}, kept_seed(results)
     rate, epochs = number(settings.get("learning_rate")), number(settings.get("epochs"))
     examples = number(((results.get("data") or {}).get("train") or {}).get("examples"))
+    metric = str(results.get("main") or "")
+    reached = number(((results.get("summary") or {}).get(metric) or {}).get("mean"))
+    if reached == 1 and is_fraction(metric):
+        return "the baseline, which costs nothing: on this dev file neither is ever wrong"
     tries = []
-    if rate and _trained(seed):
+    if rate and _trained(seed) and 3 * rate <= HIGHEST_RATE:
         tries.append(f"a higher rate (--learning-rate {3 * rate:.1g})")
-    elif rate:
+    elif rate and not _trained(seed):
         tries.append(f"a lower rate (--learning-rate {rate / 3:.1g})")
     if epochs and number(seed.get("best_epoch")) == number(seed.get("epochs")):
         tries.append(f"more epochs (--epochs {2 * epochs:g}; the last one was the best)")
     if examples and examples < FEW:
         tries.append(f"more labelled examples (there are {int(examples):,})")
     tries.append("a model that was pre-trained longer, or on text of this kind")
-    if baselines(results, str(results.get("main") or "")):
+    if baselines(results, metric):
         tries.append("until then the baseline, which costs nothing")
     return "; ".join(tries)
 
