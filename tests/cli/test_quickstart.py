@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 import torch
 
+from bertwright.cli import quickstart
 from bertwright.cli.app import make_app, run
 from bertwright.errors import Interrupted
 from bertwright.recipes import pretrain as pretraining
@@ -87,6 +88,19 @@ def test_every_step_says_what_and_how_long(finished: Finished) -> None:
     assert finished.told["seconds"].keys() == steps
     assert "It has learned nothing yet, on held-out text: masked LM" in finished.said
     assert "\x1b" not in finished.said
+
+
+@pytest.mark.parametrize("has_learned", [True, False])
+def test_the_end_says_what_to_do(
+    finished: Finished, has_learned: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = recipe.Paths(finished.out)
+    found, curve = finished.told["examples"], finished.told["learning_curve"]
+    quickstart._print_end(paths, found, curve, has_learned)
+    shown = capsys.readouterr().out
+    longer = f"bertwright quickstart --minutes 20 --out {finished.out} --overwrite"
+    assert (longer in shown) is not has_learned
+    assert f"bertwright serve --model {finished.out}" in shown
 
 
 def test_figures_and_baselines(finished: Finished) -> None:

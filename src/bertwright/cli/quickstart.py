@@ -118,14 +118,16 @@ def quickstart(
     if json:
         print_json({**result, "examples": found, "next": steps.next_commands()})
     else:
-        _print_end(paths, found, curve)
+        _print_end(paths, found, curve, verdict.answer != "no")
     if open_page:
         import webbrowser
 
         webbrowser.open(paths.report.resolve().as_uri())
 
 
-def _print_end(paths: Any, found: Mapping[str, Any], curve: Mapping[str, Any]) -> None:
+def _print_end(
+    paths: Any, found: Mapping[str, Any], curve: Mapping[str, Any], has_learned: bool
+) -> None:
     """Figures, examples and what comes next, on standard output."""
     from bertwright.recipes.quickstart import run as steps
 
@@ -133,6 +135,11 @@ def _print_end(paths: Any, found: Mapping[str, Any], curve: Mapping[str, Any]) -
     _show(found)
     _show_curve(curve)
     print(f"The page with curves and examples: {paths.report}")
+    if not has_learned:
+        print(
+            "\nThe model has learned nothing yet. Train it longer, or beside less other work:\n\n"
+            f"    bertwright quickstart --minutes 20 --out {folder} --overwrite"
+        )
     print("\nTry the model, in the shell or in a browser (http://127.0.0.1:8080/):\n")
     print(f"    bertwright fill --model {folder} {shlex.quote(steps.suggested_text(paths.run))}")
     print(f"    bertwright serve --model {folder}")

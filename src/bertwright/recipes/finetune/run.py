@@ -260,7 +260,8 @@ class Cost:
         evaluations = math.ceil(config.epochs * config.evaluations_per_epoch)
         total = train * config.epochs / hardware.ranks.world_size + dev * evaluations
         seeds = f"{config.seeds} seeds" if config.seeds > 1 else "one seed"
-        return cls(total * config.seeds, f"{seeds} of {config.epochs:g} epochs", say)
+        epochs = f"{config.epochs:g} epoch{'s' * (config.epochs != 1)}"
+        return cls(total * config.seeds, f"{seeds} of {epochs}", say)
 
     def __call__(self, tokens: float) -> None:
         """Show how far it is; at the fourth step also how long it takes, by the two before it."""
