@@ -92,7 +92,7 @@ def masked_words(model: Model, documents: list[str], most: int) -> dict[str, flo
         masked = chance.random(len(words)) < MASKED_SHARE  # drawn for every vocabulary alike
         if not masked.any() or count >= most:
             continue
-        row, places, gold = [tokenizer.cls_id], [], []
+        row, places, gold = [tokenizer.special_id("cls")], [], []
         for word, pieces, hide in zip(words, tokenizer.encode_bare_ids(words), masked, strict=True):
             if hide and pieces:
                 places.append(list(range(len(row), len(row) + len(pieces))))
@@ -101,7 +101,7 @@ def masked_words(model: Model, documents: list[str], most: int) -> dict[str, flo
                 count += 1
             row.extend([tokenizer.mask_id] * len(pieces) if hide else pieces)
         if places and len(row) < model.config.max_position_embeddings:
-            ids.append([*row, tokenizer.sep_id])
+            ids.append([*row, tokenizer.special_id("sep")])
             asked.append(places)
             labels.append(gold)
         else:

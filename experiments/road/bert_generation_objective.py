@@ -134,7 +134,7 @@ def main() -> None:
     tokenizer = read_tokenizer(folder, read_config(folder))
     rows = rows_of(options.data / "devset.csv")
     random.Random(0).shuffle(rows)
-    end = tokenizer.sep_id
+    end = tokenizer.special_id("sep")
     pairs = [
         (tokenizer.encode(source).ids, [*tokenizer.encode(target).ids[1:-1], end])
         for source, target in rows[: options.examples]

@@ -60,7 +60,7 @@ def test_an_instance_is_a_pair_and_its_labels_are_the_target() -> None:
     batch = make_batch("head", TASK, data.instances, [0, 1, 3])
     assert batch.words is not None
     assert batch.labels is not None
-    end = TOKENIZER.sep_id
+    end = TOKENIZER.special_id("sep")
     assert batch.labels.tolist() == [*ids_of("p"), end, *ids_of("d e"), end, *ids_of("g h i"), end]
     before = [end, *ids_of("p"), end, *ids_of("d e"), end, *ids_of("g h i")]
     assert batch.inputs.ids[batch.words].tolist() == before
@@ -76,7 +76,7 @@ def test_what_is_too_long_is_cut_and_counted() -> None:
     room = 20 - 6 - 3
     assert instance.label == room + 2
     letters = ids_of(" ".join(LETTERS))
-    cls, sep = TOKENIZER.cls_id, TOKENIZER.sep_id
+    cls, sep = TOKENIZER.special_id("cls"), TOKENIZER.special_id("sep")
     assert list(instance.ids[0]) == [cls, *letters[:room], sep, *letters[:6]]  # it has no end
     assert (lengths.cut, lengths.tokens_cut, lengths.tokens) == (1, 15 + 3, [38])
     (warning,) = lengths.warnings(TASK)

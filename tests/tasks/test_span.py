@@ -147,7 +147,7 @@ def test_windows_share_tokens_and_label_what_they_hold_whole(first: int) -> None
 
 def test_a_long_question_is_cut_and_counted() -> None:
     (instance,), lengths = make("a " * 70, "the cat", max_length=200)
-    assert list(instance.ids[0]).index(UNCASED.sep_id) == 1 + LONGEST_QUESTION
+    assert list(instance.ids[0]).index(UNCASED.special_id("sep")) == 1 + LONGEST_QUESTION
     assert (lengths.cut, lengths.tokens_cut, lengths.tokens) == (1, 6, [75])
     instances, lengths = make("a " * 70, "the cat", max_length=8)
     assert [len(instance.ids[0]) for instance in instances] == [7]  # half of the five for it

@@ -62,7 +62,7 @@ def test_no_tags_and_no_words() -> None:
     examples = [TaggingExample(("cat",)), TaggingExample((), ())]
     (untagged, empty), _ = make_tagging_instances(task(), UNCASED, examples)
     assert untagged.label is None
-    assert list(empty.ids[0]) == [UNCASED.cls_id, UNCASED.sep_id]
+    assert list(empty.ids[0]) == [UNCASED.special_id("cls"), UNCASED.special_id("sep")]
     assert (empty.words, empty.label) == ((), [])
 
 
@@ -187,7 +187,7 @@ def test_every_word_has_one_place_and_its_first_piece_is_there(
                 here = list(instance.ids[window])[place : place + len(pieces)]
                 # All of the word, but for what is behind the window's edge.
                 assert here[0] == pieces[0]
-                assert here == pieces[: len(here)] or here[-1] == tokenizer.sep_id
+                assert here == pieces[: len(here)] or here[-1] == tokenizer.special_id("sep")
                 assert single.ids[own_window][own_place] == pieces[0]
             if len(single.ids) == 1:
                 own = list(single.ids[0])[1:-1]

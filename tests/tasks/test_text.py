@@ -16,7 +16,7 @@ from bertwright.tasks.text import make_text_instances
 from tests.tasks.sample import LETTERS, TOKENIZER, ids_of
 
 TASK = TaskConfig("classification", labels=("neg", "pos"), max_length=12, stride=3)
-CLS, SEP = TOKENIZER.cls_id, TOKENIZER.sep_id
+CLS, SEP = TOKENIZER.special_id("cls"), TOKENIZER.special_id("sep")
 
 
 def one(text: str, text2: str | None = None, task: TaskConfig = TASK) -> Instance:

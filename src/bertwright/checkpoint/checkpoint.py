@@ -121,26 +121,15 @@ def save(
     tensors = task_heads.tensors_to_save(parameters, form, config, tasks, bool(objectives))
     if tokenizer_folder is not None:
         model_folder.copy_tokenizer(tokenizer_folder, folder, spec.max_length)
-    write_model(folder, config, tensors, objectives, tasks)
-    (folder / CARD).write_text(card, encoding="utf-8")
-    for name, content in (extra_files or {}).items():
-        (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
-
-
-def write_model(
-    folder: Path,
-    config: Any,
-    tensors: task_heads.TensorsToSave,
-    objectives: frozenset[str],
-    tasks: Mapping[str, TaskConfig],
-) -> None:
-    """Write configuration, weights and tasks beside the tokenizer that is there."""
     write_config(folder, config, objectives, tensors.keys)
     model_folder.write_weights(folder, tensors.in_model)
     if tasks:
         task_heads.write_tasks(folder, tasks)
     if tensors.in_heads:
         model_folder.write_weights(folder, tensors.in_heads, HEADS)
+    (folder / CARD).write_text(card, encoding="utf-8")
+    for name, content in (extra_files or {}).items():
+        (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def write_config(

@@ -37,9 +37,10 @@ from bertwright.checkpoint.format import part_of
 from bertwright.checkpoint.formats import format_of, only_bert
 from bertwright.checkpoint.huggingface import pickled
 from bertwright.checkpoint.huggingface.bert import architecture
-from bertwright.checkpoint.model_folder import CONFIG, INDEX, TOKENIZER_FILES, WEIGHTS
+from bertwright.checkpoint.model_folder import CONFIG, INDEX, TOKENIZER_FILES, WEIGHTS, headers_of
 from bertwright.checkpoint.sentence_transformers import folder as sentence_transformers
 from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults
+from bertwright.checkpoint.task_heads import HEADS
 from bertwright.checkpoint.tensorflow import bert as tensorflow
 from bertwright.config.runs.elmo import ElmoConfig
 from bertwright.errors import BertwrightError, ConfigError, DataError, IntegrityError
@@ -132,12 +133,12 @@ def convert(
         encoder_alone = to in ("sentence-transformers", "elmo")
         heads: Mapping[str, Any] = {"objectives": []} if encoder_alone else {}
         loaded = checkpoint.load(found, config=config, **heads)
+        if "pooler" in loaded.report.started:
+            loaded.learner.encoder.pooler = None
         given = dict(loaded.learner.state_dict())
         if last is not None:
             mean = average(source, last)
             given = {name: mean[name] for name in given}
-        if "pooler" in loaded.report.started:
-            given = {n: v for n, v in given.items() if not n.startswith("encoder.pooler.")}
         with atomic_folder(out, overwrite) as partial:
             notes = _write_tokenizer(folder, partial, config, to)
             shapes = _write_model(partial, loaded, given, to)
@@ -263,13 +264,13 @@ def _write_model(
     if to == "elmo":
         own = {n.removeprefix("encoder."): x for n, x in given.items()}
         return elmo.write(folder, config, own)
+    if to != "tensorflow":
+        checkpoint.save(folder, loaded.learner, None, "", state=given, tasks=tasks)
+        files = [folder / name for name in (WEIGHTS, HEADS) if (folder / name).is_file()]
+        return {name: x.shape for file in files for name, x in headers_of(file).items()}
     form = format_of(config)
     objectives = frozenset(name for name in loaded.learner.objectives if name not in tasks)
     tensors = task_heads.tensors_to_save(given, form, config, tasks, bool(objectives))
-    if to != "tensorflow":
-        checkpoint.write_model(folder, config, tensors, objectives, tasks)
-        written = tensors.in_model | tensors.in_heads
-        return {name: tuple(value.shape) for name, value in written.items()}
     for task in tasks.values():
         tensorflow.check_task_head(None if tensors.in_heads else architecture(task))
     if tasks:

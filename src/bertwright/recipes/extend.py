@@ -57,8 +57,8 @@ class Extension:
             "words_added": len(self.additions) - characters,
             "characters_added": characters,
             "held_out_documents": self.held_out,
-            "before": self.before.as_dict(),
-            "after": self.after.as_dict(),
+            "before": vars(self.before),
+            "after": vars(self.after),
             "shorter_by": round(1 - self.after.tokens / self.before.tokens, 4),
             "first": [each.token for each in self.additions if each.replaces][:20],
         }

@@ -15,8 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from bertwright.config.corpus import CorpusConfig
 from bertwright.errors import DataError
@@ -61,10 +60,6 @@ class Length:
     tokens_per_word: float
     tokens_per_sentence: float
     characters_per_token: float
-
-    def as_dict(self) -> dict[str, Any]:
-        """Every field by its name."""
-        return asdict(self)
 
 
 class HeldOut:

@@ -126,21 +126,6 @@ class Tokenizer:
         return self.special[role]
 
     @property
-    def pad_id(self) -> int:
-        """The id of [PAD]."""
-        return self.special_id("pad")
-
-    @property
-    def cls_id(self) -> int:
-        """The id of [CLS]."""
-        return self.special_id("cls")
-
-    @property
-    def sep_id(self) -> int:
-        """The id of [SEP]."""
-        return self.special_id("sep")
-
-    @property
     def mask_id(self) -> int:
         """The id of [MASK]."""
         return self.special_id("mask")
