@@ -84,6 +84,12 @@ def test_readme_opens_with_two_commands() -> None:
     assert 10 < len(sentence.split()) < 50
 
 
+def test_readme_shows_what_is_measured_first_and_is_wrapped() -> None:
+    lines = (ROOT / "README.md").read_text("utf-8").splitlines()
+    assert next(line for line in lines if line.startswith("## ")) == "## What it reaches"
+    assert max(len(line) for line in lines if not line.startswith("|")) <= 100
+
+
 def test_pictures_of_readme_are_there_and_small() -> None:
     pictures = re.findall(r"\]\(([^)]+\.png)\)", (ROOT / "README.md").read_text("utf-8"))
     assert len(pictures) == 2
