@@ -1,12 +1,18 @@
-"""E2E data-to-text by a BERT's own encoder (the mask of UniLM): pre-trained against random start.
+"""A text from a text by a BERT's own encoder (the mask of UniLM): pre-trained against random start.
 
     python experiments/road/bert_generation.py --model runs/bert-mini --data E2E --out runs/e2e \
-        [--examples 1000] [--epochs 4] [--seeds 3] [--beam 4]
+        [--examples 1000] [--tests 0] [--epochs 4] [--seeds 3] [--beam 4]
 
-`E2E` has `devset.csv` (4,672 rows of 547 meaning representations; trained on, the first
-`--examples` of them shuffled) and `testset_w_refs.csv` (4,693 rows of 630; evaluated on, each with
-all its references). The weights are the last, chosen by nothing. Each run is kept: what is finished
-is not run again. Writes `OUT/bert_generation.json`.
+What `--data` holds says what is written:
+
+- `devset.csv` (4,672 rows of 547 meaning representations; trained on) and `testset_w_refs.csv`
+  (4,693 rows of 630; evaluated on, each with all its references): E2E, descriptions from data.
+- `train.json` and `dev.json` of SQuAD: questions, from `answer : sentence`, the sentence of the
+  context that holds the answer.
+
+Trained on the first `--examples` rows, shuffled, and evaluated on the first `--tests` sources (0:
+all). The weights are the last, chosen by nothing. Each run is kept: what is finished is not run
+again. Writes `OUT/bert_generation.json`.
 """
 
 from __future__ import annotations
@@ -21,9 +27,49 @@ from statistics import fmean, stdev
 from typing import Any
 
 from bertwright.cli.app import run
+from bertwright.text.sentences import split_sentences
 
 STARTS: dict[str, list[str]] = {"pre-trained": [], "random": ["--random-start"]}
 METRICS = ("bleu", "rouge_l")
+Rows = list[list[str]]
+
+
+def read_rows(data: Path) -> tuple[Rows, Rows]:
+    """Sources and targets, to train on and to evaluate on."""
+    if (data / "devset.csv").is_file():
+        return _csv_rows(data / "devset.csv"), _csv_rows(data / "testset_w_refs.csv")
+    return question_rows(data / "train.json"), question_rows(data / "dev.json")
+
+
+def _csv_rows(path: Path) -> Rows:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.reader(file))[1:]
+
+
+def question_rows(path: Path) -> Rows:
+    """`answer : sentence` and the question, of each question of a SQuAD file."""
+    found = []
+    for article in json.loads(path.read_text(encoding="utf-8"))["data"]:
+        for paragraph in article["paragraphs"]:
+            context = paragraph["context"]
+            sentences = split_sentences(context)
+            for each in paragraph["qas"]:
+                answer = each["answers"][0]
+                at, inside, end = answer["answer_start"], context, 0
+                for sentence in sentences:
+                    start = context.find(sentence, end)
+                    end = start + len(sentence) if start >= 0 else end
+                    if 0 <= start <= at < end:
+                        inside = sentence
+                found.append([f"{answer['text']} : {inside}", each["question"].strip()])
+    return found
+
+
+def write_rows(path: Path, rows: Rows) -> str:
+    """Write a CSV file."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([["source", "target"], *rows])
+    return str(path)
 
 
 def main() -> None:
@@ -33,26 +79,25 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--examples", type=int, default=1000)
+    parser.add_argument("--tests", type=int, default=0)
     parser.add_argument("--epochs", default="4")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--beam", type=int, default=1)
     options = parser.parse_args()
     out: Path = options.out
     out.mkdir(parents=True, exist_ok=True)
-    with (options.data / "devset.csv").open(encoding="utf-8", newline="") as file:
-        header, *rows = csv.reader(file)
+    rows, tests = read_rows(options.data)
     random.Random(0).shuffle(rows)
-    train = out / f"train-{options.examples}.csv"
-    with train.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([header, *rows[: options.examples]])
-    test = str(options.data / "testset_w_refs.csv")
+    train = write_rows(out / f"train-{options.examples}.csv", rows[: options.examples])
+    kept = list(dict.fromkeys(source for source, _ in tests))[: options.tests or None]
+    test = write_rows(out / "test.csv", [row for row in tests if row[0] in set(kept)])
     found: dict[str, Any] = {}
     for seed in range(1, options.seeds + 1):
         for start, more in STARTS.items():
             folder = out / f"{start}-{options.examples}-{options.epochs}-{seed}"
             if not (folder / "results.json").is_file():
                 words = ["finetune", "generation", "--model", options.model, *more]
-                words += ["--train", str(train), "--dev", test, "--out", str(folder)]
+                words += ["--train", train, "--dev", test, "--out", str(folder)]
                 words += ["--epochs", options.epochs, "--evaluations-per-epoch", "0.01"]
                 words += ["--keep", "last", "--seed", str(seed), "--max-length", "128"]
                 words += ["--device", "cpu", "--precision", "fp32", "--overwrite"]
@@ -75,7 +120,9 @@ def main() -> None:
                     own.setdefault(how, {}).setdefault(metric, []).append(metrics[metric])
             own.setdefault("seconds", []).append(float((folder / "seconds").read_text()))
             facts = {
+                "data": options.data.name,
                 "examples": options.examples,
+                "sources": len(kept),
                 "epochs": options.epochs,
                 "trained": Path(options.model).name,
             }

@@ -6,11 +6,13 @@ import io
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bertwright.cli.app import run
 from bertwright.inference.model import load
+from bertwright.inference.parsing import parse as parsing
 from bertwright.text.treebank.trees import parse_trees
 
 NOUNS, VERBS = ("cat", "dog", "bird", "horse"), ("saw", "chased", "liked")
@@ -82,6 +84,23 @@ def test_arguments_files_and_standard_input(
     assert run(["parse", "--model", parser, "--input", "-", "--beam", "1", "--out", str(out)]) == 0
     first, empty, third = out.read_text("utf-8").splitlines()
     assert (first, empty) == (third, "")
+
+
+def test_an_interrupted_run_keeps_what_was_written(
+    parser: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = parsing.parse
+
+    def interrupted(*words: Any) -> Any:
+        for number, found in enumerate(whole(*words)):
+            if number == 2:
+                raise KeyboardInterrupt
+            yield found
+
+    monkeypatch.setattr(parsing, "parse", interrupted)
+    out = tmp_path / "out.trees"
+    assert run(["parse", "--model", parser, *["a cat slept."] * 3, "--out", str(out)]) == 130
+    assert len(out.read_text("utf-8").splitlines()) == 2
 
 
 def test_errors_say_what_to_do(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,9 @@ from bertwright.cli.app import run
 from bertwright.inference.model import load
 from bertwright.inference.translation import evaluate
 from bertwright.inference.translation import translate as translating
+from bertwright.text.tokenizer.tokenizer import make_tokenizer
 from tests.inference.translation.test_translate import TEXTS, make
-from tests.recipes.sample import build_data, newest, train
+from tests.recipes.sample import SPECIAL, WORDS, build_data, newest, train
 from tests.recipes.sample import config_of as bert_run
 
 
@@ -145,6 +147,29 @@ def test_errors(
 ) -> None:
     assert verb(*words, "--model", folder) == code
     assert message in capsys.readouterr().err
+
+
+def test_a_vocabulary_of_another_model(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    swapped = tmp_path / "swapped"
+    shutil.copytree(folder, swapped)
+    for name in ("vocab.txt", "tokenizer.json", "tokenizer_config.json"):
+        (swapped / name).unlink()
+    make_tokenizer([*SPECIAL, *WORDS, "xa", "xe"]).save(swapped)
+    assert verb("ba be", "--model", swapped) == 5
+    said = capsys.readouterr().err
+    assert f"has {len(SPECIAL) + len(WORDS) + 2} tokens; its model has" in said
+    assert "they do not belong together" in said
+
+
+def test_texts_that_find_no_end_are_counted(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert verb("do ga ke", "ba be", "--model", folder, "--max-length", "1") == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert "2 translations reached the maximum length" in said
+    assert "in the language that the model translates from?" in said
 
 
 def test_without_sacrebleu(
