@@ -72,6 +72,10 @@ def test_a_run(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     lines = capsys.readouterr().err.splitlines()
     assert lines[-2] == f"{out} is ready: its page, bertwright report {out}"
     assert lines[-1].endswith(f'bertwright fill --model {out} "A text with a [MASK]."')
+    pairs = '{"split": "dev", "masked_lm.accuracy": 0.9, "next_sentence.accuracy": 0.51}\n'
+    (out / "metrics.jsonl").write_text(pairs)
+    _print_end(out, BertRun(str(data), str(out), steps=3))
+    assert f"{out} is ready in part: its page" in capsys.readouterr().err
 
 
 @pytest.fixture

@@ -80,7 +80,7 @@ def _print_end(run: Path, config: RunConfig) -> None:
     answer, sentence = verdict_of(run, config)
     if answer != "unknown":
         say(sentence)
-    ready = "not ready" if answer == "no" else "ready"
+    ready = {"no": "not ready", "perhaps": "ready in part"}.get(answer, "ready")
     say(f"{run} is {ready}: its page, bertwright report {folder}")
     if answer != "no":
         say(f"use it: bertwright {config.use.format(run=folder)}")
