@@ -88,7 +88,7 @@ def test_standard_input_is_lines_or_a_table(
 def test_objects_without_a_text_are_no_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = io.TextIOWrapper(io.BufferedReader(io.BytesIO(b'{"a": "one"}\n')))  # type: ignore[arg-type]
     monkeypatch.setattr(sys, "stdin", stream)
-    with pytest.raises(DataError, match=r"it has a\. Name one: --text COLUMN"):
+    with pytest.raises(DataError, match=r"it has 'a'\. Name one: --text COLUMN"):
         open_texts("-")
 
 
@@ -438,7 +438,7 @@ def test_tables_and_pairs(embedder: Embedder, folder: str, tmp_path: Path) -> No
 def test_bad_rows(embedder: Embedder, folder: str, tmp_path: Path) -> None:
     source = tmp_path / "in.jsonl"
     source.write_text('{"text": "a"}\n{"text": null}\n{"text": "b"}\n', encoding="utf-8")
-    with pytest.raises(DataError, match=r"in.jsonl, line 2: column text holds no text"):
+    with pytest.raises(DataError, match=r"in.jsonl, line 2: no text: None in the column text"):
         embed_file(embedder, open_texts(str(source)), tmp_path / "v.npy", folder, overwrite=True)
     assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
     texts = open_texts(str(source), bad_rows="skip")
@@ -446,7 +446,7 @@ def test_bad_rows(embedder: Embedder, folder: str, tmp_path: Path) -> None:
     assert len(np.load(tmp_path / "v.npy")) == 2
     assert "1 left out, no text (line 2)" in texts.log.summary()[0]
     source.write_text('{"text": "a", "other": []}\n', encoding="utf-8")
-    with pytest.raises(DataError, match=r"column other holds no text but \[\]"):
+    with pytest.raises(DataError, match=r"no text: \[\] in the column other"):
         list(open_texts(str(source), "text", "other").rows)
 
 

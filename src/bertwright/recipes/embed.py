@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -86,18 +87,34 @@ def embed_file(
     check_suffix(out, tokens)
     if tokens and dtype not in ("float32", "float16"):
         raise ConfigError(f"--dtype {dtype} is for vectors of texts; tokens take float32, float16")
-    coder = Coder(dtype)
-    with disk_errors(out):
-        key = _key(embedder, model, dtype, tokens)
-        writer = ResumableWriter(out, key, coder, resume, overwrite)
-        try:
-            resumed = _write_all(embedder, texts, writer, tokens, at_once, on_progress)
-            if not writer.rows:
-                found = " ".join(texts.log.summary())
-                raise DataError(f"{texts.name} has no text to embed. {found}".strip())
-            writer.finish()
-        finally:
-            writer.close()
+    most, characters = AT_ONCE, CHARACTERS_AT_ONCE
+    if tokens:
+        most, characters = TOKENS_AT_ONCE, TOKENS_CHARACTERS_AT_ONCE
+    coder, key = Coder(dtype), _key(embedder, model, dtype, tokens)
+    with (
+        disk_errors(out),
+        closing(ResumableWriter(out, key, coder, resume, overwrite)) as writer,
+    ):
+        rows, resumed = (text for text, _ in texts.rows), writer.rows
+        for part in _parts(islice(rows, resumed), AT_ONCE, CHARACTERS_AT_ONCE):
+            writer.skip(part)
+        writer.check_skipped()
+        left = None if texts.total is None else texts.total - resumed
+        for part in _parts(rows, at_once or most, characters):
+            columns: dict[str, Any] = {"text": part}
+            if tokens:
+                found = embedder.embed_tokens(part)
+                columns["tokens"] = [each.tokens for each in found]
+                columns["offsets"] = [each.offsets for each in found]
+                columns["vectors"] = [coder(each.vectors) for each in found]
+            else:
+                columns["vector"] = coder(embedder.embed(part))
+            writer.write(columns, part)
+            on_progress(writer.rows - resumed, left)
+        if not writer.rows:
+            why = " ".join(texts.log.summary())
+            raise DataError(f"{texts.name} has no text to embed. {why}".strip())
+        writer.finish()
     return Embedded(
         rows=writer.rows,
         width=embedder.width,
@@ -140,38 +157,6 @@ def check_suffix(out: Path, tokens: bool) -> None:
         )
 
 
-def _write_all(
-    embedder: Embedder,
-    texts: Texts,
-    writer: ResumableWriter,
-    tokens: bool,
-    at_once: int | None,
-    on_progress: OnProgress,
-) -> int:
-    """Write all rows that are not there; how many were."""
-    rows = (text for text, _ in texts.rows)
-    resumed = writer.rows
-    for part in _parts(islice(rows, resumed), AT_ONCE, CHARACTERS_AT_ONCE):
-        writer.skip(part)
-    writer.check_skipped()
-    left = None if texts.total is None else texts.total - resumed
-    most, characters = (
-        (TOKENS_AT_ONCE, TOKENS_CHARACTERS_AT_ONCE) if tokens else (AT_ONCE, CHARACTERS_AT_ONCE)
-    )
-    for part in _parts(rows, at_once or most, characters):
-        columns: dict[str, Any] = {"text": part}
-        if tokens:
-            found = embedder.embed_tokens(part)
-            columns["tokens"] = [each.tokens for each in found]
-            columns["offsets"] = [each.offsets for each in found]
-            columns["vectors"] = [writer.coder(each.vectors) for each in found]
-        else:
-            columns["vector"] = writer.coder(embedder.embed(part))
-        writer.write(columns, part)
-        on_progress(writer.rows - resumed, left)
-    return resumed
-
-
 def _parts(texts: Iterator[Text], most: int, characters: int) -> Iterator[list[Text]]:
     """Lists of at most so many texts and characters; a text that has more is alone."""
     part: list[Text] = []
@@ -190,30 +175,24 @@ def _parts(texts: Iterator[Text], most: int, characters: int) -> Iterator[list[T
 def _key(embedder: Embedder, model: str, dtype: str, tokens: bool) -> dict[str, Any]:
     """All that a row depends on, apart from its text."""
     checkpoint = find_checkpoint(model)
-    paths = [config_file(checkpoint), *weight_files(checkpoint)]
-    files = [f"{path.name} {sha256_file(path)}" for path in paths]
-    whitening = dense = export = None
-    if embedder.whitening is not None:
-        white = embedder.whitening
-        whitening = hashlib.sha256(white.mean.tobytes() + white.kernel.tobytes()).hexdigest()
-    if embedder.dense:
-        digest = hashlib.sha256()
-        for layer in embedder.dense:
-            digest.update(layer.dense.activation.encode())
-            for tensor in layer.tensors.values():
-                digest.update(tensor.numpy().tobytes())
-        dense = digest.hexdigest()
-    if isinstance(embedder.backend, ExportedBackend):
-        export = sha256_file(embedder.backend.exported.folder / MANIFEST)
-    settings = asdict(embedder.config) | {"layers": list(embedder.layers)}
+    files = [config_file(checkpoint), *weight_files(checkpoint)]
+    white, backend = embedder.whitening, embedder.backend
+    dense = [layer.dense.activation.encode() for layer in embedder.dense]
+    dense += [x.numpy().tobytes() for layer in embedder.dense for x in layer.tensors.values()]
+    export = isinstance(backend, ExportedBackend) and backend.exported.folder / MANIFEST
     return {
-        "model": hashlib.sha256("\n".join(files).encode()).hexdigest(),
+        "model": _digest([f"{path.name} {sha256_file(path)}\n".encode() for path in files]),
         "tokenizer": embedder.tokenizer.fingerprint,
-        **settings,
-        "backend": embedder.backend.name,
-        "export": export,
-        "whitening": whitening,
-        "dense_weights": dense,
+        **asdict(embedder.config),
+        "layers": list(embedder.layers),
+        "backend": backend.name,
+        "export": sha256_file(export) if export else None,
+        "whitening": white and _digest([white.mean.tobytes(), white.kernel.tobytes()]),
+        "dense_weights": _digest(dense),
         "dtype": dtype,
         "tokens": tokens,
     }
+
+
+def _digest(parts: list[bytes]) -> str:
+    return hashlib.sha256(b"".join(parts)).hexdigest()
