@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
-from bertwright.config.ranges import OutOfRange, below_one
+from bertwright.config.ranges import transformer
 from bertwright.errors import ConfigError
 
 
@@ -45,19 +45,7 @@ class BertConfig:
     """Added to the variance in layer normalization."""
 
     def __post_init__(self) -> None:
-        for name, most in _LIMITS.items():
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= most:
-                raise OutOfRange(self, name, f"a whole number from 1 to {most}")
-        below_one(self, "hidden_dropout_prob", "attention_probs_dropout_prob")
-        for name in ("initializer_range", "layer_norm_eps"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise OutOfRange(self, name, "a number from 0 to 1")
-        if self.hidden_size % self.num_attention_heads:
-            raise ConfigError(
-                f"hidden_size {self.hidden_size} is not a multiple of "
-                f"num_attention_heads {self.num_attention_heads}"
-            )
+        transformer(self)
         if self.hidden_act not in ("gelu", "gelu_tanh"):
             raise ConfigError(f"hidden_act is {self.hidden_act!r}; expected 'gelu' or 'gelu_tanh'")
 
@@ -73,17 +61,6 @@ class LeftToRightBertConfig(BertConfig):
 
     causal: ClassVar[bool] = True
     """It does."""
-
-
-_LIMITS = {
-    "vocab_size": 4_000_000,
-    "hidden_size": 65_536,
-    "num_hidden_layers": 1_000,
-    "num_attention_heads": 1_024,
-    "intermediate_size": 262_144,
-    "max_position_embeddings": 1_000_000,
-    "type_vocab_size": 1_024,
-}
 
 
 def _preset(layers: int, hidden: int, heads: int) -> BertConfig:

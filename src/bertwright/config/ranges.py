@@ -7,6 +7,16 @@ from bertwright.errors import ConfigError
 LARGEST = 3.4e38
 """Weights and optimizer states are float32: a larger number is infinite there."""
 LARGEST_SEED = 2**32 - 1
+LARGEST_SIZES = {
+    "vocab_size": 4_000_000,
+    "hidden_size": 65_536,
+    "num_hidden_layers": 1_000,
+    "num_attention_heads": 1_024,
+    "intermediate_size": 262_144,
+    "max_position_embeddings": 1_000_000,
+    "type_vocab_size": 1_024,
+}
+"""Of a Transformer, and the largest of each."""
 
 
 class OutOfRange(ConfigError):
@@ -53,6 +63,22 @@ def seed(section: object, name: str = "seed") -> None:
     """Raise OutOfRange where a seed is not one that every generator accepts."""
     if not 0 <= getattr(section, name) <= LARGEST_SEED:
         raise OutOfRange(section, name, f"0 to {LARGEST_SEED}")
+
+
+def transformer(section: object) -> None:
+    """Raise OutOfRange or ConfigError where sizes or dropouts of a Transformer, of those that
+    `section` has, are none."""
+    for name, most in LARGEST_SIZES.items():
+        value = getattr(section, name, 1)
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= most:
+            raise OutOfRange(section, name, f"a whole number from 1 to {most}")
+    below_one(section, "hidden_dropout_prob", "attention_probs_dropout_prob")
+    for name in ("initializer_range", "layer_norm_eps"):
+        if not 0 <= getattr(section, name, 0) <= 1:
+            raise OutOfRange(section, name, "a number from 0 to 1")
+    width, heads = (getattr(section, name) for name in ("hidden_size", "num_attention_heads"))
+    if width % heads:
+        raise ConfigError(f"hidden_size {width} is not a multiple of num_attention_heads {heads}")
 
 
 def _end(value: float) -> str:

@@ -27,12 +27,11 @@ from bertwright.atomic import (
     replace_folder,
     sync_file,
     verify_files,
-    write_manifest,
 )
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.values import differing_keys, to_dict
 from bertwright.data.encode import COUNTS, EncoderSettings, Segmenter, encode_blocks
-from bertwright.data.shards import FORMAT, ShardWriter
+from bertwright.data.shards import FORMAT, ShardWriter, write_shards_manifest
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.machine import usable_cores
 from bertwright.progress import OnProgress, silent
@@ -166,26 +165,14 @@ def _finish(
             f"{report.bytes:,} bytes, {counts['documents_read']} documents read, all empty after "
             "cleaning; name files that hold text (for tables: --text-column)"
         )
+    facts = {
+        "inputs": list(inputs),
+        **{name: journal.key[name] for name in ("corpus", "segmented", "segmenter")},
+        "report": {**to_dict(report), "position": 0},
+    }
     tokenizer.save(journal.folder / "tokenizer")
     journal.remove()
-    return write_manifest(
-        journal.folder,
-        {
-            "format": FORMAT,
-            "bertwright": __version__,
-            "inputs": list(inputs),
-            "corpus": journal.key["corpus"],
-            "segmented": journal.key["segmented"],
-            "segmenter": journal.key["segmenter"],
-            "report": {**to_dict(report), "position": 0},
-            "counts": counts,
-            "tokenizer": tokenizer.described(),
-            "shards": [
-                {name: value for name, value in shard.items() if name != "files"}
-                for shard in journal.shards
-            ],
-        },
-    )
+    return write_shards_manifest(journal.folder, tokenizer, counts, journal.shards, facts)
 
 
 def _key(

@@ -3,13 +3,16 @@ an examination of them, or of the whole corpus (`data/doctor.py`), finds."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 
 from bertwright.arrays import Int64s
 from bertwright.data.batch import Batch
+from bertwright.data.randomness import make_key, permutation
 
 B = TypeVar("B", bound=Batch, covariant=True)
 Level = Literal["ok", "warning", "error"]
@@ -34,6 +37,33 @@ class Instances(Protocol[B]):
 
     def check(self, checkup: Checkup) -> None:
         """Add findings about the instances of the first epoch: what can be wrong with them."""
+
+
+class Shuffled:
+    """Instances whose order is another one in every epoch."""
+
+    def __init__(self, lengths: Int64s, longest: int, seed: int) -> None:
+        """Keep what the order depends on.
+
+        Args:
+            lengths: `[I]` tokens of every instance.
+            longest: tokens of the longest that there can be.
+            seed: of the order.
+        """
+        self.longest, self.seed = longest, seed
+        self.unordered = lengths
+        self._order: Callable[[int], Int64s] = lru_cache(maxsize=2)(self._shuffle)
+
+    def lengths(self, epoch: int) -> Int64s:
+        """See `Instances`."""
+        return self.unordered[self._order(epoch)]
+
+    def rows(self, epoch: int, positions: Int64s) -> Int64s:
+        """Which instances are at these positions of an epoch's order."""
+        return self._order(epoch)[positions]
+
+    def _shuffle(self, epoch: int) -> Int64s:
+        return permutation(make_key("order", self.seed, epoch), len(self.unordered))
 
 
 @dataclass(frozen=True)

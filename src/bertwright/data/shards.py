@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,9 +27,18 @@ import numpy as np
 import numpy.typing as npt
 
 from bertwright.arrays import Bools, Int64s
-from bertwright.atomic import MANIFEST, read_manifest, sync_file, verify_files, verify_once
+from bertwright.atomic import (
+    MANIFEST,
+    read_manifest,
+    sync_file,
+    verify_files,
+    verify_once,
+    write_manifest,
+)
 from bertwright.errors import DataError, IntegrityError
 from bertwright.text.corpus.report import CorpusReport
+from bertwright.text.tokenizer.tokenizer import Tokenizer
+from bertwright.version import __version__
 
 FORMAT = "bertwright-shards-1"
 SUFFIXES = ("tokens", "words", "sentences", "documents")
@@ -297,6 +307,30 @@ class EncodedBlock:
     counts: dict[str, int]
     report: CorpusReport = field(default_factory=CorpusReport)
     """What splitting and cleaning met."""
+
+
+def write_shards_manifest(
+    folder: Path,
+    tokenizer: Tokenizer,
+    counts: Mapping[str, int],
+    shards: Sequence[Mapping[str, Any]],
+    facts: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Put the manifest beside finished shards and a tokenizer, without times; it is returned."""
+    return write_manifest(
+        folder,
+        {
+            "format": FORMAT,
+            "bertwright": __version__,
+            **facts,
+            "counts": counts,
+            "tokenizer": tokenizer.described(),
+            "shards": [
+                {name: value for name, value in shard.items() if name != "files"}
+                for shard in shards
+            ],
+        },
+    )
 
 
 class ShardWriter:

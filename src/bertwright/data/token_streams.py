@@ -12,16 +12,13 @@ token, V vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
 from bertwright.arrays import Int64s
 from bertwright.data.batch import InputArrays
-from bertwright.data.instances import Checkup, note_lengths
-from bertwright.data.randomness import make_key, permutation
+from bertwright.data.instances import Checkup, Shuffled, note_lengths
 from bertwright.data.shards import Shards
 from bertwright.errors import DataError
 from bertwright.text.framing import ends_of
@@ -45,7 +42,7 @@ class TokenStreamBatch:
         return len(self.tokens)
 
 
-class TokenStreams:
+class TokenStreams(Shuffled):
     """The `Instances` of language models, of some documents of a built corpus."""
 
     def __init__(
@@ -69,7 +66,7 @@ class TokenStreams:
         Raises:
             DataError: no document has two tokens.
         """
-        self.shards, self.longest, self.seed = shards, length, seed
+        self.shards = shards
         starts = shards.sentence_tokens[shards.document_sentences]
         framed = starts[documents + 1] - starts[documents] + len(ends_of(shards.special) or ())
         step = length - 1 - burn_in
@@ -85,23 +82,18 @@ class TokenStreams:
         self._first = np.maximum(0, predicted - burn_in)
         self._stop = np.minimum(predicted + step + 1, framed[owner])
         self._skipped = predicted - self._first
-        self._order: Callable[[int], Int64s] = lru_cache(maxsize=2)(self._shuffle)
+        super().__init__(self._stop - self._first, length, seed)
 
     @property
     def predictions(self) -> int:
         """Tokens that an epoch predicts."""
-        return int((self._stop - self._first - 1 - self._skipped).sum())
-
-    def lengths(self, epoch: int) -> Int64s:
-        """See `Instances`."""
-        found: Int64s = (self._stop - self._first)[self._order(epoch)]
-        return found
+        return int((self.unordered - 1 - self._skipped).sum())
 
     def batch(self, epoch: int, positions: Int64s) -> TokenStreamBatch:
         """See `Instances`."""
-        rows = self._order(epoch)[positions]
-        rows = rows[np.argsort(self._first[rows] - self._stop[rows], kind="stable")]
-        first, lengths = self._first[rows], self._stop[rows] - self._first[rows]
+        rows = self.rows(epoch, positions)
+        rows = rows[np.argsort(-self.unordered[rows], kind="stable")]
+        first, lengths = self._first[rows], self.unordered[rows]
         ends = np.cumsum(lengths)
         within = np.arange(ends[-1]) - np.repeat(ends - lengths, lengths)
         at = within + np.repeat(first, lengths)  # position in the framed document
@@ -112,9 +104,8 @@ class TokenStreams:
 
     def check(self, checkup: Checkup) -> None:
         """See `Instances`."""
-        lengths = self._stop - self._first
-        note_lengths(checkup, lengths, self.longest, "--sequence-length")
-        predicted = self.predictions / int(lengths.sum())
+        note_lengths(checkup, self.unordered, self.longest, "--sequence-length")
+        predicted = self.predictions / int(self.unordered.sum())
         checkup.note(
             "warning" if predicted < 0.5 else "ok",
             "predicted",
@@ -131,9 +122,6 @@ class TokenStreams:
             "a model of them never learns where a text ends, and no first token is predicted: "
             "train a vocabulary with bertwright tokenizer train --special-tokens bert",
         )
-
-    def _shuffle(self, epoch: int) -> Int64s:
-        return permutation(make_key("order", self.seed, epoch), len(self._first))
 
 
 def framed_tokens(shards: Shards, document: Int64s, at: Int64s) -> Int64s:

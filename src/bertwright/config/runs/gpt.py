@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from bertwright.config.ranges import OutOfRange, at_least, below_one
+from bertwright.config.ranges import transformer
 from bertwright.config.runs.language_model import LanguageModelRun
 from bertwright.errors import ConfigError
 
@@ -35,19 +35,7 @@ class GptConfig:
     """Added to the variance in layer normalization."""
 
     def __post_init__(self) -> None:
-        for name, most in _LIMITS.items():
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= most:
-                raise OutOfRange(self, name, f"a whole number from 1 to {most}")
-        below_one(self, "hidden_dropout_prob", "attention_probs_dropout_prob")
-        for name in ("initializer_range", "layer_norm_eps"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise OutOfRange(self, name, "a number from 0 to 1")
-        if self.hidden_size % self.num_attention_heads:
-            raise ConfigError(
-                f"hidden_size {self.hidden_size} is not a multiple of "
-                f"num_attention_heads {self.num_attention_heads}"
-            )
+        transformer(self)
 
 
 @dataclass(frozen=True)
@@ -58,15 +46,6 @@ class Gpt2Config(GptConfig):
     """V, entries of the vocabulary."""
     max_position_embeddings: int = 1024
     """Longest sequence, in tokens."""
-
-
-_LIMITS = {
-    "vocab_size": 4_000_000,
-    "hidden_size": 65_536,
-    "num_hidden_layers": 1_000,
-    "num_attention_heads": 1_024,
-    "max_position_embeddings": 1_000_000,
-}
 
 
 def _sizes(kind: type[GptConfig], name: str, published: Mapping[str, Any]) -> dict[str, GptConfig]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
-from bertwright.config.ranges import at_least, below_one
+from bertwright.config.ranges import below_one, transformer
 from bertwright.config.runs.translation import AdamConfig, InverseSqrtConfig, TranslationRun
 from bertwright.errors import ConfigError
 
@@ -41,14 +41,8 @@ class TransformerConfig:
     """Added to the variance in a norm."""
 
     def __post_init__(self) -> None:
-        at_least(self, 1, "vocab_size", "hidden_size", "num_hidden_layers")
-        at_least(self, 1, "num_attention_heads", "intermediate_size", "max_position_embeddings")
-        below_one(self, "hidden_dropout_prob", "attention_probs_dropout_prob", "label_smoothing")
-        if self.hidden_size % self.num_attention_heads:
-            raise ConfigError(
-                f"hidden_size is {self.hidden_size}; expected a multiple of num_attention_heads, "
-                f"{self.num_attention_heads}"
-            )
+        transformer(self)
+        below_one(self, "label_smoothing")
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,12 @@ from typing import Any
 import numpy as np
 
 from bertwright.arrays import Int64s
-from bertwright.atomic import atomic_folder, refuse_source, write_manifest
-from bertwright.data.shards import FORMAT, EncodedBlock, ShardWriter, token_dtype
+from bertwright.atomic import atomic_folder, refuse_source
+from bertwright.data.shards import EncodedBlock, ShardWriter, token_dtype, write_shards_manifest
 from bertwright.errors import ConfigError, DataError
 from bertwright.progress import OnProgress, silent
 from bertwright.text.corpus.files import open_with_position, size_on_disk
 from bertwright.text.tokenizer.tokenizer import Tokenizer, load_tokenizer
-from bertwright.version import __version__
 
 SHARD_TOKENS = 1 << 26
 BLOCK_LINES = 1 << 14
@@ -115,21 +114,8 @@ def write_pairs(
         if not writer.finished:
             raise DataError(f"{' and '.join(facts['inputs'])} hold no pair of lines with text")
         tokenizer.save(folder / "tokenizer")
-        return write_manifest(
-            folder,
-            {
-                "format": FORMAT,
-                "bertwright": __version__,
-                **facts,
-                "parallel": True,
-                "counts": counts,
-                "tokenizer": tokenizer.described(),
-                "shards": [
-                    {name: value for name, value in shard.items() if name != "files"}
-                    for shard in writer.finished
-                ],
-            },
-        )
+        facts = {**facts, "parallel": True}
+        return write_shards_manifest(folder, tokenizer, counts, writer.finished, facts)
 
 
 def read_pairs(

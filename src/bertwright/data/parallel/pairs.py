@@ -9,16 +9,13 @@ Letters: B pairs, N source tokens in all, M target tokens in all.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
 from bertwright.arrays import Int64s
 from bertwright.data.batch import InputArrays
-from bertwright.data.instances import Checkup, grade, note_lengths, quantiles
-from bertwright.data.randomness import make_key, permutation
+from bertwright.data.instances import Checkup, Shuffled, grade, note_lengths, quantiles
 from bertwright.data.shards import Shards
 from bertwright.errors import DataError
 from bertwright.text.framing import ends_of
@@ -47,7 +44,7 @@ class PairBatch:
         return len(self.inputs.ids) + len(self.labels)
 
 
-class ParallelText:
+class ParallelText(Shuffled):
     """The `Instances` of translation, of some pairs of shards built with --parallel."""
 
     def __init__(self, shards: Shards, documents: Int64s, length: int, *, seed: int = 0) -> None:
@@ -75,7 +72,7 @@ class ParallelText:
                 "translation needs: train one with bertwright tokenizer train --special-tokens bert"
             )
         self._begin, self._end = ends
-        self.shards, self.seed, self.longest = shards, seed, 2 * length
+        self.shards = shards
         first = shards.document_sentences[documents]
         starts = shards.sentence_tokens
         source, target = (starts[first + n + 1] - starts[first + n] for n in (0, 1))
@@ -88,16 +85,11 @@ class ParallelText:
             )
         self._start = starts[first[short]]
         self._source, self._target = source[short], target[short]  # [pairs] tokens, not framed
-        self._order: Callable[[int], Int64s] = lru_cache(maxsize=2)(self._shuffle)
-
-    def lengths(self, epoch: int) -> Int64s:
-        """See `Instances`: source and target together."""
-        found: Int64s = (self._source + self._target + 3)[self._order(epoch)]
-        return found
+        super().__init__(self._source + self._target + 3, 2 * length, seed)
 
     def batch(self, epoch: int, positions: Int64s) -> PairBatch:
         """See `Instances`."""
-        rows = self._order(epoch)[positions]
+        rows = self.rows(epoch, positions)
         rows = rows[np.lexsort((-self._target[rows], -self._source[rows]))]
         source, target, start = self._source[rows], self._target[rows], self._start[rows]
         ids = self._framed(start, source)
@@ -112,7 +104,7 @@ class ParallelText:
     def check(self, checkup: Checkup) -> None:
         """See `Instances`: are these translations, and line by line?"""
         source, target, pairs = self._source, self._target, len(self._source)
-        note_lengths(checkup, source + target + 3, self.longest)
+        note_lengths(checkup, self.unordered, self.longest)
         left_out = self.left_out / (pairs + self.left_out)
         checkup.note(
             grade(left_out, 0.01, 0.5),
@@ -185,6 +177,3 @@ class ParallelText:
         ids = self.shards.tokens_at(np.clip(at, 0, self.shards.num_tokens - 1))
         ids[stops - framed], ids[stops - 1] = self._begin, self._end
         return ids
-
-    def _shuffle(self, epoch: int) -> Int64s:
-        return permutation(make_key("order", self.seed, epoch), len(self._start))

@@ -14,8 +14,7 @@ import numpy as np
 
 from bertwright.arrays import Int64s
 from bertwright.data.batch import InputArrays, collate
-from bertwright.data.instances import Checkup, grade, note_lengths
-from bertwright.data.randomness import make_key, permutation
+from bertwright.data.instances import Checkup, Shuffled, grade, note_lengths
 from bertwright.data.shards import Shards
 from bertwright.errors import DataError
 
@@ -39,7 +38,7 @@ class StoryBatch:
         return len(self.inputs.ids)
 
 
-class Stories:
+class Stories(Shuffled):
     """The `Instances` of memory networks, of some documents of a built corpus."""
 
     def __init__(
@@ -70,27 +69,21 @@ class Stories:
                 "the last two its question and its answer of one word, then a blank line: build "
                 "the data with --sentences line and a tokenizer of words"
             )
-        self.shards, self.seed = shards, seed
+        self.shards = shards
         self._answer = last
         self._first = np.maximum(shards.document_sentences[documents], last - 1 - memory_size)
         starts = shards.sentence_tokens
-        self._lengths: Int64s = starts[last] - starts[self._first]
-        self.longest = longest
-        if self._lengths.max() > longest:
+        super().__init__(starts[last] - starts[self._first], longest, seed)
+        if self.unordered.max() > longest:
             raise DataError(
-                f"{shards.folder} has a story of {self._lengths.max()} tokens; raise "
+                f"{shards.folder} has a story of {self.unordered.max()} tokens; raise "
                 f"--longest-story, which is {longest}, or lower --architecture.memory-size"
             )
 
-    def lengths(self, epoch: int) -> Int64s:
-        """See `Instances`."""
-        found: Int64s = self._lengths[self._order(epoch)]
-        return found
-
     def batch(self, epoch: int, positions: Int64s) -> StoryBatch:
         """See `Instances`."""
-        rows = self._order(epoch)[positions]
-        rows = rows[np.argsort(-self._lengths[rows], kind="stable")]
+        rows = self.rows(epoch, positions)
+        rows = rows[np.argsort(-self.unordered[rows], kind="stable")]
         starts = self.shards.sentence_tokens
         first, answer = self._first[rows], self._answer[rows]
         inputs, _ = collate(
@@ -103,7 +96,7 @@ class Stories:
 
     def check(self, checkup: Checkup) -> None:
         """See `Instances`."""
-        note_lengths(checkup, self._lengths, self.longest)
+        note_lengths(checkup, self.unordered, self.longest)
         starts, sentences = self.shards.sentence_tokens, self.shards.document_sentences
         owners = np.searchsorted(sentences, self._answer, side="right") - 1
         forgotten = float((self._first > sentences[owners]).mean())
@@ -125,6 +118,3 @@ class Stories:
             "one",
             "a model that always gives it is right as often: add questions with other answers",
         )
-
-    def _order(self, epoch: int) -> Int64s:
-        return permutation(make_key("order", self.seed, epoch), len(self._lengths))
