@@ -295,7 +295,7 @@ def test_chinese_words_come_from_a_callable(tmp_path: Path, tokenizer_folder: Pa
 
 
 def test_a_segmenter_must_not_change_the_text(tmp_path: Path, tokenizer_folder: Path) -> None:
-    with pytest.raises(DataError, match=r"the segmenter changed the text: of .* it made"):
+    with pytest.raises(DataError, match="the segmenter changed the text"):
         build(tmp_path, tokenizer_folder, segmenter=lambda text: [text, "x"])
 
 

@@ -166,7 +166,7 @@ def test_tensors_are_the_same_numbers(
 
 def test_messages(make_shards: MakeShards, some_lengths: list[list[int]], tmp_path: Path) -> None:
     shards = make_shards(some_lengths)
-    with pytest.raises(ConfigError, match=r"micro_batch_tokens is 39; expected at least.*40"):
+    with pytest.raises(ConfigError, match=r"micro_batch_tokens is 39; .*40"):
         make_data(shards).step(0, 0, 500, 39)
     with pytest.raises(ConfigError, match="rank is 2; expected 0 to 1"):
         make_data(shards, rank=2, world_size=2)

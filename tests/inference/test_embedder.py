@@ -70,9 +70,9 @@ def test_dense_layers_fit_the_vectors(embedder: Embedder) -> None:
         return Embedder(embedder.backend, embedder.tokenizer, embedder.spec, config, dense=[layer])
 
     assert made(replace(CONFIG, dense=7)).embed([LONG]).shape == (1, 7)
-    with pytest.raises(ConfigError, match=r"dense is 5: .* give \[7\], and these vectors have 24"):
+    with pytest.raises(ConfigError, match=r"dense is 5: .* \[7\], .* 24"):
         made(replace(CONFIG, dense=5))
-    with pytest.raises(ConfigError, match=r"layers take \[24\] .* these vectors have 48"):
+    with pytest.raises(ConfigError, match=r"take \[24\] .* vectors have 48"):
         made(replace(CONFIG, dense=7, layers=(0, 1)))
 
 

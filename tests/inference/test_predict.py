@@ -108,7 +108,7 @@ def test_one_input_is_no_list(model: Model, wrong: Any) -> None:
 
 def test_a_table_is_no_list_of_its_columns(model: Model) -> None:
     pandas = pytest.importorskip("pandas")
-    with pytest.raises(DataError, match="a DataFrame, a table: give one column, or its rows"):
+    with pytest.raises(DataError, match="a table: give one column"):
         model.predict(pandas.DataFrame({"text": ["a", "b"]}), "mood")
 
 
@@ -121,7 +121,7 @@ def test_which_task(model: Model, model_folder: Path) -> None:
         model.predict(["a"], "moood")
     bare = load(model_folder, device="cpu")
     assert bare.tasks == {}
-    with pytest.raises(DataError, match=r"no task head \(it has: masked_lm, next_sentence\)"):
+    with pytest.raises(DataError, match=r"no task head \(it has: masked_lm"):
         bare.predict(["a"])
 
 

@@ -80,7 +80,7 @@ def test_parameters_are_those_of_embed(model_folder: Path, tmp_path: Path) -> No
     for wrong in (0, "4"):
         with pytest.raises(ConfigError, match=f"max_length is {wrong!r}; expected 3"):
             BertVectors(str(model_folder), max_length=wrong).fit(TEXTS)  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match=r"layers is \(1.5,\); expected whole numbers"):
+    with pytest.raises(ConfigError, match=r"layers is \(1.5,\)"):
         BertVectors(str(model_folder), layers=1.5).fit(TEXTS)  # type: ignore[arg-type]
 
 

@@ -142,7 +142,7 @@ def test_segments_and_positions_matter(bert: Bert) -> None:
 
 
 def test_too_long(bert: Bert) -> None:
-    with pytest.raises(ValueError, match="has 18 tokens; this BERT has positions for 17"):
+    with pytest.raises(ValueError, match=r"18 tokens; .* positions for 17"):
         encode(bert, [4, 18])
 
 

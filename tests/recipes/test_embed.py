@@ -438,7 +438,7 @@ def test_tables_and_pairs(embedder: Embedder, folder: str, tmp_path: Path) -> No
 def test_bad_rows(embedder: Embedder, folder: str, tmp_path: Path) -> None:
     source = tmp_path / "in.jsonl"
     source.write_text('{"text": "a"}\n{"text": null}\n{"text": "b"}\n', encoding="utf-8")
-    with pytest.raises(DataError, match=r"in.jsonl, line 2: no text: None in the column text"):
+    with pytest.raises(DataError, match="line 2: no text"):
         embed_file(embedder, open_texts(str(source)), tmp_path / "v.npy", folder, overwrite=True)
     assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
     texts = open_texts(str(source), bad_rows="skip")

@@ -25,7 +25,7 @@ def test_one_process_writes_a_run(
     config = config_of(data, run)
     with (
         run_folder.alone(run),
-        pytest.raises(ConfigError, match=r"another process is training into .*run: let"),
+        pytest.raises(ConfigError, match="another process is training into"),
     ):
         train(config, **how)
     assert_same_run(run, whole_run)
@@ -61,7 +61,7 @@ def test_a_file_system_without_locks(
 def test_a_file_where_the_run_should_be(data: Path, tmp_path: Path) -> None:
     (tmp_path / "run").write_text("mine")
     for how in (False, True):
-        with pytest.raises(ConfigError, match="run cannot be a folder: choose another --out"):
+        with pytest.raises(ConfigError, match="run cannot be a folder"):
             train(config_of(data, tmp_path / "run", steps=1), overwrite=how)
     assert (tmp_path / "run").read_text() == "mine"
 

@@ -215,26 +215,26 @@ def test_the_folder_of_a_quickstart(tmp_path: Path) -> None:
 
 
 def test_no_run(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"is no run \(no such folder\); name the --out of a run"):
+    with pytest.raises(DataError, match="no such folder"):
         read_run(tmp_path / "absent")
     (tmp_path / "results.json").touch()
-    with pytest.raises(DataError, match=r"is no run \(it is a file\); name the --out of a run"):
+    with pytest.raises(DataError, match="it is a file"):
         read_run(tmp_path / "results.json")
     (tmp_path / "results.json").unlink()
     with pytest.raises(DataError, match=r"it has no metrics.jsonl"):
         read_run(tmp_path)
     write_run(tmp_path / "CoLA")
-    with pytest.raises(DataError, match=r"but holds CoLA; .*bertwright report .*CoLA"):
+    with pytest.raises(DataError, match="but holds CoLA"):
         read_run(tmp_path)
 
 
 @pytest.mark.parametrize("content", ["", "\n", '{"step": 1}\n', '{"loss": null}\n'])
 def test_nothing_measured_yet(tmp_path: Path, content: str) -> None:
     (tmp_path / "metrics.jsonl").write_text(content)
-    with pytest.raises(DataError, match=r"holds no measurements yet: .*pretrain \.\.\. --resume"):
+    with pytest.raises(DataError, match=r"no measurements yet: .*--resume"):
         read_run(tmp_path)
     (tmp_path / "config.toml").write_text('train = "a.tsv"\n')
-    with pytest.raises(DataError, match=r"start it again \(bertwright finetune .* --overwrite"):
+    with pytest.raises(DataError, match=r"bertwright finetune .* --overwrite"):
         read_run(tmp_path)
 
 

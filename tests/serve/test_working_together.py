@@ -161,9 +161,7 @@ def test_a_load_that_hangs_keeps_no_other(full: Path, monkeypatch: pytest.Monkey
         before, service.config = service.engines["m"], replace(service.config, load_timeout=0.05)
         monkeypatch.setattr(service_file, "load_engine", hang)
         for _ in range(2):
-            with pytest.raises(
-                HttpError, match=r"m: the old model stays: loading .* took more than"
-            ):
+            with pytest.raises(HttpError, match=r"old model stays: .* took more than"):
                 await service.swap("m")
         assert service.is_busy
         assert (await client.post("/embed", json={"input": "a"})).status_code == 200

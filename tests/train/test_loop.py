@@ -175,7 +175,7 @@ def test_a_run_of_seconds_goes_on_with_its_clock(clocked: Trainer) -> None:
     end = clocked.run(Position(step=5, seconds=70))
     assert [done for _, done in clocked.source.asked] == [0.7, 0.8, 0.9]
     assert (end.step, end.seconds) == (8, 100 + 35)  # with the last validation
-    with pytest.raises(BertwrightError, match=r"no step was taken: preparing took 100\.0 s"):
+    with pytest.raises(BertwrightError, match=r"no step .* 100\.0 s"):
         clocked.run(Position(seconds=100))
 
 

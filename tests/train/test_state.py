@@ -83,7 +83,7 @@ def test_before_the_first_step(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", [STATE, TENSORS])
 def test_a_missing_file(saved: Path, name: str) -> None:
     (saved / name).unlink()
-    with pytest.raises(IntegrityError, match=rf"has no {name}: training cannot go on .* --init"):
+    with pytest.raises(IntegrityError, match=rf"has no {name}: .* --init"):
         load_state(saved, *make())
 
 
@@ -102,5 +102,5 @@ def test_of_other_weights(saved: Path, matrices: str) -> None:
     content = json.loads((saved / STATE).read_text())
     content["moments"]["pooler.weight"] = ["step"]
     (saved / STATE).write_text(json.dumps(content))
-    with pytest.raises(IntegrityError, match=r"optimizer state of other weights: pooler\.weight"):
+    with pytest.raises(IntegrityError, match=r"of other weights: pooler\.weight"):
         load_state(saved, *make(matrices=matrices))
