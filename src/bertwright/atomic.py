@@ -38,9 +38,11 @@ def sha256_file(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def refuse_existing(path: Path, overwrite: bool = False, option: str = "--out") -> None:
+def refuse_existing(path: Path | None, overwrite: bool = False, option: str = "--out") -> None:
     """Raise `ConfigError` if `path`, given as `option`, holds something and may not be replaced."""
-    if not overwrite and (path.is_file() or (path.is_dir() and any(path.iterdir()))):
+    if path is None or overwrite:
+        return
+    if path.is_file() or (path.is_dir() and any(path.iterdir())):
         raise ConfigError(f"{path} exists already; choose another {option}, or pass --overwrite")
 
 

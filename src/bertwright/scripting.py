@@ -250,14 +250,9 @@ def finetune(
         dev: examples to evaluate on, in any of these forms; None: a tenth of `train`.
         out: the folder of the run.
         name: of the task in the model.
-        text: column of the text; None: found by its name.
-        text2: column of the second text of a pair.
-        label: column of the label.
-        config: settings to start from: a configuration, a mapping or a TOML file.
-        overwrite: replace the run in `out`.
-        progress: print the log.
-        on_log: called with each record of `metrics.jsonl`.
-        log_to: `tensorboard` or `wandb`, or both.
+        text, text2, label: columns of a text, of the second of a pair, and of the label; None:
+            found by their names.
+        config, overwrite, progress, on_log, log_to: as of `pretrain`.
         settings: any key of `bertwright finetune --help-all`, as `epochs=3` or `multi_label=True`.
 
     Raises:
@@ -314,9 +309,7 @@ def evaluate(
         model: a loaded model, or the folder of one.
         data: examples with labels, in any form that `finetune` takes.
         task: which of the model's tasks; None where it has one.
-        text: column of the text; None: that of training, or found by its name.
-        text2: column of the second text of a pair.
-        label: column of the label.
+        text, text2, label: columns; None: those of training, or found by their names.
         metric: the metric to put first; None: the usual one of the kind.
         null_threshold: of a span task, in place of the model's; `inf`: never "no answer".
         intervals: whether to bootstrap 95 % intervals.

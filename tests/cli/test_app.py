@@ -290,7 +290,7 @@ def test_an_empty_list_is_no_default(capsys: pytest.CaptureFixture[str]) -> None
 @pytest.mark.parametrize("verb", ["data check x", "finetune classification"])
 def test_a_recipe_is_of_pretrain(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*verb.split(), "--config", "small-budget"]) == 2
-    assert "--config is small-budget, a recipe of pretrain; bertwright" in capsys.readouterr().err
+    assert "no configuration file small-budget" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", VERBS)

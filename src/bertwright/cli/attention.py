@@ -52,8 +52,7 @@ def attention(
         raise ConfigError("--out is the page of one text; leave it out with measures")
     if limit < 1:
         raise ConfigError(f"limit is {limit}; expected 1 or more")
-    if out is not None:
-        refuse_existing(out, overwrite)
+    refuse_existing(out, overwrite)
     from bertwright.inference.model import load
 
     loaded = load(model, device)

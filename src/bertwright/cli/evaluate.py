@@ -73,8 +73,7 @@ def evaluate(
     """
     if (kind is None) != (predictions is None) or (model is None) == (predictions is None):
         raise ConfigError("expected --model FOLDER, or --predictions FILE with --kind KIND")
-    if out is not None:
-        refuse_existing(out, overwrite)
+    refuse_existing(out, overwrite)
 
     from bertwright.labelled.columns import Columns
     from bertwright.labelled.source import refuse_missing

@@ -43,8 +43,7 @@ def generate(
             "expected prompts or --input FILE, and not both: bertwright generate --model RUN "
             '"Once upon a time"'
         )
-    if out is not None:
-        refuse_existing(out, overwrite)
+    refuse_existing(out, overwrite)
     from bertwright.inference.generate import generate as generate_texts
     from bertwright.inference.model import load
 

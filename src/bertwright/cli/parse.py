@@ -90,8 +90,7 @@ def parse(
         )
     if beam < 1:
         raise ConfigError(f"beam is {beam}; expected 1 or more")
-    if out is not None:
-        refuse_existing(out, overwrite)
+    refuse_existing(out, overwrite)
     from bertwright.inference.model import load
     from bertwright.inference.parsing.evaluate import evaluate_parses
     from bertwright.inference.parsing.parse import parse as parse_sentences

@@ -53,8 +53,7 @@ def perplexity(
         raise ConfigError("expected files of text, or --pairs FILE; one of them")
     if by is not None and pairs is None:
         raise ConfigError("--by is a column of --pairs: name that too")
-    if out is not None:
-        refuse_existing(out, overwrite)
+    refuse_existing(out, overwrite)
 
     from bertwright.config.corpus import CorpusConfig
     from bertwright.inference.model import load

@@ -11,6 +11,7 @@ import difflib
 import os
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from inspect import BoundArguments, getdoc, isfunction
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
@@ -136,12 +137,9 @@ def find_file(name: str, commands: Sequence[str]) -> str:
     path = Path(values.at_home(name))
     if path.exists() or path.name != name or path.suffix:
         return str(path)
-    recipes = {path.stem: path for path in RECIPES.glob("*.toml")}
     if tuple(commands) != ("pretrain",):
-        found = "a recipe of pretrain" if name in recipes else "no file"
-        raise ConfigError(
-            f"--config is {name}, {found}; {_typed(commands)} takes a TOML file of its options"
-        )
+        return str(path)
+    recipes = {path.stem: path for path in RECIPES.glob("*.toml")}
     if name not in recipes:
         guess = values.nearest(name, recipes)
         meant = f"did you mean {guess}? " if guess else ""
@@ -155,29 +153,23 @@ def find_file(name: str, commands: Sequence[str]) -> str:
 def _message(app: App, words: Sequence[str], error: CycloptsError | ConfigError) -> str:
     """What to say of an error: what came, what was meant, where to look."""
     commands, apps, rest = app.parse_commands(words)
-    arguments = None
+    more = f"{' '.join(['bertwright', *commands])} --help-all lists what there is."
+    arguments = ArgumentCollection()  # type: ignore[no-untyped-call]
     if apps[-1].default_command:
         arguments = apps[-1].assemble_argument_collection(parse_docstring=True)
-    more = f"{_typed(commands)} --help-all lists what there is."
-    if arguments is not None:
-        given = rest[: rest.index("--") if "--" in rest else None]
-        token = error.token if isinstance(error, UnknownOptionError) else None
-        unknown = [
-            word
-            for word in given
-            if re.match(r"-[-A-Za-z]", word) and not _exists(word.partition("=")[0], arguments)
-        ] or ([token.keyword or token.value] if token else [])
-        if unknown:
-            return f"{_unknown_option(unknown[0], arguments)} {more}"
+        for word in rest[: rest.index("--") if "--" in rest else None]:
+            if re.match(r"-[-A-Za-z]", word) and not _exists(word.partition("=")[0], arguments):
+                return f"{_unknown_option(word, arguments)} {more}"
+        if isinstance(error, UnknownOptionError):
+            word = error.token.keyword or error.token.value
+            return f"{_unknown_option(word, arguments)} {more}"
     if isinstance(error, OutOfRange):
-        sections = [a.name for a in arguments or () if a.hint is error.section and a.name != "*"]
+        sections = [a.name for a in arguments if a.hint is error.section and a.name != "*"]
         name = error.name.replace("_", "-")
         return f"{'.'.join([*sections, name]) if sections else '--' + name} {error.range}"
     argument = getattr(error, "argument", None)
     if isinstance(error, MissingArgumentError) and argument is not None and not error.keyword:
-        about = next(
-            (f" ({a.parameter.help})" for a in arguments or () if a.name == argument.name), ""
-        )
+        about = "".join(f" ({a.parameter.help})" for a in arguments if a.name == argument.name)
         name = argument.name if argument.index is None else _key(argument.name).upper()
         return f"missing {name}{about}. {more}"
     message = str(error).strip().replace(HYPHEN, "-").replace("\\x00", "")
@@ -199,11 +191,9 @@ def _unknown_option(word: str, arguments: ArgumentCollection) -> str:
 
 def _exists(option: str, arguments: ArgumentCollection) -> bool:
     """Whether one of the arguments goes by this name."""
-    try:
-        arguments.match(option)
-    except ValueError:
-        return False
-    return True
+    with suppress(ValueError):
+        return bool(arguments.match(option))
+    return False
 
 
 def _key(option: str) -> str:
@@ -214,8 +204,3 @@ def _key(option: str) -> str:
 def _keys(arguments: ArgumentCollection) -> list[str]:
     """What can be given: every key of the sections, and not the sections themselves."""
     return [_key(a.name) for a in arguments if a.parse and not a.children]
-
-
-def _typed(commands: Sequence[str] | None) -> str:
-    """The verb as it was typed: `bertwright data build`."""
-    return " ".join(["bertwright", *(commands or ())])

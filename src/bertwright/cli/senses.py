@@ -39,8 +39,7 @@ def senses(
         clusters: Clusters to find where the senses are not known.
         out: HTML page to write: each word's sentences as dots, by model.
     """
-    if out is not None:
-        refuse_existing(out, overwrite)
+    refuse_existing(out, overwrite)
     from bertwright.inference.model import load
     from bertwright.inference.senses import read_usages, score_words, vectors_of_usages
 

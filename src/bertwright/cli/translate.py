@@ -58,8 +58,7 @@ def translate(
         )
     if reference is not None and (input is None or text is not None):
         raise ConfigError("--reference is of the lines of a file: name that with --input")
-    if out is not None:
-        refuse_existing(out, overwrite)
+    refuse_existing(out, overwrite)
     from bertwright.inference.model import load
     from bertwright.inference.translation import evaluate
     from bertwright.inference.translation.translate import translate as translate_texts

@@ -108,27 +108,26 @@ def read_vectors(path: Path) -> tuple[npt.NDArray[Any], Float32s | None]:
     Raises:
         DataError: no such file, another one, or int8 without its scales.
     """
-    stored = _read_array(path)
+
+    def read(path: Path) -> npt.NDArray[Any]:
+        try:
+            found = np.load(path, mmap_mode="r", allow_pickle=False)
+        except (OSError, ValueError, EOFError, BadZipFile) as error:
+            raise DataError(f"{path} is no .npy of vectors ({error})") from error
+        if isinstance(found, np.ndarray):
+            return found
+        found.close()
+        raise DataError(f"{path} is an .npz of several arrays; expected one array, a .npy")
+
+    stored, beside = read(path), scales_path(path)
     if stored.ndim != 2:
         raise DataError(f"{path} has the shape {list(stored.shape)}; expected [n, W], a row a text")
-    has_scales = stored.dtype == np.int8 and scales_path(path).is_file()
-    scales = _read_array(scales_path(path)) if has_scales else None
+    scales = read(beside) if stored.dtype == np.int8 and beside.is_file() else None
     try:
         decode(stored[:0], scales)
     except DataError as error:
         raise DataError(f"{path}: {error}") from error
     return stored, scales
-
-
-def _read_array(path: Path) -> npt.NDArray[Any]:
-    try:
-        found = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError, BadZipFile) as error:
-        raise DataError(f"{path} is no .npy of vectors ({error})") from error
-    if not isinstance(found, np.ndarray):
-        found.close()
-        raise DataError(f"{path} is an .npz of several arrays; expected one array, a .npy")
-    return found
 
 
 class ResumableWriter:
