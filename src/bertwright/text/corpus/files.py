@@ -32,6 +32,15 @@ _MAGIC = {b"\x1f\x8b": ".gz", b"\xfd7zXZ\0": ".xz", b"BZh": ".bz2", b"\x28\xb5\x
 _MAGIC |= {bytes([byte]) + b"\x2a\x4d\x18": ".zst" for byte in range(0x50, 0x60)}  # frames to skip
 _WIKI_FILE = re.compile(r"wiki_\d+(?:\.bz2)?$")
 """The files of WikiExtractor have no extension."""
+_ADVICE = {
+    ".json": "Write an object a line, as .jsonl",
+    ".pdf": "Extract its text first: pdftotext FILE.pdf FILE.txt",
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), "Save it as CSV"),
+    **dict.fromkeys((".docx", ".doc", ".odt", ".rtf"), "Save it as plain text, .txt"),
+    **dict.fromkeys((".html", ".htm", ".epub"), "Extract its text first: pandoc -t plain"),
+    **dict.fromkeys((".zip", ".tar", ".7z"), "Unpack it first"),
+}
+"""What to do with files that are no text, by their suffix: renaming them would be harm."""
 
 
 def format_of(path: Path) -> str:
@@ -79,11 +88,9 @@ def _find(given: str, passed_over: list[Path]) -> Iterable[Path]:
         return _in_folder(path, passed_over)
     if path.exists():
         if not format_of(path):
-            raise DataError(
-                f"{given} has an unknown extension; known are {_known()}. Make text of it first "
-                "(of .json: an object a line, as .jsonl); if it is text, rename it, or send it "
-                "through standard input: bertwright ... - < FILE"
-            )
+            usual = "Rename it, or send it through standard input: bertwright ... - < FILE"
+            advice = _ADVICE.get(path.suffix.lower(), usual)
+            raise DataError(f"{given} has an unknown extension; known are {_known()}. {advice}")
         return [path]
     if glob.has_magic(given):
         matches = sorted(Path(match) for match in glob.glob(given, recursive=True))
