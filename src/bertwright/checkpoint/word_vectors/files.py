@@ -23,6 +23,7 @@ from bertwright.atomic import sync_file
 from bertwright.errors import DataError, MissingExtra
 
 SUFFIXES = (".vec", ".txt", ".bin")
+_BLOCK = 1 << 24
 
 
 class NamedVectors(NamedTuple):
@@ -106,8 +107,10 @@ def _read_text(path: Path, data: Any, header: tuple[int, ...] | None, fields: in
         raise DataError(
             f"{path} holds no vectors; expected a word and its numbers a line, with spaces between"
         )
-    ends, buffer = int(data[-1:] != b"\n"), as_bytes(data)
-    rows = int((buffer[start:] == 10).sum()) + ends
+    buffer = as_bytes(data)
+    blocks = range(start, len(data), _BLOCK)
+    rows = sum(np.count_nonzero(buffer[at : at + _BLOCK] == 10) for at in blocks)
+    rows += data[-1:] != b"\n"
     vectors, word_ends = np.empty((rows, width), np.float32), np.empty((rows, 2), np.int64)
     read, wrong = parse_rows(buffer, start, width, vectors, word_ends)
     if wrong >= 0:

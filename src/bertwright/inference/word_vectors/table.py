@@ -149,7 +149,8 @@ def _mapped(folder: Path) -> WordTable:
     """A table of ours; the rows that are read come into memory, and no others."""
     words = list(read_vocab(folder / "vocab.txt"))
     vectors = _tensor(folder, "encoder.table.weight")
-    special = {row for row, word in enumerate(words) if word in SPECIAL_TOKENS.values()}
+    names = {*SPECIAL_TOKENS.values()}
+    special = {row for row, word in enumerate(words) if word in names}
     first = next((row for row in range(len(words)) if row not in special), 0)
     if special <= {*range(first), len(words) - 1}:  # at the ends, as ours: nothing is copied
         stop = len(words) - ((len(words) - 1) in special)
