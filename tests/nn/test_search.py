@@ -12,7 +12,7 @@ from torch import Tensor
 
 from bertwright.config.generation import GenerationConfig
 from bertwright.errors import ConfigError
-from bertwright.nn.search import Row, RowsInFlight, beam_search, draw, penalize
+from bertwright.nn.search import Row, RowsInFlight, beam_search, draw, penalize, top
 
 V, END = 5, 4
 
@@ -113,18 +113,18 @@ def test_draws_have_the_probabilities_of_the_settings() -> None:
 
     def frequencies(**settings: float) -> Tensor:
         row = Row(GenerationConfig(sample=True, **settings), 1)  # type: ignore[arg-type]
-        drawn = Counter(draw(logits, row.config, row.random) for _ in range(8000))
-        return torch.tensor([drawn[n] / 8000 for n in range(V)])
+        drawn = Counter(draw(logits, row.config, row.random) for _ in range(3000))
+        return torch.tensor([drawn[n] / 3000 for n in range(V)])
 
     p = logits.softmax(0)
-    torch.testing.assert_close(frequencies(), p, atol=0.02, rtol=0)
+    torch.testing.assert_close(frequencies(), p, atol=0.03, rtol=0)
     cold = (logits / 0.5).softmax(0)
-    torch.testing.assert_close(frequencies(temperature=0.5), cold, atol=0.02, rtol=0)
+    torch.testing.assert_close(frequencies(temperature=0.5), cold, atol=0.03, rtol=0)
     two = torch.where(torch.tensor([1, 0, 1, 0, 0]) > 0, p, 0.0)
-    torch.testing.assert_close(frequencies(top_k=2), two / two.sum(), atol=0.02, rtol=0)
+    torch.testing.assert_close(frequencies(top_k=2), two / two.sum(), atol=0.03, rtol=0)
     # 0.49, 0.18, 0.16 reach 0.8 together, and not without the third
     three = torch.where(torch.tensor([1, 0, 1, 0, 1]) > 0, p, 0.0)
-    torch.testing.assert_close(frequencies(top_p=0.8), three / three.sum(), atol=0.02, rtol=0)
+    torch.testing.assert_close(frequencies(top_p=0.8), three / three.sum(), atol=0.03, rtol=0)
     assert frequencies(top_p=0.01)[2] == 1
 
 
@@ -169,3 +169,16 @@ def test_settings_that_contradict_each_other() -> None:
     ):
         with pytest.raises(ConfigError, match=message):
             GenerationConfig(**settings)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("width", [40, 4096, 8003])
+def test_the_largest_of_each_row(width: int) -> None:
+    x = torch.randn(5, width, generator=torch.Generator().manual_seed(width))
+    x[1, -1] = x[1, 0] = 9.0  # in the last part, and in the rest
+    x[2, 7:] = -torch.inf
+    for count in (1, 6):
+        values, columns = top(x, count)
+        expected = x.topk(count)
+        assert torch.equal(values, expected.values)
+        assert torch.equal(x.gather(1, columns), values)
+        assert all(len(set(row)) == count for row in columns.tolist())

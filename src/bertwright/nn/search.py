@@ -29,6 +29,7 @@ from torch import Tensor
 from bertwright.config.generation import GenerationConfig
 
 S = TypeVar("S")
+PART = 64  # columns of which the largest is looked at first
 NUCLEUS = 1024  # tokens sorted first; the whole vocabulary only where they hold too little
 
 
@@ -202,6 +203,23 @@ def draw(x: Tensor, config: GenerationConfig, random: Random) -> int:
     return position if ids is None else int(ids[position])
 
 
+def top(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The largest `count` numbers of each row `[R, V]`, largest first, and their columns.
+
+    On a CPU from the parts of a row with the largest maxima, several times as fast as `topk`.
+    """
+    width = x.shape[1] // PART * PART
+    if x.is_cuda or width < 4 * count * PART:
+        best = x.topk(count)
+        return best.values, best.indices
+    parts = x[:, :width].unflatten(1, (-1, PART)).amax(2).topk(count).indices  # [R, count]
+    inside = (parts[:, :, None] * PART + torch.arange(PART)).flatten(1)
+    rest = torch.arange(width, x.shape[1]).expand(len(x), -1)
+    columns = torch.cat([inside, rest], 1)
+    values, index = x.gather(1, columns).topk(count)
+    return values, columns.gather(1, index)
+
+
 class Hypothesis(NamedTuple):
     """A text that beam search found."""
 
@@ -291,31 +309,35 @@ def beam_steps(
     yield []
     while True:
         length += 1
-        p = logits.float().log_softmax(1)
+        x = logits.float()
         if repetition_penalty != 1:
+            x = x.log_softmax(1)
             seen = [
                 [*(prompts[each.number] if prompts else ()), *ids]
                 for each in sources
                 for ids in each.beams
             ]
-            rows = [penalize(x, ids, repetition_penalty) for x, ids in zip(p, seen, strict=True)]
-            p = torch.stack(rows)
+            rows = [penalize(p, ids, repetition_penalty) for p, ids in zip(x, seen, strict=True)]
+            x, total = torch.stack(rows), x.new_zeros(len(x), 1)
+        else:
+            total = x.logsumexp(1, keepdim=True)
         if never:
-            p[:, list(never)] = -torch.inf
-        vocabulary, beams = p.shape[1], scores.shape[1]
-        every = (p.view(len(sources), beams, -1) + scores[:, :, None]).flatten(1)
-        top, index = every.topk(min(wide, every.shape[1]))
+            x[:, list(never)] = -torch.inf
+        best, tokens = top(x, min(wide, x.shape[1]))  # of each beam
+        each_beam = best.shape[1]
+        every = ((best - total).view(len(sources), -1, each_beam) + scores[:, :, None]).flatten(1)
+        found_scores, index = every.topk(min(wide, every.shape[1]))
+        found_tokens = tokens.view(len(sources), -1).gather(1, index)
+        beams = scores.shape[1]
         going, rows_kept, last, kept_scores = [], [], [], []
         done: list[tuple[int, list[Hypothesis]]] = []
-        for position, (each, of_top, of_index) in enumerate(
-            zip(sources, top.tolist(), index.tolist(), strict=True)
-        ):
+        lists = found_scores.tolist(), (index // each_beam).tolist(), found_tokens.tolist()
+        for position, (each, *of_source) in enumerate(zip(sources, *lists, strict=True)):
             before, each.beams = each.beams, []
             own: list[tuple[int, int, float]] = []
-            for rank, (score, at) in enumerate(zip(of_top, of_index, strict=True)):
+            for rank, (score, row, token) in enumerate(zip(*of_source, strict=True)):
                 if score == -math.inf:
                     break
-                row, token = divmod(at, vocabulary)
                 ids = before[row]
                 longer = [*ids, token]
                 ends_here = token in ends
