@@ -34,6 +34,7 @@ from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 OPTIONS, WEIGHTS = "options.json", "weights.hdf5"
 _DIRECTIONS = ("RNN_0", "RNN_1")
+_DIFFERENT = f"which is not what {OPTIONS} says: they belong to different models; fetch both of one"
 
 
 def is_published(folder: Path) -> bool:
@@ -45,8 +46,8 @@ def read(folder: Path, tokenizer: Tokenizer) -> Elmo:
     """The encoder in a folder, its vocabulary that of a tokenizer.
 
     Raises:
-        DataError: options of another architecture.
-        IntegrityError: the weights are not those of the options; says which tensor.
+        DataError: options of another architecture, or not those of the weights; says which tensor.
+        IntegrityError: the weights are truncated.
         MissingExtra: h5py is not installed.
     """
     config = _config(read_json(folder / OPTIONS), folder / OPTIONS, tokenizer.vocab_size)
@@ -60,14 +61,15 @@ def read(folder: Path, tokenizer: Tokenizer) -> Elmo:
         with h5py.File(files[0], "r") as file:
             for ours, theirs, convert in _mappings(config):
                 if theirs not in file:
-                    raise IntegrityError(f"{files[0]} has no {theirs}, which {OPTIONS} asks for")
+                    raise DataError(f"{files[0]} has no {theirs}, {_DIFFERENT}")
                 array = torch.from_numpy(convert(np.asarray(file[theirs], np.float32), True))
                 if array.shape != state[ours].shape:
-                    raise IntegrityError(
-                        f"{theirs} in {files[0]} is {list(file[theirs].shape)}, which is not what "
-                        f"{OPTIONS} says: they belong to different models"
+                    raise DataError(
+                        f"{theirs} in {files[0]} is {list(file[theirs].shape)}, {_DIFFERENT}"
                     )
                 state[ours] = array
+            if extra := sorted(_tensors(file) - {theirs for _, theirs, _ in _mappings(config)}):
+                raise DataError(f"{files[0]} has {extra[0]}, {_DIFFERENT}")
     except OSError as error:
         raise IntegrityError(f"{files[0]} is no HDF5 file, or truncated: {error}") from error
     for name, value in state.items():
@@ -150,8 +152,17 @@ def _config(content: Mapping[str, Any], path: Path, vocab_size: int) -> ElmoConf
     except (KeyError, TypeError, ValueError, ConfigError) as error:
         if isinstance(error, DataError):
             raise
-        what = short(error.args[0]) if isinstance(error, KeyError) else error
-        raise DataError(f"{path} is not that of an ELMo: {what} is missing or wrong") from error
+        what = f"a value is of the wrong kind or size ({error})"
+        if isinstance(error, KeyError):
+            what = f"{short(error.args[0])} is missing"
+        raise DataError(f"{path} is not that of an ELMo: {what}") from error
+
+
+def _tensors(file: Any) -> set[str]:
+    """The names of all arrays in a file."""
+    names: set[str] = set()
+    file.visititems(lambda name, item: names.add(name) if hasattr(item, "shape") else None)
+    return names
 
 
 def _mappings(config: ElmoConfig) -> Iterator[tuple[str, str, Any]]:
