@@ -285,15 +285,6 @@ def test_blocks_are_fixed_and_compose(tmp_path: Path) -> None:
     assert total.sentences == 600
 
 
-def test_a_splitter_of_ones_own(tmp_path: Path) -> None:
-    path = str(write(tmp_path, "a.txt", "a|b | |c"))
-    report = CorpusReport()
-    found = list(read_documents([path], DEFAULT, report, splitter=lambda text: text.split("|")))
-    assert found == [["a", "b", "c"]]
-    with pytest.raises(DataError, match=r"the splitter .*lambda.* gave str; expected a list"):
-        list(read_documents([path], DEFAULT, report, splitter=lambda text: text))  # type: ignore[arg-type, return-value]
-
-
 def test_cleaning_is_counted(tmp_path: Path) -> None:
     parts = [f"Text number {n} is here, and it is long enough.\nThe footer." for n in range(20)]
     text = "\n\n".join(

@@ -11,7 +11,7 @@ Memory does not grow with the corpus: a block, a document of at most
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from io import BufferedReader
 from pathlib import Path
@@ -44,9 +44,6 @@ from bertwright.text.corpus.report import CorpusReport as CorpusReport
 from bertwright.text.corpus.rows import is_json_lines, read_dataset, read_rows
 from bertwright.text.sentences import split_sentences
 
-Splitter = Callable[[str], list[str]]
-"""A text to its sentences."""
-
 LONGEST_TITLE = 100
 ENDS = ".!?:;。！？…\"'”’)"
 """A sentence ends in one of them, a title does not."""
@@ -55,21 +52,14 @@ MAX_SENTENCE_CHARACTERS = 4096
 
 
 def read_documents(
-    inputs: Sequence[str],
-    config: CorpusConfig,
-    report: CorpusReport,
-    splitter: Splitter | None = None,
+    inputs: Sequence[str], config: CorpusConfig, report: CorpusReport
 ) -> Iterator[list[str]]:
-    """Documents as lists of sentences.
+    """Documents as lists of sentences, at least one each.
 
     Args:
         inputs: what `files.find_files` takes.
         config: what a document and a sentence is, and the cleaning.
         report: is filled while reading.
-        splitter: a text to its sentences, in place of `sentences.split_sentences`.
-
-    Yields:
-        Documents of at least one sentence.
 
     Raises:
         DataError: unreadable or malformed input; at the end, if there was no document at all.
@@ -77,8 +67,7 @@ def read_documents(
     """
     for block in read_blocks(inputs, config, report):
         for document in block:
-            sentences = split_document(document, config, splitter, report)
-            if sentences:
+            if sentences := split_document(document, config, report):
                 yield sentences
 
 
@@ -124,20 +113,12 @@ def read_blocks(
 
 
 def split_document(
-    text: str,
-    config: CorpusConfig,
-    splitter: Splitter | None = None,
-    report: CorpusReport | None = None,
+    text: str, config: CorpusConfig, report: CorpusReport | None = None
 ) -> list[str]:
-    """The sentences of one raw document, none empty, none over `MAX_SENTENCE_CHARACTERS`.
+    """The sentences of one raw document, without white space at their ends, none empty, none over
+    `MAX_SENTENCE_CHARACTERS`; no sentence if repair left no text.
 
-    Args:
-        text: as `read_blocks` gives it.
-        splitter: in place of `split_sentences`; it gets the whole document, line breaks included.
-        report: counts sentences, splits and repairs, if given.
-
-    Returns:
-        Sentences without white space at their ends; an empty list if repair left no text.
+    Sentences, splits and repairs are counted in the report, if one is given.
     """
     if config.normalize_unicode:
         repaired = repair_unicode(text)
@@ -148,10 +129,8 @@ def split_document(
         text = strip_markup(text)
     if config.sentences == "line":
         sentences = [line for line in map(str.strip, text.split("\n")) if line]
-    elif splitter is None:
-        sentences = split_sentences(text)
     else:
-        sentences = _checked(splitter, text)
+        sentences = split_sentences(text)
     if len(text) > MAX_SENTENCE_CHARACTERS:
         whole = len(sentences)
         if max(map(len, sentences), default=0) > MAX_SENTENCE_CHARACTERS:
@@ -175,27 +154,15 @@ def _count_markup(text: str, sentences: list[str], report: CorpusReport) -> None
         report.title_documents += sentences[0][-1] not in ENDS
 
 
-def _checked(splitter: Splitter, text: str) -> list[str]:
-    sentences = splitter(text)
-    if not isinstance(sentences, list) or not all(isinstance(each, str) for each in sentences):
-        raise DataError(
-            f"the splitter {getattr(splitter, '__qualname__', splitter)} gave "
-            f"{type(sentences).__name__}; expected a list of strings"
-        )
-    return [sentence for sentence in map(str.strip, sentences) if sentence]
-
-
 def _split_long(sentence: str) -> list[str]:
-    parts = []
-    begin = 0
+    parts, begin = [], 0
     while len(sentence) - begin > MAX_SENTENCE_CHARACTERS:
         most = begin + MAX_SENTENCE_CHARACTERS
         space = sentence.rfind(" ", begin + MAX_SENTENCE_CHARACTERS // 2, most)
         end = space if space >= 0 else most
         parts.append(sentence[begin:end])
         begin = end
-    parts.append(sentence[begin:])
-    return [part for part in map(str.strip, parts) if part]
+    return [part for part in map(str.strip, [*parts, sentence[begin:]]) if part]
 
 
 def _read(path: Path, config: CorpusConfig, report: CorpusReport) -> Iterator[list[str]]:

@@ -412,9 +412,9 @@ class Pruner:
             for piece in spelled:
                 self.uses[piece] += count
 
-    def shrink(self, size: int, passes: int = PASSES) -> list[str]:
-        """Drop wordpieces, in `passes` steps, until `size` are left; return them in order."""
-        for left in range(passes, 0, -1):
+    def shrink(self, size: int) -> list[str]:
+        """Drop wordpieces, in `PASSES` steps, until `size` are left; return them in order."""
+        for left in range(PASSES, 0, -1):
             surplus = len(self.pieces) - size
             if surplus <= 0:
                 break
