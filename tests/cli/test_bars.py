@@ -39,6 +39,17 @@ def test_a_line_when_one_is_due(
     assert captured.out == ""
 
 
+def test_what_was_loaded_or_done_before_is_of_no_rate(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter([0.0, 20.0, 40.0])  # 20 seconds of loading, and a run that is resumed
+    monkeypatch.setattr(bars.time, "monotonic", lambda: next(clock))
+    with bars.bar("Embedding", "texts") as on_progress:
+        on_progress(5000, 9000)
+        on_progress(7000, 9000)
+    assert capsys.readouterr().err == "Embedding: 7,000 of 9,000 texts (78 %), 100/s, 0:20 left\n"
+
+
 def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)

@@ -43,10 +43,10 @@ def _drawn(label: str, unit: str) -> Iterator[OnProgress]:
     console = Console(file=sys.stderr)
     with Progress(*columns, console=console, transient=True, refresh_per_second=4) as progress:
         task = progress.add_task(label, total=None, state="", visible=False)
-        start = time.monotonic()
+        advance = _Advance(unit)
 
         def on_progress(done: int, total: int | None) -> None:
-            state = describe(done, total, time.monotonic() - start, unit)
+            state = advance.describe(done, total, time.monotonic())
             progress.update(task, completed=done, total=total, state=state, visible=done != total)
 
         yield on_progress
@@ -57,20 +57,35 @@ class _Lines:
 
     def __init__(self, label: str, unit: str) -> None:
         self.label = label
-        self.unit = unit
-        self.start = self.last = time.monotonic()
+        self.advance = _Advance(unit)
+        self.last = time.monotonic()
 
     def __call__(self, done: int, total: int | None) -> None:
         """Write a line if one is due."""
         now = time.monotonic()
+        state = self.advance.describe(done, total, now)
         if now - self.last >= SECONDS_BETWEEN_LINES:
             self.last = now
-            say(f"{self.label}: {describe(done, total, now - self.start, self.unit)}")
+            say(f"{self.label}: {state}")
 
 
-def describe(done: int, total: int | None, seconds: float, unit: str = "") -> str:
-    """`2,000 of 8,000 documents (25 %), 100/s, 1:00 left`"""
-    rate = done / seconds if seconds > 0 else 0.0
+class _Advance:
+    """How work advances, from its first report on: what is loaded before, or was done by a run that
+    this one resumes, would give a wrong rate."""
+
+    def __init__(self, unit: str) -> None:
+        self.unit = unit
+        self.first: tuple[int, float] | None = None
+
+    def describe(self, done: int, total: int | None, now: float) -> str:
+        """See `describe`."""
+        before, begin = self.first = self.first or (done, now)
+        return describe(done, total, now - begin, self.unit, before)
+
+
+def describe(done: int, total: int | None, seconds: float, unit: str = "", before: int = 0) -> str:
+    """`2,000 of 8,000 documents (25 %), 100/s, 1:00 left`, where `before` were done at second 0."""
+    rate = (done - before) / seconds if seconds > 0 else 0.0
     parts = [_amount(done, unit)]
     if total:
         parts[0] = f"{_amount(done, '', unit == 'bytes')} of {_amount(total, unit)}"
