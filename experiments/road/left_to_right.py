@@ -23,9 +23,12 @@ from typing import Any
 from bertwright.cli.app import run
 
 ENCODERS: dict[str, tuple[str, list[str]]] = {
-    "mlm-nsp": ("bert-{}", ["--instances.objectives", "mlm+nsp"]),
-    "mlm": ("bert-{}", ["--instances.objectives", "mlm"]),
-    "ltr": ("bert-{}-ltr", []),
+    "mlm-nsp": (
+        "bert-{}",
+        ["--instances.objectives", "mlm+nsp", "--instances.sequence-length", "128"],
+    ),
+    "mlm": ("bert-{}", ["--instances.objectives", "mlm", "--instances.sequence-length", "128"]),
+    "ltr": ("bert-{}-ltr", ["--sequence-length", "128"]),
 }
 ROWS: dict[str, tuple[str, list[str]]] = {
     "masked LM + NSP": ("mlm-nsp", []),
@@ -115,7 +118,7 @@ def main() -> None:
     for name, (model, more) in ENCODERS.items():
         if not (out / name / "model" / "config.json").is_file():
             words = ["pretrain", "--data", options.shards, "--model", model.format(options.model)]
-            words += ["--steps", options.steps, "--sequence-length", 128, "--seed", 1]
+            words += ["--steps", options.steps, "--seed", 1]
             command(*words, "--device", "cpu", "--out", out / name, "--overwrite", *more)
     found: dict[str, dict[str, list[float]]] = {}
     for seed in range(1, options.seeds + 1):
