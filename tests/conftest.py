@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -26,7 +26,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("numprocesses", 0):  # processes of pytest-xdist: a core each
         os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ["HF_HUB_OFFLINE"] = "1"  # a model's name where no folder is would be looked up
-    settings.register_profile("untimed", deadline=None)  # no test is judged by a time
+    settings.register_profile("untimed", deadline=None, max_examples=50)
     settings.load_profile("untimed")
 
 
@@ -34,6 +34,16 @@ def pytest_collection_finish() -> None:
     """Leave the suite itself out of garbage collection: a server that starts searches all else."""
     gc.freeze()
     gc.unfreeze = lambda: None  # type: ignore[assignment]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def unmeasured() -> Iterator[None]:
+    """Processors are not timed: every precision has the same rate, and `auto` is fp32."""
+    from bertwright.train import hardware
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hardware, "matmul_rate", lambda *_, **__: 1e11)
+        yield
 
 
 @pytest.fixture(scope="session")

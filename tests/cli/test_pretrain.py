@@ -45,10 +45,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RANK", raising=False)
-    chosen = {"auto": "fp32", "fp32": "fp32", "bf16": "bf16"}
-    monkeypatch.setattr(pretraining, "choose_precision", lambda _, asked: (chosen[asked], 1e11))
 
 
 def pretrain(data: Path, out: Path, *words: str) -> int:

@@ -16,8 +16,6 @@ from bertwright.config.run import RunConfig
 from bertwright.config.systems import SYSTEMS
 from bertwright.data.shards import Shards, open_shards
 from bertwright.objectives.objective import Learner
-from bertwright.recipes import pretrain as pretraining
-from bertwright.recipes.finetune import run as finetuning
 from bertwright.recipes.pretrain import make_learner
 from bertwright.recipes.systems import System, system_of
 from tests.contract import toy
@@ -91,8 +89,6 @@ def with_the_toy() -> Iterator[None]:
     """The toy is in the catalogue."""
     with pytest.MonkeyPatch.context() as patch:
         toy.add_toy(patch)
-        for recipe in (pretraining, finetuning):
-            patch.setattr(recipe, "choose_precision", lambda *_: ("fp32", 1e11))
         yield
 
 

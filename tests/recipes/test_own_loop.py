@@ -45,7 +45,6 @@ COUNTED = replace(LANGUAGE_MODEL, fit=fit)
 @pytest.fixture(autouse=True)
 def counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SYSTEMS, toy.NAME, CountedRun)
-    monkeypatch.setattr("bertwright.recipes.pretrain.choose_precision", lambda *_: ("fp32", 1e11))
     STOP_AFTER.clear()
 
 
