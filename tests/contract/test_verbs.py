@@ -124,7 +124,8 @@ def test_generate(run: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "transfer", ["features", "finetune", pytest.param("gradual", marks=pytest.mark.slow)]
+    "transfer",
+    ["finetune", *(pytest.param(each, marks=pytest.mark.slow) for each in ("features", "gradual"))],
 )
 def test_finetune_evaluate_predict(
     run: Path, tmp_path: Path, transfer: str, capsys: pytest.CaptureFixture[str]

@@ -14,7 +14,14 @@ import bertwright
 from tests.house.source import ROOT
 
 EXAMPLES = ROOT / "examples"
-SMALL = {"preset": "tiny", "steps": 8, "minutes": None, "progress": False, "precision": "fp32"}
+SMALL = {"preset": "tiny", "steps": 4, "minutes": None, "progress": False, "batch.tokens": 1024}
+SMALLER = {
+    '"mini", minutes=30': '"tiny", steps=4, **{"batch.tokens": 1024}',
+    "steps=200": "steps=4",
+    '"batch.tokens": 8192': '"batch.tokens": 1024',
+    "steps=20,": 'steps=4, **{"batch.tokens": 1024},',
+}
+"""What makes the programs of docs/python.md quick; nothing else of them is changed."""
 TEXT = "\n\n".join(f"The dog of house {n} sat.\nIt slept near the {n}th door.\n" for n in range(80))
 
 
@@ -25,9 +32,7 @@ def main_of(name: str) -> Any:
 def test_scripts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = main_of("pretrain.py")([], tmp_path, **SMALL)
     assert run.report.stat().st_size > 10_000
-    task = main_of("finetune_lists.py")(
-        run.folder, tmp_path / "task", epochs=1.0, progress=False, precision="fp32"
-    )
+    task = main_of("finetune_lists.py")(run.folder, tmp_path / "task", epochs=1.0, progress=False)
     assert 0 <= task.metrics["accuracy"] <= 1
     assert "on new texts: {'accuracy'" in capsys.readouterr().out
 
@@ -52,9 +57,12 @@ def test_programs_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     (tmp_path / "corpus" / "a.txt").write_text(TEXT)
     text = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
     names: dict[str, Any] = {}
+    used: set[str] = set()
     for program in re.findall(r"^```python\n(.*?)^```", text, re.M | re.S):
-        for old, new in (('"mini", minutes=30', '"tiny", steps=4'), ("steps=200", "steps=4")):
+        for old, new in SMALLER.items():
+            used |= {old} if old in program else set()
             program = program.replace(old, new)
         exec(compile(program, "docs/python.md", "exec"), names)
     assert isinstance(names["again"], bertwright.Run)
     assert names["losses"]
+    assert used == set(SMALLER), "docs/python.md has changed; change SMALLER too"

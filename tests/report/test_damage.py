@@ -23,7 +23,7 @@ from tests.report.test_pretrained_page import examples, record, write_run
 
 DAMAGE: list[Any] = [None, "a word", math.nan, [], [1, "x"], {"a": 1}, -1, 1e308, [None], [[]]]
 DOCTOR = {"findings": [{"level": "ok", "name": "size", "message": "large", "advice": "go on"}]}
-MOST = 60
+MOST = 30
 """Kinds of damage tried per file, sampled."""
 
 
