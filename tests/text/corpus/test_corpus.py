@@ -277,7 +277,7 @@ def test_blocks_are_fixed_and_compose(tmp_path: Path) -> None:
     assert min(sum(map(len, block)) for block in blocks[:-1]) >= 200
     apart = CorpusReport()
     split = pickle.loads(pickle.dumps(split_document))
-    found = [split(text, DEFAULT, None, apart) for block in blocks for text in block]
+    found = [split(text, DEFAULT, apart) for block in blocks for text in block]
     whole, total = read(tmp_path)
     assert found == whole
     report.add(pickle.loads(pickle.dumps(apart)))
