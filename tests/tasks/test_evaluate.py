@@ -298,9 +298,9 @@ def test_all_of_it_goes_into_json() -> None:
             classes(0.9),
             None,
             DataError,
-            "line 2: label 'maybe' is not one the task has; expected 'no', 'yes'",
+            "line 2: the label 'maybe' is unseen in training; known are 'no', 'yes'",
         ),
-        (SETS, texts(("c",)), sets(()), None, DataError, "line 2: label 'c' is not one"),
+        (SETS, texts(("c",)), sets(()), None, DataError, "line 2: the label 'c' is unseen"),
         (
             SPANS,
             [SpanExample("q", "c")],

@@ -132,13 +132,13 @@ def test_a_text_of_which_nothing_is_left_is_read_empty() -> None:
         (TextExample("a", " ", line=3), "line 3: text2 is empty"),
         (
             TextExample("a", label="poss", line=4),
-            "line 4: the task has no label 'poss'; did you mean 'pos'? It has 2: 'neg', 'pos'",
+            "line 4: the label 'poss' is unseen in training; did you mean 'pos'?",
         ),
         (
             TextExample("a", label="zzz", line=4),
-            "line 4: the task has no label 'zzz'; it has 2: 'neg', 'pos'",
+            "line 4: the label 'zzz' is unseen in training; known are 'neg', 'pos'",
         ),
-        (TextExample("a", label=1.0, line=4), "line 4: the task has no label 1.0"),
+        (TextExample("a", label=1.0, line=4), "line 4: the label '1.0' is unseen"),
         (TextExample("a", label=("neg", "pos"), line=4), "expects one a text"),
     ],
 )

@@ -33,10 +33,9 @@ from bertwright.tasks.batch import make_batch
 from bertwright.tasks.instances import (
     Instance,
     Lengths,
-    check_text,
-    in_parts,
     in_words,
     segments_of,
+    tokenized,
     whole_length,
 )
 from bertwright.tasks.predictions import GenerationPrediction
@@ -52,50 +51,35 @@ def make_generation_instances(
 ) -> tuple[list[Instance], Lengths]:
     """One instance an example; its label is how many tokens are the source's.
 
-    Args:
-        task: generation.
-        tokenizer: the model's.
-        examples: `GenerationExample`s.
-
     Raises:
         DataError: an empty source or target, or a target of which the tokenizer keeps nothing; with
             the line.
     """
-    chosen = cast(Sequence[GenerationExample], examples)
-    framing = tokenizer.framing
+
+    def texts_of(example: GenerationExample) -> dict[str, str]:
+        target = {} if example.target is None else {"target": example.target}
+        return {"source": example.source} | target
+
+    chosen, framing = cast(Sequence[GenerationExample], examples), tokenizer.framing
     room = task.max_length - task.max_target_tokens - framing.special_tokens(True)
     instances: list[Instance] = []
     lengths = Lengths()
-    for begin, end in in_parts(len(e.source) + len(e.target or "") for e in chosen):
-        part = chosen[begin:end]
-        sources = tokenizer.encode_bare_ids([example.source for example in part])
-        targets = iter(
-            tokenizer.encode_bare_ids([e.target for e in part if e.target is not None]),
-        )
-        for number, (example, source) in enumerate(zip(part, sources, strict=True), begin):
-            check_text(example.source, "source", example.line, number)
-            target: Sequence[int] = ()
-            if example.target is not None:
-                check_text(example.target, "target", example.line, number)
-                target = next(targets)
-                if not target:
-                    raise DataError(
-                        f"{in_words(example.line, number)}: the tokenizer keeps nothing of the "
-                        f"target {example.target!r}; write it otherwise or take the line out"
-                    )
-            first, second = source[:room], target[: task.max_target_tokens]
-            ids = framing.two(first, second)
-            prefix = len(ids) - len(second) - (framing.special_tokens(True) > 0)
-            if len(second) < len(target):
-                ids = ids[:-1]  # it does not end here
-            segments = segments_of(framing, len(first), len(second))[: len(ids)]
-            instances.append(Instance(number, (array("i", ids),), (segments,), prefix))
-            lost = len(source) - len(first) + len(target) - len(second)
-            lengths.tokens.append(whole_length(framing, source, target))
-            lengths.windows += 1
-            lengths.cut += lost > 0
-            lengths.tokens_cut += lost
-    lengths.examples = len(instances)
+    for number, example, (source, *targets) in tokenized(tokenizer, chosen, texts_of):
+        if targets and not targets[0]:
+            raise DataError(
+                f"{in_words(example, number)}: the tokenizer keeps nothing of the "
+                f"target {example.target!r}; write it otherwise or take the line out"
+            )
+        target: Sequence[int] = targets[0] if targets else ()
+        first, second = source[:room], target[: task.max_target_tokens]
+        ids = framing.two(first, second)
+        prefix = len(ids) - len(second) - (framing.special_tokens(True) > 0)
+        if len(second) < len(target):
+            ids = ids[:-1]  # it does not end here
+        segments = segments_of(framing, len(first), len(second))[: len(ids)]
+        instances.append(Instance(number, (array("i", ids),), (segments,), prefix))
+        lost = len(source) - len(first) + len(target) - len(second)
+        lengths.add(whole_length(framing, source, target), 1, lost)
     return instances, lengths
 
 

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError
+from bertwright.labelled.examples import Example
 from bertwright.text.framing import Framing
+from bertwright.text.tokenizer.tokenizer import Tokenizer
 from bertwright.text.windows import holds, split, split_pair, truncate_pair
 
+E = TypeVar("E", bound=Example)
 MOST_BINS = 60
 """Bars of a histogram of lengths."""
 
@@ -86,6 +88,15 @@ class Lengths:
     answers_lost: int = 0
     """Questions of whose answers none is where it should be, or of which the tokenizer keeps
     nothing: labelled as without an answer."""
+
+    def add(self, tokens: int, windows: int, lost: int = 0, sequences: int = 1) -> None:
+        """Count an example of so many sequences, of whose tokens some are lost."""
+        self.examples += 1
+        self.tokens.append(tokens)
+        self.windows += windows
+        self.in_windows += windows > sequences
+        self.cut += lost > 0
+        self.tokens_cut += lost
 
     def warnings(self, task: TaskConfig, what: str = "examples") -> list[str]:
         """A sentence about what is not read, if anything is."""
@@ -163,15 +174,27 @@ def make_windows(
     )
 
 
-def in_parts(sizes: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Examples that are tokenized at once, by their numbers of characters: from one to another."""
-    begin = held = end = 0
-    for end, size in enumerate(sizes):
-        if held + size > _AT_ONCE and end > begin:
-            yield begin, end
-            begin, held = end, 0
-        held += size + 256  # of an example itself
-    yield begin, end + 1
+def tokenized(
+    tokenizer: Tokenizer, examples: Sequence[E], texts_of: Callable[[E], dict[str, str]]
+) -> Iterator[tuple[int, E, list[Sequence[int]]]]:
+    """Each example with its number and the ids of its texts, of which many are tokenized at once.
+
+    Raises:
+        DataError: a text that is empty or blank; names the example and it.
+    """
+    part: list[tuple[int, E, list[str]]] = []
+    held = 0
+    for number, example in enumerate(examples):
+        texts = texts_of(example)
+        for name, text in texts.items():
+            check_text(text, name, example, number)
+        part.append((number, example, [*texts.values()]))
+        held += sum(map(len, texts.values())) + 256  # of an example itself
+        if held > _AT_ONCE or number + 1 == len(examples):
+            ids = iter(tokenizer.encode_bare_ids([text for *_, own in part for text in own]))
+            for index, each, own in part:
+                yield index, each, [next(ids) for _ in own]
+            part, held = [], 0
 
 
 def whole_length(framing: Framing, first: Sequence[int], second: Sequence[int] | None) -> int:
@@ -185,36 +208,13 @@ def segments_of(framing: Framing, first: int, second: int | None = None) -> Sequ
     return array("b", framing.segments(first, second))
 
 
-def check_text(text: str, column: str, line: int, number: int) -> None:
+def check_text(text: str, name: str, example: Example, number: int) -> None:
     """Raise DataError for a text that is empty or blank."""
     if not text or text.isspace():
-        raise DataError(
-            f"{in_words(line, number)}: {column} is empty; fill it in or take the line out"
-        )
+        where = in_words(example, number)
+        raise DataError(f"{where}: {name} is empty; fill it in or take the line out")
 
 
-def in_words(line: int, number: int) -> str:
+def in_words(example: Example, number: int) -> str:
     """Where an example stands in its file, or which of its list it is, for messages."""
-    return f"line {line}" if line else f"example {number}"
-
-
-def label_number(labels: dict[str, int], label: object, where: str) -> int:
-    """The number of a label.
-
-    Args:
-        labels: the numbers of the task's labels.
-        label: what the example has.
-        where: the example's line, for the message.
-
-    Raises:
-        DataError: the task has no such label.
-    """
-    if isinstance(label, str) and label in labels:
-        return labels[label]
-    near = get_close_matches(str(label), labels, 1, 0.6)
-    shown = ", ".join(repr(name) for name in [*labels][:10]) + (", ..." if len(labels) > 10 else "")
-    raise DataError(
-        f"{where}: the task has no label {label!r}; "
-        + (f"did you mean {near[0]!r}? It has " if near else "it has ")
-        + f"{len(labels)}: {shown}"
-    )
+    return f"line {example.line}" if example.line else f"example {number}"

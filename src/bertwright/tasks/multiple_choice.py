@@ -9,7 +9,6 @@ is in `Instance.owners`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
 from typing import cast
 
 import numpy as np
@@ -20,10 +19,9 @@ from bertwright.labelled.examples import ChoiceExample, Example
 from bertwright.tasks.instances import (
     Instance,
     Lengths,
-    check_text,
-    in_parts,
     in_words,
     make_windows,
+    tokenized,
     whole_length,
 )
 from bertwright.tasks.metrics import Metrics, calibration, of_sums, only_prediction, ratio
@@ -38,58 +36,37 @@ def make_choice_instances(
 
     The tokens of an example in `Lengths` are those of its longest choice.
 
-    Args:
-        task: multiple choice.
-        tokenizer: the model's.
-        examples: `ChoiceExample`s.
-
     Raises:
         DataError: an empty text or choice, fewer than two choices, or a label that is the number
             of none; with the line.
     """
-    chosen = cast(Sequence[ChoiceExample], examples)
-    framing = tokenizer.framing
+
+    def texts_of(example: ChoiceExample) -> dict[str, str]:
+        begin = f"{example.text2} " if example.text2 else ""
+        read = {
+            f"choice {n}": text.strip() and begin + text for n, text in enumerate(example.choices)
+        }
+        return {"text": example.text} | read
+
+    chosen, framing = cast(Sequence[ChoiceExample], examples), tokenizer.framing
     instances: list[Instance] = []
     lengths = Lengths()
-    for begin, end in in_parts(len(e.text) + sum(map(len, e.choices)) for e in chosen):
-        part = chosen[begin:end]
-        for number, example in enumerate(part, begin):
-            _check(example, number)
-        firsts = tokenizer.encode_bare_ids([example.text for example in part])
-        seconds = iter(
-            tokenizer.encode_bare_ids(
-                [f"{e.text2} {choice}".strip() for e in part for choice in e.choices]
+    for number, example, (first, *seconds) in tokenized(tokenizer, chosen, texts_of):
+        count = len(seconds)
+        if count < 2 or (example.label is not None and not 0 <= example.label < count):
+            raise DataError(
+                f"{in_words(example, number)}: {count} choices and the label {example.label}; "
+                f"expected 2 or more, and one of 0 to {count - 1}"
             )
-        )
-        for number, (example, first) in enumerate(zip(part, firsts, strict=True), begin):
-            own = list(islice(seconds, len(example.choices)))
-            most = max(1, task.most_windows // max(1, len(own)))  # of a choice
-            read = [make_windows(task, framing, first, second, most) for second in own]
-            ids = tuple(window for windows, *_ in read for window in windows)
-            segments = tuple(window for _, windows, _ in read for window in windows)
-            owners = tuple(n for n, (windows, *_) in enumerate(read) for _ in windows)
-            instances.append(Instance(number, ids, segments, example.label, owners))
-            lengths.tokens.append(max(whole_length(framing, first, second) for second in own))
-            lengths.windows += len(ids)
-            lengths.in_windows += len(ids) > len(own)
-            lengths.cut += any(lost for *_, lost in read)
-            lengths.tokens_cut += max(lost for *_, lost in read)
-    lengths.examples = len(instances)
+        most = max(1, task.most_windows // count)  # of a choice
+        read = [make_windows(task, framing, first, second, most) for second in seconds]
+        ids = tuple(window for windows, *_ in read for window in windows)
+        segments = tuple(window for _, windows, _ in read for window in windows)
+        owners = tuple(n for n, (windows, *_) in enumerate(read) for _ in windows)
+        instances.append(Instance(number, ids, segments, example.label, owners))
+        longest = max(whole_length(framing, first, second) for second in seconds)
+        lengths.add(longest, len(ids), max(lost for *_, lost in read), count)
     return instances, lengths
-
-
-def _check(example: ChoiceExample, number: int) -> None:
-    check_text(example.text, "text", example.line, number)
-    where, count = in_words(example.line, number), len(example.choices)
-    if count < 2:
-        raise DataError(f"{where}: an example with {count} choices; expected 2 or more")
-    for n, choice in enumerate(example.choices):
-        check_text(choice, f"choice {n}", example.line, number)
-    if example.label is not None and not 0 <= example.label < count:
-        raise DataError(
-            f"{where}: the label is {example.label}; expected the number of a choice, 0 to "
-            f"{count - 1}"
-        )
 
 
 def choice_metrics(

@@ -78,8 +78,8 @@ def make_span_instances(
     instances: list[Instance] = []
     lengths = Lengths()
     for number, example in enumerate(chosen):
-        check_text(example.question, "question", example.line, number)
-        check_text(example.context, "context", example.line, number)
+        check_text(example.question, "question", example, number)
+        check_text(example.context, "context", example, number)
         passage = passages.get(example.context)
         if passage is None:
             passage = passages[example.context] = _passage(tokenizer, example.context)
@@ -106,12 +106,8 @@ def make_span_instances(
                     has_most_context=most_context,
                 )
             )
-        lengths.tokens.append(whole_length(framing, whole, passage.ids))
-        lengths.windows += len(spans)
-        lengths.in_windows += len(spans) > 1
-        lengths.cut += len(whole) > longest
-        lengths.tokens_cut += max(0, len(whole) - longest)
-    lengths.examples = len(chosen)
+        lost = max(0, len(whole) - longest)
+        lengths.add(whole_length(framing, whole, passage.ids), len(spans), lost)
     return instances, lengths
 
 

@@ -38,7 +38,8 @@ from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError
 from bertwright.labelled.examples import Example, TaggingExample
 from bertwright.labelled.tags import chunks
-from bertwright.tasks.instances import Instance, Lengths, in_words, label_number, segments_of
+from bertwright.labelled.texts import unknown_label
+from bertwright.tasks.instances import Instance, Lengths, in_words, segments_of
 from bertwright.tasks.metrics import (
     Metrics,
     Statistic,
@@ -188,17 +189,15 @@ def _numbers_of_tags(
     """The number of every tag; None where they are not known."""
     if example.tags is None:
         return None
-    where = in_words(example.line, number)
+    where = in_words(example, number)
     if len(example.tags) != len(example.words):
         raise DataError(
             f"{where}: {len(example.words)} words with {len(example.tags)} tags; expected one each"
         )
-    try:
-        return [numbers[tag] for tag in example.tags]
-    except KeyError:
-        for at, (word, tag) in enumerate(zip(example.words, example.tags, strict=True), 1):
-            label_number(numbers, tag, f"{where}, word {at} ({word!r})")
-        raise
+    for at, (word, tag) in enumerate(zip(example.words, example.tags, strict=True), 1):
+        if tag not in numbers:
+            raise unknown_label(tag, [*numbers], f"{where}, word {at} ({word!r})")
+    return [numbers[tag] for tag in example.tags]
 
 
 def decode_tagging(

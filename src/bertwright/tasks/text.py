@@ -19,15 +19,14 @@ import numpy as np
 
 from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError
-from bertwright.labelled.examples import Example, TextExample
+from bertwright.labelled.examples import Example, TextExample, classes_of
+from bertwright.labelled.texts import unknown_label
 from bertwright.tasks.instances import (
     Instance,
     Lengths,
-    check_text,
-    in_parts,
     in_words,
-    label_number,
     make_windows,
+    tokenized,
     whole_length,
 )
 from bertwright.tasks.metrics import (
@@ -54,65 +53,53 @@ def make_text_instances(
 ) -> tuple[list[Instance], Lengths]:
     """One instance a text or pair.
 
-    Args:
-        task: classification or regression.
-        tokenizer: the model's.
-        examples: `TextExample`s.
-
     Raises:
         DataError: an empty text, or a label that the task has not; with the line.
     """
-    chosen = cast(Sequence[TextExample], examples)
+
+    def texts_of(example: TextExample) -> dict[str, str]:
+        second = {} if example.text2 is None else {"text2": example.text2}
+        return {"text": example.text} | second
+
+    chosen, framing = cast(Sequence[TextExample], examples), tokenizer.framing
     numbers = {label: number for number, label in enumerate(task.labels)}
-    framing = tokenizer.framing
     instances: list[Instance] = []
     lengths = Lengths()
-    for begin, end in in_parts(len(e.text) + len(e.text2 or "") for e in chosen):
-        part = chosen[begin:end]
-        for number, example in enumerate(part, begin):
-            check_text(example.text, "text", example.line, number)
-            if example.text2 is not None:
-                check_text(example.text2, "text2", example.line, number)
-        firsts = tokenizer.encode_bare_ids([example.text for example in part])
-        seconds = iter(
-            tokenizer.encode_bare_ids([e.text2 for e in part if e.text2 is not None]),
-        )
-        for number, (example, first) in enumerate(zip(part, firsts, strict=True), begin):
-            second = None if example.text2 is None else next(seconds)
-            ids, segments, lost = make_windows(task, framing, first, second)
-            windows = len(ids)
-            if task.both_orders and second is not None:
-                ids_back, segments_back, _ = make_windows(task, framing, second, first)
-                ids, segments = ids + ids_back, segments + segments_back
-            label = _label(task, numbers, example, number)
-            instances.append(Instance(number, ids, segments, label))
-            lengths.tokens.append(whole_length(framing, first, second))
-            lengths.windows += windows
-            lengths.in_windows += windows > 1
-            lengths.cut += lost > 0
-            lengths.tokens_cut += lost
-    lengths.examples = len(instances)
+    for number, example, (first, *others) in tokenized(tokenizer, chosen, texts_of):
+        second = others[0] if others else None
+        ids, segments, lost = make_windows(task, framing, first, second)
+        lengths.add(whole_length(framing, first, second), len(ids), lost)
+        if task.both_orders and second is not None:
+            ids_back, segments_back, _ = make_windows(task, framing, second, first)
+            ids, segments = ids + ids_back, segments + segments_back
+        label = _label(task, numbers, example, number)
+        instances.append(Instance(number, ids, segments, label))
     return instances, lengths
 
 
 def _label(task: TaskConfig, numbers: dict[str, int], example: TextExample, number: int) -> Any:
     """An example's label as the batch wants it; None where it is not known."""
-    label, where = example.label, in_words(example.line, number)
+    label, where = example.label, in_words(example, number)
     if label is None:
         return None
     if task.kind == "regression":
         if not isinstance(label, (int, float)) or not isfinite(label):
             raise DataError(f"{where}: the label is {label!r}; regression expects a number")
         return float(label)
-    if task.multi_label:
-        held = label if isinstance(label, tuple) else (label,)
-        return tuple(sorted({label_number(numbers, name, where) for name in held}))
-    if isinstance(label, tuple):
+    if isinstance(label, tuple) and not task.multi_label:
         raise DataError(
             f"{where}: the labels are {', '.join(map(repr, label))}; this task expects one a text "
             "(a task with several is multi_label)"
         )
-    return label_number(numbers, label, where)
+    held = label if isinstance(label, tuple) else (label,)
+    found = [_number(numbers, each, where) for each in held]
+    return tuple(sorted({*found})) if task.multi_label else found[0]
+
+
+def _number(numbers: dict[str, int], label: Any, where: str) -> int:
+    if label not in numbers:
+        raise unknown_label(str(label), [*numbers], where)
+    return numbers[label]
 
 
 def classification_metrics(
@@ -120,10 +107,8 @@ def classification_metrics(
 ) -> Metrics:
     """One class an example. Raises `DataError` for a label the task does not have."""
     numbers = {label: number for number, label in enumerate(task.labels)}
-    for example in examples:
-        if example.label not in numbers:
-            raise _unknown_label(example.line, example.label, task)
-    gold = np.array([numbers[cast(str, e.label)] for e in examples], dtype=np.int64)
+    held = (_number(numbers, e.label, in_words(e, n)) for n, e in enumerate(examples, 1))
+    gold = np.fromiter(held, np.int64)
     predicted = np.array([numbers[cast(str, p.label)] for p in predictions], dtype=np.int64)
     confidence = np.array([p.scores[cast(str, p.label)] for p in predictions])
     number = len(task.labels)
@@ -148,10 +133,8 @@ def label_set_metrics(
     gold, predicted = np.zeros((2, len(examples), len(task.labels)), dtype=np.bool_)
     numbers = {label: number for number, label in enumerate(task.labels)}
     for row, (example, prediction) in enumerate(zip(examples, predictions, strict=True)):
-        for label in cast("tuple[str, ...]", example.label):
-            if label not in numbers:
-                raise _unknown_label(example.line, label, task)
-            gold[row, numbers[label]] = True
+        for label in classes_of(example):
+            gold[row, _number(numbers, label, in_words(example, row + 1))] = True
         predicted[row, [numbers[label] for label in prediction.label]] = True
     confidence = {}
     for row in np.flatnonzero((gold != predicted).any(1)).tolist():
@@ -194,8 +177,3 @@ def regression_metrics(
         describe=lambda row: (f"{gold[row]:.4g}", f"{predicted[row]:.4g}"),
         degenerate=constant,
     )
-
-
-def _unknown_label(line: int, label: object, task: TaskConfig) -> DataError:
-    known = ", ".join(map(repr, task.labels[:20])) + (", ..." if len(task.labels) > 20 else "")
-    return DataError(f"line {line}: label {label!r} is not one the task has; expected {known}")
