@@ -254,6 +254,22 @@ def test_a_card_of_next_to_nothing() -> None:
     assert front_of(card({}))["pipeline_tag"] == "text-classification"
 
 
+@pytest.mark.parametrize(
+    ("model_type", "known", "says"),
+    [
+        ("bert", True, "AutoModelForSequenceClassification"),
+        ("gpt2", True, "it loads the encoder alone"),
+        ("awd-lstm", False, None),
+    ],
+)
+def test_the_card_is_of_its_encoder(model_type: str, known: bool, says: str | None) -> None:
+    text = card(classification(), None, model_type, known)
+    front = front_of(text)
+    assert front["tags"] == ["bertwright", model_type]
+    assert front.get("library_name") == ("transformers" if known else None)
+    assert says in text if says else "ransformers" not in text
+
+
 @given(st.text(st.characters(exclude_categories=[])))
 def test_yaml_reads_quoted_strings_as_they_were(value: str) -> None:
     expected = re.sub("[\ud800-\udfff]", "\ufffd", value)

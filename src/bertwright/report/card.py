@@ -64,13 +64,20 @@ _PATHS = {"data", "train", "dev", "test", "out", "model", "file", "path"}
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
-def card(results: Results, environment: Mapping[str, Any] | None = None) -> str:
+def card(
+    results: Results,
+    environment: Mapping[str, Any] | None = None,
+    model_type: str = "bert",
+    in_transformers: bool = True,
+) -> str:
     """`README.md` of a fine-tuned model.
 
     Args:
         results: `results.json` of the run. Its `base_model`, if there is one, is the name of the
             model on the hub it was fine-tuned from.
         environment: `environment.json` of the run.
+        model_type: of its encoder.
+        in_transformers: whether transformers loads such an encoder.
     """
     several = results.get("tasks") or {}
     tasks = [_task(each, index) for index, each in enumerate(several.values() or [results], 1)]
@@ -86,7 +93,9 @@ def card(results: Results, environment: Mapping[str, Any] | None = None) -> str:
             model=_model_name(results),
             hub_metrics=dict.fromkeys(map(_hub_metric, measured)),
             version=(environment or {}).get("bertwright"),
-            load=_how_to_load(tasks[0]["results"], bool(several)),
+            model_type=model_type,
+            in_transformers=in_transformers,
+            load=_how_to_load(tasks[0]["results"], bool(several), model_type == "bert"),
         )
     )
     return re.sub("\n{3,}", "\n\n", text).strip() + "\n"
@@ -254,7 +263,7 @@ def _warnings(results: Results) -> list[str]:
     return warnings
 
 
-def _how_to_load(results: Results, of_several: bool) -> dict[str, Any] | None:
+def _how_to_load(results: Results, of_several: bool, of_bert: bool) -> dict[str, Any] | None:
     """Code for this kind of task; None where nothing is known of it."""
     task = results.get("task")
     if not task:
@@ -262,7 +271,7 @@ def _how_to_load(results: Results, of_several: bool) -> dict[str, Any] | None:
     name = str(results.get("name")) if of_several else None
     pair = '("One text.", "The other.")' if task.get("text2_column") else '"A text."'
     known = values.from_dict(TaskConfig, task)
-    found = None if of_several else architecture(known)
+    found = architecture(known) if of_bert and not of_several else None
     if known.head.crf:  # without it transformers would choose other tags
         found = None
     return {

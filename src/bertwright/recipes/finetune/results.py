@@ -18,6 +18,8 @@ from typing import Any
 
 from bertwright.atomic import atomic_folder, write_manifest
 from bertwright.checkpoint import checkpoint
+from bertwright.checkpoint.format import Format
+from bertwright.checkpoint.formats import format_of
 from bertwright.config import values
 from bertwright.config.finetune import FinetuneConfig
 from bertwright.config.task import TaskConfig
@@ -97,6 +99,7 @@ def save(
                 line = {"task": setup.task_name, "line": example.line, "gold": _gold(example)}
                 line |= prediction.as_dict()
                 file.write(json.dumps(values.plain(line), ensure_ascii=False) + "\n")
+    form = format_of(learner.encoder.config)
     environment = json.loads((run / ENVIRONMENT).read_text(encoding="utf-8"))
     folder = run / checkpoint.CHECKPOINTS / f"step-{best.step:08d}"
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -105,7 +108,7 @@ def save(
             partial,
             learner,
             tokenizer_folder,
-            card(results, environment),
+            card(results, environment, form.model_type, type(form) is not Format),
             tasks={setup.task_name: _final_task(setup, best) for setup in setups},
         )
         write_manifest(partial, {"format": 1, "step": best.step})
