@@ -27,14 +27,10 @@ Json = Annotated[
         help="Print one JSON object on standard output and nothing else.",
     ),
 ]
-"""`json: Json = False`."""
-
 Flag = Annotated[bool, Parameter(negative="")]
 """`resume: Flag = False`: it has no `--no-resume`."""
 
 Overwrite = Annotated[bool, Parameter(negative="", help="Replace the output if it exists.")]
-"""`overwrite: Overwrite = False`."""
-
 TokenizerFolder = Annotated[
     Path,
     Parameter(
@@ -81,30 +77,18 @@ def given_texts(
 FINE_TUNED = "A run of finetune, or a Hugging Face folder with a task head."
 
 FineTuned = Annotated[str, Parameter(help=FINE_TUNED)]
-"""`model: FineTuned`."""
-
 TaskName = Annotated[str | None, Parameter(help="Name of the task, if the model has several.")]
-"""`task: TaskName = None`."""
-
 TextColumn = Annotated[str | None, Parameter(help="Column of the text; unset: found by its name.")]
-"""`text: TextColumn = None`."""
-
 SecondColumn = Annotated[
     str | None, Parameter(help="Column of the second text; unset: found by its name.")
 ]
-"""`text2: SecondColumn = None`."""
-
 FileForm = Annotated[
     Form | None, Parameter(help="Form of the file; unset: by its name or its header.")
 ]
-"""`format: FileForm = None`."""
-
 BadRows = Annotated[
     Literal["refuse", "skip"],
     Parameter(help="A row that cannot be read: stop, or skip and count it."),
 ]
-"""`bad_rows: BadRows = "refuse"`."""
-
 NullThreshold = Annotated[
     float | None,
     Parameter(
@@ -112,19 +96,14 @@ NullThreshold = Annotated[
         "never; unset: the model's, and of one that has none 0 if the file has such questions."
     ),
 ]
-"""`null_threshold: NullThreshold = None`."""
-
 Precision = Annotated[
     Literal["auto", "bf16", "fp32"],
     Parameter(help="Precision of matrix products; auto measures which is faster."),
 ]
-"""`precision: Precision = "auto"`."""
-
 Device = Annotated[
     Literal["auto", "cpu", "cuda"],
     Parameter(help="Device to run on; auto uses the GPU if there is one."),
 ]
-"""`device: Device = "auto"`."""
 
 EVERY_KEY = Parameter(name="*")
 """`config: Annotated[SomeConfig, EVERY_KEY]`: each key of the dataclass becomes an option."""

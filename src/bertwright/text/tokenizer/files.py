@@ -71,12 +71,7 @@ def make_backend(
             dict(vocab), unk_token="[UNK]", max_input_chars_per_word=rules.max_word_characters
         )
     )
-    backend.normalizer = normalizers.BertNormalizer(
-        clean_text=True,
-        handle_chinese_chars=rules.chinese_characters,
-        strip_accents=rules.strip_accents,
-        lowercase=rules.lowercase,
-    )
+    backend.normalizer = make_normalizer(rules)
     backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     if {"[CLS]", "[SEP]"} <= vocab.keys():
         backend.post_processor = processors.TemplateProcessing(
@@ -87,6 +82,16 @@ def make_backend(
     backend.decoder = decoders.WordPiece(prefix="##", cleanup=True)
     backend.add_special_tokens([AddedToken(token, special=True) for token in special])
     return backend
+
+
+def make_normalizer(rules: BertRules) -> BertNormalizer:
+    """What prepares text under `rules`, before it is split into words."""
+    return BertNormalizer(
+        clean_text=True,
+        handle_chinese_chars=rules.chinese_characters,
+        strip_accents=rules.strip_accents,
+        lowercase=rules.lowercase,
+    )
 
 
 def write_folder(folder: Path, backend: tokenizers.Tokenizer, config: Mapping[str, Any]) -> None:

@@ -13,17 +13,17 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 
-from tokenizers import normalizers, pre_tokenizers
+from tokenizers import pre_tokenizers
 
 from bertwright.machine import usable_cores
 from bertwright.progress import OnProgress, silent
 from bertwright.text.corpus.cleaning import repair_unicode
-from bertwright.text.tokenizer.files import BertRules
+from bertwright.text.tokenizer.files import BertRules, make_normalizer
 from bertwright.text.tokenizer.normalize import drop_surrogates, is_plain, split_chunks, split_parts
 from bertwright.text.workers import map_in_order
 
@@ -89,7 +89,7 @@ def count_words(
     """
     begin = time.monotonic()
     total = WordCounts()
-    make_work = partial(_make_counter, rules, repair)
+    make_work = partial(partial, count_block, rules=rules, repair=repair)
     with closing(map_in_order(make_work, blocks, workers or usable_cores())) as results:
         for counted in results:
             total.add(counted)
@@ -127,20 +127,7 @@ def count_block(documents: list[str], rules: BertRules, repair: bool = False) ->
     return result
 
 
-def _make_counter(rules: BertRules, repair: bool) -> Callable[[list[str]], WordCounts]:
-    """The work of a worker process."""
-    return partial(count_block, rules=rules, repair=repair)
-
-
-@lru_cache(maxsize=1)
-def _normalizer(rules: BertRules) -> normalizers.Normalizer:
-    """BERT's normalizer under `rules`."""
-    return normalizers.BertNormalizer(
-        clean_text=True,
-        handle_chinese_chars=rules.chinese_characters,
-        strip_accents=rules.strip_accents,
-        lowercase=rules.lowercase,
-    )
+_normalizer = lru_cache(maxsize=1)(make_normalizer)
 
 
 @lru_cache(maxsize=1 << 16)
