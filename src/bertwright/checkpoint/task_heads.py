@@ -28,14 +28,7 @@ import torch
 from torch import Tensor, nn
 
 from bertwright.checkpoint import sources
-from bertwright.checkpoint.format import (
-    Format,
-    ParameterMapping,
-    Parts,
-    Report,
-    quote,
-    to_foreign,
-)
+from bertwright.checkpoint.format import Format, ParameterMapping, Parts, Report, quote, to_foreign
 from bertwright.checkpoint.model_folder import CONFIG, Header, headers_of, read_json, short
 from bertwright.checkpoint.sources import Headers
 from bertwright.config.task import TaskConfig

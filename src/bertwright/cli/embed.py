@@ -12,13 +12,7 @@ from bertwright.atomic import atomic_file, refuse_existing
 from bertwright.cli.bars import bar
 from bertwright.cli.options import Flag, Json, Overwrite, TextColumn
 from bertwright.cli.output import counted, print_json, say
-from bertwright.config.vectors import (
-    BackendName,
-    Combine,
-    Pooling,
-    VectorPrecision,
-    choose_prompt,
-)
+from bertwright.config.vectors import BackendName, Combine, Pooling, VectorPrecision, choose_prompt
 from bertwright.errors import ConfigError
 from bertwright.progress import OnProgress
 

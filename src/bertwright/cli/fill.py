@@ -9,13 +9,7 @@ from bertwright.cli.output import print_json, print_table
 from bertwright.errors import DataError
 
 
-def fill(
-    text: str,
-    *,
-    model: str,
-    top: int = 5,
-    json: Json = False,
-) -> None:
+def fill(text: str, *, model: str, top: int = 5, json: Json = False) -> None:
     """Predict the [MASK] tokens of a text.
 
     Args:

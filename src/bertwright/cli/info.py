@@ -15,11 +15,7 @@ from bertwright.machine import usable_cores
 from bertwright.version import __version__
 
 
-def info(
-    *,
-    measure: Flag = False,
-    json: Json = False,
-) -> None:
+def info(*, measure: Flag = False, json: Json = False) -> None:
     """Show versions, hardware and installed extras.
 
     Args:

@@ -11,11 +11,7 @@ from bertwright.cli.options import Json
 from bertwright.cli.output import print_fields, print_json, print_table
 
 
-def inspect(
-    model: Annotated[Path, Parameter(name="CKPT")],
-    *,
-    json: Json = False,
-) -> None:
+def inspect(model: Annotated[Path, Parameter(name="CKPT")], *, json: Json = False) -> None:
     """Show what a folder contains: format, sizes, parts, tasks, tokenizer, and problems.
 
     Args:

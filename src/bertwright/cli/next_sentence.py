@@ -9,13 +9,7 @@ from bertwright.cli.output import print_fields, print_json, say
 from bertwright.errors import DataError
 
 
-def next_sentence(
-    first: str,
-    second: str,
-    *,
-    model: str,
-    json: Json = False,
-) -> None:
+def next_sentence(first: str, second: str, *, model: str, json: Json = False) -> None:
     """Predict whether text B follows text A.
 
     Args:

@@ -46,10 +46,7 @@ def generate(
 
 
 def answer(
-    story: Annotated[Path, Parameter(name="FILE")],
-    *,
-    model: str,
-    json: Json = False,
+    story: Annotated[Path, Parameter(name="FILE")], *, model: str, json: Json = False
 ) -> None:
     """Answer the question of each story, and show which sentences were attended to.
 

@@ -159,11 +159,7 @@ def _with_tokenizer(corpus: Sequence[str], out: Path) -> str:
     return f"{shlex.join(corpus)} --tokenizer {shlex.quote(str(out))} --out shards"
 
 
-def inspect(
-    *texts: str,
-    tokenizer: TokenizerFolder,
-    json: Json = False,
-) -> None:
+def inspect(*texts: str, tokenizer: TokenizerFolder, json: Json = False) -> None:
     """Show how a text is split into tokens, and why.
 
     One row per word: as written, normalized, its tokens with ids and offsets, and for [UNK] the

@@ -17,22 +17,16 @@ if TYPE_CHECKING:
     from bertwright.inference.word_vectors.table import WordTable
 
 Vectors = Annotated[
-    Path,
-    Parameter(help="A run, a folder of a model, or a file of vectors (.vec, .txt, .bin)."),
+    Path, Parameter(help="A run, a folder of a model, or a file of vectors (.vec, .txt, .bin).")
 ]
 Layer = Annotated[
-    int | None,
-    Parameter(help="Layer of a model that has any; unset: 0, its token embeddings."),
+    int | None, Parameter(help="Layer of a model that has any; unset: 0, its token embeddings.")
 ]
 Top = Annotated[int, Parameter(help="Words to show.")]
 
 
 def nearest(
-    *words: str,
-    model: Vectors,
-    top: Top = 10,
-    layer: Layer = None,
-    json: Json = False,
+    *words: str, model: Vectors, top: Top = 10, layer: Layer = None, json: Json = False
 ) -> None:
     """Show the words with the largest cosine to each word.
 
@@ -80,12 +74,7 @@ def analogy(
     _show(near, f"{a} : {b} = {c} : ?")
 
 
-def evaluate(
-    *files: Path,
-    model: list[Path],
-    layer: Layer = None,
-    json: Json = False,
-) -> None:
+def evaluate(*files: Path, model: list[Path], layer: Layer = None, json: Json = False) -> None:
     """Evaluate word vectors: Spearman's correlation with ratings, accuracy of analogies.
 
     Pairs and questions with a word that has no vector are left out; the coverage says how many are

@@ -23,13 +23,7 @@ from bertwright.inference.backends.plain import ExportedBackend
 from bertwright.inference.embed import Embedder
 from bertwright.inference.encode import Text
 from bertwright.inference.text_files import Texts
-from bertwright.inference.vector_files import (
-    SUFFIXES,
-    Coder,
-    ResumableWriter,
-    Stored,
-    scales_path,
-)
+from bertwright.inference.vector_files import SUFFIXES, Coder, ResumableWriter, Stored, scales_path
 from bertwright.inference.whitening import Moments, Whitening
 from bertwright.progress import OnProgress, silent
 
@@ -91,10 +85,7 @@ def embed_file(
     if tokens:
         most, characters = TOKENS_AT_ONCE, TOKENS_CHARACTERS_AT_ONCE
     coder, key = Coder(dtype), _key(embedder, model, dtype, tokens)
-    with (
-        disk_errors(out),
-        closing(ResumableWriter(out, key, coder, resume, overwrite)) as writer,
-    ):
+    with disk_errors(out), closing(ResumableWriter(out, key, coder, resume, overwrite)) as writer:
         rows, resumed = (text for text, _ in texts.rows), writer.rows
         for part in _parts(islice(rows, resumed), AT_ONCE, CHARACTERS_AT_ONCE):
             writer.skip(part)

@@ -132,13 +132,7 @@ def _refuse_binary(block: bytes, name: str) -> None:
 
 
 def _replace(
-    data: bytes,
-    final: bool,
-    where: str,
-    config: CorpusConfig,
-    report: CorpusReport,
-    *,
-    first: bool,
+    data: bytes, final: bool, where: str, config: CorpusConfig, report: CorpusReport, *, first: bool
 ) -> tuple[str, int]:
     """Decode with U+FFFD for malformed sequences, and count them."""
     if config.errors == "refuse":

@@ -33,12 +33,7 @@ from bertwright.text.corpus.documents import (
     wiki_document,
 )
 from bertwright.text.corpus.duplicates import ExactDuplicates, NearDuplicates
-from bertwright.text.corpus.files import (
-    ROW_SUFFIXES,
-    find_files,
-    format_of,
-    open_with_position,
-)
+from bertwright.text.corpus.files import ROW_SUFFIXES, find_files, format_of, open_with_position
 from bertwright.text.corpus.report import EXAMPLES
 from bertwright.text.corpus.report import CorpusReport as CorpusReport
 from bertwright.text.corpus.rows import is_json_lines, read_dataset, read_rows
