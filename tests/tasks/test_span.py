@@ -364,5 +364,5 @@ def test_the_best_threshold_parts_right_answers_from_none() -> None:
     assert best_null_threshold(examples, predictions) == 0.0
     # "red cat" is not exactly "red", so that nothing is gained by answering the third.
     assert best_null_threshold(examples, predictions, "exact_match") == -1.5
-    with pytest.raises(ValueError, match="no example with known answers"):
+    with pytest.raises(ValueError, match="no predictions"):
         best_null_threshold(examples[3:], predictions[3:])

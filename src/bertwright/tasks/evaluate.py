@@ -26,13 +26,7 @@ from typing import Any
 
 from bertwright.config.task import TaskConfig
 from bertwright.errors import ConfigError, DataError
-from bertwright.labelled.examples import (
-    ChoiceExample,
-    Example,
-    GenerationExample,
-    SpanExample,
-    TaggingExample,
-)
+from bertwright.labelled.examples import Example, GenerationExample, SpanExample, TaggingExample
 from bertwright.tasks.generation_metrics import generation_metrics
 from bertwright.tasks.metrics import Metrics, bootstrap, value
 from bertwright.tasks.multiple_choice import choice_metrics
@@ -70,6 +64,8 @@ def metrics_of(task: TaskConfig) -> tuple[str, ...]:
     return ("rouge_l", "bleu", "exact_match") if task.kind == "generation" else ("accuracy",)
 
 
+_GOLD = {TaggingExample: "tags", SpanExample: "answers", GenerationExample: "target"}
+"""What is predicted of an example, where it is not its `label`."""
 _CLASSES = ("macro_f1", "micro_f1", "matthews")
 _UNANSWERABLE = (
     "has_answer_exact_match",
@@ -127,20 +123,7 @@ class Evaluation:
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON; the keys are those of `results.json`."""
-        return {
-            "main": self.main,
-            "metrics": self.metrics,
-            "intervals": {name: list(ends) for name, ends in self.intervals.items()},
-            "examples": self.examples,
-            "degenerate": self.degenerate,
-            "warnings": self.warnings,
-            "rules": self.rules,
-            "tuned": self.tuned,
-            "per_class": self.per_class,
-            "confusion": self.confusion,
-            "calibration": self.calibration,
-            "worst": self.worst,
-        }
+        return vars(self) | {"intervals": {name: [*ends] for name, ends in self.intervals.items()}}
 
 
 def evaluate(
@@ -222,34 +205,22 @@ def _check(examples: Sequence[Example], predictions: Sequence[Prediction]) -> No
             f"{len(predictions)} predictions for {len(examples)} examples; expected one each"
         )
     for number, example in enumerate(examples, 1):
-        if _gold(example) is None:
+        if getattr(example, _GOLD.get(type(example), "label")) is None:
             where = f"line {example.line}" if example.line else f"example {number}"
             raise DataError(f"{where}: no label; evaluation needs one for every example")
-
-
-def _gold(example: Example) -> object:
-    if isinstance(example, TaggingExample):
-        return example.tags
-    if isinstance(example, SpanExample):
-        return example.answers
-    if isinstance(example, GenerationExample):
-        return example.target
-    return example.label
 
 
 def _error(example: Example, shown: tuple[str, str], score: float) -> dict[str, Any]:
     """One of the worst, for JSON."""
     text2: str | None = None
-    if isinstance(example, TaggingExample):
-        text = example.text if example.text is not None else example.read()
-    elif isinstance(example, SpanExample):
-        text, text2 = example.question, example.context
-    elif isinstance(example, GenerationExample):
-        text = example.source
-    elif isinstance(example, ChoiceExample):
-        text, text2 = example.text, example.text2 or None
-    else:
-        text, text2 = example.text, example.text2
-    gold, predicted = shown
-    found = {"text": text, "text2": text2, "gold": gold, "predicted": predicted}
+    match example:
+        case TaggingExample():
+            text = example.read() if example.text is None else example.text
+        case SpanExample():
+            text, text2 = example.question, example.context
+        case GenerationExample():
+            text = example.source
+        case _:
+            text, text2 = example.text, example.text2 or None
+    found = {"text": text, "text2": text2, "gold": shown[0], "predicted": shown[1]}
     return found | {"score": score, "line": example.line}

@@ -39,7 +39,7 @@ from bertwright.labelled.examples import Example, SpanExample
 from bertwright.tasks.instances import Instance, Lengths, check_text, segments_of, whole_length
 from bertwright.tasks.metrics import Metrics
 from bertwright.tasks.predictions import Answer, SpanPrediction
-from bertwright.tasks.span_metrics import best_threshold, rules_for, score_answer, score_answers
+from bertwright.tasks.span_metrics import Rules, best_threshold, rules_for, score_answers
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 from bertwright.text.windows import Span, split
 
@@ -60,12 +60,8 @@ class _Passage:
 def make_span_instances(
     task: TaskConfig, tokenizer: Tokenizer, examples: Sequence[Example]
 ) -> tuple[list[Instance], Lengths]:
-    """One instance a window; those of an example stand together, in the passage's order.
-
-    Args:
-        task: a span task.
-        tokenizer: the model's.
-        examples: `SpanExample`s; the first answer of each is the label, if it is where it says.
+    """One instance a window; those of an example stand together, in the passage's order. The first
+    answer that is where it says is the label.
 
     Raises:
         DataError: an empty question or passage, with the line.
@@ -235,7 +231,8 @@ def decode_span(
         found = sorted([*found[:n_best], (null, 0, 0)], key=lambda one: -one[0])
     else:
         found = found[:n_best]
-    probabilities = _softmax([score for score, _, _ in found])
+    powers = np.exp(np.array([score for score, _, _ in found]) - max(each[0] for each in found))
+    probabilities: list[float] = (powers / powers.sum()).tolist()
     answers = tuple(
         Answer(example.context[start:stop], start, stop, score, probability)
         for (score, start, stop), probability in zip(found, probabilities, strict=True)
@@ -270,36 +267,27 @@ def best_null_threshold(
     predictions: Sequence[SpanPrediction],
     metric: Literal["f1", "exact_match"] = "f1",
 ) -> float:
-    """The `null_threshold` with which these predictions would have scored best.
+    """The `null_threshold` with which these predictions would have scored best, whatever they were
+    made with; examples whose answers are not known are left out."""
+    pairs = zip(examples, predictions, strict=True)
+    known = [(example, own) for example, own in pairs if example.answers is not None]
+    accepted = [[text for text, _ in example.answers or ()] for example, _ in known]
+    best = _best_thresholds([own for _, own in known], accepted, rules_for(accepted, True))
+    return best[metric][1]
 
-    Args:
-        examples: questions with their answers; those not known are left out.
-        predictions: those of a model; the threshold that they were made with does not matter.
-        metric: what is best.
 
-    Raises:
-        ValueError: no example has known answers.
-    """
-    known = [
-        ([text for text, _ in example.answers], prediction)
-        for example, prediction in zip(examples, predictions, strict=True)
-        if example.answers is not None
-    ]
-    if not known:
-        raise ValueError("no example with known answers: there is no threshold to choose")
-    accepted = [answers for answers, _ in known]
-    texts = [
-        next((answer.text for answer in prediction.n_best if answer.text), "")
-        for _, prediction in known
-    ]
-    scores = score_answers(texts, accepted, rules_for(accepted, True))
-    _, threshold = best_threshold(
-        scores.f1 if metric == "f1" else scores.exact,
-        scores.has_answer,
-        np.array([float(bool(text)) for text in texts]),
-        np.array([prediction.null_score for _, prediction in known]),
-    )
-    return threshold
+def _best_thresholds(
+    predictions: Sequence[SpanPrediction], accepted: Sequence[Sequence[str]], rules: Rules
+) -> dict[str, tuple[float, float]]:
+    """By metric: the best score that any null threshold reaches, and the threshold."""
+    texts = [next((a.text for a in p.n_best if a.text), p.answer) for p in predictions]
+    scores = score_answers(texts, accepted, rules)
+    answered = np.array([float(bool(text)) for text in texts])
+    null = np.array([p.null_score for p in predictions], np.float64)
+    return {
+        name: best_threshold(column, scores.has_answer, answered, null)
+        for name, column in (("exact_match", scores.exact), ("f1", scores.f1))
+    }
 
 
 def _slices(
@@ -331,13 +319,6 @@ def _padded(values: npt.NDArray[Any], more: int, value: float) -> npt.NDArray[An
     return np.concatenate([values, np.full(more, value)])
 
 
-def _softmax(scores: Sequence[float]) -> list[float]:
-    """Probabilities among the n best."""
-    powers = np.exp(np.array(scores) - max(scores))
-    probabilities: list[float] = (powers / powers.sum()).tolist()
-    return probabilities
-
-
 def span_metrics(
     task: TaskConfig, examples: Sequence[SpanExample], predictions: Sequence[SpanPrediction]
 ) -> Metrics:
@@ -359,11 +340,6 @@ def span_metrics(
     if scores.has_answer.any() and not any(p.answer for p in predictions):
         found.degenerate = f"predicts no answer for all {len(predictions)} questions"
     if task.unanswerable and any(p.n_best for p in predictions):
-        texts = [next((a.text for a in p.n_best if a.text), p.answer) for p in predictions]
-        best = np.array([score_answer(t, g, rules) for t, g in zip(texts, gold, strict=True)])
-        null = np.array([p.null_score for p in predictions], dtype=np.float64)
-        predicted = np.array([bool(t) for t in texts], dtype=np.float64)
-        for name, column in (("exact_match", best[:, 0]), ("f1", best[:, 1])):
-            reached = best_threshold(column, scores.has_answer, predicted, null)
+        for name, reached in _best_thresholds(predictions, gold, rules).items():
             found.best[f"best_{name}"], found.tuned[f"best_{name}_threshold"] = reached
     return found

@@ -26,8 +26,10 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, chain, groupby, pairwise
+from operator import eq
 from typing import Any, cast
 
 import numpy as np
@@ -61,12 +63,8 @@ from bertwright.text.windows import Span, most_context, split
 def make_tagging_instances(
     task: TaskConfig, tokenizer: Tokenizer, examples: Sequence[Example]
 ) -> tuple[list[Instance], Lengths]:
-    """One instance a sentence, or of documents one for each run of sentences (`_runs`).
-
-    Args:
-        task: a tagging task.
-        tokenizer: the model's.
-        examples: `TaggingExample`s; those of one document stand together, in its order.
+    """One instance a sentence, or of documents, whose sentences stand together, one for each run of
+    sentences (`_runs`).
 
     Raises:
         DataError: a tag that the task has not, or not one tag a word; with the line.
@@ -144,12 +142,8 @@ def _documents(
 
 
 def _runs(bounds: Sequence[int], room: int) -> Iterator[Span]:
-    """Sentences of a document that share windows: the first, and one after the last.
-
-    Args:
-        bounds: where each sentence begins in the document's tokens, and where the last ends.
-        room: tokens of a window.
-    """
+    """Sentences of a document that share windows of `room` tokens: the first, and one after the
+    last; `bounds` says where each begins in the document's tokens, and where the last ends."""
     length, margin = bounds[-1], room // 4
     first = 0
     for last in range(1, len(bounds)):
@@ -206,21 +200,11 @@ def decode_tagging(
     probabilities: npt.NDArray[np.floating[Any]],
     labels: npt.NDArray[np.integer[Any]],
 ) -> TaggingPrediction:
-    """The prediction for a sentence.
+    """The tags and entities of a sentence of W words, from the probabilities of every label [W, C]
+    and the label of each word [W], with a CRF not always the likeliest.
 
-    Args:
-        task: its task.
-        example: the sentence, of W words.
-        probabilities: [W, C], of every label.
-        labels: [W], the number of each word's label; with a CRF not always the likeliest.
-
-    Returns:
-        Tags and entities, in characters of the text where it and its offsets are known, otherwise
-        in words (`TaggingExample.read`). Tags that break the scheme are read as conlleval reads
-        them; those without a scheme mark no entities.
-
-    Raises:
-        ValueError: the shapes are not of W words and C labels.
+    Entities are in characters of the text where it and its offsets are known, otherwise in words.
+    Tags that break the scheme are read as conlleval reads them; those without a scheme mark none.
     """
     expected = (len(example.words), len(task.labels))
     if probabilities.shape != expected or labels.shape != expected[:1]:
@@ -250,39 +234,27 @@ class EntityCounts:
         pairs = [(set(chunks(a)), set(chunks(b))) for a, b in zip(gold, predicted, strict=True)]
         self.types = tuple(sorted({kind for pair in pairs for one in pair for *_, kind in one}))
         """C types of entity, in gold or predicted, in the order of the alphabet."""
-        numbers = {kind: number for number, kind in enumerate(self.types)}
-        self.by_type: Float64s = np.zeros((3, len(self.types)))
+        found = [(true & chosen, chosen, true) for true, chosen in pairs]
+        counts = [Counter(kind for own in side for *_, kind in own) for side in zip(*found)]  # noqa: B905
+        by_type = [[own[kind] for kind in self.types] for own in counts]
+        self.by_type: Float64s = np.array(by_type, np.float64).reshape(3, -1)
         """[3, C], for `per_class`."""
-        rows = []
-        for true, chosen in pairs:
-            found = (true & chosen, chosen, true)
-            rows.append([len(one) for one in found])
-            for counts, one in zip(self.by_type, found, strict=True):
-                for *_, kind in one:
-                    counts[numbers[kind]] += 1
-        words = [
-            [sum(a == b for a, b in zip(t, p, strict=True)), len(t)]
-            for t, p in zip(gold, predicted, strict=True)
-        ]
-        self.parts: Float64s = np.concatenate([np.array(rows), np.array(words)], 1).astype(
-            np.float64
-        )
+        words = [(sum(map(eq, *tags)), len(tags[0])) for tags in zip(gold, predicted, strict=True)]
+        parts = [[*map(len, own), *both] for own, both in zip(found, words, strict=True)]
+        self.parts: Float64s = np.array(parts, np.float64)
         """[E, 5]: entities right, predicted, true; words right, words."""
 
     @property
     def statistic(self) -> Statistic:
         """`precision`, `recall`, `f1` of entities and `accuracy` of words' tags."""
-        return of_sums(self.parts, _entity_formula)
 
+        def formula(sums: Float64s) -> Mapping[str, Float64s]:
+            hits, chosen, true, right, words = sums.T
+            f1 = f1_of(hits, chosen, true)
+            found = {"precision": ratio(hits, chosen), "recall": ratio(hits, true), "f1": f1}
+            return found | {"accuracy": ratio(right, words)}
 
-def _entity_formula(sums: Float64s) -> Mapping[str, Float64s]:
-    hits, chosen, true, right, words = sums.T
-    return {
-        "precision": ratio(hits, chosen),
-        "recall": ratio(hits, true),
-        "f1": f1_of(hits, chosen, true),
-        "accuracy": ratio(right, words),
-    }
+        return of_sums(self.parts, formula)
 
 
 class TagCounts:
@@ -326,9 +298,7 @@ def tagging_metrics(
             )
     gold = [cast("tuple[str, ...]", e.tags) for e in examples]
     predicted = [p.tags for p in predictions]
-    right = [
-        [a == b for a, b in zip(*pair, strict=True)] for pair in zip(gold, predicted, strict=True)
-    ]
+    right = [[*map(eq, *pair)] for pair in zip(gold, predicted, strict=True)]
     wrong = {
         row: max(s for s, ok in zip(predictions[row].scores, oks, strict=True) if not ok)
         for row, oks in enumerate(right)
