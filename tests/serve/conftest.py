@@ -90,7 +90,7 @@ def mt(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def until_ready(client: Any) -> None:
     """Wait for the models."""
-    for _ in range(600):
+    for _ in range(3000):  # a minute
         if client.get("/readyz").status_code == 200:
             return
         time.sleep(0.02)

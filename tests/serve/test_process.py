@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -23,6 +23,7 @@ import pytest
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
+from bertwright.cli.app import run
 from bertwright.cli.serve import serve
 from bertwright.errors import ConfigError
 from bertwright.inference.model import load
@@ -78,7 +79,7 @@ class Process:
         return [json.loads(line) for line in text if line.startswith("{")]
 
     def wait_for(self, event: str, count: int = 1) -> dict[str, Any]:
-        for _ in range(1500):
+        for _ in range(6000):  # two minutes
             found = [line for line in self.lines() if line["event"] == event]
             if len(found) >= count:
                 return found[count - 1]
@@ -96,7 +97,7 @@ class Process:
 
     def end(self) -> int:
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(20)
+        return self.process.wait(60)
 
 
 @pytest.fixture(scope="module")
@@ -212,7 +213,7 @@ def test_terminate_answers_what_is_at_work(full: Path, tmp_path: Path) -> None:
     def ask() -> None:
         while not stop.is_set():
             try:
-                reply = Client(url, retries=0, timeout=10).embed("a b c")
+                reply = Client(url, retries=0, timeout=60).embed("a b c")
                 results.append(len(reply["vectors"]))
             except ServerError as error:
                 results.append(error.status)
@@ -225,7 +226,7 @@ def test_terminate_answers_what_is_at_work(full: Path, tmp_path: Path) -> None:
     code = made.end()
     stop.set()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     assert code == 0
     assert set(results) <= {0, 1}, "0: a new connection that was refused when all was over"
     assert results.count(1) > 3
@@ -240,16 +241,16 @@ def test_terminate_says_no_to_what_outlasts_the_time(full: Path, tmp_path: Path)
 
     def ask() -> None:
         with pytest.raises(ServerError) as caught:
-            Client(url, retries=0, timeout=20).embed("a")
+            Client(url, retries=0, timeout=60).embed("a")
         seen.append((caught.value.status, caught.value.code))
 
     url, asker = made.url, threading.Thread(target=ask)
     asker.start()
     time.sleep(0.3)
     made.process.send_signal(signal.SIGTERM)
-    asker.join(20)
+    asker.join(60)
     assert seen == [(503, "draining")]
-    assert made.process.wait(20) == 0
+    assert made.process.wait(60) == 0
     assert [line["status"] for line in made.lines() if line["event"] == "request"] == [503]
 
 
@@ -262,7 +263,7 @@ def test_a_load_that_hangs_does_not_keep_the_process(
     made.wait_for("listening")
     if code == 0:
         made.process.send_signal(signal.SIGTERM)
-    assert made.process.wait(20) == code
+    assert made.process.wait(60) == code
     told = [line["error"] for line in made.lines() if line["event"] == "not loaded"]
     assert [f"loading {full} took more than 0.1 seconds" in each for each in told] == [True] * code
 
@@ -410,11 +411,18 @@ def test_settings_of_environment_file_and_command_line(full: Path, tmp_path: Pat
 )
 def test_what_cannot_be_served(
     tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
     words: list[str],
     code: int,
     said: str,
-    command_line: Callable[..., subprocess.CompletedProcess[str]],
 ) -> None:
-    done = command_line("serve", *words, cwd=tmp_path)
-    assert (done.returncode, said in re.sub(r"\s+", " ", done.stderr)) == (code, True), done.stderr
-    assert "listening" not in done.stderr
+    monkeypatch.chdir(tmp_path)
+    before = signal.getsignal(signal.SIGHUP)
+    try:
+        assert run(["serve", *words]) == code
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    told = re.sub(r"\s+", " ", capsys.readouterr().err)
+    assert said in told
+    assert "listening" not in told
