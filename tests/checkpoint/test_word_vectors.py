@@ -69,6 +69,13 @@ def test_numbers_are_read_as_python_reads_them(tmp_path_factory, numbers: list[f
         np.testing.assert_allclose(read_vectors(path).vectors[0], expected, rtol=1e-7, atol=2e-45)
 
 
+def test_a_mark_of_utf_8_is_no_letter(tmp_path: Path) -> None:
+    path = tmp_path / "v.txt"
+    for header in ("", "2 2\n"):
+        path.write_text(f"{header}a 1 2\nb 3 4\n", encoding="utf-8-sig")
+        assert same(read_vectors(path), ["a", "b"], [[1, 2], [3, 4]])
+
+
 def test_the_file_of_glove_has_no_first_line(tmp_path: Path) -> None:
     path = tmp_path / "glove.txt"
     path.write_text("the 1 2.5 -3e-2\n. . . 4 5 6 \r\nat a@b.c 7 8 9\n")
@@ -92,6 +99,8 @@ def test_the_file_of_glove_has_no_first_line(tmp_path: Path) -> None:
         (b"2 2\na 1 2 3\nb 4 5 6\n", "line 2 of .* has more than 2 numbers"),
         (b"a 1 2 3\na 4 5 6\n", "the word 'a' twice"),
         (b"a 1 2 3\n\xe9t\xe9 4 5 6\n", "word 2 of .* is not UTF-8"),
+        ("a 1 2 3\nb 4 5 6\n".encode("utf-16"), "is UTF-16; convert it"),
+        (b"words vectors\na 1 2 3\n", "line 1 of .* is not a word and 1 finite"),
     ],
 )
 def test_a_damaged_text_is_an_error(tmp_path: Path, content: bytes, message: str) -> None:
@@ -113,6 +122,8 @@ def test_a_damaged_binary_is_an_error(tmp_path: Path) -> None:
         (whole.replace(b"5 3", b"9 3", 1), "is truncated"),
         (whole[4:], "does not begin with a line of two numbers"),
         (whole.replace(b"the ", b"\xfft\xff "), "not UTF-8"),
+        (whole.replace(b"b " + VECTORS[1].tobytes(), b"b " + b"\xff" * 12), "'b' .* not finite"),
+        (whole.replace(b"b ", b"a "), "the word 'a' twice"),
     ):
         path.write_bytes(content)
         with pytest.raises(DataError, match=message):

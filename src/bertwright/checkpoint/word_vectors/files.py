@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import mmap
 from collections.abc import Sequence
@@ -24,6 +25,7 @@ from bertwright.errors import DataError, MissingExtra
 
 SUFFIXES = (".vec", ".txt", ".bin")
 _BLOCK = 1 << 24
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 class NamedVectors(NamedTuple):
@@ -60,6 +62,10 @@ def read_vectors(path: str | Path) -> NamedVectors:
     else:
         with path.open("rb") as file:
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    if data[:2] in _UTF_16:
+        raise DataError(f"{path} is UTF-16; convert it: iconv -f UTF-16 -t UTF-8")
+    if data[:3] == codecs.BOM_UTF8:
+        data = data[3:]
     first = bytes(data[: 1 << 20]).split(b"\n", 1)[0].split()
     header = tuple(map(int, first)) if len(first) == 2 and all(map(bytes.isdigit, first)) else None
     if path.name.removesuffix(".gz").endswith(".bin"):
