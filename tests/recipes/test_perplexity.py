@@ -45,6 +45,15 @@ def test_one_model(folder: Path, capsys: pytest.CaptureFixture[str], tmp_path: P
     assert (by_line["texts"], by_line["tokens"]) == (3, 76)
 
 
+def test_a_vocabulary_that_has_no_word_of_a_text(
+    folder: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("quite missing\n\naltogether\n", encoding="utf-8")
+    assert run(["perplexity", str(text), "--model", str(folder / "1")]) == 4
+    assert "none of the 3 words is in the vocabulary" in " ".join(capsys.readouterr().err.split())
+
+
 def test_mixtures(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = [folder / "text.txt", "--model", folder / "1", "--model", folder / "2"]
     alone = [verb(capsys, folder / "text.txt", "--model", folder / n)["loss"] for n in ("1", "2")]

@@ -96,14 +96,15 @@ def perplexity(
 
     Raises:
         ConfigError: models of different tokenizers, or weights that are none.
-        DataError: no text, or a model without a head that scores.
+        DataError: no text, none of its words in the vocabulary, or a model without a head that
+            scores.
     """
     weights = _check(models, weights)
     tokenizer = models[0].tokenizer
     if tune is not None:
         found = [np.concatenate(parts) for parts in _logs(models, [tune], corpus, windows)]
         weights = best_weights(np.stack(found))
-    report, characters = CorpusReport(), 0
+    report, characters, known = CorpusReport(), 0, 0
     totals = [Totals() for _ in range(len(models) + (len(models) > 1))]
     unknown_id = tokenizer.special.get("unk")
     size = size_on_disk(find_files(files))
@@ -114,6 +115,7 @@ def perplexity(
         for total, each in zip(totals, scores, strict=True):
             total.add(each, unknown_id)
         last = scores[-1]
+        known += sum(token not in tokenizer.special_ids for token in last.tokens)
         on_score(
             {
                 "text": number,
@@ -126,6 +128,11 @@ def perplexity(
         on_progress(report.position, size)
     if not totals[0].tokens:
         raise DataError(f"{', '.join(files)}: no text has a token to predict")
+    if totals[0].unknown and not known:
+        raise DataError(
+            f"{', '.join(files)}: none of the {totals[0].unknown:,} words is in the vocabulary of "
+            f"{models[0].runner.name}: is it text of another language or form?"
+        )
     measured = [each.metrics(characters) for each in totals]
     return {
         "files": list(files),
