@@ -27,15 +27,16 @@ from bertwright.errors import ConfigError
 Config = TypeVar("Config")
 
 
-def to_dict(value: Any) -> Any:
-    """A configuration as plain mappings, lists, numbers and text; the inverse of `from_dict`."""
+def to_dict(value: Any, none: str | None = None) -> Any:
+    """A configuration as plain mappings, lists, numbers and text, with `none` for None; the inverse
+    of `from_dict`."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: to_dict(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        value = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
     if isinstance(value, Mapping):
-        return {str(key): to_dict(item) for key, item in value.items()}
+        return {str(key): to_dict(item, none) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [to_dict(item) for item in value]
-    return str(value) if isinstance(value, Path) else value
+        return [to_dict(item, none) for item in value]
+    return str(value) if isinstance(value, Path) else none if value is None else value
 
 
 def plain(value: Any) -> Any:
@@ -51,14 +52,28 @@ def plain(value: Any) -> Any:
     return value if value is None or isinstance(value, (bool, int, str)) else str(value)
 
 
-def from_dict(cls: type[Config], mapping: Mapping[str, Any], where: str = "") -> Config:
-    """Make a `cls` of `mapping`; keys left out keep their defaults.
+def from_dict(cls: type[Config], mapping: Any, where: str = "", prefix: str = "") -> Config:
+    """Make a `cls` of a mapping; keys left out keep their defaults.
 
-    `where` names the source in messages (a file name). Raises ConfigError at an unknown key, with
-    the nearest valid one, at a value of the wrong type, and at a missing key without a default.
+    `where` names the source in messages (a file name), `prefix` stands before the keys of a
+    section. Raises ConfigError at an unknown key, with the nearest valid one, at a value of the
+    wrong type, and at a missing key without a default.
     """
-    made: Config = _section(cls, mapping, "", where)
-    return made
+    hints = _hints(cls)
+    if not isinstance(mapping, Mapping):
+        convert(dict, mapping, prefix.rstrip("."), where)
+    if unknown := next((key for key in mapping if key not in hints), None):
+        raise unknown_key(prefix + unknown, keys_of(cls, prefix), where)
+    given = {key: convert(hints[key], item, prefix + key, where) for key, item in mapping.items()}
+    for field in dataclasses.fields(cls):  # type: ignore[arg-type]
+        required = field.default is field.default_factory is dataclasses.MISSING
+        if required and field.name not in given:
+            source = f" in {where}" if where else ""
+            raise ConfigError(f"missing key '{prefix}{field.name}'{source}: it has no default")
+    try:
+        return cls(**given)
+    except OutOfRange as error:
+        raise ConfigError(f"{prefix}{error.name} {error.range}") from error
 
 
 def keys_of(cls: type[Any], prefix: str = "") -> list[str]:
@@ -140,13 +155,7 @@ def to_toml(value: Any) -> str:
     """Write a configuration or a mapping as TOML that `read_toml` and `from_dict` read back."""
     import tomli_w
 
-    return tomli_w.dumps(_without_none(to_dict(value)))
-
-
-def _without_none(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_none(item) for key, item in value.items()}
-    return "none" if value is None else value
+    return tomli_w.dumps(to_dict(value, "none"))
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -185,7 +194,7 @@ def convert(hint: Any, value: Any, key: str, where: str) -> Any:
             return None
         for choice in inside:
             if dataclasses.is_dataclass(choice) and isinstance(value, Mapping):
-                return _section(choice, value, key + ".", where)  # type: ignore[arg-type]
+                return from_dict(choice, value, where, key + ".")  # type: ignore[arg-type]
             with suppress(ConfigError):
                 return convert(choice, value, key, where)
     elif origin is typing.Literal:
@@ -200,7 +209,7 @@ def convert(hint: Any, value: Any, key: str, where: str) -> Any:
     elif origin is dict and isinstance(value, Mapping):
         return {k: convert(inside[1], item, f"{key}.{k}", where) for k, item in value.items()}
     elif dataclasses.is_dataclass(hint):
-        return value if type(value) is hint else _section(hint, value, key + ".", where)  # type: ignore[arg-type]
+        return value if type(value) is hint else from_dict(hint, value, where, key + ".")  # type: ignore[arg-type]
     elif hint is float and type(value) in (int, float):
         return float(value)
     elif hint is Path and isinstance(value, (str, Path)):
@@ -210,25 +219,6 @@ def convert(hint: Any, value: Any, key: str, where: str) -> Any:
     source = f" in {where}" if where else ""
     came = f"{value!r} ({_name(type(value))})"
     raise ConfigError(f"'{key}'{source} must be {_name(hint)}, got {came}")
-
-
-def _section(cls: type[Any], mapping: Any, prefix: str, where: str) -> Any:
-    """Make a dataclass of a mapping."""
-    hints = _hints(cls)
-    if not isinstance(mapping, Mapping):
-        convert(dict, mapping, prefix.rstrip("."), where)
-    if unknown := next((key for key in mapping if key not in hints), None):
-        raise unknown_key(prefix + unknown, keys_of(cls, prefix), where)
-    given = {key: convert(hints[key], item, prefix + key, where) for key, item in mapping.items()}
-    for field in dataclasses.fields(cls):
-        required = field.default is field.default_factory is dataclasses.MISSING
-        if required and field.name not in given:
-            source = f" in {where}" if where else ""
-            raise ConfigError(f"missing key '{prefix}{field.name}'{source}: it has no default")
-    try:
-        return cls(**given)
-    except OutOfRange as error:
-        raise ConfigError(f"{prefix}{error.name} {error.range}") from error
 
 
 def _hints(cls: type[Any]) -> dict[str, Any]:
