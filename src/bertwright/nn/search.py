@@ -309,23 +309,20 @@ def beam_steps(
     yield []
     while True:
         length += 1
-        x = logits.float()
+        p = logits.float().log_softmax(1)
         if repetition_penalty != 1:
-            x = x.log_softmax(1)
             seen = [
                 [*(prompts[each.number] if prompts else ()), *ids]
                 for each in sources
                 for ids in each.beams
             ]
-            rows = [penalize(p, ids, repetition_penalty) for p, ids in zip(x, seen, strict=True)]
-            x, total = torch.stack(rows), x.new_zeros(len(x), 1)
-        else:
-            total = x.logsumexp(1, keepdim=True)
+            rows = [penalize(x, ids, repetition_penalty) for x, ids in zip(p, seen, strict=True)]
+            p = torch.stack(rows)
         if never:
-            x[:, list(never)] = -torch.inf
-        best, tokens = top(x, min(wide, x.shape[1]))  # of each beam
+            p[:, list(never)] = -torch.inf
+        best, tokens = top(p, min(wide, p.shape[1]))  # of each beam
         each_beam = best.shape[1]
-        every = ((best - total).view(len(sources), -1, each_beam) + scores[:, :, None]).flatten(1)
+        every = (best.view(len(sources), -1, each_beam) + scores[:, :, None]).flatten(1)
         found_scores, index = every.topk(min(wide, every.shape[1]))
         found_tokens = tokens.view(len(sources), -1).gather(1, index)
         beams = scores.shape[1]
