@@ -32,19 +32,11 @@ def make_batch(
     device: torch.device | str = "cpu",
     with_labels: bool = True,
 ) -> LabelledBatch:
-    """The batch of the instances numbered `rows`.
+    """The batch of the instances numbered `rows`, for the head `name`.
 
-    Args:
-        name: the head it is for.
-        task: the head's task.
-        instances: all instances.
-        rows: numbers of some; they are the batch's `rows`, of a span task in the order of its
-            sequences, of tagging with every sentence of an instance.
-        device: where the tensors go.
-        with_labels: whether labels are wanted, and known.
-
-    Raises:
-        ValueError: no rows, or a label is wanted that is not known.
+    These are the batch's `rows` too: of a span task in the order of its sequences, of tagging with
+    every sentence of an instance. No rows, or a label that is wanted and not known, are a
+    ValueError.
     """
     chosen = [instances[row] for row in rows]
     if not chosen:
@@ -62,8 +54,7 @@ def make_batch(
     owners = np.repeat(np.arange(len(chosen)), windows)
     words: Int64s | None = None
     counts: tuple[int, ...] = ()
-    first_words: tuple[int, ...] = ()
-    texts: tuple[str, ...] = ()
+    tagged: dict[str, Any] = {}
     if task.kind == "span":
         chosen = [chosen[owner] for owner in owners[order]]
         rows = [rows[owner] for owner in owners[order]]
@@ -79,21 +70,18 @@ def make_batch(
     if prefixes and with_labels:
         sources = np.array(prefixes)[order]
         inputs = replace(inputs, prefixes=sources)
-        labels = np.concatenate([chosen[n].ids[0][prefixes[n] :] for n in order]).astype(np.int64)
-        words = np.concatenate(
-            [
-                np.arange(end - length + source - 1, end)
-                for source, length, end in zip(
-                    sources, inputs.lengths, inputs.lengths.cumsum(), strict=True
-                )
-            ]
-        )
+        labels = _flat(chosen[n].ids[0][prefixes[n] :] for n in order)
+        stops = inputs.lengths.cumsum()
+        starts = stops - inputs.lengths + sources - 1
+        words = np.concatenate([*map(np.arange, starts, stops)])
     if task.kind == "tagging":
         counts = tuple(chain.from_iterable(instance.counts for instance in chosen))
         words = _positions(chosen, windows, inputs.lengths, order)
-        texts = tuple(chain.from_iterable(each.texts for each in chosen))
         rows = [each.example + n for each in chosen for n in range(len(each.counts))]
-        first_words = tuple(each.first_word for each in chosen for _ in each.counts)
+        tagged = {
+            "texts": tuple(chain.from_iterable(each.texts for each in chosen)),
+            "first_words": tuple(each.first_word for each in chosen for _ in each.counts),
+        }
 
     def put(array: npt.NDArray[Any]) -> Tensor:
         return torch.from_numpy(array).to(device, non_blocking=True)
@@ -105,9 +93,8 @@ def make_batch(
         labels=None if labels is None else put(labels),
         owners=put(owners),
         words=None if words is None else put(words),
-        texts=texts,
         counts=counts,
-        first_words=first_words,
+        **tagged,
     )
 
 
@@ -125,10 +112,7 @@ def micro_batches(
 
 
 def _positions(
-    chosen: Sequence[Instance],
-    windows: Sequence[int],
-    lengths: Int64s,
-    order: Int64s,
+    chosen: Sequence[Instance], windows: Sequence[int], lengths: Int64s, order: Int64s
 ) -> Int64s:
     """[W] Positions in N of all words."""
     starts = np.empty_like(lengths)

@@ -134,16 +134,8 @@ def generate_targets(
     config: GenerationConfig | None,
     on_progress: OnProgress,
 ) -> Iterator[tuple[int, GenerationPrediction]]:
-    """Numbers of examples, and their predictions.
-
-    Args:
-        learner: in eval mode, with a `Generator` named `data.name`.
-        data: `TaskData` of the examples.
-        device: where the learner is.
-        batch_tokens: tokens of the sources that are read at once.
-        config: how to search; None: greedily. Not more than the task's `max_target_tokens`.
-        on_progress: called with the tokens done.
-    """
+    """Numbers of examples of a `TaskData`, and their predictions, by the `Generator` that has its
+    name; by default greedily, never of more than the task's `max_target_tokens`."""
     config = config or GenerationConfig(max_new_tokens=data.task.max_target_tokens)
     limit = min(config.max_new_tokens, data.task.max_target_tokens)
     decoder = SourceDecoder(learner.encoder, cast(Generator, learner.objectives[data.name]))

@@ -30,11 +30,7 @@ from bertwright.tasks.predictions import GenerationPrediction
 
 
 def metric_packages() -> tuple[Callable[..., Any], Any, Any]:
-    """sacreBLEU's BLEU of a sentence and its `BLEU`, and rouge-score's scorer.
-
-    Raises:
-        MissingExtra: one is not installed.
-    """
+    """sacreBLEU's BLEU of a sentence and its `BLEU`, and rouge-score's scorer."""
     try:
         from sacrebleu.metrics.bleu import BLEU
     except ImportError as error:
@@ -84,12 +80,8 @@ def generation_metrics(
             / 100
             for row in sums
         ]
-        count = sums[:, 12]
-        return {
-            "rouge_l": ratio(sums[:, 10], count),
-            "bleu": np.array(scores),
-            "exact_match": ratio(sums[:, 11], count),
-        }
+        rouge_l, exact = (ratio(sums[:, n], sums[:, 12]) for n in (10, 11))
+        return {"rouge_l": rouge_l, "bleu": np.array(scores), "exact_match": exact}
 
     firsts = [own[0] for own in rows.values()]
     return Metrics(

@@ -115,20 +115,18 @@ class Lengths:
     def as_dict(self) -> dict[str, Any]:
         """For JSON: counts, and the quantiles and the histogram of the lengths."""
         ordered = sorted(self.tokens) or [0]
-        at = {q: ordered[min(len(ordered) - 1, int(q * len(ordered)))] for q in (0.5, 0.9, 0.99)}
-        answers = {"answers_widened": self.answers_widened, "answers_lost": self.answers_lost}
-        return {
-            "examples": self.examples,
-            "in_windows": self.in_windows,
-            "windows": self.windows,
-            "cut": self.cut,
-            "tokens_cut": self.tokens_cut,
-            "median_tokens": at[0.5],
-            "p90_tokens": at[0.9],
-            "p99_tokens": at[0.99],
+        median, p90, p99 = (
+            ordered[min(len(ordered) - 1, int(q * len(ordered)))] for q in (0.5, 0.9, 0.99)
+        )
+        counts = {name: value for name, value in vars(self).items() if name != "tokens"}
+        if not self.answers_widened + self.answers_lost:
+            del counts["answers_widened"], counts["answers_lost"]
+        return counts | {
+            "median_tokens": median,
+            "p90_tokens": p90,
+            "p99_tokens": p99,
             "longest_tokens": ordered[-1],
             "histogram": self.histogram(),
-            **(answers if any(answers.values()) else {}),
         }
 
     def histogram(self) -> dict[str, Any]:

@@ -8,8 +8,7 @@ nor is predicted. As in scikit-learn, the macro average is over the classes that
 predicted.
 
 Intervals are percentiles: a resample draws E of the E examples with replacement, the metric is
-computed again, and the middle 95 % of its values are the interval. It shows how much the score
-depends on these examples, not on the seed of the training.
+computed again, and the middle 95 % of its values are the interval.
 
 Sources: Efron, "Bootstrap Methods: Another Look at the Jackknife" (1979); Efron and Tibshirani, "An
 Introduction to the Bootstrap" (1993), chapter 13. Matthews for any number of classes: Gorodkin
@@ -72,11 +71,8 @@ def bootstrap(
         for name, values in statistic(counts.astype(np.float64)).items():
             found.setdefault(name, []).append(values)
     ends = ((1 - level) / 2, (1 + level) / 2)
-    intervals = {}
-    for name, chunks in found.items():
-        low, high = np.quantile(np.concatenate(chunks), ends)
-        intervals[name] = (float(low), float(high))
-    return intervals
+    both = {name: np.quantile(np.concatenate(chunks), ends) for name, chunks in found.items()}
+    return {name: (float(low), float(high)) for name, (low, high) in both.items()}
 
 
 def ratio(over: Float64s, under: Float64s) -> Float64s:

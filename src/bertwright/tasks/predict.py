@@ -199,7 +199,6 @@ def _scored(
 
 
 def _texts(data: TaskData, scored: Scored) -> Predicted:
-    """Classes."""
     labels, several = data.task.labels, data.task.multi_label
     for batch, _, scores in scored:
         probabilities = torch.sigmoid(scores) if several else torch.softmax(scores, 1)
@@ -212,18 +211,16 @@ def _texts(data: TaskData, scored: Scored) -> Predicted:
 
 
 def _numbers(data: TaskData, scored: Scored) -> Predicted:
-    """Numbers."""
     for batch, _, scores in scored:
         for row, value in zip(batch.rows, scores.tolist(), strict=True):
             yield row, NumberPrediction(value)
 
 
 def _tags(data: TaskData, scored: Scored) -> Predicted:
-    """Tags and entities."""
     held: dict[int, dict[int, tuple[Float32s, Int64s]]] = {}  # parts of long sentences
     for batch, head, scores in scored:
         assert isinstance(head, Tagger)
-        probabilities = _array(head.probabilities(scores, batch))
+        probabilities = head.probabilities(scores, batch).cpu().numpy()
         tags = head.decode(scores, batch).cpu().numpy()
         ends = accumulate(batch.counts)
         for row, first, count, end in zip(
@@ -239,10 +236,9 @@ def _tags(data: TaskData, scored: Scored) -> Predicted:
 
 
 def _spans(data: TaskData, scored: Scored) -> Predicted:
-    """Answers."""
     windows: dict[int, list[tuple[Instance, Float32s]]] = {}
     for batch, _, scores in scored:
-        values, offsets = _array(scores), batch.inputs.sequences.offsets
+        values, offsets = scores.cpu().numpy(), batch.inputs.sequences.offsets
         for number, row in enumerate(batch.rows):
             instance = data.instances[row]
             own = values[offsets[number] : offsets[number + 1]]
@@ -253,7 +249,6 @@ def _spans(data: TaskData, scored: Scored) -> Predicted:
 
 
 def _choices(data: TaskData, scored: Scored) -> Predicted:
-    """Choices."""
     for batch, _, scores in scored:
         parts = torch.split(scores.cpu(), list(batch.counts))
         for row, own in zip(batch.rows, parts, strict=True):
@@ -284,8 +279,3 @@ def _parts(
         part.append(example)
     if part:
         yield part
-
-
-def _array(scores: Tensor) -> Float32s:
-    """On the CPU."""
-    return cast(Float32s, scores.cpu().numpy())

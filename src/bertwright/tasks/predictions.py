@@ -7,9 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 
-@dataclass(frozen=True)
 class _Fields:
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self: Any) -> dict[str, Any]:
         """The fields, for JSON."""
         return asdict(self)
 

@@ -35,21 +35,9 @@ class TaskData:
     def __init__(
         self, name: str, task: TaskConfig, tokenizer: Tokenizer, examples: Sequence[Example]
     ) -> None:
-        """Make the instances, in the order of the examples.
-
-        Args:
-            name: the head it is for, by the name it has in the learner.
-            task: its kind says which class `examples` are of.
-            tokenizer: the model's.
-            examples: all of one data set: sentences to be tagged are each other's context.
-
-        Raises:
-            DataError: an example that the task cannot use, with its line.
-        """
-        self.name = name
-        self.task = task
-        self.tokenizer = tokenizer
-        self.examples = examples
+        """Make the instances, in the order of the examples of one data set, for the head `name`;
+        an example that the task cannot use is a DataError with its line."""
+        self.name, self.task, self.tokenizer, self.examples = name, task, tokenizer, examples
         self.instances, self.lengths = _MAKERS[task.kind](task, tokenizer, examples)
 
     @cached_property
