@@ -6,13 +6,12 @@ group with a column in the file decides; two columns of one group are ambiguous.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
 from bertwright.errors import DataError
-from bertwright.labelled.source import listed, shorten
+from bertwright.labelled.source import listed
 
 Groups = tuple[tuple[str, ...], ...]
 
@@ -114,63 +113,3 @@ def with_hint(chosen: Columns, hint: Columns, there: Sequence[str]) -> Columns:
         if names.issuperset(map(plain, parts)) and not {text, text2} & {*parts}:
             label = hint.label
     return Columns(text, text2, label)
-
-
-@dataclass
-class Header:
-    """The columns of a file, to be found by their names."""
-
-    name: str
-    """Of the file, for messages."""
-    columns: list[str]
-
-    def named(self, name: str, option: str) -> str:
-        """The column that an option names, or numbers from 1 (-1 is the last), also where there is
-        a header; letters may differ in case if one column only fits."""
-        near = [column for column in self.columns if plain(column) == plain(name)]
-        if name in self.columns or len(near) == 1:
-            return name if name in self.columns else near[0]
-        if name.removeprefix("-").isdecimal() and 1 <= abs(int(name)) <= len(self.columns):
-            return self.columns[int(name) - (int(name) > 0)]
-        close = difflib.get_close_matches(name, self.columns, n=1)
-        meant = f"did you mean {shorten(close[0])}? " if close else ""
-        raise DataError(
-            f"{self.name} has no column {shorten(name)}; {meant}it has {listed(self.columns)}. "
-            f"Name one: {option} COLUMN"
-        )
-
-    def known(self, groups: Groups, option: str, used: Sequence[str | None] = ()) -> str | None:
-        """The column that is not `used` and whose name is known; None if there is none. Several of
-        one group are an error."""
-        for group in groups:
-            found = [each for each in self.columns if plain(each) in group and each not in used]
-            if len(found) > 1:
-                raise DataError(
-                    f"{self.name}: {listed(found)} could each be meant; choose with {option} "
-                    f"COLUMN. The columns are {listed(self.columns)}"
-                )
-            if found:
-                return found[0]
-        return None
-
-    def find(
-        self,
-        chosen: str | None,
-        groups: Groups,
-        what: str,
-        option: str,
-        used: Sequence[str | None] = (),
-    ) -> str:
-        """The column chosen, or the `known` one; it is an error if there is none."""
-        found = self.known(groups, option, used) if chosen is None else self.named(chosen, option)
-        if found is None:
-            raise DataError(
-                f"{self.name} has no column of {what}; it has {listed(self.columns)}. Name one: "
-                f"{option} COLUMN"
-            )
-        return found
-
-    def id(self, used: Sequence[str]) -> str | None:
-        """The column that names the rows; None if there is none but those that are `used`."""
-        free = [name for name in self.columns if name not in used]
-        return next((name for known in IDS for name in free if plain(name) == known), None)

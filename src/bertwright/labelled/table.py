@@ -12,6 +12,7 @@ its four columns.
 from __future__ import annotations
 
 import csv
+import difflib
 import io
 import json
 import re
@@ -24,7 +25,7 @@ from typing import Any, TypeVar
 
 from bertwright.config.task import Form
 from bertwright.errors import DataError, MissingExtra
-from bertwright.labelled.columns import Columns, Header, is_known, plain, split_label
+from bertwright.labelled.columns import IDS, Columns, Groups, is_known, plain, split_label
 from bertwright.labelled.source import (
     HEAD_LINES,
     BadRowLog,
@@ -64,15 +65,69 @@ _MARK = re.compile(r"[*?#%]{0,3}")
 
 
 @dataclass
-class Table(Header):
-    """A file of rows; its columns are in their order, of a file without a header `1`, `2`, ..."""
+class Table:
+    """A file of rows, whose columns are found by their names."""
 
+    name: str
+    columns: list[str]
+    """In their order; of a file without a header `1`, `2`, ..."""
     format: str
     """`TSV`, `JSON lines`, ..."""
     rows: Callable[[Sequence[str]], Iterator[tuple[int, list[Any]]]]
     """Where each row stands (line or row, from 1), and the values of some columns. Called once."""
 
     log: BadRowLog
+
+    def named(self, name: str, option: str) -> str:
+        """The column that an option names, or numbers from 1 (-1 is the last), also where there is
+        a header; letters may differ in case if one column only fits."""
+        near = [column for column in self.columns if plain(column) == plain(name)]
+        if name in self.columns or len(near) == 1:
+            return name if name in self.columns else near[0]
+        if name.removeprefix("-").isdecimal() and 1 <= abs(int(name)) <= len(self.columns):
+            return self.columns[int(name) - (int(name) > 0)]
+        close = difflib.get_close_matches(name, self.columns, n=1)
+        meant = f"did you mean {shorten(close[0])}? " if close else ""
+        raise DataError(
+            f"{self.name} has no column {shorten(name)}; {meant}it has {listed(self.columns)}. "
+            f"Name one: {option} COLUMN"
+        )
+
+    def known(self, groups: Groups, option: str, used: Sequence[str | None] = ()) -> str | None:
+        """The column that is not `used` and whose name is known; None if there is none. Several of
+        one group are an error."""
+        for group in groups:
+            found = [each for each in self.columns if plain(each) in group and each not in used]
+            if len(found) > 1:
+                raise DataError(
+                    f"{self.name}: {listed(found)} could each be meant; choose with {option} "
+                    f"COLUMN. The columns are {listed(self.columns)}"
+                )
+            if found:
+                return found[0]
+        return None
+
+    def find(
+        self,
+        chosen: str | None,
+        groups: Groups,
+        what: str,
+        option: str,
+        used: Sequence[str | None] = (),
+    ) -> str:
+        """The column chosen, or the `known` one; it is an error if there is none."""
+        found = self.known(groups, option, used) if chosen is None else self.named(chosen, option)
+        if found is None:
+            raise DataError(
+                f"{self.name} has no column of {what}; it has {listed(self.columns)}. Name one: "
+                f"{option} COLUMN"
+            )
+        return found
+
+    def id(self, used: Sequence[str]) -> str | None:
+        """The column that names the rows; None if there is none but those that are `used`."""
+        free = [name for name in self.columns if name not in used]
+        return next((name for known in IDS for name in free if plain(name) == known), None)
 
     def examples(
         self, columns: Sequence[str], make: Callable[[Row, str, int], E | None]

@@ -23,7 +23,7 @@ from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
 from bertwright.errors import DataError
-from bertwright.labelled.columns import SENTENCES, Columns, Groups, Header, plain
+from bertwright.labelled.columns import SENTENCES, Columns, Groups, plain
 from bertwright.labelled.examples import TaggingExample
 from bertwright.labelled.source import BadRowLog, BadValue, Source, shorten, without_surrogates
 from bertwright.labelled.table import Row, Table, read_text
@@ -40,7 +40,7 @@ _MARK = re.compile("[\u3001-\u303f\uff01-\uff65]")
 """The blocks of the marks of Chinese and Japanese: 。、「」 and wide or narrow forms."""
 
 
-def tagging_columns(table: Header, chosen: Columns, *, label: bool) -> Columns:
+def tagging_columns(table: Table, chosen: Columns, *, label: bool) -> Columns:
     """The column of words (or of text, to be split into words) and that of tags."""
     names = {*map(plain, table.columns)}
     # where entities are marked in texts, words, as Prodigy's `tokens`, have no tags

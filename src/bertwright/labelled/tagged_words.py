@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from itertools import chain, groupby, pairwise
 
 from bertwright.errors import DataError
-from bertwright.labelled.columns import SENTENCES, Columns, Groups, Header, plain
+from bertwright.labelled.columns import SENTENCES, Columns, Groups, plain
 from bertwright.labelled.examples import TaggingExample
 from bertwright.labelled.source import (
     BadRowLog,
@@ -81,9 +81,8 @@ class Layout:
         if self.universal:
             return "CoNLL-U" + ("" if tag is None else f", tags in {self.names[tag].upper()}")
         tags = "" if tag is None else f", tags in column {tag + 1}"
-        return (
-            f"CoNLL columns ({self.width}, separated by {'tabs' if self.tabs else 'blanks'}{tags})"
-        )
+        mark = "tabs" if self.tabs else "blanks"
+        return f"CoNLL columns ({self.width}, separated by {mark}{tags})"
 
 
 def layout_of(source: Source, universal: bool = False) -> Layout:
@@ -100,16 +99,14 @@ def layout_of(source: Source, universal: bool = False) -> Layout:
                 "others in CoNLL-U Plus"
             )
         return Layout(True, len(names), names, word=1, numbered=True, universal=True)
-    lines = [line for line in source.head if line.strip(" \t") and not _COMMENT.match(line)]
-    lines = [line for line in lines if not line.startswith(_DOCUMENT)]
+    lines = [line for line in _no_comments(source) if not line.startswith(_DOCUMENT)]
     bare = [line for line in lines if line[0] != "#"]
     if not lines or (universal and not bare):
         raise DataError(f"{source.name} has no words; expected a word and its tag a line")
-    first = source.first
     for numbered, own in ((True, bare), (False, lines)):
         layout = Layout(bool(own) and all("\t" in line for line in own), 0)
         rows = [layout.split(line) for line in own]
-        word = _word_of_header(layout.split(first))
+        word = _word_of_header(layout.split(source.first))
         if not numbered or _is_numbered(rows[word is not None :]):
             break
     ten = layout.tabs and numbered and {*map(len, rows)} == {len(_UNIVERSAL)}
@@ -119,6 +116,10 @@ def layout_of(source: Source, universal: bool = False) -> Layout:
     names = () if word is None else tuple(cell.strip() for cell in rows[0])
     word = int(numbered) if word is None else word
     return Layout(layout.tabs, 2 if a_line else len(rows[0]), names, a_line, word, numbered)
+
+
+def _no_comments(source: Source) -> list[str]:
+    return [line for line in source.head if line.strip(" \t") and not _COMMENT.match(line)]
 
 
 def _is_numbered(rows: Sequence[Sequence[str]]) -> bool:
@@ -270,7 +271,7 @@ def is_conll(source: Source, labels: Sequence[str] | None) -> bool:
     TAB tag`, with as many tags as words behind a tab on every line, or with a known label in the
     last column of every line.
     """
-    lines = [line for line in source.head if line.strip(" \t") and not _COMMENT.match(line)]
+    lines = _no_comments(source)
     if any(line.startswith(_DOCUMENT) for line in lines):
         return True
     layout = layout_of(source)
@@ -290,7 +291,7 @@ def are_words(columns: Sequence[str]) -> bool:
     return all(names & {*chain(*groups)} for groups in (WORDS, SENTENCES))
 
 
-def word_columns(table: Header, chosen: Columns, *, label: bool) -> tuple[Columns, str]:
+def word_columns(table: Table, chosen: Columns, *, label: bool) -> tuple[Columns, str]:
     """The columns of words and of tags, and that of sentences."""
     words, tags = table.find(chosen.text, WORDS, "words (word, token)", "--text"), None
     if label:
