@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -176,7 +177,7 @@ def inspect(*texts: str, tokenizer: TokenizerFolder, json: Json = False) -> None
     loaded = load_tokenizer(find_tokenizer(tokenizer))
     inspections = [inspect_text(loaded, text) for text in texts]
     if json:
-        print_json({"texts": [inspection.as_dict() for inspection in inspections]})
+        print_json({"texts": [{**asdict(each), "ids": each.ids} for each in inspections]})
         return
     for inspection in inspections:
         rows = [

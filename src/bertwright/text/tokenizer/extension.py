@@ -107,7 +107,7 @@ def choose_additions(
     """
     longest = tokenizer.rules.max_word_characters  # raises for what is no BERT WordPiece
     often = sorted(word for word, count in counts.items() if count >= min_count)
-    tokens = dict(zip(often, _ids_of(often, tokenizer), strict=True))
+    tokens = dict(zip(often, tokenizer.encode_bare_ids(often), strict=True))
     unknown = {word for word, ids in tokens.items() if tokenizer.unk_id in ids}
     additions = _characters(unknown, counts, tokenizer, min_count)[: add // _MOST_CHARACTERS]
     words = [
@@ -127,7 +127,7 @@ def choose_additions(
         larger = tokenizer.extended([each.token for each in found])
         lost = [
             word
-            for word, ids in zip(often, _ids_of(often, larger), strict=True)
+            for word, ids in zip(often, larger.encode_bare_ids(often), strict=True)
             if larger.unk_id in ids and word not in unknown
         ]
         if not lost:
@@ -162,16 +162,6 @@ def measure(
         tokens_per_sentence=round(tokens / len(sentences), 3),
         characters_per_token=round(sum(map(len, sentences)) / tokens, 4),
     )
-
-
-def _ids_of(words: Sequence[str], tokenizer: Tokenizer) -> list[list[int]]:
-    """The ids of each word."""
-    flat, lengths = tokenizer.encode_sentence_ids(words)
-    ids, found, start = flat.tolist(), [], 0
-    for length in lengths.tolist():
-        found.append(ids[start : start + length])
-        start += length
-    return found
 
 
 def _characters(

@@ -131,31 +131,20 @@ def read_folder(folder: Path) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
         ConfigError: no such folder, or no tokenizer in it.
         DataError: a file that cannot be read, or is damaged.
     """
-    try:
-        return _read_folder(folder)
-    except OSError as error:
-        raise DataError(
-            f"the tokenizer {error.filename or folder} cannot be read: {error.strerror}; make it "
-            "readable"
-        ) from error
-
-
-def _read_folder(folder: Path) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
     if not folder.is_dir():
         raise ConfigError(f"no tokenizer folder {folder}: expected a folder with tokenizer.json")
     config: dict[str, Any] = {}
     for name in ("special_tokens_map.json", "tokenizer_config.json"):
         if (folder / name).is_file():
             config.update(_read_json(folder / name))
-    if (folder / "tokenizer.json").is_file():
+    path = folder / "tokenizer.json"
+    if path.is_file():
+        text = _read(path)
         try:
-            text = (folder / "tokenizer.json").read_text(encoding="utf-8")
             backend = _as_transformers(tokenizers.Tokenizer.from_str(text), config)
-            return backend, {**ends_config(backend), **config}
-        except OSError:
-            raise
         except Exception as error:  # tokenizers raises bare Exception
-            raise DataError(f"{folder / 'tokenizer.json'} is not a tokenizer: {error}") from error
+            raise DataError(f"{path} is not a tokenizer: {error}") from error
+        return backend, {**ends_config(backend), **config}
     if (folder / _MERGES).is_file():
         backend = _read_merges(folder)
         return backend, {**ends_config(backend), **config}
@@ -249,10 +238,7 @@ def _add_tokens(backend: tokenizers.Tokenizer, path: Path, special: Sequence[Any
 
 def read_vocab(path: Path) -> dict[str, int]:
     """Token -> id of a `vocab.txt`: one token a line, its number is its id."""
-    try:
-        lines = path.read_bytes().decode("utf-8").removesuffix("\n").split("\n")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not UTF-8 (byte {error.start}): not a vocabulary") from error
+    lines = _read(path).removesuffix("\n").split("\n")
     return {line.rstrip("\r"): index for index, line in enumerate(lines)}
 
 
@@ -271,12 +257,24 @@ def _rules_of(config: Mapping[str, Any], vocab: Mapping[str, int]) -> BertRules:
 def _read_json(path: Path) -> dict[str, Any]:
     """A JSON object from a file."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(_read(path))
     except ValueError as error:
         raise DataError(f"{path} is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise DataError(f"{path} holds {type(value).__name__}; expected a JSON object")
     return value
+
+
+def _read(path: Path) -> str:
+    """The text of a file, line ends as they are."""
+    try:
+        return path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not UTF-8 (byte {error.start})") from error
+    except OSError as error:
+        raise DataError(
+            f"the tokenizer {path} cannot be read: {error.strerror}; make it readable"
+        ) from error
 
 
 def write_training(folder: Path, record: Mapping[str, Any]) -> None:

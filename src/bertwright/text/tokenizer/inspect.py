@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from bertwright.text.tokenizer.normalize import longest_match
 from bertwright.text.tokenizer.tokenizer import Tokenizer
@@ -41,10 +40,6 @@ class Inspection:
     def ids(self) -> list[int]:
         """The ids of all words, without [CLS] and [SEP]."""
         return [index for word in self.words for index in word.ids]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
-        return {**asdict(self), "ids": self.ids}
 
 
 def inspect_text(tokenizer: Tokenizer, text: str) -> Inspection:
