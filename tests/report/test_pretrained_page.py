@@ -79,7 +79,7 @@ def examples(word: str = "mean") -> dict[str, Any]:
             {
                 "query": word,
                 "module": word,
-                "bert": {"text": word, "module": word},
+                "model": {"text": word, "module": word},
                 "tfidf": {"text": word, "module": "y"},
             }
         ],

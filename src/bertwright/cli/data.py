@@ -107,8 +107,7 @@ def _build_parallel(
     print(f"{out}: {counted(counts['documents'], 'pair')}, {counted(counts['tokens'], 'token')}")
     if counts["documents_lost"]:
         print(f"  empty in both files: {counted(counts['documents_lost'], 'pair')}")
-    where = shlex.quote(str(out))
-    print(f"Train: bertwright pretrain --model transformer-small --data {where} --out runs/NAME")
+    print(f"Check it: bertwright data check {shlex.quote(str(out))}")
 
 
 def check(

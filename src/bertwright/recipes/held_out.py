@@ -44,9 +44,9 @@ EXAMPLES = 8
 PLOTTED, GROUPS = 600, 9
 NOTE = (
     "Held-out sentences, drawn at random before the model was run; none was drawn again because "
-    "its result was not nice. Of the masked words one is of each eighth of all words, from rare "
-    "to frequent. What is right is in colour."
+    "its result was not nice. What is right is in colour."
 )
+NOTE_OF_MASKS = " Of the masked words one is of each eighth of all words, from rare to frequent."
 
 Record = Mapping[str, Any]
 
@@ -88,6 +88,7 @@ def examine(
     rows = []
     sentences = held_out(model, shards, config, names)
     if "masked_lm" in heads:
+        found["note"] += NOTE_OF_MASKS
         found["blanks"] = masked_words(model, shards, sentences, counts)
         token = model.tokenizer.tokens_of([int(counts.argmax())])[0]
         bigram, count = bigram_accuracy(shards, config, behind)
@@ -221,7 +222,7 @@ def nearest_sentences(
         {
             "query": sentences[index].text,
             "module": sentences[index].name,
-            "bert": _shown(sentences[by_vectors[index]]),
+            "model": _shown(sentences[by_vectors[index]]),
             "tfidf": _shown(sentences[by_words[index]]),
         }
         for index in _drawn(len(sentences), EXAMPLES).tolist()
