@@ -7,15 +7,18 @@ How to add a verb
    everything heavy inside the function, so that `--help` and errors of usage take no time.
 2. Add its line to `VERBS` below.
 
-A verb with its own few options, each explained where it stands::
+A verb with its own few options, each explained in its docstring::
 
     def fill(
-        *texts: Annotated[str, Parameter(help="Text with [MASK] in it.")],
-        model: Annotated[str, Parameter(help="Folder of a model.")],
-        top: Annotated[int, Parameter(help="Tokens per [MASK].")] = 5,
-        json: Json = False,                                    # from cli.options
+        *texts: str, model: str, top: int = 5, json: Json = False    # Json is from cli.options
     ) -> None:
-        '''Predict the [MASK] tokens of a text.'''
+        '''Predict the [MASK] tokens of a text.
+
+        Args:
+            texts: Text with [MASK] in it.
+            model: Folder of a model.
+            top: Tokens per [MASK].
+        '''
         from bertwright.inference.model import load
         ...
         print_json(result) if json else print_table(...)       # from cli.output

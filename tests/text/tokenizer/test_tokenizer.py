@@ -6,6 +6,7 @@ import json
 import pickle
 import random
 import unicodedata
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -396,7 +397,7 @@ def test_inspection_gives_reasons() -> None:
     assert words[5].unknown is not None
     assert "not in the alphabet: ##\u0438" in words[5].unknown
     assert words[6].unknown == "13 characters; a word has at most 12"
-    json.dumps(inspect_text(tokenizer, text).as_dict())
+    json.dumps(asdict(inspect_text(tokenizer, text)))
     assert inspect_text(tokenizer, "").words == []
 
 
