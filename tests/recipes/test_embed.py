@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pyarrow.parquet as parquet
@@ -107,12 +107,18 @@ class Killed(Exception):
     """The end of a process, for a test."""
 
 
-def kill_after(rows: int) -> object:
+def embed_until_killed(
+    embedder: Embedder, lines: str, out: Path, folder: str, **options: Any
+) -> None:
+    """The process ends after 10 rows of 23."""
+
     def on_progress(done: int, total: int | None) -> None:
-        if done >= rows:
+        if done >= 10:
             raise Killed
 
-    return on_progress
+    texts = open_texts(lines)
+    with pytest.raises(Killed):
+        embed_file(embedder, texts, out, folder, at_once=5, on_progress=on_progress, **options)
 
 
 @pytest.mark.parametrize("name", ["v.npy", "v.jsonl", "v.parquet"])
@@ -122,11 +128,7 @@ def test_a_killed_run_goes_on(
 ) -> None:
     whole, out = tmp_path / "whole" / name, tmp_path / name
     embed_file(embedder, open_texts(lines), whole, folder, dtype=dtype, at_once=5)  # type: ignore[arg-type]
-    with pytest.raises(Killed):
-        embed_file(
-            embedder, open_texts(lines), out, folder, dtype=dtype, at_once=5,  # type: ignore[arg-type]
-            on_progress=kill_after(10),  # type: ignore[arg-type]
-        )  # fmt: skip
+    embed_until_killed(embedder, lines, out, folder, dtype=dtype)
     assert not out.exists()
     with (tmp_path / f".{name}.partial").open("ab") as file:
         file.write(b"half a row that no journal tells of")
@@ -201,14 +203,6 @@ def test_parquet_killed_while_its_end_is_written_goes_on(
     assert not list(tmp_path.glob(".*"))
 
 
-def embed_until_killed(embedder: Embedder, lines: str, out: Path, folder: str) -> None:
-    with pytest.raises(Killed):
-        embed_file(
-            embedder, open_texts(lines), out, folder, at_once=5,
-            on_progress=kill_after(10),  # type: ignore[arg-type]
-        )  # fmt: skip
-
-
 def test_going_on_with_something_else_is_refused(
     embedder: Embedder, folder: str, lines: str, tmp_path: Path
 ) -> None:
@@ -278,11 +272,7 @@ def test_going_on_with_another_model_is_refused(
         path = other / ("config.json" if to == "huggingface" else "bert_config.json")
         path.write_text(path.read_text().replace('"gelu"', '"relu"'), encoding="utf-8")
     out = tmp_path / "v.npy"
-    with pytest.raises(Killed):
-        embed_file(
-            embedder, open_texts(lines), out, str(one), at_once=5,
-            on_progress=kill_after(10),  # type: ignore[arg-type]
-        )  # fmt: skip
+    embed_until_killed(embedder, lines, out, str(one))
     with pytest.raises(ConfigError, match="made with another model"):
         embed_file(embedder, open_texts(lines), out, str(other), resume=True)
     embed_file(embedder, open_texts(lines), out, str(one), resume=True)
@@ -293,11 +283,7 @@ def test_what_is_not_read_is_no_other_model(
 ) -> None:
     model, out = tmp_path / "model", tmp_path / "v.npy"
     shutil.copytree(folder, model)
-    with pytest.raises(Killed):
-        embed_file(
-            embedder, open_texts(lines), out, str(model), at_once=5,
-            on_progress=kill_after(10),  # type: ignore[arg-type]
-        )  # fmt: skip
+    embed_until_killed(embedder, lines, out, str(model))
     for name in ("training_args.bin", "trainer.safetensors"):
         (model / name).write_bytes(b"of a trainer")
     report = embed_file(embedder, open_texts(lines), out, str(model), resume=True)
@@ -333,11 +319,7 @@ def test_going_on_with_another_export_is_refused(
         maker.backend = Export(embedder.backend, tmp_path / name)
         makers.append(maker)
     out = tmp_path / "v.npy"
-    with pytest.raises(Killed):
-        embed_file(
-            makers[0], open_texts(lines), out, folder, at_once=5,
-            on_progress=kill_after(10),  # type: ignore[arg-type]
-        )  # fmt: skip
+    embed_until_killed(makers[0], lines, out, folder)
     with pytest.raises(ConfigError, match="made with another export"):
         embed_file(makers[1], open_texts(lines), out, folder, resume=True)
     with pytest.raises(ConfigError, match="made with another backend"):
@@ -363,11 +345,7 @@ def test_old_vectors_never_lie_beside_new_scales(
     embed_file(embedder, source, out, folder, dtype="int8")
     before = out.read_bytes(), scales_path(out).read_bytes()
     other, options = embedder.with_config(VectorConfig((0,))), {"dtype": "int8", "at_once": 5}
-    with pytest.raises(Killed):
-        embed_file(
-            other, open_texts(lines), out, folder, overwrite=True, **options,  # type: ignore[arg-type]
-            on_progress=kill_after(10),  # type: ignore[arg-type]
-        )  # fmt: skip
+    embed_until_killed(other, lines, out, folder, overwrite=True, dtype="int8")
     assert (out.read_bytes(), scales_path(out).read_bytes()) == before
 
     def killed(path: Path) -> None:
