@@ -12,7 +12,7 @@ from torch import Tensor
 
 from bertwright.config.generation import GenerationConfig
 from bertwright.errors import ConfigError
-from bertwright.nn.search import Row, RowsInFlight, beam_search, draw, penalize, top
+from bertwright.nn.search import Row, RowsInFlight, beam_search, best_of, draw, penalize
 
 V, END = 5, 4
 
@@ -171,14 +171,17 @@ def test_settings_that_contradict_each_other() -> None:
             GenerationConfig(**settings)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("width", [40, 4096, 8003])
-def test_the_largest_of_each_row(width: int) -> None:
-    x = torch.randn(5, width, generator=torch.Generator().manual_seed(width))
-    x[1, -1] = x[1, 0] = 9.0  # in the last part, and in the rest
-    x[2, 7:] = -torch.inf
+@pytest.mark.parametrize("vocabulary", [40, 512, 1003])
+def test_the_best_of_all_beams(vocabulary: int) -> None:
+    generator = torch.Generator().manual_seed(vocabulary)
+    p = torch.randn(6, vocabulary, generator=generator)
+    p[1, -1] = p[1, 0] = p[4, -1] = 9.0  # in the last part, and behind it
+    p[2, 7:] = -torch.inf
+    scores = torch.randn(3, 2, generator=generator)
     for count in (1, 6):
-        values, columns = top(x, count)
-        expected = x.topk(count)
-        assert torch.equal(values, expected.values)
-        assert torch.equal(x.gather(1, columns), values)
-        assert all(len(set(row)) == count for row in columns.tolist())
+        sums, beams, tokens = best_of(p, scores, count)
+        every = (p.view(3, 2, -1) + scores[:, :, None]).flatten(1)
+        expected = every.topk(count)
+        assert torch.equal(sums, expected.values)
+        assert torch.equal(every.gather(1, beams * vocabulary + tokens), sums)
+        assert all(len(set(row)) == count for row in (beams * vocabulary + tokens).tolist())

@@ -351,6 +351,16 @@ def _split(qkv: Tensor, heads: int, group: Group) -> tuple[Tensor, Tensor, Tenso
     return q, k, v
 
 
+def scores_of(q: Tensor, k: Tensor) -> Tensor:
+    """q `[b, n, D]`, k `[b, S, D]` -> `[b, n, S]`
+
+    Of one query each the product of the keys with it is twice as fast in bfloat16 on a CPU.
+    """
+    if q.shape[1] == 1 and q.dtype == torch.bfloat16 and not q.is_cuda:
+        return torch.bmm(k, q.transpose(1, 2)).transpose(1, 2)
+    return torch.bmm(q, k.transpose(1, 2))
+
+
 def _rows(x: Tensor, rows: Rows) -> Tensor:
     """`[N, A, D]` -> `[b A, T, D]`, those of a block."""
     group, heads = rows.group, x.shape[1]

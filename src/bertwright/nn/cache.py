@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bertwright.nn.attention import attend_packed
+from bertwright.nn.attention import attend_packed, scores_of
 from bertwright.nn.sequences import Sequences
 
 SPARE = 64  # tokens that room is made for at once
@@ -93,12 +93,7 @@ class KeyValueCache:
             own = q[block.start * heads : block.stop * heads]
             k = keys[block, :, :longest].reshape(len(own), longest, size)
             v = values[block, :, :longest].reshape(len(own), longest, size)
-            if (
-                q.dtype == torch.bfloat16 and not q.is_cuda
-            ):  # more than twice as fast this way round
-                scores = torch.bmm(k, own.transpose(1, 2)).transpose(1, 2)
-            else:
-                scores = torch.bmm(own, k.transpose(1, 2))
+            scores = scores_of(own, k)
             scores = scores if bias is None else scores + bias
             found.append(torch.bmm(scores.softmax(-1), v))
         context = found[0] if len(found) == 1 else torch.cat(found)

@@ -29,7 +29,7 @@ from torch import Tensor
 from bertwright.config.generation import GenerationConfig
 
 S = TypeVar("S")
-PART = 64  # columns of which the largest is looked at first
+PART = 64  # tokens of which the most probable is looked at first
 NUCLEUS = 1024  # tokens sorted first; the whole vocabulary only where they hold too little
 
 
@@ -203,21 +203,39 @@ def draw(x: Tensor, config: GenerationConfig, random: Random) -> int:
     return position if ids is None else int(ids[position])
 
 
-def top(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The largest `count` numbers of each row `[R, V]`, largest first, and their columns.
+def best_of(p: Tensor, scores: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The best continuations of each source.
 
-    On a CPU from the parts of a row with the largest maxima, several times as fast as `topk`.
+    On a CPU looked for where the largest maxima of parts of rows are, several times as fast as a
+    `topk` over all.
+
+    Args:
+        p: log-probabilities, `[S K, V]`.
+        scores: what is added to each beam's, `[S, K]`.
+        count: how many; at most K V are found.
+
+    Returns:
+        Their sums, best first, their beams and their tokens, `[S, count]` each.
     """
-    width = x.shape[1] // PART * PART
-    if x.is_cuda or width < 4 * count * PART:
-        best = x.topk(count)
-        return best.values, best.indices
-    parts = x[:, :width].unflatten(1, (-1, PART)).amax(2).topk(count).indices  # [R, count]
-    inside = (parts[:, :, None] * PART + torch.arange(PART)).flatten(1)
-    rest = torch.arange(width, x.shape[1]).expand(len(x), -1)
-    columns = torch.cat([inside, rest], 1)
-    values, index = x.gather(1, columns).topk(count)
-    return values, columns.gather(1, index)
+    beams, vocabulary = scores.shape[1], p.shape[1]
+    whole = vocabulary // PART * PART
+    if p.is_cuda or whole < count * PART:
+        every = (p.view(*scores.shape, -1) + scores[:, :, None]).flatten(1)
+        found = every.topk(min(count, every.shape[1]))
+        return found.values, found.indices // vocabulary, found.indices % vocabulary
+    parts = p[:, :whole].unflatten(1, (-1, PART))  # [S K, parts, PART]
+    most = parts.amax(2).view(*scores.shape, -1) + scores[:, :, None]
+    chosen = most.flatten(1).topk(count).indices  # [S, count]
+    beam, part = chosen // most.shape[2], chosen % most.shape[2]
+    rows = beam + torch.arange(0, len(p), beams)[:, None]
+    sums = (parts[rows, part] + scores.gather(1, beam)[:, :, None]).flatten(1)
+    rest = (p[:, whole:].view(*scores.shape, -1) + scores[:, :, None]).flatten(1)
+    best, index = torch.cat([sums, rest], 1).topk(count)
+    inside, behind = index.clamp(max=sums.shape[1] - 1), index - sums.shape[1]
+    left = max(1, vocabulary - whole)
+    tokens = part.gather(1, inside // PART) * PART + inside % PART
+    beam = torch.where(behind < 0, beam.gather(1, inside // PART), behind // left)
+    return best, beam, torch.where(behind < 0, tokens, whole + behind % left)
 
 
 class Hypothesis(NamedTuple):
@@ -320,15 +338,10 @@ def beam_steps(
             p = torch.stack(rows)
         if never:
             p[:, list(never)] = -torch.inf
-        best, tokens = top(p, min(wide, p.shape[1]))  # of each beam
-        each_beam = best.shape[1]
-        every = (best.view(len(sources), -1, each_beam) + scores[:, :, None]).flatten(1)
-        found_scores, index = every.topk(min(wide, every.shape[1]))
-        found_tokens = tokens.view(len(sources), -1).gather(1, index)
         beams = scores.shape[1]
+        lists = [each.tolist() for each in best_of(p, scores, wide)]
         going, rows_kept, last, kept_scores = [], [], [], []
         done: list[tuple[int, list[Hypothesis]]] = []
-        lists = found_scores.tolist(), (index // each_beam).tolist(), found_tokens.tolist()
         for position, (each, *of_source) in enumerate(zip(sources, *lists, strict=True)):
             before, each.beams = each.beams, []
             own: list[tuple[int, int, float]] = []

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bertwright.nn.attention import Attend, CrossAttention, SelfAttention
+from bertwright.nn.attention import Attend, CrossAttention, SelfAttention, scores_of
 from bertwright.nn.dropout import Dropout
 from bertwright.nn.sequences import Sequences
 
@@ -207,7 +207,7 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> Tens
     count, heads, queries, size = q.shape
     k, v = k.flatten(0, 1), v.flatten(0, 1)
     q = (q * size**-0.5).reshape(count * heads, queries, size)
-    scores = torch.bmm(q, k.transpose(1, 2)).view(count, heads, queries, -1)
+    scores = scores_of(q, k).view(count, heads, queries, -1)
     scores = scores if bias is None else scores + bias
     weights = scores.softmax(-1).flatten(0, 1)
     found = torch.bmm(weights, v).view(count, heads, queries, size).transpose(1, 2)
