@@ -33,7 +33,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_finish() -> None:
     """Leave the suite itself out of garbage collection: a server that starts searches all else."""
     gc.freeze()
-    gc.unfreeze = lambda: None  # type: ignore[assignment]
+    gc.unfreeze = lambda: None
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -67,7 +67,7 @@ def command_line() -> Callable[..., subprocess.CompletedProcess[str]]:
             [sys.executable, "-m", "bertwright", *words],
             capture_output=True,
             text=True,
-            **settings,  # type: ignore[call-overload]
+            **settings,
         )
 
     return run

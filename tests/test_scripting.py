@@ -78,7 +78,7 @@ def test_data_in_memory_is_data_of_a_file(form: str, tmp_path: Path) -> None:
     path = tmp_path / "a.tsv"
     path.write_text("text\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in TEXTS))
     expected = read_examples(path, "classification").examples
-    assert [(e.text, e.label) for e in found.examples] == [(e.text, e.label) for e in expected]  # type: ignore[union-attr]
+    assert [(e.text, e.label) for e in found.examples] == [(e.text, e.label) for e in expected]
 
 
 ROWS: dict[str, Any] = {
@@ -111,7 +111,7 @@ def test_a_run_has_its_log_its_model_and_its_page(model: Path, tmp_path: Path) -
     assert logged == run.records
     assert run.metrics == run.results["metrics"]
     assert run.model is run.model
-    assert run.model.predict(["a b"])[0].label in ("with", "without")  # type: ignore[union-attr]
+    assert run.model.predict(["a b"])[0].label in ("with", "without")
     assert run.report.name == "report.html"
     config = values.read_toml(out / "config.toml")
     assert (config["train"], config["epochs"]) == ("train (30 rows)", 1.0)
@@ -142,7 +142,7 @@ def test_a_wrong_setting_names_the_nearest(model: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no system 'bort'"):
         bertwright.pretrain("s", out=tmp_path, steps=1, system="bort")
     with pytest.raises(ConfigError, match="kind is 'tags'"):
-        bertwright.finetune("tags", model=model, train=TEXTS, out=tmp_path)  # type: ignore[arg-type]
+        bertwright.finetune("tags", model=model, train=TEXTS, out=tmp_path)
 
 
 def test_pretraining_takes_keys_sections_mappings_and_files(
@@ -207,7 +207,7 @@ def test_wandb_and_tensorboard_by_name(
         module = {"wandb": "wandb", "tensorboard": "torch.utils.tensorboard"}[target]
         monkeypatch.setitem(sys.modules, module, None)
         with pytest.raises(MissingExtra, match=rf'pip install "bertwright\[{target}\]"'):
-            bertwright.finetune("classification", out=tmp_path / "b", log_to=target, **settings)  # type: ignore[arg-type]
+            bertwright.finetune("classification", out=tmp_path / "b", log_to=target, **settings)
     with pytest.raises(ConfigError, match="log_to is 'mlflow'"):
-        bertwright.finetune("classification", out=tmp_path / "b", log_to="mlflow", **settings)  # type: ignore[arg-type]
+        bertwright.finetune("classification", out=tmp_path / "b", log_to="mlflow", **settings)
     assert not (tmp_path / "b").exists()

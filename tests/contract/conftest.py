@@ -151,5 +151,5 @@ def learner(config: RunConfig, shards: Shards) -> Learner:
 def run(name: str, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run of it."""
     out = tmp_path_factory.mktemp(name) / "run"
-    train(config_of(name, data, out, checkpoint=CHECKPOINTS))  # type: ignore[arg-type]
+    train(config_of(name, data, out, checkpoint=CHECKPOINTS))
     return out

@@ -120,7 +120,7 @@ def test_generate(run: Path) -> None:
             flight.step()
         assert found.ids == row.ids
     beams = model.generate(prompts, max_new_tokens=4, beam=3, num=2)
-    assert all(best.score >= other.score for best, other in beams)  # type: ignore[operator]
+    assert all(best.score >= other.score for best, other in beams)
 
 
 @pytest.mark.parametrize(

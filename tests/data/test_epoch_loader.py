@@ -23,7 +23,7 @@ CONFIG = InstanceConfig(sequence_length=40)
 
 def make_data(shards: Shards, **options: object) -> EpochLoader[MaskedBatch]:
     instances = MaskedPairs(shards, CONFIG, MaskingConfig(), validation_share=0.0, seed=3)
-    return EpochLoader(instances, **options)  # type: ignore[arg-type]
+    return EpochLoader(instances, **options)
 
 
 def by_position(batches: list[MaskedBatch]) -> dict[int, tuple[list[int], list[int], int]]:

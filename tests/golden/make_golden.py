@@ -35,7 +35,7 @@ def batches(folder: Path) -> dict[str, list[str]]:
         for whole_word in (False, True):
             instances = MaskedPairs(
                 shards,
-                InstanceConfig(objectives=objectives, sequence_length=64),  # type: ignore[arg-type]
+                InstanceConfig(objectives=objectives, sequence_length=64),
                 MaskingConfig(whole_word=whole_word),
                 validation_share=0.1,
                 seed=5,

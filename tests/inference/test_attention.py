@@ -61,7 +61,7 @@ def test_a_model_without_attention_says_so(model_folder: Path) -> None:
 def test_maps_of_a_translation(system: str, tmp_path: Path) -> None:
     folder = build_pairs(tmp_path)
     values = mapping(system, folder, tmp_path / "run", steps=2)
-    train(from_dict(SYSTEMS[system], values))  # type: ignore[arg-type]
+    train(from_dict(SYSTEMS[system], values))
     model = load(tmp_path / "run", device="cpu")
     (source,), (target,) = (model.tokenizer.encode_bare_ids([text]) for text in ("a b", "c d e"))
     found = {each.name: each for each in model.attention(("a b", "c d e"))}
@@ -152,9 +152,9 @@ def planted(
                 if (to := target(row, token)) is not None:
                     found[1, 1, token] = 0
                     found[1, 1, token, to] = 1
-            each(row, found)  # type: ignore[operator]
+            each(row, found)
 
-        visit(runner, ids, segments, change)  # type: ignore[arg-type]
+        visit(runner, ids, segments, change)
 
     monkeypatch.setattr(module, "visit_maps", fake)
 

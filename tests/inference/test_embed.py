@@ -57,7 +57,7 @@ def test_pooling_by_its_definition(embedder: Embedder, model_folder: Path, pooli
         "cls+last+mean-sqrt": np.concatenate([x[0], x[-1], x.sum(0) / np.sqrt(len(x))]),
         "weighted": (x * places).sum(0) / places.sum(),
     }[pooling]
-    maker = embedder.with_config(replace(CONFIG, pooling=pooling))  # type: ignore[arg-type]
+    maker = embedder.with_config(replace(CONFIG, pooling=pooling))
     np.testing.assert_allclose(maker.embed(TEXTS)[1], right, atol=1e-5)
     assert maker.width == len(right)
 
@@ -66,7 +66,7 @@ def test_layers_are_joined_added_and_averaged(embedder: Embedder) -> None:
     one, two = (embedder.with_config(VectorConfig((n,))).embed(TEXTS) for n in (1, -1))
 
     def both(**more: str) -> np.ndarray:
-        return embedder.with_config(VectorConfig((1, 3), **more)).embed(TEXTS)  # type: ignore[arg-type]
+        return embedder.with_config(VectorConfig((1, 3), **more)).embed(TEXTS)
 
     np.testing.assert_allclose(both(), np.concatenate([one, two], 1), atol=1e-6)
     np.testing.assert_allclose(both(combine="sum"), one + two, atol=1e-6)
@@ -82,14 +82,14 @@ def test_layers_are_joined_added_and_averaged(embedder: Embedder) -> None:
 def test_a_vector_does_not_depend_on_its_neighbours(
     embedder: Embedder, texts: list[str], pooling: str
 ) -> None:
-    maker = embedder.with_config(replace(CONFIG, pooling=pooling))  # type: ignore[arg-type]
+    maker = embedder.with_config(replace(CONFIG, pooling=pooling))
     alone = np.concatenate([maker.embed([text]) for text in texts])
     np.testing.assert_allclose(maker.embed(texts), alone, atol=1e-6)
 
 
 def test_the_graph_stops_at_the_highest_layer(model_folder: Path) -> None:
     embedder = load(model_folder, device="cpu").embedder(VectorConfig((1,)))
-    packed = embedder.backend.packed  # type: ignore[attr-defined]
+    packed = embedder.backend.packed
 
     packed.open()  # else no hook is called
 
@@ -106,7 +106,7 @@ def test_the_graph_stops_at_the_highest_layer(model_folder: Path) -> None:
 @pytest.mark.parametrize("combine", ["concat", "sum"])
 @pytest.mark.parametrize("pooling", POOLINGS)
 def test_windows(embedder: Embedder, pooling: str, combine: str) -> None:
-    config = VectorConfig((0, 3), combine, pooling)  # type: ignore[arg-type]
+    config = VectorConfig((0, 3), combine, pooling)
     (tokens,) = embedder.with_config(VectorConfig((0, 3), "concat", "none")).embed_tokens([LONG])
     assert len(tokens.vectors) == 19
     found = embedder.with_config(config).embed(["x", LONG, "y"])
@@ -184,7 +184,7 @@ def test_one_text_is_no_list_of_letters(embedder: Embedder) -> None:
     assert len(embedder.embed_tokens("a b")) == len(embedder.embed("a b")) == 1
     for wrong in (None, b"a", {"a": 1}, 3):
         with pytest.raises(DataError, match="expected a list of texts and pairs"):
-            embedder.embed(wrong)  # type: ignore[arg-type]
+            embedder.embed(wrong)
 
 
 @BFLOAT16
@@ -202,7 +202,7 @@ def test_a_model_in_bfloat16_has_nothing_to_compare_with(model_folder: Path) -> 
     assert model.embedder().backend.name == "torch bf16"
     for precision in ("fp32", "int8", "auto"):
         with pytest.raises(ConfigError, match="load it in fp32"):
-            model.embed(TEXTS, precision=precision)  # type: ignore[arg-type]
+            model.embed(TEXTS, precision=precision)
 
 
 @BFLOAT16
@@ -300,10 +300,10 @@ def test_many_batches_share_the_cores(model_folder: Path, threads: int) -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        embedder.backend.batch_tokens = 16  # type: ignore[attr-defined]
+        embedder.backend.batch_tokens = 16
         np.testing.assert_allclose(embedder.embed(texts), right, atol=1e-6)
         assert torch.get_num_threads() == threads
-        embedder.backend.packed = None  # type: ignore[attr-defined]
+        embedder.backend.packed = None
         with pytest.raises(AttributeError):  # a thread's error is the caller's
             embedder.embed(texts)
         assert torch.get_num_threads() == threads
@@ -385,7 +385,7 @@ def exports(model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         moved = np.random.default_rng(0).normal(size=24) / 20  # as by some steps of training
         runtime, stored, *_ = folder.name.split("-")
         outputs, int8 = {"last_hidden_state": True}, stored == "int8"
-        return Exported(folder, runtime, int8, None, None, outputs, (3,), 12, session)  # type: ignore[arg-type]
+        return Exported(folder, runtime, int8, None, None, outputs, (3,), 12, session)
 
     monkeypatch.setattr(backend_choice, "open_exported", opened)
 
@@ -404,8 +404,11 @@ def test_an_export_of_another_kind_is_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         load(model_folder).embedder(
-            CONFIG, backend=backend, precision=precision, exported=[exported],  # type: ignore[arg-type]
-        )  # fmt: skip
+            CONFIG,
+            backend=backend,
+            precision=precision,
+            exported=[exported],
+        )
 
 
 @pytest.mark.usefixtures("exports")
@@ -433,7 +436,7 @@ def test_a_processor_without_bfloat16(model_folder: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(backend_choice, "has_bfloat16", lambda: False)
     for precision in ("bf16", "int8"):
         with pytest.raises(ConfigError, match="no bfloat16 products"):
-            load(model_folder, device="cpu").embedder(CONFIG, precision=precision)  # type: ignore[arg-type]
+            load(model_folder, device="cpu").embedder(CONFIG, precision=precision)
     chosen = load(model_folder, device="cpu").embedder(CONFIG, precision="auto")
     assert chosen.backend.name == "torch fp32"
     assert any("no bfloat16" in note for note in chosen.notes)

@@ -87,6 +87,6 @@ def test_first_and_last_layers_of_windows(embedder: Embedder) -> None:
     texts = ["x", LONG, ""]
     one, three = (embedder.with_config(VectorConfig((n,))).embed(texts) for n in (1, 3))
     for joined in ("concat", "sum"):  # of no matter: it is a mean
-        config = VectorConfig((0,), joined, "first-last")  # type: ignore[arg-type]
+        config = VectorConfig((0,), joined, "first-last")
         found = embedder.with_config(config).embed(texts)
         np.testing.assert_allclose(found, (one + three) / 2, atol=1e-6)

@@ -160,9 +160,9 @@ def test_embed_says_what_it_needs(model: Model) -> None:
     with pytest.raises(ConfigError, match="layers is empty"):
         model.embed(["a"], [])
     with pytest.raises(ConfigError, match="pooling is 'sum'"):
-        model.embed(["a"], pooling="sum")  # type: ignore[arg-type]
+        model.embed(["a"], pooling="sum")
     with pytest.raises(DataError, match="text 1 is of type int; expected str"):
-        model.embed(["a", 3])  # type: ignore[list-item]
+        model.embed(["a", 3])
 
 
 def test_one_text_and_none(model: Model) -> None:
@@ -211,10 +211,10 @@ def test_encode_refuses_what_it_cannot(model: Model) -> None:
         model.encode(["a", (" ".join(LONG), "")])
     for wrong in (3, ("a", None), ("a", 2), ("a", "b", "c")):
         with pytest.raises(DataError, match="text 0 is of type"):
-            model.encode([wrong])  # type: ignore[list-item]
+            model.encode([wrong])
     for table in (None, 3, b"a", {"a": 1}):
         with pytest.raises(DataError, match=r"the texts are of type .*; expected a list"):
-            model.encode(table)  # type: ignore[arg-type]
+            model.encode(table)
 
 
 def test_encode_takes_texts_as_embed_does(model: Model) -> None:
@@ -232,19 +232,19 @@ def test_a_model_of_one_segment_encodes_no_pairs(tmp_path: Path) -> None:
 def test_one_text_is_asked_for(model: Model) -> None:
     for wrong in (None, ["a [MASK]"], b"[MASK]"):
         with pytest.raises(DataError, match=r"the text is of type .*; expected one str"):
-            model.fill(wrong)  # type: ignore[arg-type]
+            model.fill(wrong)
         with pytest.raises(DataError, match=r"the text is of type .*; expected one str"):
-            model.next_sentence("a", wrong)  # type: ignore[arg-type]
+            model.next_sentence("a", wrong)
     for top in (2.0, "3", True, None):
         with pytest.raises(ConfigError, match=f"top is {top!r}; expected 1 or more"):
-            model.fill("a [MASK]", top)  # type: ignore[arg-type]
+            model.fill("a [MASK]", top)
 
 
 def test_one_layer_needs_no_list(model: Model) -> None:
     np.testing.assert_array_equal(model.embed(["a b"], -1), model.embed(["a b"], [-1]))
     for wrong in ("-1", 1.5):
         with pytest.raises(ConfigError, match=r"layers is \(.*,\); expected whole numbers"):
-            model.embed(["a"], wrong)  # type: ignore[arg-type]
+            model.embed(["a"], wrong)
 
 
 def test_bfloat16_is_near(model_folder: Path, model: Model) -> None:
@@ -260,13 +260,13 @@ def test_bfloat16_is_near(model_folder: Path, model: Model) -> None:
 
 def test_load_says_what_it_needs(model_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="precision is 'int8'"):
-        load(model_folder, precision="int8")  # type: ignore[arg-type]
+        load(model_folder, precision="int8")
     for device in ("gpu", "CPU", "meta", "", 1.5):
         with pytest.raises(ConfigError, match=f"device is {device!r}"):
-            load(model_folder, device=device)  # type: ignore[arg-type]
+            load(model_folder, device=device)
     for tokens in (0, -3, 1.5, "10"):
         with pytest.raises(ConfigError, match=f"batch_tokens is {tokens!r}"):
-            load(model_folder, batch_tokens=tokens)  # type: ignore[arg-type]
+            load(model_folder, batch_tokens=tokens)
     assert load(model_folder, torch.device("cpu")).runner.device.type == "cpu"
     folder = write_model(tmp_path / "m", (), replace(CONFIG, vocab_size=20))
     with pytest.raises(IntegrityError, match=r"has 37 tokens; its model has 20"):

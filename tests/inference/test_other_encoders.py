@@ -53,8 +53,8 @@ def model_of(folder: Path, depth: int, pooling: str = "mean") -> Model:
 def test_a_long_text_is_one_sequence(model_folder: Path) -> None:
     model = model_of(model_folder, 1, "last")
     ids = model.tokenizer.encode(LONG).ids
-    table = model.runner.encoder.token.weight  # type: ignore[union-attr]
-    right = table[ids].sum(0)  # type: ignore[index]
+    table = model.runner.encoder.token.weight
+    right = table[ids].sum(0)
     np.testing.assert_allclose(model.embed(["a", LONG])[1], right, atol=1e-5)
     (encoded,) = model.encode([LONG])
     assert encoded.layers.shape == (2, 52, 8)

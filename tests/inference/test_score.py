@@ -63,7 +63,7 @@ def test_windows_change_nothing_where_the_context_is_enough(models: list[Model])
     with pytest.raises(ConfigError, match="stride 8"):
         models[0].score(texts, 8, 8)
     with pytest.raises(DataError, match="pair"):
-        models[0].score([("a", "b")])  # type: ignore[list-item]
+        models[0].score([("a", "b")])
 
 
 def test_every_token_is_scored_once_with_enough_before_it() -> None:

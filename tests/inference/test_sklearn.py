@@ -65,7 +65,7 @@ def test_a_column_is_texts(model_folder: Path) -> None:
     with pytest.raises(DataError, match="the texts are one str"):
         step.transform("hello")
     with pytest.raises(DataError, match="of type NoneType; expected a list"):
-        step.transform(None)  # type: ignore[arg-type]
+        step.transform(None)
 
 
 def test_parameters_are_those_of_embed(model_folder: Path, tmp_path: Path) -> None:
@@ -79,9 +79,9 @@ def test_parameters_are_those_of_embed(model_folder: Path, tmp_path: Path) -> No
     np.testing.assert_allclose(step.transform(["a b c d"])[:, 0], right.sum(1), atol=1e-5)
     for wrong in (0, "4"):
         with pytest.raises(ConfigError, match=f"max_length is {wrong!r}; expected 3"):
-            BertVectors(str(model_folder), max_length=wrong).fit(TEXTS)  # type: ignore[arg-type]
+            BertVectors(str(model_folder), max_length=wrong).fit(TEXTS)
     with pytest.raises(ConfigError, match=r"layers is \(1.5,\)"):
-        BertVectors(str(model_folder), layers=1.5).fit(TEXTS)  # type: ignore[arg-type]
+        BertVectors(str(model_folder), layers=1.5).fit(TEXTS)
 
 
 def test_numbers_of_numpy_may_be_searched(model_folder: Path) -> None:

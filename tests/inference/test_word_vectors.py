@@ -102,10 +102,10 @@ def test_the_verbs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         found: dict[str, object] = json.loads(capsys.readouterr().out)
         return found
 
-    assert shown("nearest", "king")["nearest"]["king"][0]["word"] == "queen"  # type: ignore[index]
+    assert shown("nearest", "king")["nearest"]["king"][0]["word"] == "queen"
     found = shown("analogy", "man", "king", "woman")["found"]
-    assert found[0]["word"] == "queen"  # type: ignore[index]
-    (result,) = shown("evaluate", str(pairs))["results"]  # type: ignore[misc]
+    assert found[0]["word"] == "queen"
+    (result,) = shown("evaluate", str(pairs))["results"]
     assert result["covered"] == 4
     assert run_verb(["words", "nearest", "nobody", "--model", file]) == 4
     assert run_verb(["words", "evaluate", str(pairs), "--model", file, "--layer", "2"]) == 2

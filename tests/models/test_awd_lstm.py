@@ -31,7 +31,7 @@ def make(**over: float) -> tuple[AwdLstm, Inputs]:
     """A model in float64 in training, with only the dropouts that are given."""
     none = {name: 0.0 for name in CONFIG.__dataclass_fields__ if name.endswith("_dropout")}
     dropouts = {**none, "dropout_scale": 1.0} if over else {}
-    model = AwdLstm(replace(CONFIG, **{**dropouts, **over}))  # type: ignore[arg-type]
+    model = AwdLstm(replace(CONFIG, **{**dropouts, **over}))
     model.reset_parameters(torch.Generator().manual_seed(0))
     ids = torch.randint(0, 31, (sum(LENGTHS),), generator=torch.Generator().manual_seed(1))
     return model.double().train(), Inputs(ids, Sequences(LENGTHS))
@@ -46,7 +46,7 @@ def test_without_dropout_it_is_torchs_lstm_one_sequence_at_a_time() -> None:
     layers = []
     for below, width, own in zip((6, 10, 10), (10, 10, 6), model.layers, strict=True):
         layers.append(nn.LSTM(below, width).double())
-        layers[-1].load_state_dict(own.lstm.state_dict())  # type: ignore[union-attr]
+        layers[-1].load_state_dict(own.lstm.state_dict())
     parts = []
     for ids in inputs.ids.split(LENGTHS):
         x = model.embeddings(ids)[:, None]
@@ -88,7 +88,7 @@ def test_weight_dropout_is_one_mask_of_the_recurrent_weights() -> None:
     ours = {name: p.grad.clone() for name, p in lstm.named_parameters()}
     lstm.zero_grad()
     torch.manual_seed(5)
-    mask = layer.weight_dropout(torch.ones_like(lstm.weight_hh_l0))  # type: ignore[operator]
+    mask = layer.weight_dropout(torch.ones_like(lstm.weight_hh_l0))
     assert 0 < (mask == 0).sum() < mask.numel()
     parts = [by_hand(lstm, lstm.weight_hh_l0 * mask, part) for part in x.split(LENGTHS)]
     torch.cat(parts).square().sum().backward()

@@ -127,7 +127,7 @@ def test_an_lstm_that_never_clips_is_pytorchs(direction: str, projection: int) -
 
     def run(clip: float) -> tuple[Tensor, list[Tensor]]:
         torch.manual_seed(1)
-        lstm = ClippedLstm(3, 5, direction, projection, clip, clip).double()  # type: ignore[arg-type]
+        lstm = ClippedLstm(3, 5, direction, projection, clip, clip).double()
         states = lstm(x, sequences)
         weights = torch.linspace(-1, 1, states.numel(), dtype=torch.float64).view_as(states)
         return states, list(torch.autograd.grad((states * weights).sum(), [x, *lstm.parameters()]))

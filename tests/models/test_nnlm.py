@@ -39,7 +39,7 @@ def test_equal_to_the_formula(direct: bool) -> None:
         first += length
     positions = torch.tensor([0, 1, 2, 3, 4, 6, 7, 8])
     inputs = Inputs(ids, Sequences(LENGTHS))
-    batch = TokenStreamBatch(inputs, ids, positions)  # type: ignore[arg-type]
+    batch = TokenStreamBatch(inputs, ids, positions)
     (loss,) = learner(batch).values()
     assert loss.total.item() == pytest.approx(expected, rel=1e-9)
     assert output.shape == (17, 5 + 15 * direct)

@@ -26,7 +26,7 @@ KINDS = list(product(("additive", "multiplicative", "none"), (True, False)))
 
 
 def make(attention: str, feeds: bool, layers: int = 2) -> Learner:
-    config = Seq2SeqConfig(V, E, H, layers, attention, feeds, 0.0)  # type: ignore[arg-type]
+    config = Seq2SeqConfig(V, E, H, layers, attention, feeds, 0.0)
     learner = make_learner(config, ["translation"]).double()
     generator = torch.Generator().manual_seed(1)
     for parameter in learner.parameters():

@@ -28,7 +28,7 @@ def test_against_one_by_one(network: BiLstm) -> None:
 @pytest.mark.parametrize("counts", [COUNTS, [4, 4, 4], [1, 1], [6]])
 def test_gradients_are_pytorchs(direction: str, counts: list[int]) -> None:
     torch.manual_seed(1)
-    network = Lstm(7, 4, direction).double()  # type: ignore[arg-type]
+    network = Lstm(7, 4, direction).double()
     x = torch.randn(sum(counts), 7, dtype=torch.float64, requires_grad=True)
     given = torch.randn(sum(counts), network(x, counts).shape[1], dtype=torch.float64)
     wanted = [x, *network.parameters()]
@@ -63,7 +63,7 @@ def test_nothing_to_read(network: BiLstm) -> None:
 @pytest.mark.parametrize("direction", ["forward", "backward"])
 def test_one_direction(direction: str) -> None:
     torch.manual_seed(0)
-    network = Lstm(7, 4, direction, layers=2, projection=3)  # type: ignore[arg-type]
+    network = Lstm(7, 4, direction, layers=2, projection=3)
     x = torch.randn(sum(COUNTS), 7)
     turn = (lambda part: part.flip(0)) if direction == "backward" else (lambda part: part)
     parts = [
@@ -76,5 +76,5 @@ def test_one_direction(direction: str) -> None:
 def test_a_row_sees_its_side_alone() -> None:
     for direction, seen in (("forward", [3, 4, 5]), ("backward", [5, 6, 7])):
         x = torch.randn(sum(COUNTS), 7, requires_grad=True)
-        Lstm(7, 4, direction)(x, COUNTS)[5].sum().backward()  # type: ignore[arg-type]
+        Lstm(7, 4, direction)(x, COUNTS)[5].sum().backward()
         assert x.grad.abs().sum(1).nonzero()[:, 0].tolist() == seen

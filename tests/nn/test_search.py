@@ -112,7 +112,7 @@ def test_draws_have_the_probabilities_of_the_settings() -> None:
     logits = torch.tensor([1.0, 0.2, 2.0, -1.0, 0.9])
 
     def frequencies(**settings: float) -> Tensor:
-        row = Row(GenerationConfig(sample=True, **settings), 1)  # type: ignore[arg-type]
+        row = Row(GenerationConfig(sample=True, **settings), 1)
         drawn = Counter(draw(logits, row.config, row.random) for _ in range(3000))
         return torch.tensor([drawn[n] / 3000 for n in range(V)])
 
@@ -168,7 +168,7 @@ def test_settings_that_contradict_each_other() -> None:
         ({"stop": ("",)}, "not empty"),
     ):
         with pytest.raises(ConfigError, match=message):
-            GenerationConfig(**settings)  # type: ignore[arg-type]
+            GenerationConfig(**settings)
 
 
 @pytest.mark.parametrize("vocabulary", [40, 512, 1003])

@@ -113,7 +113,7 @@ def make_head(kind: str, weights: Tensor | None = None, merge: str = "mean", **h
         task.kind,
         task.labels,
         task.multi_label,
-        merge=merge,  # type: ignore[arg-type]
+        merge=merge,
         head=HeadConfig(**{"dropout": 0.0, "network_size": 5, **head}),
     )
     made: Head = HEADS.get(kind, Classifier)(bert_spec(CONFIG), task)

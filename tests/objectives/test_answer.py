@@ -76,8 +76,8 @@ def test_it_is_the_papers(shards: Shards, position: bool, temporal: bool) -> Non
     batch = stories.batch(0, np.arange(6))
     moved = to_device(batch, "cpu")
     logits, maps = head.hops(encoder(moved.inputs), moved)
-    tables = [t.weight.detach().numpy() for t in (encoder.table, *head.tables)]  # type: ignore[union-attr]
-    times = [t.weight.detach().numpy() for t in head.times]  # type: ignore[union-attr]
+    tables = [t.weight.detach().numpy() for t in (encoder.table, *head.tables)]
+    times = [t.weight.detach().numpy() for t in head.times]
     ids = np.split(batch.inputs.ids, np.cumsum(batch.sentence_lengths)[:-1])
     done = memories = 0
     for row, count in enumerate(batch.story_sentences):

@@ -21,7 +21,7 @@ def ours(encoder: torch.nn.Module, ids: list[list[int]]) -> list[list[Any]]:
     assert isinstance(encoder, HasAttentionMaps)
     flat = torch.tensor([each for row in ids for each in row])
     with torch.inference_mode():
-        encoded = encoder(Inputs(flat, Sequences(list(map(len, ids)))), keep_layers=True)  # type: ignore[operator]
+        encoded = encoder(Inputs(flat, Sequences(list(map(len, ids)))), keep_layers=True)
     return list(maps_of(encoder, encoded))
 
 

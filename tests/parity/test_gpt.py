@@ -109,7 +109,7 @@ def test_logits_losses_gradients(pair: Pair, texts: list[list[int]], training: b
 
 def test_the_cache_is_reading_again(pair: Pair, texts: list[list[int]]) -> None:
     learner = pair.learner.eval()
-    decoder = CausalDecoder(learner.encoder, learner.objectives["next_token"])  # type: ignore[arg-type]
+    decoder = CausalDecoder(learner.encoder, learner.objectives["next_token"])
     with torch.inference_mode():
         logits, state = decoder.begin(texts)
         for _ in range(5):
@@ -126,7 +126,7 @@ def test_greedy_as_theirs(pair: Pair, texts: list[list[int]], penalty: float) ->
     learner = pair.learner.eval()
     config = GenerationConfig(repetition_penalty=penalty)
     rows = [Row(config, 8, ids) for ids in texts]
-    flight = RowsInFlight(CausalDecoder(learner.encoder, learner.objectives["next_token"]), {5})  # type: ignore[arg-type]
+    flight = RowsInFlight(CausalDecoder(learner.encoder, learner.objectives["next_token"]), {5})
     flight.add(texts, [[row] for row in rows])
     while len(flight):
         flight.step()
@@ -144,7 +144,7 @@ def test_beams_as_theirs(pair: Pair, texts: list[list[int]], beam: int, penalty:
     greedy = pair.theirs.generate(torch.tensor(texts[:1]), max_new_tokens=4, do_sample=False)
     end = int(greedy[0, -2])  # a token that comes
     found = beam_search(
-        CausalDecoder(learner.encoder, learner.objectives["next_token"]),  # type: ignore[arg-type]
+        CausalDecoder(learner.encoder, learner.objectives["next_token"]),
         texts,
         {end},
         [7] * len(texts),

@@ -21,7 +21,7 @@ SOURCES, TARGETS = [7, 5, 5, 2], [3, 6, 4, 1]
 
 def make(norm: str) -> tuple[Learner, nn.Transformer]:
     """Ours and torch's, with equal random weights, in float64."""
-    config = TransformerConfig(V, H, L, A, F, norm=norm, hidden_dropout_prob=0.0)  # type: ignore[arg-type]
+    config = TransformerConfig(V, H, L, A, F, norm=norm, hidden_dropout_prob=0.0)
     learner = make_learner(config, ["translation"]).double()
     generator = torch.Generator().manual_seed(1)
     for parameter in learner.parameters():
@@ -77,7 +77,7 @@ def pairs(
 
 def batch() -> tuple[Inputs, Inputs]:
     generator = torch.Generator().manual_seed(2)
-    return tuple(  # type: ignore[return-value]
+    return tuple(
         Inputs(torch.randint(V, (sum(lengths),), generator=generator), Sequences(lengths))
         for lengths in (SOURCES, TARGETS)
     )
@@ -138,7 +138,7 @@ def test_the_loss_is_the_smoothed_cross_entropy_in_training_alone() -> None:
     class Batch:
         inputs, num_tokens = source, 0
 
-    Batch.target, Batch.labels = target, labels  # type: ignore[attr-defined]
+    Batch.target, Batch.labels = target, labels
     translation = learner.objectives["translation"]
     x = translation.decoder(learner.encoder(source), target)
     for training, smoothing in ((True, 0.1), (False, 0.0)):

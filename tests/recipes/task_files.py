@@ -118,5 +118,5 @@ def learn(
     config = FinetuneConfig(str(model), str(out), device="cpu", **{**usual, **changes})
     said: list[str] = []
     kind = "classification" if kind == "pair" else kind
-    results = finetune([TaskSpec("task", kind, files)], config, said.append)  # type: ignore[arg-type]
+    results = finetune([TaskSpec("task", kind, files)], config, said.append)
     return results, said

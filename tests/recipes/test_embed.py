@@ -80,13 +80,13 @@ def test_a_mark_of_byte_order_is_no_text(tmp_path: Path) -> None:
 def test_standard_input_is_lines_or_a_table(
     sent: str, column: str | None, expected: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stream = io.TextIOWrapper(io.BufferedReader(io.BytesIO(sent.encode())))  # type: ignore[arg-type]
+    stream = io.TextIOWrapper(io.BufferedReader(io.BytesIO(sent.encode())))
     monkeypatch.setattr(sys, "stdin", stream)
     assert [text for text, _ in open_texts("-", column).rows] == expected
 
 
 def test_objects_without_a_text_are_no_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    stream = io.TextIOWrapper(io.BufferedReader(io.BytesIO(b'{"a": "one"}\n')))  # type: ignore[arg-type]
+    stream = io.TextIOWrapper(io.BufferedReader(io.BytesIO(b'{"a": "one"}\n')))
     monkeypatch.setattr(sys, "stdin", stream)
     with pytest.raises(DataError, match=r"it has 'a'\. Name one: --text COLUMN"):
         open_texts("-")
@@ -127,18 +127,24 @@ def test_a_killed_run_goes_on(
     embedder: Embedder, folder: str, lines: str, tmp_path: Path, name: str, dtype: str
 ) -> None:
     whole, out = tmp_path / "whole" / name, tmp_path / name
-    embed_file(embedder, open_texts(lines), whole, folder, dtype=dtype, at_once=5)  # type: ignore[arg-type]
+    embed_file(embedder, open_texts(lines), whole, folder, dtype=dtype, at_once=5)
     embed_until_killed(embedder, lines, out, folder, dtype=dtype)
     assert not out.exists()
     with (tmp_path / f".{name}.partial").open("ab") as file:
         file.write(b"half a row that no journal tells of")
     with pytest.raises(ConfigError, match="pass --resume to continue"):
-        embed_file(embedder, open_texts(lines), out, folder, dtype=dtype)  # type: ignore[arg-type]
+        embed_file(embedder, open_texts(lines), out, folder, dtype=dtype)
     told: list[tuple[int, int | None]] = []
     report = embed_file(
-        embedder, open_texts(lines), out, folder, dtype=dtype, resume=True, at_once=5,  # type: ignore[arg-type]
+        embedder,
+        open_texts(lines),
+        out,
+        folder,
+        dtype=dtype,
+        resume=True,
+        at_once=5,
         on_progress=lambda done, total: told.append((done, total)),
-    )  # fmt: skip
+    )
     assert (report.resumed, report.rows) == (10, 23)
     assert told == [(5, 13), (10, 13), (13, 13)]
     assert out.read_bytes() == whole.read_bytes()
@@ -210,7 +216,7 @@ def test_going_on_with_something_else_is_refused(
     embed_until_killed(embedder, lines, out, folder)
     other = embedder.with_config(VectorConfig((1,)))
     with pytest.raises(ConfigError, match="made with another layers"):
-        embed_file(other, open_texts(lines), out, folder, resume=True)  # type: ignore[arg-type]
+        embed_file(other, open_texts(lines), out, folder, resume=True)
     model = str(write_model(tmp_path / "model", ("masked_lm",)))
     with pytest.raises(ConfigError, match="made with another model"):
         embed_file(embedder, open_texts(lines), out, model, resume=True)
@@ -231,19 +237,24 @@ def test_rows_of_two_kinds_are_never_in_one_file(
     embed_until_killed(embedder, lines, out, folder)
     other = copy.copy(embedder)
     if changed == "tokenizer":
-        other.tokenizer = SimpleNamespace(fingerprint="0" * 64)  # type: ignore[assignment]
+        other.tokenizer = SimpleNamespace(fingerprint="0" * 64)
     elif changed == "whitening":
         other.whitening = Whitening(np.zeros(24, np.float32), np.eye(24, dtype=np.float32))
     elif changed == "dense_weights":
         other.dense = (DenseLayer(Dense(24, 24, bias=False), torch.eye(24), None),)
     elif changed == "prompt":
-        other = embedder.with_config(VectorConfig((-1,), prompt="the "))  # type: ignore[assignment]
+        other = embedder.with_config(VectorConfig((-1,), prompt="the "))
     dtype = "float16" if changed == "dtype" else "float32"
     with pytest.raises(ConfigError, match=f"made with another {changed};"):
         embed_file(
-            other, open_texts(lines), out, folder,
-            dtype=dtype, tokens=changed == "tokens", resume=True,  # type: ignore[arg-type]
-        )  # fmt: skip
+            other,
+            open_texts(lines),
+            out,
+            folder,
+            dtype=dtype,
+            tokens=changed == "tokens",
+            resume=True,
+        )
 
 
 def test_a_file_that_lost_rows_is_refused(
@@ -264,9 +275,9 @@ def test_going_on_with_another_model_is_refused(
 ) -> None:
     """Its files decide, in any format, whatever their names."""
     one, other = tmp_path / "one", tmp_path / "other"
-    convert(folder, one, to)  # type: ignore[arg-type]
+    convert(folder, one, to)
     if changed == "weights":
-        convert(write_model(tmp_path / "model", ("masked_lm",)), other, to)  # type: ignore[arg-type]
+        convert(write_model(tmp_path / "model", ("masked_lm",)), other, to)
     else:
         shutil.copytree(one, other)
         path = other / ("config.json" if to == "huggingface" else "bert_config.json")
@@ -332,7 +343,7 @@ def test_scales_are_of_their_file(
 ) -> None:
     other = embedder.with_config(VectorConfig((0,)))
     for maker, name in ((embedder, "q.npy"), (other, "q.jsonl")):
-        embed_file(maker, open_texts(lines), tmp_path / name, folder, dtype="int8")  # type: ignore[arg-type]
+        embed_file(maker, open_texts(lines), tmp_path / name, folder, dtype="int8")
     found = decode(*read_vectors(tmp_path / "q.npy"))
     assert np.abs(found - embedder.embed(TEXTS)).max() < 0.02
     assert scales_path(tmp_path / "q.jsonl").is_file()
@@ -355,10 +366,10 @@ def test_old_vectors_never_lie_beside_new_scales(
     with monkeypatch.context() as patch:
         patch.setattr("bertwright.inference.vector_files.sync_file", killed)
         with pytest.raises(Killed):
-            embed_file(other, open_texts(lines), out, folder, resume=True, **options)  # type: ignore[arg-type]
+            embed_file(other, open_texts(lines), out, folder, resume=True, **options)
     assert not out.exists()
     assert not scales_path(out).exists()
-    report = embed_file(other, open_texts(lines), out, folder, resume=True, **options)  # type: ignore[arg-type]
+    report = embed_file(other, open_texts(lines), out, folder, resume=True, **options)
     assert report.resumed == 23
     found = decode(*read_vectors(out))[:5]  # what the ranges are of
     assert np.abs(found - other.embed(TEXTS[:5])).max() < 0.02
@@ -370,7 +381,7 @@ def test_dtypes(embedder: Embedder, folder: str, lines: str, tmp_path: Path) -> 
     right = embedder.embed(TEXTS)
     for dtype in ("float16", "int8"):
         out = tmp_path / f"{dtype}.npy"
-        embed_file(embedder, open_texts(lines), out, folder, dtype=dtype)  # type: ignore[arg-type]
+        embed_file(embedder, open_texts(lines), out, folder, dtype=dtype)
         stored = np.load(out)
         assert stored.dtype == np.dtype(dtype)
         scales = np.load(scales_path(out)) if dtype == "int8" else None
@@ -448,7 +459,7 @@ def test_parquet_holds_tokens_in_their_dtype(
     embedder: Embedder, folder: str, lines: str, tmp_path: Path, dtype: str
 ) -> None:
     out = tmp_path / "t.parquet"
-    embed_file(embedder, open_texts(lines), out, folder, tokens=True, dtype=dtype)  # type: ignore[arg-type]
+    embed_file(embedder, open_texts(lines), out, folder, tokens=True, dtype=dtype)
     numbers = parquet.read_schema(out).field("vectors").type.value_type.value_type
     assert numbers.to_pandas_dtype() == np.dtype(dtype)
 
@@ -467,9 +478,13 @@ def test_long_texts_make_parts_smaller(
         monkeypatch.setattr(f"bertwright.recipes.embed.{name}", 7)
     done: list[int] = []
     embed_file(
-        embedder, open_texts(str(path)), tmp_path / "v.jsonl", folder, tokens=tokens,
+        embedder,
+        open_texts(str(path)),
+        tmp_path / "v.jsonl",
+        folder,
+        tokens=tokens,
         on_progress=lambda rows, total: done.append(rows),
-    )  # fmt: skip
+    )
     assert done == [2, 4, 5, 7, 8]
 
 

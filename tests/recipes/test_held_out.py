@@ -85,13 +85,13 @@ def test_words_are_drawn_from_each_stratum_of_frequency(tmp_path: Path) -> None:
     texts = ["a " * 12] * shards.num_sentences
     sentences = [Sentence(n, text, n // 6, "d", "d") for n, text in enumerate(texts)]
     counts = np.arange(97)[::-1].copy()
-    drawn = held_out.drawn_words(Words(), shards, sentences, counts, 8)  # type: ignore[arg-type]
+    drawn = held_out.drawn_words(Words(), shards, sentences, counts, 8)
     ids = [int(shards.tokens(12 * number + at, 12 * number + at + 1)[0]) for number, at, _ in drawn]
     assert len(drawn) == 8
     assert sorted(ids, reverse=True) == ids  # rare to frequent
     assert max(ids) - min(ids) > 60
     assert all(index % 7 for index in ids)
-    assert held_out.drawn_words(Words(), shards, [], counts, 8) == []  # type: ignore[arg-type]
+    assert held_out.drawn_words(Words(), shards, [], counts, 8) == []
 
 
 @pytest.mark.parametrize("system", ["transformer", "memory-network"])

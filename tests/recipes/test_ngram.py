@@ -184,7 +184,7 @@ def test_the_formulas_equal_those_of_nltk(texts: list[list[int]]) -> None:
     def p(word: int, context: Gram) -> float:
         return own(word, context) if context else float(other.score(str(word)))
 
-    naive.p = p  # type: ignore[method-assign]
+    naive.p = p
     for text in texts[:3]:
         for i in range(5, len(text)):
             context = tuple(text[i - 2 : i])
@@ -254,7 +254,7 @@ def run_of(data: Path, out: Path, **over: Any) -> NgramRun:
 def test_trained_scored_and_sampled_by_the_verbs(
     shards: Shards, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    train(run_of(shards.folder, tmp_path / "run"))  # type: ignore[arg-type]
+    train(run_of(shards.folder, tmp_path / "run"))
     loaded = bertwright.load(tmp_path / "run")
     text = loaded.tokenizer.decode(shards.tokens(0, 12).tolist())
     assert run_verb(["generate", "--model", str(tmp_path / "run"), text]) == 0
@@ -301,7 +301,7 @@ def test_prune_takes_its_numbers_one_after_the_other(shards: Shards, tmp_path: P
 
 def test_arpa_both_ways_and_by_kenlm(shards: Shards, tmp_path: Path) -> None:
     run, arpa, again = tmp_path / "run", tmp_path / "m.arpa", tmp_path / "again"
-    train(run_of(shards.folder, run, prune=[0, 0, 1]))  # type: ignore[arg-type]
+    train(run_of(shards.folder, run, prune=[0, 0, 1]))
     assert run_verb(["convert", str(run), str(arpa), "--to", "arpa"]) == 0
     assert run_verb(["convert", str(arpa), str(again)]) == 0
     ours, theirs = bertwright.load(run), bertwright.load(again)

@@ -150,7 +150,7 @@ def test_words_of_one_context_come_together(
     more = {"subsample": 0.0, "learning_rate": 0.1, "window": 2, "epochs": 20, "model": model}
     architecture = {"hidden_size": 16, "loss": loss}
     pretrain(config(data, tmp_path / "run", architecture=architecture, **more), lambda _: None)
-    table = checkpoint.load(tmp_path / "run").learner.encoder.token_embedding().weight  # type: ignore[union-attr]
+    table = checkpoint.load(tmp_path / "run").learner.encoder.token_embedding().weight
     words = torch.nn.functional.normalize(table[5:-1].detach())  # text counts on from word to word
     cosines = words @ words.T
     near = torch.stack([cosines.diagonal(n)[: len(words) - 20].mean() for n in (1, 2)]).mean()

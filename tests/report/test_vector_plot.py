@@ -17,7 +17,7 @@ def test_groups_stay_apart(how: str) -> None:
     chance = np.random.default_rng(0)
     vectors = chance.standard_normal((40, 6)).astype(np.float32)
     vectors[20:] += 20
-    points, facts = project(vectors, how)  # type: ignore[arg-type]
+    points, facts = project(vectors, how)
     assert points.shape == (40, 2)
     assert ("40", "texts") in facts
     within = np.linalg.norm(points[:20] - points[:20].mean(0), axis=1).max()
@@ -80,7 +80,7 @@ def test_a_table_says_what_the_marks_show() -> None:
 def test_vectors_that_are_all_the_same(how: str, noise: float) -> None:
     chance = np.random.default_rng(0)
     vectors = 5 + noise * chance.standard_normal((9, 6))
-    points, facts = project(vectors.astype(np.float32), how)  # type: ignore[arg-type]
+    points, facts = project(vectors.astype(np.float32), how)
     assert not points.any()
     assert facts[-1] == ("0", "directions: all vectors are the same")
 
@@ -89,7 +89,7 @@ def test_vectors_that_are_all_the_same(how: str, noise: float) -> None:
 @pytest.mark.parametrize("shape", [(3, 6), (9, 1)])
 def test_few_texts_and_few_numbers(how: str, shape: tuple[int, int]) -> None:
     vectors = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
-    points, _ = project(vectors, how)  # type: ignore[arg-type]
+    points, _ = project(vectors, how)
     assert points.shape == (shape[0], 2)
     assert np.isfinite(points).all()
 
@@ -104,8 +104,25 @@ def test_what_has_no_place_on_a_plane() -> None:
 def test_a_long_value_is_cut_and_the_way_is_told() -> None:
     vectors = np.random.default_rng(0).standard_normal((9, 6)).astype(np.float32)
     for how, told in (("pca", "variance on this plane (PCA)"), ("tsne", "far means nothing")):
-        points, facts = project(vectors, how)  # type: ignore[arg-type]
+        points, facts = project(vectors, how)
         page = vector_page("texts", points, ["one"] * 9, ["v" * 300] * 9, "kind", facts)
         assert told in page
         assert f"<bdi>{'v' * 37}...</bdi> (9)" in page
         assert "v" * 118 not in page
+
+
+def test_one_thread_makes_a_plane_of_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside other work several wait for each other in each of a thousand steps, for minutes."""
+    from sklearn.manifold import TSNE
+    from threadpoolctl import threadpool_info, threadpool_limits
+
+    threads: set[int] = set()
+
+    def fit_transform(_: object, vectors: np.ndarray) -> np.ndarray:
+        threads.update(pool["num_threads"] for pool in threadpool_info())
+        return vectors[:, :2]
+
+    monkeypatch.setattr(TSNE, "fit_transform", fit_transform)
+    with threadpool_limits(2):
+        project(np.random.default_rng(0).normal(size=(9, 5)).astype(np.float32), "tsne")
+    assert threads == {1}

@@ -116,7 +116,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def refused(self) -> bool:
         """Whether the key is wrong; then it was said."""
-        key = self.server.key  # type: ignore[attr-defined]
+        key = self.server.key
         if key and self.headers.get("authorization") != f"Bearer {key}":
             self.json(401, {"error": {"message": "a key is needed: Authorization: Bearer KEY"}})
             return True
@@ -130,7 +130,7 @@ class Handler(BaseHTTPRequestHandler):
             self.reply(200, file.read_bytes(), f"{MEDIA[file.suffix]}; charset=utf-8")
         elif self.path == "/v1/models":
             if not self.refused():
-                data = [{**m, "sha256": SHA256, "layers": LAYERS} for m in self.server.models]  # type: ignore[attr-defined]
+                data = [{**m, "sha256": SHA256, "layers": LAYERS} for m in self.server.models]
                 self.json(200, {"object": "list", "data": data})
         else:
             self.json(404, {"error": {"message": f"no route {self.path}"}})
@@ -141,7 +141,7 @@ class Handler(BaseHTTPRequestHandler):
         if self.refused():
             return
         asked = json.loads(raw)
-        self.server.seen.append((self.path, asked))  # type: ignore[attr-defined]
+        self.server.seen.append((self.path, asked))
         if "refuse" in json.dumps(asked):
             self.json(422, {"error": {"message": "the text has <b>700</b> tokens; at most 512"}})
             return
@@ -183,7 +183,7 @@ class Handler(BaseHTTPRequestHandler):
             self.event({**receipt, "tokens_generated": len(words)})
             self.wfile.write(b"data: [DONE]\n\n")
         except OSError:
-            self.server.left = True  # type: ignore[attr-defined]
+            self.server.left = True
 
     def event(self, value: Any) -> None:
         """Send one event, in two parts."""
@@ -281,8 +281,8 @@ def fake_server(
     a stream went away."""
     server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     server.daemon_threads = True
-    server.key, server.seen = key, []  # type: ignore[attr-defined]
-    server.models, server.left = models, False  # type: ignore[attr-defined]
+    server.key, server.seen = key, []
+    server.models, server.left = models, False
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:

@@ -103,7 +103,7 @@ def test_what_a_reply_holds_is_judged(
 
 
 def test_what_waits_for_its_reader_is_counted_in_bytes(client: TestClient) -> None:
-    service: Service = client.app.service  # type: ignore[attr-defined]
+    service: Service = client.app.service
     cases: list[tuple[Any, Any, int]] = [
         (vectors.prepare_embed, EmbedRequest(input=["a", "b"]), 16 * 2 * 24),
         (heads.prepare_fill, FillRequest(input="[MASK]"), 5 * 70),

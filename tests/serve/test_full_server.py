@@ -88,7 +88,7 @@ def test_the_early_reply_is_the_middlewares(service: Service) -> None:
         for early in (True, False):
             with behind(middleware) as server, connect(server) as made:
                 if not early:
-                    server.config.http_protocol_class.middleware = None  # type: ignore[attr-defined]
+                    server.config.http_protocol_class.middleware = None
                 made.sendall(b"POST " + path + b" HTTP/1.1\r\n" + HOST + KEY + HELLO)
                 status, headers, body = next(replies(made))
                 del headers["x-request-id"], headers["date"]
@@ -195,7 +195,7 @@ def test_who_asks_without_end_and_reads_nothing_is_cut(service: Service) -> None
         while time.monotonic() < end and (connections or kept == [0]):
             with suppress(OSError):
                 found.send(many)
-            kept += [each.transport.get_write_buffer_size() for each in list(connections)]  # type: ignore[union-attr]
+            kept += [each.transport.get_write_buffer_size() for each in list(connections)]
         assert not connections
     assert 0 < max(kept) < 1 << 20
 

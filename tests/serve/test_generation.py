@@ -207,7 +207,7 @@ def test_openais_reply_to_the_letter(client: TestClient, model: Model) -> None:
 def test_logprobs(client: TestClient, model: Model) -> None:
     body = {"prompt": ["a b", "c"], "max_tokens": 6, "temperature": 0, "logprobs": 3}
     whole = complete(client, **body)["choices"]
-    for prompt, choice in zip(body["prompt"], whole, strict=True):  # type: ignore[call-overload]
+    for prompt, choice in zip(body["prompt"], whole, strict=True):
         found = choice["logprobs"]
         (known,) = model.generate(prompt, max_new_tokens=6)
         assert found["tokens"] == model.tokenizer.tokens_of(known[0].ids)

@@ -63,7 +63,7 @@ def test_a_link_fills_and_runs_a_panel(tab: Page, server: ThreadingHTTPServer, n
     receipt = tab.text(".receipt")
     for fact in ("full", "5f0e7c5f0e7c", "mean", "5" if name == "attention" else "17", "nothing"):
         assert fact in receipt
-    ((path, asked),) = server.seen  # type: ignore[attr-defined]
+    ((path, asked),) = server.seen
     assert (path, asked["model"], asked["truncate"]) == (route, "full", False)
     assert tab.run("document.documentElement.scrollWidth") <= 390
     assert tab.problems == []
@@ -137,12 +137,12 @@ def test_text_comes_as_it_is_made_and_can_be_stopped(
         True,
     ]
     for _ in range(500):
-        if server.left:  # type: ignore[attr-defined]
+        if server.left:
             break
         time.sleep(0.01)
     else:
         pytest.fail("the server was not left")
-    ((path, asked),) = server.seen  # type: ignore[attr-defined]
+    ((path, asked),) = server.seen
     options = {"sample": True, "temperature": 0.5, "top_p": 0.95, "top_k": 7}
     expected = {"model": "full", "input": "without end", "stream": True, "num": 2, **options}
     expected |= {"max_new_tokens": 60, "repetition_penalty": 1, "truncate": False}
@@ -188,7 +188,7 @@ def test_a_field_filled_wrongly_is_told_before_it_is_sent(
     assert problem in tab.text("[role=alert]")
     assert tab.run("document.activeElement.name") == field
     assert tab.run("[...document.querySelectorAll('[aria-invalid]')].map(e => e.name)") == [field]
-    assert server.seen == []  # type: ignore[attr-defined]
+    assert server.seen == []
 
 
 @chromium
@@ -231,7 +231,7 @@ def test_what_was_typed_is_there_when_the_panel_is_shown_again(
         tab.wait(f"document.querySelector('a[aria-current]').hash === '#{panel.split('?')[0]}'")
         tab.wait("document.querySelector('main').dataset.state === 'ready'")
         assert (tab.run("document.querySelector('textarea').value") == "mine") is typed
-    assert len(server.seen) == 1  # type: ignore[attr-defined]
+    assert len(server.seen) == 1
 
 
 @chromium
@@ -240,7 +240,7 @@ def test_panels_without_their_head_say_why(tab: Page, server: ThreadingHTTPServe
     assert tab.run("document.documentElement.scrollWidth") <= 390
     assert tab.text(".lack") == "bare has no such head: this panel needs a tagging head."
     assert tab.run("document.querySelector('form.panel fieldset').disabled") is True
-    assert server.seen == []  # type: ignore[attr-defined]
+    assert server.seen == []
     lacking = tab.run("[...document.querySelectorAll('a.lacks')].map(a => a.dataset.panel)")
     assert lacking == ["fill", "ask", "tag", "classify", "follow", "generate", "translate"]
     tab.run(
@@ -249,7 +249,7 @@ def test_panels_without_their_head_say_why(tab: Page, server: ThreadingHTTPServe
     )
     assert tab.run("document.querySelector('form.panel fieldset').disabled") is False
     assert tab.run("document.querySelector('form.panel textarea').value") == "Ada"
-    assert server.seen == []  # type: ignore[attr-defined]
+    assert server.seen == []
 
 
 @chromium
@@ -372,8 +372,9 @@ def test_every_control_has_a_name(tab: Page, server: ThreadingHTTPServer, name: 
     tree = tab.send("Accessibility.getFullAXTree")["nodes"]
     nameless = []
     for node in tree:
-        focusable = any(p["name"] == "focusable" and p["value"]["value"] for p in
-                        node.get("properties", []))  # fmt: skip
+        focusable = any(
+            p["name"] == "focusable" and p["value"]["value"] for p in node.get("properties", [])
+        )
         role = node.get("role", {}).get("value")
         if focusable and role not in ("RootWebArea", "listitem"):
             nameless += [role] * (not node.get("name", {}).get("value"))

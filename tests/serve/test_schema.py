@@ -42,9 +42,9 @@ def test_no_answer_is_a_failure(client: TestClient) -> None:
         @settings(max_examples=10, suppress_health_check=list(HealthCheck))
         @given(case=strategy)
         def run(case: object) -> None:
-            kind = case.method  # type: ignore[attr-defined]
-            body = case.body  # type: ignore[attr-defined]
-            path = case.formatted_path  # type: ignore[attr-defined]
+            kind = case.method
+            body = case.body
+            path = case.formatted_path
             plain = isinstance(body, (dict, list, str, int, float, bool, type(None)))
             reply = client.request(kind, path, json=body if plain else None)
             assert reply.status_code < 500, (path, reply.text)

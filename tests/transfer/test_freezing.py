@@ -117,7 +117,7 @@ def test_without_bias_correction_is_adam_without_it() -> None:
 
 
 def config(**changes: object) -> FinetuneConfig:
-    return FinetuneConfig(**{"model": "m", "out": "o", **changes})  # type: ignore[arg-type]
+    return FinetuneConfig(**{"model": "m", "out": "o", **changes})
 
 
 def test_top_n_freezes_the_rest_and_its_weights_stay() -> None:

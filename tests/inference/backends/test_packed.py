@@ -77,7 +77,7 @@ def test_vectors_of_first_and_last_tokens_are_those_of_whole_layers(
     """Of windows too, and where the first token that is pooled stands behind a prompt."""
     config = VectorConfig(layers, pooling=pooling, prompt=prompt, include_prompt=not prompt)
     maker = load(model_folder, device="cpu").embedder(config)
-    packed = maker.backend.packed  # type: ignore[attr-defined]
+    packed = maker.backend.packed
     packed.open()  # else no hook is called
     seen: list[int] = []
     norm = packed.layers[max(0, max(maker.layers) - 1)].feed_forward_norm

@@ -56,7 +56,7 @@ def learner_of(gpt: Path, task: TaskConfig, share: float) -> Learner:
 
 def gradient(learner: Learner, batch: Any) -> dict[str, torch.Tensor]:
     learner.zero_grad()
-    sum(loss.total / loss.count for loss in learner(batch).values()).backward()  # type: ignore[union-attr]
+    sum(loss.total / loss.count for loss in learner(batch).values()).backward()
     return {n: p.grad.clone() for n, p in learner.named_parameters() if p.grad is not None}
 
 

@@ -194,7 +194,7 @@ def test_frozen_features_of_a_random_encoder_are_those_of_the_saved_one(
     kept = (out / "dev-predictions.jsonl").read_text().splitlines()
     for prediction, line in zip(predict(loaded.learner, data), kept, strict=True):
         scores = json.loads(line)["scores"]
-        assert scores == pytest.approx(prediction.scores, abs=2e-3)  # type: ignore[union-attr]
+        assert scores == pytest.approx(prediction.scores, abs=2e-3)
 
 
 def test_a_head_that_is_trained_further_is_warned_of(model: Path, tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ def test_several_tasks_share_an_encoder(model: Path, tmp_path: Path) -> None:
     for name, kind in (("words", "classification"), ("tags", "tagging")):
         train, dev = write_files(tmp_path, kind)
         files = TaskFilesConfig(str(train), str(dev), weight=1.5 if name == "tags" else 1.0)
-        tasks.append(TaskSpec(name, kind, files))  # type: ignore[arg-type]
+        tasks.append(TaskSpec(name, kind, files))
     out = tmp_path / "run"
     config = FinetuneConfig(
         str(model), str(out), epochs=6.0, learning_rate=3e-3, batch_size=16, precision="fp32"
@@ -280,7 +280,7 @@ def test_what_is_of_one_passage_is_held_out_together() -> None:
     assert spared == []
     assert len(train) + len(dev) == 200
     assert 20 <= len(dev) < 40
-    assert not {e.context for e in train} & {e.context for e in dev}  # type: ignore[union-attr]
+    assert not {e.context for e in train} & {e.context for e in dev}
 
 
 def test_a_new_head_predicts_the_mean_number(model: Path, tmp_path: Path) -> None:
@@ -302,7 +302,7 @@ def test_rare_classes_weigh_more_if_asked(model: Path, tmp_path: Path) -> None:
     spec = TaskSpec("task", "classification", files)
     setup = set_up(spec, config, load_tokenizer(model), SPEC, lambda line: None)
     head = finetuning.new_learner(model, config, [setup], 1).objectives["task"]
-    assert torch.equal(head.class_weights, setup.class_weights)  # type: ignore[arg-type]
+    assert torch.equal(head.class_weights, setup.class_weights)
 
 
 @pytest.mark.parametrize(
@@ -489,7 +489,7 @@ def test_it_shows_what_it_will_cost_and_how_far_it_is(
     )
     said: list[str] = []
     calls: list[tuple[int, int | None]] = []
-    task = TaskSpec("task", kind, files)  # type: ignore[arg-type]
+    task = TaskSpec("task", kind, files)
     finetuning.finetune([task], config, said.append, on_progress=lambda *call: calls.append(call))
     cost = [n for n, line in enumerate(said) if "will take less than a minute" in line]
     assert [said[n][:23] for n in cost] == ["2 seeds of 2.5 epochs w"]

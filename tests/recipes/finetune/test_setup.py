@@ -36,7 +36,7 @@ def test_the_last_example_of_a_label_is_never_held_out(seed: int) -> None:
     labels = ["a", "b"] * 20 + ["F", "G", "G"]
     texts = [TextExample(str(n), label=label) for n, label in enumerate(labels)]
     train, dev, spared = hold_out(texts, seed)
-    assert {e.label for e in train} == set(labels)  # type: ignore[union-attr]
+    assert {e.label for e in train} == set(labels)
     assert len(dev) == 5
     assert set(spared) <= {"F", "G"}
     tags = [TaggingExample(("w", "w"), ("O", "B-X" if n == 7 else "O")) for n in range(20)]
@@ -50,7 +50,7 @@ def test_a_text_that_comes_again_is_on_one_side() -> None:
     for seed in range(5):
         train, dev, _ = hold_out(texts, seed)
         assert len(dev) == 12
-        assert not {e.text for e in train} & {e.text for e in dev}  # type: ignore[union-attr]
+        assert not {e.text for e in train} & {e.text for e in dev}
 
 
 def test_weights_of_classes_leave_the_loss_its_size(model: Path, tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_dev_comes_in_the_scheme_of_train_or_is_refused(model: Path, tmp_path: P
     (tmp_path / "a.conll").write_text("a B-X\nb I-X\nc O\n\n" * 4)
     (tmp_path / "b.conll").write_text("a B-X\nb E-X\nc S-X\n")
     setup = made(model, "tagging", tmp_path / "a.conll", tmp_path / "b.conll")
-    assert setup.dev.examples[0].tags == ("B-X", "I-X", "B-X")  # type: ignore[union-attr]
+    assert setup.dev.examples[0].tags == ("B-X", "I-X", "B-X")
     assert setup.facts["dev"]["format"].endswith("IOBES, given as IOB2")
     (tmp_path / "b.conll").write_text("a NN\nb VB\n")
     with pytest.raises(DataError, match="line 1: the tag 'NN'"):

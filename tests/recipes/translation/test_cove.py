@@ -38,7 +38,7 @@ def config(data: Path, out: Path, vectors: str = "words.vec", width: int = 3) ->
 @pytest.fixture(scope="module")
 def trained(data: Path) -> Path:
     out = data.parent / "run"
-    train(config(data, out))  # type: ignore[arg-type]
+    train(config(data, out))
     return out
 
 
@@ -81,6 +81,6 @@ def test_features_are_both_side_by_side(trained: Path, tmp_path: Path) -> None:
 
 def test_what_does_not_fit(data: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="embedding-size 3"):
-        train(config(data, tmp_path / "a", width=4))  # type: ignore[arg-type]
+        train(config(data, tmp_path / "a", width=4))
     with pytest.raises(DataError, match="no word of the vocabulary"):
-        train(config(data, tmp_path / "b", "other.vec"))  # type: ignore[arg-type]
+        train(config(data, tmp_path / "b", "other.vec"))
