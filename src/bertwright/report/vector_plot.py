@@ -62,6 +62,7 @@ def project(
         return points, [*facts, ("0", "directions: all vectors are the same")]
     from sklearn.decomposition import PCA
     from sklearn.manifold import TSNE
+    from threadpoolctl import threadpool_limits
 
     pca = PCA(min(50, *vectors.shape), random_state=0)
     reduced = pca.fit_transform(vectors)
@@ -73,7 +74,8 @@ def project(
         return points, [*facts, (f"{ratio:.0%}", "of variance on this plane (PCA)")]
     perplexity = min(30.0, (len(vectors) - 1) / 3)
     tsne = TSNE(2, perplexity=perplexity, init="pca", random_state=0)
-    points = np.asarray(tsne.fit_transform(reduced), np.float32)
+    with threadpool_limits(1):  # a thousand short steps: beside other work threads wait for minutes
+        points = np.asarray(tsne.fit_transform(reduced), np.float32)
     meaning = "perplexity (t-SNE): near are neighbours, far means nothing"
     return points, [*facts, (f"{perplexity:.0f}", meaning)]
 
