@@ -210,8 +210,8 @@ def _sentences(lines: Iterator[tuple[int, str]], layout: Layout) -> Iterator[lis
     """The lines of each sentence; none where a document begins."""
     own: list[tuple[int, str]] = []
     for number, line in chain(lines, [(0, "")]):
-        is_comment = line[:1] == "#" and (
-            layout.numbered or (not own and _COMMENT.match(line) is not None)
+        is_comment = line[:1] == "#" and bool(
+            layout.numbered or (not own and bool(_COMMENT.match(line)))
         )
         if is_comment and _NEW_DOCUMENT.match(line):
             yield []
@@ -238,11 +238,9 @@ def _check(cells: Sequence[str], layout: Layout, index: int | None, before: str 
     tag = None if index is None else cells[index]
     if not cells[layout.word].strip() or tag == "":
         raise BadValue(_EMPTY, "", "a word and its tag")
-    expected = "01" if before is None else str(int(before) + 1) if layout.numbered else ""
-    if layout.numbered and cells[0] != expected and (before or cells[0] not in ("0", "1")):
-        expected = (
-            f"{expected[-1] if before is None else expected}, and a blank line between sentences"
-        )
+    numbers = ["0", "1"] if before is None else [str(int(before) + 1)] if layout.numbered else []
+    if layout.numbered and cells[0] not in numbers:
+        expected = f"{numbers[-1]}, and a blank line between sentences"
         raise BadValue("sentence with a wrong number of a word", shorten(cells[0]), expected)
     if layout.universal and tag == "_" and (name := layout.names[index or 0]) not in _VALUES:
         expected = f"--label with another of the columns {', '.join(layout.names[2:])}"

@@ -58,9 +58,8 @@ def read_tagging(file: File) -> Stream:
     else:
         file.refuse_unused(("text", "label"), "as sentences")
         table, chosen = file.table(form)
-        in_columns = form in ("csv", "tsv") and (
-            are_words(table.columns) or (form == "csv" and label)
-        )
+        in_columns = form == "csv" and label
+        in_columns |= form in ("csv", "tsv") and are_words(table.columns)
         if in_columns:
             columns, sentences = word_columns(table, chosen, label=label)
             examples = word_examples(table, columns, sentences)
@@ -129,11 +128,10 @@ def _with_scheme(
             )
         right = mend(tags, scheme, letters)
         if right != tags:
-            wrong = [number for number, tag in enumerate(tags) if tag != right[number]]
-            mended.append(where(each, wrong[0]))
-            words += len(wrong)
+            at, *others = (number for number, tag in enumerate(tags) if tag != right[number])
+            mended.append(where(each, at))
+            words += 1 + len(others)
             if options.bad_tags == "refuse":
-                at = wrong[0]
                 raise DataError(
                     f"{log.name}, {mended[0]}: the tag {shorten(tags[at])} breaks the scheme "
                     f"{scheme} after {shorten(tags[at - 1]) if at else 'the start'}; expected "
