@@ -59,9 +59,15 @@ def ours() -> Any:
 
 def theirs(dropout: float) -> Any:
     """Of transformers, of the same size."""
-    sizes = {"vocab_size": V, "n_embd": H, "n_layer": L, "n_head": A, "n_positions": LONGEST}
-    drops = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), dropout)
-    ends = dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"), END)
+    sizes: dict[str, Any] = {
+        "vocab_size": V,
+        "n_embd": H,
+        "n_layer": L,
+        "n_head": A,
+        "n_positions": LONGEST,
+    }
+    drops: dict[str, Any] = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), dropout)
+    ends: dict[str, Any] = dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"), END)
     return GPT2LMHeadModel(GPT2Config(**sizes, **drops, **ends))
 
 

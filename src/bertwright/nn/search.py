@@ -223,7 +223,7 @@ def best_of(p: Tensor, scores: Tensor, count: int) -> tuple[Tensor, Tensor, Tens
         every = (p.view(*scores.shape, -1) + scores[:, :, None]).flatten(1)
         found = every.topk(min(count, every.shape[1]))
         return found.values, found.indices // vocabulary, found.indices % vocabulary
-    parts = p[:, :whole].unflatten(1, (-1, PART))  # [S K, parts, PART]
+    parts = p[:, :whole].view(len(p), -1, PART)  # [S K, parts, PART]
     most = parts.amax(2).view(*scores.shape, -1) + scores[:, :, None]
     chosen = most.flatten(1).topk(count).indices  # [S, count]
     beam, part = chosen // most.shape[2], chosen % most.shape[2]

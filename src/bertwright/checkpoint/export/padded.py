@@ -267,7 +267,8 @@ def heads_of(x: Tensor, heads: int, parts: int) -> list[Tensor]:
 def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
     """q `[B, A, T, D]`, k and v `[B, A, S, D]`, bias as scores `[B, A, T, S]` -> `[B, T, A D]`"""
     scores = (q * q.shape[3] ** -0.5) @ k.transpose(2, 3) + bias
-    return (scores.softmax(3) @ v).transpose(1, 2).flatten(2)
+    context: Tensor = (scores.softmax(3) @ v).transpose(1, 2).flatten(2)
+    return context
 
 
 def hide(mask: Tensor, like: Tensor) -> Tensor:
