@@ -26,6 +26,7 @@ from bertwright.labelled.examples import (
     SpanExample,
     TaggingExample,
     TextExample,
+    classes_of,
     labels_of,
 )
 from bertwright.labelled.file import Read, ReadOptions
@@ -315,13 +316,7 @@ def _labels(kind: Kind, train: Sequence[Example], path: str) -> tuple[str, ...]:
 
 
 def _counts(examples: Sequence[Example]) -> Counter[str]:
-    counts: Counter[str] = Counter()
-    for example in examples:
-        if isinstance(example, TaggingExample):
-            counts.update(example.tags or ())
-        elif isinstance(example, TextExample) and not isinstance(example.label, float | None):
-            counts.update((example.label,) if isinstance(example.label, str) else example.label)
-    return counts
+    return Counter(label for example in examples for label in classes_of(example))
 
 
 def _class_weights(task: TaskConfig, train: Sequence[Example]) -> Tensor:
