@@ -35,7 +35,9 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "lstm": {"network": "bilstm"},
     "mixed-lstm": {"layers": "mix-last-4", "network": "bilstm"},
 }
-VARIANTS = [(kind, name, NETWORKS[name]) for kind in TASKS for name in NETWORKS] + [
+SOME = [(kind, name) for kind in TASKS for name in ("plain", "mixed-lstm")]
+SOME += [("classes", name) for name in ("mix", "concat", "second", "lstm")]
+VARIANTS = [(kind, name, NETWORKS[name]) for kind, name in SOME] + [
     ("tags", "crf", {"crf": True}),
     ("tags", "sum-lstm-crf", {"layers": "sum-last-4", "network": "bilstm", "crf": True}),
     ("tags", "taglm-crf", {"network": "taglm", "crf": True}),

@@ -35,9 +35,13 @@ def ask(client: TestClient, path: str, **body: Any) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("layers", [[-2], [0], [3, 1], [-1]])
-@pytest.mark.parametrize("pooling", ["mean", "cls", "max", "mean-max", "weighted", "first-last"])
-@pytest.mark.parametrize("normalize", [False, True])
+POOLINGS = ["mean", "cls", "max", "mean-max", "weighted", "first-last"]
+
+
+@pytest.mark.parametrize(
+    ("layers", "pooling", "normalize"),
+    [*(([n], "mean", False) for n in (-2, 0, -1)), *(([3, 1], each, True) for each in POOLINGS)],
+)
 def test_embed(
     client: TestClient, model: Model, layers: list[int], pooling: Any, normalize: bool
 ) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tokenizers
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bertwright.errors import ConfigError, DataError
@@ -99,7 +99,6 @@ def random_lines(count: int, seed: int) -> list[str]:
 # --- the fast path ------------------------------------------------------------------------------
 
 
-@settings(max_examples=150)
 @given(st.lists(TEXTS, max_size=4))
 def test_corpus_ids_are_those_of_tokenizers(tokenizer: Tokenizer, texts: list[str]) -> None:
     backend = corpus_backend(tokenizer)
