@@ -101,4 +101,4 @@ def test_kernels_kept_are_the_users_choice(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_memory_still_comes_with_freed_memory_kept() -> None:
     program = "from bertwright.machine import keep_freed_memory as keep; keep(); bytes(1 << 26)"
-    assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 0
+    assert subprocess.run([sys.executable, "-c", program], timeout=600).returncode == 0

@@ -331,7 +331,7 @@ def test_a_closed_pipe_is_quiet() -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
     )
     # whoever is quicker: the object may be out before the reader has gone
     assert done.stdout.strip() in ("0", "141")
@@ -345,7 +345,7 @@ def test_no_color(tmp_path: Path) -> None:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
     )
     assert done.returncode == 2
     assert "\x1b[3" not in done.stderr
@@ -371,7 +371,7 @@ def test_signals_unwind(tmp_path: Path, number: signal.Signals, code: int, said:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         process.send_signal(number)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=600)
     assert process.returncode == code
     assert err == f"bertwright: {said}\n"
     assert (tmp_path / "tidied").exists()

@@ -129,7 +129,7 @@ def test_a_process_among_several_leaves_with_its_code_and_all_it_said() -> None:
             [sys.executable, "-m", "bertwright", *words],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=600,
             env={**os.environ, "WORLD_SIZE": "2"},
         )
         assert done.returncode == code, done.stderr

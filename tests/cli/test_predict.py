@@ -218,7 +218,7 @@ def test_ctrl_c_leaves_nothing(finetuned: Finetuned, tmp_path: Path) -> None:
                 assert time.monotonic() < deadline
                 time.sleep(0.05)
             process.send_signal(signal.SIGINT)
-            error = process.communicate(timeout=60)[1]
+            error = process.communicate(timeout=600)[1]
     finally:
         process.kill()
     assert process.returncode == 130, error

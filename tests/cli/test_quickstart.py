@@ -229,7 +229,7 @@ def test_ctrl_c_ends_cleanly(tmp_path: Path) -> None:
         said += line
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does, to all of the group
     try:
-        _, rest = process.communicate(timeout=60)
+        _, rest = process.communicate(timeout=600)
     finally:
         process.kill()
     assert process.returncode == 130, rest

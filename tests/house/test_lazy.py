@@ -63,7 +63,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
         [sys.executable, "-c", PROBE, json.dumps({**HELP, **OPTION, **wrong})],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         cwd=folder,
     )
     assert done.returncode == 0, done.stderr
@@ -100,7 +100,7 @@ def test_import_bertwright_is_quick_and_lists_its_names() -> None:
         f"print(sorted(set({HEAVY!r}) & set(sys.modules)))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=600, check=True
     )
     names, heavy = done.stdout.splitlines()
     assert "'load'" in names

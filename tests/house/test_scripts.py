@@ -41,7 +41,7 @@ print(json.dumps(found))
 def helps() -> dict[Path, str]:
     """What each program says to --help."""
     words = [sys.executable, "-c", START_ALL, *(path.as_posix() for path in PROGRAMS)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     return {Path(path): said for path, said in json.loads(done.stdout).items()}
 
