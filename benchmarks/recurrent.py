@@ -27,6 +27,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from types import SimpleNamespace
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -122,7 +123,7 @@ def projected() -> tuple[Callable[[], None], Callable[[], None], int]:
     """Ours, torch's, and tokens of a step: the LSTMs alone, without characters and dropout."""
     config = replace(ElmoRun.presets["elmo-small"], vocab_size=VOCABULARY)
     width, sequences = config.projection_dim, Sequences([LENGTH] * ROWS)
-    layers = Elmo(config).train().layers
+    layers: Any = Elmo(config).train().layers
     rows = torch.randn(LENGTH * ROWS, width)
     directions = [nn.LSTM(width, config.dim, 2, proj_size=width) for _ in range(2)]
     x = torch.randn(LENGTH, ROWS, width)
@@ -131,11 +132,12 @@ def projected() -> tuple[Callable[[], None], Callable[[], None], int]:
         own = [rows.clone().requires_grad_()] * 2
         for both in layers:
             own = [lstm(each, sequences) for lstm, each in zip(both, own, strict=True)]
-        sum(each.sum() for each in own).backward()
+        torch.stack(own).sum().backward()  # type: ignore[no-untyped-call]
 
     def theirs() -> None:
         found = x.clone().requires_grad_()
-        sum(lstm(found)[0].sum() for lstm in directions).backward()
+        states = torch.stack([lstm(found)[0] for lstm in directions])
+        states.sum().backward()  # type: ignore[no-untyped-call]
 
     return ours, theirs, LENGTH * ROWS
 
