@@ -138,7 +138,11 @@ class ToyRun(RunConfig):
 
 def test_another_system_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SYSTEMS, "toy", ToyRun)
-    assert [system_of_model(name) for name in (None, "bert-base", "toy-large")] == ["bert", "bert", "toy"]
+    assert [system_of_model(name) for name in (None, "bert-base", "toy-large")] == [
+        "bert",
+        "bert",
+        "toy",
+    ]
     config = values.from_dict(ToyRun, {"data": "d", "out": "o", "steps": 3, "window": 7})
     assert (config.model, config.window) == ("toy-small", 7)
     with pytest.raises(ConfigError, match="no model 'toy-tiny'; expected bert-tiny"):
