@@ -174,10 +174,11 @@ def test_threads_train_and_one_gives_the_same_bytes(
     assert newest(tmp_path / "2").name == "step-00000002"
 
 
-def of_one_word(folder: Path) -> Path:
-    """Shards of a corpus of one word and unknown ones."""
-    make_tokenizer([*SPECIAL, "one"]).save(folder / "tokenizer")
-    (folder / "corpus.txt").write_text("one two one\n", encoding="utf-8")
+def shards_of(folder: Path, text: str, words: list[str]) -> Path:
+    """Shards of a text with a vocabulary."""
+    folder.mkdir()
+    make_tokenizer([*SPECIAL, *words]).save(folder / "tokenizer")
+    (folder / "corpus.txt").write_text(text, encoding="utf-8")
     build_shards([str(folder / "corpus.txt")], folder / "shards", folder / "tokenizer", workers=1)
     return folder / "shards"
 
@@ -189,10 +190,13 @@ def test_what_cannot_be_trained_is_an_error(
         config(data, tmp_path / "run", validation={"share": 0.1})
     with pytest.raises(ConfigError, match="expected --epochs, --steps came"):
         config(data, tmp_path / "run", steps=3)
-    other = tmp_path / "other"
-    other.mkdir()
-    with pytest.raises(DataError, match="1 different word"):
-        count_words(open_shards(of_one_word(other)), with_unknown=False)
+    for name, text, vocabulary, message in (
+        ("one", "one two one\n", ["one"], "1 different word"),
+        ("short", "one\n\ntwo three\n", ["one", "two"], "no document with two words"),
+    ):
+        other = shards_of(tmp_path / name, text, vocabulary)
+        with pytest.raises(DataError, match=message):
+            count_words(open_shards(other), with_unknown=False)
     monkeypatch.setitem(sys.modules, "bertwright.recipes.word_vectors.kernels", None)
     with pytest.raises(MissingExtra, match=r"numba: pip install \"bertwright\[words\]\""):
         pretrain(config(data, tmp_path / "run"), lambda _: None)

@@ -46,17 +46,26 @@ def count_words(shards: Shards, with_unknown: bool) -> Int64s:
         with_unknown: [UNK] is a word, too.
 
     Raises:
-        DataError: fewer than two different words.
+        DataError: fewer than two different words, or no two in one document.
     """
     counts = np.zeros(shards.vocab_size, np.int64)
-    for tokens, _ in chunks(shards):
+    left_out = sorted(shards.special_ids - ({shards.special["unk"]} if with_unknown else set()))
+    longest = 0
+    for tokens, ends in chunks(shards):
         counts += np.bincount(tokens, minlength=shards.vocab_size)
-    left_out = shards.special_ids - ({shards.special["unk"]} if with_unknown else set())
-    counts[sorted(left_out)] = 0
+        if longest < 2:
+            before = np.append(0, np.cumsum(~np.isin(tokens, left_out)))
+            longest = int(np.diff(before[np.append(0, ends)]).max())
+    counts[left_out] = 0
     if np.count_nonzero(counts) < 2:
         raise DataError(
             f"{shards.folder} has {np.count_nonzero(counts)} different words of its vocabulary; "
             "word vectors need two or more: build it with a larger vocabulary, or from more text"
+        )
+    if longest < 2:
+        raise DataError(
+            f"{shards.folder} has no document with two words of its vocabulary, so no word has a "
+            "context: build it from longer documents (--documents), or with a larger vocabulary"
         )
     return counts
 
