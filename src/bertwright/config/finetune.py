@@ -28,6 +28,12 @@ class TaskFilesConfig:
     label: str | None = None
     """Column of the label, by name (CoNLL columns: by number from 1, -1 the last); unset: found.
     With --multi-label also a column of 0 and 1 for each class: A,B,C."""
+    dev_text: str | None = None
+    """Column of the text in dev, where it is another one than in train."""
+    dev_text2: str | None = None
+    """Column of the second text in dev, where it is another one."""
+    dev_label: str | None = None
+    """Column of the label in dev, where it is another one."""
     format: Form | None = None
     """Form of the files: tsv, csv, jsonl, json, parquet, conll, conllu; unset: by their names or
     headers."""
@@ -71,6 +77,9 @@ class TaskFilesConfig:
 
     def __post_init__(self) -> None:
         above(self, 0, "weight")
+        for key in ("dev_text", "dev_text2", "dev_label"):
+            if self.dev is None and getattr(self, key) is not None:
+                raise ConfigError(f"{key} names a column of dev, and there is no dev; pass --dev")
         at_least(self, 1, "max_windows")
         if self.truncate and self.max_windows not in (None, 1):
             raise ConfigError(f"truncate reads one window, and max_windows is {self.max_windows}")

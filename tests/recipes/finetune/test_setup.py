@@ -149,3 +149,20 @@ def test_settings_of_another_kind_are_refused(
     config = FinetuneConfig(str(model), "o")
     with pytest.raises(ConfigError, match=message):
         set_up(asked, config, load_tokenizer(model), SPEC, lambda line: None)
+
+
+def test_dev_may_have_its_columns_elsewhere(model: Path, tmp_path: Path) -> None:
+    train, dev = tmp_path / "train.tsv", tmp_path / "dev.tsv"
+    train.write_text("good\ta fine film\nbad\ta dull one\n" * 4)
+    dev.write_text("7\ta fine one\tgood\n8\ta dull film\tbad\n")
+    files = TaskFilesConfig(str(train), str(dev), text="2", label="1", dev_text="2", dev_label="3")
+    config = FinetuneConfig(str(model), "o")
+    spec = TaskSpec("task", "classification", files)
+    setup = set_up(spec, config, load_tokenizer(model), SPEC, lambda line: None)
+    assert all(isinstance(e, TextExample) for e in setup.dev.examples)
+    assert [(e.text, e.label) for e in setup.dev.examples if isinstance(e, TextExample)] == [
+        ("a fine one", "good"),
+        ("a dull film", "bad"),
+    ]
+    with pytest.raises(ConfigError, match="dev_label"):
+        TaskFilesConfig(str(train), dev_label="3")

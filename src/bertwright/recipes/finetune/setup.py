@@ -217,6 +217,12 @@ def _read(
         wrong_answers="keep" if like is not None and wrong == "skip" else wrong,
     )
     columns = Columns(files.text, files.text2, files.label)
+    if like is not None:
+        columns = Columns(
+            files.dev_text or files.text,
+            files.dev_text2 or files.text2,
+            files.dev_label or files.label,
+        )
     return read_examples(path, kind, columns, options)
 
 
