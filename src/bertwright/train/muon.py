@@ -70,7 +70,8 @@ class Muon(torch.optim.Optimizer):
         size = 0.2 * math.sqrt(max(matrix.shape))
         update = orthogonal(ahead, self.dtype).to(matrix.dtype)
         matrix.mul_(1 - group["lr"] * group["weight_decay"])
-        matrix.add_(laid_like(update, matrix), alpha=-group["lr"] * size)
+        rate = min(group["lr"] * size, torch.finfo(torch.float32).max)  # beyond, add_ has an error
+        matrix.add_(laid_like(update, matrix), alpha=-rate)
 
 
 def orthogonal(x: Tensor, dtype: torch.dtype) -> Tensor:
