@@ -4,8 +4,8 @@ A step: every micro-batch is encoded and its losses, sums, are divided by the co
 step over all ranks (objectives/objective.py), so that however a step is split, its gradient is the
 same; the norm of the gradient is clipped; the optimizers step.
 
-Chance is a function of (seed, step, micro-batch, rank), so a step that was broken off is done
-again from its beginning with the same result: that is how a run resumes in the middle of an
+The seed of dropout is a function of (seed, step, micro-batch, rank), so a step that was broken off
+is done again from its beginning with the same result: that is how a run resumes in the middle of an
 accumulation.
 """
 
