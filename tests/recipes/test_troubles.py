@@ -182,14 +182,11 @@ def test_a_run_that_diverges_fails_and_offers_no_ruins(
     assert list_checkpoints(tmp_path / "run") == []
 
 
-@pytest.mark.parametrize(("rate", "steps"), [("learning_rate", 1), ("matrix_learning_rate", 3)])
-def test_steps_beyond_all_numbers_are_a_run_that_failed(
-    data: Path, tmp_path: Path, rate: str, steps: int
-) -> None:
+def test_one_step_beyond_all_numbers_is_a_run_that_failed(data: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     sections = {"schedule": {"warmup": 0.0}, "validation": {"share": 0.0}}
-    with pytest.raises(BertwrightError, match="finite") as error:
-        train(config_of(data, run, steps=steps, optimizer={rate: 1e38}, **sections))
+    with pytest.raises(BertwrightError, match="not finite") as error:
+        train(config_of(data, run, steps=1, optimizer={"learning_rate": 1e38}, **sections))
     assert error.value.exit_code == 1
     assert list_checkpoints(run) == []
 

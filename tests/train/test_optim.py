@@ -193,6 +193,15 @@ def test_no_gradient_is_no_direction() -> None:
     assert not orthogonal(torch.zeros(4, 6), torch.float32).any()
 
 
+def test_muon_takes_a_rate_beyond_all_numbers() -> None:
+    """The loop ends a run that is not finite; an optimizer that raises would end it without words."""
+    module = Hidden()
+    optimizers = make_optimizers(module, OptimizerConfig(matrix_learning_rate=1e38))
+    module.square.weight.grad = torch.randn(48, 48)
+    optimizers.step()
+    assert module.square.weight.abs().max() > 1e30
+
+
 def test_muon_steps_along_an_orthogonal_matrix() -> None:
     """All singular values of a step are near each other, and its size is that of AdamW's."""
     torch.manual_seed(1)
