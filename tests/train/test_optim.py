@@ -194,9 +194,9 @@ def test_no_gradient_is_no_direction() -> None:
 
 
 def test_muon_takes_a_rate_beyond_all_numbers() -> None:
-    """The loop ends a run that is not finite; an optimizer that raises would end it without words."""
+    """The loop ends such a run and says why; an error of its optimizer would say nothing."""
     module = Hidden()
-    optimizers = make_optimizers(module, OptimizerConfig(matrix_learning_rate=1e38))
+    optimizers = make_optimizers(module, OptimizerConfig(matrix_learning_rate=1e39))
     module.square.weight.grad = torch.randn(48, 48)
     optimizers.step()
     assert module.square.weight.abs().max() > 1e30
