@@ -6,10 +6,18 @@ import sys
 from dataclasses import asdict
 from json import dumps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from bertwright.atomic import refuse_existing
-from bertwright.cli.options import EVERY_KEY, ConfigFile, Json, Overwrite, TextColumn, given_texts
+from bertwright.cli.options import (
+    EVERY_KEY,
+    ConfigFile,
+    Device,
+    Json,
+    Overwrite,
+    TextColumn,
+    given_texts,
+)
 from bertwright.cli.output import line_by_line, print_json, say
 from bertwright.config.generation import GenerationConfig
 from bertwright.errors import ConfigError
@@ -22,6 +30,8 @@ def generate(
     out: Path | None = None,
     text: TextColumn = None,
     config: Annotated[GenerationConfig, EVERY_KEY] = GenerationConfig(),
+    precision: Literal["fp32", "bf16"] = "fp32",
+    device: Device = "auto",
     overwrite: Overwrite = False,
     json: Json = False,
     config_file: ConfigFile = None,
@@ -37,6 +47,7 @@ def generate(
         input: File of prompts: a column of .jsonl, .csv, .tsv or .parquet, else one per line; - for
             standard input.
         out: File to write, one JSON object per line; unset: print.
+        precision: Precision of weights: bf16 is faster where the processor has it.
     """
     if bool(prompts) == (input is not None):
         raise ConfigError(
@@ -48,7 +59,7 @@ def generate(
     from bertwright.inference.model import load
 
     texts = list(given_texts(prompts, input, text)[0])
-    loaded = load(model)
+    loaded = load(model, device, precision)
     if len(texts) == 1 and config.num == 1 and not json and out is None:
         for part in (texts[0], *loaded.stream(texts[0], config), "\n"):
             sys.stdout.write(part)
