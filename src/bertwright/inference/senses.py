@@ -3,7 +3,7 @@
 A static model has one vector for *bank*, a contextual one a vector for each sentence (Peters et al.
 2018, section 5.3; Reif et al. 2019, "Visualizing and measuring the geometry of BERT"). A sense is
 predicted by the nearest mean: each sentence's vector is compared by cosine with the mean vector of
-each sense's other sentences; where several are equally near it counts as one part in so many.
+each sense's other sentences; where k are equally near it counts 1 / k.
 Clusters are k-means on vectors of length 1. `senses.tsv` holds 400 sentences of our own, of 20
 words of two senses, ten each.
 
