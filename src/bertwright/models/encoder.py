@@ -55,7 +55,7 @@ class EncoderSpec:
         """Raise ConfigError where there are none."""
         if not self.has_vectors:
             raise ConfigError(
-                "an n-gram model has no vectors, only probabilities: it scores (bertwright "
+                "this model has no vectors, only probabilities: it scores (bertwright "
                 "perplexity) and generates; for vectors take another model, such as word2vec"
             )
 
