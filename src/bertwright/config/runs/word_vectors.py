@@ -199,8 +199,9 @@ class GloveRun(WordVectorsRun):
     """Changes to the model."""
     window: int = 10
     """Farthest words to each side of a word that are counted with it."""
-    most: float = 100.0
-    """x_max: pairs that occur as often, or more often, have the weight 1."""
+    most: float = 10.0
+    """x_max: pairs that occur as often, or more often, have the weight 1; 100 in the paper, for
+    billions of tokens."""
     power: float = 0.75
     """Others have (x / x_max) to this power."""
     learning_rate: float = 0.05
