@@ -403,6 +403,20 @@ def test_an_epoch_has_every_example_once_in_another_order_each_time(model: Path)
     assert orders[0] != orders[1]
 
 
+@pytest.mark.parametrize(("cores", "expected"), [(1, [320]), (2, [160] * 2), (4, [80] * 4)])
+def test_each_core_has_a_micro_batch(
+    model: Path, monkeypatch: pytest.MonkeyPatch, cores: int, expected: list[int]
+) -> None:
+    task = TaskConfig("classification", labels=("x", "y"), max_length=40, stride=8)
+    examples = [TextExample("a b c a b c a b", label="x") for _ in range(32)]  # [CLS], 8, [SEP]
+    data = TaskData("task", task, load_tokenizer(model), examples)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: cores)
+    ranks = Ranks(0, 1, torch.device("cpu"))
+    source = TaskLoader([("task", task, data.instances, 1.0)], 32, 999, 1, ranks)
+    batches, _ = source.step(DataPosition(), 0.0)
+    assert [batch.num_tokens for batch in batches] == expected
+
+
 def test_ranks_share_a_step_without_overlap(model: Path) -> None:
     task = TaskConfig("classification", labels=("x", "y"), max_length=40, stride=8)
     examples = [TextExample("a b c", label="x") for _ in range(21)]

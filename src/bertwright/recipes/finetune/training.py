@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from bertwright.arrays import Int64s
@@ -42,6 +43,8 @@ from bertwright.train.state import DataPosition, Position
 from bertwright.transfer.stepping import Stepping
 from bertwright.transfer.task_words import train_task_words
 
+LEAST = 64
+"""Tokens for which a core takes a micro-batch of its own."""
 EVALUATED = 3
 """Tokens of dev that cost what a token of a step does, forward, backward and update."""
 
@@ -209,12 +212,20 @@ class TaskLoader:
         own = rows[self._ranks.rank :: self._ranks.world_size].tolist()
         batches = [
             make_batch(name, task, instances, part, str(self._ranks.device))
-            for part in micro_batches(instances, own, self._micro_tokens)
+            for part in micro_batches(instances, own, self._most_tokens(instances, own))
         ]
         self._on_tokens(sum(batch.num_tokens for batch in batches))
         if at.step + 1 < len(steps):
             return batches, replace(at, step=at.step + 1)
         return batches, replace(at, epoch=at.epoch + 1, step=0)
+
+    def _most_tokens(self, instances: Sequence[Instance], rows: Sequence[int]) -> int:
+        """Of a micro-batch: so few that each core of a CPU has one of its own (train/loop.py)."""
+        if self._ranks.device.type != "cpu" or self._ranks.world_size > 1:
+            return self._micro_tokens
+        tokens = np.cumsum(sorted((instances[row].num_tokens for row in rows), reverse=True))
+        share = tokens[np.searchsorted(tokens, tokens[-1] / torch.get_num_threads())]
+        return min(self._micro_tokens, max(LEAST, int(share)))
 
     def _epoch(self, epoch: int) -> list[tuple[int, Int64s]]:
         """The steps of an epoch: a task's number and the instances of it."""
