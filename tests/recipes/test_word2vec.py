@@ -170,7 +170,7 @@ def test_threads_train_and_one_gives_the_same_bytes(
     first, again, threads = (each["encoder.table.weight"] for each in made)
     assert torch.equal(first, again)
     assert torch.isfinite(threads).all()
-    torch.testing.assert_close(threads, first, rtol=0, atol=0.01)
+    torch.testing.assert_close(threads, first, rtol=0, atol=0.03)
     assert newest(tmp_path / "2").name == "step-00000002"
 
 
