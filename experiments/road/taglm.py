@@ -23,7 +23,8 @@ import torch
 from bertwright.cli.app import run
 
 RESULTS = Path(__file__).with_suffix(".json")
-DEVICE = ["--device", "cpu", "--precision", "fp32"]
+CPU = ["--device", "cpu"]
+DEVICE = [*CPU, "--precision", "fp32"]
 WAYS = {
     "no language model": ("both", ["--layers", "embeddings", "--network", "taglm", "--crf"]),
     "both directions": ("both", ["--layers", "last", "--network", "taglm", "--crf"]),
@@ -49,7 +50,7 @@ def language_model(direction: str, data: Path, runs: Path, steps: str) -> dict[s
         words += ["--architecture.direction", direction, "--architecture.output-size", 8000]
         words += ["--sequence-length", 64, "--batch.tokens", 4096, "--steps", steps]
         words += ["--optimizer.learning-rate", "5e-3", "--validation.every-steps", 100000]
-        assert run([str(word) for word in [*words, *DEVICE]]) == 0
+        assert run([str(word) for word in [*words, *CPU]]) == 0
     record: dict[str, Any] = json.loads((folder / "metrics.jsonl").read_text().splitlines()[-1])
     return record
 
