@@ -23,7 +23,7 @@ from bertwright.text.tokenizer.tokenizer import make_tokenizer
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 WORDS = [a + b for a in "bdfgklmnp" for b in ("a", "e", "i", "o", "u", "an", "er", "il", "or")]
 # What two runs share only if they were equally fast.
-CLOCKED = ("seconds", "tokens_per_second", "utilization", "memory_gb")
+CLOCKED = ("seconds", "tokens_per_second", "utilization", "memory_gb", "cores")
 
 Pretrain = Callable[..., list[str]]
 

@@ -57,9 +57,9 @@ def test_metrics_have_the_names_of_the_design(whole_run: Path) -> None:
     training = {"learning_rate", "gradient_norm", "tokens_per_second"}
     by_split = {split: [r for r in told if r["split"] == split] for split in ("train", "dev")}
     assert all(r.keys() == every for r in by_split["dev"])
-    assert all(
-        r.keys() == every | training | {"utilization", "memory_gb"} for r in by_split["train"]
-    )
+    machine = {"utilization", "memory_gb", "cores"}
+    assert all(r.keys() == every | training | machine for r in by_split["train"])
+    assert all(0 < r["cores"] < 2 * torch.get_num_threads() for r in by_split["train"])
     assert [r["step"] for r in by_split["train"]] == [3, 6, 9, 12, 15, 18, 20]
     assert [r["step"] for r in by_split["dev"]] == [6, 12, 18, 20]
     assert [r["tokens"] for r in told] == sorted(r["tokens"] for r in told)
