@@ -1,9 +1,10 @@
-"""Translation of Multi30k: the Transformer en-de, sequence to sequence de-en with and without
-attention; BLEU on test 2016, by settings of the search and by length of the source.
+"""Translation of Multi30k: the Transformer en-de; de-en it, with and without label smoothing,
+beside sequence to sequence of as many parameters; and that with and without attention. BLEU on test
+2016, by settings of the search and by length of the source.
 
     BERTWRIGHT_SHARED=shared/data python experiments/road/translation.py data --out OUT
     ... translation.py train NAME --out OUT            for each of RUNS, in their order
-    ... translation.py evaluate --out OUT              writes experiments/road/translation.json
+    ... translation.py evaluate [NAME] --out OUT       writes experiments/road/translation.json
 
 One vocabulary (byte-level BPE, 8,000, cased) for both languages; 29,000 pairs, of which a hundredth
 is held out; seed 1.
@@ -30,19 +31,26 @@ from bertwright.inference.translation.evaluate import evaluate_translations
 
 FOUND = Path(__file__).with_suffix(".json")
 COMMON = "--schedule.curve linear --log.every-seconds 20 --validation.tokens 8192"
-SEQ2SEQ = (
-    "--model seq2seq-small --steps 1500 --batch.tokens 4096 --optimizer.learning-rate 5e-3 "
-    f"{COMMON}"
+SEQ2SEQ = f"--model seq2seq-small --batch.tokens 4096 --optimizer.learning-rate 5e-3 {COMMON}"
+TRANSFORMER = (
+    f"--model transformer-small --batch.tokens 4096 --optimizer.matrices muon {COMMON} "
+    "--precision bf16"
 )
+EVERY = "--checkpoint.every-steps 60 --checkpoint.keep 8"
 RUNS = {
-    "transformer": (
-        "en-de",
-        "--model transformer-small --steps 3000 --batch.tokens 4096 --optimizer.matrices muon "
-        f"--precision bf16 --checkpoint.every-steps 60 --checkpoint.keep 8 {COMMON}",
+    "transformer": ("en-de", f"{TRANSFORMER} --steps 3000 {EVERY}"),
+    "transformer-de-en": ("de-en", f"{TRANSFORMER} --steps 1500"),
+    "without-smoothing": (
+        "de-en",
+        f"{TRANSFORMER} --steps 1500 --architecture.label-smoothing 0",
     ),
-    "multiplicative": ("de-en", f"{SEQ2SEQ} --architecture.attention multiplicative"),
-    "additive": ("de-en", f"{SEQ2SEQ} --architecture.attention additive"),
-    "none": ("de-en", f"{SEQ2SEQ} --architecture.attention none"),
+    "seq2seq-of-its-size": (
+        "de-en",
+        f"{SEQ2SEQ} --steps 600 --architecture.hidden-size 608",
+    ),
+    "multiplicative": ("de-en", f"{SEQ2SEQ} --steps 1500 --architecture.attention multiplicative"),
+    "additive": ("de-en", f"{SEQ2SEQ} --steps 1500 --architecture.attention additive"),
+    "none": ("de-en", f"{SEQ2SEQ} --steps 1500 --architecture.attention none"),
 }
 """Name -> source and target, options of `bertwright pretrain`."""
 BINS = ((1, 8), (9, 11), (12, 14), (15, 19), (20, 99))
@@ -108,7 +116,7 @@ def of_transformer(out: Path) -> dict[str, Any]:
     return found
 
 
-def of_seq2seq(out: Path, name: str) -> dict[str, Any]:
+def of_length(out: Path, name: str) -> dict[str, Any]:
     """BLEU of all, and by words of the source."""
     source, target = (
         multi30k(f"test2016.{name}").read_text("utf-8").splitlines() for name in ("de", "en")
@@ -128,15 +136,20 @@ def training(run: Path) -> dict[str, Any]:
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     dev = [line for line in lines if line["split"] == "dev"][-1]
     names = ("step", "tokens", "seconds", "translation.loss", "translation.accuracy")
-    return {name: dev[name] for name in names}
+    steps = [line for line in lines if line["split"] == "train" and "cores" in line]
+    began = [0.0, *(line["seconds"] for line in steps)]
+    used = sum(line["cores"] * (line["seconds"] - t) for line, t in zip(steps, began, strict=False))
+    found = {name: dev[name] for name in names}
+    return found | ({"processor_seconds": round(used)} if used else {})
 
 
-def evaluate(out: Path) -> None:
-    """All runs that are there."""
-    found: dict[str, Any] = {"torch": torch.__version__, "processor": platform.processor()}
+def evaluate(out: Path, only: str | None) -> None:
+    """One run, or all that are there; what others gave is kept."""
+    found: dict[str, Any] = json.loads(FOUND.read_text("utf-8")) if FOUND.exists() else {}
+    found |= {"torch": torch.__version__, "processor": platform.processor()}
     for name, (pair, options) in RUNS.items():
-        if (out / name / "model").exists():
-            made = of_transformer(out) if name == "transformer" else of_seq2seq(out, name)
+        if only in (name, None) and (out / name / "model").exists():
+            made = of_transformer(out) if name == "transformer" else of_length(out, name)
             settings = {"pair": pair, "options": options}
             found[name] = {**settings, "training": training(out / name), **made}
             print(name, json.dumps(found[name], ensure_ascii=False), flush=True)
@@ -155,7 +168,7 @@ def main() -> None:
     elif arguments.part == "train":
         train(arguments.name, arguments.out)
     else:
-        evaluate(arguments.out)
+        evaluate(arguments.out, arguments.name)
 
 
 if __name__ == "__main__":
