@@ -14,10 +14,11 @@ from bertwright.checkpoint import model_folder
 from bertwright.checkpoint.checkpoint import load, make_learner, save
 from bertwright.checkpoint.convert import convert
 from bertwright.checkpoint.inspection import inspect
-from bertwright.checkpoint.sources import read_config, read_tokenizer
+from bertwright.checkpoint.sources import OtherVocabulary, read_config, read_tokenizer
 from bertwright.checkpoint.tensorflow import bert as tensorflow
 from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError, IntegrityError
+from bertwright.text.tokenizer.tokenizer import make_tokenizer
 from tests.checkpoint.conftest import CONFIG, VOCABULARY
 
 
@@ -121,6 +122,15 @@ def test_a_tokenizer_that_does_not_fit(folder: Path) -> None:
     )
     with pytest.raises(IntegrityError, match=r"has 44 tokens; its model has 37: they do not"):
         read_tokenizer(folder, read_config(folder))
+
+
+def test_a_smaller_tokenizer_of_another_model(folder: Path) -> None:
+    config = read_config(folder)
+    read_tokenizer(folder, config)  # of fewer tokens than the model has vectors, but its own
+    make_tokenizer(["[UNK]", "[CLS]", "[SEP]", "[MASK]", "[PAD]", *"abc"]).save(folder)
+    with pytest.warns(OtherVocabulary, match=r"has \[PAD\] as 4, .*'pad_token_id' .* is 0"):
+        read_tokenizer(folder, config)
+    assert any("it seems to be of another model" in odd for odd in inspect(folder).odd)
 
 
 def test_odd_things(folder: Path) -> None:

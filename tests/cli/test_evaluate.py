@@ -133,7 +133,7 @@ def test_other_columns_and_standard_input(
 
 
 BAD = {
-    "unseen label": ("text\tlabel\nx\tgood\ny\tgod\n", "line 3: the label 'god' is unseen"),
+    "unseen label": ("text\tlabel\nx\tgood\ny\tgod\n", "line 3: label unseen in training: 'god'"),
     "unreadable row": ("text\tlabel\nx\tgood\nx\ty\tz\n", "line 3"),
     "empty": ("", "is empty"),
 }
@@ -171,7 +171,7 @@ def test_ragged_tags_and_unseen_tags(
     model = str(finetuned("tagging"))
     for text, message in (
         ("the O\nfilm\n\n", "line 2"),
-        ("the O\nfilm B-LOC\n\n", "'B-LOC' is unseen in training"),
+        ("the O\nfilm B-LOC\n\n", "unseen in training: 'B-LOC'"),
     ):
         (tmp_path / "bad.conll").write_text(text)
         assert run(["evaluate", "--model", model, "--data", str(tmp_path / "bad.conll")]) == 4

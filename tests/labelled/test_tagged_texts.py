@@ -132,11 +132,15 @@ def test_bad_rows_may_be_left_out(write: Write) -> None:
     assert found.skipped["entity that is not in the text"].lines == [1]
 
 
-def test_a_label_that_training_had_not_is_refused(write: Write) -> None:
-    with pytest.raises(DataError, match="the label 'B-LOK' is unseen in training; did you mean"):
-        read(
-            write, {"text": "ab", "label": [[0, 2, "LOK"]]}, labels=["O", "B-LOC"], as_scheme="iob2"
-        )
+def test_a_label_that_training_had_not_is_refused_or_left_out(write: Write) -> None:
+    rows = [{"text": "ab", "label": [[0, 2, label]]} for label in ("LOK", "LOC")]
+    known: dict[str, Any] = {"labels": ["O", "B-LOC"], "as_scheme": "iob2"}
+    message = "line 1, word 1: .*unseen in training: 'B-LOK'.*did you mean.*--bad-rows skip"
+    with pytest.raises(DataError, match=message):
+        read(write, *rows, **known)
+    found = read(write, *rows, **known, bad_rows="skip")
+    assert tagged(found) == [("ab", "B-LOC")]
+    assert found.skipped["label unseen in training"].lines == [1]
 
 
 PRODIGY = {

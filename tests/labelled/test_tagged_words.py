@@ -126,7 +126,7 @@ def test_tags_that_break_the_scheme_are_mended_and_counted_or_refused(write):
 
 
 def test_an_unknown_tag_names_its_sentence_and_the_nearest(write):
-    with pytest.raises(DataError, match=r"line 3: the label 'B-PRE' is unseen.*'B-PER'"):
+    with pytest.raises(DataError, match=r"line 3: label unseen in training: 'B-PRE'.*'B-PER'"):
         read_examples(
             write("a.txt", "a O\n\nb B-PRE\n"),
             "tagging",
@@ -155,11 +155,11 @@ def test_entities_among_other_labels_are_warned_of(write):
 
 def test_an_unknown_tag_has_its_own_line(write):
     known = ["O", "B-PER"]
-    with pytest.raises(DataError, match=r"line 4: the label 'B-PRE' is unseen"):
+    with pytest.raises(DataError, match=r"line 4: label unseen in training: 'B-PRE'"):
         read_examples(
             write("a.txt", "a O\n\nb O\nc B-PRE\n"), "tagging", options=ReadOptions(labels=known)
         )
-    with pytest.raises(DataError, match=r"line 2: the label 'B-PRE' is unseen"):
+    with pytest.raises(DataError, match=r"line 2: label unseen in training: 'B-PRE'"):
         read_examples(
             write("b.txt", "a O\nb B-PRE\n"), "tagging", options=ReadOptions(labels=known)
         )
@@ -188,7 +188,7 @@ def test_tags_are_given_in_the_scheme_of_training(write, labels, scheme, tags):
             "tagging",
             options=ReadOptions(labels=labels, as_scheme=scheme),
         )
-    with pytest.raises(DataError, match="line 1: the label 'B-X' is unseen"):
+    with pytest.raises(DataError, match="line 1: label unseen in training: 'B-X'"):
         read_examples(
             write("a.txt", "a B-X\n"),
             "tagging",

@@ -298,9 +298,9 @@ def test_all_of_it_goes_into_json() -> None:
             classes(0.9),
             None,
             DataError,
-            "line 2: the label 'maybe' is unseen in training; known are 'no', 'yes'",
+            "line 2: label unseen in training: 'maybe'; expected one of 'no', 'yes'",
         ),
-        (SETS, texts(("c",)), sets(()), None, DataError, "line 2: the label 'c' is unseen"),
+        (SETS, texts(("c",)), sets(()), None, DataError, "line 2: label unseen in training: 'c'"),
         (
             SPANS,
             [SpanExample("q", "c")],

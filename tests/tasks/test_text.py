@@ -132,13 +132,13 @@ def test_a_text_of_which_nothing_is_left_is_read_empty() -> None:
         (TextExample("a", " ", line=3), "line 3: text2 is empty"),
         (
             TextExample("a", label="poss", line=4),
-            "line 4: the label 'poss' is unseen in training; did you mean 'pos'?",
+            "label unseen in training: 'poss'; expected one of 'neg', 'pos' (did you mean 'pos'?)",
         ),
         (
             TextExample("a", label="zzz", line=4),
-            "line 4: the label 'zzz' is unseen in training; known are 'neg', 'pos'",
+            "line 4: label unseen in training: 'zzz'; expected one of 'neg', 'pos'",
         ),
-        (TextExample("a", label=1.0, line=4), "line 4: the label '1.0' is unseen"),
+        (TextExample("a", label=1.0, line=4), "line 4: label unseen in training: '1.0'"),
         (TextExample("a", label=("neg", "pos"), line=4), "expects one a text"),
     ],
 )

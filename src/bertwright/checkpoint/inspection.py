@@ -161,6 +161,8 @@ def _look_at_tokenizer(found: Inspection, folder: Path) -> None:
             f"the model has {wanted} tokens, {wanted - tokenizer.vocab_size} more than the "
             "tokenizer; they are never used"
         )
+    if why := sources.other_vocabulary(folder, tokenizer):
+        found.odd.append(why)
 
 
 def _look_at_embedding(found: Inspection, folder: Path) -> None:

@@ -12,6 +12,7 @@ weights sees one kind of header and Hugging Face's names only.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -29,9 +30,15 @@ from bertwright.checkpoint.tensorflow import bert as tensorflow
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.text.tokenizer.tokenizer import Tokenizer, load_tokenizer
 
+_ROLES = ("pad", "bos", "eos")
+"""Of special tokens whose ids `config.json` names, as `pad_token_id`."""
 AnyHeader = Header | tensorflow.Variable
 Headers = Mapping[str, AnyHeader]
 """Hugging Face's name -> file and shape."""
+
+
+class OtherVocabulary(UserWarning):
+    """A tokenizer looks like that of another model than the one it lies beside."""
 
 
 def folder_of(source: Path) -> Path:
@@ -115,6 +122,8 @@ def read_tokenizer(folder: Path, config: Any) -> Tokenizer:
         folder: of the model.
         config: of the model.
 
+    One that seems to be of another model is an `OtherVocabulary` warning.
+
     Raises:
         DataError: no tokenizer.
         IntegrityError: it has more tokens than the model has vectors.
@@ -137,7 +146,26 @@ def read_tokenizer(folder: Path, config: Any) -> Tokenizer:
             f"the tokenizer of {folder} has {tokenizer.vocab_size} tokens; its model has "
             f"{vocab_size}: they do not belong together"
         )
+    if why := other_vocabulary(folder, tokenizer):
+        warnings.warn(OtherVocabulary(why), stacklevel=2)
     return tokenizer
+
+
+def other_vocabulary(folder: Path, tokenizer: Tokenizer) -> str | None:
+    """Why a tokenizer seems to be of another model than the one in its folder; None if it does not.
+
+    It may have fewer tokens than the model has vectors, whose rows are often rounded up. But where
+    `config.json` names the id of a special token, the tokenizer has it there.
+    """
+    content = read_json(folder / CONFIG) if (folder / CONFIG).is_file() else {}
+    for role in _ROLES:
+        stated, own = content.get(f"{role}_token_id"), tokenizer.special.get(role)
+        if type(stated) is int and own not in (None, stated):
+            return (
+                f"the tokenizer of {folder} has {tokenizer.tokens_of([own])[0]} as {own}, but "
+                f"'{role}_token_id' in {CONFIG} is {stated}: it seems to be of another model"
+            )
+    return None
 
 
 def is_gelu_unclear(source: Path) -> bool:

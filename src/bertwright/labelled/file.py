@@ -66,7 +66,7 @@ class ReadOptions:
     format: Form | None = None
     """The form of the file; None: by its suffix or its header."""
     labels: Sequence[str] | None = None
-    """The known ones; another one is an error."""
+    """The known ones; a row with another one is a bad row."""
     multi_label: bool = False
     """A label is any number of classes: a list, or a text with commas."""
     pair: bool | None = None

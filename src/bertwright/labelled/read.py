@@ -52,8 +52,8 @@ def read_examples(
         options: all else.
 
     Raises:
-        DataError: a missing or doubled column, a column that the form has no use for, an unknown
-            label, a bad row; names file and line.
+        DataError: a missing or doubled column, a column that the form has no use for, a bad row,
+            as one with an unknown label; names file and line.
         MissingExtra: the format needs a package that is not installed.
     """
     found = _open(path if isinstance(path, Rows) else Path(path), kind, columns, options)

@@ -25,6 +25,7 @@ HEAD_LINES = 200
 """Lines that are looked at before the form is decided."""
 SHOWN = 60
 """Characters of a text that a message shows, at most."""
+SKIP = "To leave such rows out: --bad-rows skip"
 _LINES = 5
 _BOM = "\ufeff"
 
@@ -57,10 +58,7 @@ class BadRowLog:
         error, or left out and counted."""
         if self.policy == "refuse":
             what = f"{reason}: {came}" if came else reason
-            raise DataError(
-                f"{self.at(line)}: {what}; expected {expected}. To leave such rows out: "
-                "--bad-rows skip"
-            )
+            raise DataError(f"{self.at(line)}: {what}; expected {expected}. {SKIP}")
         self.leave_out(line, reason)
 
     def leave_out(self, line: int, reason: str) -> None:

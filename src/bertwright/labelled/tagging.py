@@ -12,7 +12,7 @@ from bertwright.errors import DataError
 from bertwright.labelled.columns import Columns, plain
 from bertwright.labelled.examples import TaggingExample
 from bertwright.labelled.file import File, Stream
-from bertwright.labelled.source import BadRowLog, shorten, suffix_of
+from bertwright.labelled.source import SKIP, BadRowLog, shorten, suffix_of
 from bertwright.labelled.table import FORMS
 from bertwright.labelled.tagged_texts import TEXTS, line_examples, tagging_columns, tagging_examples
 from bertwright.labelled.tagged_words import (
@@ -32,7 +32,7 @@ from bertwright.labelled.tags import (
     split_tag,
     stray_tags,
 )
-from bertwright.labelled.texts import unknown_label, warn_of_one_class
+from bertwright.labelled.texts import UNSEEN, unknown_label, warn_of_one_class
 
 _MISSPELT = re.compile(r"[bies]-.+|[BIESbies][_/.:].+|.+[-_/.:][BIES]")
 """A tag of an entity in another spelling: `b-per`, `B_PER`, `PER-B`."""
@@ -153,11 +153,19 @@ def _with_scheme(
         checked = [replace(e, tags=mend(e.tags or (), given, letters)) for e in checked]
         title += "" if given == scheme else f", given as {given.upper()}"
         counts = Counter(tag for each in checked for tag in each.tags or ())
-    if labels is not None and (unknown := counts.keys() - {*labels}):
+    if labels is not None and counts.keys() - {*labels}:
+        kept = []
         for each in checked:
-            for number, tag in enumerate(each.tags or ()):
-                if tag in unknown:
-                    raise unknown_label(tag, labels, f"{log.name}, {where(each, number)}")
+            tags = each.tags or ()
+            unseen = next((n for n, tag in enumerate(tags) if tag not in labels), None)
+            if unseen is None:
+                kept.append(each)
+            elif log.policy == "refuse":
+                error = unknown_label(tags[unseen], labels, f"{log.name}, {where(each, unseen)}")
+                raise DataError(f"{error}. {SKIP}")
+            else:
+                log.leave_out(each.line, UNSEEN)
+        checked = kept
     return checked, given, title
 
 

@@ -36,6 +36,7 @@ TARGETS: Groups = (
     ("target",),
     ("ref", "human_reference", "summary", "highlights", "output", "headline", "question"),
 )
+UNSEEN = "label unseen in training"
 NO_GOLD_LABEL = "-"
 """MNLI and SNLI where the annotators did not agree."""
 _TOUCHING = re.compile(r"""['"]\s+['"]""")
@@ -166,7 +167,7 @@ def _label(value: Any, file: File, where: str) -> Label:
         )
     for name in names:
         if known is not None and name not in known:
-            raise unknown_label(name, known, where)
+            raise BadValue(UNSEEN, shorten(name), _meant(name, known))
     return names if several else names[0]
 
 
@@ -199,13 +200,14 @@ def _held(row: Row, classes: Sequence[str]) -> list[str]:
 
 def unknown_label(name: str, known: Sequence[str], where: str) -> DataError:
     """The error of a label that training did not have, with the nearest that it had."""
+    return DataError(f"{where}: {UNSEEN}: {shorten(name)}; expected {_meant(name, known)}")
+
+
+def _meant(name: str, known: Sequence[str]) -> str:
+    """The known labels, for a message, and which of them is nearest."""
     near = [each for each in known if _loosely(each) == _loosely(name)]
     near = near or difflib.get_close_matches(name, known, n=1)
-    meant = f"did you mean {shorten(near[0])}? " if near else ""
-    return DataError(
-        f"{where}: the label {shorten(name)} is unseen in training; {meant}known are "
-        f"{listed(known)}. Mend the label, or train with examples of it"
-    )
+    return f"one of {listed(known)}" + (f" (did you mean {shorten(near[0])}?)" if near else "")
 
 
 def _loosely(name: str) -> str:
