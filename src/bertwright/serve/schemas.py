@@ -26,18 +26,16 @@ MAX_NUM = 32
 """Texts of a prompt."""
 
 
-def _check_text(text: str) -> str:
-    if "\0" in text:
-        raise PydanticCustomError("text", "expected text without NUL characters")
-    if not text.strip():
-        raise PydanticCustomError("text", "expected text that is not empty")
-    return text
-
-
 def _check_prompt(text: str) -> str:
     if "\0" in text:
         raise PydanticCustomError("text", "expected text without NUL characters")
     return text
+
+
+def _check_text(text: str) -> str:
+    if not text.strip():
+        raise PydanticCustomError("text", "expected text that is not empty")
+    return _check_prompt(text)
 
 
 def _check_pooling(name: str) -> str:
@@ -64,17 +62,23 @@ Name = Annotated[str, Field(min_length=1, max_length=200)]
 Prompt = Annotated[str, Field(max_length=MAX_PROMPT), AfterValidator(_check_prompt)]
 Start = Annotated[str, AfterValidator(_check_prompt)]
 """What a text goes on from: also nothing."""
-NewTokens = Annotated[int, Field(ge=1, le=1 << 20)]
-TopK = Annotated[int, Field(ge=1, le=1 << 20)]
+Count = Annotated[int, Field(ge=1, le=1 << 20)]
 TopP = Annotated[float, Field(gt=0, le=1)]
-Penalty = Annotated[float, Field(gt=0, le=100)]
+NoPenalty = Annotated[
+    float,
+    Field(ge=0, le=0, description="Not supported: only 0; there is repetition_penalty."),
+]
 LengthPenalty = Annotated[float, Field(ge=-100, le=100)]
 Stop = Annotated[str, Field(min_length=1, max_length=200)]
 Num = Annotated[int, Field(ge=1, le=MAX_NUM)]
-Seed = Annotated[int, Field(ge=0, lt=2**63)]
 PoolingName = Annotated[
     str, Field(examples=[*POOLINGS, "cls+mean"]), AfterValidator(_check_pooling)
 ]
+
+
+def _example(**keys: Any) -> ConfigDict:
+    """What a schema shows as an example."""
+    return ConfigDict(json_schema_extra={"example": keys})
 
 
 def listed(value: object) -> list[Any]:
@@ -169,11 +173,7 @@ class PromptRequest(Schema):
 class EmbedRequest(PoolingRequest, PromptRequest):
     """Of /embed."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {"input": ["a text", "another"], "layers": [-2], "pooling": "mean"}
-        }
-    )
+    model_config = _example(input=["a text", "another"], layers=[-2], pooling="mean")
     input: TextsOrPairs = Field(description="A text, or texts and pairs; also as `inputs`.")
     windows: bool = Field(False, description="Read long texts in windows.")
     dtype: Literal["float32", "float16", "int8", "binary"] = Field(
@@ -185,7 +185,7 @@ class EmbedRequest(PoolingRequest, PromptRequest):
 class TokensRequest(LayersRequest, PromptRequest):
     """Of /tokens."""
 
-    model_config = ConfigDict(json_schema_extra={"example": {"input": "a text"}})
+    model_config = _example(input="a text")
     input: Texts = Field(description="A text or texts; also as `inputs`.")
     windows: bool = Field(False, description="Read long texts in windows.")
 
@@ -193,18 +193,14 @@ class TokensRequest(LayersRequest, PromptRequest):
 class TokenizeRequest(ModelRequest):
     """Of /tokenize."""
 
-    model_config = ConfigDict(json_schema_extra={"example": {"input": "a text"}})
+    model_config = _example(input="a text")
     input: TextsOrPairs = Field(description="A text, or texts and pairs; also as `inputs`.")
 
 
 class SimilarityRequest(PoolingRequest, PromptRequest):
     """Of /similarity."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {"source_sentence": "a text", "sentences": ["another", "one more"]}
-        }
-    )
+    model_config = _example(source_sentence="a text", sentences=["another", "one more"])
     input: Texts | None = Field(None, description="Texts to compare each with each.")
     source_sentence: Text | None = Field(None, description="One text, to compare with `sentences`.")
     sentences: Texts | None = Field(None, description="Texts to compare with it.")
@@ -213,7 +209,7 @@ class SimilarityRequest(PoolingRequest, PromptRequest):
 class EncodeRequest(ModelRequest):
     """Of /encode, bert-as-service's."""
 
-    model_config = ConfigDict(json_schema_extra={"example": {"id": 1, "texts": ["a text"]}})
+    model_config = _example(id=1, texts=["a text"])
     texts: TextsOrPairs = Field(description="Texts.")
     id: (
         Annotated[int, Field(ge=-(2**53), le=2**53)] | Annotated[str, Field(max_length=200)] | None
@@ -224,7 +220,7 @@ class EncodeRequest(ModelRequest):
 class AttentionRequest(ModelRequest):
     """Of /attention."""
 
-    model_config = ConfigDict(json_schema_extra={"example": {"input": "a text"}})
+    model_config = _example(input="a text")
     input: Text | Pair = Field(description="A text or a pair; also as `inputs`.")
     layers: Layers | None = Field(None, description="From 1; unset: all.")
 
@@ -232,21 +228,17 @@ class AttentionRequest(ModelRequest):
 class RerankRequest(TaskRequest, PoolingRequest):
     """Of /rerank."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"example": {"query": "a text", "documents": ["a", "b"]}}
-    )
+    model_config = _example(query="a text", documents=["a", "b"])
     query: Text = Field(description="What is looked for.")
     documents: Texts = Field(description="What is sorted.")
-    top_k: Annotated[int, Field(ge=1, le=1 << 20)] | None = Field(
-        None, description="How many, at most; unset: all."
-    )
+    top_k: Count | None = Field(None, description="How many, at most; unset: all.")
     return_documents: bool = Field(False, description="Return the texts too.")
 
 
 class FillRequest(ModelRequest):
     """Of /fill-mask."""
 
-    model_config = ConfigDict(json_schema_extra={"example": {"input": "a [MASK]"}})
+    model_config = _example(input="a [MASK]")
     input: Texts = Field(description="Texts with [MASK]; also as `inputs`.")
     top_k: Annotated[int, Field(ge=1, le=100)] = Field(5, description="How many, at most.")
 
@@ -254,26 +246,24 @@ class FillRequest(ModelRequest):
 class NextSentenceRequest(ModelRequest):
     """Of /next-sentence."""
 
-    model_config = ConfigDict(json_schema_extra={"example": {"input": ["a text", "b"]}})
+    model_config = _example(input=["a text", "b"])
     input: Pair | Items[Pair] = Field(description="Two texts, or pairs; also as `inputs`.")
 
 
 class ClassifyRequest(TaskRequest):
     """Of /classify."""
 
-    model_config = ConfigDict(json_schema_extra={"example": {"input": "a text"}})
+    model_config = _example(input="a text")
     input: TextsOrPairs = Field(
         description="Texts or pairs, as the head was trained on; also as `inputs`."
     )
-    top_k: Annotated[int, Field(ge=1, le=1 << 20)] | None = Field(
-        None, description="How many, at most; unset: all."
-    )
+    top_k: Count | None = Field(None, description="How many, at most; unset: all.")
 
 
 class TagRequest(TaskRequest):
     """Of /tag."""
 
-    model_config = ConfigDict(json_schema_extra={"example": {"input": "a text"}})
+    model_config = _example(input="a text")
     input: Text | Items[Text | Items[Text]] = Field(
         description="Texts, or lists of words; also as `inputs`."
     )
@@ -289,9 +279,7 @@ class Question(Schema):
 class AnswerRequest(TaskRequest):
     """Of /answer."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"example": {"question": "what ?", "context": "a text"}}
-    )
+    model_config = _example(question="what ?", context="a text")
     question: Text | None = Field(None, description="A question.")
     context: Text | None = Field(None, description="The passage with the answer.")
     input: Question | Items[Question] | None = Field(None, description="Several.")
@@ -309,121 +297,110 @@ class Choices(Schema):
 class ChooseRequest(TaskRequest):
     """Of /choose."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"example": {"text": "a text", "choices": ["b", "c"]}}
-    )
+    model_config = _example(text="a text", choices=["b", "c"])
     text: Text | None = Field(None, description="A text.")
     choices: Texts | None = Field(None, description="Ways to go on.")
     text2: Text | None = Field(None, description="What begins every choice.")
     input: Choices | Items[Choices] | None = Field(None, description="Several.")
 
 
-class EmbeddingsRequest(Schema):
-    """Of /v1/embeddings; OpenAI's protocol may have more keys, which are ignored."""
+class OpenAIRequest(Schema, extra="ignore"):
+    """OpenAI's protocol may have more keys, which are ignored."""
 
-    model_config = ConfigDict(extra="ignore", json_schema_extra={"example": {"input": ["a text"]}})
-    input: Texts | Ids | Items[Ids] = Field(description="A text, texts, or token ids.")
     model: Name | None = Field(None, description="Name of the model; unset: the first.")
+
+
+class EmbeddingsRequest(OpenAIRequest):
+    """Of /v1/embeddings."""
+
+    model_config = _example(input=["a text"])
+    input: Texts | Ids | Items[Ids] = Field(description="A text, texts, or token ids.")
     encoding_format: Literal["float", "base64"] = Field("float", description="Of the vectors.")
-    dimensions: Annotated[int, Field(ge=1, le=1 << 20)] | None = Field(
+    dimensions: Count | None = Field(
         None, description="Keep so many numbers of a vector, scaled to length 1."
     )
 
 
-class GenerateRequest(ModelRequest):
-    """Of /generate; the names are those of `bertwright generate`."""
+class ContinueRequest(Schema):
+    """How prompts are continued."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"example": {"input": "Once upon", "max_new_tokens": 8}}
-    )
-    input: Start | Items[Start] = Field(
-        description="A prompt, or prompts, which may be empty; also as `inputs`."
-    )
-    max_new_tokens: NewTokens = Field(128, description="Tokens of a text, at most.")
-    sample: bool = Field(False, description="Draw each token; else take the most probable one.")
-    temperature: Annotated[float, Field(gt=0, le=100)] = Field(
-        1.0, description="Of sampling: logits are divided by it."
-    )
-    top_k: TopK | None = Field(None, description="Sample from so many tokens; unset: all.")
     top_p: TopP = Field(1.0, description="Sample from the fewest tokens that have this together.")
-    repetition_penalty: Penalty = Field(
+    top_k: Count | None = Field(None, description="Sample from so many tokens; unset: all.")
+    repetition_penalty: Annotated[float, Field(gt=0, le=100)] = Field(
         1.0, description="Above 1, tokens that were there become less probable."
     )
     stop: Stop | Annotated[list[Stop], Field(max_length=16)] = Field(
         [], description="A text ends before the first of these."
+    )
+    seed: Annotated[int, Field(ge=0, lt=2**63)] | None = Field(
+        None, description="Of sampling; unset: another each time."
+    )
+    stream: bool = Field(False, description="Send text as it is made, as server-sent events.")
+
+
+class GenerateRequest(ModelRequest, ContinueRequest):
+    """Of /generate; the names are those of `bertwright generate`."""
+
+    model_config = _example(input="Once upon", max_new_tokens=8)
+    input: Start | Items[Start] = Field(
+        description="A prompt, or prompts, which may be empty; also as `inputs`."
+    )
+    max_new_tokens: Count = Field(128, description="Tokens of a text, at most.")
+    sample: bool = Field(False, description="Draw each token; else take the most probable one.")
+    temperature: Annotated[float, Field(gt=0, le=100)] = Field(
+        1.0, description="Of sampling: logits are divided by it."
     )
     beam: Num = Field(1, description="Beams of beam search; 1: none.")
     length_penalty: LengthPenalty = Field(
         1.0, description="Of beam search: log-probabilities are divided by length to this power."
     )
     num: Num = Field(1, description="Texts of each prompt: samples, or the best of the beams.")
-    seed: Seed | None = Field(None, description="Of sampling; unset: another each time.")
-    stream: bool = Field(False, description="Send text as it is made, as server-sent events.")
 
 
 class TranslateRequest(ModelRequest):
     """Of /translate; the names are those of `bertwright translate`."""
 
-    model_config = ConfigDict(json_schema_extra={"example": {"input": "a text"}})
+    model_config = _example(input="a text")
     input: Texts = Field(description="A sentence, or sentences; also as `inputs`.")
     beam: Num = Field(4, description="Beams of beam search; 1: greedy.")
     length_penalty: LengthPenalty = Field(
         0.6, description="Log-probabilities are divided by ((5 + length) / 6) to this power."
     )
-    max_length: NewTokens | None = Field(
+    max_length: Count | None = Field(
         None, description="Tokens of a translation, at most; unset: 50 more than its source has."
     )
     stream: bool = Field(False, description="Send each translation when it is done, as an event.")
 
 
-class StreamOptions(Schema):
+class StreamOptions(Schema, extra="ignore"):
     """OpenAI's."""
 
-    model_config = ConfigDict(extra="ignore")
     include_usage: bool = False
 
 
-class CompletionsRequest(Schema):
-    """Of /v1/completions; OpenAI's protocol may have more keys, which are ignored. What would
-    change the text and is not supported is refused."""
+class CompletionsRequest(ContinueRequest, OpenAIRequest):
+    """Of /v1/completions; what would change the text and is not supported is refused."""
 
-    model_config = ConfigDict(
-        extra="ignore", json_schema_extra={"example": {"prompt": "Once upon", "max_tokens": 8}}
-    )
+    model_config = _example(prompt="Once upon", max_tokens=8)
     prompt: Start | Items[Start] | Ids | Items[Ids] = Field(
         description="A text, texts, or token ids."
     )
-    model: Name | None = Field(None, description="Name of the model; unset: the first.")
-    max_tokens: NewTokens = Field(16, description="Tokens of a text, at most.")
+    max_tokens: Count = Field(16, description="Tokens of a text, at most.")
     temperature: Annotated[float, Field(ge=0, le=100)] = Field(
         1.0, description="0: take the most probable token."
     )
-    top_p: TopP = Field(1.0, description="Sample from the fewest tokens that have this together.")
-    top_k: TopK | None = Field(None, description="Ours: sample from so many tokens; unset: all.")
-    repetition_penalty: Penalty = Field(
-        1.0, description="Ours: above 1, tokens that were there become less probable."
-    )
     n: Num = Field(1, description="Texts of each prompt.")
     best_of: Num | None = Field(None, description="The same number as n, or unset.")
-    stop: Stop | Annotated[list[Stop], Field(max_length=16)] = Field(
-        [], description="A text ends before the first of these."
-    )
-    seed: Seed | None = Field(None, description="Unset: another each time.")
     echo: bool = Field(False, description="Put the prompt before each text.")
     logprobs: Annotated[int, Field(ge=0, le=20)] | None = Field(
         None, description="Log-probabilities of so many tokens, and of the one taken."
     )
-    stream: bool = Field(False, description="Send text as it is made, as server-sent events.")
     stream_options: StreamOptions = Field(
         StreamOptions(), description="include_usage: tokens that were used, as the last event."
     )
     suffix: Literal[""] | None = Field(None, description="Not supported: only empty.")
-    frequency_penalty: Annotated[float, Field(ge=0, le=0)] = Field(
-        0.0, description="Not supported: only 0; there is repetition_penalty."
-    )
-    presence_penalty: Annotated[float, Field(ge=0, le=0)] = Field(
-        0.0, description="Not supported: only 0; there is repetition_penalty."
-    )
+    frequency_penalty: NoPenalty = 0.0
+    presence_penalty: NoPenalty = 0.0
     logit_bias: Annotated[dict[str, float], Field(max_length=0)] = Field(
         {}, description="Not supported: only empty."
     )
