@@ -3,9 +3,11 @@ as validating large vectors would take longer than computing them."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Generic, Literal, TypeVar
 
 from pydantic import BaseModel
+
+T = TypeVar("T")
 
 
 class Truncated(BaseModel):
@@ -29,6 +31,18 @@ class Reply(BaseModel):
     truncated: list[Truncated]
 
 
+class Results(Reply, Generic[T]):
+    """A result an input."""
+
+    results: list[T]
+
+
+class TaskResults(Results[T], Generic[T]):
+    """What task heads reply."""
+
+    task: str
+
+
 class EmbedReply(Reply):
     """Vectors, as base64 where that was requested; of int8 `stored * scales[i]`."""
 
@@ -46,12 +60,6 @@ class TokenVectors(BaseModel):
     vectors: list[list[float]]
 
 
-class TokensReply(Reply):
-    """A vector a token."""
-
-    results: list[TokenVectors]
-
-
 class TokenizedText(BaseModel):
     """The tokens of a text."""
 
@@ -59,12 +67,6 @@ class TokenizedText(BaseModel):
     tokens: list[str]
     offsets: list[tuple[int, int]]
     type_ids: list[int]
-
-
-class TokenizeReply(Reply):
-    """Tokens."""
-
-    results: list[TokenizedText]
 
 
 class SimilarityReply(Reply):
@@ -99,10 +101,9 @@ class RankedDocument(BaseModel):
     document: str | None = None
 
 
-class RerankReply(Reply):
+class RerankReply(Results[RankedDocument]):
     """Documents, the most relevant first."""
 
-    results: list[RankedDocument]
     scored_by: str
     """A head, or `cosine`."""
     label: str | None
@@ -118,28 +119,10 @@ class FilledToken(BaseModel):
     sequence: str
 
 
-class FillReply(Reply):
-    """Of each text, each [MASK], the likeliest tokens."""
-
-    results: list[list[list[FilledToken]]]
-
-
 class Probability(BaseModel):
     """Of a pair."""
 
     probability: float
-
-
-class NextSentenceReply(Reply):
-    """Probabilities that the second text follows the first."""
-
-    results: list[Probability]
-
-
-class TaskReply(Reply):
-    """What task heads reply."""
-
-    task: str
 
 
 class LabelScore(BaseModel):
@@ -147,12 +130,6 @@ class LabelScore(BaseModel):
 
     label: str
     score: float
-
-
-class ClassifyReply(TaskReply):
-    """Of each text labels, the likeliest first."""
-
-    results: list[list[LabelScore]]
 
 
 class Entity(BaseModel):
@@ -175,12 +152,6 @@ class Tagged(BaseModel):
     offsets: list[tuple[int, int]] | None
 
 
-class TagReply(TaskReply):
-    """Tags."""
-
-    results: list[Tagged]
-
-
 class Span(BaseModel):
     """A slice of a passage."""
 
@@ -197,23 +168,11 @@ class Answered(Span):
     answers: list[Span]
 
 
-class AnswerReply(TaskReply):
-    """Answers."""
-
-    results: list[Answered]
-
-
 class Choice(BaseModel):
     """The number of the choice, and a score for each."""
 
     choice: int
     scores: list[float]
-
-
-class ChooseReply(TaskReply):
-    """Choices."""
-
-    results: list[Choice]
 
 
 class Embedding(BaseModel):
@@ -251,17 +210,9 @@ class GeneratedText(BaseModel):
     """Of beam search: its log-probability, by the length penalty."""
 
 
-class TranslateReply(Reply):
-    """Of each text its translation."""
+class GenerateReply(Results[T], Generic[T]):
+    """Texts that were generated."""
 
-    results: list[GeneratedText]
-    tokens_generated: int
-
-
-class GenerateReply(Reply):
-    """Of each prompt its texts."""
-
-    results: list[list[GeneratedText]]
     tokens_generated: int
 
 

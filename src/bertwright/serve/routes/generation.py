@@ -21,7 +21,7 @@ from bertwright.serve.engine import GENERATION, TRANSLATION, Engine
 from bertwright.serve.errors import HttpError, NoHead, invalid_request
 from bertwright.serve.generation.flight import Piece, PromptTexts, Text
 from bertwright.serve.generation.stream import BEAMS, PreparedGeneration, respond
-from bertwright.serve.replies import CompletionsReply, GenerateEvent, GenerateReply, TranslateReply
+from bertwright.serve.replies import CompletionsReply, GeneratedText, GenerateEvent, GenerateReply
 from bertwright.serve.requests import Json, Truncation, inside, tokenize_texts
 from bertwright.serve.routes.router import JsonRoute, model_route
 from bertwright.serve.schemas import CompletionsRequest, GenerateRequest, TranslateRequest, listed
@@ -32,7 +32,7 @@ router = APIRouter(route_class=JsonRoute)
 @model_route(
     router,
     "/generate",
-    GenerateReply,
+    GenerateReply[list[GeneratedText]],
     "Text that continues prompts.",
     respond,
     GenerateEvent.model_json_schema(),
@@ -74,7 +74,7 @@ def prepare_generate(
 @model_route(
     router,
     "/translate",
-    TranslateReply,
+    GenerateReply[GeneratedText],
     "Translations of sentences.",
     respond,
     GenerateEvent.model_json_schema(),

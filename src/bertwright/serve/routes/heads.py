@@ -21,13 +21,15 @@ from bertwright.serve.engine import Engine, RequestItem
 from bertwright.serve.errors import HttpError, NoHead, invalid_request
 from bertwright.serve.outputs import Fill, NextSentences, Task
 from bertwright.serve.replies import (
-    AnswerReply,
-    ChooseReply,
-    ClassifyReply,
-    FillReply,
-    NextSentenceReply,
+    Answered,
+    Choice,
+    FilledToken,
+    LabelScore,
+    Probability,
     RerankReply,
-    TagReply,
+    Results,
+    Tagged,
+    TaskResults,
 )
 from bertwright.serve.requests import (
     Json,
@@ -70,7 +72,9 @@ ANSWER = 64
 """Characters of an answer, about, beside its text or label: keys, a number, a token."""
 
 
-@model_route(router, "/fill-mask", FillReply, "The likeliest tokens of each [MASK].")
+@model_route(
+    router, "/fill-mask", Results[list[list[FilledToken]]], "The likeliest tokens of each [MASK]."
+)
 def prepare_fill(engine: Engine, body: FillRequest, config: ServeConfig) -> PreparedRequest:
     """See the route."""
     if "masked_lm" not in engine.model.heads:
@@ -132,7 +136,7 @@ def _filled(engine: Engine, mask: str, text: str, blanks: list[Any]) -> list[lis
     return found
 
 
-@model_route(router, "/next-sentence", NextSentenceReply, "Whether one text follows another.")
+@model_route(router, "/next-sentence", Results[Probability], "Whether one text follows another.")
 def prepare_next(engine: Engine, body: NextSentenceRequest, config: ServeConfig) -> PreparedRequest:
     """See the route."""
     if "next_sentence" not in engine.model.heads:
@@ -157,7 +161,7 @@ def prepare_next(engine: Engine, body: NextSentenceRequest, config: ServeConfig)
     return PreparedRequest(engine, items, finish, (engine.top,), truncated=truncated)
 
 
-@model_route(router, "/classify", ClassifyReply, "Classes of a text, or a number.")
+@model_route(router, "/classify", TaskResults[list[LabelScore]], "Classes of a text, or a number.")
 def prepare_classify(engine: Engine, body: ClassifyRequest, config: ServeConfig) -> PreparedRequest:
     """See the route."""
 
@@ -178,7 +182,7 @@ def _classes(answer: Any) -> list[Json]:
     return [{"label": label, "score": score} for label, score in ordered]
 
 
-@model_route(router, "/tag", TagReply, "Tags of words, and the entities they mark.")
+@model_route(router, "/tag", TaskResults[Tagged], "Tags of words, and the entities they mark.")
 def prepare_tag(engine: Engine, body: TagRequest, config: ServeConfig) -> PreparedRequest:
     """See the route."""
     return _prepare_task(engine, body, ("tagging",), listed(body.input), _tags, config)
@@ -199,7 +203,7 @@ def _tags(answer: TaggingPrediction) -> Json:
     return {"entities": entities, **{name: getattr(answer, name) for name in names}}
 
 
-@model_route(router, "/answer", AnswerReply, "An answer as a slice of a passage.")
+@model_route(router, "/answer", TaskResults[Answered], "An answer as a slice of a passage.")
 def prepare_answer(engine: Engine, body: AnswerRequest, config: ServeConfig) -> PreparedRequest:
     """See the route."""
     inputs = _inputs(body, ("question", "context"))
@@ -224,7 +228,7 @@ def prepare_answer(engine: Engine, body: AnswerRequest, config: ServeConfig) -> 
     return prepared
 
 
-@model_route(router, "/choose", ChooseReply, "The likeliest of several ways to go on.")
+@model_route(router, "/choose", TaskResults[Choice], "The likeliest of several ways to go on.")
 def prepare_choose(engine: Engine, body: ChooseRequest, config: ServeConfig) -> PreparedRequest:
     """See the route."""
 

@@ -22,9 +22,10 @@ from bertwright.serve.replies import (
     AttentionReply,
     EmbedReply,
     EncodeReply,
+    Results,
     SimilarityReply,
-    TokenizeReply,
-    TokensReply,
+    TokenizedText,
+    TokenVectors,
 )
 from bertwright.serve.requests import (
     Json,
@@ -118,7 +119,10 @@ def store(vectors: Float32s, dtype: str) -> tuple[npt.NDArray[Any], Json]:
 
 
 @model_route(
-    router, "/tokens", TokensReply, "One vector a token, with the characters each is from."
+    router,
+    "/tokens",
+    Results[TokenVectors],
+    "One vector a token, with the characters each is from.",
 )
 def prepare_tokens(engine: Engine, body: TokensRequest, config: ServeConfig) -> PreparedRequest:
     """See the route."""
@@ -154,7 +158,9 @@ def prepare_tokens(engine: Engine, body: TokensRequest, config: ServeConfig) -> 
     )
 
 
-@model_route(router, "/tokenize", TokenizeReply, "The tokens of a text, without the model.")
+@model_route(
+    router, "/tokenize", Results[TokenizedText], "The tokens of a text, without the model."
+)
 def prepare_tokenize(engine: Engine, body: TokenizeRequest, config: ServeConfig) -> PreparedRequest:
     """See the route."""
     found: list[Json] = []
