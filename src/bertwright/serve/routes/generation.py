@@ -33,14 +33,13 @@ router = APIRouter(route_class=JsonRoute)
     router,
     "/generate",
     GenerateReply[list[GeneratedText]],
-    "Text that continues prompts.",
     respond,
     GenerateEvent.model_json_schema(),
 )
 def prepare_generate(
     engine: Engine, body: GenerateRequest, config: ServeConfig
 ) -> PreparedGeneration:
-    """See the route."""
+    """Text that continues prompts."""
     given = body.temperature != 1 or body.top_k is not None or body.top_p != 1
     if given and not body.sample:
         reason = 'temperature, top_k and top_p are of sampling: request "sample": true'
@@ -75,14 +74,13 @@ def prepare_generate(
     router,
     "/translate",
     GenerateReply[GeneratedText],
-    "Translations of sentences.",
     respond,
     GenerateEvent.model_json_schema(),
 )
 def prepare_translate(
     engine: Engine, body: TranslateRequest, config: ServeConfig
 ) -> PreparedGeneration:
-    """See the route."""
+    """Translations of sentences."""
     if TRANSLATION not in engine.model.heads:
         raise NoHead(f"{engine.name} translates nothing", (TRANSLATION,))
     tokenized = tokenize_texts(engine, listed(body.input), body.truncate)
@@ -142,14 +140,13 @@ def _generated(pieces: list[Piece]) -> Json:
     router,
     "/v1/completions",
     CompletionsReply,
-    "Text that continues prompts, as OpenAI's clients request it.",
     respond,
     {"$ref": "#/components/schemas/CompletionsReply"},
 )
 def prepare_completions(
     engine: Engine, body: CompletionsRequest, config: ServeConfig
 ) -> PreparedGeneration:
-    """See the route."""
+    """Text that continues prompts, as OpenAI's clients request it."""
     if body.best_of not in (None, body.n):
         raise invalid_request("best_of other than n is not supported: leave it out")
     if body.echo and body.logprobs is not None:

@@ -72,11 +72,9 @@ ANSWER = 64
 """Characters of an answer, about, beside its text or label: keys, a number, a token."""
 
 
-@model_route(
-    router, "/fill-mask", Results[list[list[FilledToken]]], "The likeliest tokens of each [MASK]."
-)
+@model_route(router, "/fill-mask", Results[list[list[FilledToken]]])
 def prepare_fill(engine: Engine, body: FillRequest, config: ServeConfig) -> PreparedRequest:
-    """See the route."""
+    """The likeliest tokens of each [MASK]."""
     if "masked_lm" not in engine.model.heads:
         raise _no_head(engine, ("masked_lm",))
     (mask,) = engine.tokenizer.tokens_of([engine.tokenizer.mask_id])
@@ -136,9 +134,9 @@ def _filled(engine: Engine, mask: str, text: str, blanks: list[Any]) -> list[lis
     return found
 
 
-@model_route(router, "/next-sentence", Results[Probability], "Whether one text follows another.")
+@model_route(router, "/next-sentence", Results[Probability])
 def prepare_next(engine: Engine, body: NextSentenceRequest, config: ServeConfig) -> PreparedRequest:
-    """See the route."""
+    """Whether one text follows another."""
     if "next_sentence" not in engine.model.heads:
         raise _no_head(engine, ("next_sentence",))
     output = NextSentences(engine)
@@ -161,9 +159,9 @@ def prepare_next(engine: Engine, body: NextSentenceRequest, config: ServeConfig)
     return PreparedRequest(engine, items, finish, (engine.top,), truncated=truncated)
 
 
-@model_route(router, "/classify", TaskResults[list[LabelScore]], "Classes of a text, or a number.")
+@model_route(router, "/classify", TaskResults[list[LabelScore]])
 def prepare_classify(engine: Engine, body: ClassifyRequest, config: ServeConfig) -> PreparedRequest:
-    """See the route."""
+    """Classes of a text, or a number."""
 
     def show(answer: Any) -> list[Json]:
         return _classes(answer)[: body.top_k]
@@ -182,9 +180,9 @@ def _classes(answer: Any) -> list[Json]:
     return [{"label": label, "score": score} for label, score in ordered]
 
 
-@model_route(router, "/tag", TaskResults[Tagged], "Tags of words, and the entities they mark.")
+@model_route(router, "/tag", TaskResults[Tagged])
 def prepare_tag(engine: Engine, body: TagRequest, config: ServeConfig) -> PreparedRequest:
-    """See the route."""
+    """Tags of words, and the entities they mark."""
     return _prepare_task(engine, body, ("tagging",), listed(body.input), _tags, config)
 
 
@@ -203,9 +201,9 @@ def _tags(answer: TaggingPrediction) -> Json:
     return {"entities": entities, **{name: getattr(answer, name) for name in names}}
 
 
-@model_route(router, "/answer", TaskResults[Answered], "An answer as a slice of a passage.")
+@model_route(router, "/answer", TaskResults[Answered])
 def prepare_answer(engine: Engine, body: AnswerRequest, config: ServeConfig) -> PreparedRequest:
-    """See the route."""
+    """An answer as a slice of a passage."""
     inputs = _inputs(body, ("question", "context"))
 
     def show(answer: SpanPrediction) -> Json:
@@ -228,9 +226,9 @@ def prepare_answer(engine: Engine, body: AnswerRequest, config: ServeConfig) -> 
     return prepared
 
 
-@model_route(router, "/choose", TaskResults[Choice], "The likeliest of several ways to go on.")
+@model_route(router, "/choose", TaskResults[Choice])
 def prepare_choose(engine: Engine, body: ChooseRequest, config: ServeConfig) -> PreparedRequest:
-    """See the route."""
+    """The likeliest of several ways to go on."""
 
     def show(answer: ChoicePrediction) -> Json:
         return {"choice": answer.choice, "scores": answer.scores}
@@ -254,11 +252,9 @@ def _inputs(
     return [one] if one else [each.model_dump(exclude_none=True) for each in given]
 
 
-@model_route(
-    router, "/rerank", RerankReply, "Documents by relevance: by a head of pairs, else by cosine."
-)
+@model_route(router, "/rerank", RerankReply)
 def prepare_rerank(engine: Engine, body: RerankRequest, config: ServeConfig) -> PreparedRequest:
-    """See the route."""
+    """Documents by relevance: by a head of pairs, else by cosine."""
     documents = listed(body.documents)
     name = _pair_task(engine, body.task)
     labels = () if name is None else engine.model.tasks[name].labels

@@ -36,11 +36,11 @@ MAX_LISTED = 50
 """Truncated inputs that a header names."""
 
 
-@model_route(router, "/v1/embeddings", EmbeddingsReply, "Vectors as OpenAI's clients request them.")
+@model_route(router, "/v1/embeddings", EmbeddingsReply)
 def prepare_embeddings(
     engine: Engine, body: EmbeddingsRequest, config: ServeConfig
 ) -> PreparedRequest:
-    """See the route."""
+    """Vectors as OpenAI's clients request them."""
     vectors = vector_config(engine, body)
     width = vectors.width(engine.spec.widths)
     dimensions = body.dimensions

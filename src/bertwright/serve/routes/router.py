@@ -66,12 +66,12 @@ def model_route(
     router: APIRouter,
     path: str,
     reply: type[BaseModel],
-    summary: str,
     respond: Respond = Service.respond,
     events: dict[str, Any] | None = None,
 ) -> Callable[[Prepare], Prepare]:
-    """Add a route: its function prepares a request, annotated by the schema of its body; `respond`
-    makes the reply of what it prepared; `events` is the schema of a stream's."""
+    """Add a route: its function prepares a request, annotated by the schema of its body, and its
+    docstring is the summary; `respond` makes the reply of what it prepared; `events` is the schema
+    of a stream's."""
 
     def register(prepare: Prepare) -> Prepare:
         async def endpoint(body: BaseModel, request: Request) -> Response:
@@ -86,7 +86,7 @@ def model_route(
             methods=["POST"],
             response_model=reply,
             responses=ERRORS if events is None else {**ERRORS, 200: _stream(events)},
-            summary=summary,
+            summary=prepare.__doc__,
             name=prepare.__name__,
         )
         return prepare

@@ -89,9 +89,9 @@ def _check_prompt(vectors: VectorConfig, texts: list[Any], config: ServeConfig) 
         check_characters(sum(map(len, texts_in(texts))) + len(texts) * len(vectors.prompt), config)
 
 
-@model_route(router, "/embed", EmbedReply, "One vector a text, of any layers and pooling.")
+@model_route(router, "/embed", EmbedReply)
 def prepare_embed(engine: Engine, body: EmbedRequest, config: ServeConfig) -> PreparedRequest:
-    """See the route."""
+    """One vector a text, of any layers and pooling."""
     vectors, texts = vector_config(engine, body), listed(body.input)
     _check_prompt(vectors, texts, config)
     prepared = prepare_vectors(engine, texts, vectors, body.truncate, body.windows)
@@ -118,14 +118,9 @@ def store(vectors: Float32s, dtype: str) -> tuple[npt.NDArray[Any], Json]:
     return (vectors.astype(np.float16) if dtype == "float16" else vectors), {}
 
 
-@model_route(
-    router,
-    "/tokens",
-    Results[TokenVectors],
-    "One vector a token, with the characters each is from.",
-)
+@model_route(router, "/tokens", Results[TokenVectors])
 def prepare_tokens(engine: Engine, body: TokensRequest, config: ServeConfig) -> PreparedRequest:
-    """See the route."""
+    """One vector a token, with the characters each is from."""
     own, texts = vector_config(engine, body), listed(body.input)
     vectors = replace(own, pooling="mean", dense=0, dimensions=None)
     _check_prompt(vectors, texts, config)
@@ -158,11 +153,9 @@ def prepare_tokens(engine: Engine, body: TokensRequest, config: ServeConfig) -> 
     )
 
 
-@model_route(
-    router, "/tokenize", Results[TokenizedText], "The tokens of a text, without the model."
-)
+@model_route(router, "/tokenize", Results[TokenizedText])
 def prepare_tokenize(engine: Engine, body: TokenizeRequest, config: ServeConfig) -> PreparedRequest:
-    """See the route."""
+    """The tokens of a text, without the model."""
     found: list[Json] = []
     count = 0
     for text in listed(body.input):
@@ -175,11 +168,11 @@ def prepare_tokenize(engine: Engine, body: TokenizeRequest, config: ServeConfig)
     return PreparedRequest(engine, [], lambda _: {"results": found, "tokens_used": count})
 
 
-@model_route(router, "/similarity", SimilarityReply, "Cosines between texts.")
+@model_route(router, "/similarity", SimilarityReply)
 def prepare_similarity(
     engine: Engine, body: SimilarityRequest, config: ServeConfig
 ) -> PreparedRequest:
-    """See the route."""
+    """Cosines between texts."""
     source, sentences = body.source_sentence, body.sentences
     if (source is None) == (body.input is None) or (source is None) != (sentences is None):
         raise invalid_request("give input, a list of texts; or source_sentence and sentences")
@@ -204,9 +197,9 @@ def prepare_similarity(
     return prepared
 
 
-@model_route(router, "/encode", EncodeReply, "As bert-as-service has it: the mean of layer -2.")
+@model_route(router, "/encode", EncodeReply)
 def prepare_encode(engine: Engine, body: EncodeRequest, config: ServeConfig) -> PreparedRequest:
-    """See the route."""
+    """As bert-as-service has it: the mean of layer -2."""
     if body.is_tokenized:
         raise invalid_request("is_tokenized must be false: send texts, not their words")
     vectors = VectorConfig((-2,), "concat", "mean")
@@ -215,11 +208,11 @@ def prepare_encode(engine: Engine, body: EncodeRequest, config: ServeConfig) -> 
     return prepared
 
 
-@model_route(router, "/attention", AttentionReply, "Attention maps, by layer and attention head.")
+@model_route(router, "/attention", AttentionReply)
 def prepare_attention(
     engine: Engine, body: AttentionRequest, config: ServeConfig
 ) -> PreparedRequest:
-    """See the route."""
+    """Attention maps, by layer and attention head."""
     heads = engine.attention_heads
     if heads is None:
         raise invalid_request(f"{engine.name} has no attention maps", "no_attention")
