@@ -41,6 +41,17 @@ RUNS: dict[str, dict[str, Any]] = {
         },
         "sequence_length": 32,
     },
+    "bert2rnd": {
+        "architecture": {
+            "hidden_size": 16,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+            "intermediate_size": 24,
+            "max_position_embeddings": 64,
+            "num_decoder_layers": 1,
+        },
+        "sequence_length": 32,
+    },
     "seq2seq": {
         "architecture": {"embedding_size": 12, "hidden_size": 16},
         "model": "seq2seq-base",

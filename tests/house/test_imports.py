@@ -111,8 +111,13 @@ def do_not_know_their_siblings(module: Module) -> Iterator[str]:
                 yield f"{module.place}:{found.line} imports its sibling {file}"
 
 
-KNOW_BERT = {"recipes.bert", "checkpoint.huggingface.bert", "inference.backends.packed"}
-"""Its instances and initialization, its entry of the formats, its packed weights."""
+KNOW_BERT = {
+    "recipes.bert",
+    "checkpoint.huggingface.bert",
+    "checkpoint.native.translation",
+    "inference.backends.packed",
+}
+"""Its instances and initialization, its entries of the formats, its packed weights."""
 
 
 def go_by_the_interface(module: Module) -> Iterator[str]:

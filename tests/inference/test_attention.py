@@ -57,7 +57,7 @@ def test_a_model_without_attention_says_so(model_folder: Path) -> None:
         measure_heads(other.runner, ["a"])
 
 
-@pytest.mark.parametrize("system", ["transformer", "seq2seq"])
+@pytest.mark.parametrize("system", ["transformer", "bert2rnd", "seq2seq"])
 def test_maps_of_a_translation(system: str, tmp_path: Path) -> None:
     folder = build_pairs(tmp_path)
     values = mapping(system, folder, tmp_path / "run", steps=2)
@@ -65,7 +65,7 @@ def test_maps_of_a_translation(system: str, tmp_path: Path) -> None:
     model = load(tmp_path / "run", device="cpu")
     (source,), (target,) = (model.tokenizer.encode_bare_ids([text]) for text in ("a b", "c d e"))
     found = {each.name: each for each in model.attention(("a b", "c d e"))}
-    own = {"encoder", "decoder"} if system == "transformer" else set()
+    own = {"encoder", "decoder"} if system != "seq2seq" else set()
     assert {*found} == {"encoder-decoder", *own}
     over = found["encoder-decoder"]
     assert (len(over.rows), len(over.columns)) == (len(target) + 1, len(source) + 2)

@@ -72,7 +72,7 @@ def only_bert(config: object, what: str) -> BertConfig:
     Raises:
         ConfigError: it is another model's.
     """
-    if not isinstance(config, BertConfig) or config.causal:
+    if type(config) is not BertConfig:
         raise ConfigError(
             f"{what} is for BERT only; this model is a {format_of(config).model_type}"
         )

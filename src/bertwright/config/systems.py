@@ -13,6 +13,7 @@ from typing import Any
 from bertwright.config.run import RunConfig
 from bertwright.config.runs.awd_lstm import AwdLstmRun
 from bertwright.config.runs.bert import BertRun
+from bertwright.config.runs.bert2rnd import Bert2RndRun
 from bertwright.config.runs.elmo import ElmoRun
 from bertwright.config.runs.gpt import Gpt2Run, GptRun
 from bertwright.config.runs.left_to_right_bert import LeftToRightBertRun
@@ -28,6 +29,7 @@ SYSTEMS: dict[str, type[RunConfig]] = {
     "bert": BertRun,
     "bert-ltr": LeftToRightBertRun,
     "transformer": TransformerRun,
+    "bert2rnd": Bert2RndRun,
     "seq2seq": Seq2SeqRun,
     "awd-lstm": AwdLstmRun,
     "elmo": ElmoRun,

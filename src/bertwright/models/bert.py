@@ -26,7 +26,7 @@ from bertwright.models.encoder import Encoded, Encoder, EncoderSpec
 from bertwright.nn.cache import KeyValueCache, read_prompts, read_token
 from bertwright.nn.dropout import Dropout
 from bertwright.nn.init import initialize, truncated_normal
-from bertwright.nn.sequences import Inputs, Sequences
+from bertwright.nn.sequences import Inputs
 from bertwright.nn.transformer import TransformerLayer
 
 
@@ -41,11 +41,9 @@ class Embeddings(nn.Module):
         self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.dropout = Dropout(config.hidden_dropout_prob)
 
-    def forward(self, inputs: Inputs, positions: Tensor | None = None) -> Tensor:
-        """ids `[N]`, segments `[N]`, positions `[N]` if not those in the sequences -> `[N, H]`"""
-        segments = inputs.segments
-        positions = inputs.sequences.positions if positions is None else positions
-        x = self.token(inputs.ids)
+    def forward(self, ids: Tensor, positions: Tensor, segments: Tensor | None = None) -> Tensor:
+        """ids `[N]`, the position of each in its sequence, segments `[N]` -> `[N, H]`"""
+        x = self.token(ids)
         x = x + (self.segment.weight[0] if segments is None else self.segment(segments))
         x = self.norm(x + self.position(positions))
         if torch.is_autocast_enabled(x.device.type):
@@ -129,7 +127,7 @@ class Bert(Encoder):
         if top is not None and not 0 <= top <= len(self.layers):
             raise ValueError(f"top is {top}; this BERT has layers 0 to {len(self.layers)}")
         self._check(sequences.longest)
-        x = self.embeddings(inputs)
+        x = self.embeddings(inputs.ids, sequences.positions, inputs.segments)
         kept = [x]
         for layer in self.layers[: top if positions is None else -1]:
             x = layer(x, sequences)
@@ -150,7 +148,8 @@ class Bert(Encoder):
     def begin(self, inputs: Inputs) -> tuple[Tensor, KeyValueCache]:
         """See `GoesOn`. What follows inputs with segments is of segment 1."""
         self._check(inputs.sequences.longest)
-        x, cache = read_prompts(self.layers, self.embeddings(inputs), inputs.sequences)
+        x = self.embeddings(inputs.ids, inputs.sequences.positions, inputs.segments)
+        x, cache = read_prompts(self.layers, x, inputs.sequences)
         cache.segment = int(inputs.segments is not None and self.config.type_vocab_size > 1)
         return x, cache
 
@@ -159,9 +158,8 @@ class Bert(Encoder):
         positions = torch.tensor(state.lengths, device=ids.device)
         state.grow()
         self._check(max(state.lengths))
-        segments = torch.full_like(ids, state.segment)
-        inputs = Inputs(ids, Sequences([1] * len(ids), ids.device), segments)
-        return read_token(self.layers, self.embeddings(inputs, positions), state), state
+        x = self.embeddings(ids, positions, torch.full_like(ids, state.segment))
+        return read_token(self.layers, x, state), state
 
     def _check(self, longest: int) -> None:
         if longest > self.config.max_position_embeddings:

@@ -153,7 +153,8 @@ class DecoderState:
 class TransformerDecoder(nn.Module):
     """The decoder: target tokens over an encoded source."""
 
-    def __init__(self, config: TransformerConfig, encoder: Transformer) -> None:
+    def __init__(self, config: TransformerConfig, embeddings: nn.Module) -> None:
+        """`embeddings` are the encoder's: (ids, positions) -> `[M, H]`."""
         super().__init__()
         self.width = config.hidden_size
         self.longest = config.max_position_embeddings
@@ -163,7 +164,7 @@ class TransformerDecoder(nn.Module):
             for _ in range(config.num_hidden_layers)
         )
         _end(self.layers, config)
-        self._tied = (encoder.embeddings,)  # in a tuple: the encoder owns it
+        self._tied = (embeddings,)  # in a tuple: the encoder owns it
 
     def forward(self, memory: Encoded, target: Inputs) -> Tensor:
         """B sources, and B targets of M tokens -> `[M, H]`"""

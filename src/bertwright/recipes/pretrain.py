@@ -115,7 +115,7 @@ def make_learner(config: RunConfig, shards: Shards) -> Learner:
     if config.init is not None:
         learner = _continued(config, config.init, shards, names)
     else:
-        learner = checkpoint.make_learner(config.model_config(shards.vocab_size), names)
+        learner = checkpoint.make_learner(system.model(config, shards), names)
         system.initialize(learner, config, shards)
     return _ready(config, learner)
 

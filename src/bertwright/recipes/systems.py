@@ -32,7 +32,7 @@ def keep_architecture(run: RunConfig, found: Any, folder: Path) -> Any:
         if given[key] != getattr(found, key):
             raise ConfigError(
                 f"architecture.{key} is {given[key]}, but {folder} has {getattr(found, key)}; "
-                "leave it out: --init brings the model's architecture"
+                "leave it out: the checkpoint brings its architecture"
             )
     return replace(found, **changed)
 
@@ -54,6 +54,8 @@ class System:
     loss."""
     phases: Callable[[Any, Shards], Sequence[Phase]] | None = None
     """(R, shards) -> what it is trained on, where that changes on the way."""
+    model: Callable[[Any, Shards], Any] = lambda run, shards: run.model_config(shards.vocab_size)
+    """(R, shards) -> C of a new run."""
     objectives: Callable[[Any], Sequence[str]] | None = None
     """R -> names of the objectives it is trained with; None: all of its format."""
     continued: Callable[[Any, Any, Path], Any] = keep_architecture

@@ -20,6 +20,7 @@ from bertwright.checkpoint.export.decoders import CachedGpt, Graph, graphs_of
 from bertwright.checkpoint.export.exported import Session, open_exported
 from bertwright.checkpoint.export.write import export
 from bertwright.checkpoint.export.write_decoder import check
+from bertwright.config.runs.bert2rnd import Bert2RndConfig
 from bertwright.config.runs.gpt import Gpt2Config, GptConfig
 from bertwright.config.runs.seq2seq import Seq2SeqConfig
 from bertwright.config.runs.transformer import TransformerConfig
@@ -46,6 +47,7 @@ CONFIGS: dict[str, Any] = {
     "gpt2": Gpt2Config(**GPT_SIZES),
     "transformer": TransformerConfig(**TRANSFORMER, max_position_embeddings=16),
     "pre-norm": TransformerConfig(**TRANSFORMER, max_position_embeddings=16, norm="pre"),
+    "bert2rnd": Bert2RndConfig(**TRANSFORMER, max_position_embeddings=16, num_decoder_layers=1),
     "multiplicative": Seq2SeqConfig(**LSTM),
     "additive": Seq2SeqConfig(**LSTM, attention="additive", input_feeding=False),
     "no attention": Seq2SeqConfig(**LSTM, attention="none"),
@@ -187,7 +189,9 @@ def test_the_program_of_the_page_continues_as_ours(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["transformer", "pre-norm", "multiplicative", "no attention"])
+@pytest.mark.parametrize(
+    "name", ["transformer", "pre-norm", "bert2rnd", "multiplicative", "no attention"]
+)
 def test_the_program_of_the_page_translates_as_ours(
     name: str, exported: Callable[[str], tuple[Path, Path]]
 ) -> None:

@@ -33,6 +33,7 @@ from torch import Tensor, nn
 from bertwright.checkpoint.export.padded import PaddedLstm, attend, heads_of, hide
 from bertwright.checkpoint.formats import format_of
 from bertwright.errors import ConfigError
+from bertwright.models.bert import Bert
 from bertwright.models.gpt import Gpt
 from bertwright.models.seq2seq import DecoderState, Seq2Seq, Seq2SeqDecoder
 from bertwright.models.transformer import Transformer, TransformerDecoder
@@ -83,11 +84,11 @@ class CachedGpt(Graph):
 
 
 class TransformerSource(Graph):
-    """The encoder of a Transformer, and its keys and values for each layer of the decoder."""
+    """The encoder of a Transformer, or a BERT in its place, and its keys and values for each layer of the decoder."""
 
     file, mask = "encoder_model", "attention_mask"
 
-    def __init__(self, encoder: Transformer, decoder: TransformerDecoder) -> None:
+    def __init__(self, encoder: Transformer | Bert, decoder: TransformerDecoder) -> None:
         super().__init__()
         self.encoder, self.decoder = encoder, decoder
         self.state = {}
@@ -219,7 +220,7 @@ def graphs_of(learner: Learner) -> list[Graph]:
         return [CachedGpt(encoder, token)]
     if isinstance(translation, Translation):
         decoder: Any = translation.decoder
-        if isinstance(encoder, Transformer):
+        if isinstance(encoder, (Transformer, Bert)):
             cached = CachedTransformer(decoder, encoder.embeddings, translation)
             return [TransformerSource(encoder, decoder), cached]
         if isinstance(encoder, Seq2Seq):

@@ -101,7 +101,7 @@ def export(
     refuse_folder(out, overwrite)
     loaded = checkpoint.load(source)
     refuse_source(out, loaded.folder)
-    if not isinstance(loaded.config, BertConfig) or loaded.config.causal:
+    if type(loaded.config) is not BertConfig:
         if head not in (None, "next_token", "translation") or layers or int8:
             raise ConfigError(
                 "of a model that is no BERT the decoder with its cache is exported, in float32: "

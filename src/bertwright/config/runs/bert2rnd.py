@@ -1,0 +1,85 @@
+"""A run of BERT as the encoder of a translation model: the decoder's size, and which BERT."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, ClassVar
+
+from bertwright.config.bert import PRESETS, BertConfig
+from bertwright.config.ranges import at_least, below_one
+from bertwright.config.runs.bert import ArchitectureConfig
+from bertwright.config.runs.transformer import TransformerConfig
+from bertwright.config.runs.translation import AdamConfig, InverseSqrtConfig, TranslationRun
+from bertwright.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Bert2RndConfig(BertConfig):
+    """The architecture: a BERT, and a decoder of the same sizes."""
+
+    num_decoder_layers: int | None = None
+    """Layers of the decoder; None: as many as BERT has, as published."""
+    label_smoothing: float = 0.1
+    """Fraction of the target distribution that is uniform over the vocabulary, in training."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least(self, 1, "num_decoder_layers")
+        below_one(self, "label_smoothing")
+
+    @property
+    def decoder(self) -> TransformerConfig:
+        """The decoder."""
+        layers = self.num_decoder_layers or self.num_hidden_layers
+        both = [f.name for f in fields(TransformerConfig) if hasattr(self, f.name)]
+        sizes: dict[str, Any] = {name: getattr(self, name) for name in both}
+        return TransformerConfig(**{**sizes, "num_hidden_layers": layers})
+
+
+@dataclass(frozen=True)
+class Bert2RndArchitecture(ArchitectureConfig):
+    """Changes to the architecture; unset: as the BERT of `encoder` has it, else that of `model`."""
+
+    hidden_dropout_prob: float | None = 0.1
+    """Dropout after embeddings, attention and feed-forward layers."""
+    attention_probs_dropout_prob: float | None = 0.0
+    """Dropout of attention probabilities; above 0, attention is slower."""
+    num_decoder_layers: int | None = None
+    """Layers of the decoder; unset: as many as BERT has, as published."""
+    label_smoothing: float | None = None
+    """Fraction of the target distribution that is uniform over the vocabulary, in training."""
+
+
+@dataclass(frozen=True)
+class Bert2RndRun(TranslationRun):
+    """Everything that decides a run of a translation model whose encoder is a BERT."""
+
+    presets: ClassVar[Mapping[str, Bert2RndConfig]] = {
+        "bert2rnd": Bert2RndConfig(**asdict(PRESETS["bert-mini"]))
+    }
+    """Where no BERT is given, the sizes of bert-mini."""
+    default_model: ClassVar[str] = "bert2rnd"
+    """The sizes are those of a BERT."""
+    format: ClassVar[str] = "bertwright.checkpoint.native.translation:BERT2RND"
+    """Its models."""
+    system: ClassVar[str] = "bertwright.recipes.translation.bert2rnd:BERT2RND"
+    """Its pre-training."""
+
+    encoder: str | None = None
+    """Pre-trained BERT that the encoder starts as: a run, a checkpoint or a Hugging Face folder,
+    whose vocabulary the data has too; unset: random weights."""
+    architecture: Bert2RndArchitecture = field(default_factory=Bert2RndArchitecture)
+    """Changes to the model."""
+    optimizer: AdamConfig = field(default_factory=AdamConfig)
+    """The optimizer."""
+    schedule: InverseSqrtConfig = field(default_factory=InverseSqrtConfig)
+    """The learning rate over time."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.encoder is not None and self.init is not None:
+            raise ConfigError(
+                "--encoder and --init came: --init goes on from a model that has its encoder, "
+                "--encoder begins a new one; pass one of them"
+            )
