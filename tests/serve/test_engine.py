@@ -35,7 +35,7 @@ def engine(full: Path) -> Engine:
 
 def works(engine: Engine, kind: str) -> list[RequestItem]:
     """Three texts and more of a kind of question, one of them in windows where that can be."""
-    whole = tokenize_texts(engine, [*TEXTS, LONG], False, windows=True)
+    whole, _ = tokenize_texts(engine, [*TEXTS, LONG], False, windows=True)
     config = ServeConfig(model=("full",))
     if kind.startswith("vectors"):
         _, pooling, *layers = kind.split()
@@ -44,7 +44,7 @@ def works(engine: Engine, kind: str) -> list[RequestItem]:
     if kind == "tokens":
         return items_of(Tokens(engine, VectorConfig((-1, 0))), whole)
     if kind == "attention":
-        return items_of(Attention(engine, (1, 3)), tokenize_texts(engine, TEXTS, False))
+        return items_of(Attention(engine, (1, 3)), tokenize_texts(engine, TEXTS, False)[0])
     if kind == "fill":
         letters = LONG.split()
         letters[2] = letters[3] = letters[22] = "[MASK]"

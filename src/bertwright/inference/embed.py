@@ -244,8 +244,8 @@ class Embedder:
     def _tokenize(self, texts: Sequence[Text]) -> Tokenized:
         paired = self.spec.segments > 1
         tokenized = tokenize(self.tokenizer, texts, self.longest, self.config.truncate, paired)
-        self.truncated += tokenized.truncated
-        self.tokens_truncated += tokenized.tokens_truncated
+        self.truncated += len(tokenized.left_out)
+        self.tokens_truncated += sum(tokenized.left_out.values())
         return tokenized
 
     def _combine(self, parts: list[Tensor]) -> Tensor:

@@ -49,9 +49,8 @@ class Tokenized:
     """Number of the text of each sequence, rising: a text has one window or more."""
     starts: list[int] = field(default_factory=list)
     """Tokens of the text before the window's first."""
-    truncated: int = 0
-    """Texts of which tokens were left out."""
-    tokens_truncated: int = 0
+    left_out: dict[int, int] = field(default_factory=dict)
+    """Number of a text that was truncated -> tokens of it that were left out."""
 
 
 def tokenize(
@@ -60,6 +59,7 @@ def tokenize(
     longest: int | None,
     truncate: bool,
     paired: bool = True,
+    windows: bool = False,
 ) -> Tokenized:
     """Texts as sequences of at most `longest` tokens.
 
@@ -70,6 +70,7 @@ def tokenize(
         truncate: leave out what is too much, at the end (of a pair: of the longer text); else a
             text is read in windows, and a pair is an error.
         paired: whether the encoder reads pairs.
+        windows: read texts in windows all the same, so that `truncate` is of pairs.
 
     Raises:
         DataError: no list of texts, neither text nor pair, a pair that is too long, a pair for an
@@ -94,9 +95,8 @@ def tokenize(
                 "truncate long pairs (--truncate, or truncate=True), or embed their texts one by "
                 "one"
             )
-        if over > 0 and truncate:
-            found.truncated += 1
-            found.tokens_truncated += over
+        if over > 0 and truncate and (pair or not windows):
+            found.left_out[number] = over
             kept = truncate_pair(len(parts[0]), len(parts[1]), room) if pair else (room,)
             parts = [part[:count] for part, count in zip(parts, kept, strict=True)]
         for start, stop in [(0, 0)] if pair else split(len(parts[0]), room, 0):

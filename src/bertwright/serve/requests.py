@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from bertwright.config.serve import ServeConfig
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.embed import normalized
-from bertwright.inference.encode import Text, tokenize
+from bertwright.inference.encode import Text, Tokenized, tokenize
 from bertwright.serve.engine import Engine, Output, RequestItem
 from bertwright.serve.errors import HttpError, NoHead, invalid_request
 from bertwright.serve.schemas import EmbeddingsRequest, ModelRequest
@@ -185,17 +186,6 @@ def texts_in(value: Any) -> Iterator[str]:
             yield from texts_in(each)
 
 
-@dataclass
-class TokenizedTexts:
-    """Sequences of texts, and what was truncated."""
-
-    ids: list[list[list[int]]]
-    """Of each text its windows."""
-    segments: list[list[list[int]] | None]
-    starts: list[list[int]]
-    truncated: list[Truncation]
-
-
 def tokenize_texts(
     engine: Engine,
     texts: Sequence[Text],
@@ -203,8 +193,8 @@ def tokenize_texts(
     windows: bool = False,
     longest: int = 0,
     naming: Naming = None,
-) -> TokenizedTexts:
-    """Texts and pairs as sequences.
+) -> tuple[Tokenized, list[Truncation]]:
+    """Texts and pairs as sequences, and what was truncated.
 
     Args:
         engine: the model.
@@ -218,44 +208,21 @@ def tokenize_texts(
         HttpError: something is too long, or a pair is given to a model of one segment.
     """
     longest = min(longest or engine.longest, engine.longest)
-    framing = engine.tokenizer.framing
-    room = longest - framing.special_tokens()
-    plain = [number for number, text in enumerate(texts) if isinstance(text, str)]
-    single = tokenize(engine.tokenizer, [texts[n] for n in plain], longest, False)
-    found = TokenizedTexts([[] for _ in texts], [None] * len(texts), [[] for _ in texts], [])
-    for ids, owner, start in zip(single.ids, single.owners, single.starts, strict=True):
-        found.ids[plain[owner]].append(ids)
-        found.starts[plain[owner]].append(start)
-    for number, text in enumerate(texts):
-        if isinstance(text, str):
-            if len(found.ids[number]) == 1 or windows:
-                continue
-            inner = [token for ids in found.ids[number] for token in inside(engine, ids)]
-            excess, segments, starts = len(inner) - room, None, [0]
-            sequences = [framing.one(inner[:room])]
-        else:
-            try:
-                pair = tokenize(engine.tokenizer, [text], longest, True, engine.reads_segments)
-            except DataError as error:
-                raise invalid_request("this model reads no pairs", "no_pairs") from error
-            excess, sequences, segments, starts = (
-                pair.tokens_truncated,
-                pair.ids,
-                pair.segments,
-                pair.starts,
-            )
-        if excess:
-            name = naming(number) if naming else None
-            if not truncate:
-                reason = f"{name or f'input {number}'} has {excess + longest} tokens"
-                raise too_long(f"{reason}; this model reads {longest} at once")
-            found.truncated.append({"input": name or number, "tokens_cut": excess})
-        found.ids[number], found.segments[number], found.starts[number] = (
-            sequences,
-            segments,
-            starts,
-        )
-    return found
+    paired = engine.reads_segments and longest - engine.tokenizer.framing.special_tokens(True) > 1
+    if not paired and not all(isinstance(text, str) for text in texts):
+        raise invalid_request("this model reads no pairs", "no_pairs")
+    found = tokenize(engine.tokenizer, texts, longest, True, windows=windows)
+    if found.left_out and not truncate:
+        number, excess = next(iter(found.left_out.items()))
+        name = naming(number) if naming else f"input {number}"
+        raise too_long(f"{name} has {excess + longest} tokens; this model reads {longest} at once")
+    return found, truncations(found, naming)
+
+
+def truncations(texts: Tokenized, naming: Naming = None) -> list[Truncation]:
+    """What a reply says of truncated texts."""
+    left_out = texts.left_out.items()
+    return [{"input": naming(n) if naming else n, "tokens_cut": count} for n, count in left_out]
 
 
 def inside(engine: Engine, ids: Sequence[int]) -> Sequence[int]:
@@ -315,10 +282,14 @@ def check_twice(engine: Engine, layers: Sequence[int]) -> None:
         )
 
 
-def items_of(output: Output, texts: TokenizedTexts) -> list[RequestItem]:
-    """An item a text."""
-    rows: Iterable[Any] = zip(texts.ids, texts.segments, texts.starts, strict=True)
-    return [RequestItem(output, ids, segments, starts) for ids, segments, starts in rows]
+def items_of(output: Output, texts: Tokenized) -> list[RequestItem]:
+    """An item a text; its data are the starts of its windows."""
+    items = []
+    for _, group in groupby(range(len(texts.ids)), texts.owners.__getitem__):
+        rows = slice((numbers := list(group))[0], numbers[-1] + 1)
+        segments = None if texts.segments is None else texts.segments[rows]
+        items.append(RequestItem(output, texts.ids[rows], segments, texts.starts[rows]))
+    return items
 
 
 def cosines(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -83,10 +83,10 @@ def prepare_translate(
     """Translations of sentences."""
     if TRANSLATION not in engine.model.heads:
         raise NoHead(f"{engine.name} translates nothing", (TRANSLATION,))
-    tokenized = tokenize_texts(engine, listed(body.input), body.truncate)
+    tokenized, truncated = tokenize_texts(engine, listed(body.input), body.truncate)
     settings = GenerationConfig(beam=body.beam, length_penalty=body.length_penalty)
     prompts = []
-    for number, (ids,) in enumerate(tokenized.ids):
+    for number, ids in enumerate(tokenized.ids):
         if not inside(engine, ids):
             raise invalid_request(f"input {number} has no tokens: give it text")
         limit = target_limit(engine.runner, len(ids), body.max_length)
@@ -108,7 +108,7 @@ def prepare_translate(
         return {"results": results, **_generated(pieces)}
 
     prepared = PreparedGeneration(
-        engine, [], finish, truncated=tokenized.truncated, prompts=prompts, way=TRANSLATION
+        engine, [], finish, truncated=truncated, prompts=prompts, way=TRANSLATION
     )
     _stream(prepared, body.stream)
     return prepared

@@ -14,6 +14,7 @@ from fastapi import APIRouter
 
 from bertwright.config.serve import ServeConfig
 from bertwright.inference.embed import with_prompt
+from bertwright.inference.encode import Tokenized
 from bertwright.serve.engine import Engine
 from bertwright.serve.errors import invalid_request
 from bertwright.serve.outputs import Vectors
@@ -21,10 +22,10 @@ from bertwright.serve.replies import EmbeddingsReply
 from bertwright.serve.requests import (
     Json,
     PreparedRequest,
-    TokenizedTexts,
     inside,
     items_of,
     tokenize_texts,
+    truncations,
     vector_config,
     which_prompt,
 )
@@ -49,7 +50,7 @@ def prepare_embeddings(
     given: list[Any] = body.input if isinstance(body.input, list) else [body.input]
     if isinstance(given[0], str):
         texts = with_prompt(vectors.prompt, given)
-        tokenized = tokenize_texts(engine, texts, True, longest=engine.vector_tokens)
+        tokenized, _ = tokenize_texts(engine, texts, True, longest=engine.vector_tokens)
     else:
         rows = [given] if isinstance(given[0], int) else given
         tokenized = _sequences(engine, vectors.prompt, rows)
@@ -69,7 +70,7 @@ def prepare_embeddings(
         vectors.numbers(engine.top),
         vectors.pooling,
         vectors.normalize or dimensions is not None,
-        tokenized.truncated,
+        truncations(tokenized),
         headers,
         numbers=len(items) * width,
         prompt=which_prompt(engine, vectors),
@@ -93,13 +94,13 @@ def headers(prepared: PreparedRequest) -> dict[str, str]:
     }
 
 
-def _sequences(engine: Engine, prompt: str, rows: list[list[int]]) -> TokenizedTexts:
+def _sequences(engine: Engine, prompt: str, rows: list[list[int]]) -> Tokenized:
     """Ids as sequences, after those of a prompt; a client may have put special tokens around them
     already."""
     framing = engine.tokenizer.framing
     room = engine.vector_tokens - framing.special_tokens()
     before = engine.tokenizer.encode_bare_ids([prompt])[0] if prompt else []
-    found = TokenizedTexts([], [None] * len(rows), [[0] for _ in rows], [])
+    found = Tokenized(owners=list(range(len(rows))), starts=[0] * len(rows))
     for number, row in enumerate(rows):
         if max(row) >= engine.tokenizer.vocab_size:
             last = engine.tokenizer.vocab_size - 1
@@ -108,8 +109,8 @@ def _sequences(engine: Engine, prompt: str, rows: list[list[int]]) -> TokenizedT
         bare = inside(engine, row) if len(row) >= framing.special_tokens() else row
         ids = [*before, *(bare if framing.one(bare) == row else row)]
         if len(ids) > room:
-            found.truncated.append({"input": number, "tokens_cut": len(ids) - room})
-        found.ids.append([framing.one(ids[:room])])
+            found.left_out[number] = len(ids) - room
+        found.ids.append(framing.one(ids[:room]))
     return found
 
 

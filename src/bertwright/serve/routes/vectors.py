@@ -37,7 +37,6 @@ from bertwright.serve.requests import (
     check_tokens,
     check_twice,
     cosines,
-    inside,
     items_of,
     texts_in,
     tokenize_texts,
@@ -69,7 +68,9 @@ def prepare_vectors(
     """A vector a text; `finish` is for the caller to set."""
     engine.spec.require_vectors()
     prompted = with_prompt(vectors.prompt, texts)
-    tokenized = tokenize_texts(engine, prompted, truncate, windows, engine.vector_tokens, naming)
+    tokenized, truncated = tokenize_texts(
+        engine, prompted, truncate, windows, engine.vector_tokens, naming
+    )
     return PreparedRequest(
         engine,
         items_of(Vectors(engine, vectors), tokenized),
@@ -77,7 +78,7 @@ def prepare_vectors(
         vectors.numbers(engine.top),
         vectors.pooling,
         vectors.normalize,
-        tokenized.truncated,
+        truncated,
         numbers=len(texts) * vectors.width(engine.spec.widths),
         prompt=which_prompt(engine, vectors),
     )
@@ -125,9 +126,12 @@ def prepare_tokens(engine: Engine, body: TokensRequest, config: ServeConfig) -> 
     vectors = replace(own, pooling="mean", dense=0, dimensions=None)
     _check_prompt(vectors, texts, config)
     prompted = with_prompt(vectors.prompt, texts)
-    tokenized = tokenize_texts(engine, prompted, body.truncate, body.windows, engine.vector_tokens)
+    tokenized, truncated = tokenize_texts(
+        engine, prompted, body.truncate, body.windows, engine.vector_tokens
+    )
+    items = items_of(Tokens(engine, vectors), tokenized)
     special = engine.tokenizer.framing.special_tokens()
-    counts = [special + sum(len(inside(engine, ids)) for ids in text) for text in tokenized.ids]
+    counts = [item.tokens - (len(item.ids) - 1) * special for item in items]
     kept = [
         kept_tokens(engine.tokenizer, text, count, vectors.prompt)
         for text, count in zip(texts, counts, strict=True)
@@ -142,12 +146,12 @@ def prepare_tokens(engine: Engine, body: TokensRequest, config: ServeConfig) -> 
 
     return PreparedRequest(
         engine,
-        items_of(Tokens(engine, vectors), tokenized),
+        items,
         finish,
         vectors.numbers(engine.top),
         None,
         vectors.normalize,
-        tokenized.truncated,
+        truncated,
         numbers=sum(counts) * vectors.width(engine.spec.widths),
         prompt=which_prompt(engine, vectors),
     )
@@ -216,12 +220,12 @@ def prepare_attention(
     heads = engine.attention_heads
     if heads is None:
         raise invalid_request(f"{engine.name} has no attention maps", "no_attention")
-    tokenized = tokenize_texts(engine, [body.input], body.truncate)
+    tokenized, truncated = tokenize_texts(engine, [body.input], body.truncate)
     layers = as_layers(body.layers) or tuple(range(1, engine.top + 1))
     if not all(1 <= layer <= engine.top for layer in layers):
         raise invalid_request(f"layers must be from 1 to {engine.top}", "no_layer")
     check_twice(engine, layers)
-    (ids,), segments = tokenized.ids[0], tokenized.segments[0]
+    (ids,), segments = tokenized.ids, tokenized.segments
     type_ids = [0] * len(ids) if segments is None else segments[0]
     encoding = engine.tokenizer.encode(*_parts(body.input))
     offsets = encoding.offsets if len(encoding.ids) == len(ids) else None
@@ -233,9 +237,7 @@ def prepare_attention(
 
     items = [RequestItem(Attention(engine, layers), [ids], segments)]
     numbers = len(layers) * heads * len(ids) ** 2
-    return PreparedRequest(
-        engine, items, finish, layers, truncated=tokenized.truncated, numbers=numbers
-    )
+    return PreparedRequest(engine, items, finish, layers, truncated=truncated, numbers=numbers)
 
 
 def _parts(text: Text) -> tuple[str, ...]:
