@@ -29,6 +29,8 @@ MAX_CHARACTERS = 1 << 24
 Json = dict[str, Any]
 Truncation = dict[str, int | str]
 """`input`, the number of a text from 0 or its name, and `tokens_cut`."""
+Finish = Callable[[list[Any]], Json]
+"""Results of the items, in order -> the body of the reply."""
 Naming = Callable[[int], str] | None
 """Number of a text -> its name; None: `input 0` and so on."""
 
@@ -39,9 +41,9 @@ class PreparedRequest:
 
     engine: Engine
     items: list[RequestItem]
-    finish: Callable[[list[Any]], Json]
-    """Results of the items, in order -> the body of the reply. It must not refer to its request:
-    that is a cycle, and freeing those of thousands of requests stops all others for 0.05 s."""
+    finish: Finish
+    """It must not refer to its request: that is a cycle, and freeing those of thousands of requests
+    stops all others for 0.05 s."""
     layers: Sequence[int] = ()
     pooling: str | None = None
     normalized: bool = False
@@ -212,10 +214,10 @@ def tokenize_texts(
     if not paired and not all(isinstance(text, str) for text in texts):
         raise invalid_request("this model reads no pairs", "no_pairs")
     found = tokenize(engine.tokenizer, texts, longest, True, windows=windows)
-    if found.left_out and not truncate:
-        number, excess = next(iter(found.left_out.items()))
+    for number, excess in found.left_out.items():
         name = naming(number) if naming else f"input {number}"
-        raise too_long(f"{name} has {excess + longest} tokens; this model reads {longest} at once")
+        reason = f"{name} has {excess + longest} tokens; this model reads {longest} at once"
+        allow_truncation(truncate, reason)
     return found, truncations(found, naming)
 
 
@@ -231,9 +233,10 @@ def inside(engine: Engine, ids: Sequence[int]) -> Sequence[int]:
     return ids[framing.inside(len(ids) - framing.special_tokens())[0]]
 
 
-def too_long(reason: str) -> HttpError:
-    """400: an input that loses tokens, and the request does not allow it."""
-    return invalid_request(f'{reason}: shorten it, or request "truncate": true', "too_long")
+def allow_truncation(allowed: bool, reason: str) -> None:
+    """Raise `HttpError` if an input would lose tokens, and the request does not allow it."""
+    if not allowed:
+        raise invalid_request(f'{reason}: shorten it, or request "truncate": true', "too_long")
 
 
 def vector_config(engine: Engine, body: BaseModel) -> VectorConfig:
@@ -267,11 +270,29 @@ def as_layers(layers: int | list[int] | None) -> tuple[int, ...] | None:
     return tuple(layers) if isinstance(layers, list) else (layers,)
 
 
-def which_prompt(engine: Engine, config: VectorConfig) -> str:
-    """What a reply says of the prompt; see `PreparedRequest.prompt`."""
-    if not config.prompt:
-        return "none"
-    return "default" if config.prompt == engine.default.prompt else "asked"
+def request_vectors(
+    engine: Engine,
+    vectors: VectorConfig,
+    items: list[RequestItem],
+    finish: Finish,
+    truncated: list[Truncation],
+    count: int,
+) -> PreparedRequest:
+    """A request whose reply holds so many vectors, and says how they are made."""
+    prompt = "none"
+    if vectors.prompt:
+        prompt = "default" if vectors.prompt == engine.default.prompt else "asked"
+    return PreparedRequest(
+        engine,
+        items,
+        finish,
+        vectors.numbers(engine.top),
+        vectors.pooling,
+        vectors.normalize,
+        truncated,
+        numbers=count * vectors.width(engine.spec.widths),
+        prompt=prompt,
+    )
 
 
 def check_twice(engine: Engine, layers: Sequence[int]) -> None:

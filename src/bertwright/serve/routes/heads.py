@@ -32,16 +32,18 @@ from bertwright.serve.replies import (
     TaskResults,
 )
 from bertwright.serve.requests import (
+    Finish,
     Json,
+    Naming,
     PreparedRequest,
     Truncation,
+    allow_truncation,
     check_characters,
     check_reply,
     check_texts,
     check_tokens,
     cosines,
     texts_in,
-    too_long,
     vector_config,
 )
 from bertwright.serve.routes.router import JsonRoute, model_route
@@ -91,14 +93,12 @@ def prepare_fill(engine: Engine, body: FillRequest, config: ServeConfig) -> Prep
             blanks = find_blanks(engine.runner, text)
         except DataError as error:
             raise invalid_request(f"input {number} has no {mask}", "no_mask") from error
-        if blanks.tokens > engine.longest:
-            if not body.truncate:
-                reason = f"input {number} has {blanks.tokens} tokens"
-                raise too_long(
-                    f"{reason}; this model reads {engine.longest} at once, truncated to what is "
-                    f"around each {mask}"
-                )
-            excess = blanks.tokens - engine.longest
+        if (excess := blanks.tokens - engine.longest) > 0:
+            allow_truncation(
+                body.truncate,
+                f"input {number} has {blanks.tokens} tokens; this model reads {engine.longest} at "
+                f"once, truncated to what is around each {mask}",
+            )
             truncated.append({"input": number, "tokens_cut": excess})
         tokens += blanks.tokens_read
         check_tokens(tokens, config)
@@ -148,8 +148,8 @@ def prepare_next(engine: Engine, body: NextSentenceRequest, config: ServeConfig)
         except DataError as error:
             raise invalid_request("this model reads no pairs", "no_pairs") from error
         if pair.tokens_truncated:
-            if not body.truncate:
-                raise too_long(f"pair {number} is {pair.tokens_truncated} tokens too long")
+            reason = f"pair {number} is {pair.tokens_truncated} tokens too long"
+            allow_truncation(body.truncate, reason)
             truncated.append({"input": number, "tokens_cut": pair.tokens_truncated})
         items.append(RequestItem(output, [pair.ids], [pair.segments]))
 
@@ -255,17 +255,8 @@ def _inputs(
 @model_route(router, "/rerank", RerankReply)
 def prepare_rerank(engine: Engine, body: RerankRequest, config: ServeConfig) -> PreparedRequest:
     """Documents by relevance: by a head of pairs, else by cosine."""
-    documents = listed(body.documents)
-    name = _pair_task(engine, body.task)
+    documents, name = listed(body.documents), _pair_task(engine, body.task)
     labels = () if name is None else engine.model.tasks[name].labels
-    label = labels[-1] if labels else None
-    if name is None:
-        prepared = _prepare_cosines(engine, body)
-    else:
-        pairs = [(body.query, document) for document in documents]
-        items, truncated = task_items(engine, name, pairs, body.truncate, config)
-        layers = items[0].output.layers
-        prepared = PreparedRequest(engine, items, lambda _: {}, layers, truncated=truncated)
 
     def finish(results: list[Any]) -> Json:
         if name is None:
@@ -277,34 +268,32 @@ def prepare_rerank(engine: Engine, body: RerankRequest, config: ServeConfig) -> 
         found: list[Json] = [{"index": n, "score": scores[n]} for n in order]
         if body.return_documents:
             found = [{**each, "document": documents[each["index"]]} for each in found]
+        label = labels[-1] if labels else None
         return {"results": found, "scored_by": name or "cosine", "label": label}
 
-    prepared.finish = finish
-    return prepared
+    if name is None:
+        return _prepare_cosines(engine, body, finish)
+    pairs = [(body.query, document) for document in documents]
+    items, truncated = task_items(engine, name, pairs, body.truncate, config)
+    return PreparedRequest(engine, items, finish, items[0].output.layers, truncated=truncated)
 
 
-def _prepare_cosines(engine: Engine, body: RerankRequest) -> PreparedRequest:
+def _prepare_cosines(engine: Engine, body: RerankRequest, finish: Finish) -> PreparedRequest:
     """Vectors of the query, then of the documents, each with the prompt that the folder has for
     such texts, else its default."""
     vectors, prompts = vector_config(engine, body), engine.prompts
-    of_query, of_documents = (
-        vectors.over(prompt=usual_prompt(prompts, names)) for names in (OF_QUERIES, OF_DOCUMENTS)
-    )
-    first = prepare_vectors(
-        engine, [body.query], of_query, body.truncate, naming=lambda number: "query"
-    )
-    prepared = prepare_vectors(
-        engine,
-        listed(body.documents),
-        of_documents,
-        body.truncate,
-        naming=lambda number: f"document {number}",
-    )
-    prepared.items = [*first.items, *prepared.items]
-    prepared.truncated = [*first.truncated, *prepared.truncated]
-    prepared.numbers += first.numbers
-    prepared.prompt = "default" if of_query.prompt or of_documents.prompt else "none"
-    return prepared
+
+    def prepare(texts: list[Any], names: Sequence[str], naming: Naming) -> PreparedRequest:
+        own = vectors.over(prompt=usual_prompt(prompts, names))
+        return prepare_vectors(engine, texts, own, finish, body.truncate, naming=naming)
+
+    first = prepare([body.query], OF_QUERIES, lambda number: "query")
+    rest = prepare(listed(body.documents), OF_DOCUMENTS, lambda number: f"document {number}")
+    first.items += rest.items
+    first.truncated += rest.truncated
+    first.numbers += rest.numbers
+    first.prompt = "none" if {first.prompt, rest.prompt} == {"none"} else "default"
+    return first
 
 
 def _pair_task(engine: Engine, name: str | None) -> str | None:
@@ -393,8 +382,8 @@ def task_items(
             raise invalid_request(reason) from error
         lengths = data.lengths
         if lengths.cut:
-            if not truncate:
-                raise too_long(f"input {number} fits no window of {task.max_length} tokens")
+            reason = f"input {number} fits no window of {task.max_length} tokens"
+            allow_truncation(truncate, reason)
             truncated.append({"input": number, "tokens_cut": lengths.tokens_cut})
         ids = [each for instance in data.instances for each in instance.ids]
         segments = [each for instance in data.instances for each in instance.segments]

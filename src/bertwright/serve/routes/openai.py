@@ -24,13 +24,13 @@ from bertwright.serve.requests import (
     PreparedRequest,
     inside,
     items_of,
+    request_vectors,
     tokenize_texts,
     truncations,
     vector_config,
-    which_prompt,
 )
 from bertwright.serve.routes.router import JsonRoute, model_route
-from bertwright.serve.schemas import EmbeddingsRequest
+from bertwright.serve.schemas import EmbeddingsRequest, listed
 
 router = APIRouter(route_class=JsonRoute)
 MAX_LISTED = 50
@@ -47,7 +47,7 @@ def prepare_embeddings(
     dimensions = body.dimensions
     if dimensions is not None and dimensions > width:
         raise invalid_request(f"dimensions must be from 1 to {width}")
-    given: list[Any] = body.input if isinstance(body.input, list) else [body.input]
+    given = listed(body.input)
     if isinstance(given[0], str):
         texts = with_prompt(vectors.prompt, given)
         tokenized, _ = tokenize_texts(engine, texts, True, longest=engine.vector_tokens)
@@ -63,18 +63,11 @@ def prepare_embeddings(
         usage = {"prompt_tokens": tokens, "total_tokens": tokens}
         return {"object": "list", "data": data, "model": engine.name, "usage": usage}
 
-    return PreparedRequest(
-        engine,
-        items,
-        finish,
-        vectors.numbers(engine.top),
-        vectors.pooling,
-        vectors.normalize or dimensions is not None,
-        truncations(tokenized),
-        headers,
-        numbers=len(items) * width,
-        prompt=which_prompt(engine, vectors),
-    )
+    truncated = truncations(tokenized)
+    prepared = request_vectors(engine, vectors, items, finish, truncated, len(items))
+    prepared.normalized |= dimensions is not None
+    prepared.headers = headers
+    return prepared
 
 
 def headers(prepared: PreparedRequest) -> dict[str, str]:

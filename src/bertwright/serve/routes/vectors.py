@@ -28,6 +28,7 @@ from bertwright.serve.replies import (
     TokenVectors,
 )
 from bertwright.serve.requests import (
+    Finish,
     Json,
     Naming,
     PreparedRequest,
@@ -38,10 +39,10 @@ from bertwright.serve.requests import (
     check_twice,
     cosines,
     items_of,
+    request_vectors,
     texts_in,
     tokenize_texts,
     vector_config,
-    which_prompt,
 )
 from bertwright.serve.routes.router import JsonRoute, model_route
 from bertwright.serve.schemas import (
@@ -61,27 +62,23 @@ def prepare_vectors(
     engine: Engine,
     texts: list[Any],
     vectors: VectorConfig,
+    finish: Finish,
     truncate: bool,
     windows: bool = False,
     naming: Naming = None,
 ) -> PreparedRequest:
-    """A vector a text; `finish` is for the caller to set."""
+    """A vector a text."""
     engine.spec.require_vectors()
-    prompted = with_prompt(vectors.prompt, texts)
     tokenized, truncated = tokenize_texts(
-        engine, prompted, truncate, windows, engine.vector_tokens, naming
-    )
-    return PreparedRequest(
         engine,
-        items_of(Vectors(engine, vectors), tokenized),
-        lambda _: {},
-        vectors.numbers(engine.top),
-        vectors.pooling,
-        vectors.normalize,
-        truncated,
-        numbers=len(texts) * vectors.width(engine.spec.widths),
-        prompt=which_prompt(engine, vectors),
+        with_prompt(vectors.prompt, texts),
+        truncate,
+        windows,
+        engine.vector_tokens,
+        naming,
     )
+    items = items_of(Vectors(engine, vectors), tokenized)
+    return request_vectors(engine, vectors, items, finish, truncated, len(texts))
 
 
 def _check_prompt(vectors: VectorConfig, texts: list[Any], config: ServeConfig) -> None:
@@ -95,7 +92,6 @@ def prepare_embed(engine: Engine, body: EmbedRequest, config: ServeConfig) -> Pr
     """One vector a text, of any layers and pooling."""
     vectors, texts = vector_config(engine, body), listed(body.input)
     _check_prompt(vectors, texts, config)
-    prepared = prepare_vectors(engine, texts, vectors, body.truncate, body.windows)
 
     def finish(results: list[Any]) -> Json:
         stored, more = store(np.stack(results), body.dtype)
@@ -104,8 +100,7 @@ def prepare_embed(engine: Engine, body: EmbedRequest, config: ServeConfig) -> Pr
             shown = [base64.b64encode(row.tobytes()).decode() for row in stored]
         return {"vectors": shown, "width": len(results[0]), "dtype": body.dtype, **more}
 
-    prepared.finish = finish
-    return prepared
+    return prepare_vectors(engine, texts, vectors, finish, body.truncate, body.windows)
 
 
 def store(vectors: Float32s, dtype: str) -> tuple[npt.NDArray[Any], Json]:
@@ -144,17 +139,9 @@ def prepare_tokens(engine: Engine, body: TokensRequest, config: ServeConfig) -> 
         ]
         return {"results": found}
 
-    return PreparedRequest(
-        engine,
-        items,
-        finish,
-        vectors.numbers(engine.top),
-        None,
-        vectors.normalize,
-        truncated,
-        numbers=sum(counts) * vectors.width(engine.spec.widths),
-        prompt=which_prompt(engine, vectors),
-    )
+    prepared = request_vectors(engine, vectors, items, finish, truncated, sum(counts))
+    prepared.pooling = None
+    return prepared
 
 
 @model_route(router, "/tokenize", Results[TokenizedText])
@@ -187,17 +174,15 @@ def prepare_similarity(
     def name(number: int) -> str:
         return f"sentence {number - 1}" if number else "source sentence"
 
-    naming = None if source is None else name
-    prepared = prepare_vectors(engine, texts, vectors, body.truncate, naming=naming)
-    prepared.numbers = max(prepared.numbers, count**2 if source is None else count)
-
     def finish(results: list[Any]) -> Json:
         made = np.stack(results)
         if source is None:
             return {"similarities": cosines(made, made)}
         return {"similarities": cosines(made[:1], made[1:])[0]}
 
-    prepared.finish = finish
+    naming = None if source is None else name
+    prepared = prepare_vectors(engine, texts, vectors, finish, body.truncate, naming=naming)
+    prepared.numbers = max(prepared.numbers, count**2 if source is None else count)
     return prepared
 
 
@@ -207,9 +192,11 @@ def prepare_encode(engine: Engine, body: EncodeRequest, config: ServeConfig) -> 
     if body.is_tokenized:
         raise invalid_request("is_tokenized must be false: send texts, not their words")
     vectors = VectorConfig((-2,), "concat", "mean")
-    prepared = prepare_vectors(engine, listed(body.texts), vectors, body.truncate)
-    prepared.finish = lambda results: {"id": body.id, "status": 200, "result": np.stack(results)}
-    return prepared
+
+    def finish(results: list[Any]) -> Json:
+        return {"id": body.id, "status": 200, "result": np.stack(results)}
+
+    return prepare_vectors(engine, listed(body.texts), vectors, finish, body.truncate)
 
 
 @model_route(router, "/attention", AttentionReply)
