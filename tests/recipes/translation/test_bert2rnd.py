@@ -122,9 +122,12 @@ def test_it_is_trained_and_parses(
     bert: Path, trees: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "run"
-    rates = {"learning_rate": 5e-3, "layer_decay": 0.5}
-    short = {"curve": "linear"}
-    train(config(trees, out, bert, steps=80, optimizer=rates, schedule=short))
+    words = ["pretrain", "--model", "bert2rnd", "--encoder", str(bert), "--data", str(trees)]
+    words += ["--architecture.num-decoder-layers", "2", "--sequence-length", "32"]
+    words += ["--optimizer.learning-rate", "5e-3", "--optimizer.layer-decay", "0.5"]
+    words += ["--schedule.curve", "linear", "--validation.share", "0.1", "--precision", "fp32"]
+    assert run([*words, "--batch.tokens", "256", "--steps", "80", "--out", str(out)]) == 0
+    capsys.readouterr()
     text = f"{WORDS[3]} {WORDS[11]} {WORDS[3]}"
     assert run(["parse", "--model", str(out), text, "--words", "--json"]) == 0
     (parsed,) = json.loads(capsys.readouterr().out)["parses"]

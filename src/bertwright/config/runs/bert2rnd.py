@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 from bertwright.config.bert import PRESETS, BertConfig
 from bertwright.config.ranges import at_least, below_one
-from bertwright.config.runs.bert import ArchitectureConfig
 from bertwright.config.runs.transformer import TransformerConfig
 from bertwright.config.runs.translation import AdamConfig, InverseSqrtConfig, TranslationRun
 from bertwright.errors import ConfigError
@@ -38,15 +37,25 @@ class Bert2RndConfig(BertConfig):
 
 
 @dataclass(frozen=True)
-class Bert2RndArchitecture(ArchitectureConfig):
-    """Changes to the architecture; unset: as the BERT of `encoder` has it, else that of `model`."""
+class Bert2RndArchitecture:
+    """Changes to the architecture; unset: as the BERT of `encoder` has it, else as bert-mini."""
 
+    hidden_size: int | None = None
+    """H, width of a token's vector."""
+    num_hidden_layers: int | None = None
+    """L, layers of the encoder."""
+    num_decoder_layers: int | None = None
+    """Layers of the decoder; unset: as many as the encoder has, as published."""
+    num_attention_heads: int | None = None
+    """A, attention heads of a layer."""
+    intermediate_size: int | None = None
+    """F, width inside the feed-forward layer."""
+    max_position_embeddings: int | None = None
+    """Maximum length of a source and of a target, in tokens."""
     hidden_dropout_prob: float | None = 0.1
     """Dropout after embeddings, attention and feed-forward layers."""
     attention_probs_dropout_prob: float | None = 0.0
     """Dropout of attention probabilities; above 0, attention is slower."""
-    num_decoder_layers: int | None = None
-    """Layers of the decoder; unset: as many as BERT has, as published."""
     label_smoothing: float | None = None
     """Fraction of the target distribution that is uniform over the vocabulary, in training."""
 
