@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -79,8 +80,8 @@ class Place:
         self.dropped: list[str] = []
         self.tokens = 0
         self.batcher.watch = Watch(on_dropped=self.dropped.append)
-        given = self.batcher.turn, 100, 1000, self.count, self.dropped.append
-        self.flight = Flight(lambda: RowsInFlight(self.decoder, {V - 1}), *given)
+        make_rows = partial(RowsInFlight, self.decoder, {V - 1})
+        self.flight = Flight(make_rows, self.batcher, self.count)
 
     def count(self, tokens: int) -> None:
         self.tokens += tokens

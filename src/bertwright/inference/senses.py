@@ -24,6 +24,7 @@ import numpy as np
 from bertwright.arrays import Float32s
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError
+from bertwright.inference.embed import normalized
 from bertwright.inference.model import Model
 from bertwright.progress import OnProgress, silent
 
@@ -137,9 +138,7 @@ def vectors_of_usages(
             if not own:
                 raise DataError(f"this model's tokenizer keeps nothing of {usage.word!r}")
             rows.append(tokens.vectors[own].mean(0))
-        vectors = np.stack(rows)
-        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-        found.append(np.asarray(vectors / np.maximum(norms, 1e-12), np.float32))
+        found.append(normalized(np.stack(rows)))
         on_progress(layer + 1, model.spec.depth + 1)
     return found
 
@@ -155,8 +154,7 @@ def score_senses(vectors: Float32s, senses: Sequence[str]) -> SenseScores:
     for n, sense in enumerate(senses):
         others = members.copy()
         others[:, n] = False
-        means = np.stack([vectors[rows].mean(0) for rows in others])
-        means /= np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-12)
+        means = normalized(np.stack([vectors[rows].mean(0) for rows in others]))
         cosines = means @ vectors[n]
         nearest = cosines > cosines.max() - _TIE
         right += nearest[names.index(sense)] / nearest.sum()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from prometheus_client import (
     CollectorRegistry,
     Counter,
@@ -23,51 +25,40 @@ class Metrics:
     """The figures of one server."""
 
     def __init__(self) -> None:
-        self.registry = registry = CollectorRegistry()
-        process_collector.ProcessCollector(registry=registry)
-        platform_collector.PlatformCollector(registry=registry)
-        gc_collector.GCCollector(registry=registry)
-        self.requests = Counter(
-            "bertwright_requests", "Requests", ["route", "status"], registry=registry
-        )
-        self.seconds = Histogram(
+        self.registry = CollectorRegistry()
+        process_collector.ProcessCollector(registry=self.registry)
+        platform_collector.PlatformCollector(registry=self.registry)
+        gc_collector.GCCollector(registry=self.registry)
+        counter = partial(Counter, registry=self.registry)
+        histogram = partial(Histogram, registry=self.registry)
+        gauge = partial(Gauge, registry=self.registry)
+        self.requests = counter("bertwright_requests", "Requests", ["route", "status"])
+        self.seconds = histogram(
             "bertwright_request_seconds",
             "From headers to reply, of answered requests: those refused at once would hide them",
             ["route"],
             buckets=SECONDS,
-            registry=registry,
         )
-        self.tokens = Counter(
-            "bertwright_tokens", "Tokens of answered requests", ["model"], registry=registry
+        self.tokens = counter("bertwright_tokens", "Tokens of answered requests", ["model"])
+        self.generated = counter(
+            "bertwright_generated_tokens", "Tokens that were generated", ["model"]
         )
-        self.generated = Counter(
-            "bertwright_generated_tokens",
-            "Tokens that were generated",
-            ["model"],
-            registry=registry,
+        self.truncated = counter("bertwright_truncated_texts", "Texts that were cut", ["model"])
+        self.batch_tokens = histogram(
+            "bertwright_batch_tokens", "Tokens of a batch", buckets=TOKENS
         )
-        self.truncated = Counter(
-            "bertwright_truncated_texts", "Texts that were cut", ["model"], registry=registry
+        self.batch_texts = histogram("bertwright_batch_texts", "Texts of a batch", buckets=TOKENS)
+        self.batch_seconds = histogram(
+            "bertwright_batch_seconds", "Seconds of a batch", buckets=SECONDS
         )
-        self.batch_tokens = Histogram(
-            "bertwright_batch_tokens", "Tokens of a batch", buckets=TOKENS, registry=registry
-        )
-        self.batch_texts = Histogram(
-            "bertwright_batch_texts", "Texts of a batch", buckets=TOKENS, registry=registry
-        )
-        self.batch_seconds = Histogram(
-            "bertwright_batch_seconds", "Seconds of a batch", buckets=SECONDS, registry=registry
-        )
-        self.dropped = Counter(
-            "bertwright_dropped_requests", "Left in the queue", ["reason"], registry=registry
-        )
-        self.failed = Counter("bertwright_failed_batches", "Failed batches", registry=registry)
-        self.swaps = Counter("bertwright_swaps", "Models that were changed", registry=registry)
-        self.queued = Gauge("bertwright_queue_texts", "Texts that wait", registry=registry)
-        self.queued_tokens = Gauge("bertwright_queue_tokens", "Tokens waiting", registry=registry)
+        self.dropped = counter("bertwright_dropped_requests", "Left in the queue", ["reason"])
+        self.failed = counter("bertwright_failed_batches", "Failed batches")
+        self.swaps = counter("bertwright_swaps", "Models that were changed")
+        self.queued = gauge("bertwright_queue_texts", "Texts that wait")
+        self.queued_tokens = gauge("bertwright_queue_tokens", "Tokens waiting")
+        self.ready = gauge("bertwright_ready", "Whether /readyz says yes")
         self._ended: dict[tuple[str, int], tuple[Counter, Histogram | None]] = {}
         """Looking figures up by their labels costs more than counting."""
-        self.ready = Gauge("bertwright_ready", "Whether /readyz says yes", registry=registry)
 
     def count(self, route: str, status: int, seconds: float) -> None:
         """A request that ended."""

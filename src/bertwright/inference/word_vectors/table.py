@@ -21,6 +21,7 @@ from bertwright.checkpoint.sources import read_config
 from bertwright.checkpoint.word_vectors.files import is_vector_file, named, read_vectors
 from bertwright.data.word_vectors.subwords import buckets_of
 from bertwright.errors import ConfigError, DataError
+from bertwright.inference.embed import normalized
 from bertwright.inference.model import Model, load
 from bertwright.text.tokenizer.files import SPECIAL_TOKENS, read_vocab
 
@@ -48,9 +49,7 @@ class WordTable:
     @cached_property
     def unit(self) -> Float32s:
         """`[V, H]` vectors of length 1; a zero vector stays zero."""
-        norms = np.linalg.norm(self.vectors, axis=1, keepdims=True)
-        unit: Float32s = self.vectors / np.maximum(norms, 1e-12)
-        return unit
+        return normalized(self.vectors)
 
     def spelling(self, word: str) -> str | None:
         """The word as the table has it, in lower case where it has no other."""
@@ -63,7 +62,7 @@ class WordTable:
             found: Float32s = self.unit[self.row[known]]
             return found
         made = self.unseen(word)
-        return None if made is None else made / max(float(np.linalg.norm(made)), 1e-12)
+        return None if made is None else normalized(made[None])[0]
 
     def require(self, word: str) -> Float32s:
         """`vector`, or DataError."""
@@ -79,7 +78,7 @@ class WordTable:
         self, vector: Float32s, top: int, without: Sequence[str] = ()
     ) -> list[tuple[str, float]]:
         """The `top` words with the largest cosine to a vector `[H]`, and it."""
-        cosines = self.unit @ (vector / max(float(np.linalg.norm(vector)), 1e-12))
+        cosines = self.unit @ normalized(vector[None])[0]
         left_out = [self.row[word] for word in without if word in self.row]
         cosines[left_out] = -np.inf
         top = min(top, len(cosines) - len(left_out))

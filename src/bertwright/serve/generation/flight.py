@@ -11,12 +11,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 from bertwright.inference.generate import Writer
 from bertwright.nn.search import Row, TokenLogprobs
+from bertwright.serve.batching import Batcher
 from bertwright.serve.errors import HttpError, busy, unavailable
 
 TURN = 0.025
@@ -108,7 +109,9 @@ class Generation:
         self.waiting = deque(prompts)
         self.running: list[PromptTexts] = []
         self.begun = self.over = False
-        self._made: asyncio.Queue[Piece | HttpError | None] = asyncio.Queue()
+        self._made: list[Piece] = []
+        self._error: HttpError | None = None
+        self._news = asyncio.Event()
 
     async def more(self) -> list[Piece]:
         """What was made since the last call, one piece at least; nothing: all texts have ended.
@@ -116,16 +119,13 @@ class Generation:
         Raises:
             HttpError: 499, 503: it could not be made to the end.
         """
-        found = [await self._made.get()]
-        while not self._made.empty() and isinstance(found[-1], Piece):
-            found.append(self._made.get_nowait())
-        last = found[-1]
-        if not isinstance(last, Piece):
-            if len(found) > 1:
-                self._made.put_nowait(last)  # for the next call
-            elif last is not None:
-                raise last
-        return [piece for piece in found if isinstance(piece, Piece)]
+        await self._news.wait()
+        found, self._made = self._made, []
+        if not self.over:
+            self._news.clear()
+        elif not found and self._error is not None:
+            raise self._error
+        return found
 
     def deliver(self) -> int:
         """Hand over what the last turn made; gives the number of tokens."""
@@ -135,12 +135,13 @@ class Generation:
                 self.end(unavailable("this could not be computed; try again", "failed"))
                 return count
             for number, text in enumerate(prompt.texts):
-                if text.ended or not (text.new or text.reason):
+                if text.ended or not (text.reason or (text.streams and text.new)):
                     continue
                 since, text.delivered = text.delivered, len(text.ids)
                 count += text.delivered - since
                 made = text.new, text.ids[since:], text.logprobs[since:], text.reason, text.score
-                self._made.put_nowait(Piece(prompt.number, number, *made))
+                self._made.append(Piece(prompt.number, number, *made))
+                self._news.set()
                 text.new, text.ended = "", text.reason is not None
         self.running = [each for each in self.running if not all(t.ended for t in each.texts)]
         if not (self.running or self.waiting):
@@ -151,8 +152,8 @@ class Generation:
         """No more comes; what runs leaves at the next step."""
         if self.over:
             return
-        self.over = True
-        self._made.put_nowait(error)
+        self.over, self._error = True, error
+        self._news.set()
         for prompt in self.running:
             for text in prompt.texts:
                 text.reason = text.reason or "stop"
@@ -180,25 +181,19 @@ class Flight:
     def __init__(
         self,
         make_rows: Callable[[], Steps],
-        turn: Callable[[object, Any], Awaitable[None]],
-        prompt_tokens: int,
-        queue_tokens: int,
+        batcher: Batcher,
         on_tokens: Callable[[int], None],
-        on_dropped: Callable[[str], None],
     ) -> None:
         """A flight without texts.
 
         Args:
             make_rows: makes what steps; again after a step has failed.
-            turn: has the device call `run` of this, with prompts that join.
-            prompt_tokens: tokens of prompts that join in one turn, where they are several.
-            queue_tokens: tokens of all requests, those included that they may get.
+            batcher: has the device take turns. As many tokens as its batches have, prompts may that
+                join in one turn, where they are several; as many as its queue has, those of all
+                requests and the texts that they may get.
             on_tokens: called with the number of tokens that were generated.
-            on_dropped: called for a request that was dropped: `deadline` or `gone`.
         """
-        self._make_rows, self._turn = make_rows, turn
-        self._prompt_tokens, self._queue_tokens = prompt_tokens, queue_tokens
-        self._on_tokens, self._on_dropped = on_tokens, on_dropped
+        self._make_rows, self._batcher, self._on_tokens = make_rows, batcher, on_tokens
         self._rows = make_rows()
         self._generations: list[Generation] = []
         self._arrived = False
@@ -211,7 +206,7 @@ class Flight:
             HttpError: 429, too much waits.
         """
         tokens = sum(each.tokens for each in self._generations)
-        if tokens and tokens + generation.tokens > self._queue_tokens:
+        if tokens and tokens + generation.tokens > self._batcher.queue_tokens:
             raise busy("too many tokens wait to be generated; try again")
         self._generations.append(generation)
         self._arrived = True
@@ -227,7 +222,7 @@ class Flight:
                     return
                 self._arrived = False
                 try:
-                    await self._turn(self, joining)
+                    await self._batcher.turn(self, joining)
                 except HttpError as error:
                     self._rows = self._make_rows()
                     for each in self._generations:
@@ -258,7 +253,7 @@ class Flight:
             rows += prompt.rows
             longest, read = max(longest, prompt.longest), read + len(prompt.ids)
             full = rows > ROWS or rows * longest > TOKENS
-            if (running and full) or (joining and read > self._prompt_tokens):
+            if (running and full) or (joining and read > self._batcher.batch_tokens):
                 break
             self._drop(first, now, looks=not first.running)
             if first.over:
@@ -280,10 +275,10 @@ class Flight:
         if generation.over:
             return
         if now > (generation.end_by if generation.begun else generation.begin_by):
-            self._on_dropped("deadline")
+            self._batcher.watch.on_dropped("deadline")
             generation.end(unavailable("it took longer than its deadline", "deadline"))
         elif looks and generation.gone():
-            self._on_dropped("gone")
+            self._batcher.watch.on_dropped("gone")
             generation.end(HttpError(499, "gone", "the client left"))
 
     def run(self, items: Sequence[list[PromptTexts]]) -> list[None]:

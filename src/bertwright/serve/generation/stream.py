@@ -53,7 +53,8 @@ WAYS: dict[str, Callable[[Engine], Steps]] = {
 
 @dataclass
 class PreparedGeneration(PreparedRequest):
-    """Prompts, and how what continues them becomes a reply: `finish` gets all pieces."""
+    """Prompts, and how what continues them becomes a reply: `finish` gets a piece of each text,
+    the whole."""
 
     prompts: list[PromptTexts] = field(default_factory=list)
     way: str = GENERATION
@@ -107,14 +108,8 @@ def _flight(service: Service, engine: Engine, way: str) -> Flight:
     if way not in engine.flights:
         batcher = service.batcher
         assert batcher is not None
-        engine.flights[way] = Flight(
-            partial(WAYS[way], engine),
-            batcher.turn,
-            batcher.batch_tokens,
-            batcher.queue_tokens,
-            service.metrics.generated.labels(engine.name).inc,
-            batcher.watch.on_dropped,
-        )
+        on_tokens = service.metrics.generated.labels(engine.name).inc
+        engine.flights[way] = Flight(partial(WAYS[way], engine), batcher, on_tokens)
     return engine.flights[way]
 
 

@@ -59,10 +59,7 @@ def prepare_generate(
     def finish(pieces: list[Piece]) -> Json:
         results: list[list[Json]] = [[{} for _ in prompt.texts] for prompt in prompts]
         for piece in pieces:
-            known = results[piece.prompt][piece.number]
-            known["text"] = known.get("text", "") + piece.text
-            known["tokens"] = known.get("tokens", 0) + len(piece.ids)
-            known |= {"reason": piece.reason, **_score(piece)}
+            results[piece.prompt][piece.number] = _shown(piece)
         return {"results": results, **_generated(pieces)}
 
     prepared.finish = finish
@@ -96,15 +93,7 @@ def prepare_translate(
 
     def finish(pieces: list[Piece]) -> Json:
         ordered = sorted(pieces, key=lambda piece: piece.prompt)
-        results = [
-            {
-                "text": piece.text.strip(),
-                "tokens": len(piece.ids),
-                "reason": piece.reason,
-                **_score(piece),
-            }
-            for piece in ordered
-        ]
+        results = [{**_shown(piece), "text": piece.text.strip()} for piece in ordered]
         return {"results": results, **_generated(pieces)}
 
     prepared = PreparedGeneration(
@@ -126,6 +115,12 @@ def _stream(prepared: PreparedGeneration, streams: bool) -> None:
     if streams:
         prepared.event = event
         prepared.last = lambda generated: {**about, "tokens_generated": generated}
+
+
+def _shown(piece: Piece) -> Json:
+    """A text, the whole."""
+    own = {"text": piece.text, "tokens": len(piece.ids), "reason": piece.reason}
+    return {**own, **_score(piece)}
 
 
 def _score(piece: Piece) -> Json:
@@ -192,17 +187,8 @@ def prepare_completions(
         return {"usage": {**own, "total_tokens": read + generated}}
 
     def finish(pieces: list[Piece]) -> Json:
-        choices: dict[int, Json] = {}
-        for piece in pieces:
-            made = choice(piece)
-            known = choices.setdefault(made["index"], made)
-            if known is not made:
-                known["text"] += made["text"]
-                known["finish_reason"] = made["finish_reason"]
-                for key, values in (made["logprobs"] or {}).items():
-                    known["logprobs"][key] += values
-        ordered = [choices[index] for index in sorted(choices)]
-        return {**common, "choices": ordered, **usage(sum(len(each.ids) for each in pieces))}
+        choices = sorted(map(choice, pieces), key=lambda each: each["index"])
+        return {**common, "choices": choices, **usage(sum(len(each.ids) for each in pieces))}
 
     prepared.finish = finish
     if body.stream:

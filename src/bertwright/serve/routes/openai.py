@@ -13,7 +13,7 @@ import numpy as np
 from fastapi import APIRouter
 
 from bertwright.config.serve import ServeConfig
-from bertwright.inference.embed import with_prompt
+from bertwright.inference.embed import normalized, with_prompt
 from bertwright.inference.encode import Tokenized
 from bertwright.serve.engine import Engine
 from bertwright.serve.errors import invalid_request
@@ -109,8 +109,7 @@ def _sequences(engine: Engine, prompt: str, rows: list[list[int]]) -> Tokenized:
 
 def _shown(vector: Any, dimensions: int | None, encoding: str) -> Any:
     if dimensions is not None:
-        vector = vector[:dimensions]
-        vector = vector / max(float(np.linalg.norm(vector)), 1e-30)
+        (vector,) = normalized(vector[None, :dimensions])
     vector = np.ascontiguousarray(vector, np.float32)
     return vector if encoding == "float" else base64.b64encode(vector.tobytes()).decode()
 
