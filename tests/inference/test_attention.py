@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from bertwright.inference.attention import coreference, maps, syntax
 from bertwright.inference.attention.coreference import pronoun_sentences, score_coreference
 from bertwright.inference.attention.measures import HeadMeasures, measure_heads
 from bertwright.inference.attention.syntax import Tally, score_syntax, word_maps
+from bertwright.inference.encode import ModelRunner
 from bertwright.inference.model import Model, load
 from bertwright.text.tokenizer.train import train_tokenizer
 from bertwright.text.treebank.dependencies import DependencySentence
@@ -132,7 +133,7 @@ def test_attention_between_words() -> None:
 def test_what_is_chosen_on_one_half_is_evaluated_on_the_other() -> None:
     tally = Tally(3)
     for half, right in ((0, [1, 0, 1]), (0, [1, 0, 1]), (1, [0, 1, 1]), (1, [0, 1, 0])):
-        tally.add(half, np.array(right, bool), 1)
+        tally.add(half, np.array(right, bool))
     # half 0 chooses candidate 0, never right in half 1; half 1 chooses 1, never right in half 0
     assert tally.best() == (2, 0.0)
 
@@ -143,20 +144,17 @@ def planted(
     target: Callable[[int, int], int | None],
 ) -> None:
     """Maps in which head 2 of layer 2 attends as `target(row, token)` says, all others evenly."""
-    visit = maps.visit_maps
 
-    def fake(runner: object, ids: list[list[int]], segments: None, each: object) -> None:
-        def change(row: int, found: Float32s) -> None:
+    def fake(runner: ModelRunner, ids: list[list[int]]) -> Iterator[tuple[int, Float32s]]:
+        for row, found in maps.maps_of_all(runner, ids):
             found[:] = 1 / found.shape[-1]
             for token in range(found.shape[-1]):
                 if (to := target(row, token)) is not None:
                     found[1, 1, token] = 0
                     found[1, 1, token, to] = 1
-            each(row, found)
+            yield row, found
 
-        visit(runner, ids, segments, change)
-
-    monkeypatch.setattr(module, "visit_maps", fake)
+    monkeypatch.setattr(module, "maps_of_all", fake)
 
 
 def test_the_head_that_attends_to_heads_is_found(

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bertwright.arrays import Float32s
 from bertwright.errors import DataError
-from bertwright.inference.attention.maps import visit_maps
+from bertwright.inference.attention.maps import maps_of_all
 from bertwright.inference.attention.syntax import Best, Tally, split_words, word_maps
 from bertwright.inference.encode import ModelRunner
 
@@ -82,21 +81,15 @@ def score_coreference(runner: ModelRunner) -> Best:
     read = [found for found in split if found is not None]
     if len(read) < len(sentences):
         raise DataError(f"{runner.name} cannot read these English sentences word by word")
-    grid = (0, 0)
-    heads, fixed = Tally(0), Tally(2)
-
-    def add(row: int, maps: Float32s) -> None:
-        nonlocal grid, heads
+    found = dict(maps_of_all(runner, [ids for ids, _ in read]))
+    grid = found[0].shape[:2]
+    heads, fixed = Tally(grid[0] * grid[1]), Tally(2)
+    for row, maps in found.items():
         each = sentences[row]
-        if grid == (0, 0):
-            grid = maps.shape[:2]
-            heads = Tally(grid[0] * grid[1])
         attended = word_maps(maps, read[row][1])[..., each.pronoun, :]
         half = row // 2 % 2
-        heads.add(half, (attended[..., each.right] > attended[..., each.wrong]).reshape(-1), 1)
-        fixed.add(half, np.array([each.right < each.wrong, each.right > each.wrong]), 1)
-
-    visit_maps(runner, [ids for ids, _ in read], None, add)
+        heads.add(half, (attended[..., each.right] > attended[..., each.wrong]).reshape(-1))
+        fixed.add(half, np.array([each.right < each.wrong, each.right > each.wrong]))
     place, accuracy = heads.best()
     layer, head = np.unravel_index(place, grid)
     baseline, right = fixed.best()

@@ -5,7 +5,7 @@ Letters: T tokens that attend, S tokens that are attended to, L layers, A heads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import cast
@@ -124,17 +124,14 @@ def maps_of(encoder: HasAttentionMaps, encoded: Encoded) -> Iterator[list[Float3
         yield maps
 
 
-def visit_maps(
-    runner: ModelRunner,
-    ids: Ids,
-    segments: Ids | None,
-    visit: Callable[[int, Float32s], None],
-) -> None:
-    """Call `visit` with the number of every sequence and its maps, `[L, A, T, T]`."""
+def maps_of_all(
+    runner: ModelRunner, ids: Ids, segments: Ids | None = None
+) -> Iterator[tuple[int, Float32s]]:
+    """The number of every sequence and its maps, `[L, A, T, T]`, in any order."""
     encoder = require_attention(runner)
     for rows, encoded in runner.run(ids, segments, keep_layers=True):
         for row, maps in zip(rows, maps_of(encoder, encoded), strict=True):
-            visit(row, np.stack(maps))
+            yield row, np.stack(maps)
 
 
 def _shown(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from bertwright.arrays import Float32s, Float64s
 from bertwright.errors import DataError
-from bertwright.inference.attention.maps import require_attention, visit_maps
+from bertwright.inference.attention.maps import maps_of_all, require_attention
 from bertwright.inference.encode import ModelRunner, Text, tokenize
 from bertwright.progress import OnProgress, silent
 
@@ -77,12 +77,8 @@ def measure_heads(
     rows = islice((text for text in texts if text), limit)
     while chunk := list(islice(rows, CHUNK)):
         tokenized = tokenize(tokenizer, chunk, spec.max_length, False, spec.segments > 1)
-        ids = tokenized.ids
-
-        def add(row: int, maps: Float32s, ids: list[list[int]] = ids) -> None:
-            found.add(maps, ids[row], special)
-
-        visit_maps(runner, ids, tokenized.segments, add)
+        for row, maps in maps_of_all(runner, tokenized.ids, tokenized.segments):
+            found.add(maps, tokenized.ids[row], special)
         found.texts += len(chunk)
         on_progress(found.texts, limit)
     if not found.tokens:

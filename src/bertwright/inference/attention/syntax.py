@@ -19,7 +19,7 @@ import numpy as np
 
 from bertwright.arrays import Bools, Float32s, Int64s
 from bertwright.errors import DataError
-from bertwright.inference.attention.maps import require_attention, visit_maps
+from bertwright.inference.attention.maps import maps_of_all, require_attention
 from bertwright.inference.encode import ModelRunner
 from bertwright.progress import OnProgress, silent
 from bertwright.text.treebank.dependencies import DependencySentence
@@ -76,10 +76,10 @@ class Tally:
         self.right: Int64s = np.zeros((2, candidates), np.int64)
         self.count = np.zeros(2, np.int64)
 
-    def add(self, half: int, right: Bools, count: int) -> None:
-        """Count cases of a half: `right` `[K]` of `count`."""
+    def add(self, half: int, right: Bools) -> None:
+        """Count a case of a half: which of the K candidates are right."""
         self.right[half] += right.astype(np.int64)
-        self.count[half] += count
+        self.count[half] += 1
 
     def best(self) -> tuple[int, float]:
         """The best candidate over all, and the accuracy of those chosen on the other half."""
@@ -114,37 +114,28 @@ def score_syntax(
     offsets = [n for n in range(-REACH, REACH + 1) if n]
     heads: dict[str, Tally] = {}
     fixed: dict[str, Tally] = {}
-    grid = (0, 0)
+    grid: tuple[int, ...] = (0, 0)
     measured, done = 0, 0
     rows = iter(sentences)
     while chunk := list(islice(rows, min(CHUNK, limit - done))):
         split = [(each, split_words(runner, each.words)) for each in chunk]
         usable = [(each, found) for each, found in split if found is not None]
-
-        def add(
-            row: int,
-            maps: Float32s,
-            usable: list[tuple[DependencySentence, tuple[list[int], list[slice]]]] = usable,
-            first: int = done,
-        ) -> None:
-            nonlocal grid
+        for row, maps in maps_of_all(runner, [ids for _, (ids, _) in usable]):
             sentence, (_, words) = usable[row]
             grid = maps.shape[:2]
             attended = word_maps(maps, words)
             attended[..., np.arange(len(words)), np.arange(len(words))] = -1
-            found = np.stack([attended.argmax(-1), attended.argmax(-2)])  # [2, L, A, W]
-            for word, (head, relation) in enumerate(
+            best = np.stack([attended.argmax(-1), attended.argmax(-2)])  # [2, L, A, W]
+            for word, (parent, relation) in enumerate(
                 zip(sentence.heads, sentence.relations, strict=True)
             ):
-                if head < 0:
+                if parent < 0:
                     continue
-                right = (found[..., word] == head).reshape(-1)
-                near = np.array([head - word == offset for offset in offsets])
+                right = (best[..., word] == parent).reshape(-1)
+                near = np.array([parent - word == offset for offset in offsets])
                 for name in (ALL, relation):
-                    heads.setdefault(name, Tally(len(right))).add((first + row) % 2, right, 1)
-                    fixed.setdefault(name, Tally(len(offsets))).add((first + row) % 2, near, 1)
-
-        visit_maps(runner, [ids for _, (ids, _) in usable], None, add)
+                    heads.setdefault(name, Tally(len(right))).add((done + row) % 2, right)
+                    fixed.setdefault(name, Tally(len(offsets))).add((done + row) % 2, near)
         done, measured = done + len(chunk), measured + len(usable)
         on_progress(done, limit)
     if ALL not in heads:
