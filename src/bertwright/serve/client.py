@@ -102,16 +102,26 @@ class _BaseClient(ABC, Generic[One, Many]):
         return partial(type(self), self._url, key=self._key, model=self.model, **settings), ()
 
     @abstractmethod
+    def _run(self, call: Coroutine[Any, Any, Any]) -> Any:
+        """The result of a call, or what awaits it."""
+
     def ask(self, path: str, **body: Any) -> One:
         """Any route.
 
         Raises:
             ServerError: it replied with an error, or not in time.
         """
+        found: One = self._run(self._post(path, body))
+        return found
 
-    @abstractmethod
     def models(self) -> Many:
         """The models there are."""
+        found: Many = self._run(self._get_models())
+        return found
+
+    def close(self) -> Any:
+        """Close the connections that are kept for further requests."""
+        return self._run(self._disconnect())
 
     def embed(self, input: Any, **more: Any) -> One:
         """Vectors of texts and pairs: `layers`, `pooling`, `normalize`, `truncate`, `dtype`."""
@@ -231,21 +241,8 @@ class _BaseClient(ABC, Generic[One, Many]):
 class Client(_BaseClient[Reply, list[Reply]]):
     """Requests to one server; may be shared by threads."""
 
-    def ask(self, path: str, **body: Any) -> Reply:
-        """Any route.
-
-        Raises:
-            ServerError: it replied with an error, or not in time.
-        """
-        return _wait(self._post(path, body))
-
-    def models(self) -> list[Reply]:
-        """The models there are."""
-        return _wait(self._get_models())
-
-    def close(self) -> None:
-        """Close the connections that are kept for further requests."""
-        _wait(self._disconnect())
+    def _run(self, call: Coroutine[Any, Any, T]) -> T:
+        return _wait(call)
 
     def __enter__(self) -> Self:
         return self
@@ -257,21 +254,8 @@ class Client(_BaseClient[Reply, list[Reply]]):
 class AsyncClient(_BaseClient[Coroutine[Any, Any, Reply], Coroutine[Any, Any, list[Reply]]]):
     """The same for asyncio, of one event loop at a time: `await client.embed(["a text"])`."""
 
-    async def ask(self, path: str, **body: Any) -> Reply:
-        """Any route.
-
-        Raises:
-            ServerError: it replied with an error, or not in time.
-        """
-        return await self._post(path, body)
-
-    async def models(self) -> list[Reply]:
-        """The models there are."""
-        return await self._get_models()
-
-    async def close(self) -> None:
-        """Close the connections that are kept for further requests."""
-        await self._disconnect()
+    def _run(self, call: T) -> T:
+        return call
 
     async def __aenter__(self) -> Self:
         return self
