@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import shlex
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, FastAPI
+from jinja2 import Template
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
@@ -172,40 +172,21 @@ def _docs(app: FastAPI) -> Handler:
 
 def _listing(document: dict[str, Any], url: str) -> str:
     """The routes on one page, with nothing from elsewhere."""
-    parts, schemas = [], document["components"]["schemas"]
+    routes, schemas = [], document["components"]["schemas"]
     for path, methods in sorted(document["paths"].items()):
         for method, facts in methods.items():
-            parts.append(f"<h2><code>{method.upper()} {html.escape(path)}</code></h2>")
-            parts.append(f"<p>{html.escape(facts.get('summary', ''))}</p>")
+            route = {"path": path, "method": method.upper(), "summary": facts.get("summary", "")}
             if "requestBody" in facts:
                 schema = _resolved(_json_schema(facts["requestBody"]), schemas)
-                parts.append(_keys(schema))
                 body = shlex.quote(dump(schema.get("example", {})).decode())
                 curl = f"curl {url}{path} -H 'Content-Type: application/json' -d {body}"
-                parts.append(f"<pre>{html.escape(curl)}</pre>")
+                route |= {"body": schema, "curl": curl}
             if reply := _json_schema(facts["responses"]["200"]):
-                shown = html.escape(json.dumps(_example(reply, schemas), indent=1))
-                parts.append(f"<details><summary>Reply</summary><pre>{shown}</pre></details>")
-    return (
-        '<!doctype html><html lang="en"><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width"><title>Bertwright: routes</title>'
-        "<style>:root{color-scheme:light dark}"
-        "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;"
-        "padding:0 1rem}td,th{text-align:left;padding:.2rem 1rem .2rem 0;vertical-align:top}"
-        "pre{overflow-x:auto}</style><h1>Routes</h1>"
-        '<p>With all schemas: <a href="openapi.json">openapi.json</a>.</p>'
-        f"{''.join(parts)}</html>"
-    )
-
-
-def _keys(schema: dict[str, Any]) -> str:
-    rows = []
-    for name, key in schema["properties"].items():
-        needed = "required" if name in schema.get("required", []) else ""
-        known = ", ".join(map(str, key.get("enum", [])))
-        described = f"{key.get('description', '')} {known}".strip()
-        rows.append(f"<tr><td><code>{name}</code><td>{needed}<td>{html.escape(described)}")
-    return f"<table>{''.join(rows)}</table>"
+                route["reply"] = json.dumps(_example(reply, schemas), indent=1)
+            routes.append(route)
+    template = (PLAYGROUND / "routes.html.j2").read_text(encoding="utf-8")
+    page: str = Template(template, autoescape=True, trim_blocks=True).render(routes=routes)
+    return page
 
 
 def _json_schema(content: dict[str, Any]) -> dict[str, Any]:
