@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from bertwright.config.vectors import VectorConfig
+from bertwright.inference.embed import Embedder
 from bertwright.inference.model import Model, load
 from tests.small_bert import write_model
 
@@ -18,6 +20,12 @@ def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def bare_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_model(tmp_path_factory.mktemp("bare") / "model", ())
+
+
+@pytest.fixture(scope="session")
+def embedder(model_folder: Path) -> Embedder:
+    """Of means of the last layer."""
+    return load(model_folder, device="cpu").embedder(VectorConfig((-1,)))
 
 
 @pytest.fixture

@@ -30,11 +30,6 @@ BFLOAT16 = pytest.mark.skipif(not has_bfloat16(), reason="needs a processor with
 CONFIG = VectorConfig((-1,))
 
 
-@pytest.fixture(scope="module")
-def embedder(model_folder: Path) -> Embedder:
-    return load(model_folder, device="cpu").embedder(CONFIG)
-
-
 def states(model_folder: Path, text: str | tuple[str, str]) -> np.ndarray:
     """`[L + 1, T, H]` by another way."""
     return load(model_folder, device="cpu").encode([text])[0].layers

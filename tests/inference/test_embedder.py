@@ -21,11 +21,6 @@ TEXTS = ["a b", LONG, "the"]
 CONFIG = VectorConfig((-1,))
 
 
-@pytest.fixture(scope="module")
-def embedder(model_folder: Path) -> Embedder:
-    return load(model_folder, device="cpu").embedder(CONFIG)
-
-
 def test_a_whitening_says_how_wide_vectors_are(
     embedder: Embedder, model_folder: Path, tmp_path: Path
 ) -> None:

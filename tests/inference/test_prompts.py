@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,16 +10,10 @@ import pytest
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.embed import Embedder
-from bertwright.inference.model import load
 
 TEXTS = ["a b", "the quick.", "c d e f g h", ""]
 LONG = "a b c d e f g h i j k l m n o p q"  # 17 tokens in windows of 10: 8 and 9
 CONFIG = VectorConfig((-1,))
-
-
-@pytest.fixture(scope="module")
-def embedder(model_folder: Path) -> Embedder:
-    return load(model_folder, device="cpu").embedder(CONFIG)
 
 
 @pytest.mark.parametrize("pooling", ["mean", "cls", "last", "max", "mean-sqrt", "weighted"])

@@ -156,6 +156,7 @@ def test_reasons(client: TestClient) -> None:
     assert reason("/fill-mask", input="[MASK]", model="bare") == (
         "bare has no masked_lm head; it has: the encoder alone; request a model that has one: full"
     )
+    assert reason("/tag", input="a", model="bare").startswith("bare has no tagging head")
     assert "several tasks; name one as task: mood, mixed, score" in reason("/classify", input="a")
     assert reason("/fill-mask", input="a") == "input 0 has no [MASK]"
     assert reason("/embed", input=None).startswith("input is missing")

@@ -249,21 +249,6 @@ def test_tries_again_when_a_connection_breaks(
 
 
 @both
-@pytest.mark.parametrize(
-    "script",
-    [
-        [b"HTTP/1.1 103 Early Hints\r\nX: y\r\n\r\n", *says()],
-        [b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nA;x=y\r\n", b'{"is": "ri']
-        + [0.05, b'\r\n5\r\nght"}\r\n0\r\nTrailer: x\r\n\r\n'],
-        [b'HTTP/1.0 200 OK\r\n\r\n{"is": ', 0.05, b'"right"}', None],
-    ],
-    ids=["early", "chunks", "no-length"],
-)
-def test_ways_to_send_a_reply(serving: Callable[..., Server], kind: type, script: Script) -> None:
-    assert ask(kind, serving(script).url, retries=0) == {"is": "right"}
-
-
-@both
 def test_a_kept_connection_that_was_closed(serving: Callable[..., Server], kind: type) -> None:
     server = serving([*says(), None], says())
     client = kind(server.url, retries=0)
@@ -299,20 +284,6 @@ def test_a_no_before_all_was_sent(kind: type) -> None:
         with pytest.raises(ServerError, match=r"413 \(busy\): later"):
             ask(kind, f"http://127.0.0.1:{listening.getsockname()[1]}", size=10_000_000, retries=0)
         thread.join()
-
-
-@both
-def test_a_host_of_several_addresses(
-    serving: Callable[..., Server], kind: type, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server = serving(says())
-    port = server.server_address[1]
-    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (f"127.0.0.{n}", port)) for n in (2, 1)]
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
-    assert ask(kind, f"http://somewhere:{port}", retries=0) == {"is": "right"}
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found[:1])
-    with pytest.raises(ServerError, match=r"no reply \(unreachable\): ConnectError"):
-        ask(kind, f"http://somewhere:{port}", retries=0)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

@@ -42,7 +42,8 @@ def test_entities(client: TestClient, model: Model) -> None:
             for one in known["entities"]
         ]
         assert each["entities"] == entities
-        assert tuple(each["words"]) == known["words"]
+        assert (tuple(each["words"]), tuple(each["tags"])) == (known["words"], known["tags"])
+        assert each["scores"] == pytest.approx(list(known["scores"]), abs=1e-5)
         offsets = each["offsets"]
         assert (offsets and tuple(map(tuple, offsets))) == known["offsets"]
 
@@ -64,14 +65,20 @@ def test_answers(client: TestClient, model: Model) -> None:
     assert found["answers"] == best[:3]
     (own,) = [one for one in best if (one["start"], one["end"]) == (known["start"], known["end"])]
     assert {key: found[key] for key in own} == own
+    assert own["answer"] == known["answer"]
     null = known["null_score"]
     assert found["null_score"] == (pytest.approx(null, abs=1e-4) if np.isfinite(null) else None)
     assert len(ask(client, "/answer", **question)["results"][0]["answers"]) == 1
 
 
 def test_choices(client: TestClient, model: Model) -> None:
-    given = [{"text": "a", "choices": choices} for choices in (["b", "c d"], ["c d", "b"])]
+    given = [
+        {"text": "a", "choices": choices, "text2": "x"} for choices in (["b", "c d"], ["c d", "b"])
+    ]
     found = ask(client, "/choose", input=given)["results"]
+    for each, known in zip(found, model.predict(given, "next"), strict=True):
+        assert each["choice"] == known.choice
+        assert each["scores"] == pytest.approx(known.scores, abs=1e-5)
     assert sorted(each["choice"] for each in found) == [0, 1]
     assert found[0]["scores"] == pytest.approx(found[1]["scores"][::-1], abs=1e-5)
 

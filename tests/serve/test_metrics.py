@@ -62,6 +62,7 @@ def test_what_a_server_answered(client: TestClient) -> None:
     body = {"input": ["a b", "a " * 20, "a " * 30], "truncate": True}
     assert client.post("/embed", json=body).status_code == 200
     after = counted()
+    assert after["ready"] == 1
     grown = {name: value - before.get(name, 0) for name, value in after.items()}
     assert grown["requests_total /embed 200"] == 1
     assert (grown["tokens_total full"], grown["truncated_texts_total full"]) == (4 + 16 + 16, 2)

@@ -116,16 +116,6 @@ def test_client(server: Process, full: Path) -> None:
     with Client(server.url) as client:
         found = client.embed(["a b", "c"], layers=[2])
         np.testing.assert_allclose(found["vectors"], model.embed(["a b", "c"], [2]), atol=1e-5)
-        assert client.fill_mask("a [MASK]", top_k=2)["results"][0][0][0]["token_str"]
-        assert 0 <= client.next_sentence("a", "b")["results"][0]["probability"] <= 1
-        assert client.tag("a b")["results"][0]["tags"]
-        assert client.answer("a ?", "b c")["results"]
-        assert client.rerank("a", ["b", "c"])["results"]
-        assert client.similarity(["a", "b"])["similarities"]
-        assert client.attention("a")["attentions"]
-        assert client.tokens("a")["results"]
-        assert client.tokenize("a")["results"]
-        assert client.classify("a", task="mood")["results"]
         assert client.models()[0]["id"] == "full"
         with pytest.raises(ServerError, match=r"400 \(bad_request\): input: String") as caught:
             client.embed("")
