@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 import torch
 
+from bertwright.checkpoint.checkpoint import load
+from bertwright.cli.app import run as run_verb
 from bertwright.config.runs.memory_network import MemoryNetworkConfig
 from bertwright.data.shards import Shards, open_shards
 from bertwright.data.stories.instances import Stories
@@ -50,7 +52,7 @@ def by_hand(
             age = len(memory) - 1 - i
             m = sentence(tables[k], words) + (times[k][age] if times else 0)
             scores.append(u @ m)
-        p = np.exp(scores) / np.exp(scores).sum()
+        p = np.exp(scores) / np.exp(scores).sum() if config.softmax else np.array(scores)
         o = np.zeros(config.hidden_size)
         for i, words in enumerate(memory):
             age = len(memory) - 1 - i
@@ -60,14 +62,17 @@ def by_hand(
     return tables[-1] @ u, maps
 
 
-@pytest.mark.parametrize("position", [True, False])
-@pytest.mark.parametrize("temporal", [True, False])
-def test_it_is_the_papers(shards: Shards, position: bool, temporal: bool) -> None:
+@pytest.mark.parametrize(
+    ("position", "temporal", "softmax"),
+    [(True, True, True), (False, True, True), (True, False, True), (True, True, False)],
+)
+def test_it_is_the_papers(shards: Shards, position: bool, temporal: bool, softmax: bool) -> None:
     config = replace(
         CONFIG,
         vocab_size=shards.vocab_size,
         position_encoding=position,
         temporal_encoding=temporal,
+        softmax=softmax,
     )
     torch.manual_seed(0)
     encoder, head = WordVectors(config).double(), Answer(config).double()
@@ -86,8 +91,19 @@ def test_it_is_the_papers(shards: Shards, position: bool, temporal: bool) -> Non
         np.testing.assert_allclose(logits[row].detach().numpy(), expected, rtol=1e-5, atol=1e-5)
         for found, own in zip(maps, attended, strict=True):
             part = found[memories : memories + count - 1].detach().numpy()
-            np.testing.assert_allclose(part, own, rtol=1e-9)
+            np.testing.assert_allclose(part, own, rtol=1e-9, atol=1e-12)
         done, memories = done + count, memories + count - 1
+
+
+def test_a_softmax_is_added_to_what_began_without_one(shards: Shards, tmp_path: Path) -> None:
+    words = ["pretrain", "--data", str(shards.folder), "--steps", "1", "--device", "cpu"]
+    linear, whole = str(tmp_path / "linear"), str(tmp_path / "whole")
+    keys = ["--model", "memory-network", "--architecture.no-softmax"]
+    assert run_verb([*words, *keys, "--out", linear]) == 0
+    assert run_verb([*words, "--init", linear, "--architecture.softmax", "--out", whole]) == 0
+    found = [load(folder).learner.objectives["answer"].config for folder in (linear, whole)]
+    assert [config.softmax for config in found] == [False, True]
+    assert found[0] == replace(found[1], softmax=False)
 
 
 def test_only_the_newest_sentences_are_kept(shards: Shards) -> None:

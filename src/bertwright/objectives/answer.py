@@ -9,7 +9,8 @@ tables A_1 ... A_(K+1) of word vectors, adjacent tying (B = A_1, C_k = A_(k+1), 
     answer:      softmax(A_(K+1) u_(K+1))
     l_j[h] = (1 - j / J) - (h / H) (1 - 2 j / J)           j of J words, h of H numbers, from 1
 
-A_1 is the encoder, a table of word vectors.
+A_1 is the encoder, a table of word vectors. With the linear start (section 4.2), p = u_k m_i at
+first.
 
 Letters: B stories, N tokens, S sentences, M of them memories, H hidden, V vocabulary, K hops.
 """
@@ -57,7 +58,7 @@ class Answer(Objective[Any]):
 
         Returns:
             Logits of the answers `[B, V]`, and for each hop how much each memory is attended to,
-            `[M]`, 1 in all over a story.
+            `[M]`, with a softmax 1 in all over a story.
         """
         ids, device = batch.inputs.ids, encoded.last.device
         counts, stories = batch.sentence_lengths.tolist(), batch.story_sentences.tolist()
@@ -86,7 +87,9 @@ class Answer(Objective[Any]):
         for number, table in enumerate(self.tables):
             m = memories(number, read)  # [M, H]
             scores = (u[of_story] * m).sum(1, keepdim=True)
-            p = log_softmax(scores, of_story, len(stories)).exp()  # [M, 1]
+            p = scores  # [M, 1]
+            if self.config.softmax:
+                p = log_softmax(scores, of_story, len(stories)).exp()
             read = sentences(table(ids))
             u = u.index_add(0, of_story, p * memories(number + 1, read))
             maps.append(p[:, 0])

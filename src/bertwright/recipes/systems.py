@@ -21,13 +21,14 @@ from bertwright.recipes.phases import Pass, Phase
 
 
 def keep_architecture(run: RunConfig, found: Any, folder: Path) -> Any:
-    """The model's configuration when a run goes on from a checkpoint: its own, other dropout.
+    """The model's configuration when a run goes on from a checkpoint: its own, but for what has no
+    weights (dropout, a memory network's softmax).
 
     Raises:
         ConfigError: the run asks for another architecture.
     """
     given = run.changes()
-    changed = {key: value for key, value in given.items() if "dropout" in key}
+    changed = {key: value for key, value in given.items() if "dropout" in key or key == "softmax"}
     for key in given.keys() - changed.keys():
         if given[key] != getattr(found, key):
             raise ConfigError(

@@ -25,6 +25,9 @@ class MemoryNetworkConfig(WordVectorsConfig):
     """Whether the order of a sentence's words counts; else it is the sum of their vectors."""
     temporal_encoding: bool = True
     """Whether the order of sentences counts."""
+    softmax: bool = True
+    """Whether the weights of memories go through a softmax; without one, the model is linear up to
+    its answer."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -45,6 +48,9 @@ class MemoryNetworkArchitecture:
     """Whether the order of a sentence's words counts."""
     temporal_encoding: bool | None = None
     """Whether the order of sentences counts."""
+    softmax: bool | None = None
+    """Whether the weights of memories go through a softmax. The linear start of the paper is a run
+    without one, from which another goes on (init) with it."""
 
 
 @dataclass(frozen=True)
