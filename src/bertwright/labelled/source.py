@@ -14,6 +14,7 @@ from bertwright.errors import DataError
 from bertwright.text.corpus.documents import read_text
 from bertwright.text.corpus.files import COMPRESSED_SUFFIXES, TEXT_SUFFIXES, open_bytes
 from bertwright.text.corpus.report import CorpusReport
+from bertwright.text.tables import replace_surrogates, split_lines
 
 BadRows = Literal["refuse", "skip"]
 """Whether rows that cannot be read stop the reading or are left out."""
@@ -145,8 +146,8 @@ def open_source(path: Path) -> Source:
     Raises:
         DataError: it is missing, a folder, empty, binary or not UTF-8.
     """
-    stream, report = open_file(path), CorpusReport()
-    lines = _lines(read_text(stream, name_of(path), CorpusConfig(), report), stream)
+    report = CorpusReport()
+    lines = _lines(open_file(path), name_of(path), report)
     head = list(itertools.islice(lines, HEAD_LINES))
     if not any(line.strip() for line in head):
         raise DataError(f"{name_of(path)} is empty; expected labelled examples or texts")
@@ -172,19 +173,10 @@ def open_file(path: Path) -> BinaryIO:
     return open_bytes(path)
 
 
-def _lines(blocks: Iterator[str], stream: BinaryIO) -> Iterator[str]:
-    """Lines without their ends, and without the byte order marks of files that were put together;
-    the file is closed after the last."""
-    parts: list[str] = []
+def _lines(stream: BinaryIO, name: str, report: CorpusReport) -> Iterator[str]:
+    """Lines without their ends; the file is closed after the last."""
     with stream:
-        for block in blocks:
-            first, *others = block.split("\n")
-            parts.append(first)
-            for line in others:
-                yield "".join(parts).removeprefix(_BOM)
-                parts = [line]
-    if any(parts):
-        yield "".join(parts).removeprefix(_BOM)
+        yield from split_lines(read_text(stream, name, CorpusConfig(), report), name)
 
 
 def texts_of_folder(folder: Path, *, label: bool) -> Rows | None:
@@ -224,15 +216,12 @@ def replaced_bytes(source: Source) -> list[str]:
 
 
 def without_surrogates(text: str, log: BadRowLog) -> str:
-    """Half characters that JSON escapes can spell become U+FFFD, with one warning a file."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        warning = f"{log.name}: lone surrogates were replaced by U+FFFD"
-        if warning not in log.warnings:
-            log.warnings.append(warning)
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
+    """Half characters become U+FFFD, with one warning a file."""
+    replaced = replace_surrogates(text)
+    warning = f"{log.name}: lone surrogates were replaced by U+FFFD"
+    if replaced is not text and warning not in log.warnings:
+        log.warnings.append(warning)
+    return replaced
 
 
 def shorten(text: object) -> str:

@@ -13,18 +13,16 @@ from __future__ import annotations
 
 import csv
 import difflib
-import io
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TypeVar
 
 from bertwright.config.task import Form
-from bertwright.errors import DataError, MissingExtra
+from bertwright.errors import DataError
 from bertwright.labelled.columns import IDS, Columns, Groups, is_known, plain, split_label
 from bertwright.labelled.source import (
     HEAD_LINES,
@@ -40,7 +38,7 @@ from bertwright.labelled.source import (
     suffix_of,
     without_surrogates,
 )
-from bertwright.text.corpus.rows import csv_delimiter
+from bertwright.text.tables import ROWS, csv_delimiter, open_parquet, split_rows
 
 E = TypeVar("E")
 FORMS: dict[str, Form] = {
@@ -58,7 +56,6 @@ Row = dict[Any, Any]
 """The values of a row by the names of their columns; None where the row lacks one."""
 WRONG_WIDTH = "wrong number of fields"
 COLA = ["source", "label", "mark", "sentence"]
-_MAX_FIELD = 1 << 28
 _NAME = re.compile(r"\s?[\w#.-]+( [\w#.-]+)?\s?")
 _MARK = re.compile(r"[*?#%]{0,3}")
 """What linguists wrote before a sentence; "*" in nearly all cases."""
@@ -227,10 +224,8 @@ def has_columns(source: Source, hint: Columns) -> bool:
 
 
 def _delimited(source: Source, form: Form, chosen: Columns, hint: Columns, log: BadRowLog) -> Table:
-    if form == "csv":
-        split = _csv_rows(source)
-    else:
-        split = ((n, line.split("\t")) for n, line in source.lines() if line)
+    lines = (line for _, line in source.lines())
+    split = split_rows(lines, source.name, quoted=form == "csv")
     head = list(islice(split, HEAD_LINES))
     if not head:
         raise DataError(f"{source.name} has no rows; expected a header and a row an example")
@@ -286,25 +281,6 @@ def _has_header(first: Sequence[str], named: Sequence[str]) -> bool:
 def _is_cola(head: Iterable[Sequence[str]]) -> bool:
     rows = [row for row in head if len(row) == len(COLA)]
     return bool(rows) and all(row[1] in ("0", "1") and _MARK.fullmatch(row[2]) for row in rows)
-
-
-def _csv_rows(source: Source) -> Iterator[tuple[int, list[str]]]:
-    """Rows with the line that each begins at."""
-    csv.field_size_limit(max(csv.field_size_limit(), _MAX_FIELD))
-    mark, alone = csv_delimiter(source.first)
-    if alone:  # Excel's `sep=;`; rows keep their lines
-        source.head[source.head.index(source.first)] = ""
-    reader = csv.reader((f"{line}\n" for _, line in source.lines()), delimiter=mark, strict=True)
-    line = 1
-    try:
-        for row in reader:
-            if row:
-                yield line, row
-            line = reader.line_num + 1
-    except csv.Error as error:
-        raise DataError(
-            f"{source.name}, line {line:,}: {error}; expected CSV with closed quotes"
-        ) from error
 
 
 def _refuse_doubled(columns: Sequence[str], name: str) -> None:
@@ -379,35 +355,19 @@ def _objects(source: Source, form: Form, log: BadRowLog) -> Table:
 
 def _parquet(path: Path, log: BadRowLog) -> Table:
     """A Parquet file; numbers of classes that `datasets` wrote become the classes' names."""
-    try:
-        import pyarrow
-        import pyarrow.parquet as parquet
-    except ImportError as error:
-        raise MissingExtra("hf", "pyarrow", "reading .parquet files") from error
     log.unit = "row"
-
-    @contextmanager
-    def whole() -> Iterator[None]:
-        try:
-            yield
-        except (pyarrow.ArrowInvalid, OSError) as error:
-            raise DataError(
-                f"{log.name} is no whole Parquet file ({error}); get it again"
-            ) from error
-
-    with open_file(path) as stream, whole():
-        file = parquet.ParquetFile(io.BytesIO(stream.read()))  # it is read from its end
-    columns = list(file.schema_arrow.names)
-    _refuse_doubled(columns, log.name)
-    classes = _class_names((file.schema_arrow.metadata or {}).get(b"huggingface", b"{}"))
+    with open_file(path) as stream, open_parquet(stream, log.name) as file:
+        schema = file.schema_arrow
+    _refuse_doubled(schema.names, log.name)
+    classes = _class_names((schema.metadata or {}).get(b"huggingface", b"{}"))
 
     def rows(names: Sequence[str]) -> Iterator[tuple[int, list[Any]]]:
-        with whole():
-            batches = file.iter_batches(1024, columns=list(dict.fromkeys(names)))
+        with open_file(path) as stream, open_parquet(stream, log.name) as file:
+            batches = file.iter_batches(ROWS, columns=list(dict.fromkeys(names)))
             for number, row in enumerate(chain.from_iterable(b.to_pylist() for b in batches), 1):
                 yield number, [_named(row[name], classes.get(name)) for name in names]
 
-    return Table(log.name, columns, "Parquet", rows, log)
+    return Table(log.name, list(schema.names), "Parquet", rows, log)
 
 
 def _class_names(metadata: bytes) -> dict[str, list[str]]:

@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.values import to_dict
 from bertwright.errors import DataError, MissingExtra
-from bertwright.text.corpus import documents, rows
+from bertwright.text import tables
+from bertwright.text.corpus import documents
 from bertwright.text.corpus.documents import read_text, split_documents
 from bertwright.text.corpus.read import CorpusReport, read_blocks, read_documents, split_document
 
@@ -194,9 +195,9 @@ def test_null_is_an_empty_document(tmp_path: Path) -> None:
 
 
 def test_a_row_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "MAX_ROW_CHARACTERS", 1000)
+    monkeypatch.setattr(tables, "MAX_ROW_CHARACTERS", 1000)
     path = write(tmp_path, "a.jsonl", "x" * 3_000_000)
-    with pytest.raises(DataError, match=r"a row of over 1,000 characters"):
+    with pytest.raises(DataError, match=r"a line of over 1,000 characters"):
         read(path)
 
 

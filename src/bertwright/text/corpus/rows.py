@@ -3,35 +3,16 @@
 from __future__ import annotations
 
 import codecs
-import csv
-import io
-import itertools
 import json
-import re
-import shutil
-import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
 from bertwright.config.corpus import CorpusConfig
 from bertwright.errors import DataError, MissingExtra
 from bertwright.text.corpus.documents import normalize_lines, read_text, split_long_document
 from bertwright.text.corpus.report import CorpusReport
-
-MAX_ROW_CHARACTERS = 1 << 28
-"""A line of JSON or a field of a table over this is an error: it must be held in memory whole."""
-_ROWS = 1024  # rows handed on at once
-_SEPARATOR_LINE = re.compile(r'\ufeff?"?sep=(.)"?\s*', re.IGNORECASE | re.DOTALL)
-"""What Excel reads, and some programs write, before the header."""
-
-
-def csv_delimiter(line: str) -> tuple[str, bool]:
-    """What separates the fields of a CSV file (comma, semicolon or tab), by its first line, and
-    whether this line says nothing else (`sep=;`)."""
-    if found := _SEPARATOR_LINE.fullmatch(line):
-        return found[1], True
-    return max(",;\t", key=lambda mark: len(next(csv.reader([line], delimiter=mark), []))), False
+from bertwright.text.tables import ROWS, open_parquet, replace_surrogates, split_lines, split_rows
 
 
 def read_rows(
@@ -51,7 +32,7 @@ def read_rows(
     if kind == ".parquet":
         values = _parquet(stream, name, config.text_column)
     else:
-        lines = _lines(read_text(stream, name, config, report), name)
+        lines = split_lines(read_text(stream, name, config, report), name)
         if kind in (".jsonl", ".ndjson"):
             values = _json_values(lines, name, config.text_column)
         else:
@@ -116,7 +97,7 @@ def _reason(error: Exception) -> str:
 def _values(rows: Any, column: str, name: str) -> Iterator[object]:
     count = 0
     try:
-        for batch in rows.iter(_ROWS):
+        for batch in rows.iter(ROWS):
             values = batch.get(column, ())
             count += len(values)
             yield from values
@@ -153,7 +134,7 @@ def _texts(
         if count_bytes:
             report.bytes += len(text) if text.isascii() else len(text.encode())
         group.extend(split_long_document(text, report))
-        if len(group) >= _ROWS or len(text) > 1 << 20:
+        if len(group) >= ROWS or len(text) > 1 << 20:
             yield group
             group = []
     if group:
@@ -161,46 +142,21 @@ def _texts(
 
 
 def _without_surrogates(text: str, where: str, config: CorpusConfig, report: CorpusReport) -> str:
-    try:
-        text.encode()
+    replaced = replace_surrogates(text)
+    if replaced is text:
         return text
-    except UnicodeEncodeError:
-        if config.errors == "refuse":
-            raise DataError(
-                f"{where}: a lone surrogate; mend the file, or replace what is malformed with "
-                "--errors replace"
-            ) from None
-    replaced = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    if config.errors == "refuse":
+        raise DataError(
+            f"{where}: a lone surrogate; mend the file, or replace what is malformed with "
+            "--errors replace"
+        )
     report.lone_surrogates += replaced.count("\ufffd") - text.count("\ufffd")
     return replaced
 
 
-def _lines(blocks: Iterator[str], name: str) -> Iterator[str]:
-    """Lines with their ends."""
-    parts: list[str] = []
-    size = 0
-    for block in blocks:
-        found = block.split("\n")
-        parts.append(found[0])
-        size += len(found[0])
-        if size > MAX_ROW_CHARACTERS:
-            raise DataError(
-                f"{name} has a row of over {MAX_ROW_CHARACTERS:,} characters; "
-                f"is it {Path(name).suffix}?"
-            )
-        if len(found) > 1:
-            yield "".join(parts) + "\n"
-            for line in found[1:-1]:
-                yield line + "\n"
-            parts = [found[-1]]
-            size = len(found[-1])
-    if size:
-        yield "".join(parts)
-
-
 def _json_values(lines: Iterable[str], name: str, column: str) -> Iterator[object]:
     for number, line in enumerate(lines, 1):
-        if line.isspace():
+        if not line.strip():
             continue
         try:
             row = json.loads(line)
@@ -216,64 +172,31 @@ def _json_values(lines: Iterable[str], name: str, column: str) -> Iterator[objec
         yield row[column]
 
 
-def _table_values(lines: Iterable[str], kind: str, name: str, column: str) -> Iterator[object]:
-    # The limit is global in csv, and 128 KiB by default: far less than a book.
-    csv.field_size_limit(max(csv.field_size_limit(), MAX_ROW_CHARACTERS))
-    if kind == ".tsv":
-        reader = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
-    else:
-        lines = iter(lines)
-        first = next(lines, "")
-        mark, alone = csv_delimiter(first)
-        lines = itertools.chain(["\n" if alone else first], lines)
-        reader = csv.reader(lines, delimiter=mark, strict=True)
-    try:
-        header = next(filter(None, reader), None)
-        if header is None:
-            return
-        _check_column(column, header, name)
-        if header.count(column) > 1:
-            raise DataError(
-                f"{name} has {header.count(column)} columns {column!r}; expected one. Rename the "
-                "others"
-            )
-        index = header.index(column)
-        for row in reader:
-            if not row:
-                continue
-            if len(row) != len(header):  # truncated text, most likely
-                raise DataError(
-                    f"{name}, line {reader.line_num:,} has {len(row)} fields; the header has "
-                    f"{len(header)}. Mend the line, or quote separators in its text"
-                )
-            yield row[index]
-    except csv.Error as error:
+def _table_values(lines: Iterator[str], kind: str, name: str, column: str) -> Iterator[object]:
+    rows = split_rows(lines, name, quoted=kind == ".csv")
+    _, header = next(rows, (0, None))
+    if header is None:
+        return
+    _check_column(column, header, name)
+    if header.count(column) > 1:
         raise DataError(
-            f"{name}, line {reader.line_num:,}: {error}; expected {kind.lstrip('.').upper()} "
-            "with closed quotes"
-        ) from error
+            f"{name} has {header.count(column)} columns {column!r}; expected one. Rename the others"
+        )
+    index = header.index(column)
+    for line, row in rows:
+        if len(row) != len(header):  # truncated text, most likely
+            raise DataError(
+                f"{name}, line {line:,} has {len(row)} fields; the header has {len(header)}. Mend "
+                "the line, or quote separators in its text"
+            )
+        yield row[index]
 
 
 def _parquet(stream: BinaryIO, name: str, column: str) -> Iterator[object]:
-    try:
-        import pyarrow
-        import pyarrow.parquet as parquet
-    except ImportError as error:
-        raise MissingExtra("hf", "pyarrow", "reading .parquet files") from error
-    with tempfile.TemporaryFile() as whole:
-        source = stream
-        if not isinstance(getattr(stream, "raw", None), io.FileIO):
-            # Parquet is read from its end: a compressed one goes to disk first, never to memory.
-            shutil.copyfileobj(stream, whole, 1 << 20)
-            whole.seek(0)
-            source = cast(BinaryIO, whole)
-        try:
-            table = parquet.ParquetFile(source)
-            _check_column(column, table.schema_arrow.names, name)
-            for batch in table.iter_batches(batch_size=_ROWS, columns=[column]):
-                yield from batch.column(0).to_pylist()
-        except (pyarrow.ArrowInvalid, OSError) as error:
-            raise DataError(f"{name} is no whole Parquet file ({error}); get it again") from error
+    with open_parquet(stream, name) as file:
+        _check_column(column, file.schema_arrow.names, name)
+        for batch in file.iter_batches(batch_size=ROWS, columns=[column]):
+            yield from batch.column(0).to_pylist()
 
 
 def _check_column(column: str, there: list[str], name: str) -> None:

@@ -1,0 +1,124 @@
+"""Rows of CSV, TSV and Parquet: what a corpus of rows and a labelled file are both read by."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import chain
+from typing import Any, BinaryIO, cast
+
+from bertwright.errors import DataError, MissingExtra
+
+MAX_ROW_CHARACTERS = 1 << 28
+"""A line or a field of a table over this is an error: it must be held in memory whole."""
+ROWS = 1024
+"""Rows of Parquet that are read at once."""
+_SEPARATOR_LINE = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE | re.DOTALL)
+"""What Excel reads, and some programs write, before the header."""
+
+
+def split_lines(blocks: Iterable[str], name: str) -> Iterator[str]:
+    """Lines without their ends, and without the byte order marks of files that were put together.
+
+    Raises:
+        DataError: a line of over `MAX_ROW_CHARACTERS`.
+    """
+    parts: list[str] = []
+    size = 0
+    for block in blocks:
+        first, *others = block.split("\n")
+        parts.append(first)
+        size += len(first)
+        if size > MAX_ROW_CHARACTERS:
+            raise DataError(
+                f"{name} has a line of over {MAX_ROW_CHARACTERS:,} characters; expected rows or "
+                "lines of text"
+            )
+        for line in others:
+            yield "".join(parts).removeprefix("\ufeff")
+            parts, size = [line], len(line)
+    if size:
+        yield "".join(parts).removeprefix("\ufeff")
+
+
+def csv_delimiter(line: str) -> tuple[str, bool]:
+    """What separates the fields of a CSV file (comma, semicolon or tab), by its first line, and
+    whether this line says nothing else (`sep=;`)."""
+    if found := _SEPARATOR_LINE.fullmatch(line):
+        return found[1], True
+    return max(",;\t", key=lambda mark: len(next(csv.reader([line], delimiter=mark), []))), False
+
+
+def split_rows(lines: Iterator[str], name: str, *, quoted: bool) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a file that are not empty, with the line that each begins at.
+
+    Args:
+        lines: without their ends.
+        name: of the file, for messages.
+        quoted: whether it is CSV; otherwise tabs separate, and a quote is a character.
+
+    Raises:
+        DataError: a quote that is not closed.
+    """
+    if not quoted:
+        yield from ((number, line.split("\t")) for number, line in enumerate(lines, 1) if line)
+        return
+    head = [""]
+    while not head[-1].strip() and (line := next(lines, None)) is not None:
+        head.append(line)
+    mark, alone = csv_delimiter(head[-1])
+    if alone:
+        head[-1] = ""  # rows keep their lines
+    # The limit is global in csv, and 128 KiB by default: far less than a book.
+    csv.field_size_limit(max(csv.field_size_limit(), MAX_ROW_CHARACTERS))
+    ended = (f"{line}\n" for line in chain(head[1:], lines))
+    reader = csv.reader(ended, delimiter=mark, strict=True)
+    number = 1
+    try:
+        for row in reader:
+            if row:
+                yield number, row
+            number = reader.line_num + 1
+    except csv.Error as error:
+        raise DataError(
+            f"{name}, line {number:,}: {error}; expected CSV with closed quotes"
+        ) from error
+
+
+@contextmanager
+def open_parquet(stream: BinaryIO, name: str) -> Iterator[Any]:
+    """A Parquet file as pyarrow opens it; a compressed one goes to disk first, never to memory, as
+    it is read from its end.
+
+    Raises:
+        DataError: it is damaged, also where that is found while it is read.
+        MissingExtra: pyarrow is not installed.
+    """
+    try:
+        import pyarrow
+        import pyarrow.parquet as parquet
+    except ImportError as error:
+        raise MissingExtra("hf", "pyarrow", "reading .parquet files") from error
+    with tempfile.TemporaryFile() as whole:
+        if not isinstance(getattr(stream, "raw", None), io.FileIO):
+            shutil.copyfileobj(stream, whole, 1 << 20)
+            whole.seek(0)
+            stream = cast(BinaryIO, whole)
+        try:
+            yield parquet.ParquetFile(stream)
+        except (pyarrow.ArrowInvalid, OSError) as error:
+            raise DataError(f"{name} is no whole Parquet file ({error}); get it again") from error
+
+
+def replace_surrogates(text: str) -> str:
+    """Half characters, which JSON escapes can spell, as U+FFFD; the text itself if it has none."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
