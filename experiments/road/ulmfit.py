@@ -1,4 +1,4 @@
-"""ULMFiT's parts on TREC-6 and AG News: from scratch, supervised only, with language-model tuning,
+"""ULMFiT's parts on TREC-6, AG News and IMDb: from scratch, supervised only, with language-model tuning,
 each trick removed, and by number of labelled examples.
 
     python experiments/road/ulmfit.py --lm runs/lm --data FOLDER --out runs/ulmfit [--minutes 5]
@@ -25,7 +25,7 @@ BY_DEPTH = ["--optimizer.layer-decay", "0.385"]
 TUNING = ["--sequence-length", "64", "--batch.tokens", "1024", "--optimizer.learning-rate", "4e-3",
           "--architecture.dropout-scale", "0.3", "--validation.every-steps", "1000000"]  # fmt: skip
 TUNED = {"tuned": [*SLANTED, *BY_DEPTH], "tuned-plainly": []}
-EPOCHS_OF_TUNING = {"trec": "6", "ag": "3"}
+EPOCHS_OF_TUNING = {"trec": "6", "ag": "3", "imdb": "1"}
 HEAD = ["--pooling", "last+max+mean", "--hidden-size", "50"]
 DROPOUT = ["--dropout", "0.3", "--dropout-scale", "0.3"]
 GRADUAL = ["--transfer", "gradual", "--learning-rate", "1e-2"]
@@ -56,6 +56,7 @@ def plan() -> list[tuple[str, int, str, str, list[str]]]:
     found += [("trec", n, name, *way) for n in (100, 300) for name, way in WAYS.items()]
     found += [("trec", 1000, f"without {name}", *way) for name, way in WITHOUT.items()]
     found += [("ag", n, name, *way) for n in (300, 1000) for name, way in WAYS.items()]
+    found += [("imdb", 300, name, *way) for name, way in WAYS.items()]
     return found
 
 
