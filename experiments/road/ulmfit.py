@@ -1,5 +1,5 @@
-"""ULMFiT's parts on TREC-6, AG News and IMDb: from scratch, supervised only, with language-model tuning,
-each trick removed, and by number of labelled examples.
+"""ULMFiT's parts on TREC-6, AG News and IMDb: from scratch, supervised only, with language-model
+tuning, each trick removed, and by number of labelled examples.
 
     python experiments/road/ulmfit.py --lm runs/lm --data FOLDER --out runs/ulmfit [--minutes 5]
 
