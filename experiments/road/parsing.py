@@ -1,7 +1,10 @@
-"""A treebank learned as sequences in minutes: labelled F1 by the form of leaves and by beam.
+"""A treebank learned as sequences in minutes: labelled F1 by the form of leaves and by beam, or of
+an encoder that starts as a pre-trained BERT beside one of random weights.
 
     python experiments/road/parsing.py --train CRAFT/train --dev CRAFT/dev --work runs/parsing \\
         --minutes 9 --leaves numbers normalized --out parsing.json
+    python experiments/road/parsing.py --train CRAFT/train --dev CRAFT/dev --work runs/parsing \\
+        --encoder runs/bert --steps 1200 --beams 1 --out parsing.json
 
 What is finished in `--work` is not run again.
 """
@@ -13,12 +16,18 @@ import contextlib
 import io
 import json
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from bertwright.checkpoint.checkpoint import find_checkpoint
+from bertwright.checkpoint.sources import read_config
 from bertwright.cli.app import run
+from bertwright.config.bert import SIZES
 
-SIZES = ["--architecture.num-hidden-layers", "2", "--architecture.hidden-dropout-prob", "0.1"]
+TRANSFORMER = ["--model", "transformer-small", "--architecture.num-hidden-layers", "2",
+               "--architecture.hidden-dropout-prob", "0.1"]  # fmt: skip
+BERT2RND = ["--model", "bert2rnd", "--architecture.num-decoder-layers", "2"]
 TRAINING = ["--optimizer.matrices", "muon", "--schedule.curve", "linear", "--schedule.warmup",
             "0.06", "--batch.tokens", "2048", "--sequence-length", "128", "--validation.share",
             "0.005", "--seed", "1"]  # fmt: skip
@@ -33,6 +42,19 @@ def printed(words: list[str]) -> dict[str, Any]:
     return found
 
 
+def parsers(given: argparse.Namespace) -> Iterator[tuple[str, str, list[str], list[str]]]:
+    """Of each model its name, that of its shards, and the options of these and of its training."""
+    if given.encoder is None:
+        for leaves in given.leaves:
+            yield leaves, leaves, ["--vocab-size", "4000", "--leaves", leaves], TRANSFORMER
+        return
+    trees = ["--tokenizer", given.encoder]
+    config = read_config(find_checkpoint(given.encoder))
+    sizes = [f"--architecture.{n.replace('_', '-')}={getattr(config, n)}" for n in SIZES]
+    yield "pre-trained", "bert", trees, [*BERT2RND, "--encoder", given.encoder]
+    yield "random", "bert", trees, [*BERT2RND, *sizes]
+
+
 def main() -> None:
     """Train and evaluate what is left."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -41,37 +63,41 @@ def main() -> None:
     for name in ("work", "out"):
         parser.add_argument(f"--{name}", type=Path, required=True)
     parser.add_argument("--minutes", default="9")
+    parser.add_argument("--steps")
+    parser.add_argument("--encoder")
     parser.add_argument("--leaves", nargs="+", default=["numbers", "normalized"])
     parser.add_argument("--beams", nargs="+", default=["1", "4"])
     given = parser.parse_args()
+    length = ["--steps", given.steps] if given.steps else ["--minutes", given.minutes]
     given.work.mkdir(parents=True, exist_ok=True)
     found = json.loads(given.out.read_text()) if given.out.exists() else {}
-    for leaves in given.leaves:
-        shards, model = given.work / f"shards-{leaves}", given.work / leaves
-        trees = ["data", "trees", given.train, "--vocab-size", "4000", "--leaves", leaves]
+    for name, data, options, model_options in parsers(given):
+        shards, model = given.work / f"shards-{data}", given.work / name
+        trees = ["data", "trees", given.train, *options]
         if not shards.exists():
             assert run([*trees, "--out", str(shards)]) == 0
-        training = ["pretrain", "--model", "transformer-small", *SIZES, *TRAINING]
+        training = ["pretrain", *model_options, *TRAINING, *length]
         if not model.exists():
-            words = [*training, "--data", str(shards), "--out", str(model)]
-            assert run([*words, "--minutes", given.minutes]) == 0
+            assert run([*training, "--data", str(shards), "--out", str(model)]) == 0
         lines = (model / "metrics.jsonl").read_text().splitlines()
         last = [each for each in map(json.loads, lines) if "step" in each][-1]
-        found[leaves] = {
+        found[name] = {
             "commands": [" ".join(map(str, trees)), " ".join(training)],
             "steps": last["step"],
-            **found.get(leaves, {}),
+            "held_out_loss": round(last["loss"], 3),
+            "held_out_accuracy": round(100 * last["translation.accuracy"], 1),
+            **found.get(name, {}),
         }
         for beam in given.beams:
-            if f"beam {beam}" in found[leaves]:
+            if f"beam {beam}" in found[name]:
                 continue
             began = time.monotonic()
             words = ["parse", "--model", str(model), "--reference", given.dev, "--beam", beam]
             figures = printed(words)
             seconds = time.monotonic() - began
             figures["sentences_a_second"] = round(figures["sentences"] / seconds, 1)
-            found[leaves][f"beam {beam}"] = figures
-            print(leaves, beam, figures, flush=True)
+            found[name][f"beam {beam}"] = figures
+            print(name, beam, figures, flush=True)
             given.out.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
 
 

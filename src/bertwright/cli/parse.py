@@ -30,7 +30,8 @@ def trees(
     Args:
         treebank: A file of bracketed trees, or a folder of these.
         out: Folder to write.
-        tokenizer: A WordPiece vocabulary; unset: one is trained on the words.
+        tokenizer: A WordPiece vocabulary, as of a BERT that will be the encoder; unset: one is
+            trained on the words.
         vocab_size: Size of the vocabulary that is trained.
         leaves: Words in the sequence of a tree: by number, or all as XX (as published).
     """

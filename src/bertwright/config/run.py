@@ -31,8 +31,8 @@ class OptimizerConfig:
     weight_decay: float = 0.01
     """Decoupled weight decay of matrices; norms and biases have none."""
     layer_decay: float = 1.0
-    """Factor of the learning rate from each layer to the one below, for a model of --init; ULMFiT:
-    1/2.6. Token embeddings are output weights too and have the rate of the top."""
+    """Factor of the learning rate from each layer to the one below, where they are pre-trained;
+    ULMFiT: 1/2.6. Token embeddings are output weights too and have the rate of the top."""
     clip_norm: float = 1.0
     """Gradients are clipped to this norm; 0: never."""
 

@@ -84,7 +84,7 @@ class CachedGpt(Graph):
 
 
 class TransformerSource(Graph):
-    """The encoder of a Transformer, or a BERT in its place, and its keys and values for each layer of the decoder."""
+    """The encoder, a Transformer or a BERT; its keys and values for each layer of the decoder."""
 
     file, mask = "encoder_model", "attention_mask"
 
@@ -226,9 +226,9 @@ def graphs_of(learner: Learner) -> list[Graph]:
         if isinstance(encoder, Seq2Seq):
             return [LstmSource(encoder, decoder), SteppingLstm(decoder, translation)]
     raise ConfigError(
-        "an export is of a BERT, of a GPT with its head next_token, or of a Transformer or seq2seq "
-        f"with its head translation; this model is a {format_of(encoder.config).model_type} with "
-        f"{', '.join(heads) or 'no head'}"
+        "an export is of a BERT, of a GPT with its head next_token, or of a Transformer, bert2rnd "
+        "or seq2seq with its head translation; this model is a "
+        f"{format_of(encoder.config).model_type} with {', '.join(heads) or 'no head'}"
     )
 
 
