@@ -146,7 +146,7 @@ class Format(Generic[C]):
         """Whether a model whose weights hold the head of a task holds a pooler too."""
         return True
 
-    def derived_task(self, content: Mapping[str, Any], config: C, where: str) -> TaskConfig | None:
+    def derived_task(self, content: Mapping[str, Any], config: C, path: Path) -> TaskConfig | None:
         """The task of a head that `config.json` alone describes; it gets the name of its kind."""
         return None
 

@@ -11,7 +11,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -263,6 +263,31 @@ def read_any_json(path: Path) -> Any:
         return json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is not JSON ({error})") from error
+
+
+def wrong(key: str, path: Path, value: Any, expected: str) -> DataError:
+    """The error of a key of a file whose value is none that it can have."""
+    return DataError(f"'{key}' in {path} is {short(value)}; expected {expected}")
+
+
+def check_settings(
+    content: Mapping[str, Any],
+    path: Path,
+    what: str,
+    held: Mapping[str, tuple[Any, ...]],
+    required: Collection[str] = (),
+) -> None:
+    """Raise DataError unless a file configures a `what` as ours: no `required` key is missing, and
+    keys that change what is computed have one of the values `held`, by default the first."""
+    for key, allowed in held.items():
+        value = content.get(key, allowed[0])
+        if not any(value == each and type(value) is type(each) for each in allowed):
+            raise DataError(
+                f"'{key}' in {path} is {short(value)}; only {allowed[0]!r} is read: that is "
+                f"another kind of {what}"
+            )
+    if missing := [key for key in required if key not in content]:
+        raise DataError(f"{path} lacks {', '.join(missing)}: it is no configuration of a {what}")
 
 
 def short(value: Any, kind: type = object) -> str:

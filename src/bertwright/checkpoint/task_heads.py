@@ -208,7 +208,7 @@ def find_heads(
     tasks, told_by = read_tasks(folder, spec), TASKS
     if tasks is None:
         told_by = config_file.name
-        derived = form.derived_task(content, config, str(config_file))
+        derived = form.derived_task(content, config, config_file)
         tasks = {} if derived is None else {derived.kind: derived}
     try:
         expected = shapes(spec, tasks)

@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from bertwright.checkpoint.format import Format, ParameterMapping, Parts, pair
-from bertwright.checkpoint.model_folder import short
+from bertwright.checkpoint.model_folder import check_settings, short, wrong
 from bertwright.config.bert import BertConfig, LeftToRightBertConfig
 from bertwright.config.task import HeadConfig, Kind, Scheme, TaskConfig
 from bertwright.config.values import to_dict
@@ -129,21 +129,12 @@ class BertFormat(Format[BertConfig]):
         Raises:
             DataError: not a BERT as ours, or a size out of bounds.
         """
-        for key, allowed in _HELD.items():
-            value = content.get(key, allowed[0])
-            if not any(value == a and type(value) is type(a) for a in allowed):
-                raise DataError(
-                    f"'{key}' in {path} is {short(value)}; only {allowed[0]!r} is read: that is "
-                    "another kind of BERT"
-                )
-        missing = [key for key in _REQUIRED if key not in content]
-        if missing:
-            raise DataError(f"{path} lacks {', '.join(missing)}: it is no configuration of a BERT")
+        check_settings(content, path, "BERT", _HELD, _REQUIRED)
         given = {key: content[key] for key in to_dict(BertConfig()) if key in content}
         for key in _REALS:
             value = given.get(key, 0.0)
             if isinstance(value, bool) or not isinstance(value, (int, float)):
-                raise DataError(f"'{key}' in {path} is {short(value)}; expected a number")
+                raise wrong(key, path, value, "a number")
         given["hidden_act"] = activation_of(given.get("hidden_act", "gelu"), path)
         for key, value in given.items():
             if short(value) != repr(value):
@@ -251,14 +242,14 @@ class BertFormat(Format[BertConfig]):
         return task.kind not in _OF_TOKENS
 
     def derived_task(
-        self, content: Mapping[str, Any], config: BertConfig, where: str
+        self, content: Mapping[str, Any], config: BertConfig, path: Path
     ) -> TaskConfig | None:
         """The task of a model that transformers saved; None if it is none of ours.
 
         Args:
             content: of its `config.json`.
             config: the same, checked.
-            where: names the file in messages.
+            path: of the file, for messages.
 
         Raises:
             DataError: its labels, problem or dropout are not what transformers writes.
@@ -269,14 +260,11 @@ class BertFormat(Format[BertConfig]):
         labels: tuple[str, ...] = ()
         multi_label = False
         if kind in ("classification", "tagging"):
-            labels = _labels(content, where)
+            labels = _labels(content, path)
         if kind == "classification":
             problem = content.get("problem_type")
             if problem is not None and problem not in _PROBLEMS:
-                raise DataError(
-                    f"'problem_type' in {where} is {short(problem)}; expected one of "
-                    f"{', '.join(_PROBLEMS)}"
-                )
+                raise wrong("problem_type", path, problem, f"one of {', '.join(_PROBLEMS)}")
             multi_label = problem == "multi_label_classification"
             if problem == "regression" or (problem is None and len(labels) == 1):
                 if len(labels) > 1:
@@ -296,10 +284,10 @@ class BertFormat(Format[BertConfig]):
                 unanswerable=None if kind == "span" else False,
                 max_length=length,
                 stride=stride,
-                head=HeadConfig(dropout=_dropout(kind, content, config, where)),
+                head=HeadConfig(dropout=_dropout(kind, content, config, path)),
             )
         except ConfigError as error:
-            raise DataError(f"{where}: {error}") from error
+            raise DataError(f"{path}: {error}") from error
 
     def spec(self, config: BertConfig) -> EncoderSpec:
         """Without making one."""
@@ -313,9 +301,7 @@ def activation_of(name: Any, path: Path) -> Literal["gelu", "gelu_tanh"]:
         DataError: none that our BERT has.
     """
     if not isinstance(name, str) or name not in _ACTIVATIONS:
-        raise DataError(
-            f"'hidden_act' in {path} is {short(name)}; expected one of {', '.join(_ACTIVATIONS)}"
-        )
+        raise wrong("hidden_act", path, name, f"one of {', '.join(_ACTIVATIONS)}")
     return _ACTIVATIONS[name]
 
 
@@ -356,24 +342,24 @@ def _kind(architectures: Any) -> Kind | None:
     return kinds.get(name) if isinstance(name, str) else None
 
 
-def _labels(content: Mapping[str, Any], where: str) -> tuple[str, ...]:
+def _labels(content: Mapping[str, Any], path: Path) -> tuple[str, ...]:
     """Labels in the order of their numbers; without any, transformers counts two."""
     given = content.get("id2label")
     if given is None:
         count = content.get("num_labels", 2)
         if type(count) is not int or not 0 < count <= 1_000_000:
-            raise DataError(f"'num_labels' in {where} is {short(count)}; expected a whole number")
+            raise wrong("num_labels", path, count, "a whole number")
         return tuple(f"LABEL_{number}" for number in range(count))
     numbers = [str(number) for number in range(len(given))] if isinstance(given, dict) else []
     if not numbers or given.keys() != set(numbers):
-        raise DataError(f"'id2label' in {where} is {short(given)}; expected labels by 0, 1, 2...")
+        raise wrong("id2label", path, given, "labels by 0, 1, 2...")
     labels = [given[number] for number in numbers]
     if not all(type(label) in (str, int) for label in labels):
-        raise DataError(f"'id2label' in {where} has labels that are no text: {short(labels)}")
+        raise wrong("id2label", path, labels, "texts")
     return tuple(str(label) for label in labels)
 
 
-def _dropout(kind: Kind, content: Mapping[str, Any], config: BertConfig, where: str) -> float:
+def _dropout(kind: Kind, content: Mapping[str, Any], config: BertConfig, path: Path) -> float:
     """Dropout before the scores: none of spans; unset, that of the layers."""
     if kind == "span":
         return 0.0
@@ -381,9 +367,7 @@ def _dropout(kind: Kind, content: Mapping[str, Any], config: BertConfig, where: 
     if value is None:
         return config.hidden_dropout_prob
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1:
-        raise DataError(
-            f"'classifier_dropout' in {where} is {short(value)}; expected 0 to less than 1"
-        )
+        raise wrong("classifier_dropout", path, value, "0 to less than 1")
     return float(value)
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from bertwright.checkpoint.format import Format, ParameterMapping, Parts, pair
-from bertwright.checkpoint.model_folder import short
+from bertwright.checkpoint.model_folder import check_settings, wrong
 from bertwright.config.runs.gpt import Gpt2Config, GptConfig
 from bertwright.errors import ConfigError, DataError
 from bertwright.models.encoder import Encoder
@@ -66,21 +66,11 @@ class GptFormat(Format[GptConfig]):
         """See `Format`."""
         width = content.get("n_embd")
         allowed = {**self.held, "n_inner": (None, 4 * width if isinstance(width, int) else None)}
-        for key, values in allowed.items():
-            if content.get(key, values[0]) not in values:
-                raise DataError(
-                    f"'{key}' in {path} is {short(content[key])}; only {values[0]!r} is read: that "
-                    f"is another kind of {self.model_type}"
-                )
-        missing = [key for key in _REQUIRED if key not in content]
-        if missing:
-            raise DataError(
-                f"{path} lacks {', '.join(missing)}: it is no configuration of a {self.model_type}"
-            )
+        check_settings(content, path, self.model_type, allowed, _REQUIRED)
         given = {ours: content[theirs] for theirs, ours in _KEYS.items() if theirs in content}
         for key, value in given.items():
             if isinstance(value, bool) or not isinstance(value, (int, float)):
-                raise DataError(f"'{key}' in {path} is {short(value)}; expected a number")
+                raise wrong(key, path, value, "a number")
         if content.get("embd_pdrop", content.get("resid_pdrop")) != content.get("resid_pdrop"):
             raise DataError(
                 f"'embd_pdrop' and 'resid_pdrop' in {path} differ; they are one dropout here: set "

@@ -20,7 +20,15 @@ from torch import Tensor
 
 from bertwright.checkpoint import model_folder
 from bertwright.checkpoint.huggingface import pickled
-from bertwright.checkpoint.model_folder import FLOATS, WEIGHTS, read_json, short, write_json
+from bertwright.checkpoint.model_folder import (
+    FLOATS,
+    WEIGHTS,
+    check_settings,
+    read_json,
+    short,
+    write_json,
+    wrong,
+)
 from bertwright.errors import DataError, IntegrityError
 
 LARGEST = 1 << 16
@@ -91,22 +99,16 @@ def read_config(folder: Path) -> Dense:
     unknown = sorted(set(content) - known)
     if unknown:
         raise DataError(f"{path} has the unknown key {short(unknown[0])}: that layer is not read")
-    for key, allowed in _HELD.items():
-        value = content.get(key, allowed[0])
-        if not any(value == each and type(value) is type(each) for each in allowed):
-            raise DataError(f"'{key}' in {path} is {short(value)}; only {allowed[0]!r} is read")
+    check_settings(content, path, "layer", _HELD)
     for key in ("in_features", "out_features"):
         value = content.get(key)
         if type(value) is not int or not 0 < value <= LARGEST:
-            raise DataError(f"'{key}' in {path} is {short(value)}; expected 1 to {LARGEST:,}")
+            raise wrong(key, path, value, f"1 to {LARGEST:,}")
     bias, activation = content.get("bias", True), content.get("activation_function", _TANH)
     if type(bias) is not bool:
-        raise DataError(f"'bias' in {path} is {short(bias)}; expected true or false")
+        raise wrong("bias", path, bias, "true or false")
     if not isinstance(activation, str) or activation not in _ACTIVATIONS:
-        raise DataError(
-            f"'activation_function' in {path} is {short(activation)}; expected one of "
-            f"{', '.join(_ACTIVATIONS)}"
-        )
+        raise wrong("activation_function", path, activation, f"one of {', '.join(_ACTIVATIONS)}")
     return Dense(content["in_features"], content["out_features"], bias, activation, folder)
 
 

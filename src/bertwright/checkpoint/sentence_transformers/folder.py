@@ -22,7 +22,14 @@ from pathlib import Path
 from typing import Any
 
 from bertwright.checkpoint.formats import format_named
-from bertwright.checkpoint.model_folder import read_any_json, read_json, short, write_json
+from bertwright.checkpoint.model_folder import (
+    check_settings,
+    read_any_json,
+    read_json,
+    short,
+    write_json,
+    wrong,
+)
 from bertwright.checkpoint.sentence_transformers.dense import (
     Dense,
     read_config,
@@ -267,7 +274,7 @@ def _read_pooling(path: Path) -> tuple[str, bool]:
     include = content.get("include_prompt", True)
     for key, value in {**flags, "include_prompt": include}.items():
         if type(value) is not bool:
-            raise DataError(f"'{key}' in {path} is {short(value)}; expected true or false")
+            raise wrong(key, path, value, "true or false")
     modes = content.get("pooling_mode")
     if modes is None:
         modes = [mode for mode, flag in _FLAGS.items() if flags[flag]] or ["mean"]
@@ -345,9 +352,7 @@ def _whole(content: dict[str, Any], key: str, path: Path, of: str, least: int = 
         return None
     is_whole = type(value) is int or (isinstance(value, float) and value.is_integer())
     if not is_whole or value < least:
-        raise DataError(
-            f"'{key}' in {path} is {short(value)}; expected a whole number of {of} from {least} on"
-        )
+        raise wrong(key, path, value, f"a whole number of {of} from {least} on")
     return int(value)
 
 
@@ -357,11 +362,7 @@ def _tokens(content: dict[str, Any], key: str, path: Path) -> int | None:
 
 def _check_sizes(sizes: dict[str, Any], path: Path) -> None:
     """Refuse another output than the last layer's tokens, and arguments that change vectors."""
-    for key, allowed in _FIXED.items():
-        if sizes.get(key) not in allowed:
-            raise DataError(
-                f"'{key}' in {path} is {short(sizes[key])}; only {allowed[0]!r} is read"
-            )
+    check_settings(sizes, path, "Transformer", _FIXED)
     taken = sizes.get("modality_config")
     of_text = taken.get("text") if isinstance(taken, dict) else taken
     if of_text is not None and (
@@ -385,7 +386,7 @@ def _read_settings(path: Path) -> tuple[dict[str, str], str | None, int | None]:
     prompts, default = content.get("prompts"), content.get("default_prompt_name")
     prompts = {} if prompts is None else prompts
     if not isinstance(prompts, dict):
-        raise DataError(f"'prompts' in {path} is {short(prompts)}; expected texts by name")
+        raise wrong("prompts", path, prompts, "texts by name")
     found: dict[str, str] = {}
     for name, text in prompts.items():
         text = "" if text is None else text
@@ -396,9 +397,7 @@ def _read_settings(path: Path) -> tuple[dict[str, str], str | None, int | None]:
             )
         found[name] = text
     if default is not None and (not isinstance(default, str) or default not in found):
-        raise DataError(
-            f"'default_prompt_name' in {path} is {short(default)}; expected the name of a prompt "
-            f"there ({short(list(found))})"
-        )
+        expected = f"the name of a prompt there ({short(list(found))})"
+        raise wrong("default_prompt_name", path, default, expected)
     dimensions = _whole(content, "truncate_dim", path, "numbers")
     return found, default, dimensions
