@@ -156,12 +156,21 @@ def atomic_file(path: Path, overwrite: bool = False) -> Iterator[TextIO]:
         ConfigError: `path` is a folder, or is there and `overwrite` is false.
         BertwrightError: the disk is full, or the folder is not writable.
     """
+    with (
+        atomic_path(path, overwrite) as partial,
+        partial.open("w", encoding="utf-8", newline="\n") as file,
+    ):
+        yield file
+
+
+@contextlib.contextmanager
+def atomic_path(path: Path, overwrite: bool = False) -> Iterator[Path]:
+    """Yield a hidden sibling of `path` to be written as a file; see `atomic_file`."""
     if path.is_dir():
         raise ConfigError(f"{path} is a folder; --out takes a file")
     refuse_existing(path, overwrite)
     with _partial(path) as partial:
-        with partial.open("w", encoding="utf-8", newline="\n") as file:
-            yield file
+        yield partial
         sync_file(partial)
         partial.replace(path)
 

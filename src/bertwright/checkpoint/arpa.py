@@ -30,21 +30,15 @@ import numpy as np
 import torch
 
 from bertwright.arrays import Float64s
-from bertwright.atomic import (
-    atomic_folder,
-    disk_errors,
-    refuse_existing,
-    refuse_source,
-    sync_file,
-    write_manifest,
-)
+from bertwright.atomic import atomic_file, refuse_existing, refuse_source
 from bertwright.checkpoint import checkpoint, sources
+from bertwright.checkpoint.word_vectors.convert import save_with_words
 from bertwright.config.runs.ngram import NgramConfig
 from bertwright.errors import ConfigError, DataError
 from bertwright.objectives.ngrams.tables import NEVER, Ngrams, Table
 from bertwright.text.framing import ends_of
 from bertwright.text.tokenizer.files import BertRules
-from bertwright.text.tokenizer.tokenizer import Tokenizer, make_tokenizer
+from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 SUFFIX = ".arpa"
 _SPECIAL = {"<s>": "[CLS]", "</s>": "[SEP]", "<unk>": "[UNK]", "<UNK>": "[UNK]"}
@@ -82,38 +76,26 @@ def export_arpa(source: Path, out: Path, overwrite: bool = False) -> Written:
     words = _spelled(sources.read_tokenizer(loaded.folder, loaded.config), config.vocab_size)
     tables = [head.table(k) for k in range(1, config.order + 1)]
     sizes = [len(table.keys) for table in tables]
-    partial = out.with_name(f".{out.name}.partial")
-    with disk_errors(out):
-        try:
-            with partial.open("w", encoding="utf-8", newline="\n") as file:
-                file.write("\\data\\\n")
-                file.writelines(f"ngram {k}={size}\n" for k, size in enumerate(sizes, 1))
-                texts: list[str] = [""]
-                for k, table in enumerate(tables, 1):
-                    rows, last = np.divmod(table.keys.numpy(), config.vocab_size)
-                    ends = [words[id] for id in last.tolist()]
-                    pairs = zip(rows.tolist(), ends, strict=True)
-                    texts = ends if k == 1 else [f"{texts[row]} {end}" for row, end in pairs]
-                    file.write(f"\n\\{k}-grams:\n")
-                    file.writelines(_lines(texts, table))
-                file.write("\n\\end\\\n")
-            sync_file(partial)
-            partial.replace(out)
-        finally:
-            partial.unlink(missing_ok=True)
+    with atomic_file(out, overwrite) as file:
+        file.write("\\data\\\n")
+        file.writelines(f"ngram {k}={size}\n" for k, size in enumerate(sizes, 1))
+        texts: list[str] = [""]
+        for k, table in enumerate(tables, 1):
+            rows, last = np.divmod(table.keys.numpy(), config.vocab_size)
+            ends = [words[id] for id in last.tolist()]
+            pairs = zip(rows.tolist(), ends, strict=True)
+            texts = ends if k == 1 else [f"{texts[row]} {end}" for row, end in pairs]
+            file.write(f"\n\\{k}-grams:\n")
+            file.writelines(_lines(texts, table))
+        file.write("\n\\end\\\n")
     return Written(out, sizes)
 
 
 def _lines(texts: list[str], table: Table) -> Iterator[str]:
-    log_p = (table.log_p.double() / _LN10).tolist()
-    if not len(table.backoff):
-        for p, text in zip(log_p, texts, strict=True):
-            yield f"{p:.7g}\t{text}\n"
-        return
-    for p, text, backoff in zip(
-        log_p, texts, (table.backoff.double() / _LN10).tolist(), strict=True
-    ):
-        yield f"{p:.7g}\t{text}\t{backoff:.7g}\n"
+    log_p, backoff = ((x.double() / _LN10).tolist() for x in (table.log_p, table.backoff))
+    weights = [f"\t{each:.7g}" for each in backoff] or [""] * len(texts)  # none of the last order
+    for p, text, weight in zip(log_p, texts, weights, strict=True):
+        yield f"{p:.7g}\t{text}{weight}\n"
 
 
 def _spelled(tokenizer: Tokenizer, size: int) -> list[str]:
@@ -151,11 +133,7 @@ def import_arpa(source: Path, out: Path, overwrite: bool = False) -> Written:
     cased = any(word != word.lower() for word in plain)
     accented = any(map(unicodedata.combining, unicodedata.normalize("NFD", "".join(plain))))
     rules = BertRules(lowercase=not cased, strip_accents=False if cased or accented else None)
-    card = f"# {source.name}\n\nAn n-gram model, converted by `bertwright convert`.\n"
-    with disk_errors(out), atomic_folder(out, overwrite) as partial:
-        make_tokenizer(words, rules).save(partial)
-        checkpoint.save(partial, learner, None, card)
-        write_manifest(partial)
+    save_with_words(out, learner, words, rules, f"# {source.name}\n\nAn n-gram model", overwrite)
     return Written(out, sizes)
 
 

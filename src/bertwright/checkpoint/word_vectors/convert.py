@@ -12,7 +12,7 @@ import torch
 from bertwright.arrays import Float32s
 from bertwright.atomic import (
     atomic_folder,
-    disk_errors,
+    atomic_path,
     refuse_existing,
     refuse_source,
     write_manifest,
@@ -31,6 +31,7 @@ from bertwright.config.runs.word_vectors import WordVectorsConfig
 from bertwright.data.word_vectors.subwords import word_units
 from bertwright.errors import ConfigError
 from bertwright.models.word_vectors import FastText
+from bertwright.objectives.objective import Learner
 from bertwright.text.tokenizer.files import BertRules
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
 
@@ -67,13 +68,24 @@ def import_vectors(source: Path, out: Path, overwrite: bool = False) -> NamedVec
         learner = checkpoint.make_learner(config, ())
     table = torch.nn.Parameter(torch.from_numpy(vectors))
     learner.encoder.get_submodule("table").register_parameter("weight", table)
-    cased = any(word != word.lower() for word in words if word != UNKNOWN)
-    card = f"# {source.name}\n\nWord vectors, converted by `bertwright convert`.\n"
-    with disk_errors(out), atomic_folder(out, overwrite) as partial:
-        make_tokenizer(words, BertRules(lowercase=not cased, strip_accents=False)).save(partial)
-        checkpoint.save(partial, learner, None, card)
-        write_manifest(partial)
+    _save(out, learner, words, f"# {source.name}\n\nWord vectors", overwrite)
     return found
+
+
+def save_with_words(
+    out: Path, learner: Learner, words: list[str], rules: BertRules, card: str, overwrite: bool
+) -> None:
+    """Write a learner with its vocabulary as a folder of ours."""
+    with atomic_folder(out, overwrite) as partial:
+        make_tokenizer(words, rules).save(partial)
+        checkpoint.save(partial, learner, None, f"{card}, converted by `bertwright convert`.\n")
+        write_manifest(partial)
+
+
+def _save(out: Path, learner: Learner, words: list[str], card: str, overwrite: bool) -> None:
+    cased = any(word != word.lower() for word in words if word != UNKNOWN)
+    rules = BertRules(lowercase=not cased, strip_accents=False)
+    save_with_words(out, learner, words, rules, card, overwrite)
 
 
 def _import_fasttext(source: Path, out: Path, overwrite: bool) -> NamedVectors:
@@ -83,10 +95,8 @@ def _import_fasttext(source: Path, out: Path, overwrite: bool) -> NamedVectors:
     rows, counts, output = given.rows, given.counts, given.output
     if UNKNOWN not in words:
         words.append(UNKNOWN)
-        counts, output = (
-            np.append(counts, 0),
-            np.append(output, np.zeros((1, width), np.float32), 0),
-        )
+        counts = np.append(counts, 0)
+        output = np.append(output, np.zeros((1, width), np.float32), 0)
         mean = rows[:size].mean(0, keepdims=True)
         rows = np.concatenate([rows[:size], mean, rows[size:]])
     config = replace(given.config, vocab_size=len(words))
@@ -99,12 +109,7 @@ def _import_fasttext(source: Path, out: Path, overwrite: bool) -> NamedVectors:
     encoder.table.weight.data = torch.nn.functional.embedding_bag(*at, mode="mean")
     objective: Any = learner.objectives["context_words"]
     objective.output.data = torch.from_numpy(output.astype(np.float32))
-    cased = any(word != word.lower() for word in words if word != UNKNOWN)
-    card = f"# {source.name}\n\nfastText, converted by `bertwright convert`.\n"
-    with disk_errors(out), atomic_folder(out, overwrite) as partial:
-        make_tokenizer(words, BertRules(lowercase=not cased, strip_accents=False)).save(partial)
-        checkpoint.save(partial, learner, None, card)
-        write_manifest(partial)
+    _save(out, learner, words, f"# {source.name}\n\nfastText", overwrite)
     return NamedVectors(words, encoder.table.weight.detach().numpy())
 
 
@@ -136,13 +141,8 @@ def export_fasttext(source: Path, out: Path, overwrite: bool = False) -> NamedVe
         np.concatenate([rows[kept], rows[config.vocab_size :]]),
         output[kept] if len(output) == len(counts) else output[: len(kept) - 1],
     )
-    partial = out.with_name(f".{out.name}.partial")
-    with disk_errors(out):
-        try:
-            fasttext.write(partial, written)
-            partial.replace(out)
-        finally:
-            partial.unlink(missing_ok=True)
+    with atomic_path(out, overwrite) as partial:
+        fasttext.write(partial, written)
     return NamedVectors(words, encoder.table.weight.detach().numpy()[kept])
 
 
@@ -164,11 +164,6 @@ def export_vectors(source: Path, out: Path, overwrite: bool = False) -> NamedVec
     vectors: Float32s = encoder.token_embedding().weight.detach().numpy()
     words = tokenizer.tokens_of(range(len(vectors)))
     found = named(words, vectors, tokenizer.special_ids)
-    partial = out.with_name(f".{out.name}.partial")
-    with disk_errors(out):
-        try:
-            (write_binary if out.suffix == ".bin" else write_text)(partial, found)
-            partial.replace(out)
-        finally:
-            partial.unlink(missing_ok=True)
+    with atomic_path(out, overwrite) as partial:
+        (write_binary if out.suffix == ".bin" else write_text)(partial, found)
     return found

@@ -14,7 +14,6 @@ from typing import NamedTuple
 import numpy as np
 
 from bertwright.arrays import Float32s, Int64s
-from bertwright.atomic import sync_file
 from bertwright.config.runs.word_vectors import FastTextConfig
 from bertwright.errors import ConfigError, DataError
 
@@ -60,7 +59,6 @@ def write(path: Path, model: FastTextFile) -> None:
         for matrix in (model.rows, model.output):
             file.write(b"\0" + struct.pack("<2q", *matrix.shape))
             np.ascontiguousarray(matrix, "<f4").tofile(file)
-    sync_file(path)
 
 
 def read(path: Path) -> FastTextFile:

@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bertwright.arrays import Float32s
-from bertwright.atomic import sync_file
 from bertwright.errors import DataError, MissingExtra
 
 SUFFIXES = (".vec", ".txt", ".bin")
@@ -178,7 +177,6 @@ def write_text(path: Path, found: NamedVectors) -> None:
         file.write(f"{len(found.words)} {found.vectors.shape[1]}\n")
         for word, vector in zip(found.words, found.vectors, strict=True):
             file.write(f"{word} {row_format % tuple(vector.tolist())}\n")
-    sync_file(path)
 
 
 def write_binary(path: Path, found: NamedVectors) -> None:
@@ -193,7 +191,6 @@ def write_binary(path: Path, found: NamedVectors) -> None:
         file.write(f"{len(found.words)} {found.vectors.shape[1]}\n".encode())
         for word, vector in zip(found.words, found.vectors.astype("<f4"), strict=True):
             file.write(word.encode("utf-8") + b" " + vector.tobytes() + b"\n")
-    sync_file(path)
 
 
 def named(words: Sequence[str], vectors: Float32s, special: frozenset[int]) -> NamedVectors:
