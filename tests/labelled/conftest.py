@@ -9,6 +9,21 @@ from typing import Any
 
 import pytest
 
+from bertwright.config.task import Kind
+from bertwright.labelled.columns import Columns
+from bertwright.labelled.file import Read, ReadOptions, Stream
+from bertwright.labelled.read import read_examples, stream_examples
+
+
+def parse(path: Path, kind: Kind, columns: Columns = Columns(), **options: Any) -> Read:  # noqa: B008
+    """`read_examples` with these `ReadOptions`."""
+    return read_examples(path, kind, columns, ReadOptions(**options))
+
+
+def parse_stream(path: Path, kind: Kind, columns: Columns = Columns(), **options: Any) -> Stream:  # noqa: B008
+    """`stream_examples` with these `ReadOptions`."""
+    return stream_examples(path, kind, columns, ReadOptions(**options))
+
 
 @pytest.fixture
 def write(tmp_path: Path) -> Callable[[str, Any], Path]:

@@ -10,7 +10,8 @@ import pytest
 from bertwright.errors import DataError
 from bertwright.labelled.columns import Columns
 from bertwright.labelled.file import ReadOptions
-from bertwright.labelled.read import read_examples, stream_examples
+from bertwright.labelled.read import read_examples
+from tests.labelled.conftest import parse, parse_stream
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def reviews(tmp_path: Path) -> Path:
 
 
 def test_a_folder_is_a_class(reviews: Path) -> None:
-    read = read_examples(reviews, "classification")
+    read = parse(reviews, "classification")
     found = [(each.id, each.text, each.label) for each in read.examples]  # type: ignore[union-attr]
     assert found == [
         ("neg/1.txt", "dull", "neg"),
@@ -46,19 +47,19 @@ def test_a_folder_is_a_class(reviews: Path) -> None:
 
 def test_to_predict_the_texts_alone(reviews: Path) -> None:
     (reviews / "top.txt").write_text("one more")
-    stream = stream_examples(reviews, "classification")
+    stream = parse_stream(reviews, "classification")
     assert [each.id for each in stream.examples][-1] == "top.txt"
     with pytest.raises(DataError, match=r"top.txt is in no folder of a class.*CLASS/FILE.txt"):
-        read_examples(reviews, "classification")
+        parse(reviews, "classification")
 
 
 def test_what_cannot_be_read(reviews: Path, tmp_path: Path) -> None:
     (reviews / "pos" / "4.txt").write_text("  ")
     with pytest.raises(DataError, match="row 5: empty text: column 'text'"):
-        read_examples(reviews, "classification")
+        parse(reviews, "classification")
     skip = ReadOptions(bad_rows="skip")
     assert len(read_examples(reviews, "classification", options=skip).examples) == 5
     (tmp_path / "none").mkdir()
     for path, kind in ((tmp_path / "none", "classification"), (reviews, "tagging")):
         with pytest.raises(DataError, match="is a folder without texts"):
-            read_examples(path, kind)  # type: ignore[arg-type]
+            parse(path, kind)  # type: ignore[arg-type]

@@ -8,6 +8,7 @@ from bertwright.errors import DataError
 from bertwright.labelled.columns import Columns
 from bertwright.labelled.file import ReadOptions
 from bertwright.labelled.read import read_examples, stream_examples
+from tests.labelled.conftest import parse, parse_stream
 
 CONLLU = """\
 # newdoc id = a
@@ -41,7 +42,7 @@ def rows(examples):
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_conllu_gives_syntactic_words_with_upos_and_documents(write, name, end):
     path = write(name, CONLLU.replace("\n", end))
-    read = read_examples(path, "tagging")
+    read = parse(path, "tagging")
     assert rows(read.examples) == [
         (("I", "do", "n't"), ("PRON", "AUX", "PART")),
         (("#", "10 000"), ("SYM", "NUM")),
@@ -51,84 +52,84 @@ def test_conllu_gives_syntactic_words_with_upos_and_documents(write, name, end):
     assert [each.line for each in read.examples] == [4, 11, 16]
     assert read.scheme == "none"
     assert read.format.startswith("CoNLL-U, tags in UPOS")
-    unlabelled = list(stream_examples(path, "tagging").examples)
+    unlabelled = list(parse_stream(path, "tagging").examples)
     assert [each.words for each in unlabelled] == [each.words for each in read.examples]
 
 
 @pytest.mark.parametrize("column", ["xpos", "XPOS", "5"])
 def test_another_column_of_conllu_is_asked_for_by_name_or_number(write, column):
     path = write("a.conllu", CONLLU)
-    read = read_examples(path, "tagging", Columns(label=column))
+    read = parse(path, "tagging", Columns(label=column))
     assert rows(read.examples)[0] == (("I", "do", "n't"), ("PRP", "VBP", "RB"))
 
 
 @pytest.mark.parametrize("column", ["id", "form", "1", "2", "pos"])
 def test_words_and_their_numbers_are_no_tags(write, column):
     with pytest.raises(DataError, match=r"column"):
-        read_examples(write("a.conllu", CONLLU), "tagging", Columns(label=column))
+        parse(write("a.conllu", CONLLU), "tagging", Columns(label=column))
 
 
 def test_a_missing_value_of_conllu_is_no_tag_but_no_features_are(write):
     path = write("a.conllu", CONLLU.replace("VBP", "_"))
     with pytest.raises(DataError, match=r"line 6: .*XPOS is _; expected --label"):
-        read_examples(path, "tagging", Columns(label="xpos"))
+        parse(path, "tagging", Columns(label="xpos"))
     skipping = ReadOptions(bad_rows="skip")
     assert len(read_examples(path, "tagging", Columns(label="xpos"), skipping).examples) == 2
-    read = read_examples(path, "tagging", Columns(label="feats"))
+    read = parse(path, "tagging", Columns(label="feats"))
     assert rows(read.examples)[0][1] == ("Case=Nom", "_", "_")
 
 
 def test_sentences_without_a_blank_line_between_are_told_by_their_numbers(write):
     path = write("a.conllu", CONLLU.replace("\n\n# sent_id = 2", "\n# sent_id = 2"))
     with pytest.raises(DataError, match=r"line 10: .* wrong number of a word: '1'; expected 4"):
-        read_examples(path, "tagging")
+        parse(path, "tagging")
 
 
 def test_spaces_in_place_of_tabs_are_refused(write):
     with pytest.raises(DataError, match=r"1 columns; expected 10, separated by tabs"):
-        read_examples(write("a.conllu", CONLLU.replace("\t", "  ")), "tagging")
+        parse(write("a.conllu", CONLLU.replace("\t", "  ")), "tagging")
     for name, content in (("b.conllu", "# newdoc\n\n"), ("b.conll", "# id 3\n")):
         with pytest.raises(DataError, match=r"no words"):
-            read_examples(write(name, content), "tagging")
+            parse(write(name, content), "tagging")
 
 
 def test_conllu_plus_names_its_columns(write):
     content = "# global.columns = ID FORM NE\n1\ta\tO\n2\tb\tB-X\n\n"
-    read = read_examples(write("a.conllup", content), "tagging")
+    read = parse(write("a.conllup", content), "tagging")
     assert rows(read.examples) == [(("a", "b"), ("O", "B-X"))]
     with pytest.raises(DataError, match=r"expected ID, FORM"):
-        read_examples(write("b.conllup", content.replace("ID FORM", "FORM ID")), "tagging")
+        parse(write("b.conllup", content.replace("ID FORM", "FORM ID")), "tagging")
 
 
 def test_numbers_before_the_words_are_no_words(write):
     path = write("a.tsv", NUMBERED)
-    read = read_examples(path, "tagging", Columns(label="3"))
+    read = parse(path, "tagging", Columns(label="3"))
     assert rows(read.examples) == [(("Anna", "lives"), ("B-PER", "O")), (("Bob",), ("B-PER",))]
-    assert [each.words for each in stream_examples(path, "tagging").examples] == [
+    assert [each.words for each in parse_stream(path, "tagging").examples] == [
         ("Anna", "lives"),
         ("Bob",),
     ]
     from_zero = write("c.tsv", "0\tAnna\tB-PER\n1\tlives\tO\n\n0\tBob\tB-PER\n")
-    assert rows(read_examples(from_zero, "tagging").examples) == rows(read.examples)
+    assert rows(parse(from_zero, "tagging").examples) == rows(read.examples)
     headed = write("b.tsv", "id\ttoken\tner\n1\tAnna\tB-PER\n2\tlives\tO\n\n1\tBob\tB-PER\n")
-    assert rows(read_examples(headed, "tagging").examples) == rows(read.examples)
+    assert rows(parse(headed, "tagging").examples) == rows(read.examples)
 
 
 def test_a_comment_before_each_sentence_is_no_word(write):
-    read = read_examples(write("a.conll", COMMENTED), "tagging")
+    read = parse(write("a.conll", COMMENTED), "tagging")
     assert rows(read.examples) == [(("the", "#", "cat"), ("O", "O", "B-X")), (("dog",), ("B-X",))]
     assert [each.line for each in read.examples] == [2, 7]
 
 
 def test_a_header_over_sentences_a_line_is_no_sentence(write):
-    read = read_examples(write("a.tsv", "tokens\tner_tags\na b\tO B-X\nc d\tO O\n"), "tagging")
+    read = parse(write("a.tsv", "tokens\tner_tags\na b\tO B-X\nc d\tO O\n"), "tagging")
     assert rows(read.examples)[0] == (("a", "b"), ("O", "B-X"))
     assert len(read.examples) == 2
 
 
 def test_tags_behind_sentences_are_not_read_as_words_to_predict(write):
     path = write("a.txt", "高 勇\tB-NAME E-NAME\n张 三 丰\tB-NAME M-NAME E-NAME\n")
-    assert [each.words for each in stream_examples(path, "tagging").examples][1] == tuple("张三丰")
+    assert [each.words for each in parse_stream(path, "tagging").examples][1] == tuple("张三丰")
 
 
 @pytest.mark.parametrize(
@@ -147,7 +148,7 @@ def test_a_table_of_texts_to_tag_is_read_by_its_column(write, name, content):
 
 def test_columns_under_a_header_are_no_table_of_texts(write):
     path = write("a.tsv", "text\ttag\nAnna\tB-PER\nlives\tO\n\nBob\tB-PER\n")
-    stream = stream_examples(path, "tagging", options=ReadOptions(labels=["O", "B-PER"]))
+    stream = parse_stream(path, "tagging", labels=["O", "B-PER"])
     assert [each.words for each in stream.examples] == [("Anna", "lives"), ("Bob",)]
 
 
@@ -168,9 +169,9 @@ def test_the_byte_order_marks_of_files_that_were_put_together_are_no_words(write
 
 def test_a_format_that_is_named_needs_no_sign(write):
     path = write("a.txt", "Anna\nlives\n\nBob\n")
-    plain = stream_examples(path, "tagging")
+    plain = parse_stream(path, "tagging")
     assert [each.words for each in plain.examples] == [("Anna",), ("lives",), ("Bob",)]
-    words = stream_examples(path, "tagging", options=ReadOptions(format="conll"))
+    words = parse_stream(path, "tagging", format="conll")
     assert [each.words for each in words.examples] == [("Anna", "lives"), ("Bob",)]
-    lines = stream_examples(path, "classification", options=ReadOptions(format="text"))
+    lines = parse_stream(path, "classification", format="text")
     assert [each.text for each in lines.examples] == ["Anna", "lives", "Bob"]

@@ -9,6 +9,7 @@ from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import labels_of
 from bertwright.labelled.file import ReadOptions
 from bertwright.labelled.read import read_examples
+from tests.labelled.conftest import parse
 
 
 def test_lists_of_labels_may_be_written_as_text(write):
@@ -23,17 +24,17 @@ def test_lists_of_labels_may_be_written_as_text(write):
 def test_a_number_for_each_class_is_no_list_of_classes(write, held):
     path = write("a.jsonl", f'{{"text": "a", "labels": {held}}}\n')
     with pytest.raises(DataError, match=r"line 1: .* more than once.*expected the classes that"):
-        read_examples(path, "classification", options=ReadOptions(multi_label=True))
+        parse(path, "classification", multi_label=True)
     text = write("c.jsonl", '{"text": "a", "labels": "0,1,0"}\n')
     with pytest.raises(DataError, match=r"line 1: .* more than once.*expected the classes that"):
-        read_examples(text, "classification", options=ReadOptions(multi_label=True))
+        parse(text, "classification", multi_label=True)
     two = write("b.jsonl", '{"text": "a", "labels": [1, 4]}\n{"text": "b", "labels": ["x", "x"]}\n')
-    read = read_examples(two, "classification", options=ReadOptions(multi_label=True))
+    read = parse(two, "classification", multi_label=True)
     assert [each.label for each in read.examples] == [("1", "4"), ("x",)]
 
 
 def test_labels_that_look_wrong_are_told(write):
-    read = read_examples(write("b.csv", "text,label\na,NaN\nb,x\nc,x\n"), "classification")
+    read = parse(write("b.csv", "text,label\na,NaN\nb,x\nc,x\n"), "classification")
     assert any("'NaN' is a class" in each for each in read.warnings)
 
 
@@ -83,20 +84,20 @@ def test_a_header_that_comes_again_is_no_example(write, rows_between):
     part = "text,label\n" + "a,x\nb,y\n" * rows_between
     path = write("a.csv", part + part)
     with pytest.raises(DataError, match=rf"line {2 * rows_between + 2}: the header again"):
-        read_examples(path, "classification")
-    read = read_examples(path, "classification", options=ReadOptions(bad_rows="skip"))
+        parse(path, "classification")
+    read = parse(path, "classification", bad_rows="skip")
     assert labels_of(read.examples) == ("x", "y")
     assert len(read.examples) == 4 * rows_between
 
 
 def test_a_pattern_is_no_name_of_a_file(tmp_path):
     with pytest.raises(DataError, match=r"expected the name of one file, no pattern"):
-        read_examples(tmp_path / "*.csv", "classification")
+        parse(tmp_path / "*.csv", "classification")
 
 
 def test_a_comma_in_a_number_is_told(write):
     with pytest.raises(DataError, match=r"line 2: label is no number: '1,5'.*with a point"):
-        read_examples(write("a.csv", "text;score\na;1,5\n"), "regression")
+        parse(write("a.csv", "text;score\na;1,5\n"), "regression")
 
 
 def test_parquet_with_a_doubled_column_is_refused(tmp_path):
@@ -106,20 +107,20 @@ def test_parquet_with_a_doubled_column_is_refused(tmp_path):
     path = tmp_path / "a.parquet"
     parquet.write_table(pyarrow.table([["a"], ["b"]], names=["text", "text"]), path)
     with pytest.raises(DataError, match=r"names 'text' twice"):
-        read_examples(path, "classification", Columns(text="text"))
+        parse(path, "classification", Columns(text="text"))
 
 
 def test_choices_with_letters_that_are_no_list(write):
     rows = [{"question": "q", "choices": {"text": ["a", "b"], "label": 5}, "answerKey": "B"}]
-    read = read_examples(write("a.json", rows), "multiple-choice")
+    read = parse(write("a.json", rows), "multiple-choice")
     assert [each.label for each in read.examples] == [1]
 
 
 def test_a_header_names_columns_in_another_order(write):
     path = write("a.tsv", "label\ttoken\nB-X\ta\nO\tb\n\nO\tc\n")
-    read = read_examples(path, "tagging")
+    read = parse(path, "tagging")
     found = [(each.words, each.tags) for each in read.examples]
     assert found == [(("a", "b"), ("B-X", "O")), (("c",), ("O",))]
     table = write("b.tsv", "label\ttext\nx\ta b\n")  # a table of texts, whose label is left alone
-    read = read_examples(table, "tagging", options=ReadOptions(require_labels=False))
+    read = parse(table, "tagging", require_labels=False)
     assert [each.words for each in read.examples] == [("a", "b")]

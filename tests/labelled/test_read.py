@@ -17,6 +17,7 @@ from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import TextExample, labels_of
 from bertwright.labelled.file import ReadOptions
 from bertwright.labelled.read import read_examples, stream_examples
+from tests.labelled.conftest import parse, parse_stream
 
 PAIRS = [("a cat", "an animal", "yes"), ("a dog", "a fish", "no"), ("rain", "water", "yes")]
 
@@ -32,7 +33,7 @@ def table(header, lines, mark="\t"):
 def test_tsv_has_no_quoting_and_keeps_every_character(write):
     text = 'she said "no\u2028way" , \x85 really '
     path = write("a.tsv", f'\ufefftext\tlabel\r\n{text}\tx\r\n"open\ty\r\n')
-    read = read_examples(path, "classification")
+    read = parse(path, "classification")
     assert rows(read) == [(text, None, "x"), ('"open', None, "y")]
     assert [each.line for each in read.examples] == [2, 3]
     assert read.format == "TSV with the columns text, label"
@@ -41,23 +42,21 @@ def test_tsv_has_no_quoting_and_keeps_every_character(write):
 
 def test_csv_quotes_and_counts_the_lines_within_quotes(write):
     path = write("a.csv", 'label,Review\nx,"one, ""two""\nthree"\ny,four\n')
-    read = read_examples(path, "classification")
+    read = parse(path, "classification")
     assert rows(read) == [('one, "two"\nthree', None, "x"), ("four", None, "y")]
     assert [each.line for each in read.examples] == [2, 4]
 
 
 @pytest.mark.parametrize("mark", [";", "\t"])
 def test_csv_may_be_separated_otherwise(write, mark):
-    read = read_examples(
-        write("a.csv", table(("text", "label"), [("a,b", "x")], mark)), "classification"
-    )
+    read = parse(write("a.csv", table(("text", "label"), [("a,b", "x")], mark)), "classification")
     assert rows(read) == [("a,b", None, "x")]
 
 
 @pytest.mark.parametrize("begin", ["\ufeff", "sep=;\r\n", "\ufeffsep=;\n", '"sep=;"\n'])
 def test_a_first_line_that_names_the_separator_is_no_header(write, begin):
     path = write("a.csv", f"{begin}Text;Label\n1,5;x\n2,5;y\n3\n")
-    read = read_examples(path, "classification", options=ReadOptions(bad_rows="skip"))
+    read = parse(path, "classification", bad_rows="skip")
     assert [(each.text, each.label) for each in read.examples] == [("1,5", "x"), ("2,5", "y")]
     assert read.skipped["wrong number of fields"].lines == [4 + ("sep" in begin)]
 
@@ -68,10 +67,10 @@ def test_csv_without_its_name_is_told_by_its_header(write, mark):
         "a.txt", table(("id", "text", "label"), [("1", 'a"b', "x"), ("2", "c", "y")], mark)
     )
     found = [('a"b', "x"), ("c", "y")]
-    read = read_examples(path, "classification")
+    read = parse(path, "classification")
     assert [(each.text, each.label) for each in read.examples] == found
     hint = Columns(text="text", label="label")
-    stream = stream_examples(path, "classification", options=ReadOptions(hint=hint))
+    stream = parse_stream(path, "classification", hint=hint)
     assert [each.text for each in stream.examples] == ['a"b', "c"]
 
 
@@ -79,7 +78,7 @@ def test_csv_without_its_name_is_told_by_its_header(write, mark):
 def test_plain_text_with_commas_is_no_csv(write, first):
     hint = Columns(text="text", label="label")
     path = write("a.txt", f"{first}\nno, it is not\n")
-    stream = stream_examples(path, "classification", options=ReadOptions(hint=hint))
+    stream = parse_stream(path, "classification", hint=hint)
     assert [each.text for each in stream.examples] == [first, "no, it is not"]
 
 
@@ -99,7 +98,7 @@ def test_plain_text_with_commas_is_no_csv(write, first):
 def test_pairs_are_known_by_their_names(write, first, second, label):
     lines = [(c, "7", a, b) for a, b, c in PAIRS]
     path = write("a.tsv", table((label, "other", first, second), lines))
-    read = read_examples(path, "classification")
+    read = parse(path, "classification")
     assert rows(read) == PAIRS
     assert read.columns == Columns(first, second, label)
 
@@ -119,7 +118,7 @@ def test_a_file_is_told_by_content_where_its_name_says_nothing(write):
         "f": array,
         "g.json": lines.replace('"text"', '"data": 1, "text"'),
     }.items():
-        assert rows(read_examples(write(name, content), "classification")) == expected, name
+        assert rows(parse(write(name, content), "classification")) == expected, name
 
 
 @pytest.mark.parametrize(
@@ -127,13 +126,13 @@ def test_a_file_is_told_by_content_where_its_name_says_nothing(write):
 )
 def test_compressed_files_are_read(write, suffix, pack):
     path = write(f"a.tsv{suffix}", pack(b"text\tlabel\na\tx\n"))
-    assert rows(read_examples(path, "classification")) == [("a", None, "x")]
+    assert rows(parse(path, "classification")) == [("a", None, "x")]
 
 
 def test_standard_input_is_read(monkeypatch):
     stream = io.BufferedReader(io.BytesIO(b'{"sentence": "a"}\n{"sentence": "b"}\n'))
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=stream))
-    read = read_examples("-", "classification", options=ReadOptions(require_labels=False))
+    read = parse("-", "classification", require_labels=False)
     assert read.examples == [TextExample("a", line=1), TextExample("b", line=2)]
 
 
@@ -153,43 +152,41 @@ def test_parquet_gives_the_names_of_classes(write):
         ("a.parquet", stream.getvalue()),
         ("b.parquet.gz", gzip.compress(stream.getvalue())),
     ):
-        read = read_examples(write(name, content), "classification")
+        read = parse(write(name, content), "classification")
         assert rows(read) == [("a", None, "pos"), ("b", None, "neg")]
         assert read.format == "Parquet with the columns text, label"
     with pytest.raises(DataError, match=r"no whole Parquet file.*get it again"):
-        read_examples(write("c.parquet", stream.getvalue()[:-9]), "classification")
+        parse(write("c.parquet", stream.getvalue()[:-9]), "classification")
 
 
 def test_parquet_without_pyarrow_names_the_extra(write, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     with pytest.raises(MissingExtra, match=r"bertwright\[hf\]"):
-        read_examples(write("a.parquet", b"PAR1"), "classification")
+        parse(write("a.parquet", b"PAR1"), "classification")
 
 
 def test_cola_and_other_files_without_header(write):
     cola = "gj04\t1\t\tHe ran.\ngj04\t0\t*\tHe ran him.\n"
-    read = read_examples(write("a.tsv", cola), "classification")
+    read = parse(write("a.tsv", cola), "classification")
     assert rows(read) == [("He ran.", None, "1"), ("He ran him.", None, "0")]
     assert read.format == "GLUE's CoLA with the columns sentence, label"
     plain = "question\twhy ?\nanswer\tso .\nquestion\twho ?\nanswer\tme .\n"
-    read = read_examples(write("b.tsv", plain), "classification", Columns("2", None, "1"))
+    read = parse(write("b.tsv", plain), "classification", Columns("2", None, "1"))
     assert rows(read)[0] == ("why ?", None, "question")
     assert len(read.examples) == 4
     pairs = write("c.tsv", "a\tb\t0.5\nc\td\t1\n")
-    assert rows(read_examples(pairs, "regression", Columns("1", "2", "3"))) == [
+    assert rows(parse(pairs, "regression", Columns("1", "2", "3"))) == [
         ("a", "b", 0.5),
         ("c", "d", 1.0),
     ]
-    numbered = read_examples(
-        write("d.tsv", "x\ta b\ny\tc d\n"), "classification", Columns("2", None, "1")
-    )
+    numbered = parse(write("d.tsv", "x\ta b\ny\tc d\n"), "classification", Columns("2", None, "1"))
     assert rows(numbered) == [("a b", None, "x"), ("c d", None, "y")]
     with pytest.raises(
         DataError, match=r"no column with a known name; its first line is 'x', 'a b'.*--text 1"
     ):
-        read_examples(write("e.tsv", "x\ta b\ny\tc d\n"), "classification")
+        parse(write("e.tsv", "x\ta b\ny\tc d\n"), "classification")
     with pytest.raises(DataError, match=r"no column 'body'; its first line is 'x', 'a b'"):
-        read_examples(write("f.tsv", "x\ta b\ny\tc d\n"), "classification", Columns("body"))
+        parse(write("f.tsv", "x\ta b\ny\tc d\n"), "classification", Columns("body"))
 
 
 def test_glue_layouts_of_many_columns(write):
@@ -200,7 +197,7 @@ def test_glue_layouts_of_many_columns(write):
         "7\t1\tx\t(A)\ta\tb\tneutral\tneutral\tneutral",
         "8\t1\tx\t(A)\tc\td\tneutral\tentailment\t-",
     ]
-    read = read_examples(write("mnli.tsv", "\n".join([header, *lines])), "classification")
+    read = parse(write("mnli.tsv", "\n".join([header, *lines])), "classification")
     assert read.examples == [TextExample("a", "b", "neutral", "7", 2)]
     (reason,) = read.skipped
     assert "did not agree" in reason
@@ -211,9 +208,9 @@ def test_glue_layouts_of_many_columns(write):
         "4\ta\tb\t3.6\tNEUTRAL\n"
     )
     path = write("sick.tsv", sick)
-    assert rows(read_examples(path, "classification")) == [("a", "b", "NEUTRAL")]
-    assert rows(read_examples(path, "regression")) == [("a", "b", 3.6)]
-    assert read_examples(path, "regression").examples[0].id == "4"
+    assert rows(parse(path, "classification")) == [("a", "b", "NEUTRAL")]
+    assert rows(parse(path, "regression")) == [("a", "b", 3.6)]
+    assert parse(path, "regression").examples[0].id == "4"
 
 
 def read_name(read):
@@ -223,19 +220,13 @@ def read_name(read):
 def test_asked_columns_win_and_may_differ_in_case(write):
     path = write("a.tsv", "sentence1\tsentence2\tTitle\tlabel\tkind\na\tb\tc\tx\ty\n")
     asked = Columns("title", None, "kind")
-    assert rows(read_examples(path, "classification", asked)) == [("c", None, "y")]
-    assert rows(read_examples(path, "classification", Columns("sentence1"))) == [("a", None, "x")]
-    assert rows(read_examples(path, "classification", Columns("title", "sentence1"))) == [
-        ("c", "a", "x")
-    ]
+    assert rows(parse(path, "classification", asked)) == [("c", None, "y")]
+    assert rows(parse(path, "classification", Columns("sentence1"))) == [("a", None, "x")]
+    assert rows(parse(path, "classification", Columns("title", "sentence1"))) == [("c", "a", "x")]
     hint = Columns("sentence2", None, "kind")
-    assert rows(read_examples(path, "classification", options=ReadOptions(hint=hint))) == [
-        ("b", None, "y")
-    ]
+    assert rows(parse(path, "classification", hint=hint)) == [("b", None, "y")]
     away = Columns("body", None, "sort")
-    assert rows(read_examples(path, "classification", options=ReadOptions(hint=away))) == [
-        ("a", "b", "x")
-    ]
+    assert rows(parse(path, "classification", hint=away)) == [("a", "b", "x")]
 
 
 @pytest.mark.parametrize(
@@ -263,7 +254,7 @@ def test_asked_columns_win_and_may_differ_in_case(write):
 )  # fmt: skip
 def test_bad_tables_are_refused_with_what_to_do(write, content, asked, message):
     with pytest.raises(DataError, match=message) as error:
-        read_examples(write("bad.tsv", content), "classification", asked)
+        parse(write("bad.tsv", content), "classification", asked)
     assert "bad.tsv" in str(error.value)
     assert error.value.exit_code == 4
 
@@ -275,9 +266,7 @@ def test_a_column_asked_for_twice_is_refused():
 
 def test_bad_rows_are_left_out_by_option(write):
     content = "text\tlabel\na\tx\nb\n\t\n" + "c\ty\td\n" * 6 + "e\ty\n"
-    read = read_examples(
-        write("a.tsv", content), "classification", options=ReadOptions(bad_rows="skip")
-    )
+    read = parse(write("a.tsv", content), "classification", bad_rows="skip")
     assert rows(read) == [("a", None, "x"), ("e", None, "y")]
     assert read.skipped["wrong number of fields"].count == 7
     assert read.skipped["wrong number of fields"].lines == [3, 5, 6, 7, 8]
@@ -304,10 +293,8 @@ def test_bad_rows_are_left_out_by_option(write):
 def test_bad_json_lines_are_refused_with_their_line(write, line, message):
     content = '{"text": "good", "label": "x"}\n' + line + "\n"
     with pytest.raises(DataError, match=message):
-        read_examples(write("a.jsonl", content), "classification")
-    read = read_examples(
-        write("a.jsonl", content), "classification", options=ReadOptions(bad_rows="skip")
-    )
+        parse(write("a.jsonl", content), "classification")
+    read = parse(write("a.jsonl", content), "classification", bad_rows="skip")
     assert rows(read) == [("good", None, "x")]
 
 
@@ -317,32 +304,32 @@ def test_bad_files_are_refused(write, tmp_path):
         ("text\tlabel\n".encode("utf-16"), "UTF-16"),
     ):
         with pytest.raises(DataError, match=message):
-            read_examples(write("a.tsv", content), "classification")
+            parse(write("a.tsv", content), "classification")
     with pytest.raises(DataError, match=r"line 2:.*closed quotes"):
-        read_examples(write("a.csv", 'text,label\n"open,x\nb,y\n'), "classification")
+        parse(write("a.csv", 'text,label\n"open,x\nb,y\n'), "classification")
     with pytest.raises(DataError, match="has no rows"):
-        read_examples(write("b.csv", "sep=;\n"), "classification")
+        parse(write("b.csv", "sep=;\n"), "classification")
     with pytest.raises(DataError, match=r"cannot be read as JSON.*line 2 column 14"):
-        read_examples(write("a.json", '[{"text": "a"},\n{"text": "b"}\n'), "classification")
+        parse(write("a.json", '[{"text": "a"},\n{"text": "b"}\n'), "classification")
     for content in ("null\n", "[" * 100_000, "{'text': 'a'}\n"):
         with pytest.raises(DataError, match=r"line \d: neither this nor what follows"):
-            read_examples(write("a.jsonl", content), "classification")
+            parse(write("a.jsonl", content), "classification")
     with pytest.raises(DataError, match="cannot be read"):
-        read_examples(tmp_path / "none.tsv", "classification")
+        parse(tmp_path / "none.tsv", "classification")
     with pytest.raises(DataError, match="is a folder"):
-        read_examples(tmp_path, "classification")
+        parse(tmp_path, "classification")
     with pytest.raises(DataError, match="has no columns"):
-        read_examples(write("a.txt", "just words\n"), "classification")
+        parse(write("a.txt", "just words\n"), "classification")
     with pytest.raises(ConfigError, match="kind is 'sorting'"):
-        read_examples(write("a.txt", "just words\n"), "sorting")
+        parse(write("a.txt", "just words\n"), "sorting")
 
 
 def test_malformed_characters_are_replaced_and_told(write):
-    read = read_examples(write("a.tsv", b"text\tlabel\na\xff\tx\nb\ty\n"), "classification")
+    read = parse(write("a.tsv", b"text\tlabel\na\xff\tx\nb\ty\n"), "classification")
     assert read.examples[0].text == "a\ufffd"
     assert any("1 malformed UTF-8" in warning for warning in read.warnings)
     content = '{"text": "a\\ud800b", "label": "x"}\n{"text": "\\ud83d\\ude00", "label": "y"}'
-    read = read_examples(write("a.jsonl", content), "classification")
+    read = parse(write("a.jsonl", content), "classification")
     assert [each.text for each in read.examples] == ["a\ufffdb", "\U0001f600"]
     assert [warning for warning in read.warnings if "lone surrogates" in warning]
 
@@ -366,7 +353,7 @@ def test_an_unknown_label_names_line_and_nearest_or_is_left_out(write, written, 
 
 def test_labels_that_differ_in_case_or_notation_only_are_told(write):
     rows = "".join(f"a,{label}\n" for label in ["TRUE", "true", "1", "1.0", "no", "nod"] * 3)
-    read = read_examples(write("a.csv", f"text,label\n{rows}"), "classification")
+    read = parse(write("a.csv", f"text,label\n{rows}"), "classification")
     assert [warning.partition(": ")[2].partition(";")[0] for warning in read.warnings] == [
         "the labels 'TRUE', 'true' are 2 classes",
         "the labels '1', '1.0' are 2 classes",
@@ -381,18 +368,14 @@ def test_a_choice_may_be_named_by_a_letter_or_number_that_is_its_text(
     write, choices, label, number
 ):
     row = json.dumps({"question": "a", "choices": choices, "label": label})
-    read = read_examples(write("a.jsonl", row), "multiple-choice")
+    read = parse(write("a.jsonl", row), "multiple-choice")
     assert read.examples[0].label == number
 
 
 def test_messages_show_no_more_than_sixty_characters(write):
     secret = "secret " * 100
     with pytest.raises(DataError) as error:
-        read_examples(
-            write("a.tsv", f"text\tlabel\na\t{secret}\n"),
-            "classification",
-            options=ReadOptions(labels=["x"]),
-        )
+        parse(write("a.tsv", f"text\tlabel\na\t{secret}\n"), "classification", labels=["x"])
     assert str(error.value).count("secret") < 9
 
 
@@ -400,7 +383,7 @@ def test_labels_of_many_kinds(write):
     content = "\n".join(
         json.dumps({"text": "a", "label": label}) for label in [10, 2, 2.0, True, " x ", "-1"]
     )
-    read = read_examples(write("a.jsonl", content), "classification")
+    read = parse(write("a.jsonl", content), "classification")
     assert [each.label for each in read.examples] == ["10", "2", "2", "true", "x", "-1"]
     assert labels_of(read.examples) == ("-1", "10", "2", "true", "x")
     assert labels_of([TextExample("", label="10"), TextExample("", label="9")]) == ("9", "10")
@@ -408,19 +391,18 @@ def test_labels_of_many_kinds(write):
 
 def test_several_labels_at_once(write):
     content = '{"text": "a", "labels": ["x", "y", "x"]}\n{"text": "b", "labels": []}\n'
-    read = read_examples(
-        write("a.jsonl", content), "classification", options=ReadOptions(multi_label=True)
-    )
+    read = parse(write("a.jsonl", content), "classification", multi_label=True)
     assert [each.label for each in read.examples] == [("x", "y"), ()]
     path = write("a.tsv", "text\tlabels\na\tx , y\nb\t\nc\ty\n")
-    read = read_examples(path, "classification", options=ReadOptions(multi_label=True))
+    read = parse(path, "classification", multi_label=True)
     assert [each.label for each in read.examples] == [("x", "y"), (), ("y",)]
     assert labels_of(read.examples) == ("x", "y")
     with pytest.raises(DataError, match="unseen in training: 'z'"):
-        read_examples(
+        parse(
             write("b.tsv", "text\tlabels\na\tx,z\n"),
             "classification",
-            options=ReadOptions(multi_label=True, labels=["x"]),
+            multi_label=True,
+            labels=["x"],
         )
 
 
@@ -447,7 +429,7 @@ def test_a_column_for_each_class(write):
 
 def test_a_column_whose_name_has_a_comma_is_one(write):
     path = write("a.tsv", "text\tyes, or no\na\tx\nb\ty\n")
-    read = read_examples(path, "classification", Columns(label="yes, or no"))
+    read = parse(path, "classification", Columns(label="yes, or no"))
     assert [each.label for each in read.examples] == ["x", "y"]
 
 
@@ -474,27 +456,27 @@ def test_a_column_whose_name_has_a_comma_is_one(write):
 )
 def test_columns_for_each_class_that_cannot_be(write, content, label, several, message):
     with pytest.raises(DataError, match=message):
-        read_examples(
+        parse(
             write("a.csv", content),
             "classification",
             Columns("comment_text", label=label),
-            ReadOptions(multi_label=several),
+            multi_label=several,
         )
 
 
 @pytest.mark.parametrize("value", ["high", "nan", "inf"])
 def test_a_number_must_be_one(write, value):
     with pytest.raises(DataError, match=rf"line 2: label is no number: '{value}'"):
-        read_examples(write("a.tsv", f"text\tscore\na\t{value}\n"), "regression")
+        parse(write("a.tsv", f"text\tscore\na\t{value}\n"), "regression")
 
 
 def test_labels_that_teach_nothing_are_told(write):
     lines = [(f"text {i}", f"label {i}") for i in range(10)]
     with pytest.raises(DataError, match=r"each of the 10 examples has a label of its own.*--label"):
-        read_examples(write("a.tsv", table(("text", "label"), lines)), "classification")
-    few = read_examples(write("a.tsv", table(("text", "label"), lines[:4])), "classification")
+        parse(write("a.tsv", table(("text", "label"), lines)), "classification")
+    few = parse(write("a.tsv", table(("text", "label"), lines[:4])), "classification")
     assert "4 classes in 4 examples" in few.warnings[0]
-    same = read_examples(write("a.tsv", "text\tlabel\na\tx\nb\tx\nc\tx\n"), "classification")
+    same = parse(write("a.tsv", "text\tlabel\na\tx\nb\tx\nc\tx\n"), "classification")
     assert same.warnings == [
         f"{read_name(same)}: all 3 examples have the label 'x'; there is nothing to tell apart"
     ]
@@ -502,15 +484,11 @@ def test_labels_that_teach_nothing_are_told(write):
 
 def test_plain_lines_and_pairs_to_predict(write):
     path = write("a.txt", "one\n\ntwo\twords\n")
-    read = read_examples(path, "classification", options=ReadOptions(require_labels=False))
+    read = parse(path, "classification", require_labels=False)
     assert read.examples == [TextExample("one", line=1), TextExample("two\twords", line=3)]
     with pytest.raises(DataError, match=r"line 1: no pair of texts; expected two texts"):
-        read_examples(path, "classification", options=ReadOptions(require_labels=False, pair=True))
-    read = read_examples(
-        path,
-        "regression",
-        options=ReadOptions(require_labels=False, hint=Columns("x", "y"), bad_rows="skip"),
-    )
+        parse(path, "classification", require_labels=False, pair=True)
+    read = parse(path, "regression", require_labels=False, hint=Columns("x", "y"), bad_rows="skip")
     assert read.examples == [TextExample("two", "words", line=3)]
     assert read.skipped["no pair of texts"].lines == [1]
 
@@ -518,16 +496,12 @@ def test_plain_lines_and_pairs_to_predict(write):
 def test_columns_of_the_training_file_are_found_again(write):
     path = write("a.tsv", "good\t1\nbad\t0\n")
     for columns, hint in ((Columns(), Columns("1")), (Columns("1"), Columns())):
-        read = read_examples(
-            path, "classification", columns, ReadOptions(hint=hint, require_labels=False)
-        )
+        read = parse(path, "classification", columns, hint=hint, require_labels=False)
         assert rows(read) == [("good", None, None), ("bad", None, None)]
     path = write("b.tsv", "txt\tkind\ngood\t1\nbad\t0\n")
     for label in (False, True):
-        read = read_examples(
-            path,
-            "classification",
-            options=ReadOptions(hint=Columns("txt", None, "kind"), require_labels=label),
+        read = parse(
+            path, "classification", hint=Columns("txt", None, "kind"), require_labels=label
         )
         assert [each.text for each in read.examples] == ["good", "bad"]
         assert read.columns == Columns("txt", None, "kind" if label else None)
@@ -535,23 +509,15 @@ def test_columns_of_the_training_file_are_found_again(write):
 
 def test_labels_are_not_read_where_none_is_needed(write):
     path = write("a.tsv", "id\tsentence1\tsentence2\tlabel\n9\ta\tb\tanything\n")
-    read = read_examples(
-        path, "classification", options=ReadOptions(require_labels=False, labels=["x"])
-    )
+    read = parse(path, "classification", require_labels=False, labels=["x"])
     assert read.examples == [TextExample("a", "b", None, "9", 2)]
     with pytest.raises(DataError, match="second text"):
-        read_examples(
-            write("b.tsv", "text\na\n"),
-            "classification",
-            options=ReadOptions(require_labels=False, pair=True),
-        )
+        parse(write("b.tsv", "text\na\n"), "classification", require_labels=False, pair=True)
 
 
 @pytest.mark.parametrize("name", ["b.tsv", "b.txt"])
 def test_a_file_to_predict_without_a_header_is_read_as_training_read_it(write, name):
-    train = read_examples(
-        write("a.tsv", "x\tgood\ny\tbad\n"), "classification", Columns("2", None, "1")
-    )
+    train = parse(write("a.tsv", "x\tgood\ny\tbad\n"), "classification", Columns("2", None, "1"))
     options = ReadOptions(hint=train.columns, pair=False)
     for content, expected in (
         ("x\tfine\ny\tpoor\n", ["fine", "poor"]),  # training's columns
@@ -565,7 +531,7 @@ def test_a_file_to_predict_without_a_header_is_read_as_training_read_it(write, n
         stream_examples(write(name, "x\tfine\n"), "classification", options=other)
     for form in ("text", "tsv"):
         with pytest.raises(DataError, match="no column"):
-            read_examples(write(name, "x\ty\n"), "classification", options=ReadOptions(format=form))
+            parse(write(name, "x\ty\n"), "classification", format=form)
     with pytest.raises(DataError, match=r"has no column '7'; its first line"):
         stream_examples(write(name, "x\tfine\n"), "classification", Columns("1", "7"), options)
 
@@ -580,6 +546,6 @@ def test_a_file_to_predict_without_a_header_is_read_as_training_read_it(write, n
 )
 def test_an_option_that_is_not_used_is_an_error(write, name, content, kind, asked):
     with pytest.raises(DataError, match=r"--\w+ \w+ names a column, but .*leave the option out"):
-        read_examples(write(name, content), kind, asked)
+        parse(write(name, content), kind, asked)
     with pytest.raises(DataError, match=r"--text nope|no column 'nope'"):
-        stream_examples(write("b.txt", "a b\nc d\n"), kind, Columns("nope"))
+        parse_stream(write("b.txt", "a b\nc d\n"), kind, Columns("nope"))

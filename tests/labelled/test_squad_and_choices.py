@@ -9,8 +9,7 @@ import pytest
 from bertwright.errors import DataError
 from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import ChoiceExample, SpanExample
-from bertwright.labelled.file import ReadOptions
-from bertwright.labelled.read import read_examples
+from tests.labelled.conftest import parse
 
 CONTEXT = "北京 is big. Paris is old 🙂 and Rome too."
 SQUAD = {
@@ -50,7 +49,7 @@ SQUAD = {
 
 
 def test_squad_answers_are_slices_of_the_passage(write):
-    read = read_examples(write("a.json", SQUAD), "span")
+    read = parse(write("a.json", SQUAD), "span")
     assert read.format == "SQuAD JSON, version 2.0"
     rome = (("Rome", CONTEXT.index("Rome")),)
     assert read.examples == [
@@ -66,17 +65,17 @@ def test_squad_answers_are_slices_of_the_passage(write):
 
 def test_wrong_answers_are_kept_to_evaluate_or_refused(write):
     path = write("a.json", json.dumps(SQUAD, indent=1))
-    read = read_examples(path, "span", options=ReadOptions(wrong_answers="keep"))
+    read = parse(path, "span", wrong_answers="keep")
     assert [len(each.answers) for each in read.examples] == [1, 0, 2, 1]
     assert "kept as they are" in read.warnings[0]
     with pytest.raises(
         DataError, match=r"question 3 \(c\): the answer 'Rome' is not at character 31"
     ):
-        read_examples(path, "span", options=ReadOptions(wrong_answers="refuse"))
+        parse(path, "span", wrong_answers="refuse")
 
 
 def test_squad_without_answers_to_predict(write):
-    read = read_examples(write("a.json", SQUAD), "span", options=ReadOptions(require_labels=False))
+    read = parse(write("a.json", SQUAD), "span", require_labels=False)
     assert [each.answers for each in read.examples] == [None] * 4
     assert read.warnings == []
 
@@ -97,7 +96,7 @@ def test_flat_rows(write, answers):
         {"id": 10, "question": "t", "context": "c", "answers": [{"text": "", "answer_start": -1}]},
     ]  # fmt: skip
     for name, content in (("a.jsonl", "\n".join(map(json.dumps, rows))), ("b.json", rows)):
-        read = read_examples(write(name, content), "span")
+        read = parse(write(name, content), "span")
         assert [each.answers for each in read.examples] == [(("Paris", 11),), (), (), ()]
         assert [each.id for each in read.examples] == ["7", "8", "9", "10"]
     assert read.columns == Columns("question", "context", "answers")
@@ -107,13 +106,11 @@ def test_flat_tables(write):
     content = (
         'question,context,answer,answer_start\nq,"a b, c",c,5\nr,"a b, c",,\ns,"a b, c",b,2.0\n'
     )
-    read = read_examples(write("a.csv", content), "span")
+    read = parse(write("a.csv", content), "span")
     assert [each.answers for each in read.examples] == [(("c", 5),), (), (("b", 2),)]
     asked = Columns("q", "p")
     content = '{"q": "who", "p": "me", "context": "x"}'
-    read = read_examples(
-        write("a.jsonl", content), "span", asked, ReadOptions(require_labels=False)
-    )
+    read = parse(write("a.jsonl", content), "span", asked, require_labels=False)
     assert read.examples == [SpanExample("who", "me", line=1)]
 
 
@@ -141,12 +138,12 @@ def test_flat_tables(write):
 )
 def test_bad_rows_of_questions_are_refused(write, row, message):
     with pytest.raises(DataError, match=message):
-        read_examples(write("a.jsonl", json.dumps(row) + "\n"), "span")
+        parse(write("a.jsonl", json.dumps(row) + "\n"), "span")
 
 
 def test_a_broken_squad_tree_is_refused(write):
     with pytest.raises(DataError, match="no list 'qas'"):
-        read_examples(write("a.json", {"data": [{"paragraphs": [{"context": "x"}]}]}), "span")
+        parse(write("a.json", {"data": [{"paragraphs": [{"context": "x"}]}]}), "span")
 
 
 SWAG = (
@@ -156,14 +153,12 @@ SWAG = (
 
 
 def test_swag(write):
-    read = read_examples(write("a.csv", SWAG), "multiple-choice")
+    read = parse(write("a.csv", SWAG), "multiple-choice")
     assert read.examples == [
         ChoiceExample("He runs, fast.", ("stops.", "eats.", "sits, too.", "flies."), "He", 2, "", 2)
     ]
     assert read.columns == Columns("sent1", "sent2", "label")
-    read = read_examples(
-        write("a.csv", SWAG), "multiple-choice", options=ReadOptions(require_labels=False)
-    )
+    read = parse(write("a.csv", SWAG), "multiple-choice", require_labels=False)
     assert read.examples[0].label is None
 
 
@@ -192,7 +187,7 @@ def test_swag(write):
     ],
 )  # fmt: skip
 def test_rows_of_choices(write, row, text, text2, label):
-    read = read_examples(write("a.jsonl", json.dumps(row)), "multiple-choice")
+    read = parse(write("a.jsonl", json.dumps(row)), "multiple-choice")
     assert read.examples == [ChoiceExample(text, ("a", "b"), text2, label, line=1)]
 
 
@@ -211,20 +206,20 @@ def test_rows_of_choices(write, row, text, text2, label):
 def test_bad_choices_are_refused(write, change, message):
     row = {"text": "t", "choices": ["a", "b"], "label": 0} | change
     with pytest.raises(DataError, match=message):
-        read_examples(write("a.jsonl", json.dumps(row)), "multiple-choice")
+        parse(write("a.jsonl", json.dumps(row)), "multiple-choice")
 
 
 def test_missing_columns_of_choices_are_named(write):
     with pytest.raises(DataError, match=r"choices are missing"):
-        read_examples(write("a.csv", SWAG.replace("ending1", "ending7")), "multiple-choice")
+        parse(write("a.csv", SWAG.replace("ending1", "ending7")), "multiple-choice")
     with pytest.raises(DataError, match=r"no column of choices.*it has 'text', 'label'"):
-        read_examples(write("b.csv", "text,label\na,0\n"), "multiple-choice")
+        parse(write("b.csv", "text,label\na,0\n"), "multiple-choice")
     with pytest.raises(DataError, match=r"no column of labels"):
-        read_examples(write("c.csv", "text,choice0,choice1\na,b,c\n"), "multiple-choice")
+        parse(write("c.csv", "text,choice0,choice1\na,b,c\n"), "multiple-choice")
 
 
 def test_labels_that_count_from_one_are_not_left_out_row_by_row(write):
     rows = [{"text": "t", "choices": ["a", "b"], "label": label} for label in (1, 2)]
     path = write("a.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
     with pytest.raises(DataError, match=r"line 2.*where labels count from 1, take 1 from each"):
-        read_examples(path, "multiple-choice", options=ReadOptions(bad_rows="skip"))
+        parse(path, "multiple-choice", bad_rows="skip")

@@ -14,9 +14,8 @@ import pytest
 from bertwright.config.task import Kind
 from bertwright.errors import DataError
 from bertwright.labelled.columns import Columns
-from bertwright.labelled.file import ReadOptions
-from bertwright.labelled.read import read_examples, stream_examples
 from bertwright.labelled.source import refuse_missing
+from tests.labelled.conftest import parse, parse_stream
 
 FILES: dict[str, tuple[Kind, str]] = {
     "a.txt": ("classification", "one\n\ntwo\n"),
@@ -33,8 +32,8 @@ FILES: dict[str, tuple[Kind, str]] = {
 def test_a_stream_is_the_file(tmp_path: Path, name: str) -> None:
     kind, text = FILES[name]
     (tmp_path / name).write_text(text)
-    read = read_examples(tmp_path / name, kind, options=ReadOptions(require_labels=False))
-    stream = stream_examples(tmp_path / name, kind)
+    read = parse(tmp_path / name, kind, require_labels=False)
+    stream = parse_stream(tmp_path / name, kind)
     assert list(stream.examples) == list(read.examples)
     assert len(read.examples) == 2
     assert (stream.columns, stream.format) == (read.columns, read.format)
@@ -59,20 +58,18 @@ def test_no_more_is_read_than_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
 
     endless = Endless()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(endless)))
-    examples: Iterator[object] = stream_examples("-", "classification").examples
+    examples: Iterator[object] = parse_stream("-", "classification").examples
     assert len(list(islice(examples, 1000))) == 1000
     assert endless.given < 20_000_000
 
 
 def test_a_bad_row_is_told_when_it_is_reached(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"text": "a"}\n{"text": ""}\n{"text": "c"}\n')
-    examples = stream_examples(tmp_path / "a.jsonl", "classification").examples
+    examples = parse_stream(tmp_path / "a.jsonl", "classification").examples
     next(examples)
     with pytest.raises(DataError, match=r"a\.jsonl, line 2: empty text"):
         next(examples)
-    stream = stream_examples(
-        tmp_path / "a.jsonl", "classification", options=ReadOptions(bad_rows="skip")
-    )
+    stream = parse_stream(tmp_path / "a.jsonl", "classification", bad_rows="skip")
     assert [each.line for each in stream.examples] == [1, 3]
     assert stream.log.skipped["empty text"].lines == [2]
     assert len(stream.warnings) == 1
@@ -83,9 +80,7 @@ def test_one_column_under_the_name_of_training_is_no_input(tmp_path: Path) -> No
 
     def texts(**columns: str) -> list[str]:
         hint = Columns(**columns)
-        stream = stream_examples(
-            tmp_path / "a.txt", "classification", options=ReadOptions(pair=False, hint=hint)
-        )
+        stream = parse_stream(tmp_path / "a.txt", "classification", pair=False, hint=hint)
         return [each.text for each in stream.examples]  # type: ignore[union-attr]
 
     assert texts(text="text", label="label") == ["one", "title"]
@@ -96,9 +91,7 @@ def test_one_column_under_the_name_of_training_is_no_input(tmp_path: Path) -> No
 def test_only_known_tags_make_columns_of_plain_text(tmp_path: Path) -> None:
     def sentences(text: str) -> list[tuple[str, ...]]:
         (tmp_path / "a.txt").write_text(text)
-        stream = stream_examples(
-            tmp_path / "a.txt", "tagging", options=ReadOptions(labels=["O", "B-PER"])
-        )
+        stream = parse_stream(tmp_path / "a.txt", "tagging", labels=["O", "B-PER"])
         return [each.words for each in stream.examples]  # type: ignore[union-attr]
 
     assert sentences("Ann NNP O\nsaw VBD O\n\n" * 5) == [("Ann", "saw")] * 5

@@ -14,6 +14,7 @@ from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import TaggingExample
 from bertwright.labelled.file import Read, ReadOptions
 from bertwright.labelled.read import read_examples
+from tests.labelled.conftest import parse
 
 Write = Callable[[str, Any], Path]
 TEXT = "Ann Lee lives in Berlin."
@@ -25,7 +26,7 @@ def lines(*rows: dict[str, Any]) -> str:
 
 
 def read(write: Write, *rows: dict[str, Any], **options: Any) -> Read:
-    return read_examples(write("a.jsonl", lines(*rows)), "tagging", options=ReadOptions(**options))
+    return parse(write("a.jsonl", lines(*rows)), "tagging", **options)
 
 
 def tagged(found: Read) -> list[tuple[str, str]]:
@@ -95,7 +96,7 @@ def test_of_entities_that_overlap_the_longest_counts(write: Write) -> None:
 
 def test_the_columns_may_be_named(write: Write) -> None:
     path = write("a.json", [{"body": TEXT, "marks": [[0, 7, "PER"], [17, 23, "LOC"]]}])
-    found = read_examples(path, "tagging", Columns("body", label="marks"))
+    found = parse(path, "tagging", Columns("body", label="marks"))
     assert tagged(found) == [("Ann Lee lives in Berlin .", " ".join(TAGS))]
     hinted = ReadOptions(hint=found.columns)
     assert read_examples(path, "tagging", options=hinted).examples == found.examples

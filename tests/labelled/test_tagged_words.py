@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from bertwright.errors import DataError
 from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import labels_of
-from bertwright.labelled.file import ReadOptions
-from bertwright.labelled.read import read_examples
 from bertwright.labelled.tagged_texts import split_words
+from tests.labelled.conftest import parse
 
 CONLL = """\
 -DOCSTART- -X- O O
@@ -38,7 +37,7 @@ def rows(read):
 @pytest.mark.parametrize("mark", [" ", "\t", "   "])
 def test_columns_with_documents_and_iob1(write, mark, end):
     path = write("a.txt", CONLL.replace(" ", mark).replace("\n", end))
-    read = read_examples(path, "tagging")
+    read = parse(path, "tagging")
     assert rows(read) == [
         ("EU rejects", "I-ORG O"),
         ("German UK", "I-MISC B-MISC"),
@@ -54,67 +53,63 @@ def test_columns_with_documents_and_iob1(write, mark, end):
 
 def test_tags_of_another_column_and_of_iob2(write):
     path = write("a.txt", CONLL)
-    assert rows(read_examples(path, "tagging", Columns(label="2")))[0] == (
+    assert rows(parse(path, "tagging", Columns(label="2")))[0] == (
         "EU rejects",
         "NNP VBZ",
     )
-    assert read_examples(path, "tagging", Columns(label="2")).scheme == "none"
-    assert rows(read_examples(path, "tagging", Columns(label="-2")))[2] == (
+    assert parse(path, "tagging", Columns(label="2")).scheme == "none"
+    assert rows(parse(path, "tagging", Columns(label="-2")))[2] == (
         "Peter",
         "I-NP",
     )
-    read = read_examples(
-        path,
-        "tagging",
-        options=ReadOptions(iob1_as_iob2=True, labels=["O", "B-ORG", "B-MISC", "B-PER"]),
-    )
+    read = parse(path, "tagging", iob1_as_iob2=True, labels=["O", "B-ORG", "B-MISC", "B-PER"])
     assert rows(read)[1] == ("German UK", "B-MISC B-MISC")
     assert read.scheme == "iob2"
     for wrong in (1, 5, -4, "ner"):
         with pytest.raises(DataError, match=r"column"):
-            read_examples(path, "tagging", Columns(label=str(wrong)))
+            parse(path, "tagging", Columns(label=str(wrong)))
     named = write("b.tsv", "token\tpos\tner\na\tDT\tO\nb\tNN\tB-X\n")
-    assert rows(read_examples(named, "tagging", Columns(label="pos"))) == [("a b", "DT NN")]
-    assert rows(read_examples(named, "tagging")) == [("a b", "O B-X")]
+    assert rows(parse(named, "tagging", Columns(label="pos"))) == [("a b", "DT NN")]
+    assert rows(parse(named, "tagging")) == [("a b", "O B-X")]
 
 
 def test_files_without_document_marks_are_one_document(write):
-    read = read_examples(write("a.bio", "a O\n\n \t\nb\tB-X\n\nc O\n"), "tagging")
+    read = parse(write("a.bio", "a O\n\n \t\nb\tB-X\n\nc O\n"), "tagging")
     assert rows(read) == [("a", "O"), ("b", "B-X"), ("c", "O")]
     assert {each.document for each in read.examples} == {0}
 
 
 def test_odd_characters_are_words_in_files_with_tabs(write):
-    read = read_examples(write("a.txt", "␣\tO\n\u3000x y\tB-X\n#\tO\n"), "tagging")
+    read = parse(write("a.txt", "␣\tO\n\u3000x y\tB-X\n#\tO\n"), "tagging")
     assert read.examples[0].words == ("␣", "\u3000x y", "#")
 
 
 def test_a_sentence_a_line(write):
     content = "高 勇 ， 男\tB-NAME E-NAME O O\n张 三 丰\tB-NAME M-NAME E-NAME\n"
-    read = read_examples(write("a.txt", content), "tagging")
+    read = parse(write("a.txt", content), "tagging")
     assert rows(read)[1] == ("张 三 丰", "B-NAME M-NAME E-NAME")
     assert read.scheme == "iobes"
     with pytest.raises(DataError, match=r"line 3: sentence with a ragged line: 2 words, 1 tags"):
-        read_examples(write("b.txt", content + "a b\tO\n"), "tagging")
+        parse(write("b.txt", content + "a b\tO\n"), "tagging")
 
 
 def test_ragged_lines_are_refused_or_their_sentence_is_left_out(write):
     content = "a X O\nb X O\n\nc X O\nd O\ne\n\nf X B-Y\n"
     with pytest.raises(DataError, match=r"line 5: .*: 2 columns; expected 3.*--bad-rows"):
-        read_examples(write("a.txt", content), "tagging")
-    read = read_examples(write("a.txt", content), "tagging", options=ReadOptions(bad_rows="skip"))
+        parse(write("a.txt", content), "tagging")
+    read = parse(write("a.txt", content), "tagging", bad_rows="skip")
     assert rows(read) == [("a b", "O O"), ("f", "B-Y")]
     assert read.skipped["sentence with a ragged line"].lines == [5]
     with pytest.raises(DataError, match=r"line 2: sentence with an empty word or tag"):
-        read_examples(write("b.txt", "a\tO\nb\t\n"), "tagging")
+        parse(write("b.txt", "a\tO\nb\t\n"), "tagging")
     with pytest.raises(DataError, match=r"one column; expected a word and its tag"):
-        read_examples(write("c.txt", "a\nb\n"), "tagging")
+        parse(write("c.txt", "a\nb\n"), "tagging")
 
 
 def test_tags_that_break_the_scheme_are_mended_and_counted_or_refused(write):
     content = "a B-X\nb I-X\n\nc O\nd I-X\ne I-Y\n\nf B-Y\ng O\nh B-X\n"
     path = write("a.txt", content)
-    read = read_examples(path, "tagging")
+    read = parse(path, "tagging")
     assert read.scheme == "iob2"
     assert rows(read)[1] == ("c d e", "O B-X B-Y")
     assert "2 tags in 1 sentences break the scheme iob2" in read.warnings[0]
@@ -122,33 +117,27 @@ def test_tags_that_break_the_scheme_are_mended_and_counted_or_refused(write):
     with pytest.raises(
         DataError, match=r"line 5: the tag 'I-X' breaks the scheme iob2 after 'O'; expect"
     ):  # fmt: skip
-        read_examples(path, "tagging", options=ReadOptions(bad_tags="refuse"))
+        parse(path, "tagging", bad_tags="refuse")
 
 
 def test_an_unknown_tag_names_its_sentence_and_the_nearest(write):
     with pytest.raises(DataError, match=r"line 3: label unseen in training: 'B-PRE'.*'B-PER'"):
-        read_examples(
-            write("a.txt", "a O\n\nb B-PRE\n"),
-            "tagging",
-            options=ReadOptions(labels=["O", "B-PER"]),
-        )
+        parse(write("a.txt", "a O\n\nb B-PRE\n"), "tagging", labels=["O", "B-PER"])
 
 
 @pytest.mark.parametrize("slip", ["0", "X-LOC", "B"])
 def test_a_slip_among_the_tags_of_entities_is_refused_with_its_own_line(write, slip):
     words = ["a B-LOC", "b I-LOC", "c O", "", *(f"{letter} O" for letter in "defghijkl")]
     with pytest.raises(DataError, match=rf"line 9: the tag '{slip}' is none of the scheme iob2"):
-        read_examples(
-            write("a.txt", "\n".join([*words[:8], f"m {slip}", *words[8:], ""])), "tagging"
-        )
+        parse(write("a.txt", "\n".join([*words[:8], f"m {slip}", *words[8:], ""])), "tagging")
     tokens, tags = zip(*(word.split() for word in words if word), strict=True)
     row = {"tokens": [*tokens, "m"], "tags": [*tags, slip]}
     with pytest.raises(DataError, match=rf"line 1, word 13: the tag '{slip}' is none of"):
-        read_examples(write("a.jsonl", json.dumps(row)), "tagging")
+        parse(write("a.jsonl", json.dumps(row)), "tagging")
 
 
 def test_entities_among_other_labels_are_warned_of(write):
-    read = read_examples(write("a.txt", "a B-X\nb 0\nc 0\n"), "tagging")
+    read = parse(write("a.txt", "a B-X\nb 0\nc 0\n"), "tagging")
     assert read.scheme == "none"
     assert "2 of 3 are not (most often '0'): each is a label of its word" in read.warnings[0]
 
@@ -156,13 +145,9 @@ def test_entities_among_other_labels_are_warned_of(write):
 def test_an_unknown_tag_has_its_own_line(write):
     known = ["O", "B-PER"]
     with pytest.raises(DataError, match=r"line 4: label unseen in training: 'B-PRE'"):
-        read_examples(
-            write("a.txt", "a O\n\nb O\nc B-PRE\n"), "tagging", options=ReadOptions(labels=known)
-        )
+        parse(write("a.txt", "a O\n\nb O\nc B-PRE\n"), "tagging", labels=known)
     with pytest.raises(DataError, match=r"line 2: label unseen in training: 'B-PRE'"):
-        read_examples(
-            write("b.txt", "a O\nb B-PRE\n"), "tagging", options=ReadOptions(labels=known)
-        )
+        parse(write("b.txt", "a O\nb B-PRE\n"), "tagging", labels=known)
 
 
 @pytest.mark.parametrize(
@@ -177,41 +162,29 @@ def test_an_unknown_tag_has_its_own_line(write):
 def test_tags_are_given_in_the_scheme_of_training(write, labels, scheme, tags):
     for own in ("B-X I-X O B-X", "I-X I-X O I-X", "B-X E-X O S-X", "B-X L-X O U-X"):
         lines = "".join(f"w {tag}\n" for tag in own.split())
-        read = read_examples(
-            write("a.txt", lines), "tagging", options=ReadOptions(labels=labels, as_scheme=scheme)
-        )
+        read = parse(write("a.txt", lines), "tagging", labels=labels, as_scheme=scheme)
         assert rows(read) == [("w w w w", tags)]
         assert read.scheme == scheme
     with pytest.raises(DataError, match=f"line 1: the tag 'NN' is none of the scheme {scheme}"):
-        read_examples(
-            write("a.txt", "a NN\nb VB\n"),
-            "tagging",
-            options=ReadOptions(labels=labels, as_scheme=scheme),
-        )
+        parse(write("a.txt", "a NN\nb VB\n"), "tagging", labels=labels, as_scheme=scheme)
     with pytest.raises(DataError, match="line 1: label unseen in training: 'B-X'"):
-        read_examples(
-            write("a.txt", "a B-X\n"),
-            "tagging",
-            options=ReadOptions(labels=["NN"], as_scheme="none"),
-        )
+        parse(write("a.txt", "a B-X\n"), "tagging", labels=["NN"], as_scheme="none")
 
 
 def test_the_column_of_training_is_a_hint(write):
     path = write("a.txt", CONLL)
-    read = read_examples(path, "tagging", options=ReadOptions(hint=Columns(label="2")))
+    read = parse(path, "tagging", hint=Columns(label="2"))
     assert rows(read)[0] == ("EU rejects", "NNP VBZ")
     for away in ("9", "ner"):
-        assert rows(read_examples(path, "tagging", options=ReadOptions(hint=Columns(label=away))))[
-            2
-        ] == (
+        assert rows(parse(path, "tagging", hint=Columns(label=away)))[2] == (
             "Peter",
             "I-PER",
         )
-    assert read_examples(path, "tagging", Columns(label="2")).columns == Columns(label="2")
+    assert parse(path, "tagging", Columns(label="2")).columns == Columns(label="2")
 
 
 def test_one_tag_only_is_told(write):
-    read = read_examples(write("a.txt", "a O\nb O\n"), "tagging")
+    read = parse(write("a.txt", "a O\nb O\n"), "tagging")
     assert "all 2 examples have the label 'O'" in read.warnings[0]
 
 
@@ -224,11 +197,11 @@ def test_lists_in_json_lines(write, words, tags):
         {words: ["c"], tags: ["O"], "doc_id": "q"},
     ]
     path = write("a.jsonl", "\n".join(map(json.dumps, lines)))
-    read = read_examples(path, "tagging")
+    read = parse(path, "tagging")
     assert rows(read) == [("a b", "B-X O"), ("c", "O")]
     assert [(each.document, each.line) for each in read.examples] == [(0, 1), (1, 2)]
     assert read.columns == Columns(words, None, tags)
-    assert rows(read_examples(path, "tagging", options=ReadOptions(require_labels=False))) == [
+    assert rows(parse(path, "tagging", require_labels=False)) == [
         ("a b", ""),
         ("c", ""),
     ]
@@ -250,7 +223,7 @@ def test_lists_in_json_lines(write, words, tags):
 )
 def test_bad_lists_are_refused(write, line, message):
     with pytest.raises(DataError, match=message):
-        read_examples(write("a.jsonl", line), "tagging")
+        parse(write("a.jsonl", line), "tagging")
 
 
 def test_texts_to_predict_are_cut_into_words_with_their_characters(write):
@@ -259,9 +232,7 @@ def test_texts_to_predict_are_cut_into_words_with_their_characters(write):
         ("a.txt", f"{text}\n\nnext one here\n"),
         ("b.jsonl", json.dumps({"text": text, "document": 1}) + '\n{"text": "next one here"}'),
     ):
-        read = read_examples(
-            write(name, content), "tagging", options=ReadOptions(require_labels=False, labels=["O"])
-        )
+        read = parse(write(name, content), "tagging", require_labels=False, labels=["O"])
         first, second = read.examples
         assert first.words == ("John", "lives", "in", "Berlin", ".")
         assert first.text == text
@@ -277,9 +248,7 @@ def test_columns_to_predict_are_known_by_their_tags_or_name(write):
         ("c.conll", "a 1 2\nb 1 2\n\nc 1 2\n"),
         ("d.txt", "-DOCSTART-\n\na x\nb x\n\nc x\n"),
     ):
-        read = read_examples(
-            write(name, content), "tagging", options=ReadOptions(require_labels=False, labels=known)
-        )
+        read = parse(write(name, content), "tagging", require_labels=False, labels=known)
         assert rows(read) == [("a b", ""), ("c", "")], name
         assert read.examples[0].text is None
 
@@ -306,8 +275,8 @@ def test_marks_of_chinese_and_japanese_stand_alone():
 
 @pytest.mark.parametrize("tags", [("b-per", "i-per"), ("B_PER", "I_PER"), ("PER-B", "PER-I")])
 def test_tags_of_entities_in_another_spelling_are_told(write, tags):
-    read = read_examples(write("a.conll", f"a {tags[0]}\nb {tags[1]}\nc O\n"), "tagging")
+    read = parse(write("a.conll", f"a {tags[0]}\nb {tags[1]}\nc O\n"), "tagging")
     assert read.scheme == "none"
     assert [each for each in read.warnings if "write them as B-PER, I-PER and O" in each]
-    plain = read_examples(write("b.conll", "a NOUN\nb PER\nc O\n"), "tagging")
+    plain = parse(write("b.conll", "a NOUN\nb PER\nc O\n"), "tagging")
     assert plain.warnings == []

@@ -8,6 +8,7 @@ from bertwright.errors import DataError
 from bertwright.labelled.columns import Columns
 from bertwright.labelled.file import ReadOptions
 from bertwright.labelled.read import read_examples
+from tests.labelled.conftest import parse
 
 KAGGLE = (
     "Sentence #,Word,POS,Tag\nSentence: 1,Ann,NNP,B-per\n,lives,VBZ,O\n,here,RB,O\n"
@@ -21,18 +22,18 @@ def rows(read):
 
 def test_csv_of_a_word_a_row(write):
     path = write("ner.csv", KAGGLE)
-    read = read_examples(path, "tagging")
+    read = parse(path, "tagging")
     expected = [("Ann lives here", "B-per O O"), ("1,000 Romans", "O B-gpe"), ("No", "O")]
     assert rows(read) == expected
     assert [each.line for each in read.examples] == [2, 5, 7]
     assert (read.columns, read.scheme) == (Columns("Word", None, "Tag"), "iob2")
-    assert rows(read_examples(path, "tagging", options=ReadOptions(hint=read.columns))) == expected
-    assert rows(read_examples(path, "tagging", Columns(label="POS")))[2] == (
+    assert rows(parse(path, "tagging", hint=read.columns)) == expected
+    assert rows(parse(path, "tagging", Columns(label="POS")))[2] == (
         "No",
         "UH",
     )
     every = "sentence_id;token;ner_tags\n7;Ann;B-per\n7;runs;O\n8;No;O\n"
-    assert rows(read_examples(write("b.csv", every), "tagging")) == [
+    assert rows(parse(write("b.csv", every), "tagging")) == [
         ("Ann runs", "B-per O"),
         ("No", "O"),
     ]
@@ -43,11 +44,9 @@ def test_csv_of_a_word_a_row(write):
     texts = write("texts.csv", "sentence,note\nAnn runs,a\n")
     assert rows(read_examples(texts, "tagging", options=to_predict)) == [("Ann runs", "")]
     unnamed = write("d.csv", KAGGLE.replace("Sentence: 1,", ","))  # the first sentence
-    assert [each.line for each in read_examples(unnamed, "tagging").examples] == [2, 5, 7]
+    assert [each.line for each in parse(unnamed, "tagging").examples] == [2, 5, 7]
     columns = write("c.conll", "Ann B-per\nruns O\n")
-    assert rows(read_examples(columns, "tagging", options=ReadOptions(hint=read.columns))) == [
-        ("Ann runs", "B-per O")
-    ]
+    assert rows(parse(columns, "tagging", hint=read.columns)) == [("Ann runs", "B-per O")]
 
 
 @pytest.mark.parametrize(
@@ -62,16 +61,12 @@ def test_csv_of_a_word_a_row(write):
 )
 def test_csv_of_words_that_cannot_be_read(write, content, message):
     with pytest.raises(DataError, match=message):
-        read_examples(
-            write("ner.csv", content),
-            "tagging",
-            options=ReadOptions(labels=["O", "B-per", "B-gpe"]),
-        )
+        parse(write("ner.csv", content), "tagging", labels=["O", "B-per", "B-gpe"])
 
 
 def test_a_sentence_with_an_empty_word_is_left_out(write):
     path = write("ner.csv", KAGGLE.replace(",lives,", ",,"))
-    read = read_examples(path, "tagging", options=ReadOptions(bad_rows="skip"))
+    read = parse(path, "tagging", bad_rows="skip")
     assert [words for words, _ in rows(read)] == ["1,000 Romans", "No"]
     assert read.skipped["sentence with an empty word or tag"].lines == [3]
 
@@ -107,7 +102,7 @@ def test_quotes_that_swallow_rows_are_found(write):
     """A quote as a word, not doubled: CSV reads up to the next as one word."""
     path = write("a.csv", 'sentence_id,word,tag\n1,a,O\n1,",O\n2,b,O\n3,",O\n3,c,O\n4,d,O\n')
     with pytest.raises(DataError, match=r"line 3: sentence with a line end in a word.*a quote"):
-        read_examples(path, "tagging")
+        parse(path, "tagging")
     read = read_examples(path, "tagging", options=SKIP)
     assert rows(read) == [("d", "O")]
     assert read.skipped[BESIDE].lines == [6]
@@ -115,7 +110,7 @@ def test_quotes_that_swallow_rows_are_found(write):
 
 def test_a_sentence_that_comes_again_is_told(write):
     path = write("a.csv", "sentence_id,word,tag\n1,a,O\n 1,b,O\n2,c,B-X\n1,d,O\n2,e,O\n")
-    read = read_examples(path, "tagging")
+    read = parse(path, "tagging")
     assert rows(read) == [("a b", "O O"), ("c", "B-X"), ("d", "O"), ("e", "O")]
     (warning,) = read.warnings
     assert "come again behind others, 2 times (first '1' at line 5)" in warning
@@ -124,7 +119,7 @@ def test_a_sentence_that_comes_again_is_told(write):
 def test_documents(write):
     """Each may count its sentences anew."""
     table = "doc_id,sentence_id,word,tag\nx,1,a,B-X\n,,b,O\nx,2,c,O\ny,2,d,O\ny,1,e,O\n"
-    read = read_examples(write("a.csv", table), "tagging")
+    read = parse(write("a.csv", table), "tagging")
     assert rows(read) == [("a b", "B-X O"), ("c", "O"), ("d", "O"), ("e", "O")]
     assert [each.document for each in read.examples] == [0, 0, 1, 1]
     assert read.warnings == []
@@ -132,7 +127,7 @@ def test_documents(write):
 
 def test_a_text_beside_the_number_of_its_sentence(write):
     path = write("a.csv", "sentence_id,sentence,word,tag\n1,a b,a,B-X\n1,a b,b,O\n")
-    assert rows(read_examples(path, "tagging")) == [("a b", "B-X O")]
+    assert rows(parse(path, "tagging")) == [("a b", "B-X O")]
 
 
 @pytest.mark.parametrize(
@@ -141,7 +136,7 @@ def test_a_text_beside_the_number_of_its_sentence(write):
 def test_the_header_alone_tells_words_in_rows(write, name, mark):
     path = write(name, KAGGLE.replace('"1,000"', "1000").replace(",", mark))
     expected = [("Ann lives here", "B-per O O"), ("1000 Romans", "O B-gpe"), ("No", "O")]
-    assert rows(read_examples(path, "tagging")) == expected
+    assert rows(parse(path, "tagging")) == expected
     to_predict = ReadOptions(require_labels=False)
     found = rows(read_examples(path, "tagging", options=to_predict))
     assert found == [(words, "") for words, _ in expected]
@@ -149,7 +144,7 @@ def test_the_header_alone_tells_words_in_rows(write, name, mark):
 
 @pytest.mark.parametrize(("column", "tags"), [("3", "NNP VBZ RB"), ("-1", "B-per O O")])
 def test_the_tags_by_number(write, column, tags):
-    found = read_examples(write("a.csv", KAGGLE), "tagging", Columns(label=column))
+    found = parse(write("a.csv", KAGGLE), "tagging", Columns(label=column))
     assert rows(found)[0][1] == tags
 
 
@@ -159,7 +154,7 @@ def test_the_tags_by_number(write, column, tags):
 )
 def test_numbers_of_other_columns_are_refused(write, column, message):
     with pytest.raises(DataError, match=message):
-        read_examples(write("a.csv", KAGGLE), "tagging", Columns(label=column))
+        parse(write("a.csv", KAGGLE), "tagging", Columns(label=column))
 
 
 def test_lists_written_as_text_are_no_words(write):
@@ -167,10 +162,10 @@ def test_lists_written_as_text_are_no_words(write):
     with pytest.raises(
         DataError, match=r"line 2: list in place of a word: .* in the column 'tokens'"
     ):
-        read_examples(write("a.csv", table), "tagging")
+        parse(write("a.csv", table), "tagging")
 
 
 def test_words_in_rows_of_json_are_no_texts(write):
     path = write("a.jsonl", '{"sentence_id": 1, "token": "a"}\n{"sentence_id": 1, "token": "b"}\n')
     with pytest.raises(DataError, match="line 1: the column 'token' holds a word of a sentence"):
-        read_examples(path, "tagging", options=ReadOptions(require_labels=False))
+        parse(path, "tagging", require_labels=False)
