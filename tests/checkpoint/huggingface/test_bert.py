@@ -33,24 +33,18 @@ def test_transformers_gives_the_same_logits(folder: Path, learner: Learner) -> N
         tokens = learner.objectives["masked_lm"].logits(encoded.last).view(4, 13, -1)
         pairs = learner.objectives["next_sentence"].logits(encoded.pooled)
         inputs = {"input_ids": ids, "token_type_ids": types}
-        whole = transformers.AutoModelForPreTraining.from_pretrained(folder).eval()(**inputs)
+        model, report = transformers.AutoModelForPreTraining.from_pretrained(
+            folder, output_loading_info=True
+        )
+        whole = model.eval()(**inputs)
         masked = transformers.AutoModelForMaskedLM.from_pretrained(folder).eval()(**inputs)
         bare = transformers.AutoModel.from_pretrained(folder).eval()(**inputs)
+    assert not any(report.values()), report
     assert (whole.prediction_logits - tokens).abs().max() <= 1e-5
     assert (whole.seq_relationship_logits - pairs).abs().max() <= 1e-5
     assert (masked.logits - tokens).abs().max() <= 1e-5
     assert (bare.last_hidden_state - encoded.last.view(4, 13, -1)).abs().max() <= 1e-5
     assert (bare.pooler_output - encoded.pooled).abs().max() <= 1e-5
-
-
-def test_transformers_finds_nothing_missing(folder: Path) -> None:
-    transformers = pytest.importorskip("transformers")
-    _, report = transformers.AutoModelForPreTraining.from_pretrained(
-        folder, output_loading_info=True
-    )
-    assert not report["missing_keys"]
-    assert not report["unexpected_keys"]
-    assert not report["mismatched_keys"]
 
 
 def test_transformers_reads_the_tokenizer(folder: Path) -> None:
@@ -161,12 +155,9 @@ def test_fewer_or_more_layers_than_the_weights(folder: Path) -> None:
         load(folder)
 
 
-def test_keys_that_change_nothing_are_left_alone(folder: Path) -> None:
+def test_keys_that_change_nothing_and_later_ones_may_be_there_or_not(folder: Path) -> None:
     change(folder, transformers_version="9", id2label={"0": "a"}, directionality="bidi")
     assert load(folder).config == CONFIG
-
-
-def test_published_keys_may_lack_the_later_ones(folder: Path) -> None:
     path = folder / "config.json"
     content = json.loads(path.read_text())
     for key in ("model_type", "layer_norm_eps", "position_embedding_type", "tie_word_embeddings"):
@@ -183,32 +174,12 @@ def test_cut_weights(folder: Path, cut: int) -> None:
         load(folder)
 
 
-def test_weights_that_are_not_finite(folder: Path) -> None:
-    tensors = load_file(folder / "model.safetensors")
-    tensors["bert.pooler.dense.weight"][1, 2] = float("nan")
-    save_file(tensors, folder / "model.safetensors")
-    with pytest.raises(DataError, match=r"'bert.pooler.dense.weight' in .* not finite"):
-        load(folder)
-
-
-def test_quantized_weights(folder: Path) -> None:
-    tensors = load_file(folder / "model.safetensors")
-    tensors["bert.pooler.dense.weight"] = torch.zeros(24, 24, dtype=torch.int8)
-    save_file(tensors, folder / "model.safetensors")
-    with pytest.raises(DataError, match=r"is of type I8; .*quantized"):
-        load(folder)
-
-
-def test_pickles_are_refused_with_advice(folder: Path) -> None:
-    (folder / "model.safetensors").unlink()
-    (folder / "pytorch_model.bin").write_bytes(b"never read")
-    with pytest.raises(DataError, match=r"pickle.*bertwright convert .* DST writes model.saf"):
-        load(folder)
-
-
-def test_no_weights(folder: Path) -> None:
+def test_no_weights_or_only_a_pickle(folder: Path) -> None:
     (folder / "model.safetensors").unlink()
     with pytest.raises(DataError, match=r"has no model.safetensors"):
+        load(folder)
+    (folder / "pytorch_model.bin").write_bytes(b"never read")
+    with pytest.raises(DataError, match=r"pickle.*bertwright convert .* DST writes model.saf"):
         load(folder)
 
 

@@ -32,18 +32,6 @@ def test_a_table_made_by_hand() -> None:
     assert make_table({b"abd": b"22", b"abc": b"1"}) == TABLE
 
 
-def test_its_crc_is_known() -> None:
-    """The golden value was worked out bit by bit."""
-    crc = 0xFFFFFFFF
-    for byte in META + b"\0":
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
-    crc ^= 0xFFFFFFFF
-    stored = ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
-    assert TABLE[len(DATA) + 5 + 9 :][:4] == struct.pack("<I", stored)
-
-
 def test_what_leveldb_writes_for_an_empty_table() -> None:
     """Blocks of one restart, as its own writer makes them, and its footer."""
     assert make_table({})[:9] == bytes([0, 0, 0, 0, 1, 0, 0, 0, 0])

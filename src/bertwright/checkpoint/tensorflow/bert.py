@@ -29,7 +29,7 @@ know.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -117,7 +117,7 @@ def find_prefix(path: Path) -> Path | None:
 def read_variables(prefix: Path, config: BertConfig) -> tuple[dict[str, Variable], tuple[str, ...]]:
     """Hugging Face's name -> where it is, and what training left, in words.
 
-    Variables that the table does not know keep their names.
+    Variables that the table does not know keep their names, but for the dots in place of slashes.
 
     Args:
         prefix: of the checkpoint.
@@ -125,19 +125,25 @@ def read_variables(prefix: Path, config: BertConfig) -> tuple[dict[str, Variable
 
     Raises:
         DataError: a checkpoint of another model.
-        IntegrityError: truncated, damaged, or of another number of layers.
+        IntegrityError: truncated or damaged.
     """
     entries = read_entries(prefix)
     left = {name for name in entries if name.rpartition("/")[2] in _SLOTS or name == _STEP}
     weights = [name for name in entries if name not in left]
-    _check(weights, config, prefix)
+    if "bert/embeddings/word_embeddings" not in weights:
+        kind = "TensorFlow 2 objects" if _OBJECT_GRAPH in weights else "another model"
+        raise DataError(
+            f"{prefix} is a checkpoint of {kind}, not of google-research/bert: it has "
+            f"{quote(sorted(weights), 4) or 'no weights'} and no "
+            "'bert/embeddings/word_embeddings'"
+        )
     theirs = {}
     for name in _table_names(config):
         foreign, transposed = foreign_name(name)
         theirs[foreign] = (name, transposed)
     variables = {}
     for foreign in weights:
-        name, transposed = theirs.get(foreign, (foreign, False))
+        name, transposed = theirs.get(foreign, (foreign.replace("/", "."), False))
         entry = entries[foreign]
         if entry.dtype is None or not entry.dtype.is_floating_point:
             raise DataError(f"'{foreign}' in {prefix} is of type {entry.dtype}; expected reals")
@@ -189,35 +195,6 @@ def _table_names(config: BertConfig) -> list[str]:
     mappings = [mapping for part in BERT.mappings(config).values() for mapping in part]
     mappings += [*pair("", "classifier"), *pair("", "qa_outputs")]
     return [name for mapping in mappings for name in mapping.theirs]
-
-
-def _check(weights: Iterable[str], config: BertConfig, prefix: Path) -> None:
-    """Hold the names of a checkpoint against the table, both ways."""
-    there = set(weights)
-    if "bert/embeddings/word_embeddings" not in there:
-        kind = "TensorFlow 2 objects" if _OBJECT_GRAPH in there else "another model"
-        raise DataError(
-            f"{prefix} is a checkpoint of {kind}, not of google-research/bert: it has "
-            f"{quote(sorted(there), 4) or 'no weights'} and no "
-            "'bert/embeddings/word_embeddings'"
-        )
-    layers = config.num_hidden_layers
-    known: set[str] = set()
-    for part, mappings in BERT.mappings(config).items():
-        wanted = [foreign_name(name)[0] for mapping in mappings for name in mapping.theirs]
-        absent = [name for name in wanted if name not in there]
-        known |= set(wanted)
-        if absent and (part == "encoder" or len(absent) < len(wanted)):
-            raise IntegrityError(
-                f"{prefix} lacks {quote(absent)}; {CONFIG} has {layers} layers: they do not belong "
-                "together, or it was truncated"
-            )
-    strays = sorted(name for name in there - known if name.startswith("bert/"))
-    if strays:
-        raise IntegrityError(
-            f"{prefix} has {quote(strays)}, which no BERT of {layers} layers has: "
-            f"{CONFIG} and the checkpoint do not belong together"
-        )
 
 
 def _left_in_words(left: set[str], entries: Mapping[str, Entry]) -> tuple[str, ...]:
