@@ -18,7 +18,6 @@ vocabulary, M n-grams of order k.
 
 from __future__ import annotations
 
-import gzip
 import math
 import re
 import unicodedata
@@ -36,6 +35,7 @@ from bertwright.checkpoint.word_vectors.convert import save_with_words
 from bertwright.config.runs.ngram import NgramConfig
 from bertwright.errors import ConfigError, DataError
 from bertwright.objectives.ngrams.tables import NEVER, Ngrams, Table
+from bertwright.text.corpus.files import decoded_lines, open_bytes
 from bertwright.text.framing import ends_of
 from bertwright.text.tokenizer.files import BertRules
 from bertwright.text.tokenizer.tokenizer import Tokenizer
@@ -195,19 +195,10 @@ def _read(path: Path) -> tuple[list[str], list[Table]]:
 
 def _numbered(path: Path) -> Iterator[tuple[int, str]]:
     """Lines with their numbers, without empty ones."""
-    opened: Any = gzip.open if path.suffix == ".gz" else open
-    try:
-        with opened(path, "rt", encoding="utf-8") as file:
-            for number, line in enumerate(file, 1):
-                if line.strip():
-                    yield number, line.strip("\r\n ")
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{path} is not UTF-8; convert it: iconv -f LATIN1 -t UTF-8 (binary models of KenLM "
-            "are not read: keep the ARPA file)"
-        ) from error
-    except (EOFError, gzip.BadGzipFile) as error:
-        raise DataError(f"{path} cannot be unpacked ({error}); fetch it again") from error
+    with open_bytes(path) as file:
+        for number, line in enumerate(decoded_lines(file, path), 1):
+            if line.strip():
+                yield number, line.strip("\r\n ")
 
 
 def _header(path: Path, lines: Iterator[tuple[int, str]]) -> list[int]:

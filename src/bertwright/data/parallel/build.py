@@ -19,7 +19,7 @@ from bertwright.atomic import atomic_folder, refuse_source
 from bertwright.data.shards import EncodedBlock, ShardWriter, token_dtype, write_shards_manifest
 from bertwright.errors import ConfigError, DataError
 from bertwright.progress import OnProgress, silent
-from bertwright.text.corpus.files import open_with_position, size_on_disk
+from bertwright.text.corpus.files import decoded_lines, open_with_position, size_on_disk
 from bertwright.text.tokenizer.tokenizer import Tokenizer, load_tokenizer
 
 SHARD_TOKENS = 1 << 26
@@ -128,19 +128,15 @@ def read_pairs(
     """
     paths = source, target
     opened = files or [open_with_position(path)[0] for path in paths]
-    for number, lines in enumerate(zip_longest(*opened), start=1):
-        texts = []
-        for path, line in zip(paths, lines, strict=True):
-            if line is None:
-                other = paths[path is source]
-                raise DataError(
-                    f"{path} ends after line {number - 1}, but {other} goes on: expected line i of "
-                    "one to translate line i of the other; look where they part"
-                )
-            try:
-                texts.append(line.decode("utf-8-sig" if number == 1 else "utf-8").strip())
-            except UnicodeDecodeError as error:
-                raise DataError(f"line {number} of {path} is not UTF-8 ({error.reason})") from error
+    lines = map(decoded_lines, opened, paths)
+    for number, pair in enumerate(zip_longest(*lines), start=1):
+        if None in pair:
+            path, other = paths if pair[0] is None else paths[::-1]
+            raise DataError(
+                f"{path} ends after line {number - 1}, but {other} goes on: expected line i of "
+                "one to translate line i of the other; look where they part"
+            )
+        texts = [line.strip() for line in pair]
         if any(texts) and not all(texts):
             raise _empty(number, *paths[:: 1 if texts[1] else -1])
         yield number, texts[0], texts[1]

@@ -16,7 +16,7 @@ import os
 import re
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -243,6 +243,19 @@ def open_bytes(path: Path) -> BinaryIO:
         MissingExtra: zstandard is not installed.
     """
     return open_with_position(path)[0]
+
+
+def decoded_lines(lines: Iterable[bytes], path: Path) -> Iterator[str]:
+    """Lines of UTF-8 as text, without a byte order mark.
+
+    Raises:
+        DataError: a line is not UTF-8; names it.
+    """
+    for number, line in enumerate(lines, start=1):
+        try:
+            yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            raise DataError(f"line {number} of {path} is not UTF-8 ({error.reason})") from error
 
 
 def open_with_position(path: Path) -> tuple[BinaryIO, Callable[[], int]]:

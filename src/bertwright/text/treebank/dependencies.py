@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bertwright.errors import DataError
-from bertwright.text.corpus.files import open_bytes
+from bertwright.text.corpus.files import decoded_lines, open_bytes
 from bertwright.text.treebank.trees import Tree, category, pruned, read_trees
 
 CONLLU = (".conllu", ".conll", ".conllx")
@@ -84,8 +84,8 @@ def _read_conllu(path: Path) -> Iterator[DependencySentence]:
         raise DataError(f"no file {path}; expected a treebank")
     rows: list[tuple[str, int, str]] = []
     with open_bytes(path) as file:
-        for number, line in enumerate(file, start=1):
-            columns = line.decode("utf-8", "replace").rstrip("\r\n").split("\t")
+        for number, line in enumerate(decoded_lines(file, path), start=1):
+            columns = line.rstrip("\r\n").split("\t")
             if len(columns) == 1 and not columns[0].strip():
                 if rows:
                     yield _sentence(rows, path, number)

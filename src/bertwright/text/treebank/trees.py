@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bertwright.errors import DataError
-from bertwright.text.corpus.files import open_bytes
+from bertwright.text.corpus.files import decoded_lines, open_bytes
 
 TOP = "TOP"
 DEEPEST = 250
@@ -91,15 +91,7 @@ def read_trees(path: str | Path) -> Iterator[Tree]:
     if not path.is_file():
         raise DataError(f"no file {path}; expected bracketed trees")
     with open_bytes(path) as lines:
-        yield from parse_trees(_decoded(lines, path), str(path))
-
-
-def _decoded(lines: Iterable[bytes], path: Path) -> Iterator[str]:
-    for number, line in enumerate(lines, start=1):
-        try:
-            yield line.decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError as error:
-            raise DataError(f"line {number} of {path} is not UTF-8 ({error.reason})") from error
+        yield from parse_trees(decoded_lines(lines, path), str(path))
 
 
 def parse_trees(lines: Iterable[str], name: str = "the text") -> Iterator[Tree]:
