@@ -14,7 +14,6 @@ import httpx
 import pytest
 from fastapi.testclient import TestClient
 
-from bertwright.config.serve import ServeConfig
 from bertwright.errors import DataError
 from bertwright.serve import service as service_file
 from bertwright.serve.engine import load_engine
@@ -76,8 +75,7 @@ def test_any_failure_of_a_thread_fails_one_request(
         assert "zebra" not in replies[1].text
         assert service.is_ready
 
-    config = ServeConfig(model=(str(full),), device="cpu", log_requests=False)
-    asyncio.run(asyncio.wait_for(with_server(config, test), 60))
+    with_server(test, full)
 
 
 @pytest.mark.parametrize("size", [1, 2000])
@@ -94,9 +92,8 @@ def test_a_thread_that_does_not_end_ends_the_server(
         assert (await client.get("/readyz")).json() == {"ready": False, "why": "failing"}
         assert service.is_busy
 
-    config = ServeConfig(model=(str(full),), device="cpu", batch_timeout=0.5, log_requests=False)
     try:
-        asyncio.run(asyncio.wait_for(with_server(config, test), 60))
+        with_server(test, full, batch_timeout=0.5)
     finally:
         end.set()
     assert ended == [True]

@@ -32,17 +32,22 @@ from bertwright.serve.service import Service
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
-async def with_server(
-    config: ServeConfig, test: Callable[[httpx.AsyncClient, Service], Any]
+def with_server(
+    test: Callable[[httpx.AsyncClient, Service], Any], *models: object, **settings: Any
 ) -> None:
-    app = make_app(config)
-    service = app.service
-    async with app.app.router.lifespan_context(app.app):
-        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-            while not service.is_ready:
-                await asyncio.sleep(0.01)
-            await test(client, service)
+    """Run a test over an application in its event loop."""
+    config = ServeConfig(tuple(map(str, models)), device="cpu", log_requests=False, **settings)
+
+    async def main() -> None:
+        app = make_app(config)
+        async with app.app.router.lifespan_context(app.app):
+            transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+            async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+                while not app.service.is_ready:
+                    await asyncio.sleep(0.01)
+                await test(client, app.service)
+
+    asyncio.run(asyncio.wait_for(main(), 60))
 
 
 def test_answers_under_load_are_those_given_alone(full: Path) -> None:
@@ -71,8 +76,7 @@ def test_answers_under_load_are_those_given_alone(full: Path) -> None:
         await asyncio.gather(*(one(n) for n in range(len(texts))))
         assert service.metrics.registry.get_sample_value("bertwright_batch_texts_count") < 300
 
-    config = ServeConfig(model=(str(full),), device="cpu", log_requests=False)
-    asyncio.run(asyncio.wait_for(with_server(config, test), 60))
+    with_server(test, full)
 
 
 def test_swaps_under_load_fail_nobody(full: Path, bare: Path) -> None:
@@ -108,8 +112,7 @@ def test_swaps_under_load_fail_nobody(full: Path, bare: Path) -> None:
             await asyncio.sleep(0.02)
         assert not left
 
-    config = ServeConfig(model=(f"m={full}",), device="cpu", log_requests=False)
-    asyncio.run(asyncio.wait_for(with_server(config, test), 60))
+    with_server(test, f"m={full}")
     assert seen == set(vectors)
 
 
@@ -146,8 +149,7 @@ def test_one_that_cannot_be_loaded_keeps_no_other(full: Path, bare: Path, tmp_pa
         assert [service.engines[name] is before[name] for name in ("a", "b")] == [True, False]
 
     models, keys = (f"a={full}", f"b={bare}"), str(tmp_path / "keys")
-    config = ServeConfig(model=models, device="cpu", log_requests=False, admin_keys=keys)
-    asyncio.run(asyncio.wait_for(with_server(config, test), 60))
+    with_server(test, *models, admin_keys=keys)
 
 
 def test_a_load_that_hangs_keeps_no_other(full: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,8 +174,7 @@ def test_a_load_that_hangs_keeps_no_other(full: Path, monkeypatch: pytest.Monkey
         service.config = replace(service.config, load_timeout=60.0)
         assert await service.swap("m") == [service.engines["m"]]
 
-    config = ServeConfig(model=(f"m={full}",), device="cpu", log_requests=False)
-    asyncio.run(asyncio.wait_for(with_server(config, test), 60))
+    with_server(test, f"m={full}")
 
 
 def test_a_device_that_fails_ends_the_server(full: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,8 +195,7 @@ def test_a_device_that_fails_ends_the_server(full: Path, monkeypatch: pytest.Mon
     def broken(*_: Any) -> Any:
         raise RuntimeError("zebra")
 
-    config = ServeConfig(model=(str(full),), device="cpu", failures=3, log_requests=False)
-    asyncio.run(asyncio.wait_for(with_server(config, test), 60))
+    with_server(test, full, failures=3)
     assert ended == [True]
 
 
@@ -211,8 +211,7 @@ def test_too_many_requests_are_refused_at_the_door(full: Path) -> None:
         assert refused.json()["error"]["code"] == "busy"
         assert (await client.post("/embed", json=bodies[0])).status_code == 200
 
-    config = ServeConfig(model=(str(full),), device="cpu", queue_requests=2, log_requests=False)
-    asyncio.run(asyncio.wait_for(with_server(config, test), 60))
+    with_server(test, full, queue_requests=2)
 
 
 @pytest.mark.parametrize("is_known", [True, False])
@@ -281,8 +280,7 @@ def test_large_replies_that_nobody_takes_are_bounded(
         assert (await client.post("/embed", json=small)).status_code == 200
         assert service.replies == 16 * 24 * 2
 
-    config = ServeConfig(model=(str(full),), device="cpu", queue_requests=4, log_requests=False)
-    asyncio.run(asyncio.wait_for(with_server(config, test), 60))
+    with_server(test, full, queue_requests=4)
 
 
 def test_a_model_that_changes_while_it_is_loaded_is_not_served(
