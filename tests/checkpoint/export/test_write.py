@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import shutil
 import sys
@@ -172,7 +173,7 @@ def test_an_export_that_is_off_is_refused(
         shutil.copyfile(out / "model.onnx", path)  # int8 in place of float32
 
     monkeypatch.setattr(exporting, "_write_padded", copy)
-    with pytest.raises(BertwrightError, match=r"the export is off: its .* differs from ours by"):
+    with pytest.raises(BertwrightError, match="the export is off: its "):
         export(model, tmp_path / "off", "onnx")
     assert not (tmp_path / "off").exists()
     monkeypatch.setattr(exporting, "check_random", lambda *_: 0.0)
@@ -258,7 +259,7 @@ def test_bad_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError, match="the head writer writes a text token by token"):
         export(writer, out, "onnx")
     assert not out.exists()
-    monkeypatch.setattr(graph_files.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r'needs the package onnx: pip install "bertwright\[exp'):
         export(model, out, "onnx")
 

@@ -36,7 +36,7 @@ Session = Callable[[Feed], list[npt.NDArray[Any]]]
 """Inputs by name -> one array an output, in the order of `Exported.outputs`."""
 
 _FILES: dict[Runtime, str] = {"onnx": ONNX, "openvino": OPENVINO}
-_PACKAGES: dict[Runtime, str] = {"onnx": "onnxruntime", "openvino": "openvino"}
+PACKAGES: dict[Runtime, str] = {"onnx": "onnxruntime", "openvino": "openvino"}
 
 
 @dataclass(frozen=True)
@@ -159,11 +159,11 @@ def open_unverified(folder: Path, threads: int | None = None) -> Exported:
     return Exported(folder, runtime, int8, head, kind, outputs, layers, longest, session)
 
 
-def require(runtime: Runtime) -> None:
-    """Raise MissingExtra unless a runtime is installed."""
-    package = _PACKAGES[runtime]
-    if importlib.util.find_spec(package) is None:
-        raise MissingExtra("export", package, f"an exported model of {runtime}")
+def require(runtime: Runtime, *more: str) -> None:
+    """Raise MissingExtra unless a runtime, and `more` packages before it, are installed."""
+    for package in (*more, PACKAGES[runtime]):
+        if importlib.util.find_spec(package) is None:
+            raise MissingExtra("export", package, f"an exported model of {runtime}")
 
 
 def pad(

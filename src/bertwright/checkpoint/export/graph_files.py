@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
-import importlib.util
 import logging
 import shutil
 import warnings
@@ -31,30 +30,22 @@ import torch
 from torch import nn
 
 from bertwright.arrays import Float32s
-from bertwright.checkpoint.export.exported import Runtime, weight_bits
-from bertwright.errors import BertwrightError, MissingExtra
+from bertwright.checkpoint.export.exported import PACKAGES, Runtime, weight_bits
+from bertwright.errors import BertwrightError
 
 _SMALLEST = 256  # numbers: a smaller weight is not worth a scale
 
 OPSET = 23
 """The newest that torch 2.10, ONNX Runtime 1.22 and OpenVINO 2025 all know."""
 
-_PACKAGES: dict[Runtime, tuple[str, ...]] = {
-    "onnx": ("onnx", "onnxscript", "onnxruntime"),
-    "openvino": ("onnx", "onnxscript", "openvino"),
-}
-
-
-def require_packages(runtime: Runtime) -> None:
-    """Raise MissingExtra where one that the export needs is not installed."""
-    for package in _PACKAGES[runtime]:
-        if importlib.util.find_spec(package) is None:
-            raise MissingExtra("export", package, f"export to {runtime}")
+EXPORTERS = ("onnx", "onnxscript")
+"""Packages that write a graph, whatever runs it."""
 
 
 def versions(runtime: Runtime) -> dict[str, str]:
-    """Of torch and of the packages of a runtime."""
-    return {name: importlib.metadata.version(name) for name in ("torch", *_PACKAGES[runtime])}
+    """Of torch and of the packages that write a graph and run it."""
+    names = ("torch", *EXPORTERS, PACKAGES[runtime])
+    return {name: importlib.metadata.version(name) for name in names}
 
 
 def write_onnx(

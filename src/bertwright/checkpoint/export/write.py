@@ -30,14 +30,15 @@ from bertwright.checkpoint.export.exported import (
     ONNX,
     Runtime,
     open_unverified,
+    require,
     weight_bits,
 )
 from bertwright.checkpoint.export.graph_files import (
+    EXPORTERS,
     OPSET,
     finish_model,
     quiet,
     remove_onnx,
-    require_packages,
     versions,
     write_onnx,
 )
@@ -97,7 +98,7 @@ def export(
             whose vectors are not made as ours.
         BertwrightError: what was written differs from ours.
     """
-    require_packages(runtime)
+    require(runtime, *EXPORTERS)
     refuse_folder(out, overwrite)
     loaded = checkpoint.load(source)
     refuse_source(out, loaded.folder)
