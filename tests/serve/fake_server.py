@@ -1,34 +1,36 @@
-"""A server of canned answers for the playground's tests: standard library only, no model.
+"""A server of canned answers for the playground's tests, without a model.
 
 Vectors and attention are made from the tokens' letters, so that the page has something to draw.
-Run it to look at the page: `python tests/serve/fake_server.py 8081`.
+Run it to look at the page: `python -m tests.serve.fake_server 8081`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import math
 import re
 import sys
-import threading
-import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from bertwright.config.serve import ServeConfig
 from tests.house.source import PACKAGE
+from tests.serve.test_connection import served
 
 LAYERS, HEADS, WIDTH = 12, 12, 16
 PLAYGROUND = PACKAGE / "serve" / "playground"
-MEDIA = {
-    ".html": "text/html",
-    ".js": "text/javascript",
-    ".css": "text/css",
-    ".svg": "image/svg+xml",
-}
 SHA256 = "5f0e7c" * 10 + "abcd"
+NO_KEY = JSONResponse({"error": {"message": "a key is needed: Authorization: Bearer KEY"}}, 401)
 
 MODELS = [
     {
@@ -93,59 +95,44 @@ def attention(count: int, layer: int) -> list[list[list[float]]]:
     return heads
 
 
-class Handler(BaseHTTPRequestHandler):
-    """Answers by path; what a test wants otherwise stands on the server."""
+class Fake:
+    """Answers by path; what a test wants otherwise, and what it looks for, stands here."""
 
-    protocol_version = "HTTP/1.1"
+    def __init__(self, key: str = "", models: list[dict[str, Any]] = MODELS) -> None:
+        self.key, self.models, self.port = key, models, 0
+        self.seen: list[tuple[str, Any]] = []
+        """Paths and bodies that were posted."""
+        self.left = False
+        """Whether who read a stream went away."""
+        self.app = Starlette(
+            routes=[
+                Route("/", lambda _: FileResponse(PLAYGROUND / "index.html")),
+                Mount("/playground", StaticFiles(directory=PLAYGROUND)),
+                Route("/v1/models", self.list_models),
+                Route("/{path:path}", self.answer, methods=["POST"]),
+            ]
+        )
 
-    def log_message(self, *_: Any) -> None:
-        """Nothing is printed."""
+    def refuses(self, request: Request) -> bool:
+        """Whether the key is wrong."""
+        return bool(self.key) and request.headers.get("authorization") != f"Bearer {self.key}"
 
-    def reply(self, status: int, body: bytes, media: str = "application/json") -> None:
-        """Send one answer, never kept."""
-        self.send_response(status)
-        self.send_header("content-type", media)
-        self.send_header("cache-control", "no-store")
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+    async def list_models(self, request: Request) -> Response:
+        """The models."""
+        if self.refuses(request):
+            return NO_KEY
+        data = [{**m, "sha256": SHA256, "layers": LAYERS} for m in self.models]
+        return JSONResponse({"object": "list", "data": data})
 
-    def json(self, status: int, value: Any) -> None:
-        """Send JSON."""
-        self.reply(status, json.dumps(value).encode())
-
-    def refused(self) -> bool:
-        """Whether the key is wrong; then it was said."""
-        key = self.server.key
-        if key and self.headers.get("authorization") != f"Bearer {key}":
-            self.json(401, {"error": {"message": "a key is needed: Authorization: Bearer KEY"}})
-            return True
-        return False
-
-    def do_GET(self) -> None:
-        """The page's files and the models."""
-        name = "index.html" if self.path == "/" else self.path.removeprefix("/playground/")
-        file = PLAYGROUND / name
-        if "/" not in name and file.suffix in MEDIA and file.is_file():
-            self.reply(200, file.read_bytes(), f"{MEDIA[file.suffix]}; charset=utf-8")
-        elif self.path == "/v1/models":
-            if not self.refused():
-                data = [{**m, "sha256": SHA256, "layers": LAYERS} for m in self.server.models]
-                self.json(200, {"object": "list", "data": data})
-        else:
-            self.json(404, {"error": {"message": f"no route {self.path}"}})
-
-    def do_POST(self) -> None:
+    async def answer(self, request: Request) -> Response:
         """Every route of the playground."""
-        raw = self.rfile.read(int(self.headers["content-length"]))
-        if self.refused():
-            return
-        asked = json.loads(raw)
-        self.server.seen.append((self.path, asked))
+        path, asked = request.url.path, await request.json()
+        if self.refuses(request):
+            return NO_KEY
+        self.seen.append((path, asked))
         if "refuse" in json.dumps(asked):
-            self.json(422, {"error": {"message": "the text has <b>700</b> tokens; at most 512"}})
-            return
-        results = ROUTES[self.path](asked) if self.path in ROUTES else {}
+            error = {"message": "the text has <b>700</b> tokens; at most 512"}
+            return JSONResponse({"error": error}, 422)
         receipt = {
             "model": asked["model"],
             "sha256": SHA256,
@@ -156,41 +143,38 @@ class Handler(BaseHTTPRequestHandler):
             "truncated": [],
         }
         if asked.get("stream"):
-            self.stream(asked, receipt)
-        else:
-            self.json(200, {**receipt, **results})
+            parts = self.stream(path, asked, receipt)
+            return StreamingResponse(parts, media_type="text/event-stream")
+        return JSONResponse({**receipt, **ROUTES[path](asked)})
 
-    def stream(self, asked: dict[str, Any], receipt: dict[str, Any]) -> None:
-        """Words as events; of a prompt that says so without end, until nobody listens."""
-        self.send_response(200)
-        self.send_header("content-type", "text/event-stream")
-        self.send_header("connection", "close")
-        self.end_headers()
-        endless = "without end" in asked["input"]
-        words = [" and", " then", " <b>the</b>", " end", "."]
+    async def stream(self, path: str, asked: Any, receipt: Any) -> AsyncIterator[bytes]:
+        """Events, each in two parts; none is the last while somebody listens, where the prompt
+        says so."""
         try:
-            if self.path == "/translate":
-                for number, text in reversed(list(enumerate(asked["input"]))):
-                    part = {"prompt": number, "number": 0, "text": text[::-1], "reason": "stop"}
-                    self.event(part)
-                words = []
-            for word in itertools.cycle(words) if endless else words:
-                for number in range(asked["num"]):
-                    reason = "stop" if word == "." and not endless else None
-                    part = {"prompt": 0, "number": number, "text": word, "reason": reason}
-                    self.event(part)
-                time.sleep(0.01)
-            self.event({**receipt, "tokens_generated": len(words)})
-            self.wfile.write(b"data: [DONE]\n\n")
-        except OSError:
-            self.server.left = True
+            async for event in events(path, asked, receipt):
+                line = b"data: " + json.dumps(event).encode() + b"\n\n"
+                yield line[:9]
+                yield line[9:]
+            yield b"data: [DONE]\n\n"
+        except asyncio.CancelledError:
+            self.left = True
+            raise
 
-    def event(self, value: Any) -> None:
-        """Send one event, in two parts."""
-        line = b"data: " + json.dumps(value).encode() + b"\n\n"
-        for part in (line[:9], line[9:]):
-            self.wfile.write(part)
-            self.wfile.flush()
+
+async def events(path: str, asked: Any, receipt: Any) -> AsyncIterator[Any]:
+    """Words as events; translations are whole."""
+    if path == "/translate":
+        for number, text in reversed(list(enumerate(asked["input"]))):
+            yield {"prompt": number, "number": 0, "text": text[::-1], "reason": "stop"}
+        yield {**receipt, "tokens_generated": 0}
+        return
+    endless, words = "without end" in asked["input"], [" and", " then", " <b>the</b>", " end", "."]
+    for word in itertools.cycle(words) if endless else words:
+        for number in range(asked["num"]):
+            reason = "stop" if word == "." and not endless else None
+            yield {"prompt": 0, "number": number, "text": word, "reason": reason}
+        await asyncio.sleep(0.01)
+    yield {**receipt, "tokens_generated": len(words)}
 
 
 def _fill(asked: dict[str, Any]) -> Any:
@@ -274,24 +258,13 @@ ROUTES = {
 
 
 @contextmanager
-def fake_server(
-    key: str = "", port: int = 0, models: list[dict[str, Any]] = MODELS
-) -> Iterator[ThreadingHTTPServer]:
-    """A running server; `.seen` has what was asked, `.key` what it wants, `.left` whether who read
-    a stream went away."""
-    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-    server.daemon_threads = True
-    server.key, server.seen = key, []
-    server.models, server.left = models, False
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.shutdown()
-        server.server_close()
+def fake_server(**settings: Any) -> Iterator[Fake]:
+    """A running server."""
+    fake = Fake(**settings)
+    with served(fake.app, ServeConfig()) as server:
+        fake.port = server.servers[0].sockets[0].getsockname()[1]
+        yield fake
 
 
 if __name__ == "__main__":
-    with fake_server(port=int(sys.argv[1])) as running:
-        threading.Event().wait()
+    uvicorn.run(Fake().app, port=int(sys.argv[1]))

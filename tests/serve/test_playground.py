@@ -7,7 +7,6 @@ import re
 import shlex
 import time
 from collections.abc import Iterator
-from http.server import ThreadingHTTPServer
 from itertools import pairwise
 from urllib.parse import quote
 
@@ -15,7 +14,7 @@ import pytest
 
 from tests.house.source import PACKAGE
 from tests.serve.browser import CHROMIUM, UNREADABLE, Page, browser
-from tests.serve.fake_server import MODELS, fake_server
+from tests.serve.fake_server import MODELS, Fake, fake_server
 
 FOLDER = PACKAGE / "serve" / "playground"
 chromium = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium in the PATH")
@@ -43,18 +42,18 @@ def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
 
 
 @pytest.fixture
-def server() -> Iterator[ThreadingHTTPServer]:
+def server() -> Iterator[Fake]:
     with fake_server() as running:
         yield running
 
 
-def address(server: ThreadingHTTPServer, link: str = "") -> str:
-    return f"http://127.0.0.1:{server.server_address[1]}/{quote(link, safe='#?&=%')}"
+def address(server: Fake, link: str = "") -> str:
+    return f"http://127.0.0.1:{server.port}/{quote(link, safe='#?&=%')}"
 
 
 @chromium
 @pytest.mark.parametrize("name", PANELS)
-def test_a_link_fills_and_runs_a_panel(tab: Page, server: ThreadingHTTPServer, name: str) -> None:
+def test_a_link_fills_and_runs_a_panel(tab: Page, server: Fake, name: str) -> None:
     given, route, shown = PANELS[name]
     tab.problems.clear()
     tab.open(address(server, f"#{name}?{given}"), width=390)
@@ -71,7 +70,7 @@ def test_a_link_fills_and_runs_a_panel(tab: Page, server: ThreadingHTTPServer, n
 
 @chromium
 @pytest.mark.parametrize("view", ["lines", "matrix"])
-def test_attention_fits_a_phone(tab: Page, server: ThreadingHTTPServer, view: str) -> None:
+def test_attention_fits_a_phone(tab: Page, server: Fake, view: str) -> None:
     tab.open(address(server, f"#attention?layer=2&head=3&view={view}"), width=390)
     assert tab.run(f"Boolean(document.querySelector('.{view} .token'))")
     assert tab.run("document.documentElement.scrollWidth") <= 390
@@ -81,9 +80,7 @@ def test_attention_fits_a_phone(tab: Page, server: ThreadingHTTPServer, view: st
 
 
 @chromium
-def test_examples_are_the_models_and_a_run_can_be_copied(
-    tab: Page, server: ThreadingHTTPServer
-) -> None:
+def test_examples_are_the_models_and_a_run_can_be_copied(tab: Page, server: Fake) -> None:
     written = "document.querySelector('textarea').value"
     animal = "The animal did not cross the street because it was too tired."
     for panel, text in (("fill", "the [MASK] flows"), ("tag", animal)):
@@ -102,7 +99,7 @@ def test_examples_are_the_models_and_a_run_can_be_copied(
 
 
 @chromium
-def test_offsets_are_of_code_points(tab: Page, server: ThreadingHTTPServer) -> None:
+def test_offsets_are_of_code_points(tab: Page, server: Fake) -> None:
     tab.open(address(server, "#tokens?text=🙂 unbelievable 🙂 end"))
     slices = tab.run("[...document.querySelectorAll('.piece')].map(e => e.textContent)")
     assert slices == ["🙂", "unbel", "ievable", "🙂", "end"]
@@ -111,7 +108,7 @@ def test_offsets_are_of_code_points(tab: Page, server: ThreadingHTTPServer) -> N
 
 
 @chromium
-def test_answers_never_become_markup(tab: Page, server: ThreadingHTTPServer) -> None:
+def test_answers_never_become_markup(tab: Page, server: Fake) -> None:
     tab.open(address(server, "#fill?text=<i>Paris</i> is [MASK]"))
     assert "<img src=x onerror=alert(1)>" in tab.text(".result")
     assert "<i>Paris</i> is capital" in tab.text(".said")
@@ -119,9 +116,7 @@ def test_answers_never_become_markup(tab: Page, server: ThreadingHTTPServer) -> 
 
 
 @chromium
-def test_text_comes_as_it_is_made_and_can_be_stopped(
-    tab: Page, server: ThreadingHTTPServer
-) -> None:
+def test_text_comes_as_it_is_made_and_can_be_stopped(tab: Page, server: Fake) -> None:
     tab.problems.clear()
     given = "text=without end&texts=2&temperature=0.5&top_k=7"
     tab.open(address(server, f"#generate?{given}"), state="running")
@@ -159,7 +154,7 @@ def test_generation_is_shown_only_where_a_model_can(tab: Page) -> None:
 
 
 @chromium
-def test_errors_are_shown_as_text(tab: Page, server: ThreadingHTTPServer) -> None:
+def test_errors_are_shown_as_text(tab: Page, server: Fake) -> None:
     tab.problems.clear()
     tab.open(address(server, "#classify?text=refuse this"))
     problem = tab.text("[role=alert]")
@@ -182,7 +177,7 @@ def test_errors_are_shown_as_text(tab: Page, server: ThreadingHTTPServer) -> Non
     ],
 )
 def test_a_field_filled_wrongly_is_told_before_it_is_sent(
-    tab: Page, server: ThreadingHTTPServer, link: str, field: str, problem: str
+    tab: Page, server: Fake, link: str, field: str, problem: str
 ) -> None:
     tab.open(address(server, f"#{link}"))
     assert problem in tab.text("[role=alert]")
@@ -192,7 +187,7 @@ def test_a_field_filled_wrongly_is_told_before_it_is_sent(
 
 
 @chromium
-def test_texts_of_any_length(tab: Page, server: ThreadingHTTPServer) -> None:
+def test_texts_of_any_length(tab: Page, server: Fake) -> None:
     tab.open(address(server, f"#tokens?text={'unbelievable ' * 3000}"))
     assert tab.run("document.querySelectorAll('.chip').length") == 1000
     assert "6002 tokens of 39000 characters; the last 5002 are not drawn" in tab.text(".result")
@@ -206,9 +201,7 @@ def test_texts_of_any_length(tab: Page, server: ThreadingHTTPServer) -> None:
 
 
 @chromium
-def test_the_model_stays_when_the_page_is_loaded_anew(
-    tab: Page, server: ThreadingHTTPServer
-) -> None:
+def test_the_model_stays_when_the_page_is_loaded_anew(tab: Page, server: Fake) -> None:
     tab.open(address(server, "#compare"))
     tab.run(
         "(m => { m.value = 'bare'; m.dispatchEvent(new Event('change')); })"
@@ -220,9 +213,7 @@ def test_the_model_stays_when_the_page_is_loaded_anew(
 
 
 @chromium
-def test_what_was_typed_is_there_when_the_panel_is_shown_again(
-    tab: Page, server: ThreadingHTTPServer
-) -> None:
+def test_what_was_typed_is_there_when_the_panel_is_shown_again(tab: Page, server: Fake) -> None:
     tab.open(address(server, "#tokens"))
     tab.run("document.querySelector('textarea').value = 'mine'")
     shown = "compare", "tokens", "compare", "tokens?text=given"
@@ -235,7 +226,7 @@ def test_what_was_typed_is_there_when_the_panel_is_shown_again(
 
 
 @chromium
-def test_panels_without_their_head_say_why(tab: Page, server: ThreadingHTTPServer) -> None:
+def test_panels_without_their_head_say_why(tab: Page, server: Fake) -> None:
     tab.open(address(server, "#tag?model=bare&text=Ada"), width=390)
     assert tab.run("document.documentElement.scrollWidth") <= 390
     assert tab.text(".lack") == "bare has no such head: this panel needs a tagging head."
@@ -267,7 +258,7 @@ def test_a_key_is_asked_for_and_not_kept(tab: Page) -> None:
 
 
 @chromium
-def test_by_keyboard_alone(tab: Page, server: ThreadingHTTPServer) -> None:
+def test_by_keyboard_alone(tab: Page, server: Fake) -> None:
     tab.open(address(server, "#fill"))
 
     def go(condition: str) -> None:
@@ -301,7 +292,7 @@ def test_by_keyboard_alone(tab: Page, server: ThreadingHTTPServer) -> None:
 
 
 @chromium
-def test_tab_shows_where_it_is_on_a_phone(tab: Page, server: ThreadingHTTPServer) -> None:
+def test_tab_shows_where_it_is_on_a_phone(tab: Page, server: Fake) -> None:
     tab.open(address(server, "#fill"), width=390)
     tab.run("document.querySelector('#panels a').focus()")
     edges = "(r => [r.left, r.right])(document.activeElement.getBoundingClientRect())"
@@ -320,7 +311,7 @@ def test_tab_shows_where_it_is_on_a_phone(tab: Page, server: ThreadingHTTPServer
 
 
 @chromium
-def test_attention_of_a_long_text(tab: Page, server: ThreadingHTTPServer) -> None:
+def test_attention_of_a_long_text(tab: Page, server: Fake) -> None:
     text = "text=" + "the river of " * 25
     for width in (1200, 390):
         tab.open(address(server, f"#attention?layer=2&view=matrix&{text}"), width=width)
@@ -341,7 +332,7 @@ def test_attention_of_a_long_text(tab: Page, server: ThreadingHTTPServer) -> Non
 
 
 @chromium
-def test_sentences_leave_room_for_their_cosines(tab: Page, server: ThreadingHTTPServer) -> None:
+def test_sentences_leave_room_for_their_cosines(tab: Page, server: Fake) -> None:
     rows = "%0A".join(f"Sentence {n} of many about the river" for n in range(12))
     tab.open(address(server, f"#compare?texts={rows}"), width=390)
     assert tab.run("document.querySelector('.heat tbody th').offsetWidth") < 150
@@ -350,7 +341,7 @@ def test_sentences_leave_room_for_their_cosines(tab: Page, server: ThreadingHTTP
 
 @chromium
 @pytest.mark.parametrize("dark", [False, True])
-def test_every_text_can_be_read(tab: Page, server: ThreadingHTTPServer, dark: bool) -> None:
+def test_every_text_can_be_read(tab: Page, server: Fake, dark: bool) -> None:
     rows = "%0A".join("abcdefghijklmnop")
     links = [f"{name}?{given}" for name, (given, _, _) in PANELS.items()]
     for link in (*links, f"compare?texts={rows}", "tag?model=bare", "classify?text=refuse"):
@@ -367,7 +358,7 @@ def test_every_text_can_be_read(tab: Page, server: ThreadingHTTPServer, dark: bo
 
 @chromium
 @pytest.mark.parametrize("name", PANELS)
-def test_every_control_has_a_name(tab: Page, server: ThreadingHTTPServer, name: str) -> None:
+def test_every_control_has_a_name(tab: Page, server: Fake, name: str) -> None:
     tab.open(address(server, f"#{name}?{PANELS[name][0]}"))
     tree = tab.send("Accessibility.getFullAXTree")["nodes"]
     nameless = []
@@ -382,7 +373,7 @@ def test_every_control_has_a_name(tab: Page, server: ThreadingHTTPServer, name: 
 
 
 @chromium
-def test_nothing_jumps(tab: Page, server: ThreadingHTTPServer) -> None:
+def test_nothing_jumps(tab: Page, server: Fake) -> None:
     watch = (
         "window.shift = 0; new PerformanceObserver(l => { for (const e of l.getEntries()) "
         "shift += e.value; }).observe({type: 'layout-shift', buffered: true})"
@@ -398,7 +389,7 @@ def test_nothing_jumps(tab: Page, server: ThreadingHTTPServer) -> None:
 
 
 @chromium
-def test_dark_where_the_system_is(tab: Page, server: ThreadingHTTPServer) -> None:
+def test_dark_where_the_system_is(tab: Page, server: Fake) -> None:
     ground = "getComputedStyle(document.body).backgroundColor"
     tab.open(address(server), dark=True)
     assert tab.run(ground) == "rgb(20, 23, 26)"
