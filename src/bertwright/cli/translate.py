@@ -72,6 +72,9 @@ def translate(
         references, input = list(given), None
     rows, total = given_texts(texts, input, text)
     loaded = load(model, device, precision)
+    if reference is not None:
+        loaded.runner.require("translation", "translation")
+        evaluate.require_direction(loaded.runner, list(texts), references)
     prints = out is None and reference is None
     lines = line_by_line(out, prints and not json)
     found = []
