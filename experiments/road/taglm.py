@@ -77,7 +77,7 @@ def main() -> None:
         found[f"language model, {model}"] = language_model(
             model, given.data, given.runs, given.steps
         )
-        folder = given.runs / name.replace(" ", "-").replace(",", "")
+        folder = given.runs / f"tagger-{name.replace(' ', '-').replace(',', '')}"
         if not (folder / "results.json").exists():
             words = ["finetune", "tagging", "--model", given.runs / model, "--train", train]
             words += ["--dev", given.dev, "--out", folder, "--transfer", "features"]
