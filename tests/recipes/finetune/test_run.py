@@ -347,6 +347,16 @@ def test_one_label_that_some_texts_have_and_others_have_not_is_learned(
     assert (task.labels, task.multi_label) == (("x",), True)
 
 
+def test_a_run_does_not_take_the_place_of_its_model(model: Path, tmp_path: Path) -> None:
+    train, dev = write_files(tmp_path, "classification")
+    out = tmp_path / "run"
+    learn(model, out, "classification", train, dev, epochs=1.0)
+    task = TaskSpec("task", "classification", TaskFilesConfig(str(train)))
+    with pytest.raises(ConfigError, match="would take its place"):
+        finetuning.finetune([task], FinetuneConfig(str(out), str(out)), print, overwrite=True)
+    assert checkpoint.load(out).tasks
+
+
 def test_a_folder_in_which_another_trains_is_left_alone(model: Path, tmp_path: Path) -> None:
     train, dev = write_files(tmp_path, "classification")
     with (

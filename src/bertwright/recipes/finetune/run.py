@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from bertwright.atomic import disk_errors
+from bertwright.atomic import disk_errors, refuse_source
 from bertwright.checkpoint import checkpoint
 from bertwright.checkpoint.formats import format_of
 from bertwright.checkpoint.sources import read_config, read_tokenizer
@@ -88,6 +88,7 @@ def finetune(
             stack.enter_context(run_folder.alone(run))
             run_folder.refuse_other_folder(run, overwrite)
         folder = checkpoint.find_checkpoint(config.model)
+        refuse_source(run, folder)
         spec = checkpoint.load(folder).learner.encoder.spec
         spec.require_vectors()
         tokenizer = read_tokenizer(folder, read_config(folder))
