@@ -24,7 +24,7 @@ from bertwright.report.numbers import (
     show,
     title,
 )
-from bertwright.report.plots import LARGEST, histogram, reliability, scatter
+from bertwright.report.plots import LARGEST, Series, chart, histogram, reliability, scatter
 from bertwright.report.read import mapping
 from bertwright.report.verdict import (
     Results,
@@ -106,6 +106,7 @@ def task_facts(
         "labels": labels,
         "matrix": counts if len(labels) <= MOST_CLASSES else [],
         "confused": _confused(labels, counts) if len(labels) > 6 else [],
+        "layers": _layers(mapping(results.get("layer_weights"))),
         "calibration": _calibration(mapping(results.get("calibration"))),
         "scatter": _scatter(pairs),
         "unit": next((unit for begin, unit in units if dev_format.startswith(begin)), "line"),
@@ -160,6 +161,14 @@ def _confused(labels: Sequence[str], counts: Sequence[Sequence[int]]) -> list[An
     ]
     most = MOST_PAIRS if len(labels) > MOST_CLASSES else 5
     return sorted(pairs, key=lambda pair: -pair[2])[:most]
+
+
+def _layers(weights: Mapping[str, Any]) -> Markup:
+    """How much the head reads of each layer; empty where that is not learned."""
+    found = {int(layer): value for layer, each in weights.items() if (value := number(each))}
+    names = ["embeddings", *map(str, range(1, max(found, default=0) + 1))]
+    line = Series("weight", list(found), list(found.values()), "dev", legend="")
+    return chart("Weight of a layer", [line], "layer", True, from_zero=True, x_labels=names)
 
 
 def _calibration(found: Mapping[str, Any]) -> dict[str, Any]:

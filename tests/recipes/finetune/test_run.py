@@ -24,6 +24,8 @@ from bertwright.recipes.finetune import run as finetuning
 from bertwright.recipes.finetune import training
 from bertwright.recipes.finetune.setup import TaskSpec, hold_out, set_up
 from bertwright.recipes.finetune.training import TaskLoader
+from bertwright.report.pages import run_page
+from bertwright.report.read import read_run
 from bertwright.tasks.evaluate import Evaluation, evaluate
 from bertwright.tasks.predict import predict
 from bertwright.tasks.task_data import TaskData
@@ -95,6 +97,10 @@ def test_every_transfer_learns(changes: dict[str, Any], model: Path, tmp_path: P
     out = tmp_path / "run"
     results, _ = learn(model, out, "tagging", train, dev, **{"epochs": 8.0, **changes})
     assert results["metrics"]["f1"] > 0.85
+    weights = results["layer_weights"]
+    assert list(weights) == (["0", "1", "2"] if changes.get("layers") == "mix" else [])
+    assert sum(weights.values()) == pytest.approx(1 if weights else 0)
+    assert ("What it reads of each layer" in run_page(read_run(out))) == bool(weights)
     before = checkpoint.load(model).learner.state_dict()
     after = checkpoint.load(out).learner.state_dict()
     frozen = {"features": "encoder.", "top-1": "encoder.layers.0.", "gradual": "none"}[

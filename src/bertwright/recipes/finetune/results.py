@@ -24,6 +24,7 @@ from bertwright.config import values
 from bertwright.config.finetune import FinetuneConfig
 from bertwright.config.task import TaskConfig
 from bertwright.labelled.examples import Example, GenerationExample, SpanExample, TaggingExample
+from bertwright.nn.features import layer_numbers
 from bertwright.objectives.objective import Learner
 from bertwright.recipes.finetune.setup import TaskSetup, TaskSpec
 from bertwright.recipes.finetune.training import SeedRun
@@ -58,6 +59,7 @@ def figures(
     runs: Sequence[SeedRun],
     diverged: Sequence[int],
     baselines: Mapping[str, Mapping[str, Evaluation]],
+    depth: int,
 ) -> dict[str, Any]:
     """The figures of a run: of one task, or of each by its name.
 
@@ -67,12 +69,13 @@ def figures(
         runs: the seeds; only the best has weights.
         diverged: the numbers of the seeds that did.
         baselines: by task and name.
+        depth: layers of the encoder.
     """
     best = max(runs, key=lambda each: each.score)
     shared = {"format": 1, "model": config.model, "transfer": config.transfer}
     found = {
         setup.task_name: shared
-        | _of_task(setup, runs, diverged, best, baselines.get(setup.task_name, {}))
+        | _of_task(setup, runs, diverged, best, baselines.get(setup.task_name, {}), depth)
         | {"settings": values.to_dict(config) | values.to_dict(setup.files)}
         for setup in setups
     }
@@ -116,12 +119,23 @@ def save(
     return folder
 
 
+def _layer_weights(setup: TaskSetup, best: SeedRun, depth: int) -> dict[str, float]:
+    """How much the head reads of each layer, by its number (0: the embeddings), 1 in all; empty
+    where that is not learned."""
+    layers = setup.task.head.layers
+    if layers is None or not layers.startswith("mix"):
+        return {}
+    weights = best.state[f"objectives.{setup.task_name}.mix.weights"].softmax(0).tolist()
+    return dict(zip(map(str, layer_numbers(layers, depth)), weights, strict=True))
+
+
 def _of_task(
     setup: TaskSetup,
     runs: Sequence[SeedRun],
     diverged: Sequence[int],
     best: SeedRun,
     baselines: Mapping[str, Evaluation],
+    depth: int,
 ) -> dict[str, Any]:
     """The figures of one task over the seeds, and all of the best."""
     name, task = setup.task_name, _final_task(setup, best)
@@ -160,6 +174,7 @@ def _of_task(
         "seeds": seeds,
         "diverged": list(diverged),
         "best_seed": best.seed,
+        "layer_weights": _layer_weights(setup, best, depth),
         "summary": _summary(runs, name),
         "baselines": {key: found.metrics for key, found in baselines.items()},
         "lengths": {"train": setup.train.lengths.as_dict(), "dev": setup.dev.lengths.as_dict()},

@@ -124,7 +124,7 @@ def finetune(
                 f"not finite; lower --learning-rate (it was {rate:g}). {run} holds the log only: "
                 "the same command with --overwrite starts again"
             )
-        results = task_results.figures(config, setups, runs, diverged, baselines)
+        results = task_results.figures(config, setups, runs, diverged, baselines, spec.depth)
         if ranks.is_first:
             best = max(runs, key=lambda each: each.score)
             # all seeds on frozen features share one encoder, that of the first seed
