@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -20,17 +21,17 @@ from pathlib import Path
 from typing import Any
 
 from bertwright.atomic import (
+    atomic_file,
     disk_errors,
     held,
     refuse_folder,
     refuse_source,
     replace_folder,
-    sync_file,
     verify_files,
 )
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.values import differing_keys, to_dict
-from bertwright.data.encode import COUNTS, EncoderSettings, Segmenter, encode_blocks
+from bertwright.data.encode import EncoderSettings, Segmenter, encode_blocks
 from bertwright.data.shards import FORMAT, ShardWriter, write_shards_manifest
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.machine import usable_cores
@@ -109,7 +110,7 @@ def build_shards(
                 manifest = _finish(journal, report, tokenizer, inputs)
                 replace_folder(partial, out)
             except BaseException:
-                if not journal.shards:
+                if not journal.shards or not (partial / JOURNAL).is_file():
                     shutil.rmtree(partial, ignore_errors=True)
                 raise
     return manifest
@@ -126,30 +127,18 @@ def _encode_all(
     for _ in islice(blocks, journal.blocks):
         on_block()
     writer = ShardWriter(journal.folder, journal.key["shard_tokens"], journal.shards)
-    counts = {name: journal.counts.get(name, 0) for name in COUNTS}
-    report = CorpusReport()
-    report.add(journal.report)
-    done = journal.blocks
-
-    def save() -> None:
-        journal.blocks, journal.counts, journal.shards = done, dict(counts), list(writer.finished)
-        journal.report = CorpusReport()
-        journal.report.add(report)
-        journal.save()
-
     try:
         with closing(encode_blocks(settings, blocks, workers)) as encoded:
             for block in encoded:
                 shard_ended = writer.append(block)
-                done += 1
-                report.add(block.report)
-                for name, count in block.counts.items():
-                    counts[name] += count
+                journal.blocks += 1
+                journal.counts.update(block.counts)
+                journal.report.add(block.report)
                 if shard_ended:
-                    save()
+                    journal.save()
                 on_block()
         writer.end_shard()
-        save()
+        journal.save()
     finally:
         writer.abandon()
 
@@ -205,31 +194,24 @@ def _key(
 
 @dataclass
 class Journal:
-    """The state of a build at the end of its last finished shard."""
+    """The state of a build; on the disk, that at the end of its last finished shard."""
 
     folder: Path
     key: dict[str, Any]
     """Everything the bytes depend on; a build goes on only under an equal key."""
     blocks: int = 0
     """Blocks of the corpus that the finished shards hold."""
-    counts: dict[str, int] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
     report: CorpusReport = field(default_factory=CorpusReport)
     """What the workers counted; the reader counts again."""
     shards: list[dict[str, Any]] = field(default_factory=list)
 
     def save(self) -> None:
         """Replace the journal on the disk by one rename."""
-        state = {
-            "key": self.key,
-            "blocks": self.blocks,
-            "counts": self.counts,
-            "report": to_dict(self.report),
-            "shards": self.shards,
-        }
-        fresh = self.folder / f"{JOURNAL}.new"
-        fresh.write_text(json.dumps(state), encoding="utf-8")
-        sync_file(fresh)
-        fresh.replace(self.folder / JOURNAL)
+        state = to_dict(self)
+        del state["folder"]
+        with atomic_file(self.folder / JOURNAL, overwrite=True) as file:
+            file.write(json.dumps(state))
 
     def remove(self) -> None:
         """The build is whole and needs no journal."""
@@ -267,7 +249,7 @@ def _read_journal(folder: Path, key: dict[str, Any]) -> tuple[Journal | None, st
             folder,
             state["key"],
             int(state["blocks"]),
-            dict(state["counts"]),
+            Counter(state["counts"]),
             CorpusReport(**state["report"]),
             list(state["shards"]),
         )

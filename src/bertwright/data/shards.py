@@ -337,7 +337,7 @@ class ShardWriter:
     """Writes one shard after the other in `folder`; a block never spans two.
 
     A shard ends with the block that reaches `shard_tokens`, so the bytes depend on the blocks
-    alone. `finished` describes the shards written to the end.
+    alone. `finished` describes the shards written to the end; the list is added to.
     """
 
     def __init__(
@@ -345,7 +345,7 @@ class ShardWriter:
     ) -> None:
         self.folder = folder
         self.shard_tokens = shard_tokens
-        self.finished = list(finished or [])
+        self.finished = [] if finished is None else finished
         self._open: _OpenShard | None = None
 
     def append(self, block: EncodedBlock) -> bool:
