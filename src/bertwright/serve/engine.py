@@ -13,12 +13,13 @@ import hashlib
 import json
 import os
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate, takewhile
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -94,22 +95,25 @@ class RequestItem:
         return self.output.positions(self) or [range(len(ids)) for ids in self.ids]
 
 
-class Output(Protocol):
+@dataclass(frozen=True)
+class Output(ABC):
     """What is computed of layers. Items of equal outputs are computed together."""
+
+    engine: Engine
 
     @property
     def layers(self) -> tuple[int, ...]:
-        """The layers it needs, 0 the embeddings."""
-        ...
+        """The layers it needs, 0 the embeddings: the highest, unless a kind of output says more."""
+        return (self.engine.top,)
 
     def positions(self, item: RequestItem) -> Positions | None:
         """Where it reads the highest of its layers, sequence by sequence of a text; None:
         everywhere. Elsewhere that layer may hold no numbers."""
-        ...
+        return None
 
+    @abstractmethod
     def read(self, items: Sequence[RequestItem], part: Part) -> Sequence[Any]:
         """A result for each of the items, in order."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,17 +23,16 @@ from bertwright.inference.fill import Blanks, predict_blanks
 from bertwright.inference.next_sentence import predict_pairs
 from bertwright.models.encoder import Encoded, HasAttentionMaps
 from bertwright.objectives.labelled import Head
-from bertwright.serve.engine import Engine, Part, RequestItem
+from bertwright.serve.engine import Output, Part, RequestItem
 from bertwright.tasks.predict import Window, predict_encoded
 from bertwright.tasks.predictions import Prediction
 from bertwright.tasks.task_data import joined
 
 
 @dataclass(frozen=True)
-class Vectors:
+class Vectors(Output):
     """A vector a text; an item's data are the starts of its windows."""
 
-    engine: Engine
     config: VectorConfig
 
     @property
@@ -70,15 +69,8 @@ class Tokens(Vectors):
 
 
 @dataclass(frozen=True)
-class Fill:
+class Fill(Output):
     """The likeliest tokens of mask positions; an item's data are its `Blanks` and how many."""
-
-    engine: Engine
-
-    @property
-    def layers(self) -> tuple[int, ...]:
-        """See `Output`."""
-        return (self.engine.top,)
 
     def positions(self, item: RequestItem) -> Positions:
         """See `Output`: the mask positions."""
@@ -98,15 +90,8 @@ class Fill:
 
 
 @dataclass(frozen=True)
-class NextSentences:
+class NextSentences(Output):
     """Whether one text follows another."""
-
-    engine: Engine
-
-    @property
-    def layers(self) -> tuple[int, ...]:
-        """See `Output`."""
-        return (self.engine.top,)
 
     def positions(self, item: RequestItem) -> Positions:
         """See `Output`: [CLS], for the pooler."""
@@ -124,10 +109,9 @@ class NextSentences:
 
 
 @dataclass(frozen=True)
-class Task:
+class Task(Output):
     """What a task head predicts; an item's data are its `TaskData`."""
 
-    engine: Engine
     name: str
 
     @property
@@ -169,10 +153,9 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Attention:
+class Attention(Output):
     """Attention maps of one layer; an item has one sequence."""
 
-    engine: Engine
     numbers: tuple[int, ...]
     """Layers, from 1."""
 
@@ -180,9 +163,6 @@ class Attention:
     def layers(self) -> tuple[int, ...]:
         """See `Output`: what each layer reads is the one below."""
         return tuple(number - 1 for number in self.numbers)
-
-    def positions(self, item: RequestItem) -> None:
-        """See `Output`."""
 
     def read(self, items: Sequence[RequestItem], part: Part) -> Sequence[Any]:
         """Float32 `[layers, A, T, T]` for each."""
