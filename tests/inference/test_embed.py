@@ -19,7 +19,7 @@ from bertwright.checkpoint.export.exported import Exported
 from bertwright.config.vectors import VectorConfig, VectorPrecision
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.backends import choice as backend_choice
-from bertwright.inference.backends.int8 import Int8Product, Seen, has_int8
+from bertwright.inference.backends.int8 import Int8Product, Watched, has_int8
 from bertwright.inference.backends.packed import PackedBert, Product, has_bfloat16, rows_for
 from bertwright.inference.embed import Embedder
 from bertwright.inference.model import load
@@ -270,8 +270,8 @@ def test_int8_takes_what_gelu_gives() -> None:
     x = torch.nn.functional.gelu(torch.randn(500, 64, generator=chance) * spread).bfloat16()
     weight = torch.randn(32, 64, generator=chance).bfloat16()
     product = Product(weight, torch.randn(32, generator=chance).bfloat16())
-    seen = Seen(64)
-    seen.add(x)
+    seen = Watched(product)
+    seen.see(x)
     right = product(x).float()
     error = (
         Int8Product(product, seen.low, seen.high)(x).float() - right

@@ -96,7 +96,6 @@ def _f1(shared: int, a: int, b: int) -> float:
 class SpanScores:
     """How each of E predictions scored."""
 
-    rules: Rules
     exact: Float64s
     """[E], 0 or 1."""
     f1: Float64s
@@ -131,7 +130,7 @@ def score_answers(
     """Score E predictions against their accepted answers; "" predicts that there is none."""
     scores = [score_answer(p, a, rules) for p, a in zip(predictions, answers, strict=True)]
     exact, f1 = np.array(scores, dtype=np.float64).reshape(-1, 2).T
-    return SpanScores(rules, exact, f1, np.array([float(bool(a)) for a in answers]))
+    return SpanScores(exact, f1, np.array([float(bool(a)) for a in answers]))
 
 
 def best_threshold(

@@ -36,36 +36,28 @@ MOVED = 0.8
 _PRODUCTS = ("qkv", "output", "wide", "narrow")
 
 
-class Seen:
-    """The inputs of a product: the range of every column, and some rows."""
+class Watched(Product):
+    """A product that notes its inputs: the range of every column, and some rows."""
 
-    def __init__(self, columns: int) -> None:
-        self.low = torch.zeros(columns)
-        self.high = torch.zeros(columns)
+    def __init__(self, product: Product) -> None:
+        super().__init__(product.weight, product.bias)
+        self.low, self.high = torch.zeros(2, self.weight.shape[1])
         self.rows: list[Tensor] = []
 
-    def add(self, x: Tensor) -> None:
-        """Add an input `[N, in]`."""
+    def see(self, x: Tensor) -> None:
+        """Note an input `[N, in]`."""
         low, high = x.float().aminmax(dim=0)
         self.low, self.high = torch.minimum(self.low, low), torch.maximum(self.high, high)
         self.rows.append(x[:: max(1, len(x) // ROWS_KEPT)].clone())
 
-
-class _Watched(Product):
-    """A product that notes its inputs."""
-
-    def __init__(self, product: Product) -> None:
-        super().__init__(product.weight, product.bias)
-        self.seen = Seen(self.weight.shape[1])
-
     def forward(self, x: Tensor, after: str = "none", how: str = "") -> Tensor:
         """See `Product`."""
-        self.seen.add(x)
+        self.see(x)
         return super().forward(x, after, how)
 
     def add(self, x: Tensor, other: Tensor) -> Tensor:
         """`x W^T + b + other`"""
-        self.seen.add(x)
+        self.see(x)
         return super().add(x, other)
 
 
@@ -171,13 +163,13 @@ def make_int8(
     layers = cast(list[PackedLayer], list(packed.layers))
     slots = [(layer, name) for layer in layers for name in _PRODUCTS]
     plain = {slot: getattr(*slot) for slot in slots}
-    watched = {slot: _Watched(product) for slot, product in plain.items()}
+    watched = {slot: Watched(product) for slot, product in plain.items()}
     _put(watched)
     look()
     # products above the highest layer needed had no input and stay as they are
-    slots = [slot for slot in slots if watched[slot].seen.rows]
+    slots = [slot for slot in slots if watched[slot].rows]
     _put({slot: product for slot, product in plain.items() if slot not in slots})
-    seen = {slot: watched[slot].seen for slot in slots}
+    seen = {slot: watched[slot] for slot in slots}
     integers = {slot: Int8Product(plain[slot], each.low, each.high) for slot, each in seen.items()}
     noise = {
         slot: _noise(plain[slot], integers[slot], torch.cat(seen[slot].rows)) for slot in slots

@@ -32,11 +32,8 @@ class Pairs:
     ratings: list[float]
 
 
-@dataclass(frozen=True)
-class Analogies:
-    """A file of questions: section -> rows of four words."""
-
-    sections: dict[str, list[tuple[str, str, str, str]]]
+Analogies = dict[str, list[tuple[str, str, str, str]]]
+"""A file of questions: section -> rows of four words."""
 
 
 def read_word_test(path: str | Path) -> Pairs | Analogies:
@@ -78,7 +75,7 @@ def read_word_test(path: str | Path) -> Pairs | Analogies:
 
 
 def _questions(path: Path, rows: list[tuple[int, str]]) -> Analogies:
-    sections: dict[str, list[tuple[str, str, str, str]]] = {}
+    sections: Analogies = {}
     own: list[tuple[str, str, str, str]] = []
     for number, line in rows:
         fields = line.split()
@@ -90,7 +87,7 @@ def _questions(path: Path, rows: list[tuple[int, str]]) -> Analogies:
             raise DataError(f"line {number} of {path} ({line[:40]!r}) is not four words")
     if not any(sections.values()):
         raise DataError(f"{path} has sections, but no questions")
-    return Analogies(sections)
+    return sections
 
 
 def _is_number(text: str) -> bool:
@@ -149,7 +146,7 @@ def _spearman(both: Float64s, counts: Float64s) -> float:
 def _analogies(table: WordTable, test: Analogies, path: str | Path) -> WordTestResult:
     rows: list[list[int]] = []
     sections, total = {}, 0
-    for name, questions in test.sections.items():
+    for name, questions in test.items():
         total += len(questions)
         spelled = [[table.spelling(word) for word in each] for each in questions]
         known = [[table.row[w] for w in each if w is not None] for each in spelled]
