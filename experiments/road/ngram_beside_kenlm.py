@@ -15,7 +15,6 @@ import subprocess
 from itertools import pairwise
 from pathlib import Path
 
-import kenlm
 import numpy as np
 
 from bertwright.cli.app import run
@@ -32,6 +31,8 @@ def bertwright(*words: object) -> None:
 
 def main() -> None:
     """Estimate twice, compare every token."""
+    import kenlm
+
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("shards", type=Path)
     parser.add_argument("held", type=Path)

@@ -57,6 +57,8 @@ def plan() -> list[tuple[str, int, str, str, list[str]]]:
     found += [("trec", 1000, f"without {name}", *way) for name, way in WITHOUT.items()]
     found += [("ag", n, name, *way) for n in (300, 1000) for name, way in WAYS.items()]
     found += [("imdb", 300, name, *way) for name, way in WAYS.items()]
+    name = "discriminative rates"
+    found.append(("imdb", 300, f"without {name}", *WITHOUT[name]))
     return found
 
 

@@ -19,7 +19,7 @@ DOCUMENTS = [ROOT / "benchmarks" / "README.md", *sorted((ROOT / "experiments").g
 PROGRAMS = [path for path in SCRIPTS if "__main__" in path.read_text(encoding="utf-8")]
 
 START_ALL = """
-import contextlib, io, json, runpy, sys
+import contextlib, io, json, runpy, sys, traceback
 sys.dont_write_bytecode = True
 found = {}
 for path in sys.argv[1:]:
@@ -29,8 +29,9 @@ for path in sys.argv[1:]:
         try:
             runpy.run_path(path, run_name="__main__")
         except SystemExit as end:
-            if end.code:
-                raise
+            out.write(f"exit {end.code}" if end.code else "")
+        except Exception:
+            traceback.print_exc(file=out)
     found[path] = out.getvalue()
 print(json.dumps(found))
 """
@@ -39,7 +40,7 @@ print(json.dumps(found))
 
 @cache
 def helps() -> dict[Path, str]:
-    """What each program says to --help."""
+    """What each program says to --help, or how it failed."""
     words = [sys.executable, "-c", START_ALL, *(path.as_posix() for path in PROGRAMS)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
@@ -57,7 +58,8 @@ def test_every_option_shown_is_there(path: Path) -> None:
     usage = (ast.get_docstring(ast.parse(text)) or "").split("\n\n")[1]
     shown = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", usage))
     assert path.name in usage, f"{place(path)}: its docstring shows how it is run"
-    assert shown <= set(re.findall(r"--[a-z][a-z0-9-]*", helps()[path]))
+    said = helps()[path]
+    assert shown <= set(re.findall(r"--[a-z][a-z0-9-]*", said)), said
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=place)
