@@ -31,14 +31,14 @@ def bertwright(*words: object) -> None:
 
 def main() -> None:
     """Estimate twice, compare every token."""
-    import kenlm
-
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("shards", type=Path)
     parser.add_argument("held", type=Path)
     parser.add_argument("--lmplz", required=True)
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
+    import kenlm  # built from source where it is installed
+
     out: Path = given.out
     out.mkdir(parents=True, exist_ok=True)
     ours, theirs, text = out / "ours.arpa", out / "theirs.arpa", out / "tokens.txt"
