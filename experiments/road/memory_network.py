@@ -51,7 +51,8 @@ def train(out: Path, shards: Path, *more: object) -> None:
 def accuracy(out: Path) -> float:
     """The last held-out accuracy of a run, in percent."""
     lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-    return round(100 * [line for line in lines if line["split"] == "dev"][-1]["answer.accuracy"], 1)
+    last = [line for line in lines if line["split"] == "dev"][-1]
+    return round(100 * float(last["answer.accuracy"]), 1)
 
 
 def main() -> None:

@@ -69,7 +69,7 @@ def main() -> None:
         for own, model in zip(scores, models, strict=True):
             found = [score for score, *_ in model.full_scores(written)]
             own += [score for score, is_known in zip(found, known, strict=True) if is_known]
-    difference = np.abs(np.subtract(*scores))
+    difference = np.abs(np.subtract(scores[0], scores[1]))
     figures = {
         "tokens_counted": shards.num_tokens,
         "tokens_scored": len(difference),
