@@ -23,8 +23,9 @@ SECTIONS: dict[str, dict[str, str]] = {
     "finetune": _FINETUNE,
     "glue": _FINETUNE,
     "pretrain": {
-        "Common options": "data out model init steps minutes epochs seed instances.sequence-length "
-        "instances.objectives batch.tokens optimizer.learning-rate device resume config overwrite",
+        "Common options": "data out model init encoder word-vectors steps minutes epochs seed "
+        "instances.sequence-length instances.objectives batch.tokens optimizer.learning-rate "
+        "device resume config overwrite",
         "Hardware": "precision compile parallel",
     },
     "embed": {
