@@ -12,9 +12,9 @@ from bertwright.cli.sections import SECTIONS
 Captured = pytest.CaptureFixture[str]
 
 
-def options(verb: str) -> set[str]:
+def options(verb: str, *words: str) -> set[str]:
     """The options that a verb takes."""
-    arguments = make_app(words=[verb])[verb].assemble_argument_collection()
+    arguments = make_app(words=[verb, *words])[verb].assemble_argument_collection()
     names = [a.name for a in arguments if a.parse and not a.children]
     return {name.removeprefix("--") for name in names if name.startswith("--")}
 
@@ -24,7 +24,9 @@ def test_help_shows_common_options_and_help_all_every_one(verb: str, capsys: Cap
     listed = [name for names in SECTIONS[verb].values() for name in names.split()]
     assert len(listed) == len(set(listed))
     both = {"finetune", "glue"} if verb in ("finetune", "glue") else {verb}  # they share theirs
-    assert set(listed) <= set().union(*map(options, both))
+    systems = {"pretrain": ("bert2rnd", "seq2seq-small")}.get(verb, ())  # with options of their own
+    known = [*map(options, both), *(options(verb, "--model", name) for name in systems)]
+    assert set(listed) <= set().union(*known)
     common = set(SECTIONS[verb]["Common options"].split()) & options(verb)
     for words, titles in (["--help"], ["Common options"]), (["--help-all"], None):
         assert run([verb, *words]) == 0
