@@ -88,7 +88,7 @@ VERBS: dict[str, tuple[str, str]] = {
         "bertwright.cli.parse:trees",
         "Turn a treebank into shards, to train a parser on.",
     ),
-    "pretrain": ("bertwright.cli.pretrain:verb_for", "Pre-train a BERT on shards."),
+    "pretrain": ("bertwright.cli.pretrain:verb_for", "Pre-train a model on shards."),
     "finetune": (
         "bertwright.cli.finetune:finetune",
         "Fine-tune a model on labelled files, for one task or several.",
