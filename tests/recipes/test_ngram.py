@@ -351,7 +351,8 @@ ngram 2=2
         ("-0.6\ta", "0.6\ta", "above 1"),
         ("\\data\\", "data", "no ARPA file"),
         ("ngram 1=4\n", "", "ngram 1="),
-        ("\ta", "\t\xff", "UTF-8"),
+        ("\ta", "\t\xff", "iconv"),
+        ("\\data\\", "mmap lm http://kheafield.com/code format version 5", "give the ARPA file"),
     ],
 )
 def test_damaged_arpa_files(tmp_path: Path, old: str, new: str, message: str) -> None:

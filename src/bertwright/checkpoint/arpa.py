@@ -197,6 +197,8 @@ def _numbered(path: Path) -> Iterator[tuple[int, str]]:
     """Lines with their numbers, without empty ones."""
     with open_bytes(path) as file:
         for number, line in enumerate(decoded_lines(file, path), 1):
+            if number == 1 and line.startswith("mmap lm "):
+                raise DataError(f"{path} is a binary model of KenLM: give the ARPA file it is of")
             if line.strip():
                 yield number, line.strip("\r\n ")
 

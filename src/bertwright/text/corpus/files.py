@@ -255,7 +255,10 @@ def decoded_lines(lines: Iterable[bytes], path: Path) -> Iterator[str]:
         try:
             yield line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
-            raise DataError(f"line {number} of {path} is not UTF-8 ({error.reason})") from error
+            raise DataError(
+                f"line {number} of {path} is not UTF-8 ({error.reason}); convert the file: iconv "
+                "-f LATIN1 -t UTF-8"
+            ) from error
 
 
 def open_with_position(path: Path) -> tuple[BinaryIO, Callable[[], int]]:
