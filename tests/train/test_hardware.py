@@ -21,6 +21,20 @@ def test_a_rate_is_that_of_the_best_product(monkeypatch: pytest.MonkeyPatch) -> 
     assert matmul_rate(CPU, "fp32", seconds=5.0) == 2 * 1024**3 / 2.0
 
 
+@pytest.mark.parametrize(("cores", "threads"), [(1, 1), (2, 2), (64, 2)])
+def test_threads_follow_the_cores_of_a_container(
+    monkeypatch: pytest.MonkeyPatch, cores: int, threads: int
+) -> None:
+    before = torch.get_num_threads()
+    monkeypatch.setattr(hardware, "usable_cores", lambda: cores)
+    try:
+        torch.set_num_threads(2)
+        hardware.use_own_cores()
+        assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+
+
 @pytest.mark.parametrize(
     ("bf16", "chosen"), [(3e11, "bf16"), (1.1e11, "fp32"), (1e10, "fp32")], ids=str
 )

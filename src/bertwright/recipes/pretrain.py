@@ -33,7 +33,7 @@ from bertwright.recipes.phases import PhaseLoader
 from bertwright.recipes.systems import system_of
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 from bertwright.train.distributed import Ranks, join_ranks
-from bertwright.train.hardware import Precision, choose_precision
+from bertwright.train.hardware import Precision, choose_precision, use_own_cores
 from bertwright.train.log import Log, OnLog, require_board
 from bertwright.train.loop import LoopConfig, Trainer, mean_losses
 from bertwright.train.loss_sums import Window
@@ -80,6 +80,7 @@ def pretrain(
         require_board()
     keep_freed_memory()
     keep_few_kernels()
+    use_own_cores()
     run = Path(config.out)
     with (
         join_ranks(config.device, config.parallel) as ranks,

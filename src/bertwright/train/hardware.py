@@ -9,6 +9,8 @@ from typing import Literal
 
 import torch
 
+from bertwright.machine import usable_cores
+
 Precision = Literal["bf16", "fp32"]
 
 
@@ -29,6 +31,13 @@ def matmul_rate(
         _wait(device)
         best = min(best, time.perf_counter() - start)
     return 2 * size**3 / best
+
+
+def use_own_cores() -> None:
+    """Let torch compute in no more threads than this process may use cores: torch sees those of the
+    whole machine where a container has a share of its time."""
+    if (cores := usable_cores()) < torch.get_num_threads():
+        torch.set_num_threads(cores)
 
 
 def micro_tokens(device: torch.device) -> int:

@@ -43,7 +43,7 @@ from bertwright.recipes.finetune.training import (
 from bertwright.tasks.baselines import baseline_predictions
 from bertwright.tasks.evaluate import Evaluation, evaluate
 from bertwright.train.distributed import join_ranks
-from bertwright.train.hardware import choose_precision, micro_tokens
+from bertwright.train.hardware import choose_precision, micro_tokens, use_own_cores
 from bertwright.train.log import Log, OnLog
 from bertwright.transfer.features import FeatureTable
 from bertwright.transfer.stepping import Stepping
@@ -76,6 +76,7 @@ def finetune(
     """
     keep_freed_memory()
     keep_few_kernels()
+    use_own_cores()
     run, requested = Path(config.out), config
     with join_ranks(config.device) as ranks, disk_errors(run), contextlib.ExitStack() as stack:
         if ranks.world_size > 1 and (len(tasks) > 1 or config.transfer == "gradual"):
