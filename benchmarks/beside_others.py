@@ -1,12 +1,13 @@
 """Pre-training steps alone, and beside processes that take all the time they are given.
 
     python benchmarks/beside_others.py [--size mini] [--busy 0 1 2] [--rounds 3] [--steps 6]
-        [--products]
+        [--products] [--sessions]
 
 A step is 32 random sequences of 128 tokens, masked LM and next sentence, by the training loop
 itself with the optimizers of `pretrain`: as one micro-batch, whose products all cores share; and as
 two or four, each computed by one core (`train/loop.py`). The ways take turns. A busy process is a
-loop of one thread; with --products, torch's small products on all cores.
+loop of one thread; with --products, torch's small products on all cores; with --sessions, in a
+session of its own, as programs of a desktop are, to which Linux gives time session by session.
 Prints a JSON line for each number of busy processes: tokens a second, the median of all steps.
 """
 
@@ -93,6 +94,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=6)
     parser.add_argument("--products", action="store_true")
+    parser.add_argument("--sessions", action="store_true")
     options = parser.parse_args()
     busy_program = PRODUCTS if options.products else "while True: pass"
     keep_freed_memory()
@@ -130,7 +132,8 @@ def main() -> None:
         return [ROWS * LENGTH / (b - a) for a, b in itertools.pairwise(times)]
 
     for busy in options.busy:
-        others = [subprocess.Popen([sys.executable, "-c", busy_program]) for _ in range(busy)]
+        command, own = [sys.executable, "-c", busy_program], options.sessions
+        others = [subprocess.Popen(command, start_new_session=own) for _ in range(busy)]
         try:
             found: dict[int, list[float]] = {parts: [] for parts in WAYS}
             for _ in range(options.rounds):
@@ -142,6 +145,7 @@ def main() -> None:
         line = {
             "busy": busy,
             "products": options.products,
+            "sessions": options.sessions,
             "size": options.size,
             "precision": precision,
             **machine(),
