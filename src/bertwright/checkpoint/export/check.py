@@ -156,7 +156,7 @@ def accept(worst: float, output: str) -> float:
     """The largest difference to ours, of the output that has it; BertwrightError if it is off."""
     if not worst <= LARGEST_DIFFERENCE:
         raise BertwrightError(
-            f"the export is off: by random input its {output} and ours differ by {worst:.2g}; "
+            f"the export is off: its {output} and ours differ by {worst:.2g} on random input; "
             f"expected at most {LARGEST_DIFFERENCE:g}. Nothing was written; another version of "
             "torch, onnx or the runtime may export it right"
         )
