@@ -1,6 +1,6 @@
 """Pre-training steps alone, and beside processes that take all the time they are given.
 
-    python benchmarks/beside_others.py [--size mini] [--busy 0 1 2] [--rounds 3] [--steps 6]
+    python benchmarks/beside_others.py [--size mini] [--busy 0 1 2] [--rounds 1] [--steps 40]
         [--products] [--sessions]
 
 A step is 32 random sequences of 128 tokens, masked LM and next sentence, by the training loop
@@ -91,8 +91,8 @@ def main() -> None:
     parser.add_argument("--size", default="mini")
     parser.add_argument("--vocabulary", type=int, default=8192)
     parser.add_argument("--busy", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=6)
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--products", action="store_true")
     parser.add_argument("--sessions", action="store_true")
     options = parser.parse_args()

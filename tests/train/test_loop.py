@@ -23,6 +23,7 @@ from bertwright.train.loop import Trainer, mean_losses
 from bertwright.train.loss_sums import Window
 from bertwright.train.schedule import Budget
 from bertwright.train.state import DataPosition, Position
+from bertwright.train.width import Width
 from tests.train.sample import ALONE, LENGTHS, MASKS, Given, make_batch, make_trainer, new_learner
 
 
@@ -361,3 +362,28 @@ def test_micro_batches_on_cores_of_their_own(dropout: float) -> None:
     for name, parameter in first.items():
         assert torch.equal(parameter, again[name]), name
         torch.testing.assert_close(parameter, alone[name], rtol=0, atol=1e-6)
+
+
+def test_how_many_threads_compute_does_not_change_a_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number follows what other processes leave of the machine."""
+
+    def trained(widths: list[int]) -> dict[str, torch.Tensor]:
+        following = iter(widths)
+
+        def change(width: Width, *measured: float) -> None:
+            width.now = next(following)
+
+        monkeypatch.setattr(Width, "measure", change)
+        before = torch.get_num_threads()
+        torch.set_num_threads(2)
+        try:
+            learner = new_learner(dropout=0.1)
+            make_trainer(learner, [[0, 1], [2, 3], [4]], steps=6).run(Position())
+            assert torch.get_num_threads() == 2
+        finally:
+            torch.set_num_threads(before)
+        return learner.state_dict()
+
+    both, changing = trained([2] * 6), trained([1, 2, 1, 1, 2, 1])
+    for name, parameter in both.items():
+        assert torch.equal(parameter, changing[name]), name

@@ -20,11 +20,22 @@ def one_core_each(threads: int) -> Iterator[ThreadPoolExecutor]:
     """So many threads, in each of which torch uses one core; left early, no further task begins."""
     # torch.set_num_threads is of the calling thread, and of threads that begin later
     pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
+    with torch_threads(torch.get_num_threads()):
+        try:
+            yield pool
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def torch_threads(number: int) -> Iterator[None]:
+    """So many threads for each of torch's operations in this thread; afterwards as before."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
     try:
-        yield pool
+        yield
     finally:
-        pool.shutdown(cancel_futures=True)
-        torch.set_num_threads(threads)
+        torch.set_num_threads(before)
 
 
 class _Draws(threading.local):

@@ -16,7 +16,7 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from bertwright.config.run import CheckpointConfig, LogConfig, ValidationConfig
 from bertwright.errors import BertwrightError, Interrupted
-from bertwright.nn.cores import one_core_each, own_draws
+from bertwright.nn.cores import one_core_each, own_draws, torch_threads
 from bertwright.objectives.objective import Learner, Loss
 from bertwright.train.distributed import Ranks, reshard
 from bertwright.train.hardware import Precision, memory_gb
@@ -35,6 +35,7 @@ from bertwright.train.optim import Optimizers, add_gradients, clip_gradients
 from bertwright.train.schedule import Budget
 from bertwright.train.signals import Signals
 from bertwright.train.state import DataPosition, Position
+from bertwright.train.width import Width
 
 # So many steps in a row without a finite gradient end a run.
 MOST_SKIPPED = 5
@@ -107,7 +108,9 @@ class Trainer:
         """Whether `run` ended because losses are not finite."""
         self.good = -1
         """The last step after which a loss was finite."""
-        self._pool: ThreadPoolExecutor | None = None
+        self._pools: list[ThreadPoolExecutor] = []
+        """Of one thread, of two, and so on, where micro-batches are computed at once."""
+        self._width = Width(1)
         self._signals = Signals(alone=ranks.world_size == 1)
         self._window = Window()
         self._saved_at = -1
@@ -211,20 +214,26 @@ class Trainer:
             name: self.ranks.world_size / max(1.0, count)
             for name, count in zip(names, counts, strict=True)
         }
-        at_once = self._pool is not None and len(batches) > 1
+        at_once = bool(self._pools) and len(batches) > 1
         passes = self._at_once if at_once else self._in_turn
-        for number, losses in enumerate(passes(position.step, batches, weights)):
-            for name, loss in losses.items():
-                sums.add(name, loss)
-            sums.flops += self.flops(batches[number])
-            last = number == len(batches) - 1
-            if self._signals.number and not last and self.ranks.world_size == 1:
-                return position
-        norm = clip_gradients(self.learner.parameters(), self.config.clip_norm)
-        numbers = sums.numbers(names)
-        if not self._finite(position, norm, numbers):
-            return replace(position, step=position.step + 1, data=following)
-        self.optimizers.step()
+        began = time.perf_counter(), time.process_time()
+        # Two threads that share an addition wait for each other too, for little work
+        with torch_threads(1 if at_once else torch.get_num_threads()):
+            for number, losses in enumerate(passes(position.step, batches, weights)):
+                for name, loss in losses.items():
+                    sums.add(name, loss)
+                sums.flops += self.flops(batches[number])
+                last = number == len(batches) - 1
+                if self._signals.number and not last and self.ranks.world_size == 1:
+                    return position
+            norm = clip_gradients(self.learner.parameters(), self.config.clip_norm)
+            numbers = sums.numbers(names)
+            if not self._finite(position, norm, numbers):
+                return replace(position, step=position.step + 1, data=following)
+            self.optimizers.step(self._width.now if at_once else None)
+        if at_once:
+            seconds, used = time.perf_counter() - began[0], time.process_time() - began[1]
+            self._width.measure(tokens, seconds, used)
         self._window.join(numbers, sums.flops, norm, rate)
         return replace(
             position,
@@ -241,9 +250,11 @@ class Trainer:
         if threads == 1 or not alone or not all(map(_may_run_beside, self.learner.modules())):
             yield
             return
-        with one_core_each(threads) as self._pool:
+        with ExitStack() as stack:
+            self._pools = [stack.enter_context(one_core_each(n + 1)) for n in range(threads)]
+            self._width = Width(threads, self._say)
             yield
-        self._pool = None
+        self._pools = []
 
     def _in_turn(
         self, step: int, batches: Sequence[Any], weights: dict[str, float]
@@ -266,7 +277,7 @@ class Trainer:
         """The same, a micro-batch on each core; gradients are added in order, so that a step
         repeats bit for bit whatever else the machine does."""
         parameters = [p for p in self.learner.parameters() if p.requires_grad]
-        threads = max(1, torch.get_num_threads() // len(batches))
+        threads = max(1, self._width.most // len(batches))
 
         def run(number: int) -> tuple[dict[str, Loss], Sequence[Tensor | None]]:
             torch.set_num_threads(threads)
@@ -276,8 +287,8 @@ class Trainer:
             found = torch.autograd.grad(total, parameters, allow_unused=True)
             return losses, found
 
-        assert self._pool is not None
-        for losses, gradients in self._pool.map(run, range(len(batches))):
+        pool = self._pools[self._width.now - 1]
+        for losses, gradients in pool.map(run, range(len(batches))):
             add_gradients(parameters, gradients)
             yield losses
 

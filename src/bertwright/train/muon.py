@@ -39,6 +39,8 @@ class Muon(torch.optim.Optimizer):
     ) -> None:
         super().__init__(parameters, {"lr": lr, "weight_decay": weight_decay, "momentum": momentum})
         self.dtype = dtype
+        self.threads: int | None = None
+        """That compute a step on a CPU; None: as many as torch has."""
 
     def step(self) -> None:  # type: ignore[override]
         """Change the matrices that have a gradient; on a CPU one on each core at a time, so that
@@ -49,7 +51,7 @@ class Muon(torch.optim.Optimizer):
             for matrix in group["params"]
             if matrix.grad is not None
         ]
-        threads = torch.get_num_threads()
+        threads = self.threads or torch.get_num_threads()
         # Shards are gathered in one order on all ranks
         if threads == 1 or any(m.device.type != "cpu" or is_shard(m) for m, _ in tasks):
             for matrix, group in tasks:

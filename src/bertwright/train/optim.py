@@ -35,9 +35,11 @@ class Optimizers:
             for group in part.param_groups:
                 group["lr"] = group["highest"] * factor
 
-    def step(self) -> None:
-        """Change the parameters by their gradients."""
+    def step(self, threads: int | None = None) -> None:
+        """Change the parameters by their gradients; Muon's products in so many threads."""
         for part in self.parts:
+            if isinstance(part, Muon):
+                part.threads = threads
             part.step()
 
     def zero_grad(self) -> None:

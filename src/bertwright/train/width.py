@@ -1,0 +1,73 @@
+"""How many threads compute at once: as many as give the most tokens a second beside whatever else
+the machine does.
+
+A step waits for its slowest thread. Beside a busy process of another session, two threads on two
+cores train half as fast as one that has a core to itself (`benchmarks/beside_others.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from bertwright.progress import silent
+
+BUSY = 0.8
+"""Threads that get less than this share of a core each share it with another process."""
+GAIN = 1.05
+"""A width is changed for one that is so many times faster."""
+SECONDS, STEPS = 1.0, 2
+"""A rate is measured over so long at least, and so many steps."""
+WAIT, MOST_WAIT = 4, 64
+"""So many measurements lie between two trials; after each in vain, twice as many."""
+
+
+class Width:
+    """The number of threads in use, `now`; another is tried where threads share their cores, and
+    kept if it is faster. What is computed does not depend on it."""
+
+    def __init__(self, most: int, say: Callable[[str], object] = silent) -> None:
+        self.now = self.most = most
+        self._say = say
+        self._kept: tuple[int, float] | None = None
+        """While another width is tried: the one before, and its tokens a second."""
+        self._left, self._wait = 0, WAIT
+        self._restart()
+
+    def _restart(self) -> None:
+        self._steps, self._tokens, self._seconds, self._used = 0, 0, 0.0, 0.0
+
+    def measure(self, tokens: int, seconds: float, used: float) -> None:
+        """A step of so many tokens took so many seconds, and `used` seconds of all cores."""
+        self._steps += 1
+        self._tokens += tokens
+        self._seconds += seconds
+        self._used += used
+        if self._steps < STEPS or self._seconds < SECONDS:
+            return
+        rate, cores = self._tokens / self._seconds, self._used / self._seconds
+        self._restart()
+        if self._kept is not None:
+            self._judge(rate)
+        elif self._left:
+            self._left -= 1
+        elif self.now < self.most:
+            self._try(self.now + 1, rate)
+        elif cores < BUSY * self.now and self.now > 1:
+            self._try(self.now - 1, rate)
+
+    def _try(self, width: int, rate: float) -> None:
+        self._kept, self.now = (self.now, rate), width
+
+    def _judge(self, rate: float) -> None:
+        assert self._kept is not None
+        before, old = self._kept
+        self._kept = None
+        if rate > GAIN * old:
+            self._wait = WAIT
+            self._say(
+                f"{self.now} of {self.most} threads compute from here on, beside other processes: "
+                f"{rate:,.0f} tokens/s, {old:,.0f} with {before}"
+            )
+        else:
+            self.now, self._wait = before, min(MOST_WAIT, 2 * self._wait)
+        self._left = self._wait
