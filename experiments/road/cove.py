@@ -6,13 +6,12 @@
 
 `train` makes a vocabulary of 25,000 words (of the corpus, and of Multi30k, its German four times so
 that its words are frequent enough), skip-gram vectors of 100 numbers by one pass over the corpus,
-and a translation model en-de whose source keeps them (H 200, 2 layers, 400 steps of 2,048 tokens);
-once more with one step alone, as the control: an LSTM that was not trained.
+and a translation model en-de whose source keeps them (H 200, 2 layers, 1,200 steps of 2,048
+tokens); once more with one step alone, as the control: an LSTM that was not trained.
 
-`evaluate` trains a linear layer on frozen features of SST-5 and TREC-6 (and 10,000 rows of SST-2),
-pooled over a text, some seeds each, and writes the means of the test accuracy to
-experiments/road/cove.json. The encoder of the Transformer of `translation.py` stands beside, with
-the word vectors that it learned from pairs alone.
+`evaluate` trains a linear layer on frozen features of TREC-6, SST-5, 10,000 rows of SST-2 and the
+pairs of SICK (entailment), pooled over a text or pair, some seeds each, and writes the means of the
+test accuracy to experiments/road/cove.json.
 """
 
 from __future__ import annotations
@@ -36,15 +35,19 @@ FEATURES = {
     "word vectors + CoVe": ("cove", "embeddings+last"),
     "CoVe alone": ("cove", "last"),
     "word vectors + untrained LSTM": ("cove-untrained", "embeddings+last"),
-    "Transformer's embeddings": ("transformer", "embeddings"),
-    "Transformer's embeddings + last layer": ("transformer", "embeddings+last"),
 }
 """Name -> the translation model, and its layers."""
 TASKS = {
-    "TREC-6": ("classification/TREC-6/train.tsv", "classification/TREC-6/test.tsv"),
-    "SST-5": ("classification/SST-5/train.tsv", "classification/SST-5/test.tsv"),
-    "SST-2-10k": ("glue/SST-2/train.tsv", "glue/SST-2/dev.tsv"),
+    "TREC-6": ("classification/TREC-6/train.tsv", "classification/TREC-6/test.tsv", ()),
+    "SST-5": ("classification/SST-5/train.tsv", "classification/SST-5/test.tsv", ()),
+    "SST-2-10k": ("glue/SST-2/train.tsv", "glue/SST-2/dev.tsv", ()),
+    "SICK": (
+        "pairs/SICK/train.tsv",
+        "pairs/SICK/test.tsv",
+        ("--text", "sentence_A", "--text2", "sentence_B", "--label", "entailment_judgment"),
+    ),
 }
+"""Name -> training file, test file, options of `bertwright finetune`."""
 FINETUNE = "--transfer features --pooling last+max+mean --epochs 10 --learning-rate 1e-2"
 
 
@@ -75,7 +78,7 @@ def train(corpus: Path, out: Path) -> None:
         "--optimizer.learning-rate 2e-3 --schedule.curve linear --batch.tokens 2048"
     )
     where = "--data", out / "words-en-de", "--word-vectors", out / "w2v"
-    for name, steps in (("cove-untrained", 1), ("cove", 400)):
+    for name, steps in (("cove-untrained", 1), ("cove", 1200)):
         bertwright("pretrain", *where, *options.split(), "--steps", steps, "--out", out / name)
 
 
@@ -93,7 +96,7 @@ def rows_of(task: str, out: Path) -> Path:
 def accuracy(task: str, model: Path, layers: str, seed: int, out: Path) -> float:
     """On the test set, of a head trained on features."""
     run = out / "features"
-    words = ["--train", rows_of(task, out), "--layers", layers, "--seed", seed]
+    words = ["--train", rows_of(task, out), *TASKS[task][2], "--layers", layers, "--seed", seed]
     options = [*FINETUNE.split(), "--out", run, "--overwrite"]
     bertwright("finetune", "classification", "--model", model, *words, *options)
     found = evaluate(load(run), shared(TASKS[task][1]), intervals=False, progress=False)

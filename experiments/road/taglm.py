@@ -1,4 +1,5 @@
-"""TagLM's orderings on named entities: no language model, forward, both directions, alone.
+"""TagLM's orderings on named entities: no language model, forward, both directions, a smaller
+one, alone.
 
     python experiments/road/taglm.py --data SHARDS --train FILE --dev FILE --test FILE --runs FOLDER
 
@@ -31,8 +32,19 @@ WAYS = {
     "all layers, ELMo's mix": ("both", ["--layers", "mix", "--network", "taglm", "--crf"]),
     "its vectors alone": ("both", ["--layers", "last", "--crf"]),
     "forward": ("forward", ["--layers", "last", "--network", "taglm", "--crf"]),
+    "no language model, smaller": (
+        "smaller",
+        ["--layers", "embeddings", "--network", "taglm", "--crf"],
+    ),
+    "both directions, smaller": ("smaller", ["--layers", "last", "--network", "taglm", "--crf"]),
 }
 """Name -> language model, options of `bertwright finetune tagging`."""
+MODELS = {
+    "both": [],
+    "forward": ["--architecture.direction", "forward"],
+    "smaller": ["--architecture.dim", "64"],
+}
+"""Language model -> options of `bertwright pretrain`; cells of elmo-mini's LSTMs are 256 wide."""
 
 
 def first(path: Path, sentences: int, out: Path) -> Path:
@@ -42,12 +54,12 @@ def first(path: Path, sentences: int, out: Path) -> Path:
     return out
 
 
-def language_model(direction: str, data: Path, runs: Path, steps: str) -> dict[str, Any]:
+def language_model(name: str, data: Path, runs: Path, steps: str) -> dict[str, Any]:
     """Train one, if it is not there; its last record."""
-    folder = runs / direction
+    folder = runs / name
     if not (folder / "checkpoints" / "latest").exists():
         words = ["pretrain", "--model", "elmo-mini", "--data", data, "--out", folder]
-        words += ["--architecture.direction", direction, "--architecture.output-size", 8000]
+        words += [*MODELS[name], "--architecture.output-size", 8000]
         words += ["--sequence-length", 64, "--batch.tokens", 4096, "--steps", steps]
         words += ["--optimizer.learning-rate", "5e-3", "--validation.every-steps", 100000]
         assert run([str(word) for word in [*words, *CPU]]) == 0
