@@ -195,7 +195,7 @@ def test_bfloat16_is_near_and_says_how(model_folder: Path, embedder: Embedder) -
 def test_a_model_in_bfloat16_has_nothing_to_compare_with(model_folder: Path) -> None:
     model = load(model_folder, device="cpu", precision="bf16")
     assert model.embedder().backend.name == "torch bf16"
-    for precision in ("fp32", "int8", "auto"):
+    for precision in ("fp32", "int8"):
         with pytest.raises(ConfigError, match="load it in fp32"):
             model.embed(TEXTS, precision=precision)
 
@@ -313,23 +313,15 @@ def test_vectors_that_differ_are_refused(
     monkeypatch.setattr(backend_choice, "LEAST_COSINE", 1.1)
     with pytest.raises(ConfigError, match="gives other vectors than float32"):
         load(model_folder, device="cpu").embedder(CONFIG, precision="bf16")
-    chosen = load(model_folder, device="cpu").embedder(CONFIG, precision="auto")
-    assert chosen.backend.name == "torch fp32"
-    assert any(note.startswith("left out: torch bf16") for note in chosen.notes)
-
-
-def test_auto_says_what_it_measured(model_folder: Path) -> None:
-    chosen = load(model_folder, device="cpu").embedder(CONFIG, backend="auto", precision="auto")
-    assert chosen.notes[-1].startswith(f"chosen: {chosen.backend.name} (torch fp32 ")
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"backend": "onnx"}, "name the folder with --exported DIR"),
-        ({"exported": ["nowhere"]}, "another backend than torch"),
-        ({"backend": "tpu"}, "expected auto, torch, onnx, openvino"),
-        ({"precision": "int4"}, "expected auto, fp32, bf16, int8"),
+        ({"exported": "nowhere"}, "another backend than torch"),
+        ({"backend": "tpu"}, "expected torch, onnx, openvino"),
+        ({"precision": "int4"}, "expected fp32, bf16, int8"),
         ({"config": VectorConfig((9,))}, "no layer 9: this model has 0"),
     ],
 )
@@ -392,39 +384,23 @@ def exports(model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("onnx", "fp32", "onnx-int8", "was exported in int8, not fp32: pass --precision"),
         ("onnx", "int8", "onnx-float32", "was exported in fp32, not int8"),
         ("openvino", "fp32", "onnx-float32", "was exported for onnx, not openvino"),
+        ("onnx", "fp32", "onnx-float32-near", r"cosine 0\.99.*is it of this model"),
     ],
 )
-def test_an_export_of_another_kind_is_refused(
+def test_an_export_that_is_refused(
     model_folder: Path, backend: str, precision: str, exported: str, message: str
 ) -> None:
+    """Of another kind, or of a neighbour of the model."""
+    model = load(model_folder)
     with pytest.raises(ConfigError, match=message):
-        load(model_folder).embedder(
-            CONFIG,
-            backend=backend,
-            precision=precision,
-            exported=[exported],
-        )
+        model.embedder(CONFIG, backend=backend, precision=precision, exported=exported)
 
 
 @pytest.mark.usefixtures("exports")
-def test_exports_that_fit_are_chosen_from(model_folder: Path, embedder: Embedder) -> None:
-    both = ["onnx-float32", "onnx-int8"]
-    found = load(model_folder).embedder(CONFIG, backend="onnx", exported=both[:1])
+def test_an_export_that_fits(model_folder: Path, embedder: Embedder) -> None:
+    found = load(model_folder).embedder(CONFIG, backend="onnx", exported="onnx-float32")
     assert found.backend.name == "onnx fp32"
     np.testing.assert_allclose(found.embed(TEXTS), embedder.embed(TEXTS), atol=1e-5)
-    found = load(model_folder, device="cpu").embedder(CONFIG, backend="auto", exported=both)
-    assert found.backend.name in ("onnx fp32", "torch fp32")
-    assert any("left out: onnx-int8 was exported in int8" in note for note in found.notes)
-    assert not any("onnx int8" in note for note in found.notes)
-
-
-@pytest.mark.usefixtures("exports")
-def test_an_export_of_a_neighbour_is_refused(model_folder: Path) -> None:
-    near = ["onnx-float32-near"]
-    with pytest.raises(ConfigError, match=r"cosine 0\.99.*is it of this model"):
-        load(model_folder).embedder(CONFIG, backend="onnx", exported=near)
-    found = load(model_folder, device="cpu").embedder(CONFIG, backend="auto", exported=near)
-    assert found.backend.name == "torch fp32"
 
 
 def test_a_processor_without_bfloat16(model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -432,15 +408,3 @@ def test_a_processor_without_bfloat16(model_folder: Path, monkeypatch: pytest.Mo
     for precision in ("bf16", "int8"):
         with pytest.raises(ConfigError, match="no bfloat16 products"):
             load(model_folder, device="cpu").embedder(CONFIG, precision=precision)
-    chosen = load(model_folder, device="cpu").embedder(CONFIG, precision="auto")
-    assert chosen.backend.name == "torch fp32"
-    assert any("no bfloat16" in note for note in chosen.notes)
-
-
-@BFLOAT16
-def test_a_precision_asked_for_is_not_replaced(
-    model_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(backend_choice, "LEAST_COSINE", 1.1)
-    with pytest.raises(ConfigError, match="nothing here gives bf16 vectors: "):
-        load(model_folder, device="cpu").embedder(CONFIG, backend="auto", precision="bf16")

@@ -44,7 +44,7 @@ def embed(
     dtype: Literal["float32", "float16", "int8", "binary"] = "float32",
     backend: BackendName = "torch",
     precision: VectorPrecision = "fp32",
-    exported: tuple[str, ...] = (),
+    exported: Path | None = None,
     plot: Path | None = None,
     color: str | None = None,
     projection: Literal["pca", "tsne"] = "pca",
@@ -81,7 +81,7 @@ def embed(
             result. Unset: as the folder says, else all.
         tokens: Write one vector per token, with its offsets in the text.
         dtype: Type of the stored numbers; int8 with scales beside it, binary keeps the signs.
-        backend: Runtime of the model; auto picks the fastest whose vectors are correct.
+        backend: Runtime of the model.
         precision: fp32 is exact; the others are first compared with it on a sample.
         exported: Folder of bertwright export, for onnx and openvino.
         plot: Write a scatter plot of the texts to this .html file.

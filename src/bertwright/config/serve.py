@@ -25,7 +25,7 @@ class ServeConfig:
     """Port to listen on; 0: any free one, which the log names."""
     device: str | None = None
     """Device of the models: cpu, mps, cuda or cuda:NUMBER; unset: the GPU if there is one."""
-    precision: Literal["auto", "fp32", "bf16", "int8"] = "fp32"
+    precision: Literal["fp32", "bf16", "int8"] = "fp32"
     """fp32 is exact; the others are compared with it when a model is loaded."""
     batch_tokens: int | None = None
     """Tokens per batch, about; unset: 1,024 on a CPU, 32,768 on a GPU."""

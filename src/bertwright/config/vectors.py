@@ -25,11 +25,11 @@ token keeps its own. All but the last two may be joined by `+`, and are then sid
 Combine = Literal["concat", "sum", "mean"]
 """How several layers are combined: concatenated, summed, or averaged."""
 
-BackendName = Literal["auto", "torch", "onnx", "openvino"]
-"""What computes layers; `auto` measures."""
+BackendName = Literal["torch", "onnx", "openvino"]
+"""What computes layers."""
 
-VectorPrecision = Literal["auto", "fp32", "bf16", "int8"]
-"""In which numbers; what is not float32 is compared with it first, `auto` measures."""
+VectorPrecision = Literal["fp32", "bf16", "int8"]
+"""In which numbers; what is not float32 is compared with it first."""
 
 OF_QUERIES, OF_DOCUMENTS = ("query",), ("document", "passage", "corpus")
 """Names of folders' prompts for queries, and for the texts that are searched."""

@@ -244,7 +244,7 @@ class Model:
         *,
         backend: BackendName = "torch",
         precision: VectorPrecision | None = None,
-        exported: Sequence[str | Path] = (),
+        exported: str | Path | None = None,
         whitening: str | Path | Whitening | None = None,
         sample: Sequence[Text] = (),
     ) -> Embedder:
@@ -252,13 +252,13 @@ class Model:
 
         Args:
             config: which vectors; unset: `vectors`.
-            backend: `torch`, `onnx` or `openvino`; `auto` measures.
+            backend: `torch`, `onnx` or `openvino`.
             precision: `fp32`, exact; `bf16`, 2 to 3 digits; `int8`, a cosine of 0.99 or more with
-                float32, else an error; `auto` measures; unset: as the model is loaded.
-            exported: folders that `bertwright export` wrote of this model, without a head, for
+                float32, else an error; unset: as the model is loaded.
+            exported: the folder that `bertwright export` wrote of this model, without a head, for
                 this backend and precision.
             whitening: or a file of `bertwright embed --fit-whitening`.
-            sample: texts to measure and verify on; unset: a few of our own.
+            sample: texts to verify on; unset: a few of our own.
 
         Raises:
             ConfigError: no such layer, backend or precision, an export for others, or vectors too

@@ -1,17 +1,12 @@
-"""Which backend makes the vectors: the requested one, verified, or the fastest.
-
-What is not float32 by torch is compared with it on a sample of texts before it is used. `auto`
-takes the fastest of those near enough, and notes what was measured.
-"""
+"""Which backend makes the vectors: what is not float32 by torch is compared with it on a sample
+of texts before it is used."""
 
 from __future__ import annotations
 
 import copy
 import random
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import get_args
 
@@ -22,7 +17,7 @@ from bertwright.checkpoint.export.check import SAMPLE as SENTENCES
 from bertwright.checkpoint.export.exported import open_exported
 from bertwright.checkpoint.sentence_transformers.dense import DenseLayer
 from bertwright.config.vectors import BackendName, VectorConfig, VectorPrecision
-from bertwright.errors import ConfigError, MissingExtra
+from bertwright.errors import ConfigError
 from bertwright.inference.backends.int8 import LEAST_COSINE, least_cosine, make_int8
 from bertwright.inference.backends.packed import PackedBackend, PackedBert, has_bfloat16, packable
 from bertwright.inference.backends.plain import Backend, ExportedBackend, PlainBackend
@@ -35,17 +30,6 @@ LEAST_EXACT = 0.9999
 CPU_BATCH = 2048
 """Tokens of a batch: more falls out of a processor's cache."""
 SAMPLE = 128
-_SAMPLE_TEXTS = (
-    "A man is playing a guitar on a small stage.",
-    "The committee did not agree on the budget for next year, so the vote was put off.",
-    "Where can I find the nearest station?",
-    "Water boils at 100 degrees Celsius at sea level; on a mountain it boils earlier.",
-    "i love this film !!",
-    "def read(path): return open(path).read()",
-    "Shares of the company fell 3.4% on Tuesday after it cut its forecast for the third time in "
-    "a year, citing weak demand in Europe and the cost of energy, analysts said.",
-    "No.",
-)
 RANDOM_TEXTS, RANDOM_WORDS = 32, 40
 """Texts of a model's own vocabulary in any order, and words of one, at most."""
 
@@ -65,7 +49,7 @@ def torch_backend(runner: ModelRunner) -> Backend:
 
 
 class BackendChoice:
-    """Candidates, compared with float32 on a sample."""
+    """Backends, compared with float32 on a sample."""
 
     def __init__(
         self,
@@ -77,15 +61,15 @@ class BackendChoice:
     ) -> None:
         """Backends are compared by the vectors of `config`; `own` is the model's `torch_backend`"""
         self.runner, self.own, self.dense = runner, own, dense
-        self.sample = list(sample or _SAMPLE_TEXTS)[:SAMPLE]
+        self.sample = list(sample or SENTENCES)[:SAMPLE]
         self.notes: list[str] = []
         pooling = "mean" if config.pooling == "none" else config.pooling
         self.compared = replace(config, pooling=pooling, truncate=True)
 
     def choose(
-        self, backend: BackendName, precision: VectorPrecision, exported: Sequence[str | Path] = ()
+        self, backend: BackendName, precision: VectorPrecision, exported: str | Path | None = None
     ) -> Backend:
-        """The requested backend, verified; or the fastest of those that are.
+        """The requested backend, verified.
 
         Raises:
             ConfigError: no such backend or precision, an export for others, or vectors too far from
@@ -94,28 +78,24 @@ class BackendChoice:
         self._check(backend, precision, exported)
         if backend == "torch" and precision == self.runner.precision:
             return self.own
+        if exported is None:
+            chosen = self._torch(precision)
+        else:
+            chosen = self._exported(Path(exported), backend, precision)
         reference = self._vectors(self.own)
-        makers: list[Callable[[], Backend]] = []
-        if backend in ("auto", "torch"):
-            wanted = ["bf16", "int8"] if precision == "auto" else [precision]
-            makers += [partial(self._torch, name) for name in wanted if name != "fp32"]
-        makers += [partial(self._exported, Path(each), backend, precision) for each in exported]
-        own = backend in ("auto", "torch") and precision in ("auto", "fp32")
-        candidates = [self.own] if own else []
-        named = backend != "auto" and not (backend == "torch" and precision == "auto")
-        for make in makers:
-            try:
-                candidates.append(self._verified(make(), reference))
-            except (ConfigError, MissingExtra) as error:
-                if named:
-                    raise
-                self.notes.append(f"left out: {error}")
-        if not candidates:
-            raise ConfigError(f"nothing here gives {precision} vectors: {'; '.join(self.notes)}")
-        return candidates[0] if named and len(candidates) == 1 else self._fastest(candidates)
+        cosine = least_cosine(self._vectors(chosen), reference)
+        over = f"over {len(reference)} texts"
+        self.notes.append(f"{chosen.name}: least cosine with float32 {cosine:.4f} {over}")
+        least = LEAST_EXACT if chosen.name.endswith("fp32") else LEAST_COSINE
+        if cosine < least:
+            raise ConfigError(
+                f"{chosen.name} gives other vectors than float32 (least cosine {cosine:.4f} "
+                f"{over}, expected {least} or more): is it of this model?"
+            )
+        return chosen
 
     def _check(
-        self, backend: BackendName, precision: VectorPrecision, exported: Sequence[str | Path]
+        self, backend: BackendName, precision: VectorPrecision, exported: str | Path | None
     ) -> None:
         for name, value, known in (
             ("backend", backend, get_args(BackendName)),
@@ -123,15 +103,14 @@ class BackendChoice:
         ):
             if value not in known:
                 raise ConfigError(f"{name} is {value!r}; expected {', '.join(known)}")
-        if backend in ("onnx", "openvino") and not exported:
+        if backend != "torch" and exported is None:
             raise ConfigError(
                 f"--backend {backend} runs what bertwright export {backend} wrote; name the folder "
                 "with --exported DIR, beside the checkpoint it is compared with in --model"
             )
-        if exported and backend == "torch":
+        if exported is not None and backend == "torch":
             raise ConfigError(
-                "--exported is run by another backend than torch; pass --backend onnx, openvino "
-                "or auto"
+                "--exported is run by another backend than torch: pass --backend onnx or openvino"
             )
         if self.runner.precision != "fp32" and (backend, precision) != ("torch", "bf16"):
             raise ConfigError(
@@ -178,7 +157,7 @@ class BackendChoice:
             ("backend", opened.runtime, backend),
             ("precision", stored, precision),
         ):
-            if wanted not in ("auto", given):
+            if wanted != given:
                 how = "for" if option == "backend" else "in"
                 raise ConfigError(
                     f"{folder} was exported {how} {given}, not {wanted}: pass --{option} {given}, "
@@ -193,34 +172,6 @@ class BackendChoice:
         runner = self.runner
         return Embedder(backend, runner.tokenizer, runner.spec, self.compared, dense=self.dense)
 
-    def _verified(self, backend: Backend, reference: Tensor) -> Backend:
-        cosine = least_cosine(self._vectors(backend), reference)
-        self.notes.append(
-            f"{backend.name}: least cosine with float32 {cosine:.4f} over {len(reference)} texts"
-        )
-        least = LEAST_EXACT if backend.name.endswith("fp32") else LEAST_COSINE
-        if cosine < least:
-            raise ConfigError(
-                f"{backend.name} gives other vectors than float32 (least cosine {cosine:.4f} over "
-                f"{len(reference)} texts, expected {least} or more): is it of this model?"
-            )
-        return backend
-
-    def _fastest(self, candidates: list[Backend]) -> Backend:
-        texts = (self.sample * SAMPLE)[:SAMPLE]
-        best: dict[str, float] = {}
-        for _ in range(3):  # in turns, so that a slow moment falls on all
-            for each in candidates:
-                embedder = self._embedder(each)
-                start = time.perf_counter()
-                embedder.embed(texts)
-                rate = len(texts) / (time.perf_counter() - start)
-                best[each.name] = max(best.get(each.name, 0.0), rate)
-        chosen = max(candidates, key=lambda each: best[each.name])
-        rates = ", ".join(f"{name} {rate:,.0f}/s" for name, rate in best.items())
-        self.notes.append(f"chosen: {chosen.name} ({rates})")
-        return chosen
-
 
 def other_texts(tokenizer: Tokenizer) -> list[str]:
     """Sentences of our own, and tokens of a vocabulary in any order, of every language it knows;
@@ -234,4 +185,4 @@ def other_texts(tokenizer: Tokenizer) -> list[str]:
     ]
     lengths = [generator.randint(1, RANDOM_WORDS) for _ in range(RANDOM_TEXTS)]
     mixed = [" ".join(generator.choices(words, k=length)) for length in lengths]
-    return [*_SAMPLE_TEXTS, *SENTENCES, *mixed]
+    return [*SENTENCES, *mixed]
