@@ -10,12 +10,11 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from bertwright.atomic import write_manifest
-from bertwright.checkpoint import model_folder
+from bertwright.checkpoint import model_folder, sources
 from bertwright.checkpoint.checkpoint import load, make_learner, save
 from bertwright.checkpoint.convert import convert
 from bertwright.checkpoint.inspection import inspect
 from bertwright.checkpoint.sources import OtherVocabulary, read_config, read_tokenizer
-from bertwright.checkpoint.tensorflow import bert as tensorflow
 from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError, IntegrityError
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
@@ -30,7 +29,7 @@ def no_weights(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("weights were read")
 
     monkeypatch.setattr(model_folder, "read_tensors", refuse)
-    monkeypatch.setattr(tensorflow, "read", refuse)
+    monkeypatch.setattr(sources, "read_tensor", refuse)
 
 
 def test_a_checkpoint(folder: Path) -> None:
@@ -78,12 +77,12 @@ def test_tasks(tmp_path: Path) -> None:
 def test_tensorflow_and_sentence_transformers(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    refuse = model_folder.read_tensors, tensorflow.read
+    refuse = model_folder.read_tensors
     monkeypatch.undo()
     convert(folder, tmp_path / "tf", "tensorflow")
     convert(folder, tmp_path / "st", "sentence-transformers")
-    monkeypatch.setattr(model_folder, "read_tensors", refuse[0])
-    monkeypatch.setattr(tensorflow, "read", refuse[1])
+    monkeypatch.setattr(model_folder, "read_tensors", refuse)
+    monkeypatch.setattr(sources, "read_tensor", refuse)
     assert inspect(tmp_path / "tf").format == "tensorflow"
     assert inspect(tmp_path / "tf").parameters == inspect(folder).parameters
     found = inspect(tmp_path / "st")

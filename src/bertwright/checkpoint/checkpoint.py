@@ -21,6 +21,7 @@ import os
 import re
 import warnings
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,7 +34,7 @@ from bertwright.checkpoint import model_folder, sources, task_heads
 from bertwright.checkpoint.format import ParameterMapping, Report, match, quote, stack
 from bertwright.checkpoint.formats import format_of
 from bertwright.checkpoint.huggingface import hub
-from bertwright.checkpoint.model_folder import CONFIG, FLOATS, TOKENIZER_FILES, WEIGHTS, Header
+from bertwright.checkpoint.model_folder import CONFIG, FLOATS, TOKENIZER_FILES, WEIGHTS
 from bertwright.checkpoint.task_heads import HEADS, TASKS, make_head
 from bertwright.checkpoint.tensorflow.bert import CONFIG as TENSORFLOW_CONFIG
 from bertwright.config.task import TaskConfig
@@ -238,10 +239,10 @@ def plan(
 
     `may_initialize` allows heads that are not in the folder.
     """
-    folder, form = sources.folder_of(source), format_of(config)
-    spec, parts = form.spec(config), form.mappings(config)
-    headers, left = sources.read_headers(source, config)
-    heads = task_heads.find_heads(source, form, config, spec, headers)
+    folder, form = sources.folder_of(source), sources.form_of(source, config)
+    parts = form.mappings(config)
+    headers, left = sources.read_headers(source)
+    heads = task_heads.find_heads(source, form, config, parts, headers)
     found = match(form, headers, parts | heads.in_model, str(folder))
     there = found.report.parts
     wanted = objectives
@@ -271,8 +272,7 @@ def plan(
     ]
     no_pooler = "pooler" in parts and "pooler" not in there
     started = [*(["pooler"] if no_pooler else []), *new]
-    report = task_heads.report(found.report, heads, tasks, started)
-    report = sources.with_file_names(report, headers, left)
+    report = replace(task_heads.report(found.report, heads, tasks, started), left=left)
     headers = {**headers, **heads.headers}
     shapes = {name: tuple(value.shape) for name, value in state.items()}
     task_heads.check_shapes(mappings, shapes, headers, folder)
@@ -413,13 +413,12 @@ def _check_types(
     mappings: Iterable[ParameterMapping], state: Mapping[str, Tensor], headers: sources.Headers
 ) -> None:
     for ours, theirs, _ in mappings:
+        floats = state[ours].is_floating_point()
         for name in theirs:
             header = headers[name]
-            floats = not isinstance(header, Header) or header.dtype in FLOATS
-            if floats != state[ours].is_floating_point():
-                found = header.dtype if isinstance(header, Header) else "F32"
-                expected = ", ".join(sorted(FLOATS)) if not floats else "whole numbers"
+            if (header.dtype in FLOATS) != floats:
+                expected = f"one of {', '.join(sorted(FLOATS))}" if floats else "whole numbers"
                 raise DataError(
-                    f"'{name}' in {header.file} is of type {found}; expected one of {expected}: "
+                    f"'{name}' in {header.file} is of type {header.dtype}; expected {expected}: "
                     "quantized weights are not read"
                 )

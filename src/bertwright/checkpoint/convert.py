@@ -268,8 +268,8 @@ def _write_model(
         checkpoint.save(folder, loaded.learner, None, "", state=given, tasks=tasks)
         files = [folder / name for name in (WEIGHTS, HEADS) if (folder / name).is_file()]
         return {name: x.shape for file in files for name, x in headers_of(file).items()}
-    form = format_of(config)
     objectives = frozenset(name for name in loaded.learner.objectives if name not in tasks)
+    form = tensorflow.FORMAT
     tensors = task_heads.tensors_to_save(given, form, config, tasks, bool(objectives))
     for task in tasks.values():
         tensorflow.check_task_head(None if tensors.in_heads else architecture(task))
@@ -280,8 +280,7 @@ def _write_model(
     keys = {**tensors.keys, tensorflow.ACTIVATION: config.hidden_act, "hidden_act": "gelu"}
     checkpoint.write_config(folder, config, objectives, keys)
     (folder / CONFIG).rename(folder / tensorflow.CONFIG)
-    variables, _ = tensorflow.read_variables(folder / tensorflow.PREFIX, config)
-    return {variable.name: variable.entry.shape for variable in variables.values()}
+    return {name: tuple(x.shape) for name, x in tensors.in_model.items()}
 
 
 def _write_tokenizer(folder: Path, out: Path, config: Any, to: Layout) -> list[str]:

@@ -189,11 +189,15 @@ def read_tensors(headers: Mapping[str, Header], names: list[str]) -> dict[str, T
             path = headers[name].file
             if path not in open_files:
                 open_files[path] = stack.enter_context(_open(path))
-            tensor = open_files[path].get_tensor(name)
-            if not torch.isfinite(tensor.float()).all():  # F64 holds numbers that float32 does not
-                raise DataError(f"'{name}' in {path} holds numbers that are not finite in float32")
-            tensors[name] = tensor
+            tensors[name] = finite(name, path, open_files[path].get_tensor(name))
     return tensors
+
+
+def finite(name: str, path: Path, tensor: Tensor) -> Tensor:
+    """The same tensor; DataError if it holds numbers that are not finite."""
+    if not torch.isfinite(tensor.float()).all():  # F64 holds numbers that float32 does not
+        raise DataError(f"'{name}' in {path} holds numbers that are not finite in float32")
+    return tensor
 
 
 def headers_of(path: Path) -> dict[str, Header]:

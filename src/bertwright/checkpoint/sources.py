@@ -6,7 +6,7 @@
 | `tensorflow` | `NAME.index`, `NAME.data-*` | `bert_config.json` |
 
 A source is a folder, or a TensorFlow checkpoint by its name without `.index`. What reads its
-weights sees one kind of header and Hugging Face's names only.
+weights sees headers by the names of the model's format there.
 """
 
 from __future__ import annotations
@@ -21,20 +21,21 @@ from typing import Any
 from torch import Tensor
 
 from bertwright.checkpoint import model_folder
-from bertwright.checkpoint.format import Report
+from bertwright.checkpoint.format import Format
 from bertwright.checkpoint.formats import format_named, format_of, only_bert
 from bertwright.checkpoint.huggingface.bert import activation_of
 from bertwright.checkpoint.model_folder import CONFIG, INDEX, WEIGHTS, Header, read_json
 from bertwright.checkpoint.sentence_transformers import folder as sentence_transformers
 from bertwright.checkpoint.tensorflow import bert as tensorflow
+from bertwright.checkpoint.tensorflow.tensor_bundle import Entry, read_tensor
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.text.tokenizer.tokenizer import Tokenizer, load_tokenizer
 
 _ROLES = ("pad", "bos", "eos")
 """Of special tokens whose ids `config.json` names, as `pad_token_id`."""
-AnyHeader = Header | tensorflow.Variable
+AnyHeader = Header | Entry
 Headers = Mapping[str, AnyHeader]
-"""Hugging Face's name -> file and shape."""
+"""Name -> file, shape and type."""
 
 
 class OtherVocabulary(UserWarning):
@@ -177,12 +178,20 @@ def is_gelu_unclear(source: Path) -> bool:
     return tensorflow.ACTIVATION not in content and content.get("hidden_act", "gelu") == "gelu"
 
 
-def read_headers(source: Path, config: Any) -> tuple[dict[str, AnyHeader], tuple[str, ...]]:
-    """Hugging Face's name -> where a tensor is; and what training left beside them, in words.
+def form_of(source: Path, config: Any) -> Format[Any]:
+    """The format in which a model is stored.
 
-    Args:
-        source: of a model.
-        config: of the model.
+    Raises:
+        ConfigError: a checkpoint of TensorFlow that is no BERT.
+    """
+    if layout_of(source) == "tensorflow":
+        only_bert(config, f"the checkpoint {source}")
+        return tensorflow.FORMAT
+    return format_of(config)
+
+
+def read_headers(source: Path) -> tuple[dict[str, AnyHeader], tuple[str, ...]]:
+    """Name -> where a tensor is; and what training left beside them, in words.
 
     Raises:
         DataError: no weights, a pickle, or a checkpoint of another model.
@@ -191,37 +200,22 @@ def read_headers(source: Path, config: Any) -> tuple[dict[str, AnyHeader], tuple
     if layout_of(source) == "tensorflow":
         prefix = tensorflow.find_prefix(source)
         assert prefix is not None
-        found, left = tensorflow.read_variables(prefix, only_bert(config, str(prefix)))
+        found, left = tensorflow.read_variables(prefix)
         return dict(found), left
     return dict(model_folder.read_headers(source)), ()
 
 
 def read_tensors(headers: Headers, wanted: Sequence[str]) -> dict[str, Tensor]:
-    """Read tensors by Hugging Face's names; errors are those of `model_folder`."""
-    tensors: dict[str, Tensor] = {}
+    """Read tensors by name; errors are those of `model_folder`."""
+    found: dict[str, Tensor] = {}
     plain: dict[str, Header] = {}
     for name in wanted:
         header = headers[name]
         if isinstance(header, Header):
             plain[name] = header
         else:
-            tensors[name] = tensorflow.read(header)
-    return tensors | model_folder.read_tensors(plain, list(plain))
-
-
-def with_file_names(report: Report, headers: Headers, left: tuple[str, ...]) -> Report:
-    """A report by the names in the file, with what training left."""
-
-    def own(listed: Sequence[str]) -> tuple[str, ...]:
-        return tuple(_own_name(name, headers) for name in listed)
-
-    tensorflows = any(isinstance(header, tensorflow.Variable) for header in headers.values())
-    missing = report.missing
-    if tensorflows:
-        missing = tuple(tensorflow.foreign_name(name)[0] for name in missing)
-    return replace(
-        report, matched=own(report.matched), unused=own(report.unused), missing=missing, left=left
-    )
+            found[name] = model_folder.finite(name, header.file, read_tensor(name, header))
+    return found | model_folder.read_tensors(plain, list(plain))
 
 
 def check_links(folder: Path) -> None:
@@ -251,8 +245,3 @@ def check_links(folder: Path) -> None:
                     f"{path} is a link out of its folder, to {target}; copy what it leads to "
                     "into the folder, if you trust it"
                 )
-
-
-def _own_name(name: str, headers: Headers) -> str:
-    header = headers.get(name)
-    return header.name if isinstance(header, tensorflow.Variable) else name

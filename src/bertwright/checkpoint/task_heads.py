@@ -190,13 +190,13 @@ def tensors_to_save(
 
 
 def find_heads(
-    source: Path, form: Format[Any], config: Any, spec: EncoderSpec, headers: Headers
+    source: Path, form: Format[Any], config: Any, parts: Parts, headers: Headers
 ) -> FoundHeads:
     """The task heads of a folder, before any is read.
 
     Args:
         source: of a model, as `find_checkpoint` gives it.
-        form, config, spec, headers: of this model: its format, its encoder, its weights.
+        form, config, parts, headers: of this model, without its task heads.
 
     Raises:
         DataError: `task.json`, or what `config.json` says of a task, cannot be used.
@@ -204,7 +204,7 @@ def find_heads(
     """
     config_file = sources.config_file(source)
     content = read_json(config_file)
-    folder = config_file.parent
+    folder, spec = config_file.parent, form.spec(config)
     tasks, told_by = read_tasks(folder, spec), TASKS
     if tasks is None:
         told_by = config_file.name
@@ -214,7 +214,10 @@ def find_heads(
         expected = shapes(spec, tasks)
     except ConfigError as error:
         raise DataError(f"{folder / told_by}: {error}") from error
-    in_model = form.task_parts(tasks, any(name.startswith("cls.") for name in headers))
+    pretrained = {
+        name for part in form.objectives for mapping in parts[part] for name in mapping.theirs
+    }
+    in_model = form.task_parts(tasks, not pretrained.isdisjoint(headers))
     tensors = {name for each in in_model.values() for mapping in each for name in mapping.theirs}
     if told_by != TASKS and not tensors & headers.keys():
         # transformers' name of a class, over an encoder that was saved without its head

@@ -92,8 +92,8 @@ DATA = struct.pack("<4f", 1, 2, 3, 4)
 @pytest.mark.parametrize(
     ("entries", "message"),
     [
-        ({b"a": entry(DATA, shape=(5,))}, r"has 16 bytes; \[5\] of torch.float32 are 20"),
-        ({b"a": entry(DATA, shape=(3,))}, r"has 16 bytes; \[3\] of torch.float32 are 12"),
+        ({b"a": entry(DATA, shape=(5,))}, r"has 16 bytes; \[5\] of F32 are 20"),
+        ({b"a": entry(DATA, shape=(3,))}, r"has 16 bytes; \[3\] of F32 are 12"),
         ({b"a": entry(DATA, shape=(4,), offset=4)}, "ends at byte 20: the file was truncated"),
         ({b"a": entry(DATA, shape=(4,), shard=1)}, "is in data file 1 of 1"),
         (

@@ -6,7 +6,7 @@ bert_model.ckpt.index  bert_model.ckpt.data-00000-of-00001
 checkpoint                       a text file that names the newest, where training wrote several
 ```
 
-| there | under Hugging Face's names (`huggingface/bert.py`) |
+| there | in a folder of transformers (`huggingface/bert.py`) |
 |---|---|
 | `bert/encoder/layer_I/...` | `bert.encoder.layer.I...` |
 | `.../kernel [in, out]` | `....weight [out, in]`, transposed |
@@ -29,15 +29,14 @@ know.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar
 
-import torch
 from torch import Tensor
 
-from bertwright.checkpoint.format import pair, quote
-from bertwright.checkpoint.huggingface.bert import BERT
+from bertwright.checkpoint.format import ParameterMapping, Parts, quote
+from bertwright.checkpoint.huggingface.bert import BERT, BertFormat
 from bertwright.checkpoint.tensorflow.tensor_bundle import (
     Entry,
     read_entries,
@@ -45,6 +44,7 @@ from bertwright.checkpoint.tensorflow.tensor_bundle import (
     write_bundle,
 )
 from bertwright.config.bert import BertConfig
+from bertwright.config.task import TaskConfig
 from bertwright.errors import ConfigError, DataError, IntegrityError
 
 CONFIG = "bert_config.json"
@@ -63,31 +63,60 @@ _OUTPUTS = {
 }
 
 
-class Variable(NamedTuple):
-    """A tensor of a TensorFlow checkpoint, as Hugging Face's tensor of the same meaning."""
+class TensorFlowFormat(BertFormat):
+    """BERT as google-research/bert stores it."""
 
-    file: Path
-    shape: tuple[int, ...]
-    """After transposing."""
-    name: str
-    """In the checkpoint."""
-    entry: Entry
-    transposed: bool
+    repeats: ClassVar[Mapping[str, str]] = {}
+
+    def mappings(self, config: BertConfig) -> Parts:
+        """All parameters by part, with the names of variables."""
+        return _renamed(super().mappings(config))
+
+    def current_name(self, name: str) -> str | None:
+        """The same; None for what training left."""
+        return None if _is_left(name) else name
+
+    def unknown(self, unused: Mapping[str, str], names: Collection[str]) -> list[str]:
+        """All but those of other heads."""
+        return [name for name in unused.values() if name.startswith("bert/")]
+
+    def task_parts(self, tasks: Mapping[str, TaskConfig], pretrained: bool) -> Parts:
+        """The one task of a model, if google-research/bert has a head like it."""
+        return _renamed(super().task_parts(tasks, pretrained))
 
 
-def foreign_name(name: str) -> tuple[str, bool]:
-    """The name here of a Hugging Face tensor, and whether the matrix stands the other way round."""
+FORMAT = TensorFlowFormat(BERT.model_type, BERT.config, BERT.make_encoder, BERT.objectives)
+
+
+def _renamed(parts: Parts) -> Parts:
+    """The same by the names of variables."""
+    found: Parts = {}
+    for part, mappings in parts.items():
+        found[part] = []
+        for ours, theirs, _ in mappings:
+            names = tuple(map(_variable, theirs))
+            found[part].append(ParameterMapping(ours, names, names[0].endswith("/kernel")))
+    return found
+
+
+def _variable(name: str) -> str:
+    """What transformers' tensor is called here."""
     part, _, kind = name.rpartition(".")
     if part in _OUTPUTS:
-        return f"{_OUTPUTS[part]}{'weights' if kind == 'weight' else 'bias'}", False
+        return f"{_OUTPUTS[part]}{'weights' if kind == 'weight' else 'bias'}"
     if name == "cls.predictions.bias":
-        return "cls/predictions/output_bias", False
+        return "cls/predictions/output_bias"
     path = re.sub(r"\.layer\.(\d+)\.", r"/layer_\1/", f"{part}.").rstrip("./").replace(".", "/")
     if part.endswith("_embeddings"):
-        return path, False
+        return path
     if part.endswith("LayerNorm"):
-        return f"{path}/{'gamma' if kind == 'weight' else 'beta'}", False
-    return f"{path}/{'kernel' if kind == 'weight' else 'bias'}", kind == "weight"
+        return f"{path}/{'gamma' if kind == 'weight' else 'beta'}"
+    return f"{path}/{'kernel' if kind == 'weight' else 'bias'}"
+
+
+def _is_left(name: str) -> bool:
+    """Whether a variable is the optimizer's, not the model's."""
+    return name.rpartition("/")[2] in _SLOTS or name == _STEP
 
 
 def find_prefix(path: Path) -> Path | None:
@@ -114,69 +143,36 @@ def find_prefix(path: Path) -> Path | None:
     return path / found[0] if found else None
 
 
-def read_variables(prefix: Path, config: BertConfig) -> tuple[dict[str, Variable], tuple[str, ...]]:
-    """Hugging Face's name -> where it is, and what training left, in words.
-
-    Variables that the table does not know keep their names, but for the dots in place of slashes.
-
-    Args:
-        prefix: of the checkpoint.
-        config: in `bert_config.json`.
+def read_variables(prefix: Path) -> tuple[dict[str, Entry], tuple[str, ...]]:
+    """Every variable, and what training left among them, in words.
 
     Raises:
         DataError: a checkpoint of another model.
         IntegrityError: truncated or damaged.
     """
     entries = read_entries(prefix)
-    left = {name for name in entries if name.rpartition("/")[2] in _SLOTS or name == _STEP}
-    weights = [name for name in entries if name not in left]
-    if "bert/embeddings/word_embeddings" not in weights:
-        kind = "TensorFlow 2 objects" if _OBJECT_GRAPH in weights else "another model"
+    if "bert/embeddings/word_embeddings" not in entries:
+        kind = "TensorFlow 2 objects" if _OBJECT_GRAPH in entries else "another model"
+        weights = sorted(name for name in entries if not _is_left(name))
         raise DataError(
             f"{prefix} is a checkpoint of {kind}, not of google-research/bert: it has "
-            f"{quote(sorted(weights), 4) or 'no weights'} and no "
-            "'bert/embeddings/word_embeddings'"
+            f"{quote(weights, 4) or 'no weights'} and no 'bert/embeddings/word_embeddings'"
         )
-    theirs = {}
-    for name in _table_names(config):
-        foreign, transposed = foreign_name(name)
-        theirs[foreign] = (name, transposed)
-    variables = {}
-    for foreign in weights:
-        name, transposed = theirs.get(foreign, (foreign.replace("/", "."), False))
-        entry = entries[foreign]
-        if entry.dtype is None or not entry.dtype.is_floating_point:
-            raise DataError(f"'{foreign}' in {prefix} is of type {entry.dtype}; expected reals")
-        shape = entry.shape[::-1] if transposed else entry.shape
-        variables[name] = Variable(entry.file, shape, foreign, entry, transposed)
-    return variables, _left_in_words(left, entries)
+    words = []
+    for slot in _SLOTS:
+        count = sum(name.endswith(f"/{slot}") for name in entries)
+        if count:
+            words.append(f"{count} {slot}")
+    if (step := entries.get(_STEP)) is not None:
+        if not step.dtype.startswith("I") or step.shape not in ((), (1,)):
+            raise IntegrityError(f"'{_STEP}' in {step.file} is no whole number")
+        words.append(f"{_STEP} {int(read_tensor(_STEP, step)):,}")
+    return entries, tuple(words)
 
 
-def read(variable: Variable) -> Tensor:
-    """A tensor, its bytes verified, as Hugging Face has it.
-
-    Raises:
-        IntegrityError: it was truncated or changed.
-        DataError: it holds numbers that are not finite.
-    """
-    tensor = read_tensor(variable.name, variable.entry)
-    if not torch.isfinite(tensor).all():
-        raise DataError(f"'{variable.name}' in {variable.file} holds numbers that are not finite")
-    return tensor.t().contiguous() if variable.transposed else tensor
-
-
-def write(folder: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write `bert_model.ckpt` and `checkpoint`.
-
-    Args:
-        folder: where.
-        tensors: by Hugging Face's names.
-    """
-    found = {}
-    for name, tensor in tensors.items():
-        foreign, transposed = foreign_name(name)
-        found[foreign] = tensor.t() if transposed else tensor
-    write_bundle(folder / PREFIX, found)
+def write(folder: Path, variables: Mapping[str, Tensor]) -> None:
+    """Write `bert_model.ckpt` and `checkpoint`."""
+    write_bundle(folder / PREFIX, variables)
     keys = ("model_checkpoint_path", "all_model_checkpoint_paths")
     text = "".join(f'{key}: "{PREFIX}"\n' for key in keys)
     (folder / _NEWEST).write_text(text, encoding="utf-8")
@@ -189,27 +185,6 @@ def check_task_head(architecture: str | None) -> None:
             "google-research/bert has heads for classes of texts and for spans only; "
             "convert this model to huggingface"
         )
-
-
-def _table_names(config: BertConfig) -> list[str]:
-    mappings = [mapping for part in BERT.mappings(config).values() for mapping in part]
-    mappings += [*pair("", "classifier"), *pair("", "qa_outputs")]
-    return [name for mapping in mappings for name in mapping.theirs]
-
-
-def _left_in_words(left: set[str], entries: Mapping[str, Entry]) -> tuple[str, ...]:
-    words = []
-    for slot in _SLOTS:
-        count = sum(name.endswith(f"/{slot}") for name in left)
-        if count:
-            words.append(f"{count} {slot}")
-    if _STEP in left:
-        entry = entries[_STEP]
-        whole = entry.dtype is not None and not entry.dtype.is_floating_point
-        if not whole or entry.shape not in ((), (1,)):
-            raise IntegrityError(f"'{_STEP}' in {entry.file} is no whole number")
-        words.append(f"{_STEP} {int(read_tensor(_STEP, entry)):,}")
-    return tuple(words)
 
 
 def _newest(folder: Path) -> str | None:

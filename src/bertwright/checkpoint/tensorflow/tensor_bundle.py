@@ -31,13 +31,14 @@ from bertwright.errors import DataError, IntegrityError
 _LARGEST_INDEX = 64 << 20
 _MOST_SHARDS = 1_000
 _FLOAT = 1
-_DTYPES: dict[int, torch.dtype] = {
-    _FLOAT: torch.float32,
-    2: torch.float64,
-    3: torch.int32,
-    9: torch.int64,
-    14: torch.bfloat16,
-    19: torch.float16,
+_DTYPES = {_FLOAT: "F32", 2: "F64", 3: "I32", 9: "I64", 14: "BF16", 19: "F16"}
+_TORCH = {
+    "F32": torch.float32,
+    "F64": torch.float64,
+    "I32": torch.int32,
+    "I64": torch.int64,
+    "BF16": torch.bfloat16,
+    "F16": torch.float16,
 }
 _LITTLE_ENDIAN = 0
 _SLICE = b"\0"
@@ -49,8 +50,8 @@ class Entry(NamedTuple):
     """Where a variable lies and what it is."""
 
     file: Path
-    dtype: torch.dtype | None
-    """None: of a type that no model's weights have, as text."""
+    dtype: str
+    """As safetensors calls it; a number of TensorFlow's where no model's weights have it."""
     shape: tuple[int, ...]
     offset: int
     size: int
@@ -98,7 +99,7 @@ def read_tensor(name: str, entry: Entry) -> Tensor:
         DataError: its type is none of numbers.
         IntegrityError: its bytes were truncated or changed.
     """
-    if entry.dtype is None:
+    if entry.dtype not in _TORCH:
         raise DataError(f"'{name}' in {entry.file} holds no numbers")
     data = np.empty(entry.size, np.uint8)
     with entry.file.open("rb") as file:
@@ -109,8 +110,8 @@ def read_tensor(name: str, entry: Entry) -> Tensor:
             f"'{name}' in {entry.file} was truncated or changed later (its CRC differs)"
         )
     if not entry.size:
-        return torch.empty(entry.shape, dtype=entry.dtype)
-    return torch.from_numpy(data).view(entry.dtype).view(entry.shape)
+        return torch.empty(entry.shape, dtype=_TORCH[entry.dtype])
+    return torch.from_numpy(data).view(_TORCH[entry.dtype]).view(entry.shape)
 
 
 def write_bundle(prefix: Path, tensors: Mapping[str, Tensor]) -> None:
@@ -157,11 +158,11 @@ def _entry(name: str, value: bytes, files: list[Path], where: str) -> Entry:
         )
     if shard >= len(files):
         raise IntegrityError(f"'{name}' in {where} is in data file {shard} of {len(files)}")
-    dtype = _DTYPES.get(kind)
-    if dtype is not None and math.prod(shape) * dtype.itemsize != size:
+    dtype = _DTYPES.get(kind, f"{kind}")
+    needed = math.prod(shape) * _TORCH[dtype].itemsize if dtype in _TORCH else size
+    if needed != size:
         raise IntegrityError(
-            f"'{name}' in {where} has {size} bytes; {list(shape)} of {dtype} are "
-            f"{math.prod(shape) * dtype.itemsize}"
+            f"'{name}' in {where} has {size} bytes; {list(shape)} of {dtype} are {needed}"
         )
     return Entry(files[shard], dtype, shape, offset, size, crc)
 
