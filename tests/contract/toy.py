@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from bertwright.checkpoint.format import Format
+from bertwright.config.changes import Changes
 from bertwright.config.runs.language_model import LanguageModelRun
 from bertwright.config.systems import SYSTEMS
 from bertwright.models.encoder import Encoded, Encoder, EncoderSpec
@@ -81,12 +82,8 @@ class ToyLstm(Encoder):
             nn.init.uniform_(parameter, -0.2, 0.2, generator=generator)
 
 
-@dataclass(frozen=True)
-class ToyArchitecture:
+class ToyArchitecture(Changes, of=ToyConfig):
     """Changes to the model."""
-
-    hidden_size: int | None = None
-    """H."""
 
 
 @dataclass(frozen=True)

@@ -21,14 +21,10 @@ class CorpusConfig:
     """Column of the text in JSONL, CSV, TSV and Parquet files."""
     errors: Literal["replace", "refuse"] = "replace"
     """Bytes that are not UTF-8: replace and count them, or stop."""
-    normalize_unicode: bool = False
-    """Compose characters (NFC), repair mojibake and drop control characters."""
     strip_markup: bool = False
     """Remove tags, web addresses and wiki templates; resolve HTML entities and wiki links."""
-    boilerplate: bool = False
-    """Leave out lines that repeat across documents, and menu and copyright lines."""
-    deduplicate: Literal["none", "exact", "near"] = "none"
-    """Leave out repeated documents: exact copies, or near copies too."""
+    deduplicate: bool = False
+    """Leave out documents equal to one before."""
     min_characters: int = 0
     """Leave out documents shorter than this many characters."""
 

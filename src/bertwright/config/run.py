@@ -5,7 +5,7 @@ Annotations are types here, not text: cyclopts reads those of a subclass in its 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 from bertwright.config.ranges import above, at_least, below_one, seed
@@ -223,8 +223,7 @@ class RunConfig:
 
     def changes(self) -> dict[str, Any]:
         """What `architecture`, where a system's runs have it, changes of the model's sizes."""
-        part = getattr(self, "architecture", None)
-        every = {f.name: getattr(part, f.name) for f in fields(part)} if part is not None else {}
+        every = vars(self.architecture) if hasattr(self, "architecture") else {}
         return {name: value for name, value in every.items() if value is not None}
 
     def model_config(self, vocab_size: int) -> Any:

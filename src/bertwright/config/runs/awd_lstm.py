@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
+from bertwright.config.changes import Changes
 from bertwright.config.ranges import OutOfRange, at_least, below_one
 from bertwright.config.run import OptimizerConfig
 from bertwright.config.runs.language_model import LanguageModelRun
@@ -63,32 +64,8 @@ class AwdLstmConfig:
         return (self.embedding_size, *between, self.embedding_size)
 
 
-@dataclass(frozen=True)
-class AwdLstmArchitecture:
-    """Changes to the model that `model` names, or that `init` brings; unset: as it is there."""
-
-    embedding_size: int | None = None
-    """H, width of a token's vector and of the last layer."""
-    hidden_size: int | None = None
-    """Width of the layers between."""
-    num_hidden_layers: int | None = None
-    """L, layers of LSTM."""
-    embedding_dropout: float | None = None
-    """Fraction of the vocabulary whose vectors are 0 throughout a micro-batch."""
-    input_dropout: float | None = None
-    """Dropout of the first layer's input, one mask a sequence."""
-    hidden_dropout: float | None = None
-    """Dropout between layers, one mask a sequence."""
-    output_dropout: float | None = None
-    """Dropout of the last layer's output, one mask a sequence."""
-    weight_dropout: float | None = None
-    """DropConnect: fraction of recurrent weights that are 0 throughout a micro-batch."""
-    dropout_scale: float | None = None
-    """Factor of all five; 0: no dropout."""
-    activation_penalty: float | None = None
-    """AR: factor of the mean square of the last layer's output."""
-    temporal_penalty: float | None = None
-    """TAR: factor of the mean square of its change from one token to the next."""
+class AwdLstmArchitecture(Changes, of=AwdLstmConfig):
+    """Changes to the model that `model` names, or that `init` brings."""
 
 
 _SMALL = AwdLstmConfig(embedding_size=192, hidden_size=384, dropout_scale=0.0)

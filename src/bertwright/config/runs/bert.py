@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from bertwright.config.bert import PRESETS, BertConfig
+from bertwright.config.changes import Changes
 from bertwright.config.ranges import OutOfRange, above, at_least, below_one, fraction
 from bertwright.config.run import RunConfig
 from bertwright.errors import ConfigError
@@ -30,29 +31,17 @@ class InitializationConfig:
         at_least(self, 1e-6, "embedding_std")
 
 
-@dataclass(frozen=True)
-class ArchitectureConfig:
+class ArchitectureConfig(
+    Changes,
+    of=BertConfig,
+    fixed="type_vocab_size initializer_range layer_norm_eps",
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+):
     """Changes to the architecture that `model` names; unset: as published.
 
     Dropout is off by default: a small budget sees its text once or twice and does not overfit.
     """
-
-    hidden_size: int | None = None
-    """H, width of a token's vector."""
-    num_hidden_layers: int | None = None
-    """L, layers."""
-    num_attention_heads: int | None = None
-    """A, attention heads of a layer."""
-    intermediate_size: int | None = None
-    """F, width inside the feed-forward layer."""
-    hidden_act: Literal["gelu", "gelu_tanh"] | None = None
-    """GELU, exact or by its tanh approximation."""
-    max_position_embeddings: int | None = None
-    """Maximum length of a sequence, in tokens."""
-    hidden_dropout_prob: float | None = 0.0
-    """Dropout after embeddings, attention and feed-forward layers; published: 0.1."""
-    attention_probs_dropout_prob: float | None = 0.0
-    """Dropout of attention probabilities; published: 0.1; above 0, attention is slower."""
 
 
 @dataclass(frozen=True)

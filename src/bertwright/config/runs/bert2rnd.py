@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, ClassVar
 
 from bertwright.config.bert import PRESETS, BertConfig
+from bertwright.config.changes import Changes
 from bertwright.config.ranges import at_least, below_one
 from bertwright.config.runs.transformer import TransformerConfig
 from bertwright.config.runs.translation import AdamConfig, InverseSqrtConfig, TranslationRun
@@ -18,7 +19,7 @@ class Bert2RndConfig(BertConfig):
     """The architecture: a BERT, and a decoder of the same sizes."""
 
     num_decoder_layers: int | None = None
-    """Layers of the decoder; None: as many as BERT has, as published."""
+    """Layers of the decoder; unset: as many as the encoder has, as published."""
     label_smoothing: float = 0.1
     """Fraction of the target distribution that is uniform over the vocabulary, in training."""
 
@@ -36,28 +37,14 @@ class Bert2RndConfig(BertConfig):
         return TransformerConfig(**{**sizes, "num_hidden_layers": layers})
 
 
-@dataclass(frozen=True)
-class Bert2RndArchitecture:
+class Bert2RndArchitecture(
+    Changes,
+    of=Bert2RndConfig,
+    fixed="hidden_act type_vocab_size initializer_range layer_norm_eps",
+    hidden_dropout_prob=0.1,
+    attention_probs_dropout_prob=0.0,
+):
     """Changes to the architecture; unset: as the BERT of `encoder` has it, else as bert-mini."""
-
-    hidden_size: int | None = None
-    """H, width of a token's vector."""
-    num_hidden_layers: int | None = None
-    """L, layers of the encoder."""
-    num_decoder_layers: int | None = None
-    """Layers of the decoder; unset: as many as the encoder has, as published."""
-    num_attention_heads: int | None = None
-    """A, attention heads of a layer."""
-    intermediate_size: int | None = None
-    """F, width inside the feed-forward layer."""
-    max_position_embeddings: int | None = None
-    """Maximum length of a source and of a target, in tokens."""
-    hidden_dropout_prob: float | None = 0.1
-    """Dropout after embeddings, attention and feed-forward layers."""
-    attention_probs_dropout_prob: float | None = 0.0
-    """Dropout of attention probabilities; above 0, attention is slower."""
-    label_smoothing: float | None = None
-    """Fraction of the target distribution that is uniform over the vocabulary, in training."""
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
+from bertwright.config.changes import Changes
 from bertwright.config.ranges import OutOfRange, at_least, below_one
 from bertwright.config.runs.language_model import LanguageModelRun
 
@@ -39,7 +40,7 @@ class ElmoConfig:
     n_layers: int = 2
     """L, layers of LSTM in each direction."""
     cell_clip: float = 3.0
-    """Cells are clipped to this; 0: never."""
+    """Cells are clipped to this; 0: never, which is faster."""
     proj_clip: float = 3.0
     """Projections are clipped to this; 0: never."""
     direction: Literal["both", "forward"] = "both"
@@ -60,28 +61,12 @@ class ElmoConfig:
         at_least(self, max(width for width, _ in self.filters) + 2, "max_characters_per_token")
 
 
-@dataclass(frozen=True)
-class ElmoArchitecture:
-    """Changes to the sizes that `model` names; unset: as they are there."""
-
-    output_size: int | None = None
-    """Tokens it predicts, the first of the vocabulary; unset: all."""
-    dim: int | None = None
-    """Width of an LSTM's cell."""
-    projection_dim: int | None = None
-    """Width of a direction's vectors."""
-    n_layers: int | None = None
-    """Layers of LSTM in each direction."""
-    direction: Literal["both", "forward"] | None = None
-    """both, or forward alone (TagLM)."""
-    cell_clip: float | None = None
-    """Cells are clipped to this; 0: never, which is faster."""
-    proj_clip: float | None = None
-    """Projections are clipped to this; 0: never."""
-    hidden_dropout_prob: float | None = None
-    """Dropout around the LSTMs."""
-    negative_samples: int | None = None
-    """Sampled softmax in training; 0: the whole vocabulary."""
+class ElmoArchitecture(
+    Changes,
+    of=ElmoConfig,
+    fixed="max_characters_per_token character_size filters n_highway activation",
+):
+    """Changes to the sizes that `model` names."""
 
 
 _SMALL = ((1, 16), (2, 16), (3, 32), (4, 64), (5, 64))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from bertwright.config.changes import Changes
 from bertwright.config.ranges import transformer
 from bertwright.config.runs.language_model import LanguageModelRun
 from bertwright.errors import ConfigError
@@ -24,11 +25,11 @@ class GptConfig:
     num_attention_heads: int = 12
     """A, attention heads of a layer, each H / A wide; the feed-forward part is 4 H wide."""
     hidden_dropout_prob: float = 0.1
-    """Dropout after embeddings, attention and feed-forward layers."""
+    """Dropout after embeddings, attention and feed-forward layers; published: 0.1."""
     attention_probs_dropout_prob: float = 0.1
-    """Dropout of attention probabilities; 0 uses the fused attention kernel."""
+    """Dropout of attention probabilities; published: 0.1; above 0, attention is slower."""
     max_position_embeddings: int = 512
-    """Longest sequence, in tokens."""
+    """Maximum length of a sequence, in tokens."""
     initializer_range: float = 0.02
     """Standard deviation of the normal distribution that initializes weights."""
     layer_norm_eps: float = 1e-5
@@ -45,7 +46,7 @@ class Gpt2Config(GptConfig):
     vocab_size: int = 50257
     """V, entries of the vocabulary."""
     max_position_embeddings: int = 1024
-    """Longest sequence, in tokens."""
+    """Maximum length of a sequence, in tokens."""
 
 
 def _sizes(kind: type[GptConfig], name: str, published: Mapping[str, Any]) -> dict[str, GptConfig]:
@@ -57,25 +58,14 @@ def _sizes(kind: type[GptConfig], name: str, published: Mapping[str, Any]) -> di
     }
 
 
-@dataclass(frozen=True)
-class GptArchitecture:
-    """Changes to the architecture that `model` names; unset: as published.
-
-    Dropout is off by default: a small budget sees its text once or twice and does not overfit.
-    """
-
-    hidden_size: int | None = None
-    """H, width of a token's vector."""
-    num_hidden_layers: int | None = None
-    """L, layers."""
-    num_attention_heads: int | None = None
-    """A, attention heads of a layer."""
-    max_position_embeddings: int | None = None
-    """Maximum length of a sequence, in tokens."""
-    hidden_dropout_prob: float | None = 0.0
-    """Dropout after embeddings, attention and feed-forward layers; published: 0.1."""
-    attention_probs_dropout_prob: float | None = 0.0
-    """Dropout of attention probabilities; published: 0.1; above 0, attention is slower."""
+class GptArchitecture(
+    Changes,
+    of=GptConfig,
+    fixed="initializer_range layer_norm_eps",
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+):
+    """Changes to the architecture that `model` names; dropout is off, as for BERT."""
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from bertwright.config.changes import Changes
 from bertwright.config.ranges import at_least
 from bertwright.config.run import RunConfig
 from bertwright.config.runs.word_vectors import WordVectorsConfig
@@ -27,30 +28,15 @@ class MemoryNetworkConfig(WordVectorsConfig):
     """Whether the order of sentences counts."""
     softmax: bool = True
     """Whether the weights of memories go through a softmax; without one, the model is linear up to
-    its answer."""
+    its answer: the paper's linear start is such a run, from which another goes on (init)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         at_least(self, 1, "hops", "memory_size")
 
 
-@dataclass(frozen=True)
-class MemoryNetworkArchitecture:
-    """Changes to the model; unset: as the preset has it."""
-
-    hidden_size: int | None = None
-    """H, width of a sentence's vector."""
-    hops: int | None = None
-    """How often the memory is read."""
-    memory_size: int | None = None
-    """Maximum sentences of a story, the newest."""
-    position_encoding: bool | None = None
-    """Whether the order of a sentence's words counts."""
-    temporal_encoding: bool | None = None
-    """Whether the order of sentences counts."""
-    softmax: bool | None = None
-    """Whether the weights of memories go through a softmax. The linear start of the paper is a run
-    without one, from which another goes on (init) with it."""
+class MemoryNetworkArchitecture(Changes, of=MemoryNetworkConfig):
+    """Changes to the model."""
 
 
 @dataclass(frozen=True)

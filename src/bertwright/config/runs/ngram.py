@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
+from bertwright.config.changes import Changes
 from bertwright.config.ranges import OutOfRange, above, at_least
 from bertwright.config.run import RunConfig
 from bertwright.errors import ConfigError
@@ -31,12 +32,8 @@ class NgramConfig:
             )
 
 
-@dataclass(frozen=True)
-class NgramArchitecture:
+class NgramArchitecture(Changes, of=NgramConfig, fixed="ngrams"):
     """Changes to the model that `model` names."""
-
-    order: int | None = None
-    """n, the longest n-grams; a token is predicted from the n - 1 before it."""
 
 
 @dataclass(frozen=True)

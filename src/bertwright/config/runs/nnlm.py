@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from bertwright.config.changes import Changes
 from bertwright.config.ranges import at_least
 from bertwright.config.run import OptimizerConfig
 from bertwright.config.runs.language_model import LanguageModelRun
@@ -28,16 +29,8 @@ class NnlmConfig:
         at_least(self, 1, "vocab_size", "hidden_size", "context_size")
 
 
-@dataclass(frozen=True)
-class NnlmArchitecture:
+class NnlmArchitecture(Changes, of=NnlmConfig):
     """Changes to the architecture that `model` names."""
-
-    hidden_size: int | None = None
-    """H, numbers of a word vector and tanh units."""
-    context_size: int | None = None
-    """C, previous tokens that are read."""
-    direct_connections: bool | None = None
-    """Whether the output layer reads the word vectors too."""
 
 
 @dataclass(frozen=True)

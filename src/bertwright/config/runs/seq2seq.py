@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
+from bertwright.config.changes import Changes
 from bertwright.config.ranges import at_least, below_one
 from bertwright.config.runs.translation import AdamConfig, TranslationRun
 from bertwright.errors import ConfigError
@@ -45,25 +46,8 @@ class Seq2SeqConfig:
             )
 
 
-@dataclass(frozen=True)
-class Seq2SeqArchitecture:
-    """Changes to the architecture that `model` names; unset: as that has it."""
-
-    embedding_size: int | None = None
-    """E, width of a token's vector, of source, target and output."""
-    hidden_size: int | None = None
-    """H, width of a state: half of it from each direction in the encoder."""
-    num_hidden_layers: int | None = None
-    """L, layers of LSTM of the encoder, and of the decoder."""
-    attention: Literal["additive", "multiplicative", "none"] | None = None
-    """How the decoder scores the source: as Bahdanau et al. 2014, as Luong et al. 2015, or not at
-    all."""
-    input_feeding: bool | None = None
-    """Let the decoder read what predicted the token before beside that token."""
-    dropout: float | None = None
-    """Dropout of token vectors, between layers and before the output."""
-    label_smoothing: float | None = None
-    """Fraction of the target distribution that is uniform over the vocabulary, in training."""
+class Seq2SeqArchitecture(Changes, of=Seq2SeqConfig, fixed="fixed_source"):
+    """Changes to the architecture that `model` names."""
 
 
 @dataclass(frozen=True)

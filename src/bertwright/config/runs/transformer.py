@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
+from bertwright.config.changes import Changes
 from bertwright.config.ranges import below_one, transformer
 from bertwright.config.runs.translation import AdamConfig, InverseSqrtConfig, TranslationRun
 from bertwright.errors import ConfigError
@@ -45,30 +46,8 @@ class TransformerConfig:
         below_one(self, "label_smoothing")
 
 
-@dataclass(frozen=True)
-class TransformerArchitecture:
-    """Changes to the architecture that `model` names; unset: as that has it."""
-
-    hidden_size: int | None = None
-    """H, width of a token's vector."""
-    num_hidden_layers: int | None = None
-    """L, layers of the encoder, and of the decoder."""
-    num_attention_heads: int | None = None
-    """A, attention heads of a layer."""
-    intermediate_size: int | None = None
-    """F, width inside the feed-forward layer."""
-    hidden_act: Literal["relu", "gelu", "gelu_tanh"] | None = None
-    """Activation of the feed-forward layer."""
-    norm: Literal["post", "pre"] | None = None
-    """Normalize sums, as published, or what each part reads (and the last layer)."""
-    max_position_embeddings: int | None = None
-    """Maximum length of a source and of a target, in tokens."""
-    hidden_dropout_prob: float | None = None
-    """Dropout after embeddings, attention and feed-forward layers."""
-    attention_probs_dropout_prob: float | None = None
-    """Dropout of attention probabilities; above 0, attention is slower."""
-    label_smoothing: float | None = None
-    """Fraction of the target distribution that is uniform over the vocabulary, in training."""
+class TransformerArchitecture(Changes, of=TransformerConfig, fixed="layer_norm_eps"):
+    """Changes to the architecture that `model` names."""
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
+from bertwright.config.changes import Changes
 from bertwright.config.ranges import above, at_least, below_one, fraction
 from bertwright.config.run import RunConfig, ValidationConfig
 from bertwright.errors import ConfigError
@@ -88,14 +89,8 @@ class WordVectorsRun(RunConfig):
         super().__post_init__()
 
 
-@dataclass(frozen=True)
-class Word2VecArchitecture:
+class Word2VecArchitecture(Changes, of=Word2VecConfig, fixed="algorithm"):
     """Changes to the model that `model` names."""
-
-    hidden_size: int | None = None
-    """H, width of a word's vector."""
-    loss: Literal["negative-sampling", "hierarchical-softmax"] | None = None
-    """Of a word against sampled ones, or of the decisions on its path in a Huffman tree."""
 
 
 @dataclass(frozen=True)
@@ -136,16 +131,8 @@ class Word2VecRun(WordVectorsRun):
         super().__post_init__()
 
 
-@dataclass(frozen=True)
-class FastTextArchitecture(Word2VecArchitecture):
+class FastTextArchitecture(Changes, of=FastTextConfig, fixed="algorithm"):
     """Changes to the model that `model` names."""
-
-    buckets: int | None = None
-    """Rows that n-grams are hashed into."""
-    min_n: int | None = None
-    """Characters of the shortest n-gram."""
-    max_n: int | None = None
-    """Characters of the longest."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +151,7 @@ class FastTextRun(Word2VecRun):
     system: ClassVar[str] = "bertwright.recipes.word_vectors.fasttext:FASTTEXT"
     """Its pre-training."""
 
-    architecture: FastTextArchitecture = field(default_factory=FastTextArchitecture)
+    architecture: FastTextArchitecture = field(default_factory=FastTextArchitecture)  # type: ignore[assignment]
     """Changes to the model."""
     subsample: float = 1e-4
     """Words of a larger fraction of the text than this are left out at random; 0: none."""
@@ -172,12 +159,8 @@ class FastTextRun(Word2VecRun):
     """At the start, falling to zero over all passes."""
 
 
-@dataclass(frozen=True)
-class GloveArchitecture:
+class GloveArchitecture(Changes, of=GloveConfig):
     """Changes to the model that `model` names."""
-
-    hidden_size: int | None = None
-    """H, width of a word's vector."""
 
 
 @dataclass(frozen=True)
