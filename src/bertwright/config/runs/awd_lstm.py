@@ -83,16 +83,14 @@ class AwdLstmOptimizer(OptimizerConfig):
 class AwdLstmRun(LanguageModelRun):
     """Everything that decides a pre-training run of an AWD-LSTM."""
 
-    presets: ClassVar[Mapping[str, AwdLstmConfig]] = {
+    # awd-lstm is the published one; the others have no dropout: they see their text once.
+    presets = {
         "awd-lstm-mini": replace(_SMALL, embedding_size=128, hidden_size=128),
         "awd-lstm-small": _SMALL,
         "awd-lstm": AwdLstmConfig(),
     }
-    """awd-lstm is the published one; the others have no dropout: they see their text once."""
-    default_model: ClassVar[str] = "awd-lstm-small"
-    """A size that two cores train in minutes."""
-    format: ClassVar[str] = "bertwright.checkpoint.native.language_models:AWD_LSTM"
-    """Its models."""
+    default_model = "awd-lstm-small"
+    format = "bertwright.checkpoint.native.language_models:AWD_LSTM"
 
     model: str | None = None
     """awd-lstm-mini, awd-lstm-small, awd-lstm; unset: awd-lstm-small, or the sizes of `init`."""

@@ -112,16 +112,11 @@ class MaskingConfig:
 class BertRun(RunConfig):
     """Everything that decides a pre-training run of BERT."""
 
-    presets: ClassVar[Mapping[str, BertConfig]] = PRESETS
-    """The published sizes."""
-    default_model: ClassVar[str] = "bert-mini"
-    """A size that two cores train in minutes."""
-    format: ClassVar[str] = "bertwright.checkpoint.huggingface.bert:BERT"
-    """Its models."""
-    system: ClassVar[str] = "bertwright.recipes.bert:BERT"
-    """Its pre-training."""
-    use: ClassVar[str] = 'fill --model {run} "A text with a [MASK]."'
-    """What it does."""
+    presets = PRESETS
+    default_model = "bert-mini"
+    format = "bertwright.checkpoint.huggingface.bert:BERT"
+    system = "bertwright.recipes.bert:BERT"
+    use = 'fill --model {run} "A text with a [MASK]."'
 
     model: str | None = None
     """bert-tiny, -mini, -small, -medium, -base, -large; unset: bert-mini, or the size of `init`."""

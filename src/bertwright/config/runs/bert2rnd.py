@@ -51,16 +51,13 @@ class Bert2RndArchitecture(
 class Bert2RndRun(TranslationRun):
     """Everything that decides a run of a translation model whose encoder is a BERT."""
 
-    presets: ClassVar[Mapping[str, Bert2RndConfig]] = {
+    # Where no BERT is given, the sizes of bert-mini.
+    presets = {
         "bert2rnd": Bert2RndConfig(**asdict(PRESETS["bert-mini"]))
     }
-    """Where no BERT is given, the sizes of bert-mini."""
-    default_model: ClassVar[str] = "bert2rnd"
-    """The sizes are those of a BERT."""
-    format: ClassVar[str] = "bertwright.checkpoint.native.translation:BERT2RND"
-    """Its models."""
-    system: ClassVar[str] = "bertwright.recipes.translation.bert2rnd:BERT2RND"
-    """Its pre-training."""
+    default_model = "bert2rnd"
+    format = "bertwright.checkpoint.native.translation:BERT2RND"
+    system = "bertwright.recipes.translation.bert2rnd:BERT2RND"
 
     encoder: str | None = None
     """Pre-trained BERT that the encoder starts as: a run, a checkpoint or a Hugging Face folder,

@@ -76,7 +76,8 @@ _SMALL = ((1, 16), (2, 16), (3, 32), (4, 64), (5, 64))
 class ElmoRun(LanguageModelRun):
     """Everything that decides a pre-training run of ELMo."""
 
-    presets: ClassVar[Mapping[str, ElmoConfig]] = {
+    # elmo is the published one; elmo-small has its published small sizes.
+    presets = {
         "elmo-mini": ElmoConfig(
             filters=_SMALL, n_highway=1, dim=256, projection_dim=128, cell_clip=0, proj_clip=0
         ),
@@ -85,15 +86,10 @@ class ElmoRun(LanguageModelRun):
         ),
         "elmo": ElmoConfig(),
     }
-    """elmo is the published one; elmo-small has its published small sizes."""
-    default_model: ClassVar[str] = "elmo-mini"
-    """A size that two cores train in minutes."""
-    format: ClassVar[str] = "bertwright.checkpoint.native.language_models:ELMO"
-    """Its models."""
-    system: ClassVar[str] = "bertwright.recipes.elmo:ELMO"
-    """Its pre-training."""
-    use: ClassVar[str] = 'senses --model {run}'
-    """What it does."""
+    default_model = "elmo-mini"
+    format = "bertwright.checkpoint.native.language_models:ELMO"
+    system = "bertwright.recipes.elmo:ELMO"
+    use = 'senses --model {run}'
 
     model: str | None = None
     """elmo-mini, elmo-small, elmo; unset: elmo-mini, or the sizes of `init`."""

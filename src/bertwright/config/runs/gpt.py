@@ -72,12 +72,10 @@ class GptArchitecture(
 class GptRun(LanguageModelRun):
     """A run of a GPT."""
 
-    presets: ClassVar[Mapping[str, GptConfig]] = _sizes(GptConfig, "gpt", {"gpt": (12, 768, 12)})
-    """Sizes by name; `gpt` is the published one."""
-    default_model: ClassVar[str] = "gpt-mini"
-    """The smallest."""
-    format: ClassVar[str] = "bertwright.checkpoint.huggingface.gpt:GPT"
-    """Its models."""
+    # Sizes by name; `gpt` is the published one.
+    presets = _sizes(GptConfig, "gpt", {"gpt": (12, 768, 12)})
+    default_model = "gpt-mini"
+    format = "bertwright.checkpoint.huggingface.gpt:GPT"
 
     sequence_length: int = 512
     """Maximum tokens of a window, the tokens for begin and end included; positions beyond it stay
@@ -100,7 +98,8 @@ class GptRun(LanguageModelRun):
 class Gpt2Run(GptRun):
     """A run of a GPT-2."""
 
-    presets: ClassVar[Mapping[str, GptConfig]] = _sizes(
+    # Sizes by name; `gpt2`, 355m, 774m and `gpt2-xl` are the published ones.
+    presets = _sizes(
         Gpt2Config,
         "gpt2",
         {
@@ -110,11 +109,8 @@ class Gpt2Run(GptRun):
             "gpt2-xl": (48, 1600, 25),
         },
     )
-    """Sizes by name; `gpt2`, 355m, 774m and `gpt2-xl` are the published ones."""
-    default_model: ClassVar[str] = "gpt2-mini"
-    """The smallest."""
-    format: ClassVar[str] = "bertwright.checkpoint.huggingface.gpt:GPT2"
-    """Its models."""
+    default_model = "gpt2-mini"
+    format = "bertwright.checkpoint.huggingface.gpt:GPT2"
 
     sequence_length: int = 1024
     """Maximum tokens of a window, the tokens for begin and end included; positions beyond it stay

@@ -16,10 +16,8 @@ from bertwright.config.run import RunConfig
 class LanguageModelRun(RunConfig):
     """A run over token streams; a system adds its `architecture` and its presets."""
 
-    system: ClassVar[str] = "bertwright.recipes.language_models:LANGUAGE_MODEL"
-    """Its pre-training."""
-    use: ClassVar[str] = 'generate --model {run} "A text"'
-    """What it does."""
+    system = "bertwright.recipes.language_models:LANGUAGE_MODEL"
+    use = 'generate --model {run} "A text"'
 
     sequence_length: int = 128
     """Maximum tokens of a window, the tokens for begin and end included."""

@@ -15,14 +15,11 @@ from bertwright.config.runs.gpt import GptRun
 class LeftToRightBertRun(GptRun):
     """A run over token streams."""
 
-    presets: ClassVar[Mapping[str, Any]] = {
+    presets = {
         f"{name}-ltr": LeftToRightBertConfig(**asdict(config)) for name, config in PRESETS.items()
     }
-    """BERT's sizes by name."""
-    default_model: ClassVar[str] = "bert-mini-ltr"
-    """A size that two cores train in minutes."""
-    format: ClassVar[str] = "bertwright.checkpoint.huggingface.bert:LEFT_TO_RIGHT_BERT"
-    """Its models."""
+    default_model = "bert-mini-ltr"
+    format = "bertwright.checkpoint.huggingface.bert:LEFT_TO_RIGHT_BERT"
 
     sequence_length: int = 128
     """Maximum tokens of a window, the tokens for begin and end included."""

@@ -43,16 +43,11 @@ class MemoryNetworkArchitecture(Changes, of=MemoryNetworkConfig):
 class MemoryNetworkRun(RunConfig):
     """Everything that decides a run of a memory network; its data are stories."""
 
-    presets: ClassVar[Mapping[str, MemoryNetworkConfig]] = {"memory-network": MemoryNetworkConfig()}
-    """One size."""
-    default_model: ClassVar[str] = "memory-network"
-    """The one."""
-    format: ClassVar[str] = "bertwright.checkpoint.native.word_vectors:MEMORY_NETWORK"
-    """Its models."""
-    system: ClassVar[str] = "bertwright.recipes.road.memory_network:MEMORY_NETWORK"
-    """Its pre-training."""
-    use: ClassVar[str] = 'answer --model {run} stories.txt'
-    """What it does."""
+    presets = {"memory-network": MemoryNetworkConfig()}
+    default_model = "memory-network"
+    format = "bertwright.checkpoint.native.word_vectors:MEMORY_NETWORK"
+    system = "bertwright.recipes.road.memory_network:MEMORY_NETWORK"
+    use = 'answer --model {run} stories.txt'
 
     model: str | None = None
     """memory-network, or unset: the sizes of `init`."""

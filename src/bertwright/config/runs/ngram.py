@@ -40,18 +40,12 @@ class NgramArchitecture(Changes, of=NgramConfig, fixed="ngrams"):
 class NgramRun(RunConfig):
     """A run of an n-gram model: one count of the text."""
 
-    presets: ClassVar[Mapping[str, Any]] = {"ngram": NgramConfig()}
-    """One."""
-    default_model: ClassVar[str] = "ngram"
-    """The same."""
-    format: ClassVar[str] = "bertwright.checkpoint.native.language_models:NGRAM"
-    """Its models."""
-    system: ClassVar[str] = "bertwright.recipes.road.ngram:NGRAM"
-    """Its pre-training."""
-    use: ClassVar[str] = 'generate --model {run} "A text"'
-    """What it does."""
-    own_loop: ClassVar[bool] = True
-    """It is counted."""
+    presets = {"ngram": NgramConfig()}
+    default_model = "ngram"
+    format = "bertwright.checkpoint.native.language_models:NGRAM"
+    system = "bertwright.recipes.road.ngram:NGRAM"
+    use = 'generate --model {run} "A text"'
+    own_loop = True
 
     architecture: NgramArchitecture = field(default_factory=NgramArchitecture)
     """Changes to the model."""

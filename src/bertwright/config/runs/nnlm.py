@@ -45,15 +45,12 @@ class NnlmOptimizer(OptimizerConfig):
 class NnlmRun(LanguageModelRun):
     """A run of an NNLM."""
 
-    presets: ClassVar[Mapping[str, NnlmConfig]] = {
+    presets = {
         "nnlm-small": NnlmConfig(),
         "nnlm-base": NnlmConfig(hidden_size=256),
     }
-    """Sizes by name; the vocabulary is that of the shards."""
-    default_model: ClassVar[str] = "nnlm-small"
-    """The paper's size."""
-    format: ClassVar[str] = "bertwright.checkpoint.native.language_models:NNLM"
-    """Its models."""
+    default_model = "nnlm-small"
+    format = "bertwright.checkpoint.native.language_models:NNLM"
 
     architecture: NnlmArchitecture = field(default_factory=NnlmArchitecture)
     """Changes to the architecture."""

@@ -54,18 +54,15 @@ class Seq2SeqArchitecture(Changes, of=Seq2SeqConfig, fixed="fixed_source"):
 class Seq2SeqRun(TranslationRun):
     """Everything that decides a run of sequence to sequence with attention."""
 
-    presets: ClassVar[Mapping[str, Seq2SeqConfig]] = {
+    # `cove` has the encoder of McCann et al. 2017.
+    presets = {
         "seq2seq-small": Seq2SeqConfig(embedding_size=256, hidden_size=384, num_hidden_layers=1),
         "seq2seq-base": Seq2SeqConfig(),
         "seq2seq-cove": Seq2SeqConfig(embedding_size=300, hidden_size=600),
     }
-    """`cove` has the encoder of McCann et al. 2017."""
-    default_model: ClassVar[str] = "seq2seq-small"
-    """A size that two cores train in minutes."""
-    format: ClassVar[str] = "bertwright.checkpoint.native.translation:SEQ2SEQ"
-    """Its models."""
-    system: ClassVar[str] = "bertwright.recipes.translation.system:SEQ2SEQ"
-    """Its pre-training."""
+    default_model = "seq2seq-small"
+    format = "bertwright.checkpoint.native.translation:SEQ2SEQ"
+    system = "bertwright.recipes.translation.system:SEQ2SEQ"
 
     architecture: Seq2SeqArchitecture = field(default_factory=Seq2SeqArchitecture)
     """Changes to the model."""

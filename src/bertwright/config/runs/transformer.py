@@ -54,7 +54,8 @@ class TransformerArchitecture(Changes, of=TransformerConfig, fixed="layer_norm_e
 class TransformerRun(TranslationRun):
     """Everything that decides a run of the encoder-decoder Transformer."""
 
-    presets: ClassVar[Mapping[str, TransformerConfig]] = {
+    # `base` and `big` as published; `small` for some ten thousand pairs.
+    presets = {
         "transformer-small": TransformerConfig(
             hidden_size=256,
             num_hidden_layers=3,
@@ -70,11 +71,8 @@ class TransformerRun(TranslationRun):
             hidden_dropout_prob=0.3,
         ),
     }
-    """`base` and `big` as published; `small` for some ten thousand pairs."""
-    default_model: ClassVar[str] = "transformer-small"
-    """A size that two cores train in minutes."""
-    format: ClassVar[str] = "bertwright.checkpoint.native.translation:TRANSFORMER"
-    """Its models."""
+    default_model = "transformer-small"
+    format = "bertwright.checkpoint.native.translation:TRANSFORMER"
 
     architecture: TransformerArchitecture = field(default_factory=TransformerArchitecture)
     """Changes to the model."""

@@ -41,12 +41,9 @@ class InverseSqrtConfig(ScheduleConfig):
 class TranslationRun(RunConfig):
     """A run over parallel text; a system adds its `architecture` and its presets."""
 
-    reads_pairs: ClassVar[bool] = True
-    """Its shards are pairs of sentences."""
-    system: ClassVar[str] = "bertwright.recipes.translation.system:TRANSLATION"
-    """Its pre-training."""
-    use: ClassVar[str] = 'translate --model {run} "A sentence."'
-    """What it does."""
+    reads_pairs = True
+    system = "bertwright.recipes.translation.system:TRANSLATION"
+    use = 'translate --model {run} "A sentence."'
 
     sequence_length: int = 128
     """Maximum tokens of a source and of a target, begin and end included; longer pairs are left

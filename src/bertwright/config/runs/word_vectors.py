@@ -61,10 +61,8 @@ class GloveConfig(WordVectorsConfig):
 class WordVectorsRun(RunConfig):
     """What a run of any static word vectors has beside `RunConfig`."""
 
-    own_loop: ClassVar[bool] = True
-    """They are trained in passes over all documents."""
-    use: ClassVar[str] = 'words nearest --model {run} WORD'
-    """What it does."""
+    own_loop = True
+    use = 'words nearest --model {run} WORD'
     passes: ClassVar[float] = 5.0
     """As many where `epochs` is not given."""
 
@@ -97,17 +95,14 @@ class Word2VecArchitecture(Changes, of=Word2VecConfig, fixed="algorithm"):
 class Word2VecRun(WordVectorsRun):
     """A run of word2vec; its epochs are 5 unless given."""
 
-    presets: ClassVar[Mapping[str, Any]] = {
+    presets = {
         "word2vec-skip-gram": Word2VecConfig(),
         "word2vec-cbow": Word2VecConfig(algorithm="cbow"),
     }
-    """By what is predicted from what."""
-    default_model: ClassVar[str] = "word2vec-skip-gram"
-    """The better one on small corpora."""
-    format: ClassVar[str] = "bertwright.checkpoint.native.word_vectors:WORD2VEC"
-    """Its models."""
-    system: ClassVar[str] = "bertwright.recipes.word_vectors.word2vec:WORD2VEC"
-    """Its pre-training."""
+    # The better one on small corpora.
+    default_model = "word2vec-skip-gram"
+    format = "bertwright.checkpoint.native.word_vectors:WORD2VEC"
+    system = "bertwright.recipes.word_vectors.word2vec:WORD2VEC"
 
     architecture: Word2VecArchitecture = field(default_factory=Word2VecArchitecture)
     """Changes to the model."""
@@ -139,17 +134,13 @@ class FastTextArchitecture(Changes, of=FastTextConfig, fixed="algorithm"):
 class FastTextRun(Word2VecRun):
     """A run of fastText; its epochs are 5 unless given."""
 
-    presets: ClassVar[Mapping[str, Any]] = {
+    presets = {
         "fasttext-skip-gram": FastTextConfig(),
         "fasttext-cbow": FastTextConfig(algorithm="cbow"),
     }
-    """By what is predicted from what."""
-    default_model: ClassVar[str] = "fasttext-skip-gram"
-    """As published."""
-    format: ClassVar[str] = "bertwright.checkpoint.native.word_vectors:FASTTEXT"
-    """Its models."""
-    system: ClassVar[str] = "bertwright.recipes.word_vectors.fasttext:FASTTEXT"
-    """Its pre-training."""
+    default_model = "fasttext-skip-gram"
+    format = "bertwright.checkpoint.native.word_vectors:FASTTEXT"
+    system = "bertwright.recipes.word_vectors.fasttext:FASTTEXT"
 
     architecture: FastTextArchitecture = field(default_factory=FastTextArchitecture)  # type: ignore[assignment]
     """Changes to the model."""
@@ -167,16 +158,11 @@ class GloveArchitecture(Changes, of=GloveConfig):
 class GloveRun(WordVectorsRun):
     """A run of GloVe; its epochs are 15 unless given."""
 
-    presets: ClassVar[Mapping[str, Any]] = {"glove": GloveConfig()}
-    """One."""
-    default_model: ClassVar[str] = "glove"
-    """The same."""
-    format: ClassVar[str] = "bertwright.checkpoint.native.word_vectors:GLOVE"
-    """Its models."""
-    system: ClassVar[str] = "bertwright.recipes.word_vectors.glove:GLOVE"
-    """Its pre-training."""
-    passes: ClassVar[float] = 15.0
-    """As many where `epochs` is not given."""
+    presets = {"glove": GloveConfig()}
+    default_model = "glove"
+    format = "bertwright.checkpoint.native.word_vectors:GLOVE"
+    system = "bertwright.recipes.word_vectors.glove:GLOVE"
+    passes = 15.0
 
     architecture: GloveArchitecture = field(default_factory=GloveArchitecture)
     """Changes to the model."""
