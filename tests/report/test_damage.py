@@ -95,16 +95,6 @@ def test_damaged_measurements(tmp_path: Path) -> None:
             hold(folder, what)
 
 
-def test_damaged_predictions(tmp_path: Path) -> None:
-    found = KINDS["regression"]() | {"name": "score"}
-    folder = write_finetuned(tmp_path / "r", found)
-    lines = [{"task": "score", "gold": n, "value": n + 0.5} for n in range(3)]
-    for what, each in damaged(lines[0]):
-        made = "".join(json.dumps(line) + "\n" for line in [each, *lines[1:]])
-        (folder / "dev-predictions.jsonl").write_text(made)
-        hold(folder, what)
-
-
 def test_damaged_figures_of_glue(tmp_path: Path) -> None:
     folder = write_glue(tmp_path / "glue")
     found = json.loads((folder / "glue.json").read_text())

@@ -10,27 +10,22 @@ import pytest
 
 from bertwright.config.task import TaskConfig
 from bertwright.labelled.examples import TextExample
-from bertwright.report.finetuned import task_facts
 from bertwright.report.pages import run_page, write_report
 from bertwright.report.read import Run, read_run
 from bertwright.tasks.evaluate import evaluate
 from bertwright.tasks.predictions import TextPrediction
 from tests.report.finetuned_runs import (
     KINDS,
-    LENGTHS,
     classification,
     many_classes,
     multi_label,
     multi_task,
-    records,
     regression,
     span,
     topics,
     write_finetuned,
 )
 from tests.report.test_pretrained_page import HOSTILE, parse
-
-WINDOW = "line window"
 
 
 def page_of(folder: Path, found: dict[str, Any]) -> str:
@@ -98,54 +93,6 @@ def test_a_long_text_is_folded_and_whole(tmp_path: Path) -> None:
 def test_truncated_texts_are_counted(tmp_path: Path) -> None:
     page = page_of(tmp_path / "r", topics())
     assert "Truncated: 3 of 800 examples of train (790 tokens)." in page
-
-
-def test_lengths_are_drawn_where_they_were_recorded(tmp_path: Path) -> None:
-    found = classification()
-    before = page_of(tmp_path / "old", found)
-    assert "Tokens per example" not in before
-    for shown in ("tokens, median", "311"):
-        assert shown in before
-    train = {**LENGTHS, "histogram": {"width": 4, "counts": [0, 7, 90, 20], "beyond": 3}}
-    short = {**LENGTHS, "histogram": {"width": 1, "counts": [0, 0, 5, 2], "beyond": 0}}
-    found["lengths"] = {"train": train, "dev": short}
-    page = page_of(tmp_path / "far", found)
-    assert "<title>8 to 11 tokens: 90</title>" in page
-    assert "<title>16 or more tokens: 3</title>" in page
-    assert "<title>3 tokens: 2</title>" in page
-    assert page.count(">longer<") == 1
-    assert page.count("window, 128 \N{RIGHTWARDS ARROW}") == 2  # further than the axes reach
-    assert 'class="line window"' not in page
-    found["task"]["max_length"] = 12
-    page = page_of(tmp_path / "near", found)
-    places = [a["d"] for tag, a in parse(page).seen if (tag, a.get("class")) == ("path", WINDOW)]
-    assert len(set(places)) == 2  # one axis, but for the bar of the longer ones
-
-
-def test_numbers_are_drawn_beside_the_true_ones(tmp_path: Path) -> None:
-    run = write_finetuned(tmp_path / "r", regression())
-    assert "Predicted and gold numbers" not in run_page(read_run(run))
-    lines = [{"task": "reviews", "line": n, "gold": n / 4, "value": n / 4 - 0.5} for n in range(9)]
-    lines += [{"task": "other", "line": 1, "gold": 7.0, "value": 9.0}]
-    lines += [{"task": "reviews", "line": 10, "gold": 1.0, "value": None}]
-    text = "".join(json.dumps(line) + "\n" for line in lines)
-    (run / "dev-predictions.jsonl").write_text(text, encoding="utf-8")
-    page = run_page(read_run(run))
-    dots = [a for tag, a in parse(page).seen if (tag, a.get("class")) == ("circle", "mark dot")]
-    assert len(dots) == 9
-    assert "<title>gold 1, predicted 0.5</title>" in page
-    assert "On average predictions are 0.5 too low" in page
-
-
-def test_of_many_numbers_some_are_drawn() -> None:
-    def drawn(pairs: list[tuple[float, float]]) -> dict[str, Any]:
-        found: dict[str, Any] = task_facts({}, [], pairs)["scatter"]
-        return found
-
-    found = drawn([(n / 7, n / 9) for n in range(5001)])
-    assert found["chart"].count("<circle") == found["shown"] == 1667
-    assert drawn([(1.0, 1.0)] * 3)["chart"].count("<circle") == 3
-    assert drawn([]) == {}
 
 
 def test_many_classes_show_the_pairs_most_confused(tmp_path: Path) -> None:
@@ -323,10 +270,6 @@ def test_results_without_records_have_no_curves(tmp_path: Path) -> None:
     page = run_page(read_run(run))
     assert "Curves by seed" not in page
     assert "77.5% ± 23.1" in page
-
-
-def test_records_of_the_fixture_have_every_seed() -> None:
-    assert {record["seed"] for record in records(classification())} == {1, 2, 3}
 
 
 def test_the_smallest_error_stands_out(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertwright.report.plots import Series, chart, histogram, labels, reliability, ticks, wilson
+from bertwright.report.plots import Series, chart, labels, reliability, ticks, wilson
 
 NUMBERS = st.floats(min_value=-1e9, max_value=1e9, allow_nan=False, allow_subnormal=False)
 
@@ -115,9 +115,6 @@ def test_a_chart_says_in_words_what_it_shows() -> None:
     )
     told = next(n for n in ET.fromstring(drawn) if n.tag == "svg").get("aria-label")
     assert told == "Loss: training from 5 to 3.5; baseline 4.5"
-    drawn = histogram("Tokens", [0, 3, 1], 4, 2, "tokens", 12.0, ("window, 3", 3.0))
-    told = next(n for n in ET.fromstring(drawn) if n.tag == "svg").get("aria-label")
-    assert told == "Tokens: 6 examples; most, 3, have 4 to 7 tokens"
 
 
 def test_a_reliability_diagram_says_how_sure_each_bin_is() -> None:

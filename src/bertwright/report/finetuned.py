@@ -7,8 +7,8 @@ bin (Guo et al. 2017, "On Calibration of Modern Neural Networks", equation 3).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from statistics import fmean, pstdev
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 from markupsafe import Markup
@@ -24,7 +24,7 @@ from bertwright.report.numbers import (
     show,
     title,
 )
-from bertwright.report.plots import LARGEST, Series, chart, histogram, reliability, scatter
+from bertwright.report.plots import Series, chart, reliability
 from bertwright.report.read import mapping
 from bertwright.report.verdict import (
     Results,
@@ -41,11 +41,6 @@ MOST_CLASSES = 30
 MOST_PAIRS = 20
 MOST_METRICS = 4
 """Columns of metrics in the table of seeds."""
-MOST_DOTS = 2000
-"""Of more predicted numbers, every n-th in the file is drawn."""
-
-Pair = tuple[float, float]
-"""The gold number and the predicted one."""
 
 
 def kind_of(results: Results) -> str:
@@ -56,27 +51,12 @@ def kind_of(results: Results) -> str:
     return str(task.get("kind", "")).replace("-", " ")
 
 
-def number_pairs(predictions: Iterable[Record]) -> dict[str, list[Pair]]:
-    """The lines of `dev-predictions.jsonl` of each task that predicts numbers; numbers too far out
-    for an axis are left out."""
-    found: dict[str, list[Pair]] = {}
-    for line in predictions:
-        gold, predicted = number(line.get("gold")), number(line.get("value"))
-        if gold is None or predicted is None or max(abs(gold), abs(predicted)) >= LARGEST / 10:
-            continue
-        found.setdefault(str(line.get("task")), []).append((gold, predicted))
-    return found
-
-
-def task_facts(
-    results: Results, records: Sequence[Record], pairs: Sequence[Pair], prefix: str = ""
-) -> dict[str, Any]:
+def task_facts(results: Results, records: Sequence[Record], prefix: str = "") -> dict[str, Any]:
     """The variables of `task.html.j2`.
 
     Args:
         results: of the task.
         records: of `metrics.jsonl`.
-        pairs: of a regression.
         prefix: begins the task's keys in the records of several tasks.
     """
     main = str(results.get("main", ""))
@@ -108,9 +88,7 @@ def task_facts(
         "confused": _confused(labels, counts) if len(labels) > 6 else [],
         "layers": _layers(mapping(results.get("layer_weights"))),
         "calibration": _calibration(mapping(results.get("calibration"))),
-        "scatter": _scatter(pairs),
         "unit": next((unit for begin, unit in units if dev_format.startswith(begin)), "line"),
-        "histograms": _histograms(results),
         "settings": values.flatten(dict(mapping(results.get("settings")))),
         "task_settings": values.flatten(dict(mapping(results.get("task")))),
     }
@@ -193,49 +171,3 @@ def _calibration(found: Mapping[str, Any]) -> dict[str, Any]:
         "total": total,
         "chart": reliability("Predicted probability, and fraction correct", bins),
     }
-
-
-def _scatter(pairs: Sequence[Pair]) -> dict[str, Any]:
-    """Predicted numbers beside the gold ones; empty of fewer than two."""
-    if len(pairs) < 2:
-        return {}
-    shown = pairs[:: -(-len(pairs) // MOST_DOTS)]
-    gold, predicted = zip(*pairs, strict=True)
-    return {
-        "bias": fmean(predicted) - fmean(gold),
-        "predicted_sd": pstdev(predicted),
-        "gold_sd": pstdev(gold),
-        "shown": len(shown),
-        "total": len(pairs),
-        "chart": scatter("Predicted numbers, dev", shown, "gold", "predicted"),
-    }
-
-
-def _histograms(results: Results) -> Markup:
-    """Tokens of the examples of each split over one axis, and where the window ends."""
-    lengths = mapping(results.get("lengths")).items()
-    shown = {str(split): mapping(mapping(each).get("histogram")) for split, each in lengths}
-    shown = {
-        split: each
-        for split, each in shown.items()
-        if number(each.get("width")) and each.get("counts")
-    }
-    if not shown:
-        return Markup("")
-    window = number(mapping(results.get("task")).get("max_length"))
-    end = float(max(int(each["width"]) * len(each["counts"]) for each in shown.values()))
-    if window is not None and window <= 2 * end:
-        end = max(end, 1.05 * window)
-    return Markup("").join(
-        histogram(
-            f"Tokens per example, {split}",
-            [int(each) for each in found["counts"]],
-            int(found["width"]),
-            int(number(found.get("beyond")) or 0),
-            "tokens",
-            end,
-            None if window is None else (f"window, {count(window)}", window),
-            "dev" if split == "dev" else "train",
-        )
-        for split, found in shown.items()
-    )

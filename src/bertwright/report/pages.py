@@ -24,7 +24,7 @@ from bertwright.config import values
 from bertwright.config.runs.bert import MaskingConfig
 from bertwright.errors import ConfigError
 from bertwright.report import curves, numbers
-from bertwright.report.finetuned import kind_of, number_pairs, task_facts
+from bertwright.report.finetuned import kind_of, task_facts
 from bertwright.report.numbers import count, duration, number, title
 from bertwright.report.plots import key
 from bertwright.report.read import Run, is_run, mapping, read_object, read_run, whole
@@ -233,14 +233,14 @@ def _length(run: Run) -> str:
 
 
 def _finetuned_page(run: Run) -> str:
-    results, pairs = run.results, number_pairs(run.predictions)
+    results = run.results
     several = mapping(results.get("tasks"))
     tasks = [
-        {"name": name, **task_facts(found, run.records, pairs.get(name, []), f"{name}.")}
+        {"name": name, **task_facts(found, run.records, f"{name}.")}
         for name, found in several.items()
     ]
     if not several:
-        tasks = [task_facts(results, run.records, pairs.get(str(results.get("name")), []))]
+        tasks = [task_facts(results, run.records)]
     transfer = results.get("transfer")
     return render(
         "finetuned.html.j2",

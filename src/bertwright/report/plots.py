@@ -134,92 +134,19 @@ def wilson(fraction: float, count: int) -> tuple[float, float]:
     return max(0.0, (middle - half) / whole), min(1.0, (middle + half) / whole)
 
 
-def scatter(title: str, points: Sequence[tuple[float, float]], x_name: str, y_name: str) -> Markup:
-    """Points as (x, y) in a square of one range, with the diagonal where both are equal."""
-    both = [value for point in points for value in point]
-    edge = 0.03 * (max(both) - min(both)) or 1.0
-    ends = min(both) - edge, max(both) + edge
-    marks = [value for value in ticks(*ends, 9) if ends[0] <= value <= ends[1]]
-    frame = _Frame(ends, ends, WIDTH - LEFT - RIGHT + TOP + BOTTOM)
-    return frame.figure(
-        title,
-        f"{len(points):,} dots, {x_name} across, {y_name} upwards",
-        frame.axes(marks, marks, x_name, y_name),
-        frame.diagonal(),
-        *(
-            _MARK.format("dot", *frame.point(x, y), 3.5, f"{x_name} {x:.4g}, {y_name} {y:.4g}")
-            for x, y in points
-        ),
-        legend=[("equal", "baseline")],
-    )
-
-
-def histogram(
-    title: str,
-    counts: Sequence[int],
-    width: int,
-    beyond: int,
-    x_name: str,
-    x_high: float,
-    mark: tuple[str, float] | None = None,
-    style: str = "train",
-) -> Markup:
-    """How many examples have a whole number in each of equal bins.
-
-    Args:
-        title: of the chart.
-        counts: examples in each bin, the first from 0.
-        width: of a bin.
-        beyond: examples past the last bin; they are a bar of their own at the right edge.
-        x_name: what is counted.
-        x_high: where the axis ends, but for that bar.
-        mark: a name and its value, drawn upright; past the end it is a name with an arrow.
-        style: `train` or `dev`.
-    """
-    high = ticks(0.0, max(*counts, beyond, 1))
-    end = x_high * 1.06 if beyond else x_high
-    frame = _Frame((0.0, end), (0.0, high[-1]))
-    across = [value for value in ticks(0.0, x_high) if value <= x_high]
-    bins: list[tuple[float, float, int, str]] = []
-    for index, count in enumerate(counts):
-        low, last = index * width, (index + 1) * width - 1
-        bins.append((low, last + 1, count, f"{low:,} to {last:,}" if last > low else f"{low:,}"))
-    bins.append((end - 0.04 * x_high, end, beyond, f"{len(counts) * width:,} or more"))
-    parts = [frame.axes(across, high, x_name, "examples")]
-    for left, right, count, name in bins:
-        if count:
-            (x1, y1), (x2, y2) = frame.point(left, count), frame.point(right, 0.0)
-            parts.append(
-                Markup(
-                    '<rect class="mark {}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}">'
-                    "<title>{} {}: {:,}</title></rect>"
-                ).format(style, x1 + 0.3, y1, max(x2 - x1 - 0.6, 0.6), y2 - y1, name, x_name, count)
-            )
-    if beyond:
-        x, y = frame.point(end, beyond)
-        parts.append(_TEXT.format(x, y - 4, "end", "longer"))
-    if mark:
-        parts.append(_upright(*mark, frame, x_high))
-    _, _, most, name = max(bins, key=lambda each: each[2])
-    words = f"{sum(counts) + beyond:,} examples; most, {most:,}, have {name} {x_name}"
-    return frame.figure(title, words, *parts)
-
-
 @dataclass(frozen=True)
 class _Frame:
-    """Where values lie in a chart: its ranges, and its height."""
+    """Where values lie in a chart: its ranges."""
 
     x: tuple[float, float]
     y: tuple[float, float]
-    height: int = HEIGHT
 
     def point(self, x: float, y: float) -> tuple[float, float]:
         """Values to coordinates."""
         across = (x - self.x[0]) / (self.x[1] - self.x[0] or 1)
         up = (y - self.y[0]) / (self.y[1] - self.y[0] or 1)
-        return LEFT + across * (WIDTH - LEFT - RIGHT), self.height - BOTTOM - up * (
-            self.height - TOP - BOTTOM
-        )
+        y = HEIGHT - BOTTOM - up * (HEIGHT - TOP - BOTTOM)
+        return LEFT + across * (WIDTH - LEFT - RIGHT), y
 
     def figure(
         self, title: str, words: str, *parts: Markup, legend: Sequence[tuple[str, str]] = ()
@@ -233,7 +160,7 @@ class _Frame:
             title,
             Markup("").join(keys),
             WIDTH,
-            self.height,
+            HEIGHT,
             f"{title}: {words}",
             Markup("").join(parts),
         )
@@ -254,11 +181,11 @@ class _Frame:
             _, y = self.point(self.x[0], value)
             parts.append(_path("grid", f"M{LEFT} {y:.1f}H{WIDTH - RIGHT}"))
             parts.append(_TEXT.format(LEFT - 7, y + 4, "end", label))
-        below = self.height - BOTTOM + 18
+        below = HEIGHT - BOTTOM + 18
         for value, label in zip(x_ticks, x_labels or labels(x_ticks, x_percent), strict=True):
             if value <= self.x[1]:
                 parts.append(_TEXT.format(self.point(value, self.y[0])[0], below, "middle", label))
-        parts.append(_TEXT.format(WIDTH - RIGHT, self.height - 6, "end", x_name))
+        parts.append(_TEXT.format(WIDTH - RIGHT, HEIGHT - 6, "end", x_name))
         return Markup("").join(parts)
 
     def diagonal(self) -> Markup:
@@ -342,17 +269,6 @@ def _line(
 def _path(style: str, d: str, name: str = "") -> Markup:
     title = Markup("<title>{}</title>").format(name) if name else ""
     return Markup('<path class="{}" d="{}">{}</path>').format(style, d, title)
-
-
-def _upright(name: str, value: float, frame: _Frame, x_high: float) -> Markup:
-    """A line upwards at a value, and its name: to the left of it where there is no room."""
-    inside = value <= x_high
-    x, low = frame.point(min(value, x_high), frame.y[0])
-    side = "end" if x > WIDTH / 2 else "start"
-    x_label = x if side == "end" else max(x, LEFT + 64)  # beside the name of y
-    line = _path("line window", f"M{x:.1f} {low:.1f}V{TOP - 6}") if inside else Markup("")
-    shown = name if inside else f"{name} \N{RIGHTWARDS ARROW}"
-    return line + _TEXT.format(x_label, TOP - 10, side, shown)
 
 
 def key(style: str) -> Markup:

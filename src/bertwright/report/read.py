@@ -1,8 +1,8 @@
 """Reading the folder of a run for its page: every file as plain values.
 
 `config.toml`, `environment.json` and `metrics.jsonl`; of a quickstart `examples.json` and
-`learning_curve.json`; of a fine-tuned run `results.json` and `dev-predictions.jsonl`. Values are
-not checked here: what a page cannot show becomes one DataError (`whole`).
+`learning_curve.json`; of a fine-tuned run `results.json`. Values are not checked here: what a page
+cannot show becomes one DataError (`whole`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from jinja2 import TemplateError
 from bertwright.config import values
 from bertwright.errors import BertwrightError, ConfigError, DataError
 from bertwright.report.numbers import number
-from bertwright.report.verdict import PREDICTIONS, RESULTS
+from bertwright.report.verdict import RESULTS
 from bertwright.train.log import read_records
 
 METRICS = "metrics.jsonl"
@@ -45,8 +45,6 @@ class Run:
     """`results.json`, of a fine-tuned run."""
     learning_curve: dict[str, Any] = field(default_factory=dict)
     """Accuracy by labelled examples, of a quickstart."""
-    predictions: list[dict[str, Any]] = field(default_factory=list, kw_only=True)
-    """On dev, of a fine-tuned run that predicts numbers."""
     finished: bool = field(default=False, kw_only=True)
     """Whether the newest checkpoint says so; the last record may be older than the end."""
 
@@ -92,11 +90,7 @@ def read_run(folder: Path | str) -> Run:
             f"end; {advice} and write the page again"
         )
     found = (read_object(folder / name) for name in _FILES)
-    run = Run(folder, records, config, *found, finished=_is_finished(folder))
-    path = folder / PREDICTIONS
-    if path.is_file() and "regression" in (folder / RESULTS).read_text(encoding="utf-8"):
-        return replace(run, predictions=read_records(path))
-    return run
+    return Run(folder, records, config, *found, finished=_is_finished(folder))
 
 
 def read_object(path: Path) -> dict[str, Any]:
