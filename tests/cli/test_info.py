@@ -20,7 +20,7 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert facts["python"] == platform.python_version()
     assert facts["cores"] >= 1
     assert facts["bf16_processor"] in (True, False, None)
-    assert {"hf", "zst", "clean", "tensorboard", "dev"} <= set(facts["extras"])
+    assert {"hf", "zst", "tensorboard", "dev"} <= set(facts["extras"])
 
 
 def test_a_missing_extra_names_its_install(

@@ -196,7 +196,7 @@ def _check_tokens(
         f"{scan.repeated:.1%} of the sentences of {SHORTEST} tokens or more came before" + example,
         "remove repeated lines from both files"
         if shards.manifest.get("parallel")
-        else "build with --deduplicate exact (or near) and --boilerplate",
+        else "remove repeated lines and documents; data build --deduplicate leaves out equal ones",
     )
 
 

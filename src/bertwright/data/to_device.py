@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
@@ -9,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bertwright.data.batch import InputArrays
+from bertwright.data.batch import InputArrays, collate
 from bertwright.nn.sequences import Inputs, Sequences
 
 B = TypeVar("B")
@@ -33,6 +34,19 @@ def inputs_to_device(inputs: InputArrays, device: torch.device | str) -> Inputs:
     prefixes = None if inputs.prefixes is None else inputs.prefixes.tolist()
     sequences = Sequences(inputs.lengths.tolist(), device, prefixes)
     return Inputs(_tensor(inputs.ids, device), sequences, segments)
+
+
+def make_inputs(
+    rows: list[int],
+    ids: Sequence[Sequence[int]],
+    segments: Sequence[Sequence[int]] | None,
+    device: torch.device,
+) -> tuple[list[int], Inputs]:
+    """Some sequences end to end, longest first: their rows, and what the encoder reads."""
+    inputs, order = collate(
+        [ids[row] for row in rows], None if segments is None else [segments[row] for row in rows]
+    )
+    return [rows[number] for number in order], inputs_to_device(inputs, device)
 
 
 def _move(value: Any, device: torch.device) -> Any:

@@ -115,7 +115,6 @@ def extend(
         kept_back.pass_on(read_blocks(inputs, reading, report)),
         tokenizer.rules,
         workers=workers,
-        repair=reading.normalize_unicode,
         on_progress=on_progress,
     )
     additions = choose_additions(counted.counts, tokenizer, add, min_count)

@@ -2,37 +2,32 @@
 
 Two ways in: `read_documents` does everything in one stream; `read_blocks` hands out raw documents
 in blocks, in a fixed order, and `split_document`, which is pure and can be pickled, splits each of
-them in any process. What depends on order (boilerplate that repeats, duplicates) is done by the
+them in any process. What depends on order (duplicates) is done by the
 reader.
 
 Memory does not grow with the corpus: a block, a document of at most
-`documents.MAX_DOCUMENT_CHARACTERS`, and where duplicates are looked for what `duplicates` states.
+`documents.MAX_DOCUMENT_CHARACTERS`, and with `--deduplicate` some 70 bytes a document, for a set of
+8-byte hashes: two of a million documents share one with a probability of 3e-8.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from hashlib import blake2b
 from io import BufferedReader
 from pathlib import Path
 from typing import cast
 
 from bertwright.config.corpus import CorpusConfig
 from bertwright.errors import DataError
-from bertwright.text.corpus.cleaning import (
-    RepeatedLines,
-    find_markup,
-    repair_name,
-    repair_unicode,
-    strip_markup,
-)
+from bertwright.text.corpus.cleaning import find_markup, strip_markup
 from bertwright.text.corpus.documents import (
     WIKI_DOCUMENT,
     read_text,
     split_documents,
     wiki_document,
 )
-from bertwright.text.corpus.duplicates import ExactDuplicates, NearDuplicates
 from bertwright.text.corpus.files import ROW_SUFFIXES, find_files, format_of, open_with_position
 from bertwright.text.corpus.report import EXAMPLES
 from bertwright.text.corpus.report import CorpusReport as CorpusReport
@@ -111,15 +106,10 @@ def split_document(
     text: str, config: CorpusConfig, report: CorpusReport | None = None
 ) -> list[str]:
     """The sentences of one raw document, without white space at their ends, none empty, none over
-    `MAX_SENTENCE_CHARACTERS`; no sentence if repair left no text.
+    `MAX_SENTENCE_CHARACTERS`; no sentence if cleaning left no text.
 
-    Sentences, splits and repairs are counted in the report, if one is given.
+    Sentences, splits and markup are counted in the report, if one is given.
     """
-    if config.normalize_unicode:
-        repaired = repair_unicode(text)
-        if report is not None and repaired != text:
-            report.repaired_documents += 1
-        text = repaired
     if config.strip_markup:
         text = strip_markup(text)
     if config.sentences == "line":
@@ -194,21 +184,15 @@ class _Filter:
     """Groups of raw documents to those that stay, counted."""
 
     def __init__(self, config: CorpusConfig, report: CorpusReport) -> None:
-        self._least = config.min_characters
-        self._report = report
-        self._repeated = RepeatedLines() if config.boilerplate else None
-        self._exact = ExactDuplicates() if config.deduplicate != "none" else None
-        self._near = NearDuplicates() if config.deduplicate == "near" else None
-        self._plain = not (self._least or self._repeated or self._exact)
+        self._config, self._report = config, report
+        self._seen: set[bytes] = set()
         self.left_out = 0
-        if config.normalize_unicode:
-            report.unicode_repair = repair_name()
 
     def __call__(self, documents: list[str]) -> list[str]:
         kept = [document for document in map(str.strip, documents) if document]
-        if not self._plain:
+        if self._config.min_characters or self._config.deduplicate:
             before = len(kept)
-            kept = [document for document in map(self._clean, kept) if document]
+            kept = list(filter(self._stays, kept))
             self.left_out += before - len(kept)
         if kept:
             sizes = list(map(len, kept))
@@ -217,35 +201,24 @@ class _Filter:
             self._report.longest_document = max(self._report.longest_document, *sizes)
         return kept
 
-    def _clean(self, text: str) -> str:
-        """The document without boilerplate, or "" if it is left out."""
-        report = self._report
-        if self._repeated is not None:
-            text, lines = self._repeated.leave_out(text)
-            report.boilerplate_lines += len(lines)
-            for line in lines:
-                report.note(report.boilerplate_examples, line[:100])
-            text = text.strip()
-            if not text:
-                report.empty_documents += 1
-                return ""
-        if len(text) < self._least:
-            report.short_documents += 1
-            return ""
-        if self._exact is not None and self._exact.met(text):
-            report.exact_duplicates += 1
-            return ""
-        if self._near is not None and self._near.met(text):
-            report.near_duplicates += 1
-            return ""
-        return text
+    def _stays(self, text: str) -> bool:
+        if len(text) < self._config.min_characters:
+            self._report.short_documents += 1
+            return False
+        if self._config.deduplicate:
+            digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+            if digest in self._seen:
+                self._report.duplicates += 1
+                return False
+            self._seen.add(digest)
+        return True
 
 
 def _nothing(report: CorpusReport, inputs: int) -> str:
     left_out = {
         "without text": report.empty_documents,
         "too short (--min-characters)": report.short_documents,
-        "duplicates": report.exact_duplicates + report.near_duplicates,
+        "duplicates": report.duplicates,
     }
     why = ", ".join(f"{count:,} {name}" for name, count in left_out.items() if count)
     return (

@@ -33,18 +33,12 @@ class CorpusReport:
     invalid_utf8: int = 0  # malformed byte sequences, each replaced by U+FFFD
     # surrogates without a partner (in JSON escapes), each replaced by U+FFFD
     lone_surrogates: int = 0
-    # documents that unicode repair changed, counted by `split_document`
-    repaired_documents: int = 0
     # tags of HTML or XML in the text, counted by `split_document` as the next three are
     tags: int = 0
     urls: int = 0  # web addresses
     templates: int = 0  # marks of wiki templates and links, and HTML entities
     title_documents: int = 0  # documents of one short line without an end of a sentence
-    # lines left out because they repeat across documents or look like menus
-    boilerplate_lines: int = 0
-    exact_duplicates: int = 0  # documents left out because an equal one came before
-    near_duplicates: int = 0  # documents left out because a nearly equal one came before
-    unicode_repair: str = ""  # what repaired the text: `nfc`, or `ftfy` with its version
+    duplicates: int = 0  # documents left out because an equal one came before
     # the first of the files passed over
     passed_over_examples: list[str] = field(default_factory=list)
     tags_examples: list[str] = field(default_factory=list)  # the first tags
@@ -52,17 +46,13 @@ class CorpusReport:
     templates_examples: list[str] = field(default_factory=list)  # the first marks
     # the first positions of malformed bytes, as `FILE, byte N`
     invalid_places: list[str] = field(default_factory=list)
-    # the first lines left out as boilerplate
-    boilerplate_examples: list[str] = field(default_factory=list)
 
     def remarks(self) -> list[str]:
-        """What was left out, split or repaired, a line each; nothing where nothing was."""
+        """What was left out, split or replaced, a line each; nothing where nothing was."""
         named = {
             "files passed over, of an extension that is no text's": self.files_passed_over,
-            "exact duplicates left out": self.exact_duplicates,
-            "near duplicates left out": self.near_duplicates,
+            "duplicates left out": self.duplicates,
             "documents left out as too short": self.short_documents,
-            "lines left out as boilerplate": self.boilerplate_lines,
             "splits of documents too large to hold": self.documents_cut,
             "splits of sentences too long to be any": self.sentences_cut,
             "tags (--strip-markup removes them)": self.tags,
@@ -79,8 +69,6 @@ class CorpusReport:
             mine, theirs = getattr(self, each.name), getattr(other, each.name)
             if isinstance(mine, list):
                 setattr(self, each.name, (mine + theirs)[:EXAMPLES])
-            elif isinstance(mine, str):
-                setattr(self, each.name, mine or theirs)
             elif each.name == "longest_document":
                 setattr(self, each.name, max(mine, theirs))
             else:

@@ -141,7 +141,7 @@ def choose_additions(
 def measure(
     documents: Sequence[str], tokenizer: Tokenizer, reading: CorpusConfig | None = None
 ) -> Length:
-    """How long documents are under a vocabulary, repaired and split as `data build` does.
+    """How long documents are under a vocabulary, split as `data build` does.
 
     Raises:
         DataError: they have no words.
@@ -149,7 +149,7 @@ def measure(
     reading = reading or CorpusConfig()
     sentences = [text for document in documents for text in split_document(document, reading)]
     ids, lengths = tokenizer.encode_sentence_ids(sentences)
-    words = count_block(list(documents), tokenizer.rules, reading.normalize_unicode).words
+    words = count_block(list(documents), tokenizer.rules).words
     tokens = int(lengths.sum())
     if not words or not tokens:
         raise DataError("the held-out documents have no words to measure on")

@@ -85,7 +85,6 @@ def count_corpus(
         rules_of(config),
         workers=config.workers,
         limit=config.max_words,
-        repair=corpus.normalize_unicode,
         on_progress=lambda done, total: on_read(report.position, size),
     )
 

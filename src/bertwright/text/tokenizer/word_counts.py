@@ -22,7 +22,6 @@ from tokenizers import pre_tokenizers
 
 from bertwright.machine import usable_cores
 from bertwright.progress import OnProgress, silent
-from bertwright.text.corpus.cleaning import repair_unicode
 from bertwright.text.tokenizer.files import BertRules, make_normalizer
 from bertwright.text.tokenizer.normalize import drop_surrogates, is_plain, split_chunks, split_parts
 from bertwright.text.workers import map_in_order
@@ -75,13 +74,12 @@ def count_words(
     rules: BertRules,
     workers: int = 0,
     limit: int = 2_000_000,
-    repair: bool = False,
     on_progress: OnProgress = silent,
 ) -> WordCounts:
     """Count the words of blocks of documents.
 
-    `workers` 0 means all processors; `limit` bounds the distinct words kept; `repair` mends
-    the Unicode of each document first (`repair_unicode`); `on_progress` gets the characters read.
+    `workers` 0 means all processors; `limit` bounds the distinct words kept; `on_progress` gets the
+    characters read.
     With several workers a script calls this under `if __name__ == "__main__":`.
 
     Raises:
@@ -89,7 +87,7 @@ def count_words(
     """
     begin = time.monotonic()
     total = WordCounts()
-    make_work = partial(partial, count_block, rules=rules, repair=repair)
+    make_work = partial(partial, count_block, rules=rules)
     with closing(map_in_order(make_work, blocks, workers or usable_cores())) as results:
         for counted in results:
             total.add(counted)
@@ -99,12 +97,12 @@ def count_words(
     return total
 
 
-def count_block(documents: list[str], rules: BertRules, repair: bool = False) -> WordCounts:
+def count_block(documents: list[str], rules: BertRules) -> WordCounts:
     """Count the words of one block."""
     chunks: Counter[str] = Counter()
     result = WordCounts(documents=len(documents), characters=sum(map(len, documents)))
     for document in documents:
-        chunks.update(split_chunks(repair_unicode(document) if repair else document))
+        chunks.update(split_chunks(document))
     parts: dict[str, int] = {}
     for chunk, count in chunks.items():
         if is_plain(chunk):
