@@ -49,7 +49,7 @@ class Gpt2Config(GptConfig):
     """Maximum length of a sequence, in tokens."""
 
 
-def _sizes(kind: type[GptConfig], name: str, published: Mapping[str, Any]) -> dict[str, GptConfig]:
+def _sizes(kind: type[GptConfig], name: str, published: Mapping[str, Any]) -> dict[str, Any]:
     small = {"mini": (4, 256, 4), "small": (4, 512, 8), "medium": (8, 512, 8)}
     found = {f"{name}-{size}": numbers for size, numbers in small.items()} | dict(published)
     return {
