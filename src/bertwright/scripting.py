@@ -10,15 +10,16 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, cast
 
 from bertwright.atomic import refuse_folder
+from bertwright.cli.bars import bar
+from bertwright.cli.output import say
 from bertwright.config import values
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
@@ -145,21 +146,23 @@ def build_data(
     """
     files = [str(each) for each in ([inputs] if isinstance(inputs, str | Path) else inputs)]
     corpus = values.from_dict(CorpusConfig, reading or {})
-    with _display(progress) as (_, on_progress), TemporaryDirectory() as temporary:
+    with TemporaryDirectory() as temporary:
         if tokenizer is None:
             refuse_folder(Path(out), overwrite)  # before the work, not after
             config = TokenizerConfig(vocab_size=vocab_size, workers=workers)
-            trained, _ = train_tokenizer(files, corpus, config, on_read=on_progress)
+            with _bar(progress, "Training the vocabulary", "bytes") as on_read:
+                trained, _ = train_tokenizer(files, corpus, config, on_read=on_read)
             trained.save(temporary)
-        build_shards(
-            files,
-            out,
-            tokenizer or temporary,
-            corpus,
-            workers=workers,
-            overwrite=overwrite,
-            on_progress=on_progress,
-        )
+        with _bar(progress, "Building", "bytes") as on_progress:
+            build_shards(
+                files,
+                out,
+                tokenizer or temporary,
+                corpus,
+                workers=workers,
+                overwrite=overwrite,
+                on_progress=on_progress,
+            )
     return Path(out)
 
 
@@ -212,8 +215,10 @@ def pretrain(
         given["log"] = {"tensorboard": True}
     made = values.from_dict(cls, values.merge(_mapping(config), _nested(settings | given)))
     others = targets - {"tensorboard"}
-    with _display(progress) as (say, _), _sinks(on_log, others, made.out, made) as sink:
-        folder = pretraining.pretrain(made, say, overwrite=overwrite, resume=resume, on_log=sink)
+    with _sinks(on_log, others, made.out, made) as sink:
+        folder = pretraining.pretrain(
+            made, say if progress else silent, overwrite=overwrite, resume=resume, on_log=sink
+        )
     return Run(folder)
 
 
@@ -280,10 +285,11 @@ def finetune(
     task = TaskSpec(name, kind, files, **in_memory)
     targets: set[str] = {log_to} if isinstance(log_to, str) else {*log_to}
     with (
-        _display(progress) as (say, on_progress),
+        _bar(progress, "Fine-tuning", "tokens") as on_progress,
         _sinks(on_log, targets, made.out, made) as sink,
     ):
-        finetuning.finetune([task], made, say, overwrite, on_progress, sink)
+        on_line = say if progress else silent
+        finetuning.finetune([task], made, on_line, overwrite, on_progress, sink)
     return Run(Path(made.out))
 
 
@@ -322,7 +328,7 @@ def evaluate(
     """
     loaded = model if isinstance(model, Model) else load(model)
     kind = loaded.tasks[loaded.task_name(task)].kind
-    with _display(progress) as (_, on_progress):
+    with _bar(progress, "Predicting", "tokens") as on_progress:
         found = evaluate_file(
             loaded,
             _rows(data, kind, "data"),
@@ -408,29 +414,9 @@ def _nested(settings: Mapping[str, Any]) -> dict[str, Any]:
     return nested
 
 
-@contextmanager
-def _display(progress: bool) -> Iterator[tuple[Callable[[str], None], OnProgress]]:
-    """What prints lines, and what draws a bar under them; rich knows terminals and notebooks."""
-    if not progress:
-        yield silent, silent
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console = Console(stderr=True)
-    # In a notebook, a bar that moves needs ipywidgets; lines need nothing.
-    can_draw = find_spec("ipywidgets") is not None if console.is_jupyter else console.is_terminal
-    with Progress(console=console, transient=True, disable=not can_draw) as bars:
-
-        def say(line: str) -> None:
-            console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-        def on_progress(done: int, total: int | None) -> None:
-            if not bars.tasks:
-                bars.add_task("", total=total)
-            bars.update(bars.tasks[0].id, completed=done, total=total, visible=done != total)
-
-        yield say, on_progress
+def _bar(progress: bool, label: str, unit: str) -> AbstractContextManager[OnProgress]:
+    """What shows how work advances, as on the command line."""
+    return bar(label, unit) if progress else nullcontext(silent)
 
 
 @contextmanager

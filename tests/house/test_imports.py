@@ -46,11 +46,12 @@ BESIDE = {
     ("inference", "tasks"),
     ("transfer", "train"),
     ("recipes", "report"),
+    ("scripting", "cli"),
 }
 """(from, to) on one floor: configurations and folders raise errors, a checkpoint holds objectives
 beside their encoder, a server serves what inference does, a loaded model predicts as its task
-says, what learns and how fast is an optimizer of the loop, and a recipe writes the model card
-of what it trained."""
+says, what learns and how fast is an optimizer of the loop, a recipe writes the model card of what
+it trained, and a script shows progress as the command line does."""
 
 STANDARD_ONLY = {"errors", "version", "progress", "atomic", "machine", "config"}
 """What a wrong key must not wait for."""
