@@ -23,7 +23,8 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -266,10 +267,9 @@ class Batcher:
         self._running.append(batch)
         batch.timer = loop.call_later(self.batch_timeout, self._give_up, batch)
         given = items[0].model, [item.item for item in items], at_once
-        future = loop.run_in_executor(thread, self._halved, *given)
-        future.add_done_callback(partial(self._end, batch))
+        hand_over(loop, thread, partial(self._end, batch), self._halved, *given)
 
-    def _end(self, batch: RunningBatch, future: asyncio.Future[list[Any]]) -> None:
+    def _end(self, batch: RunningBatch, future: Future[list[Any]]) -> None:
         """A batch was computed: first of all the device gets the next."""
         assert batch.timer is not None
         batch.timer.cancel()
@@ -380,6 +380,23 @@ class Batcher:
         self.watch.on_failed()
         if self._failed_in_a_row == self.failures:
             self.on_failing()
+
+
+def hand_over(
+    loop: asyncio.AbstractEventLoop,
+    thread: ThreadPoolExecutor,
+    end: Callable[[Future[Any]], None],
+    call: Callable[..., Any],
+    *args: Any,
+) -> None:
+    """Have a thread make a call, and the event loop then call `end` with what became of it; by
+    asyncio's own way two more turns of the loop would pass before."""
+
+    def back(done: Future[Any]) -> None:
+        with suppress(RuntimeError):  # the event loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(end, done)
+
+    thread.submit(call, *args).add_done_callback(back)
 
 
 def choose(tokens: Sequence[int], budget: int) -> list[int]:

@@ -21,7 +21,7 @@ from starlette.types import Message, Receive, Scope, Send
 from bertwright.config.serve import ServeConfig
 from bertwright.errors import BertwrightError
 from bertwright.serve.auth import ApiKeys
-from bertwright.serve.batching import FOR_SHORT, Batcher, QueuedItem
+from bertwright.serve.batching import FOR_SHORT, Batcher, QueuedItem, hand_over
 from bertwright.serve.engine import Engine, RequestItem, load_engine
 from bertwright.serve.errors import HttpError, busy, invalid_request, unavailable
 from bertwright.serve.generation.flight import Flight
@@ -30,6 +30,8 @@ from bertwright.serve.outputs import Vectors
 from bertwright.serve.requests import Prepare, PreparedRequest, prepare
 
 T = TypeVar("T")
+Waiting = tuple[Callable[[], Any], asyncio.Future[Any]]
+"""A call that waits for a thread, and where its outcome goes."""
 DRAIN = 8
 """A body that is too large is read to the end, and thrown away, up to so many times the bound: a
 client that is disconnected while it sends never sees the reason."""
@@ -88,8 +90,9 @@ class Service:
         self.batcher: Batcher | None = None
         self._cores = torch.get_num_threads()
         self._pool = ThreadPoolExecutor(2, thread_name_prefix="tokenize")
-        self._unprepared: list[tuple[Callable[[], PreparedRequest], asyncio.Future[Any]]] = []
-        self._preparing: asyncio.Task[None] | None = None
+        self._unprepared: list[Waiting] = []
+        self._preparing = False
+        """Whether a turn of those is under way."""
         self._swapping = asyncio.Lock()
         self._loading: asyncio.Task[None] | None = None
         self._loads: set[Future[Engine]] = set()
@@ -270,27 +273,56 @@ class Service:
         return await read_bytes(receive, self.config.max_body_bytes, self.config.body_seconds)
 
     async def in_thread(self, call: Callable[..., T], *args: Any) -> T:
-        """What `call` returns, beside the event loop."""
-        (outcome,) = await self._outcomes([partial(call, *args)])
-        if isinstance(outcome, Exception):
-            raise outcome
-        return outcome
-
-    async def _outcomes(self, calls: Sequence[Callable[[], T]]) -> list[T | Exception]:
-        """What each returns or raises, in one turn of a thread.
+        """What `call` returns, beside the event loop.
 
         Raises:
             HttpError: the thread does not end in time: the server is failing.
         """
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._begin_turn([(partial(call, *args), future)], lambda: None)
+        return await future
+
+    async def _with_others(self, call: Callable[[], T]) -> T:
+        """The same, of all that wait in one turn of a thread: handing each over by itself takes
+        longer than its work."""
         loop = asyncio.get_running_loop()
-        turn = loop.run_in_executor(self._pool, _outcomes, calls)
-        try:
-            async with asyncio.timeout(self.config.batch_timeout):
-                return await turn
-        except TimeoutError as error:
-            self.is_stuck = True
-            self._fail()
-            raise unavailable("a text is not tokenized in time", "failing") from error
+        future: asyncio.Future[T] = loop.create_future()
+        self._unprepared.append((call, future))
+        if not self._preparing:
+            self._preparing = True
+            loop.call_soon(self._next_turn)
+        return await future
+
+    def _next_turn(self) -> None:
+        turn, self._unprepared = self._unprepared[:AT_ONCE], self._unprepared[AT_ONCE:]
+        self._preparing = bool(turn)
+        if turn:
+            self._begin_turn(turn, self._next_turn)
+
+    def _begin_turn(self, turn: Sequence[Waiting], then: Callable[[], None]) -> None:
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(self.config.batch_timeout, self._give_up, turn)
+
+        def end(done: Future[list[Any]]) -> None:
+            timer.cancel()
+            for (_, future), outcome in zip(turn, done.result(), strict=True):
+                if future.done():  # its client left
+                    continue
+                if isinstance(outcome, Exception):
+                    future.set_exception(outcome)
+                else:
+                    future.set_result(outcome)
+            then()
+
+        hand_over(loop, self._pool, end, _outcomes, [call for call, _ in turn])
+
+    def _give_up(self, turn: Sequence[Waiting]) -> None:
+        """The turn does not end."""
+        self.is_stuck = True
+        self._fail()
+        for _, future in [*turn, *self._unprepared]:
+            if not future.done():
+                future.set_exception(unavailable("a text is not tokenized in time", "failing"))
 
     async def prepared(self, route: Prepare, body: Any, request: Request) -> PreparedRequest:
         """A request that is checked and tokenized.
@@ -337,33 +369,6 @@ class Service:
 
     def _sent(self, size: int) -> None:
         self.replies -= size
-
-    async def _with_others(self, call: Callable[[], PreparedRequest]) -> PreparedRequest:
-        """What `call` returns, of all that wait in one turn of a thread: handing each over by
-        itself takes longer than its work."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[PreparedRequest] = loop.create_future()
-        self._unprepared.append((call, future))
-        if self._preparing is None:
-            self._preparing = loop.create_task(self._prepare_all())
-        return await future
-
-    async def _prepare_all(self) -> None:
-        while self._unprepared:
-            turn, self._unprepared = self._unprepared[:AT_ONCE], self._unprepared[AT_ONCE:]
-            outcomes: Sequence[PreparedRequest | Exception]
-            try:
-                outcomes = await self._outcomes([call for call, _ in turn])
-            except Exception as error:  # there is no thread, or it does not end
-                outcomes = [error] * len(turn)
-            for (_, future), outcome in zip(turn, outcomes, strict=True):
-                if future.done():  # its client left
-                    continue
-                if isinstance(outcome, Exception):
-                    future.set_exception(outcome)
-                else:
-                    future.set_result(outcome)
-        self._preparing = None
 
 
 def _outcomes(calls: Sequence[Callable[[], T]]) -> list[T | Exception]:
