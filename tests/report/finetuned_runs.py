@@ -75,6 +75,16 @@ def _calibration() -> dict[str, Any]:
     return {"bins": named, "error": 0.053}
 
 
+def error(
+    text: str, gold: str, predicted: str, score: float, line: int, text2: str | None = None
+) -> dict[str, Any]:
+    """One of the `worst`."""
+    return {"text": text, "text2": text2, "gold": gold, "predicted": predicted} | {
+        "score": score,
+        "line": line,
+    }
+
+
 def results(kind: str, main: str = "accuracy", **more: Any) -> dict[str, Any]:
     """A run of three seeds, the second of them degenerate; `more` replaces."""
     values = (0.905, 0.509, 0.912)
@@ -99,14 +109,14 @@ def results(kind: str, main: str = "accuracy", **more: Any) -> dict[str, Any]:
         "transfer": "finetune",
         "data": {
             split: {
-                "file": f"/srv/someone/private/{split}.tsv",
+                "file": f"{split}.tsv",
                 "examples": size,
                 "format": "tsv",
                 "columns": {"text": "sentence", "label": "label"},
             }
             for split, size in (("train", 6920), ("dev", 800))
         },
-        "settings": {"optimizer.learning_rate": 5e-5, "batch.examples": 32, "epochs": 3},
+        "settings": {"learning_rate": 5e-5, "epochs": 3},
         "seeds": seeds,
         "best_seed": 3,
         "summary": {
@@ -144,30 +154,21 @@ def classification() -> dict[str, Any]:
     """Two classes; one seed of three fell."""
     labels = ["negative", "positive"]
     worst = [
-        {
-            "text": "An oddly moving film, in which nothing happens twice, and both times well.",
-            "text2": None,
-            "gold": "positive",
-            "predicted": "negative",
-            "score": 0.9931,
-            "line": 214,
-        },
-        {
-            "text": "פעמיים לא קורה כלום, ופעמיים זה טוב, לפחות בעיני המבקר הזה (2024).",
-            "text2": None,
-            "gold": "positive",
-            "predicted": "negative",
-            "score": 0.987,
-            "line": 17,
-        },
-        {
-            "text": "It goes on, and on; then it goes on. " * 30,
-            "text2": None,
-            "gold": "negative",
-            "predicted": "positive",
-            "score": 0.981,
-            "line": 655,
-        },
+        error(
+            "An oddly moving film, in which nothing happens twice, and both times well.",
+            "positive",
+            "negative",
+            0.9931,
+            214,
+        ),
+        error(
+            "פעמיים לא קורה כלום, ופעמיים זה טוב, לפחות בעיני המבקר הזה (2024).",
+            "positive",
+            "negative",
+            0.987,
+            17,
+        ),
+        error("It goes on, and on; then it goes on. " * 30, "negative", "positive", 0.981, 655),
     ]
     return results(
         "classification",
@@ -219,14 +220,13 @@ def multi_label() -> dict[str, Any]:
         confusion={"labels": TOPICS, "by_label": [[[700, 20], [31, 49]]] * len(TOPICS)},
         per_class=_per_class(TOPICS),
         worst=[
-            {
-                "text": "The ministry pays for a laboratory of winter sports.",
-                "text2": None,
-                "gold": "science, sport, politics",
-                "predicted": "",
-                "score": 0.93,
-                "line": 3,
-            }
+            error(
+                "The ministry pays for a laboratory of winter sports.",
+                "science, sport, politics",
+                "",
+                0.93,
+                3,
+            )
         ],
     )
 
@@ -242,14 +242,14 @@ def regression() -> dict[str, Any]:
             "tfidf": {"pearson_spearman": 0.68, "mean_squared_error": 1.4},
         },
         worst=[
-            {
-                "text": "A man plays a flute.",
-                "text2": "A flute is being carried away by a man.",
-                "gold": "1.5",
-                "predicted": "4.207",
-                "score": 2.7071,
-                "line": 88,
-            }
+            error(
+                "A man plays a flute.",
+                "1.5",
+                "4.207",
+                2.7071,
+                88,
+                "A flute is being carried away by a man.",
+            )
         ],
     )
 
@@ -266,14 +266,13 @@ def tagging() -> dict[str, Any]:
         task={**TASK, "kind": "tagging", "labels": labels, "scheme": "iob2", "head": head},
         per_class=_per_class(["LOC", "PER"]),
         worst=[
-            {
-                "text": "Paris met Berlin in Jordan .",
-                "text2": None,
-                "gold": "PER Paris; PER Berlin; LOC Jordan",
-                "predicted": "LOC Paris; LOC Berlin",
-                "score": 0.97,
-                "line": 4021,
-            }
+            error(
+                "Paris met Berlin in Jordan .",
+                "PER Paris; PER Berlin; LOC Jordan",
+                "LOC Paris; LOC Berlin",
+                0.97,
+                4021,
+            )
         ],
     )
 
@@ -287,22 +286,15 @@ def span() -> dict[str, Any]:
         tuned={"null_threshold": -2.1375},
         baselines={},
         worst=[
-            {
-                "text": "When was it opened?",
-                "text2": "The bridge was begun in 1871 and opened, after two strikes, in 1876.",
-                "gold": "1876",
-                "predicted": "1871",
-                "score": 0.91,
-                "line": 1,
-            },
-            {
-                "text": "Who built the mill?",
-                "text2": "Nobody knows who built the mill.",
-                "gold": "",
-                "predicted": "Nobody",
-                "score": 0.62,
-                "line": 2,
-            },
+            error(
+                "When was it opened?",
+                "1876",
+                "1871",
+                0.91,
+                1,
+                "The bridge was begun in 1871 and opened, after two strikes, in 1876.",
+            ),
+            error("Who built the mill?", "", "Nobody", 0.62, 2, "Nobody knows who built the mill."),
         ],
     )
     metrics = {
@@ -324,14 +316,14 @@ def multiple_choice() -> dict[str, Any]:
         baselines={"majority": {"accuracy": 0.26}},
         calibration=_calibration(),
         worst=[
-            {
-                "text": "She puts the cake into the oven.",
-                "text2": "Then she",
-                "gold": "waits for half an hour.",
-                "predicted": "eats the oven.",
-                "score": 0.74,
-                "line": 9,
-            }
+            error(
+                "She puts the cake into the oven.",
+                "waits for half an hour.",
+                "eats the oven.",
+                0.74,
+                9,
+                "Then she",
+            )
         ],
     )
 

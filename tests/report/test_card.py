@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -28,6 +29,10 @@ yaml = pytest.importorskip("yaml")
 HOSTILE = '<script>"x": [a]|`b`\n---\n# \\ \u2028\x85\ud800 é אב {c}: #d'
 
 
+def written(results: dict[str, Any], *more: Any) -> str:
+    return card(results, {"bertwright": "0.3.0"}, *more)
+
+
 def front_of(text: str) -> dict[str, Any]:
     assert text.startswith("---\n")
     front: dict[str, Any] = yaml.safe_load(text.split("\n---\n")[0])
@@ -45,7 +50,7 @@ def front_of(text: str) -> dict[str, Any]:
     ],
 )
 def test_the_front_matter(kind: str, pipeline: str) -> None:
-    front = front_of(card(KINDS[kind]()))
+    front = front_of(written(KINDS[kind]()))
     assert front["library_name"] == "transformers"
     assert front["pipeline_tag"] == pipeline
     assert "license" not in front
@@ -56,7 +61,7 @@ def test_the_front_matter(kind: str, pipeline: str) -> None:
 
 
 def test_the_figures_are_those_of_the_seed_that_was_kept() -> None:
-    front = front_of(card(classification()))
+    front = front_of(written(classification()))
     assert front["metrics"] == ["accuracy", "f1"]
     found = front["model-index"][0]["results"][0]["metrics"]
     assert [metric["value"] for metric in found] == [0.912, 0.908]
@@ -64,7 +69,7 @@ def test_the_figures_are_those_of_the_seed_that_was_kept() -> None:
 
 def test_the_hub_reads_it() -> None:
     hub = pytest.importorskip("huggingface_hub")
-    data = hub.ModelCard(card(classification())).data
+    data = hub.ModelCard(written(classification())).data
     assert data.pipeline_tag == "text-classification"
     assert data.model_name == "reviews"
     assert [each.metric_value for each in data.eval_results] == [0.912, 0.908]
@@ -72,24 +77,20 @@ def test_the_hub_reads_it() -> None:
 
 @pytest.mark.parametrize(
     ("model", "base"),
-    [
-        ("bert-base-uncased", "bert-base-uncased"),
-        ("google-bert/bert-large-cased", "google-bert/bert-large-cased"),
-        ("google/bert_uncased_L-2_H-128_A-2", "google/bert_uncased_L-2_H-128_A-2"),
-        ("runs/mine", None),
-        ("/srv/someone/bert-base-uncased", None),
-        ("bert-mini", None),
-    ],
+    [("bert-base-uncased", "bert-base-uncased"), ("hf:a/b@main", "a/b"), ("runs/mine", None)],
 )
-def test_a_base_model_is_a_name_of_the_hub(model: str, base: str | None) -> None:
-    found = classification() | {"model": model}
-    assert front_of(card(found)).get("base_model") == base
-    assert front_of(card(found | {"base_model": "a/b"}))["base_model"] == "a/b"
-    assert "/srv/someone" not in card(found)
+def test_a_base_model_is_one_of_the_hub(model: str, base: str | None) -> None:
+    assert front_of(written(classification() | {"model": model})).get("base_model") == base
+
+
+def test_a_folder_is_no_base_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").mkdir()
+    assert "base_model" not in front_of(written(classification() | {"model": "mine"}))
 
 
 def test_what_it_says() -> None:
-    text = card(classification(), {"bertwright": "0.3.0"})
+    text = written(classification())
     for said in (
         "gives a text one of the labels below",
         "from `mini, step-00012000` with Bertwright 0.3.0; all weights were trained",
@@ -98,7 +99,7 @@ def test_what_it_says() -> None:
         "In the order of the scores: negative, positive.",
         "windows that overlap by 32 tokens. Scores are merged over windows (mean).",
         "12 were read in several windows, none was truncated",
-        "| optimizer.learning_rate | 5e-05 |",
+        "| learning_rate | 5e-05 |",
         "1 of 3 seeds were degenerate",
         "Expected calibration error of its probabilities on dev: 0.053.",
         "bertwright predict --model FOLDER --input FILE --out predictions.jsonl",
@@ -107,16 +108,16 @@ def test_what_it_says() -> None:
         "3 examples of dev are in train too",
     ):
         assert said in text, said
-    for absent in ("/srv/someone", "None", "nan"):
+    for absent in ("None", "nan"):
         assert absent not in text.replace("unan", "")
 
 
 def test_other_kinds_say_other_things() -> None:
-    assert "3 were truncated by 790 tokens" in card(topics())
-    assert "any number of the labels" in card(multi_label())
-    assert "always predicts one of them" in card(topics())
-    assert "always predicts one of them" not in card(multi_label())
-    text = card(span())
+    assert "3 were truncated by 790 tokens" in written(topics())
+    assert "any number of the labels" in written(multi_label())
+    assert "always predicts one of them" in written(topics())
+    assert "always predicts one of them" not in written(multi_label())
+    text = written(span())
     for said in (
         "or says that it has none",
         "| null_threshold | -2.1375 |",
@@ -129,36 +130,27 @@ def test_other_kinds_say_other_things() -> None:
     assert "worth it" not in text  # nothing was measured beside it
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"crf": True}, "(a CRF)"),
-        (
-            {"layers": "concat-last-4", "network": "bilstm"},
-            "(layers concat-last-4, a BiLSTM)",
-        ),
-    ],
-)
-def test_transformers_loads_a_head_of_ours_without_it(change: dict[str, Any], words: str) -> None:
+@pytest.mark.parametrize("change", [{"crf": True}, {"layers": "mix", "network": "bilstm"}])
+def test_transformers_loads_a_head_of_ours_without_it(change: dict[str, Any]) -> None:
     found = tagging()
     found["task"]["head"] = {**found["task"]["head"], "crf": False}
-    assert "AutoModelForTokenClassification" in card(found)
+    assert "AutoModelForTokenClassification" in written(found)
     found["task"]["head"].update(change)
-    assert words in card(found)
-    assert "AutoModelFor" not in card(found)
+    assert "no class for this task head" in written(found)
+    assert "AutoModelFor" not in written(found)
 
 
 def test_transformers_has_the_name_that_the_checkpoint_gives() -> None:
     found = tagging()
     found["task"]["head"] = {**found["task"]["head"], "crf": False, "layers": "last"}
-    assert "AutoModelForTokenClassification" in card(found)
+    assert "AutoModelForTokenClassification" in written(found)
     found = classification()
     found["task"] = {**found["task"], "labels": ["only"], "multi_label": False}
-    assert "no class for this task head (one class)" in card(found)
+    assert "no class for this task head" in written(found)
 
 
 def test_several_tasks() -> None:
-    text = card(multi_task(), {"bertwright": "0.3.0"})
+    text = written(multi_task())
     found = front_of(text)["model-index"][0]["results"]
     assert [each["task"]["type"] for each in found] == [
         "text-classification",
@@ -171,28 +163,17 @@ def test_several_tasks() -> None:
     assert "no class for several task heads" in text
 
 
-def test_only_settings_that_did_something_are_shown() -> None:
-    found = classification()
-    found["transfer"] = "finetune"
-    found["settings"] = {"pooling": "mean", "network": "linear", "crf": False, "epochs": 3.0}
-    text = card(found)
-    assert "| epochs | 3 |" in text
-    assert not re.search(r"\| (pooling|network|crf) \|", text)
-    text = card(found | {"transfer": "features"})
-    assert "| pooling | mean |" in text
-
-
 def test_only_what_dev_chose_is_said() -> None:
     found = classification()
-    assert "also chose the epoch and the seed, so" in card(found)
+    assert "also chose the epoch and the seed, so" in written(found)
     found["seeds"] = [seed for seed in found["seeds"] if seed["seed"] == found["best_seed"]]
-    assert "also chose the epoch, so" in card(found)
-    assert "also chose" not in card(found | {"settings": {"keep": "last"}})
+    assert "also chose the epoch, so" in written(found)
+    assert "also chose" not in written(found | {"settings": {"keep": "last"}})
 
 
 def test_a_task_without_a_name_has_that_of_the_run() -> None:
     found = classification() | {"name": "task", "settings": {"out": "/srv/someone/runs/news"}}
-    text = card(found)
+    text = written(found)
     assert "\n# news\n" in text
     assert front_of(text)["model-index"][0]["name"] == "news"
 
@@ -204,37 +185,34 @@ def test_how_to_predict_is_of_the_kind() -> None:
         ("span", 'predict([("What is the question?", "A passage'),
         ("multiple_choice", 'predict([("A text.", ["one ending'),
     ):
-        text = card(KINDS[kind]())
+        text = written(KINDS[kind]())
         assert shown in text
         for code in re.findall("```python\n(.*?)```", text, re.DOTALL):
             compile(code, "card", "exec")
-    text = card(multi_task())
+    text = written(multi_task())
     assert """predict(["A text."], task='sentiment')[0]""" in text
     assert "--task sentiment --input" in text
 
 
 def test_a_start_from_random_weights_is_said() -> None:
     found = classification()
-    assert "random" not in card(found)
-    assert "random at the start" in card(found | {"settings": {"random_start": True}})
+    assert "random" not in written(found)
+    assert "random at the start" in written(found | {"settings": {"random_start": True}})
 
 
 def test_settings_name_no_folder() -> None:
-    settings = {"data": {"train": "/srv/someone/train.tsv"}, "out": "/srv/someone/x", "epochs": 3}
-    text = card(classification() | {"settings": settings})
+    found = classification()
+    found["settings"] = {"train": "/srv/someone/train.tsv", "out": "/srv/someone/x", "epochs": 3}
+    found["warnings"] = ["/srv/someone/train.tsv, line 3 has no text"]
+    text = written(found)
     assert "/srv/someone" not in text
     assert "| epochs | 3 |" in text
-    found = classification()
-    found["warnings"] = [f"{found['data']['dev']['file']}, line 3 has no text"]
-    assert "- dev.tsv, line 3 has no text" in card(found)
-    found["data"]["dev"]["file"] = "dev.tsv"
-    found["settings"] = {"dev": "/srv/someone/private/dev.tsv"}
-    assert "- dev.tsv, line 3 has no text" in card(found)
+    assert "- train.tsv, line 3 has no text" in text
 
 
 def test_a_folder_of_a_model_is_named_by_its_own_name() -> None:
     for model in ("/srv/minilm/model", "/srv/minilm"):
-        assert "fine-tuned from `minilm` with" in card(classification() | {"model": model})
+        assert "fine-tuned from `minilm` with" in written(classification() | {"model": model})
 
 
 def test_hostile_text_stays_text() -> None:
@@ -242,16 +220,12 @@ def test_hostile_text_stays_text() -> None:
     found["task"] = {**found["task"], "labels": [HOSTILE, "b"]}
     found["data"]["dev"]["file"] = HOSTILE.replace("/", "")
     found["settings"] = {HOSTILE: HOSTILE}
-    text = card(found)
+    text = written(found)
     text.encode("utf-8")
     front = front_of(text)
     assert front["model-index"][0]["name"] == HOSTILE.replace("\ud800", "\ufffd")
     assert "<script>" not in re.sub("`[^`]*`", "", text.split("\n---\n", 1)[1])
     assert next(line for line in text.splitlines() if line.startswith("# ")).startswith("# &lt;")
-
-
-def test_a_card_of_next_to_nothing() -> None:
-    assert front_of(card({}))["pipeline_tag"] == "text-classification"
 
 
 @pytest.mark.parametrize(
@@ -263,7 +237,7 @@ def test_a_card_of_next_to_nothing() -> None:
     ],
 )
 def test_the_card_is_of_its_encoder(model_type: str, known: bool, says: str | None) -> None:
-    text = card(classification(), None, model_type, known)
+    text = written(classification(), model_type, known)
     front = front_of(text)
     assert front["tags"] == ["bertwright", model_type]
     assert front.get("library_name") == ("transformers" if known else None)

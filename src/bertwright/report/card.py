@@ -12,12 +12,13 @@ import re
 import shlex
 from collections.abc import Collection, Mapping
 from functools import cache
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
+from bertwright.checkpoint.huggingface import hub
 from bertwright.checkpoint.huggingface.bert import architecture
 from bertwright.config import values
 from bertwright.config.task import TaskConfig
@@ -38,16 +39,6 @@ _INPUTS = {
     "generation": '"A source."',
     "multiple-choice": '("A text.", ["one ending", "another ending"])',
 }
-_HUB_METRICS = {
-    "macro_f1": "f1",
-    "micro_f1": "f1",
-    "matthews": "matthews_correlation",
-    "pearson": "pearsonr",
-    "spearman": "spearmanr",
-    "mean_squared_error": "mse",
-    "mean_absolute_error": "mae",
-}
-"""Our names to those of the hub; others are the same or are given as they are."""
 _PIPELINES = {
     "fill": "fill-mask",
     "generate": "text-generation",
@@ -55,10 +46,6 @@ _PIPELINES = {
     "answer": "question-answering",
 }
 """What the hub calls that for which a verb is."""
-_PUBLISHED = re.compile(
-    r"(google-bert/)?bert-(base|large)-[\w.-]+|google/bert_uncased_L-\d+_H-\d+_A-\d+"
-)
-"""Names that can only be of the hub: `runs/mine` is a folder."""
 _PATHS = {"data", "train", "dev", "test", "out", "model", "file", "path"}
 """Settings that name files and folders."""
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
@@ -66,22 +53,20 @@ _UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 def card(
     results: Results,
-    environment: Mapping[str, Any] | None = None,
+    environment: Mapping[str, Any],
     model_type: str = "bert",
     in_transformers: bool = True,
 ) -> str:
     """`README.md` of a fine-tuned model.
 
     Args:
-        results: `results.json` of the run. Its `base_model`, if there is one, is the name of the
-            model on the hub it was fine-tuned from.
+        results: `results.json` of the run.
         environment: `environment.json` of the run.
         model_type: of its encoder.
         in_transformers: whether transformers loads such an encoder.
     """
-    several = results.get("tasks") or {}
-    tasks = [_task(each, index) for index, each in enumerate(several.values() or [results], 1)]
-    measured = [metric for task in tasks for metric in task["measured"]]
+    several = results.get("tasks")
+    tasks = [_task(each) for each in (several or {"": results}).values()]
     text = (
         _templates()
         .get_template("card.md.j2")
@@ -90,9 +75,9 @@ def card(
             several=bool(several),
             name=_name(results),
             base_model=_base_model(results),
-            model=_model_name(results),
-            hub_metrics=dict.fromkeys(map(_hub_metric, measured)),
-            version=(environment or {}).get("bertwright"),
+            model=_base_model(results) or _folder_name(results["model"]),
+            hub_metrics=dict.fromkeys(metric for task in tasks for metric in task["measured"]),
+            version=environment.get("bertwright"),
             model_type=model_type,
             in_transformers=in_transformers,
             load=_how_to_load(tasks[0]["results"], bool(several), model_type == "bert"),
@@ -180,69 +165,35 @@ def _templates() -> Environment:
         keep_trailing_newline=True,
     )
     found.filters |= {"plain": plain, "yaml": quoted, "code": _code, "count": count}
-    found.filters |= {"title": title, "hub_metric": _hub_metric}
+    found.filters["title"] = title
     return found
 
 
-def _task(results: Results, index: int) -> dict[str, Any]:
-    """What the template shows of one task."""
-    task = results.get("task") or {}
-    seeds = results.get("seeds") or []
-    data = results.get("data") or {}
-    metrics = kept_seed(results).get("metrics") or {}
-    found = {str(name): number(value) for name, value in metrics.items()}
-    columns, rows = metrics_table(results)
-    chosen = ["epoch"] if (results.get("settings") or {}).get("keep") != "last" else []
+def _task(results: Results) -> dict[str, Any]:
+    """What the template shows of one task, beside its results."""
+    seeds, metrics = results["seeds"], kept_seed(results)["metrics"]
+    chosen = ["epoch"] if results["settings"].get("keep") != "last" else []
     return {
         "results": results,
-        "name": results.get("name") or f"Task {index}",
-        "pipeline": PIPELINES.get(str(task.get("kind")), "text-classification"),
-        "measured": {name: value for name, value in found.items() if value is not None},
-        "dev_file": _file_name(data.get("dev")),
-        "metric_columns": columns,
-        "metric_rows": rows,
+        "pipeline": PIPELINES[results["task"]["kind"]],
+        "measured": {name: value for name, value in metrics.items() if number(value) is not None},
+        "metrics": metrics_table(results),
         "verdict": verdict(results).sentence,
-        "data_rows": [
-            [split, _file_name(each), count((each or {}).get("examples"))]
-            for split, each in data.items()
-        ],
-        "settings": _settings(results, task),
+        "settings": _settings(results),
         "chosen": [*chosen, "seed"] if len(seeds) > 1 else chosen,
-        "seeds": len(seeds),
-        "degenerate": sum(bool(seed.get("degenerate")) for seed in seeds),
-        "calibration_error": number((results.get("calibration") or {}).get("error")),
+        "degenerate": sum(seed["degenerate"] for seed in seeds),
         "warnings": _warnings(results),
     }
 
 
-def _settings(results: Results, task: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Settings that had an effect, without the names of files."""
-    kind, features = task.get("kind"), results.get("transfer") == "features"
-    of_texts = kind not in ("tagging", "span")
-    had_effect = {
-        "layers": features,
-        "network": features,
-        "network_size": (task.get("head") or {}).get("network") in ("bilstm", "taglm"),
-        "pooling": features and of_texts,
-        "merge": of_texts,
-        "multi_label": kind == "classification",
-        "class_weights": kind in ("classification", "tagging"),
-        "context": kind == "tagging",
-        "crf": kind == "tagging",
-        "bad_tags": kind == "tagging",
-        "max_answer_tokens": kind == "span",
-        "wrong_answers": kind == "span",
-    }
-    flat = values.flatten(results.get("settings") or {})
+def _settings(results: Results) -> list[tuple[str, str]]:
+    """The settings, without the names of files, and what was tuned."""
     shown = {
         name: value
-        for name, value in flat.items()
-        if value is not None
-        and had_effect.get(name, True)
-        and not _PATHS.intersection(re.split(r"[._]", name))
+        for name, value in values.flatten(results["settings"]).items()
+        if value is not None and not _PATHS.intersection(re.split(r"[._]", name))
     }
-    shown |= results.get("tuned") or {}
-    return [(name, _setting(value)) for name, value in shown.items()]
+    return [(name, _setting(value)) for name, value in (shown | results["tuned"]).items()]
 
 
 def _setting(value: object) -> str:
@@ -253,61 +204,37 @@ def _setting(value: object) -> str:
 
 def _warnings(results: Results) -> list[str]:
     """Warnings of the run, which name its files without their folders."""
-    settings = results.get("settings") or {}
-    files = [(found or {}).get("file") for found in (results.get("data") or {}).values()]
-    warnings = [str(each) for each in results.get("warnings") or ()]
-    for file in (*files, settings.get("train"), settings.get("dev")):
-        if file:
-            name = PurePath(str(file)).name
-            warnings = [each.replace(str(file), name) for each in warnings]
+    warnings = list(results["warnings"])
+    for key in ("train", "dev"):
+        if file := results["settings"].get(key):
+            warnings = [each.replace(str(file), PurePath(file).name) for each in warnings]
     return warnings
 
 
-def _how_to_load(results: Results, of_several: bool, of_bert: bool) -> dict[str, Any] | None:
-    """Code for this kind of task; None where nothing is known of it."""
-    task = results.get("task")
-    if not task:
-        return None
-    name = str(results.get("name")) if of_several else None
-    pair = '("One text.", "The other.")' if task.get("text2_column") else '"A text."'
-    known = values.from_dict(TaskConfig, task)
-    found = architecture(known) if of_bert and not of_several else None
-    if known.head.crf:  # without it transformers would choose other tags
-        found = None
+def _how_to_load(results: Results, of_several: bool, of_bert: bool) -> dict[str, Any]:
+    """Code for this kind of task."""
+    task = values.from_dict(TaskConfig, results["task"])
+    pair = '("One text.", "The other.")' if task.text2_column else '"A text."'
+    # without a CRF transformers would choose other tags
+    found = architecture(task) if of_bert and not of_several and not task.head.crf else None
+    name = str(results["name"])
     return {
-        "input": Markup(_INPUTS.get(known.kind, pair)),
-        "option": Markup(f" --task {shlex.quote(name)}") if name else "",
-        "argument": Markup(f", task={name!r}") if name else "",
+        "input": Markup(_INPUTS.get(task.kind, pair)),
+        "option": Markup(f" --task {shlex.quote(name)}" if of_several else ""),
+        "argument": Markup(f", task={name!r}" if of_several else ""),
         "transformers": found and Markup(found.replace("Bert", "AutoModel", 1)),
-        "unknown": "several task heads" if of_several else f"this task head ({_head(known)})",
     }
 
 
-def _head(task: TaskConfig) -> str:
-    """What transformers has no class for."""
-    head = task.head
-    parts = [
-        f"layers {head.layers}" if head.layers else "",
-        {"linear": "", "bilstm": "a BiLSTM", "taglm": "TagLM's two BiLSTMs"}[head.network],
-        "a hidden layer" if head.hidden_size else "",
-        "a CRF" if head.crf else "",
-    ]
-    return ", ".join(part for part in parts if part) or "one class"
-
-
 def _base_model(results: Results) -> str | None:
-    """Name on the hub of the model that was fine-tuned, if it has one."""
-    if results.get("base_model"):
-        return str(results["base_model"])
-    model = str(results.get("model") or "")
-    return model if _PUBLISHED.fullmatch(model) else None
+    """The model that was fine-tuned, if it came from the hub."""
+    model = results["model"]
+    found = None if Path(model).exists() else hub.id_of(model)
+    return found and found.partition("@")[0]
 
 
-def _model_name(results: Results) -> str:
-    """The base model: a name of the hub, else that of a folder, of a checkpoint with its run's."""
-    if base := _base_model(results):
-        return base
-    model = str(results.get("model") or "a model")
+def _folder_name(model: str) -> str:
+    """The name of a model's folder; of a checkpoint with its run's."""
     path = PurePath(model)
     if path.parent.name == "checkpoints" and path.parent.parent.name:
         return f"{path.parent.parent.name}, {path.name}"
@@ -319,17 +246,7 @@ def _name(results: Results) -> str:
     name = str(results.get("name") or "")
     if name not in ("", "task"):
         return name
-    return PurePath(str((results.get("settings") or {}).get("out") or "")).name or name
-
-
-def _file_name(found: object) -> str:
-    """The name of a split's file, without its folder."""
-    file = found.get("file") if isinstance(found, Mapping) else None
-    return PurePath(str(file)).name if file else ""
-
-
-def _hub_metric(name: str) -> str:
-    return _HUB_METRICS.get(name, name)
+    return PurePath(str(results.get("settings", {}).get("out") or "")).name or name
 
 
 def _code(value: object) -> Markup:
