@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from bertwright.report.curves import mean_line, seed_curves
+from bertwright.report.curves import seed_curves
 from tests.report.finetuned_runs import records, span, topics
 
 
@@ -16,35 +12,11 @@ def drawn_curves(found: dict[str, Any], measured: list[dict[str, Any]]) -> str:
     return "".join(seed_curves(found, measured))
 
 
-def test_the_mean_is_where_all_lines_are() -> None:
-    xs, ys = mean_line([([0.0, 2.0, 4.0], [0.0, 2.0, 4.0]), ([1.0, 3.0], [5.0, 7.0])])
-    assert xs == [1.0, 2.0, 3.0]
-    assert ys == pytest.approx([3.0, 4.0, 5.0])
-
-
-def test_a_mean_of_nothing() -> None:
-    assert mean_line([]) == ([], [])
-    assert mean_line([([1.0], [2.0]), ([3.0], [4.0])]) == ([], [])
-
-
-@given(
-    st.lists(
-        st.dictionaries(st.integers(0, 9), st.floats(-100, 100), min_size=1), min_size=1, max_size=4
-    )
-)
-def test_a_mean_lies_between_the_lines(lines: list[dict[int, float]]) -> None:
-    drawn = [([float(x) for x in sorted(d)], [d[x] for x in sorted(d)]) for d in lines]
-    _, ys = mean_line(drawn)
-    values = [y for each in lines for y in each.values()]
-    assert all(min(values) - 1e-9 <= y <= max(values) + 1e-9 for y in ys)
-
-
 def test_one_seed_is_a_whole_line_and_without_epochs_steps_count() -> None:
     found = span()
     measured = [{k: v for k, v in r.items() if k != "epoch"} for r in records(found)]
     drawn = drawn_curves(found, measured)
     assert "<title>seed 1</title>" in drawn
-    assert "<title>mean</title>" not in drawn
     assert ">epochs<" not in drawn
     assert ">epochs<" in drawn_curves(found, records(found))
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from markupsafe import Markup
@@ -13,8 +13,6 @@ from bertwright.report.plots import Series, chart
 from bertwright.report.read import Run, mapping
 from bertwright.report.verdict import Results, baselines
 
-MOST_MARKS = 12
-"""A mean of more points is drawn without marks."""
 _OBJECTIVES = {"masked_lm": "masked LM"}
 _OF_TRAINING = {
     "learning_rate": "Learning rate",
@@ -84,24 +82,37 @@ def run_curves(run: Run) -> dict[str, list[Markup]]:
 
 
 def seed_curves(results: Results, records: Sequence[Record], prefix: str = "") -> list[Markup]:
-    """The main metric and the losses: a thin line a seed, their mean, and the best baseline.
+    """The main metric and the losses: a line a seed, and the best baseline.
 
     Args:
         results: of one task.
         records: of `metrics.jsonl`.
         prefix: begins the task's keys in the records of several tasks.
     """
-    return [each for each in _seed_charts(results, records, prefix) if each]
-
-
-def mean_line(lines: Sequence[Line]) -> Line:
-    """The mean of lines over the range that all of them cover, each straight between points."""
-    lines = [line for line in lines if line[0]]
-    if not lines:
-        return [], []
-    low, high = max(xs[0] for xs, _ in lines), min(xs[-1] for xs, _ in lines)
-    shared = sorted({x for xs, _ in lines for x in xs if low <= x <= high})
-    return shared, [sum(_at(line, x) for line in lines) / len(lines) for x in shared]
+    main = str(results.get("main", ""))
+    dev = [record for record in records if record.get("split") == "dev"]
+    train = [record for record in records if record.get("split") == "train"]
+    degenerate = {each.get("seed") for each in results.get("seeds") or [] if each.get("degenerate")}
+    others = baselines(results, main).items()
+    best_other = max(others, key=lambda item: direction(main) * item[1], default=None)
+    x_key = "epoch" if dev and all(number(r.get("epoch")) is not None for r in dev) else "step"
+    charts = []
+    for split, key, name, where in (
+        (dev, prefix + main, f"Dev {title(main).removesuffix(' correlation')}", x_key),
+        (train, prefix + "loss", "Training loss", "step"),
+        (dev, prefix + "loss", "Dev loss", x_key),
+    ):
+        drawn = _lines(split, where, key, degenerate)
+        is_main = key == prefix + main
+        if (
+            drawn and is_main and best_other
+        ):  # one level: a second far below would flatten the seeds
+            drawn = [Series(baseline_title(best_other[0]), [], [best_other[1]], "baseline"), *drawn]
+        ys = {y for each in drawn for y in each.ys}
+        percent = is_main and is_fraction(main) and max(ys, default=0) <= 1
+        # lines all at one height have no range of their own
+        charts.append(chart(name, drawn, f"{where}s", percent, from_zero=len(ys) == 1))
+    return [each for each in charts if each]
 
 
 def labelled_chart(found: Mapping[str, Any]) -> Markup:
@@ -132,26 +143,6 @@ def task_sentence(found: Mapping[str, Any]) -> str:
     )
 
 
-def conclusion(found: Mapping[str, Any]) -> str:
-    """Whether pre-training pays off, by the smallest and the largest size, in one sentence."""
-    methods = {method["name"]: method for method in found["methods"]}
-    phrase = (
-        "with {} labelled examples the pre-trained model is right in {:.1%}, TF-IDF in {:.1%}, "
-        "random initialization in {:.1%}"
-    )
-    wins, parts = [], []
-    for index in sorted({0, len(found["sizes"]) - 1}):
-        ours, *others = (
-            float(methods[name]["accuracy"][index])
-            for name in ("pretrained", "tfidf", "random_start")
-        )
-        wins.append(methods["pretrained"]["intervals"][index][0] > max(others))
-        parts.append(phrase.format(f"{int(found['sizes'][index]):,}", ours, *others))
-        phrase = "with {} in {:.1%}, {:.1%}, {:.1%}"
-    answer = "pays off where labels are few" if wins[0] else "does not clearly pay off"
-    return f"Pre-training {'pays off' if all(wins) else answer}: {'; '.join(parts)}."
-
-
 def best_sentence(found: Mapping[str, Any]) -> str:
     """The best method at each size, and those within its 95% interval."""
     parts = []
@@ -165,76 +156,21 @@ def best_sentence(found: Mapping[str, Any]) -> str:
     return f"Best {'; '.join(parts)}."
 
 
-def _seed_charts(results: Results, records: Sequence[Record], prefix: str) -> Iterator[Markup]:
-    main = str(results.get("main", ""))
-    dev = [record for record in records if record.get("split") == "dev"]
-    train = [record for record in records if record.get("split") == "train"]
-    degenerate = {each.get("seed") for each in results.get("seeds") or [] if each.get("degenerate")}
-    others = baselines(results, main).items()
-    best_other = max(others, key=lambda item: direction(main) * item[1], default=None)
-    levels = []
-    if best_other:  # one level: a second far below would flatten the seeds
-        levels = [Series(baseline_title(best_other[0]), [], [best_other[1]], "baseline")]
-    x_key = "epoch" if dev and all(number(r.get("epoch")) is not None for r in dev) else "step"
-    for split, key, name, where in (
-        (dev, prefix + main, f"Dev {title(main).removesuffix(' correlation')}", x_key),
-        (train, prefix + "loss", "Training loss", "step"),
-        (dev, prefix + "loss", "Dev loss", x_key),
-    ):
-        drawn = _series(_lines(split, where, key), degenerate)
-        is_main = key == prefix + main
-        if drawn and is_main:
-            drawn = [*levels, *drawn]
-        ys = {y for each in drawn for y in each.ys}
-        percent = is_main and is_fraction(main) and max(ys, default=0) <= 1
-        # lines all at one height have no range of their own
-        yield chart(name, drawn, f"{where}s", percent, from_zero=len(ys) == 1)
-    best = results.get("best_seed")
-    rate = _lines([r for r in train if r.get("seed") in (best, None)], "step", "learning_rate")
-    if rate:
-        line = Series("learning rate", *next(iter(rate.values())), legend="")
-        yield chart("Learning rate", [line], "steps", from_zero=True)
-
-
-def _lines(records: Sequence[Record], x_key: str, key: str) -> dict[object, Line]:
-    """One key by seed, in the order of x."""
-    found: dict[object, list[tuple[float, float]]] = {}
-    for record in records:
-        x, y = number(record.get(x_key)), number(record.get(key))
-        if x is not None and y is not None:
-            found.setdefault(record.get("seed"), []).append((x, y))
-    return {
-        seed: ([x for x, _ in sorted(points)], [y for _, y in sorted(points)])
-        for seed, points in found.items()
-    }
-
-
-def _series(lines: Mapping[object, Line], degenerate: set[object]) -> list[Series]:
-    """Thin lines and their mean; a single seed is drawn as a whole line."""
+def _lines(
+    records: Sequence[Record], x_key: str, key: str, degenerate: set[object]
+) -> list[Series]:
+    """One key, a line a seed; a single seed, and few points, with marks."""
     drawn = []
-    for seed, line in lines.items():
-        style = "degenerate" if seed in degenerate else "seed"
-        name = f"seed {seed}, degenerate" if seed in degenerate else f"seed {seed}"
-        if len(lines) == 1:
-            return [Series(name, *line, _style(line))]
-        drawn.append(Series(name, *line, style, style))
-    mean = mean_line(list(lines.values()))
-    return [*drawn, Series("mean", *mean, _style(mean))] if drawn else []
-
-
-def _style(line: Line) -> str:
-    """Few points are measurements worth a mark, many are a curve."""
-    return "dev" if len(line[0]) <= MOST_MARKS else "mean"
-
-
-def _at(line: Line, x: float) -> float:
-    """The height of a line at x, which is between its ends."""
-    xs, ys = line
-    right = bisect_left(xs, x)
-    if xs[right] == x:
-        return ys[right]
-    part = (x - xs[right - 1]) / (xs[right] - xs[right - 1])
-    return ys[right - 1] + part * (ys[right] - ys[right - 1])
+    for seed in dict.fromkeys(record.get("seed") for record in records):
+        xs, ys = _points([r for r in records if r.get("seed") == seed], x_key, key, 1.0)
+        name, style = f"seed {seed}", "seed"
+        if seed in degenerate:
+            name, style = f"{name}, degenerate", "degenerate"
+        if ys:
+            drawn.append(Series(name, xs, ys, style, style))
+    if len(drawn) == 1:
+        return [replace(drawn[0], style="dev", legend=None)]
+    return drawn
 
 
 def _points(records: Iterable[Record], x_key: str, key: str, x_unit: float) -> Line:

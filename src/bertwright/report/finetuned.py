@@ -78,10 +78,6 @@ def task_facts(results: Results, records: Sequence[Record], prefix: str = "") ->
         "curves": seed_curves(results, records, prefix),
         "metric_columns": columns,
         "metric_rows": rows,
-        "has_flat_interval": any(
-            (ends := interval(results, metric)) and ends[0] == ends[1]
-            for metric in mapping(results.get("summary"))
-        ),
         "seed_metrics": list(dict.fromkeys([main, *found]))[:MOST_METRICS],
         "labels": labels,
         "matrix": counts if len(labels) <= MOST_CLASSES else [],
