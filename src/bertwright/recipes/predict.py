@@ -21,8 +21,7 @@ from bertwright.config.values import plain
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.model import Model
 from bertwright.labelled.columns import Columns
-from bertwright.labelled.examples import Example
-from bertwright.labelled.file import Read, ReadOptions, Stream
+from bertwright.labelled.file import Read, ReadOptions
 from bertwright.labelled.read import read_examples, stream_examples
 from bertwright.labelled.source import BadRows, BadTags, Rows, Skipped
 from bertwright.progress import OnProgress, silent
@@ -56,19 +55,13 @@ def evaluate_file(
     """Evaluate a model on a labelled file.
 
     Args:
-        model: a loaded one, with a task head.
+        model: with a task head.
         path: the file, `-`, or rows in memory.
         task_name: which of its tasks; it may be left out where there is one.
         columns: those that the user names; others are found by the names of the training file.
-        form: of the file; unset: by its name or its header.
-        main: the metric to put first; unset: the usual one of the kind.
-        bad_rows: whether rows that cannot be read stop the reading or are counted.
-        bad_tags: whether tags that break their scheme are mended and counted, or stop the reading.
         null_threshold: of a span task, in place of the model's; inf: never "no answer".
-        intervals: whether to bootstrap 95 % intervals.
-        precision: `auto`, `fp32` or `bf16`, of the matrix products.
-        on_progress: called with the tokens done.
-        generation: how targets are searched for; None: greedily.
+
+    The other arguments are those of `bertwright evaluate`.
 
     Returns:
         `Evaluation.as_dict()` with `task` (its name), `kind`, `model`, `data` and `lengths`.
@@ -164,17 +157,12 @@ def predict_file(
     the start, and the time left is known. Standard input is not.
 
     Args:
-        model: a loaded one, with a task head.
+        model: with a task head.
         path: the file, or `-`.
         write: takes each line with its end.
-        task_name: which of its tasks; it may be left out where there is one.
-        columns: those that the user names; others are found by the names of the training file.
-        form: of the file; unset: by its name or its header.
-        bad_rows: whether rows that cannot be read stop the reading or are counted.
-        null_threshold: of a span task, in place of the model's; inf: never "no answer".
-        precision: `auto`, `fp32` or `bf16`, of the matrix products.
         on_progress: called with the inputs done.
-        generation: how targets are searched for; None: greedily.
+
+    The other arguments are those of `evaluate_file`.
 
     Raises:
         DataError: no task head, a bad row, or no input.
@@ -182,10 +170,10 @@ def predict_file(
     """
     name = model.task_name(task_name)
     task = model.tasks[name]
-    total = None
+    total, options = None, _options(task, bad_rows, "mend", form)
     if path != "-":
-        total = sum(1 for _ in _stream(path, task, columns, bad_rows, form).examples)
-    stream = _stream(path, task, columns, bad_rows, form)
+        total = sum(1 for _ in stream_examples(path, task.kind, columns, options).examples)
+    stream = stream_examples(path, task.kind, columns, options)
     task, about_none = with_threshold(task, null_threshold, stream.unanswerable)
     runner = model.runner
     precision, _ = choose_precision(runner.device, precision)
@@ -205,7 +193,9 @@ def predict_file(
         generation,
     )
     for example, prediction in pairs:
-        write(json.dumps(as_line(example, prediction), ensure_ascii=False, allow_nan=False) + "\n")
+        line = {"line": example.line} | ({"id": example.id} if example.id else {})
+        line = plain(line | prediction.as_dict())
+        write(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n")
         report.examples += 1
     if not report.examples:
         summary = " ".join(stream.log.summary())
@@ -246,15 +236,6 @@ def with_threshold(
     ]
 
 
-def as_line(example: Example, prediction: Prediction) -> dict[str, Any]:
-    """The prediction of one input, for JSON."""
-    line: dict[str, Any] = {"line": example.line}
-    if example.id:
-        line["id"] = example.id
-    found: dict[str, Any] = plain(line | prediction.as_dict())
-    return found
-
-
 def read_labelled(
     path: str | Rows,
     task: TaskConfig,
@@ -269,36 +250,24 @@ def read_labelled(
         DataError: a bad row, a label that the task does not have, or tags that break their scheme
             where they are refused.
     """
-    tagging = task.kind == "tagging"
-    options = ReadOptions(
+    return read_examples(path, task.kind, columns, _options(task, bad_rows, bad_tags, form))
+
+
+def _options(
+    task: TaskConfig, bad_rows: BadRows, bad_tags: BadTags, form: Form | None
+) -> ReadOptions:
+    """How a file of a task is read: as its training file was."""
+    is_pair = None  # not known of models that name no columns
+    if task.kind in ("classification", "regression") and task.text_column is not None:
+        is_pair = task.text2_column is not None
+    return ReadOptions(
         format=form,
         labels=task.labels or None,
         multi_label=task.multi_label,
-        pair=is_pair(task),
+        pair=is_pair,
         hint=Columns(task.text_column, task.text2_column, task.label_column),
-        as_scheme=task.scheme if tagging else None,
+        as_scheme=task.scheme if task.kind == "tagging" else None,
         bad_tags=bad_tags,
         bad_rows=bad_rows,
         wrong_answers="keep",
     )
-    return read_examples(path, task.kind, columns, options)
-
-
-def is_pair(task: TaskConfig) -> bool | None:
-    """Whether a text comes with a second; None where the model does not know."""
-    if task.kind not in ("classification", "regression") or task.text_column is None:
-        return None
-    return task.text2_column is not None
-
-
-def _stream(
-    path: str, task: TaskConfig, columns: Columns, bad_rows: BadRows, form: Form | None
-) -> Stream:
-    options = ReadOptions(
-        format=form,
-        labels=task.labels or None,
-        pair=is_pair(task),
-        hint=Columns(task.text_column, task.text2_column, task.label_column),
-        bad_rows=bad_rows,
-    )
-    return stream_examples(path, task.kind, columns, options)

@@ -104,9 +104,8 @@ def seed_curves(results: Results, records: Sequence[Record], prefix: str = "") -
     ):
         drawn = _lines(split, where, key, degenerate)
         is_main = key == prefix + main
-        if (
-            drawn and is_main and best_other
-        ):  # one level: a second far below would flatten the seeds
+        # one level: a second far below would flatten the seeds
+        if drawn and is_main and best_other:
             drawn = [Series(baseline_title(best_other[0]), [], [best_other[1]], "baseline"), *drawn]
         ys = {y for each in drawn for y in each.ys}
         percent = is_main and is_fraction(main) and max(ys, default=0) <= 1
