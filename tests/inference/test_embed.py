@@ -349,7 +349,7 @@ def test_configurations_that_are_refused(options: dict, message: str) -> None:
 
 
 def test_pooling_none_is_for_tokens(embedder: Embedder) -> None:
-    with pytest.raises(ConfigError, match="use --tokens"):
+    with pytest.raises(ConfigError, match="use embed_tokens"):
         embedder.with_config(replace(CONFIG, pooling="none")).embed(["a"])
 
 

@@ -40,7 +40,6 @@ def embed(
     whiten: Path | None = None,
     fit_whitening: Path | None = None,
     dimensions: int | None = None,
-    tokens: Flag = False,
     dtype: Literal["float32", "float16", "int8", "binary"] = "float32",
     backend: BackendName = "torch",
     precision: VectorPrecision = "fp32",
@@ -64,11 +63,11 @@ def embed(
         text2: Column of a second text: one vector per pair.
         bad_rows: A row without text: stop, or skip and count it.
         layers: Layers: 0 is the embeddings, 1 and up the layers, negative from the top; repeat for
-            several; or first-last. Unset: as the folder says, else -2.
+            several, or 0,-1. Unset: as the folder says, else -2.
         combine: How several layers are combined; unset: concat.
         pooling: How tokens become one vector, or several concatenated, as cls+mean; weighted: by
-            position; first-last: the mean of the first and last layer's means; none: as --tokens.
-            Unset: as the folder says, else mean.
+            position; first-last: the mean of the first and last layer's means; none: one vector
+            per token, with its offsets in the text. Unset: as the folder says, else mean.
         normalize: Scale every vector to length 1. Unset: as the folder says.
         truncate: Truncate long texts and count them; else they are encoded in windows.
         max_length: Maximum tokens per sequence; unset: as the folder or the model says.
@@ -79,7 +78,6 @@ def embed(
         fit_whitening: Fit whitening on the input and write it to this .npz file.
         dimensions: Keep the first dimensions of a vector, this many; with --fit-whitening, of its
             result. Unset: as the folder says, else all.
-        tokens: Write one vector per token, with its offsets in the text.
         dtype: Type of the stored numbers; int8 with scales beside it, binary keeps the signs.
         backend: Runtime of the model.
         precision: fp32 is exact; the others are first compared with it on a sample.
@@ -89,49 +87,36 @@ def embed(
         projection: Projection of the plot to two dimensions.
         resume: Continue an interrupted run.
     """
-    first_last = layers == ("first-last",)
-    if tokens and pooling in (None, "none"):
-        pooling, tokens = "none", False
-    for wrong, message in (
-        (
-            [out, fit_whitening, plot].count(None) != 2,
-            "name one of --out FILE, --fit-whitening FILE and --plot FILE",
+    of_tokens = pooling == "none"
+    refused = {
+        "name one of --out FILE, --fit-whitening FILE and --plot FILE": (
+            [out, fit_whitening, plot].count(None) != 2
         ),
-        (tokens, f"--tokens keeps every token's vector; leave out --pooling {pooling}"),
-        (color is not None and plot is None, "--color is for --plot FILE; leave it out"),
-        (
-            pooling == "none" and out is None,
-            "--tokens (--pooling none) is for --out FILE; leave it out",
+        "--color is for --plot FILE; leave it out": color is not None and plot is None,
+        "--pooling none is for --out FILE; leave it out": of_tokens and out is None,
+        "--dtype is for --out FILE; leave it out": dtype != "float32" and out is None,
+        "--resume is for --out FILE; leave it out": resume and out is None,
+        "--dimensions is for vectors of texts; leave it out with --pooling none": (
+            of_tokens and dimensions is not None
         ),
-        (dtype != "float32" and out is None, "--dtype is for --out FILE; leave it out"),
-        (resume and out is None, "--resume is for --out FILE; leave it out"),
-        (
-            dimensions is not None and pooling == "none",
-            "--dimensions is for vectors of texts; leave it out with --tokens",
+        "--pooling first-last has its own layers; leave out --layers": (
+            pooling == "first-last" and bool(layers)
         ),
-        (
-            pooling == "first-last" and layers and not first_last,
-            "--pooling first-last has its own layers; leave out --layers",
+        f"first-last is a mean; leave out --combine {combine}": (
+            pooling == "first-last" and combine not in (None, "mean")
         ),
-        (
-            (first_last or pooling == "first-last") and combine not in (None, "mean"),
-            f"first-last is a mean; leave out --combine {combine}",
+        "--fit-whitening is for vectors without whitening; leave out --whiten": (
+            None not in (whiten, fit_whitening)
         ),
-        (
-            whiten is not None and fit_whitening is not None,
-            "--fit-whitening is for vectors without whitening; leave out --whiten",
+        f"--fit-whitening is {fit_whitening}; expected a name that ends in .npz": (
+            fit_whitening is not None and fit_whitening.suffix != ".npz"
         ),
-        (
-            fit_whitening is not None and fit_whitening.suffix != ".npz",
-            f"--fit-whitening is {fit_whitening}; expected a name that ends in .npz",
+        f"--plot is {plot}; expected a name that ends in .html": (
+            plot is not None and plot.suffix != ".html"
         ),
-        (
-            plot is not None and plot.suffix != ".html",
-            f"--plot is {plot}; expected a name that ends in .html",
-        ),
-    ):
-        if wrong:
-            raise ConfigError(message)
+    }
+    if message := next((each for each, holds in refused.items() if holds), None):
+        raise ConfigError(message)
     from bertwright.inference.model import load
     from bertwright.inference.text_files import chunks, open_texts
     from bertwright.inference.vector_files import journal_path, scales_path
@@ -140,7 +125,7 @@ def embed(
     target = out or fit_whitening or plot
     assert target is not None
     if out is not None:
-        recipe.check_suffix(out, pooling == "none")
+        recipe.check_suffix(out, of_tokens)
     # an unfinished file may stand beside the one it replaces, or be whole and not yet noted so
     refuse_existing(target, overwrite or (resume and journal_path(target).is_file()))
     if dtype == "int8":
@@ -149,9 +134,9 @@ def embed(
     loaded = load(model)
     known = loaded.vectors
     config = known.over(
-        (1, -1) if first_last else _layers(layers),
-        "mean" if first_last else combine,
-        pooling or ("first-last" if first_last else None),
+        _layers(layers),
+        combine,
+        pooling,
         normalize=normalize,
         truncate=truncate,
         max_length=max_length,
@@ -159,7 +144,7 @@ def embed(
         dimensions=None if fit_whitening is not None else dimensions,
     )
     for key, left in (("dense", "dense layers"), ("dimensions", "dimensions")):
-        if getattr(known, key) and not getattr(config, key) and pooling != "none":
+        if getattr(known, key) and not getattr(config, key) and not of_tokens:
             say(
                 f"the folder's {left} are left out: they were trained on its own layers and pooling"
             )
@@ -200,7 +185,7 @@ def embed(
                 target,
                 model,
                 dtype=dtype,
-                tokens=pooling == "none",
+                tokens=of_tokens,
                 resume=resume,
                 overwrite=overwrite,
                 on_progress=on_progress,
@@ -211,7 +196,7 @@ def embed(
                 "files": found.files,
                 "backend": embedder.backend.name,
                 "layers": list(embedder.layers),
-                "pooling": pooling if pooling == "none" else embedder.config.pooling,
+                "pooling": embedder.config.pooling,
                 "prompt": embedder.config.prompt,
                 "empty": texts.empty,
                 "invalid_utf8": texts.repaired,
@@ -220,8 +205,8 @@ def embed(
                 "cut": found.truncated,
                 "tokens_cut": found.tokens_truncated,
             }
-            rows = counted(found.rows, "text" if pooling == "none" else "vector")
-            each = ", a token's vector of" if pooling == "none" else " of"
+            rows = counted(found.rows, "text" if of_tokens else "vector")
+            each = ", a token's vector of" if of_tokens else " of"
             shown = f"{rows}{each} {counted(found.width, 'number')}"
             if found.resumed:
                 notes.append(f"{found.resumed:,} were there already")
@@ -270,6 +255,4 @@ def _layers(given: tuple[str, ...]) -> tuple[int, ...] | None:
     try:
         return tuple(int(word) for each in given for word in each.split(",")) or None
     except ValueError as error:
-        raise ConfigError(
-            f"--layers is {' '.join(given)}; expected numbers, or first-last alone"
-        ) from error
+        raise ConfigError(f"--layers is {' '.join(given)}; expected numbers") from error

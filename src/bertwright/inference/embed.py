@@ -160,8 +160,7 @@ class Embedder:
             return vectors
         if self.config.pooling == "none":
             raise ConfigError(
-                "pooling none gives a vector a token, not a text; use --tokens (embed_tokens of an "
-                "Embedder)"
+                "pooling none gives a vector a token, not a text; use embed_tokens of an Embedder"
             )
         tokenized = self._tokenize(with_prompt(self.config.prompt, listed(texts)))
         batches = self.backend.run(
