@@ -12,12 +12,10 @@ from bertwright.labelled.read import read_examples
 from tests.labelled.conftest import parse
 
 
-def test_lists_of_labels_may_be_written_as_text(write):
-    content = 'text,labels\na,"[\'x\', \'y\']"\nb,[]\nc,"[""x""]"\nd,x\ne,"[\'x\' \'y\']"\n'
-    several = ReadOptions(multi_label=True, bad_rows="skip")
-    read = read_examples(write("a.csv", content), "classification", options=several)
-    assert [each.label for each in read.examples] == [("x", "y"), (), ("x",), ("x",)]
-    assert read.skipped["label of a wrong form"].lines == [6]
+def test_lists_of_labels_written_as_text_are_refused(write):
+    path = write("a.csv", "text,labels\na,\"['x', 'y']\"\n")
+    with pytest.raises(DataError, match=r"line 2: list written as text: .* commas between"):
+        parse(path, "classification", multi_label=True)
 
 
 @pytest.mark.parametrize("held", ["[0, 1, 0]", "[0.0, 0.0]", "[true, false, false]"])
@@ -108,12 +106,6 @@ def test_parquet_with_a_doubled_column_is_refused(tmp_path):
     parquet.write_table(pyarrow.table([["a"], ["b"]], names=["text", "text"]), path)
     with pytest.raises(DataError, match=r"names 'text' twice"):
         parse(path, "classification", Columns(text="text"))
-
-
-def test_choices_with_letters_that_are_no_list(write):
-    rows = [{"question": "q", "choices": {"text": ["a", "b"], "label": 5}, "answerKey": "B"}]
-    read = parse(write("a.json", rows), "multiple-choice")
-    assert [each.label for each in read.examples] == [1]
 
 
 def test_a_header_names_columns_in_another_order(write):

@@ -173,16 +173,6 @@ def test_swag(write):
             {"premise": "t", "choice1": "a", "choice2": "b", "question": "cause", "label": 0},
             "t", "cause", 0,
         ),
-        (
-            {"question": "q", "choices": {"text": ["a", "b"], "label": ["1", "2"]},
-             "answerKey": "2"},
-            "q", "", 1,
-        ),
-        (
-            {"question": "q", "choices": [{"text": "a", "label": "A"}, {"text": "b", "label": "B"}],
-             "answerKey": "B"},
-            "q", "", 1,
-        ),
         ({"question": "q", "choices": ["a", "b"], "answer": "b"}, "q", "", 1),
     ],
 )  # fmt: skip

@@ -72,25 +72,17 @@ def test_a_sentence_with_an_empty_word_is_left_out(write):
 
 
 SKIP = ReadOptions(bad_rows="skip")
-BESIDE = "sentence beside a row that was left out"
 
 
-def test_a_row_of_another_width_takes_the_sentences_beside_it_with_it(write):
+@pytest.mark.parametrize("bad", ["Sentence: 2,a,b,CD,O", 'Sentence: 2,"1,000"'])
+def test_a_row_of_another_width_is_never_left_out(write, bad):
     """It may have begun a sentence, whose other words are not to join the one before."""
-    for bad in ("Sentence: 2,a,b,CD,O", 'Sentence: 2,"1,000"'):
-        path = write("ner.csv", KAGGLE.replace('Sentence: 2,"1,000",CD,O', bad))
-        read = read_examples(path, "tagging", options=SKIP)
-        assert rows(read) == [("No", "O")]
-        assert read.skipped["wrong number of fields"].lines == [5]
-        assert read.skipped[BESIDE].lines == [2]
-    named = "sentence_id,word,tag\n1,a,O\n1,b,O\n2,c\n2,d,O\n3,e,O\n3\n3,f,O\n4,g,O\n5,h,O\n5,i"
-    read = read_examples(write("a.csv", named), "tagging", options=SKIP)
-    assert rows(read) == [("g", "O")]
-    assert read.skipped["wrong number of fields"].lines == [4, 7, 11]
-    assert read.skipped[BESIDE].lines == [2, 5, 6, 10]
-    first = write("b.csv", "sentence_id,word\n1\n1,a\n2,b\n")
-    to_predict = ReadOptions(require_labels=False, bad_rows="skip")
-    assert rows(read_examples(first, "tagging", options=to_predict)) == [("b", "")]
+    path = write("ner.csv", KAGGLE.replace('Sentence: 2,"1,000",CD,O', bad))
+    with pytest.raises(DataError, match="line 5: wrong number of fields; it may have begun"):
+        read_examples(path, "tagging", options=SKIP)
+    last = write("a.csv", "sentence_id,word\n1,a\n2\n")
+    with pytest.raises(DataError, match="line 3: wrong number of fields"):
+        parse(last, "tagging", require_labels=False, bad_rows="skip")
 
 
 def test_the_header_again_is_no_sentence(write):
@@ -101,11 +93,9 @@ def test_the_header_again_is_no_sentence(write):
 def test_quotes_that_swallow_rows_are_found(write):
     """A quote as a word, not doubled: CSV reads up to the next as one word."""
     path = write("a.csv", 'sentence_id,word,tag\n1,a,O\n1,",O\n2,b,O\n3,",O\n3,c,O\n4,d,O\n')
-    with pytest.raises(DataError, match=r"line 3: sentence with a line end in a word.*a quote"):
-        parse(path, "tagging")
-    read = read_examples(path, "tagging", options=SKIP)
-    assert rows(read) == [("d", "O")]
-    assert read.skipped[BESIDE].lines == [6]
+    for options in (SKIP, ReadOptions()):
+        with pytest.raises(DataError, match=r"line 3: line end in a word.*a quote"):
+            read_examples(path, "tagging", options=options)
 
 
 def test_a_sentence_that_comes_again_is_told(write):

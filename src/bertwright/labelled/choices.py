@@ -6,7 +6,6 @@
 | HellaSwag | ctx_a | ctx_b | endings | from 0 |
 | COPA | premise | question | choice1, choice2 | from 0 |
 | RACE | article | question | options | A, B, ... |
-| ARC, CommonsenseQA | question | | choices (`text`, `label`) | one of `label` |
 
 A label is the number of a choice from 0, a letter from A, or the text of a choice.
 """
@@ -53,8 +52,8 @@ def read_choices(file: File) -> Stream:
         first = read_text(row, text, file.log)
         is_empty = text2 is None or row[text2] in (None, "")
         second = "" if is_empty else read_text(row, text2, file.log)
-        texts, keys = _texts(row, choices, file.log)
-        label = None if target is None else _label(row[target], texts, keys, file.log.at(line))
+        texts = _texts(row, choices, file.log)
+        label = None if target is None else _label(row[target], texts, file.log.at(line))
         return ChoiceExample(first, texts, second, label, id_, line)
 
     examples = table.examples([*columns.names(), *choices], make)
@@ -78,37 +77,28 @@ def _choices(table: Table) -> list[str]:
     return [table.find(None, LISTS, what, "choices in the")]
 
 
-def _texts(row: Row, columns: list[str], log: BadRowLog) -> tuple[tuple[str, ...], list[str]]:
-    """The choices of one row, and what its label may call them."""
-    keys: list[str] = []
+def _texts(row: Row, columns: list[str], log: BadRowLog) -> tuple[str, ...]:
+    """The choices of one row."""
     cells = [row[name] for name in columns]
     if len(columns) == 1:
-        (found,) = cells
-        if isinstance(found, dict):  # ARC's
-            names, found = found.get("label"), found.get("text")
-            keys = [*map(str, names)] if isinstance(names, list) else []
-        elif isinstance(found, list) and found and all(isinstance(each, dict) for each in found):
-            keys = [str(each.get("label")) for each in found]
-            found = [each.get("text") for each in found]
-        if not isinstance(found, list):
-            came = f"{shorten(found)} in the column {shorten(columns[0])}"
-            raise BadValue("choices of a wrong form", came, "a list")
-        cells, columns = found, columns * len(found)
+        if not isinstance(cells[0], list):
+            came = f"{shorten(cells[0])} in the column {shorten(columns[0])}"
+            raise BadValue("choices of a wrong form", came, "a list of texts")
+        cells, columns = cells[0], columns * len(cells[0])
     if len(cells) < 2:
         raise BadValue("fewer than two choices", str(len(cells)), "two or more")
-    cells = [read_text({name: each}, name, log) for each, name in zip(cells, columns, strict=True)]
-    return tuple(cells), keys if len(keys) == len(cells) else []
+    return tuple(
+        read_text({name: each}, name, log) for each, name in zip(cells, columns, strict=True)
+    )
 
 
-def _label(value: Any, texts: tuple[str, ...], keys: list[str], where: str) -> int:
+def _label(value: Any, texts: tuple[str, ...], where: str) -> int:
     """The number of the right choice; where labels seem to count from 1, that is an error."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     name = "" if value is None else str(value).strip()
     if not name:
         raise BadValue("no label", "", "the number of a choice")
-    if name in keys:
-        return keys.index(name)
     number = int(name) if name.isdecimal() else -1
     if len(name) == 1 and name.isascii() and name.isalpha():
         number = ord(name.upper()) - ord("A")

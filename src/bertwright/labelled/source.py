@@ -69,10 +69,6 @@ class BadRowLog:
         if len(skipped.lines) < _LINES:
             skipped.lines.append(line)
 
-    def count(self, *reasons: str) -> int:
-        """How many rows were left out for these reasons."""
-        return sum(self.skipped[each].count for each in reasons if each in self.skipped)
-
     def warn(self, message: str) -> None:
         """Add a warning about the file."""
         self.warnings.append(f"{self.name}: {message}")

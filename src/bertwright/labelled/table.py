@@ -307,18 +307,10 @@ def json_value(source: Source) -> Any:
     return value
 
 
-def _no_doubles(pairs: list[tuple[str, Any]]) -> Row:
-    row = dict(pairs)
-    if len(row) != len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"the key {shorten(max(keys, key=keys.count))} comes twice")
-    return row
-
-
 def _parse(line: str) -> Any:
     """A value, or the error."""
     try:
-        return json.loads(line, object_pairs_hook=_no_doubles)
+        return json.loads(line)
     except (ValueError, RecursionError) as error:
         return error
 

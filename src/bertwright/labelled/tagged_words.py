@@ -36,7 +36,6 @@ from bertwright.labelled.table import WRONG_WIDTH, Table
 from bertwright.labelled.tagged_texts import DOCUMENTS, TAGS
 
 WORDS: Groups = (("word", "token"), ("words", "tokens"))
-_BESIDE = "sentence beside a row that was left out"
 _RAGGED, _EMPTY = "sentence with a ragged line", "sentence with an empty word or tag"
 _BLANKS = re.compile(r"[ \t]+")
 _DOCUMENT = "-DOCSTART-"
@@ -306,24 +305,20 @@ def word_columns(table: Table, chosen: Columns, *, label: bool) -> tuple[Columns
 
 def word_examples(table: Table, columns: Columns, sentences: str) -> Iterator[TaggingExample]:
     """The sentences. One begins where its column changes, or that of the document; where they are
-    empty the last goes on.
+    empty the last goes on. A sentence with a word or a tag that cannot be read is a bad row, at
+    that line.
 
-    A sentence with a word or a tag that cannot be read is a bad row, at that line. A row of another
-    width may have begun a sentence: those on both sides of it are left out.
+    Raises:
+        DataError: a row of another width, or rows within quotes: they may have begun sentences,
+            whose other words are not to join the one before.
     """
     names, log = columns.names(), table.log
     document = table.known(DOCUMENTS, "--text")
     seen: set[tuple[int, str]] = set()
     again: list[str] = []
-    swallowed = 0
 
-    def gaps() -> int:
-        """Rows that could not be read so far, and words that hold rows."""
-        return log.count(WRONG_WIDTH) + swallowed
-
-    def rows() -> Iterator[tuple[tuple[int, int], int, int, list[str]]]:
-        """Sentence and document of each row, gaps before it, its line, and word and tag."""
-        nonlocal swallowed
+    def rows() -> Iterator[tuple[tuple[int, int], int, list[str]]]:
+        """Sentence and document of each row, its line, and word and tag."""
         documents: dict[str, int] = {}
         key, current = (-1, 0), ""
         for line, values in table.rows([*names, sentences, *([document] if document else [])]):
@@ -335,24 +330,20 @@ def word_examples(table: Table, columns: Columns, sentences: str) -> Iterator[Ta
                 if name and (at, name) in seen:
                     again.append(f"{shorten(name)} at {log.unit} {line:,}")
                 seen.add((at, name))
-            yield key, gaps(), line, cells[: len(names)]
-            swallowed += "\n" in cells[0]
+            yield key, line, cells[: len(names)]
 
-    last = 0
     for (_, at), group in groupby(rows(), key=lambda row: row[0]):
         own = list(group)
-        before, last = last, own[-1][1]
+        _refuse_gap(log)
         try:
-            for *_, line, cells in own:  # noqa: B007 - of the first that is wrong
-                _check_word(cells, names)
+            for _, line, cells in own:
+                _check_word(cells, names, log.at(line))
         except BadValue as error:
             log.bad(line, *error.args)
             continue
-        if before < last or last < gaps():
-            log.leave_out(own[0][2], _BESIDE)
-        else:
-            words, *tags = zip(*(cells for *_, cells in own), strict=True)
-            yield TaggingExample(words, tags[0] if tags else None, at, line=own[0][2])
+        words, *tags = zip(*(cells for *_, cells in own), strict=True)
+        yield TaggingExample(words, tags[0] if tags else None, at, line=own[0][1])
+    _refuse_gap(log)
     if again:
         log.warn(
             f"sentences come again behind others, {len(again):,} times (first {again[0]}); each "
@@ -360,13 +351,23 @@ def word_examples(table: Table, columns: Columns, sentences: str) -> Iterator[Ta
         )
 
 
-def _check_word(cells: Sequence[str], names: Sequence[str]) -> None:
-    """Raise BadValue for a word and its tag that cannot be read."""
+def _refuse_gap(log: BadRowLog) -> None:
+    if gap := log.skipped.get(WRONG_WIDTH):
+        raise DataError(
+            f"{log.at(gap.lines[0])}: {WRONG_WIDTH}; it may have begun a sentence, so it is not "
+            "left out: mend it"
+        )
+
+
+def _check_word(cells: Sequence[str], names: Sequence[str], where: str) -> None:
+    """Raise BadValue for a word and its tag that cannot be read, DataError for rows in quotes."""
     if not all(cells):
         raise BadValue(_EMPTY, f"column {shorten(names[cells.index('')])}", "a word and its tag")
     if "\n" in cells[0]:
-        expected = 'a quote that is a word written as """"'
-        raise BadValue("sentence with a line end in a word", shorten(cells[0]), expected)
+        raise DataError(
+            f"{where}: line end in a word: {shorten(cells[0])}; expected a quote that is a word "
+            'written as """"'
+        )
     if cells[0].startswith(("['", '["')):
         came = f"{shorten(cells[0])} in the column {shorten(names[0])}"
         raise BadValue("list in place of a word", came, "a word a row, or lists in JSON lines")

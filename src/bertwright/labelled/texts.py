@@ -3,11 +3,9 @@ of a table, or plain lines to predict. A source with several targets is several 
 
 from __future__ import annotations
 
-import ast
 import difflib
 import json
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -39,7 +37,6 @@ TARGETS: Groups = (
 UNSEEN = "label unseen in training"
 NO_GOLD_LABEL = "-"
 """MNLI and SNLI where the annotators did not agree."""
-_TOUCHING = re.compile(r"""['"]\s+['"]""")
 _MISSING = ("nan", "<na>", "#n/a")
 
 
@@ -172,15 +169,10 @@ def _label(value: Any, file: File, where: str) -> Label:
 
 
 def _several(value: Any) -> Sequence[Any]:
-    """The classes of one row: a list, also one written as text, or what stands between commas."""
+    """The classes of one row: a list, or what stands between commas."""
     if isinstance(value, str) and value.strip()[:1] == "[" and value.strip()[-1:] == "]":
-        try:
-            if _TOUCHING.search(value):  # numpy's: Python would join the two
-                raise ValueError("no comma between two texts")
-            return list(ast.literal_eval(value.strip()))
-        except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
-            expected = "['a', 'b'], or classes with commas between"
-            raise BadValue("label of a wrong form", shorten(value), expected) from error
+        expected = "classes with commas between, or a list in JSON lines"
+        raise BadValue("list written as text", shorten(value), expected)
     if isinstance(value, str):
         return [part for part in value.split(",") if part.strip()]
     if isinstance(value, list | tuple):
