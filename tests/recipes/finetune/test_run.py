@@ -509,21 +509,15 @@ def test_a_small_model_takes_a_higher_rate() -> None:
 
 
 @pytest.mark.parametrize("kind", ["classification", "tagging"])
-def test_it_shows_what_it_will_cost_and_how_far_it_is(
-    model: Path, tmp_path: Path, kind: str
-) -> None:
+def test_it_shows_how_far_it_is(model: Path, tmp_path: Path, kind: str) -> None:
     train, dev = write_files(tmp_path, kind)
     files = TaskFilesConfig(str(train), str(dev))
     config = FinetuneConfig(
         str(model), str(tmp_path / "run"), epochs=2.5, seeds=2, batch_size=16, device="cpu"
     )
-    said: list[str] = []
     calls: list[tuple[int, int | None]] = []
     task = TaskSpec("task", kind, files)
-    finetuning.finetune([task], config, said.append, on_progress=lambda *call: calls.append(call))
-    cost = [n for n, line in enumerate(said) if "will take less than a minute" in line]
-    assert [said[n][:23] for n in cost] == ["2 seeds of 2.5 epochs w"]
-    assert not any(line.startswith("step") for line in said[: cost[0]])
+    finetuning.finetune([task], config, print, on_progress=lambda *call: calls.append(call))
     done, totals = zip(*calls, strict=True)
     assert len({*totals}) == 1  # one bar, over all seeds
     assert list(done) == sorted(done)

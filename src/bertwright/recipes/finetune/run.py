@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import math
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -233,50 +232,13 @@ def _set_bias_to_mean(learner: Learner, setup: TaskSetup) -> None:
         bias.fill_(fmean(map(float, numbers)))  # type: ignore[arg-type]
 
 
-@dataclass
-class Cost:
-    """What all seeds cost, in tokens that a step trains on; called with those that are done."""
-
-    total: float
-    plan: str
-    """`3 seeds of 5 epochs`"""
-    say: Callable[[str], None]
-    on_progress: OnProgress = silent
-    done: float = 0.0
-    calls: int = 0
-    began: float = 0.0
-    before: float = 0.0
-
-    @classmethod
-    def of(
-        cls,
-        setups: Sequence[TaskSetup],
-        config: FinetuneConfig,
-        hardware: Hardware,
-        say: Callable[[str], None],
-    ) -> Cost:
-        """The steps of a run and its evaluations."""
-        assert config.epochs is not None
-        train = sum(each.train.num_tokens * each.files.weight for each in setups)
-        dev = sum(each.dev.num_tokens for each in setups) / EVALUATED
-        evaluations = math.ceil(config.epochs * config.evaluations_per_epoch)
-        total = train * config.epochs / hardware.ranks.world_size + dev * evaluations
-        seeds = f"{config.seeds} seeds" if config.seeds > 1 else "one seed"
-        epochs = f"{config.epochs:g} epoch{'s' * (config.epochs != 1)}"
-        return cls(total * config.seeds, f"{seeds} of {epochs}", say)
-
-    def __call__(self, tokens: float) -> None:
-        """Show how far it is; at the fourth step also how long it takes, by the two before it."""
-        self.calls += 1
-        if self.calls == 2:
-            self.began, self.before = time.monotonic(), self.done
-        elif self.calls == 4:
-            rate = (self.done - self.before) / max(1e-9, time.monotonic() - self.began)
-            minutes = math.ceil(self.total / max(1e-9, rate) / 60)
-            about = "less than a minute" if minutes <= 1 else f"about {minutes:,} minutes"
-            self.say(f"{self.plan} will take {about}; Ctrl-C keeps the seeds that are finished")
-        self.done += tokens
-        self.on_progress(min(int(self.done), int(self.total)), int(self.total))
+def _cost(setups: Sequence[TaskSetup], config: FinetuneConfig, ranks: int) -> float:
+    """What all seeds cost, their steps and evaluations, in tokens that a step trains on."""
+    assert config.epochs is not None
+    train = sum(each.train.num_tokens * each.files.weight for each in setups)
+    dev = sum(each.dev.num_tokens for each in setups) / EVALUATED
+    evaluations = math.ceil(config.epochs * config.evaluations_per_epoch)
+    return (train * config.epochs / ranks + dev * evaluations) * config.seeds
 
 
 @dataclass
@@ -291,7 +253,8 @@ class _Seeds:
     say: Callable[[str], None]
     on_progress: OnProgress
     on_log: OnLog
-    cost: Cost | None = None
+    tokens: float = 0.0
+    """Done, of `_cost`."""
 
     def train(self) -> tuple[list[SeedRun], list[int], Interrupted | None]:
         """The seeds that were finished, only the best with its weights; the numbers of those that
@@ -303,9 +266,6 @@ class _Seeds:
                 self.say("encoding all examples once: the features are frozen")
                 file = Path(temporary) / "table"
                 features = tabulate(learner, self.setups, self.hardware, file, self.on_progress)
-            if features is None:  # training on features that are there takes a moment
-                self.cost = Cost.of(self.setups, self.config, self.hardware, self.say)
-                self.cost.on_progress = self.on_progress
             runs: list[SeedRun] = []
             diverged: list[int] = []
             for seed in range(self.config.seed, self.config.seed + self.config.seeds):
@@ -332,18 +292,24 @@ class _Seeds:
             table, setups = features
             heads = {n: h for n, h in learner.objectives.items() if isinstance(h, Objective)}
             learner = Learner(table, heads)
-        log = None
+        log, on_tokens = None, self._count
+        if features is not None:  # training on features that are there takes a moment
+            on_tokens = silent
         if self.hardware.ranks.is_first:
             if self.config.seeds > 1:
                 last = self.config.seed + self.config.seeds - 1
                 self.say(f"seed {seed} ({self.config.seed} to {last})")
             log = Log(self.run, self.say, keep=-1, labels={"seed": seed}, on_log=self.on_log)
         try:
-            on_tokens = silent if self.cost is None else self.cost
             return train_seed(self.config, setups, learner, seed, self.hardware, log, on_tokens)
         finally:
             if log is not None:
                 log.close()
+
+    def _count(self, tokens: float) -> None:
+        self.tokens += tokens
+        total = int(_cost(self.setups, self.config, self.hardware.ranks.world_size))
+        self.on_progress(min(int(self.tokens), total), total)
 
 
 def _baselines(

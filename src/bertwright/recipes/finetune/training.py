@@ -137,10 +137,9 @@ def train_seed(
     in_epoch = loader.steps_in_epoch
     steps = max(1, round(epochs * in_epoch))
     every = max(1, round(in_epoch / config.evaluations_per_epoch))
-    run = SeedRun(seed)
     stepping = Stepping(learner, config, rate, epochs, steps)
     validation = _Validation(
-        run, config, setups, learner, hardware, every, steps, in_epoch, on_tokens
+        config, setups, learner, hardware, every, steps, in_epoch, on_tokens, SeedRun(seed)
     )
     trainer = Trainer(
         learner,
@@ -171,6 +170,7 @@ def train_seed(
         if type(error) is not BertwrightError:
             raise
         raise Diverged(f"seed {seed}: {error}") from error  # the loop gave up on its gradients
+    run = validation.run
     run.seconds = time.monotonic() - began - validation.seconds
     run.epochs = position.step / in_epoch
     examples = sum(len(setup.train.examples) * setup.files.weight for setup in setups)
@@ -274,7 +274,6 @@ class TaskLoader:
 class _Validation:
     """Evaluates on dev while a seed trains, keeps its best weights, and stops it early."""
 
-    run: SeedRun
     config: FinetuneConfig
     setups: Sequence[TaskSetup]
     learner: Learner
@@ -283,7 +282,9 @@ class _Validation:
     """Steps between two evaluations."""
     steps: int
     steps_in_epoch: int
-    on_tokens: Callable[[float], None] = silent
+    on_tokens: Callable[[float], None]
+    run: SeedRun
+    """What is kept."""
     evaluations: int = 0
     without_improvement: int = 0
     """Evaluations since the best."""
@@ -303,7 +304,9 @@ class _Validation:
         self.best = now.score if is_better else self.best
         self.without_improvement = 0 if is_better else self.without_improvement + 1
         if is_better or self.config.keep == "last":
-            self._keep(now)
+            state = self.learner.state_dict()
+            now.state = {name: value.detach().to("cpu", copy=True) for name, value in state.items()}
+            self.run = now
         self.seconds += time.monotonic() - began
         if len(self.setups) == 1:
             (only,) = now.evaluations.values()
@@ -319,14 +322,6 @@ class _Validation:
         """Whether `patience` evaluations brought nothing better."""
         patience = self.config.patience
         return patience is not None and self.without_improvement >= patience
-
-    def _keep(self, now: SeedRun) -> None:
-        for name in ("evaluations", "predictions", "thresholds", "step", "best_epoch"):
-            setattr(self.run, name, getattr(now, name))
-        self.run.state = {
-            name: value.detach().to("cpu", copy=True)
-            for name, value in self.learner.state_dict().items()
-        }
 
 
 def evaluate_task(
