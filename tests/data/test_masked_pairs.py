@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from bertwright.config.runs.bert import InstanceConfig, MaskingConfig
-from bertwright.data.masked_pairs import MaskedPairs, assemble, vocabulary_of
-from bertwright.data.masking import Masker
+from bertwright.data.masked_pairs import MaskedPairs, assemble, masker_of
 from bertwright.data.randomness import make_key
 from bertwright.data.sentence_pairs import plan_epoch
 from bertwright.data.shards import Shards
@@ -29,13 +28,12 @@ def test_a_vocabulary_without_a_special_token_is_named(make_shards: MakeShards, 
 
 def test_layout_of_every_objective(make_shards: MakeShards, some_lengths: list[list[int]]) -> None:
     shards = make_shards(some_lengths, shard_tokens=5000)
-    vocabulary = vocabulary_of(shards)
     for objectives in ("mlm", "mlm+nsp", "mlm+sop"):
         config = InstanceConfig(objectives=objectives, sequence_length=40)
         plan = plan_epoch(shards, np.arange(60), config, 0, 0)
         positions = np.arange(20, 70)
-        masker = Masker(MaskingConfig(), vocabulary, 40)
-        batch = assemble(shards, plan, positions, vocabulary, masker, make_key("masks"))
+        masker = masker_of(shards, MaskingConfig(), 40)
+        batch = assemble(shards, plan, positions, masker, make_key("masks"))
         assert sorted(batch.instances.tolist()) == positions.tolist()
         assert (np.diff(batch.inputs.lengths) <= 0).all()
         assert batch.num_tokens == batch.inputs.lengths.sum() == len(batch.inputs.ids)
@@ -62,10 +60,9 @@ def test_whole_word_masking_reads_the_word_bits(
     make_shards: MakeShards, some_lengths: list[list[int]]
 ) -> None:
     shards = make_shards(some_lengths, word_every=3, shard_tokens=5000, documents_per_block=3)
-    vocabulary = vocabulary_of(shards)
     plan = plan_epoch(shards, np.arange(60), InstanceConfig(objectives="mlm"), 0, 0)
-    masker = Masker(MaskingConfig(whole_word=True), vocabulary, 128)
-    batch = assemble(shards, plan, np.arange(40), vocabulary, masker, make_key("masks"))
+    masker = masker_of(shards, MaskingConfig(whole_word=True), 128)
+    batch = assemble(shards, plan, np.arange(40), masker, make_key("masks"))
     starts = np.cumsum(batch.inputs.lengths) - batch.inputs.lengths
     row = np.searchsorted(starts, batch.masked_positions, side="right") - 1
     place = plan.a_start[batch.instances[row]] + batch.masked_positions - starts[row] - 1

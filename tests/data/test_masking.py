@@ -10,13 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bertwright.config.runs.bert import MaskingConfig
-from bertwright.data.masking import Masker, Vocabulary
+from bertwright.data.masking import Masker
 from bertwright.data.randomness import make_key, mix
 from bertwright.errors import ConfigError
 
-VOCABULARY = Vocabulary(
-    size=997, unk_id=1, cls_id=2, sep_id=3, mask_id=4, special_ids=frozenset(range(5))
-)
+SPECIAL = np.arange(997) < 5  # [UNK] 1, [CLS] 2, [SEP] 3, [MASK] 4
 KEY = make_key("masks", 1, 2)
 
 
@@ -28,7 +26,7 @@ def sequences(lengths: list[int]) -> np.ndarray:
 
 def test_counts_are_the_published_ones() -> None:
     lengths = np.array([128, 100, 50, 10, 4, 3])
-    masker = Masker(MaskingConfig(), VOCABULARY, 128)
+    masker = Masker(MaskingConfig(), SPECIAL, 1, 4, 128)
     _, places, _ = masker(sequences(lengths.tolist()), lengths, np.arange(6), KEY)
     owner = np.searchsorted(np.cumsum(lengths), places, side="right")
     expected = [min(20, max(1, round(n * 0.15))) for n in lengths.tolist()]
@@ -37,7 +35,7 @@ def test_counts_are_the_published_ones() -> None:
 
 def test_most_predictions_hold() -> None:
     lengths = np.array([128, 60])
-    masker = Masker(MaskingConfig(max_predictions=5), VOCABULARY, 128)
+    masker = Masker(MaskingConfig(max_predictions=5), SPECIAL, 1, 4, 128)
     _, places, _ = masker(sequences([128, 60]), lengths, np.arange(2), KEY)
     assert len(places) == 10
 
@@ -45,7 +43,7 @@ def test_most_predictions_hold() -> None:
 def test_cls_and_sep_are_never_predicted_but_unknown_words_are() -> None:
     lengths = np.full(500, 6)
     ids = np.tile([2, 1, 3, 1, 0, 3], 500)
-    masker = Masker(MaskingConfig(probability=1.0), VOCABULARY, 6)
+    masker = Masker(MaskingConfig(probability=1.0), SPECIAL, 1, 4, 6)
     masked, places, labels = masker(ids, lengths, np.arange(500), KEY)
     assert set(labels.tolist()) == {1}
     assert len(labels) == 1000
@@ -56,7 +54,7 @@ def test_cls_and_sep_are_never_predicted_but_unknown_words_are() -> None:
 def test_four_fifths_are_masked_and_a_tenth_each_replaced_and_kept() -> None:
     lengths = np.full(2000, 128)
     ids = sequences([128] * 2000)
-    masked, places, labels = Masker(MaskingConfig(), VOCABULARY, 128)(
+    masked, places, labels = Masker(MaskingConfig(), SPECIAL, 1, 4, 128)(
         ids, lengths, np.arange(2000), KEY
     )
     assert (labels == ids[places]).all()
@@ -71,7 +69,7 @@ def test_four_fifths_are_masked_and_a_tenth_each_replaced_and_kept() -> None:
 
 
 def test_masks_do_not_depend_on_the_batch() -> None:
-    masker = Masker(MaskingConfig(whole_word=True), VOCABULARY, 64)
+    masker = Masker(MaskingConfig(whole_word=True), SPECIAL, 1, 4, 64)
     lengths = np.array([64, 40, 33])
     ids = sequences(lengths.tolist())
     starts = np.arange(len(ids)) % 2 == 0
@@ -88,7 +86,7 @@ def test_masks_are_those_of_yesterday() -> None:
     ids = sequences(lengths.tolist())
     found = []
     for whole_word in (False, True):
-        masker = Masker(MaskingConfig(whole_word=whole_word), VOCABULARY, 64)
+        masker = Masker(MaskingConfig(whole_word=whole_word), SPECIAL, 1, 4, 64)
         drawn = masker(ids, lengths, np.array([7, 90, 3]), KEY, np.arange(len(ids)) % 2 == 0)
         data = b"".join(values.astype("<i8").tobytes() for values in drawn)
         found.append(hashlib.sha256(data).hexdigest()[:16])
@@ -124,7 +122,7 @@ def plain_whole_words(
 def test_whole_words_equal_the_plain_loop(lengths: list[int], seed: int, share: float) -> None:
     ids = sequences(lengths)
     starts = np.random.default_rng(seed).random(len(ids)) < share
-    masker = Masker(MaskingConfig(whole_word=True, probability=0.2), VOCABULARY, 70)
+    masker = Masker(MaskingConfig(whole_word=True, probability=0.2), SPECIAL, 1, 4, 70)
     positions = np.arange(len(lengths)) + seed
     _, places, _ = masker(ids, np.array(lengths), positions, KEY, starts)
     expected: list[int] = []
@@ -140,14 +138,11 @@ def test_whole_words_equal_the_plain_loop(lengths: list[int], seed: int, share: 
 
 
 def test_a_vocabulary_of_special_tokens_is_refused() -> None:
-    empty = Vocabulary(
-        size=5, unk_id=1, cls_id=2, sep_id=3, mask_id=4, special_ids=frozenset(range(5))
-    )
     with pytest.raises(ConfigError, match=r"special tokens only.*larger --vocab-size"):
-        Masker(MaskingConfig(), empty, 128)
+        Masker(MaskingConfig(), SPECIAL[:5], 1, 4, 128)
 
 
 def test_whole_words_need_word_starts() -> None:
-    masker = Masker(MaskingConfig(whole_word=True), VOCABULARY, 8)
+    masker = Masker(MaskingConfig(whole_word=True), SPECIAL, 1, 4, 8)
     with pytest.raises(ConfigError, match="word_starts"):
         masker(sequences([8]), np.array([8]), np.arange(1), KEY)

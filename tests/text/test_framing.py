@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from bertwright.text.framing import Bare, ClsSep, Framing
+from bertwright.text.framing import Framing
 
 CLS, SEP = 2, 3
 
 
-@pytest.mark.parametrize("framing", [ClsSep(CLS, SEP), Bare()], ids=["cls-sep", "bare"])
+@pytest.mark.parametrize("framing", [Framing((CLS,), (SEP,)), Framing()], ids=["cls-sep", "bare"])
 @pytest.mark.parametrize(("first", "second"), [([7, 8, 9], [5]), ([], [6, 7]), ([4], [])])
 def test_parts_agree(framing: Framing, first: list[int], second: list[int]) -> None:
     one, two = framing.one(first), framing.two(first, second)
@@ -27,7 +27,7 @@ def test_parts_agree(framing: Framing, first: list[int], second: list[int]) -> N
 
 
 def test_as_bert_has_it() -> None:
-    framing = ClsSep(CLS, SEP)
+    framing = Framing((CLS,), (SEP,))
     assert framing.one([7, 8]) == [CLS, 7, 8, SEP]
     assert framing.two([7, 8], [9]) == [CLS, 7, 8, SEP, 9, SEP]
     assert framing.segments(2, 1) == [0, 0, 0, 0, 1, 1]

@@ -17,7 +17,7 @@ from bertwright.arrays import Bools, Int64s
 from bertwright.config.runs.bert import InstanceConfig, MaskingConfig
 from bertwright.data.batch import InputArrays
 from bertwright.data.instances import Checkup, Level, grade, note_lengths, quantiles
-from bertwright.data.masking import Masker, Vocabulary
+from bertwright.data.masking import Masker
 from bertwright.data.randomness import make_key
 from bertwright.data.sentence_pairs import EpochPlan, plan_epoch
 from bertwright.data.shards import Shards
@@ -78,9 +78,8 @@ class MaskedPairs:
         self.config = config
         self.seed = seed
         self.split = split
-        self.vocabulary = vocabulary_of(shards)
         self._documents = split_documents(shards, split, validation_share)
-        self._masker = Masker(masking, self.vocabulary, config.sequence_length)
+        self._masker = masker_of(shards, masking, config.sequence_length)
         self._plan: Callable[[int], EpochPlan] = lru_cache(maxsize=2)(self._make_plan)
 
     @property
@@ -103,9 +102,7 @@ class MaskedPairs:
     def batch(self, epoch: int, positions: Int64s) -> MaskedBatch:
         """See `Instances`; masks are drawn by (seed, epoch, position, token)."""
         key = make_key("masks", self.seed, epoch)
-        return assemble(
-            self.shards, self.plan(epoch), positions, self.vocabulary, self._masker, key
-        )
+        return assemble(self.shards, self.plan(epoch), positions, self._masker, key)
 
     def check(self, checkup: Checkup) -> None:
         """See `Instances`; of a very large corpus the instances of a part of its documents, and
@@ -121,8 +118,8 @@ class MaskedPairs:
         if masker.config.whole_word:
             _check_words(checkup, self.shards)
         some = np.arange(min(len(plan), CHECKED_SEQUENCES))
-        batch = assemble(self.shards, plan, some, self.vocabulary, masker, key)
-        _check_masks(checkup, batch, masker.config, self.vocabulary.mask_id)
+        batch = assemble(self.shards, plan, some, masker, key)
+        _check_masks(checkup, batch, masker)
 
     def _make_plan(self, epoch: int) -> EpochPlan:
         plan = plan_epoch(self.shards, self._documents, self.config, self.seed, epoch)
@@ -149,29 +146,19 @@ def held_out_pairs(
     )
 
 
-def vocabulary_of(shards: Shards) -> Vocabulary:
-    """The special ids of the tokenizer that built the shards.
+def masker_of(shards: Shards, config: MaskingConfig, sequence_length: int) -> Masker:
+    """Masks with the special ids of the tokenizer that built the shards.
 
     Raises:
         DataError: it has no [CLS], [SEP] or [MASK].
     """
-    return Vocabulary(
-        size=shards.vocab_size,
-        unk_id=shards.special_id("unk"),
-        cls_id=shards.special_id("cls"),
-        sep_id=shards.special_id("sep"),
-        mask_id=shards.special_id("mask"),
-        special_ids=shards.special_ids,
-    )
+    unk_id, mask_id, *_ = map(shards.special_id, ("unk", "mask", "cls", "sep"))
+    special = np.isin(np.arange(shards.vocab_size), sorted(shards.special_ids))
+    return Masker(config, special, unk_id, mask_id, sequence_length)
 
 
 def assemble(
-    shards: Shards,
-    plan: EpochPlan,
-    positions: Int64s,
-    vocabulary: Vocabulary,
-    masker: Masker,
-    mask_key: np.uint64,
+    shards: Shards, plan: EpochPlan, positions: Int64s, masker: Masker, mask_key: np.uint64
 ) -> MaskedBatch:
     """Make a batch of the instances at `positions` [B] of an epoch's plan."""
     lengths = plan.lengths[positions]
@@ -180,8 +167,8 @@ def assemble(
     a_start = plan.a_start[positions]
     a_length = plan.a_stop[positions] - a_start
     starts = np.cumsum(lengths) - lengths
-    ids = np.full(int(lengths.sum()), vocabulary.sep_id, np.int64)
-    ids[starts] = vocabulary.cls_id
+    ids = np.full(int(lengths.sum()), shards.special_id("sep"), np.int64)
+    ids[starts] = shards.special_id("cls")
     source, target = _ranges(a_start, a_length), _ranges(starts + 1, a_length)
     segments: Int64s | None = None
     labels: Int64s | None = None
@@ -272,9 +259,8 @@ def _check_pairs(
     checkup.statistics["sentence_tokens"] = quantiles(sentences)
 
 
-def _check_masks(
-    checkup: Checkup, batch: MaskedBatch, masking: MaskingConfig, mask_id: int
-) -> None:
+def _check_masks(checkup: Checkup, batch: MaskedBatch, masker: Masker) -> None:
+    masking = masker.config
     shown = batch.inputs.ids[batch.masked_positions]
     predicted = len(shown) / batch.num_tokens
     few = batch.num_tokens < 20_000
@@ -288,7 +274,7 @@ def _check_masks(
     )
     if not len(shown):
         return
-    hidden = shown == mask_id
+    hidden = shown == masker.mask_id
     kept = shown == batch.masked_labels
     keep_share = 1 - masking.mask_share - masking.random_share
     for name, measured, wanted in (

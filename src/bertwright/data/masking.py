@@ -16,8 +16,6 @@ be). Letters: B sequences, N tokens in all, W words in all.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from bertwright.arrays import Bools, Int64s, UInt64s
@@ -26,38 +24,21 @@ from bertwright.data.randomness import below, mix, uniform
 from bertwright.errors import ConfigError
 
 
-@dataclass(frozen=True)
-class Vocabulary:
-    """What masking and batches need to know of a tokenizer."""
-
-    size: int
-    unk_id: int
-    cls_id: int
-    sep_id: int
-    mask_id: int
-    special_ids: frozenset[int]
-
-    def is_special(self) -> Bools:
-        """[V]: is the id a special token."""
-        special = np.zeros(self.size, np.bool_)
-        special[sorted(self.special_ids)] = True
-        return special
-
-
 class Masker:
     """Chooses and replaces tokens; holds tables only, no state."""
 
-    def __init__(self, config: MaskingConfig, vocabulary: Vocabulary, sequence_length: int) -> None:
-        self.config = config
-        self.mask_id = vocabulary.mask_id
+    def __init__(
+        self, config: MaskingConfig, special: Bools, unk_id: int, mask_id: int, sequence_length: int
+    ) -> None:
+        """Make the tables; `special` [V] says which ids are special tokens."""
+        self.config, self.mask_id = config, mask_id
         self.most = config.most_predictions(sequence_length)
-        special = vocabulary.is_special()
         self._replacements = np.flatnonzero(~special)
-        special[vocabulary.unk_id] = False  # an unknown word is a word: predicted, as published
-        self._never = special
+        self._never = special.copy()
+        self._never[unk_id] = False  # an unknown word is a word: predicted, as published
         if len(self._replacements) == 0:
             raise ConfigError(
-                f"the vocabulary of {vocabulary.size} entries holds special tokens only; "
+                f"the vocabulary of {len(special)} entries holds special tokens only; "
                 "train a tokenizer with a larger --vocab-size"
             )
 

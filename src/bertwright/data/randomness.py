@@ -68,18 +68,7 @@ def fair_coins(keys: UInt64s, throws: Int64s) -> Int64s:
         left = exact[rows] - 64 * word
         used = np.minimum(left, 64).astype(np.uint64)
         bits = mix(keys[rows], word) >> (np.uint64(64) - used)
-        heads[rows] += _ones(bits)
+        heads[rows] += np.unpackbits(bits[:, None].view(np.uint8), axis=1).sum(1, np.int64)
         rows = rows[left > 64]
         word += 1
     return heads
-
-
-def _ones(bits: UInt64s) -> Int64s:
-    """How many bits of each number are 1."""
-    twos = bits - ((bits >> np.uint64(1)) & np.uint64(0x5555555555555555))
-    fours = (twos & np.uint64(0x3333333333333333)) + (
-        (twos >> np.uint64(2)) & np.uint64(0x3333333333333333)
-    )
-    eights = (fours + (fours >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    ones: Int64s = ((eights * np.uint64(0x0101010101010101)) >> np.uint64(56)).astype(np.int64)
-    return ones

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 Ids = Sequence[int]
 
@@ -22,82 +21,36 @@ def ends_of(special: Mapping[str, int]) -> tuple[int, int] | None:
     return None
 
 
-class Framing(Protocol):
-    """Adds a model's special tokens."""
+@dataclass(frozen=True)
+class Framing:
+    """Adds a model's special tokens: `BEGIN A END` and `BEGIN A END B END`."""
 
-    def __hash__(self) -> int:
-        """A framing is a value."""
+    begin: tuple[int, ...] = ()
+    """The token before the first text; none: nothing is added anywhere, and a pair is one text
+    after the other."""
+    end: tuple[int, ...] = ()
+    """The token after each text."""
 
     def special_tokens(self, paired: bool = False) -> int:
         """How many tokens are added to one text, or to a pair."""
+        return len(self.begin) + len(self.end) * (2 if paired else 1)
 
     def one(self, ids: Ids) -> list[int]:
         """The sequence of one text; its segments are all 0."""
+        return [*self.begin, *ids, *self.end]
 
     def two(self, first: Ids, second: Ids) -> list[int]:
         """The sequence of a pair."""
+        return [*self.begin, *first, *self.end, *second, *self.end]
 
     def segments(self, first: int, second: int | None = None) -> list[int]:
-        """The segment of each token of a sequence over texts of so many tokens."""
+        """The segment of each token of a sequence over texts of so many tokens: 1 after the first
+        END."""
+        zeros = [0] * (first + self.special_tokens())
+        return zeros + ([] if second is None else [1] * (second + len(self.end)))
 
     def inside(self, first: int, second: int | None = None) -> tuple[slice, ...]:
         """Where the texts' own tokens stand in the sequence, one slice a text."""
-
-
-@dataclass(frozen=True)
-class BosEos:
-    """`BOS A EOS` and `BOS A EOS B EOS`: what language models read."""
-
-    bos_id: int
-    eos_id: int
-
-    def special_tokens(self, paired: bool = False) -> int:
-        """2, or 3 for a pair."""
-        return 3 if paired else 2
-
-    def one(self, ids: Ids) -> list[int]:
-        """`BOS A EOS`"""
-        return [self.bos_id, *ids, self.eos_id]
-
-    def two(self, first: Ids, second: Ids) -> list[int]:
-        """`BOS A EOS B EOS`"""
-        return [self.bos_id, *first, self.eos_id, *second, self.eos_id]
-
-    def segments(self, first: int, second: int | None = None) -> list[int]:
-        """0 up to the first EOS, 1 after it."""
-        return [0] * (first + 2) + ([] if second is None else [1] * (second + 1))
-
-    def inside(self, first: int, second: int | None = None) -> tuple[slice, ...]:
-        """After BOS, and after the first EOS."""
-        a = slice(1, 1 + first)
-        return (a,) if second is None else (a, slice(first + 2, first + 2 + second))
-
-
-class ClsSep(BosEos):
-    """`[CLS] A [SEP]` and `[CLS] A [SEP] B [SEP]`: the same with BERT's tokens."""
-
-
-@dataclass(frozen=True)
-class Bare:
-    """Nothing is added; a pair is one text after the other."""
-
-    def special_tokens(self, paired: bool = False) -> int:
-        """None."""
-        return 0
-
-    def one(self, ids: Ids) -> list[int]:
-        """`A`"""
-        return list(ids)
-
-    def two(self, first: Ids, second: Ids) -> list[int]:
-        """`A B`"""
-        return [*first, *second]
-
-    def segments(self, first: int, second: int | None = None) -> list[int]:
-        """0 in the first text, 1 in the second."""
-        return [0] * first + [1] * (second or 0)
-
-    def inside(self, first: int, second: int | None = None) -> tuple[slice, ...]:
-        """From the start, and after the first text."""
-        a = slice(0, first)
-        return (a,) if second is None else (a, slice(first, first + second))
+        start, after = len(self.begin), first + self.special_tokens()
+        a = slice(start, start + first)
+        return (a,) if second is None else (a, slice(after, after + second))

@@ -10,7 +10,7 @@ import pytest
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.tokenizer import TokenizerConfig
 from bertwright.errors import ConfigError, DataError
-from bertwright.text.framing import Bare, BosEos
+from bertwright.text.framing import Framing
 from bertwright.text.tokenizer.tokenizer import Tokenizer, load_tokenizer
 from bertwright.text.tokenizer.train import train_tokenizer
 
@@ -36,7 +36,7 @@ def test_every_text_comes_back(tmp_path: Path, lowercase: bool) -> None:
         assert tokenizer.decode(ids) == (text.lower() if lowercase else text)
         assert theirs(text)["input_ids"] == ids
     end = tokenizer.vocab["<|endoftext|>"]
-    assert tokenizer.framing == BosEos(end, end)
+    assert tokenizer.framing == Framing((end,), (end,))
     assert theirs.eos_token_id == end
 
 
@@ -64,7 +64,7 @@ def test_gpts_words_have_an_end(tmp_path: Path) -> None:
     tokenizer = load_tokenizer(tmp_path)
     assert tokenizer.encode("AB c ?").ids == [3, 4, 0]
     assert tokenizer.decode([3, 4]) == "ab c"
-    assert isinstance(tokenizer.framing, Bare)
+    assert tokenizer.framing == Framing()
 
 
 def test_a_vocabulary_without_room_for_the_bytes(tmp_path: Path) -> None:

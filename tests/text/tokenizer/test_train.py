@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerFast
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.tokenizer import TokenizerConfig
 from bertwright.errors import ConfigError, DataError
-from bertwright.text.framing import Bare
+from bertwright.text.framing import Framing
 from bertwright.text.tokenizer.files import BertRules
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 from bertwright.text.tokenizer.train import train_on_counts, train_tokenizer
@@ -42,7 +42,7 @@ def test_a_vocabulary_needs_unk_alone(algorithm: str, tmp_path: Path) -> None:
     assert again.encode(text).ids == ids.tolist() == again.encode_bare_ids([text])[0]
     long = "the winter was long " * 20_000
     assert again.encode(long).ids == again.encode(long[: len(long) // 2]).ids * 2
-    assert again.framing == Bare()
+    assert again.framing == Framing()
     with pytest.raises(DataError, match=r"has no \[CLS\].*tokenizer train"):
         again.special_id("cls")
     loaded = PreTrainedTokenizerFast.from_pretrained(tmp_path)

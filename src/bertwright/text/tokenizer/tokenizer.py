@@ -28,7 +28,7 @@ import tokenizers
 
 from bertwright.arrays import Bools, Int64s
 from bertwright.errors import DataError
-from bertwright.text.framing import Bare, BosEos, ClsSep, Framing, ends_of
+from bertwright.text.framing import Framing, ends_of
 from bertwright.text.tokenizer.files import (
     SPECIAL_TOKENS,
     BertRules,
@@ -134,9 +134,7 @@ class Tokenizer:
     def framing(self) -> Framing:
         """How the ids of a text become a sequence: with [CLS] and [SEP] where there are such."""
         ends = ends_of(self.special)
-        if ends is None:
-            return Bare()
-        return (ClsSep if ends[0] == self.special.get("cls") else BosEos)(*ends)
+        return Framing() if ends is None else Framing(ends[:1], ends[1:])
 
     @property
     def rules(self) -> BertRules:
