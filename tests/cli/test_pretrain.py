@@ -27,6 +27,7 @@ from bertwright.config.runs.bert import BertRun
 from bertwright.config.systems import SYSTEMS
 from bertwright.recipes import pretrain as pretraining
 from bertwright.train.state import TENSORS
+from tests.cli.conftest import Ran
 from tests.recipes.sample import build_data, mapping_of, newest, records, tensors
 
 Calls = list[tuple[RunConfig, dict[str, bool]]]
@@ -60,7 +61,7 @@ def test_a_run(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     said = capsys.readouterr()
     assert said.out == ""
     lines = said.err.splitlines()
-    assert lines[0] == "bert-tiny: 4,712 parameters, fp32 on cpu"
+    assert lines[0] == "bert-tiny: 5,137 parameters, fp32 on cpu"
     assert lines[1].startswith("step 1 · 33% · masked LM 4.")
     assert lines[-2].startswith("It has learned nothing yet, on held-out text: masked LM ")
     assert lines[-1] == f"{out} is not ready: its page, bertwright report {out}"
@@ -89,12 +90,12 @@ def came(monkeypatch: pytest.MonkeyPatch) -> Calls:
     return calls
 
 
-def test_options_reach_the_recipe(came: Calls, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_reach_the_recipe(came: Calls, ran: Ran) -> None:
     words = ["pretrain", "--data", "d", "--out", "my run", "--steps", "2"]
-    assert run([*words, "--optimizer.learning_rate=5e-4", "--masking.whole-word"]) == 0
-    assert "bertwright report 'my run'" in capsys.readouterr().err
+    printed = ran(*words, "--optimizer.learning_rate=5e-4", "--masking.whole-word")
+    assert "bertwright report 'my run'" in printed.err
     assert run([*words, "--resume"]) == run([*words, "--overwrite"]) == 0
-    assert run([*words, "--no-verify"]) == 0
+    ran(*words, "--no-verify")
     (config, options), resumed, replaced, trusting = came
     assert isinstance(config, BertRun)
     assert (config.steps, config.masking.whole_word) == (2, True)
@@ -105,11 +106,10 @@ def test_options_reach_the_recipe(came: Calls, capsys: pytest.CaptureFixture[str
 
 
 def test_of_the_processes_of_torchrun_one_prints(
-    came: Calls, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    came: Calls, ran: Ran, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RANK", "1")
-    assert run(["pretrain", "--data", "d", "--out", "o", "--steps", "1"]) == 0
-    assert capsys.readouterr().err == ""
+    assert ran("pretrain", "--data", "d", "--out", "o", "--steps", "1").err == ""
 
 
 def test_the_saved_configuration_runs_again(came: Calls, tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_a_system_brings_its_own_keys(
     came: Calls,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    ran: Ran,
     named: str,
 ) -> None:
     """By the model, the checkpoint or the file that is named; help and values are its own."""
@@ -188,35 +188,33 @@ def test_a_system_brings_its_own_keys(
     (tmp_path / "model.toml").write_text('model = "toy-small"\n')
     words = {
         "model": ["--model", "toy-small"],
-        "model in a file": ["--config", str(tmp_path / "model.toml")],
+        "model in a file": ["--config", tmp_path / "model.toml"],
         "init": [f"--init={step}"],
-        "run": ["--init", str(tmp_path / "run")],
-        "latest": ["--init", str(tmp_path / "run" / "checkpoints" / "latest")],
-        "file": ["--config", str(file)],
+        "run": ["--init", tmp_path / "run"],
+        "latest": ["--init", tmp_path / "run" / "checkpoints" / "latest"],
+        "file": ["--config", file],
     }[named]
-    assert run(["pretrain", *words, "--help-all"]) == 0
-    out = capsys.readouterr().out
+    out = ran("pretrain", *words, "--help-all").out
     assert "Tokens that one prediction sees." in out
     assert "--optimizer.learning-rate" in out
     assert "--masking" not in out
     given = ["--data", "d", "--out", "o", "--steps", "3", "--window", "7"]
-    assert run(["pretrain", *words, *given]) == 0
+    ran("pretrain", *words, *given)
     config = came[0][0]
     assert isinstance(config, ToyRun)
     assert (config.window, config.steps) == (7, 3)
-    assert run(["pretrain", *words, *given, "--masking.whole-word"]) == 2
-    assert "unknown key 'masking.whole_word'" in capsys.readouterr().err
+    printed = ran("pretrain", *words, *given, "--masking.whole-word", code=2)
+    assert "unknown key 'masking.whole_word'" in printed.err
 
 
 def test_a_length_on_the_command_line_replaces_those_of_the_file(
-    came: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    came: Calls, tmp_path: Path, ran: Ran
 ) -> None:
     (tmp_path / "run.toml").write_text("minutes = 30.0\n")
-    words = ["pretrain", "--data", "d", "--out", "o", "--config", str(tmp_path / "run.toml")]
-    assert run([*words, "--steps", "1"]) == 0
+    words = ["pretrain", "--data", "d", "--out", "o", "--config", tmp_path / "run.toml"]
+    ran(*words, "--steps", "1")
     assert (came[0][0].steps, came[0][0].minutes) == (1, None)
-    assert run([*words, "--steps", "1", "--epochs", "1"]) == 2
-    assert "--steps and --epochs came" in capsys.readouterr().err
+    assert "--steps and --epochs came" in ran(*words, "--steps", "1", "--epochs", "1", code=2).err
 
 
 def test_a_shipped_recipe_by_its_name(
@@ -239,14 +237,14 @@ def test_a_shipped_recipe_by_its_name(
     assert came[-1][0].steps == 3  # a file of the name goes first
 
 
-def test_no_such_recipe_lists_them(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["pretrain", "--config", "bert-base-papr", "--data", "d", "--out", "o"]) == 2
-    said = " ".join(capsys.readouterr().err.split())
+def test_no_such_recipe_lists_them(ran: Ran) -> None:
+    printed = ran("pretrain", "--config", "bert-base-papr", "--data", "d", "--out", "o", code=2)
+    said = " ".join(printed.err.split())
     assert "no configuration file bert-base-papr and no recipe of this name" in said
     assert "did you mean bert-base-paper?" in said
     assert "the recipes are: bert-base-paper" in said
-    assert run(["pretrain", "--config", "none/such.toml", "--data", "d", "--out", "o"]) == 2
-    assert "no configuration file none/such.toml" in capsys.readouterr().err
+    printed = ran("pretrain", "--config", "none/such.toml", "--data", "d", "--out", "o", code=2)
+    assert "no configuration file none/such.toml" in printed.err
 
 
 @pytest.mark.parametrize("path", sorted(RECIPES.glob("*.toml")), ids=lambda path: path.stem)

@@ -201,7 +201,7 @@ def _train(
             titles=titles,
             on_log=on_log,
         )
-        count = sum(p.numel() for p in learner.encoder.parameters())
+        count = sum(p.numel() for p in learner.parameters())
         name = config.init or config.model
         on = ranks.device.type
         if ranks.world_size > 1:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import shutil
 import statistics
+import tomllib
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -227,7 +228,7 @@ def _finished(found: Found, config: FinetuneConfig, overwrite: bool) -> dict[str
         return None
     now = task_results.settings([_to_learn(found)], own)
     saved = values.read_toml(folder / CONFIG)
-    differing = values.differing_keys(saved, {k: _as_saved(v) for k, v in now.items()})
+    differing = values.differing_keys(saved, tomllib.loads(values.to_toml(now)))
     changed = [key for key in differing if key != "out"]
     if changed:
         raise ConfigError(
@@ -241,11 +242,6 @@ def _finished(found: Found, config: FinetuneConfig, overwrite: bool) -> dict[str
     results: dict[str, Any] = json.loads(text)
     trained = len(results["seeds"]) + len(results.get("diverged", []))
     return results if trained == config.seeds else None
-
-
-def _as_saved(value: Any) -> Any:
-    """TOML has no null."""
-    return "none" if value is None else value
 
 
 def _figures(found: Found, results: Mapping[str, Any]) -> dict[str, Any]:
@@ -305,7 +301,9 @@ def _after_training(
             say(f"warning: {error}")
             tasks[each.task.name]["warnings"] = [*tasks[each.task.name]["warnings"], str(error)]
     if submitted:
-        zip_submission(folder, run / f"{SUBMISSION}.zip")
+        with zipfile.ZipFile(run / f"{SUBMISSION}.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+            for file in sorted(folder.glob("*.tsv")):
+                archive.write(file, file.name)
     return submitted
 
 
@@ -314,12 +312,7 @@ def write_submission(
 ) -> Iterator[str]:
     """Write a file for each test set of a task; give the names of those that are written.
 
-    Args:
-        model: fine-tuned on the task.
-        task: of GLUE.
-        tests: the files to write, and those with the examples.
-        folder: where to write.
-        precision: `fp32` or `bf16`.
+    `tests` are the files to write, and those with the examples.
 
     Raises:
         DataError: a test set of which a row cannot be read, or labels that the server does not
@@ -361,18 +354,6 @@ def write_submission(
                     f"row, so {submitted} is not written: put some text there"
                 )
         yield submitted
-
-
-def zip_submission(folder: Path, path: Path) -> None:
-    """Put the files of a submission into an archive, equal bytes for equal files."""
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
-            for file in sorted(folder.glob("*.tsv")):
-                archive.writestr(zipfile.ZipInfo(file.name), file.read_bytes())
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _submitted(prediction: Prediction) -> str:
