@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertwright.report.plots import Series, chart, labels, reliability, ticks, wilson
+from bertwright.report.plots import Series, chart, labels, ticks
 
 NUMBERS = st.floats(min_value=-1e9, max_value=1e9, allow_nan=False, allow_subnormal=False)
 
@@ -115,14 +115,6 @@ def test_a_chart_says_in_words_what_it_shows() -> None:
     )
     told = next(n for n in ET.fromstring(drawn) if n.tag == "svg").get("aria-label")
     assert told == "Loss: training from 5 to 3.5; baseline 4.5"
-
-
-def test_a_reliability_diagram_says_how_sure_each_bin_is() -> None:
-    assert wilson(0.0, 7) == pytest.approx((0.0, 0.3543), abs=1e-4)
-    assert wilson(0.9, 100) == pytest.approx((0.8256, 0.9448), abs=1e-4)
-    drawn = reliability("Right", [(0.37, 0.0, 7), (0.95, 0.9, 100)])
-    assert "7 predictions: probability 37.0%, correct 0.0% (0% to 35%)" in drawn
-    assert sum(p.get("class") == "line train" for p in ET.fromstring(drawn).iter("path")) == 3
 
 
 def test_a_long_line_is_thinned_and_keeps_its_end() -> None:

@@ -1,9 +1,4 @@
-"""What the page of a fine-tuned run shows of a task, from its `results.json`.
-
-Calibration: examples in bins by the probability of the predicted label; the error is the mean
-distance between that probability and the fraction that is correct, weighted by the examples of a
-bin (Guo et al. 2017, "On Calibration of Modern Neural Networks", equation 3).
-"""
+"""What the page of a fine-tuned run shows of a task, from its `results.json`."""
 
 from __future__ import annotations
 
@@ -24,7 +19,7 @@ from bertwright.report.numbers import (
     show,
     title,
 )
-from bertwright.report.plots import Series, chart, reliability
+from bertwright.report.plots import Series, chart
 from bertwright.report.read import mapping
 from bertwright.report.verdict import (
     Results,
@@ -145,25 +140,14 @@ def _layers(weights: Mapping[str, Any]) -> Markup:
     return chart("Weight of a layer", [line], "layer", True, from_zero=True, x_labels=names)
 
 
-def _calibration(found: Mapping[str, Any]) -> dict[str, Any]:
-    """The reliability diagram and its figures; empty without bins."""
-    bins = [
-        (probability, correct, int(examples))
-        for each in found.get("bins") or []
-        if (examples := number(each.get("count")))
-        and (probability := number(each.get("confidence"))) is not None
-        and (correct := number(each.get("accuracy"))) is not None
-    ]
-    total = sum(examples for _, _, examples in bins)
+def _calibration(found: Mapping[str, Any]) -> dict[str, float]:
+    """The mean probability of what is predicted, how much of it is correct, and the error."""
+    bins = [each for each in found.get("bins") or [] if each["count"]]
+    total = sum(each["count"] for each in bins)
     if not total:
         return {}
-    error = number(found.get("error"))
-    if error is None:
-        error = sum(abs(p - correct) * n for p, correct, n in bins) / total
-    return {
-        "probability": sum(p * n for p, _, n in bins) / total,
-        "correct": sum(correct * n for _, correct, n in bins) / total,
-        "error": error,
-        "total": total,
-        "chart": reliability("Predicted probability, and fraction correct", bins),
+    means = {
+        key: sum(each[key] * each["count"] for each in bins) / total
+        for key in ("confidence", "accuracy")
     }
+    return {**means, "error": found["error"], "total": total}

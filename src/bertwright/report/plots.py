@@ -94,44 +94,10 @@ def chart(
     return frame.figure(
         title,
         "; ".join(_in_words(each, show) for each in drawn),
-        frame.axes(x_ticks, y_ticks, x_name, y_percent=percent, x_labels=x_labels),
+        frame.axes(x_ticks, y_ticks, x_name, percent, x_labels),
         *(_line(each, frame, show_x, show) for each in drawn),
         legend=[(name, style) for name, style in legend.items() if name],
     )
-
-
-def reliability(title: str, bins: Sequence[tuple[float, float, int]]) -> Markup:
-    """Bins as (mean probability, fraction correct, examples) beside the diagonal where both are
-    equal; the larger a mark, the more examples; upright, 95% intervals (Wilson 1927)."""
-    frame, quarters = _Frame((0.0, 1.0), (0.0, 1.0)), (0.0, 0.25, 0.5, 0.75, 1.0)
-    parts = [
-        frame.axes(quarters, quarters, "predicted probability", "correct", True, True),
-        frame.diagonal(),
-    ]
-    words = []
-    most = max((count for _, _, count in bins), default=1)
-    for predicted, correct, count in sorted(bins):
-        low, high = wilson(correct, count)
-        (x, y), (_, bottom), (_, top) = (
-            frame.point(predicted, each) for each in (correct, low, high)
-        )
-        words.append(
-            f"{count:,} predictions: probability {predicted:.1%}, correct {correct:.1%} "
-            f"({low:.0%} to {high:.0%})"
-        )
-        parts.append(_path("line train", f"M{x:.1f} {bottom:.1f}V{top:.1f}"))
-        parts.append(_MARK.format("dev", x, y, 2.5 + 6 * math.sqrt(count / most), words[-1]))
-    legend = [("as often correct as predicted", "baseline"), ("95% interval", "train")]
-    return frame.figure(title, "; ".join(words), *parts, legend=legend)
-
-
-def wilson(fraction: float, count: int) -> tuple[float, float]:
-    """The 95% interval of a fraction of `count`, by Wilson's score."""
-    z = 1.96
-    middle = fraction + z * z / (2 * count)
-    half = z * math.sqrt(fraction * (1 - fraction) / count + z * z / (4 * count * count))
-    whole = 1 + z * z / count
-    return max(0.0, (middle - half) / whole), min(1.0, (middle + half) / whole)
 
 
 @dataclass(frozen=True)
@@ -170,28 +136,21 @@ class _Frame:
         x_ticks: Sequence[float],
         y_ticks: Sequence[float],
         x_name: str,
-        y_name: str = "",
-        x_percent: bool = False,
-        y_percent: bool = False,
-        x_labels: Sequence[str] = (),
+        percent: bool,
+        x_labels: Sequence[str],
     ) -> Markup:
-        """Grid lines, the numbers of both axes, and their names."""
-        parts = [_TEXT.format(LEFT, TOP - 10, "start", y_name)]
-        for value, label in zip(y_ticks, labels(y_ticks, y_percent), strict=True):
+        """Grid lines, the numbers of both axes, and the name of x."""
+        parts = []
+        for value, label in zip(y_ticks, labels(y_ticks, percent), strict=True):
             _, y = self.point(self.x[0], value)
             parts.append(_path("grid", f"M{LEFT} {y:.1f}H{WIDTH - RIGHT}"))
             parts.append(_TEXT.format(LEFT - 7, y + 4, "end", label))
         below = HEIGHT - BOTTOM + 18
-        for value, label in zip(x_ticks, x_labels or labels(x_ticks, x_percent), strict=True):
+        for value, label in zip(x_ticks, x_labels or labels(x_ticks), strict=True):
             if value <= self.x[1]:
                 parts.append(_TEXT.format(self.point(value, self.y[0])[0], below, "middle", label))
         parts.append(_TEXT.format(WIDTH - RIGHT, HEIGHT - 6, "end", x_name))
         return Markup("").join(parts)
-
-    def diagonal(self) -> Markup:
-        """From corner to corner."""
-        (x1, y1), (x2, y2) = self.point(self.x[0], self.y[0]), self.point(self.x[1], self.y[1])
-        return _path("line baseline", f"M{x1:.1f} {y1:.1f}L{x2:.1f} {y2:.1f}")
 
 
 def ticks(low: float, high: float, most: int = 6) -> list[float]:
