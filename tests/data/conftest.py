@@ -87,3 +87,9 @@ def some_lengths() -> list[list[int]]:
     """60 documents of 1 to 40 sentences of 1 to 60 tokens."""
     random = np.random.default_rng(1)
     return [random.integers(1, 60, size=random.integers(1, 40)).tolist() for _ in range(60)]
+
+
+@pytest.fixture
+def shards(make_shards: Callable[..., Shards], some_lengths: list[list[int]]) -> Shards:
+    """A corpus of these documents."""
+    return make_shards(some_lengths)

@@ -47,13 +47,20 @@ def write_corpus(place: Path, documents: int = 40) -> Path:
     return place
 
 
-def build(tmp_path: Path, tokenizer_folder: Path, name: str = "out", **options: Any) -> Path:
-    corpus = tmp_path / "corpus.txt"
-    if not corpus.exists():
-        write_corpus(corpus)
-    options = {"workers": 1, "block_characters": 500, "shard_tokens": 1500, **options}
-    build_shards([str(corpus)], tmp_path / name, tokenizer_folder, **options)
-    return tmp_path / name
+Build = Callable[..., Path]
+
+
+@pytest.fixture
+def build(tmp_path: Path, tokenizer_folder: Path) -> Build:
+    def build(name: str = "out", **options: Any) -> Path:
+        corpus = tmp_path / "corpus.txt"
+        if not corpus.exists():
+            write_corpus(corpus)
+        options = {"workers": 1, "block_characters": 500, "shard_tokens": 1500, **options}
+        build_shards([str(corpus)], tmp_path / name, tokenizer_folder, **options)
+        return tmp_path / name
+
+    return build
 
 
 def hashes(folder: Path) -> dict[str, str]:
@@ -64,8 +71,10 @@ def hashes(folder: Path) -> dict[str, str]:
     }
 
 
-def test_shards_hold_the_ids_of_every_sentence(tmp_path: Path, tokenizer_folder: Path) -> None:
-    folder = build(tmp_path, tokenizer_folder, corpus=CorpusConfig(sentences="line"))
+def test_shards_hold_the_ids_of_every_sentence(
+    tmp_path: Path, tokenizer_folder: Path, build: Build
+) -> None:
+    folder = build(corpus=CorpusConfig(sentences="line"))
     shards = open_shards(folder)
     tokenizer = load_tokenizer(tokenizer_folder)
     text = (tmp_path / "corpus.txt").read_text(encoding="utf-8")
@@ -88,9 +97,9 @@ def test_shards_hold_the_ids_of_every_sentence(tmp_path: Path, tokenizer_folder:
     assert sorted(place.name for place in tmp_path.iterdir()) == ["corpus.txt", "out"]
 
 
-def test_the_bytes_do_not_depend_on_the_workers(tmp_path: Path, tokenizer_folder: Path) -> None:
-    one = build(tmp_path, tokenizer_folder, "one", workers=1)
-    two = build(tmp_path, tokenizer_folder, "two", workers=2)
+def test_the_bytes_do_not_depend_on_the_workers(build: Build) -> None:
+    one = build("one", workers=1)
+    two = build("two", workers=2)
     assert hashes(one) == hashes(two)
 
 
@@ -129,13 +138,13 @@ def interrupt_after(monkeypatch: pytest.MonkeyPatch, blocks: int, error: BaseExc
 
 
 def test_a_killed_build_goes_on(
-    tmp_path: Path, tokenizer_folder: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, build: Build
 ) -> None:
-    whole = build(tmp_path, tokenizer_folder, "whole")
+    whole = build("whole")
     with monkeypatch.context() as patch:
         interrupt_after(patch, 8, KeyboardInterrupt())
         with pytest.raises(KeyboardInterrupt):
-            build(tmp_path, tokenizer_folder, "out")
+            build("out")
     assert not (tmp_path / "out").exists()
     finished = len(list((tmp_path / ".out.building").glob("*.tokens")))
     assert finished > 0
@@ -145,12 +154,12 @@ def test_a_killed_build_goes_on(
         ShardWriter, "append", lambda self, block: appended.append(1) or append(self, block)
     )
     notes: list[str] = []
-    out = build(tmp_path, tokenizer_folder, "out", on_note=notes.append)
+    out = build("out", on_note=notes.append)
     assert hashes(out) == hashes(whole)
     assert notes[0].startswith(f"continuing after {finished} finished shards (")
     encoded_before = len(appended)
     appended.clear()
-    build(tmp_path, tokenizer_folder, "again")
+    build("again")
     assert encoded_before < len(appended)
 
 
@@ -167,15 +176,15 @@ def test_a_killed_build_goes_on(
 )
 def test_says_why_it_starts_anew(
     tmp_path: Path,
-    tokenizer_folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     change: dict[str, Any] | str,
     note: str,
+    build: Build,
 ) -> None:
     with monkeypatch.context() as patch:
         interrupt_after(patch, 8, KeyboardInterrupt())
         with pytest.raises(KeyboardInterrupt):
-            build(tmp_path, tokenizer_folder)
+            build()
     partial = tmp_path / ".out.building"
     if change == "damage":
         (partial / "shard-00000.tokens").write_bytes(b"x")
@@ -185,27 +194,27 @@ def test_says_why_it_starts_anew(
         write_corpus(tmp_path / "corpus.txt", 41)
     notes: list[str] = []
     options = change if isinstance(change, dict) else {}
-    out = build(tmp_path, tokenizer_folder, on_note=notes.append, **options)
+    out = build(on_note=notes.append, **options)
     assert len(notes) == 1
     with pytest.raises(AssertionError, match=note):
         raise AssertionError(notes[0])
     assert notes[0].startswith("starting from scratch: ")
-    assert hashes(out) == hashes(build(tmp_path, tokenizer_folder, "fresh", **options))
+    assert hashes(out) == hashes(build("fresh", **options))
 
 
 def test_a_full_disk_loses_nothing(
-    tmp_path: Path, tokenizer_folder: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, build: Build
 ) -> None:
     with monkeypatch.context() as patch:
         interrupt_after(patch, 8, OSError(errno.ENOSPC, "No space left on device"))
         with pytest.raises(BertwrightError, match="is full"):
-            build(tmp_path, tokenizer_folder)
+            build()
     partial = tmp_path / ".out.building"
     journal = json.loads((partial / "journal.json").read_text())
     left = sorted(place.name for place in partial.iterdir())
     assert left == sorted(["journal.json", *(n for s in journal["shards"] for n in s["files"])])
     notes: list[str] = []
-    build(tmp_path, tokenizer_folder, on_note=notes.append)
+    build(on_note=notes.append)
     assert notes[0].startswith("continuing after")
 
 
@@ -224,39 +233,35 @@ def test_a_full_disk_before_the_first_shard_leaves_nothing(
 
 
 def test_an_existing_folder_is_kept_or_replaced_whole(
-    tmp_path: Path, tokenizer_folder: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, build: Build
 ) -> None:
-    out = build(tmp_path, tokenizer_folder)
+    out = build()
     before = hashes(out)
     with pytest.raises(ConfigError, match=r"out exists already.*--overwrite"):
-        build(tmp_path, tokenizer_folder)
+        build()
     with monkeypatch.context() as patch:
         interrupt_after(patch, 3, KeyboardInterrupt())
         with pytest.raises(KeyboardInterrupt):
-            build(tmp_path, tokenizer_folder, overwrite=True)
+            build(overwrite=True)
     assert hashes(out) == before
     write_corpus(tmp_path / "corpus.txt", 5)
-    build(tmp_path, tokenizer_folder, overwrite=True)
+    build(overwrite=True)
     assert open_shards(out).num_documents == 5
 
 
-def test_an_empty_corpus_is_an_error_and_leaves_nothing(
-    tmp_path: Path, tokenizer_folder: Path
-) -> None:
+def test_an_empty_corpus_is_an_error_and_leaves_nothing(tmp_path: Path, build: Build) -> None:
     (tmp_path / "corpus.txt").write_text(" \n\n \n")
     with pytest.raises(DataError):
-        build(tmp_path, tokenizer_folder)
+        build()
     (tmp_path / "corpus.txt").write_text("\u200e\u200e\n\n\u200e\n")
     with pytest.raises(DataError, match=r"no documents with text.*2 documents read"):
-        build(tmp_path, tokenizer_folder)
+        build()
     assert [place.name for place in tmp_path.iterdir()] == ["corpus.txt"]
 
 
-def test_lost_documents_and_unknown_words_are_counted(
-    tmp_path: Path, tokenizer_folder: Path
-) -> None:
+def test_lost_documents_and_unknown_words_are_counted(tmp_path: Path, build: Build) -> None:
     (tmp_path / "corpus.txt").write_text("a b.\n\n\u200e\n\nc Ω Ω\nd e\n", encoding="utf-8")
-    counts = open_shards(build(tmp_path, tokenizer_folder)).manifest["counts"]
+    counts = open_shards(build()).manifest["counts"]
     assert counts["documents_read"] == 3
     assert counts["documents"] == 2
     assert counts["documents_lost"] == 1
@@ -275,31 +280,31 @@ def word_lengths(folder: Path) -> list[int]:
     return np.diff(starts, append=shards.num_tokens).tolist()
 
 
-def test_chinese_words_come_from_a_segmented_corpus(tmp_path: Path, tokenizer_folder: Path) -> None:
+def test_chinese_words_come_from_a_segmented_corpus(tmp_path: Path, build: Build) -> None:
     (tmp_path / "corpus.txt").write_text("我们 喜欢 北京 。\n他 说 很好 。\n", encoding="utf-8")
     line = CorpusConfig(sentences="line")
-    segmented = build(tmp_path, tokenizer_folder, "segmented", corpus=line, segmented=True)
+    segmented = build("segmented", corpus=line, segmented=True)
     assert word_lengths(segmented) == [2, 2, 2, 1, 1, 1, 2, 1]
     (tmp_path / "corpus.txt").write_text("我们喜欢北京。\n他说很好。\n", encoding="utf-8")
-    plain = build(tmp_path, tokenizer_folder, "plain", corpus=line)
+    plain = build("plain", corpus=line)
     assert word_lengths(plain) == [1] * 12
     assert (plain / "shard-00000.tokens").read_bytes() == (
         segmented / "shard-00000.tokens"
     ).read_bytes()
 
 
-def test_chinese_words_come_from_a_callable(tmp_path: Path, tokenizer_folder: Path) -> None:
+def test_chinese_words_come_from_a_callable(tmp_path: Path, build: Build) -> None:
     """That gives any iterable."""
     (tmp_path / "corpus.txt").write_text("我们喜欢北京。\n", encoding="utf-8")
     for number, kind in enumerate([list, iter]):
         segmenter = lambda text: kind(pairs_of_characters(text))  # noqa: B023, E731
-        out = build(tmp_path, tokenizer_folder, str(number), segmenter=segmenter)
+        out = build(str(number), segmenter=segmenter)
         assert word_lengths(out) == [2, 2, 2, 1]
 
 
-def test_a_segmenter_must_not_change_the_text(tmp_path: Path, tokenizer_folder: Path) -> None:
+def test_a_segmenter_must_not_change_the_text(build: Build) -> None:
     with pytest.raises(DataError, match="the segmenter changed the text"):
-        build(tmp_path, tokenizer_folder, segmenter=lambda text: [text, "x"])
+        build(segmenter=lambda text: [text, "x"])
 
 
 @pytest.mark.parametrize(
@@ -311,11 +316,11 @@ def test_a_segmenter_must_not_change_the_text(tmp_path: Path, tokenizer_folder: 
     ],
 )
 def test_a_segmenter_that_gives_no_words(
-    tmp_path: Path, tokenizer_folder: Path, segmenter: Callable[[str], Any], said: str
+    tmp_path: Path, segmenter: Callable[[str], Any], said: str, build: Build
 ) -> None:
     (tmp_path / "corpus.txt").write_text("我们。\n", encoding="utf-8")
     with pytest.raises(DataError, match=said):
-        build(tmp_path, tokenizer_folder, segmenter=segmenter)
+        build(segmenter=segmenter)
 
 
 def test_segmenters_by_name() -> None:
@@ -325,8 +330,8 @@ def test_segmenters_by_name() -> None:
             load_segmenter(name)
 
 
-def test_options_that_exclude_each_other(tmp_path: Path, tokenizer_folder: Path) -> None:
+def test_options_that_exclude_each_other(build: Build) -> None:
     with pytest.raises(ConfigError, match="exclude each other"):
-        build(tmp_path, tokenizer_folder, segmented=True, segmenter=pairs_of_characters)
+        build(segmented=True, segmenter=pairs_of_characters)
     with pytest.raises(ConfigError, match="workers is -1"):
-        build(tmp_path, tokenizer_folder, workers=-1)
+        build(workers=-1)

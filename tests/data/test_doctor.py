@@ -21,6 +21,7 @@ from bertwright.errors import DataError, IntegrityError
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
 
 WORDS = [f"w{number}" for number in range(400)]
+Examine = Callable[..., tuple[Checkup, dict[str, Finding]]]
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 
@@ -42,16 +43,21 @@ def pairs(
     return lambda shards: MaskedPairs(shards, *given, validation_share=0)
 
 
-def examine(
-    tmp_path: Path, tokenizer_folder: Path, documents: list[list[str]], **options: Any
-) -> tuple[Checkup, dict[str, Finding]]:
-    corpus = tmp_path / "corpus.txt"
-    corpus.write_text("\n\n".join("\n".join(lines) for lines in documents), encoding="utf-8")
-    out = tmp_path / "out"
-    lines = CorpusConfig(sentences="line")
-    build_shards([str(corpus)], out, tokenizer_folder, lines, workers=1, overwrite=True)
-    checkup = check(out, pairs(**options))
-    return checkup, {finding.name: finding for finding in checkup.findings}
+@pytest.fixture
+def examine(tmp_path: Path, tokenizer_folder: Path) -> Examine:
+    """Build documents, and check them."""
+
+    def examine(
+        documents: list[list[str]], tokenizer: Path = tokenizer_folder, **options: Any
+    ) -> tuple[Checkup, dict[str, Finding]]:
+        corpus, out = tmp_path / "corpus.txt", tmp_path / "out"
+        corpus.write_text("\n\n".join("\n".join(lines) for lines in documents), encoding="utf-8")
+        lines = CorpusConfig(sentences="line")
+        build_shards([str(corpus)], out, tokenizer, lines, workers=1, overwrite=True)
+        checkup = check(out, pairs(**options))
+        return checkup, {finding.name: finding for finding in checkup.findings}
+
+    return examine
 
 
 def healthy(documents: int = 60) -> list[list[str]]:
@@ -59,8 +65,8 @@ def healthy(documents: int = 60) -> list[list[str]]:
     return [[sentence(chance) for _ in range(25)] for _ in range(documents)]
 
 
-def test_a_healthy_corpus_has_no_errors(tmp_path: Path, tokenizer_folder: Path) -> None:
-    checkup, found = examine(tmp_path, tokenizer_folder, healthy())
+def test_a_healthy_corpus_has_no_errors(examine: Examine) -> None:
+    checkup, found = examine(healthy())
     assert checkup.errors == 0
     assert [f.name for f in checkup.findings if f.level == "warning"] == ["size"]
     assert abs(float(found["next_sentence_ratio"].value) - 0.5) < 0.1
@@ -71,83 +77,87 @@ def test_a_healthy_corpus_has_no_errors(tmp_path: Path, tokenizer_folder: Path) 
     json.dumps(checkup.as_dict(), allow_nan=False)
 
 
-def test_whole_words_and_other_objectives(tmp_path: Path, tokenizer_folder: Path) -> None:
-    checkup, found = examine(
-        tmp_path,
-        tokenizer_folder,
+def of_long_sentences() -> list[list[str]]:
+    chance = np.random.default_rng(3)
+    return [[sentence(chance, 300) for _ in range(4)] for _ in range(20)]
+
+
+def without(word: str) -> list[list[str]]:
+    return [[line.replace(word, "x") for line in lines] for lines in healthy()]
+
+
+LINES = [line for document in healthy(20) for line in document]
+MLM = {"instances": InstanceConfig(objectives="mlm")}
+DISEASES: list[tuple[list[list[str]], dict[str, Any], dict[str, tuple[str, str]]]] = [
+    (
+        [LINES * 3],
+        {},
+        {"documents": ("warning", "no blank lines"), "files_of_one_document": ("warning", "")},
+    ),
+    (
+        [[line] for line in LINES],
+        {},
+        {
+            "one_sentence_documents": ("error", "--instances.objectives mlm"),
+            "next_sentence_ratio": ("error", "--instances.objectives mlm"),
+            "mean_length": ("warning", "--instances.sequence-length"),
+        },
+    ),
+    (without("w1"), {}, {"unknown_tokens": ("error", "tokenizer train")}),
+    (without("w17"), {}, {"unknown_tokens": ("warning", "")}),  # 11 words of 400
+    (
+        of_long_sentences(),
+        {},
+        {"truncated": ("error", ""), "long_sentences": ("error", "--sentences split")},
+    ),
+    ([*healthy(), ["\u200e"], ["\u200e"]], {}, {"lost_documents": ("warning", "")}),
+    (
         healthy(),
-        instances=InstanceConfig(objectives="mlm"),
-        masking=MaskingConfig(whole_word=True),
-    )
+        {"masking": MaskingConfig(max_predictions=5)},
+        {"predicted": ("warning", "--masking.max-predictions")},
+    ),
+]
+
+
+@pytest.mark.parametrize(("documents", "options", "expected"), DISEASES)
+def test_diseases(
+    examine: Examine,
+    documents: list[list[str]],
+    options: dict[str, Any],
+    expected: dict[str, tuple[str, str]],
+) -> None:
+    _, found = examine(documents, **options)
+    for name, (level, advice) in expected.items():
+        assert found[name].level == level, name
+        assert advice in found[name].advice, name
+    assert found["special_tokens_in_text"].value == 0  # [UNK] is of the text
+
+
+def test_other_objectives(examine: Examine) -> None:
+    checkup, found = examine(healthy(), **MLM, masking=MaskingConfig(whole_word=True))
     assert checkup.errors == 0
     assert "next_sentence_ratio" not in found
+    assert examine([[line] for line in LINES], **MLM)[0].errors == 0
 
 
-def test_missing_blank_lines(tmp_path: Path, tokenizer_folder: Path) -> None:
-    one = [[line for document in healthy() for line in document]]
-    _, found = examine(tmp_path, tokenizer_folder, one)
-    assert found["documents"].level == "warning"
-    assert "no blank lines" in found["documents"].advice
-    assert found["files_of_one_document"].level == "warning"
-
-
-def test_one_sentence_documents(tmp_path: Path, tokenizer_folder: Path) -> None:
-    alone = [[line] for document in healthy(20) for line in document]
-    checkup, found = examine(tmp_path, tokenizer_folder, alone)
-    assert found["one_sentence_documents"].level == "error"
-    assert found["next_sentence_ratio"].level == "error"
-    assert found["next_sentence_ratio"].value == 1.0
-    assert found["mean_length"].level == "warning"
-    checkup, _ = examine(
-        tmp_path, tokenizer_folder, alone, instances=InstanceConfig(objectives="mlm")
-    )
-    assert checkup.errors == 0
-
-
-def test_duplicate_lines(tmp_path: Path, tokenizer_folder: Path) -> None:
+def test_duplicate_lines(examine: Examine) -> None:
     documents = healthy()
     for document in documents:
         document[3] = document[10] = " ".join(WORDS[:12])
-    _, found = examine(tmp_path, tokenizer_folder, documents)
+    _, found = examine(documents)
     assert found["duplicate_sentences"].level == "warning"
     assert "120 times): 'w0 w1 w2" in found["duplicate_sentences"].message
     assert "--deduplicate" in found["duplicate_sentences"].advice
 
 
-def test_unknown_words(tmp_path: Path, tokenizer_folder: Path) -> None:
-    documents = [[line.replace("w1", "x") for line in lines] for lines in healthy()]
-    _, found = examine(tmp_path, tokenizer_folder, documents)
-    assert found["unknown_tokens"].level == "error"
-    assert "tokenizer train" in found["unknown_tokens"].advice
-    assert found["special_tokens_in_text"].value == 0  # [UNK] is of the text
-    documents = [[line.replace("w17", "x") for line in lines] for lines in healthy()]
-    _, found = examine(tmp_path, tokenizer_folder, documents)  # 11 words of 400
-    assert found["unknown_tokens"].level == "warning"
-
-
-def test_lengths_fall_into_their_bars(tmp_path: Path, tokenizer_folder: Path) -> None:
+def test_lengths_fall_into_their_bars(examine: Examine) -> None:
     chance = np.random.default_rng(4)
     documents = [[sentence(chance, 110)] for _ in range(12)]  # 112 with [CLS] and [SEP]
     mlm = InstanceConfig("mlm", sequence_length=128, short_probability=0.0)
-    checkup, _ = examine(tmp_path, tokenizer_folder, documents, instances=mlm)
+    checkup, _ = examine(documents, instances=mlm)
     heights = checkup.statistics["length_histogram"]
     assert {bar for bar, height in heights.items() if height} == {"97-112"}
     assert heights["97-112"] == 12
-
-
-def test_long_sentences_are_truncated(tmp_path: Path, tokenizer_folder: Path) -> None:
-    chance = np.random.default_rng(3)
-    documents = [[sentence(chance, 300) for _ in range(4)] for _ in range(20)]
-    _, found = examine(tmp_path, tokenizer_folder, documents)
-    assert found["truncated"].level == "error"
-    assert found["long_sentences"].level == "error"
-    assert "--sentences split" in found["long_sentences"].advice
-
-
-def test_lost_documents(tmp_path: Path, tokenizer_folder: Path) -> None:
-    _, found = examine(tmp_path, tokenizer_folder, [*healthy(), ["\u200e"], ["\u200e"]])
-    assert found["lost_documents"].value == 2
-    assert found["lost_documents"].level == "warning"
 
 
 def test_rows_without_text_are_lost_documents(tmp_path: Path, tokenizer_folder: Path) -> None:
@@ -160,23 +170,18 @@ def test_rows_without_text_are_lost_documents(tmp_path: Path, tokenizer_folder: 
     assert "2 of 22 documents" in found["lost_documents"].message
 
 
-def test_too_few_predictions(tmp_path: Path, tokenizer_folder: Path) -> None:
-    masking = MaskingConfig(max_predictions=5)
-    _, found = examine(tmp_path, tokenizer_folder, healthy(), masking=masking)
-    assert found["predicted"].level == "warning"
-    assert "--masking.max-predictions" in found["predicted"].advice
-
-
-def test_an_example_of_chinese_has_no_blanks_between_characters(tmp_path: Path) -> None:
+def test_an_example_of_chinese_has_no_blanks_between_characters(
+    tmp_path: Path, examine: Examine
+) -> None:
     make_tokenizer([*SPECIAL, *"我们喜欢北京。的《》", "a", "b"]).save(tmp_path / "tokenizer")
     documents = [["我们喜欢北京的《北京》。", "a b"]] * 12
-    _, found = examine(tmp_path, tmp_path / "tokenizer", documents)
+    _, found = examine(documents, tmp_path / "tokenizer")
     assert "'我们喜欢北京的《北京》。'" in found["duplicate_sentences"].message
 
 
-def test_a_vocabulary_for_no_masked_lm(tmp_path: Path) -> None:
+def test_a_vocabulary_for_no_masked_lm(tmp_path: Path, examine: Examine) -> None:
     make_tokenizer(["[UNK]", *WORDS]).save(tmp_path / "tokenizer")
-    checkup, found = examine(tmp_path, tmp_path / "tokenizer", healthy())
+    checkup, found = examine(healthy(), tmp_path / "tokenizer")
     assert checkup.errors == 1
     assert "train --special-tokens bert" in found["instances"].message
     assert found["unknown_tokens"].value == 0
@@ -196,11 +201,11 @@ def test_whole_words_of_chinese_want_a_segmentation(tmp_path: Path) -> None:
     assert all(finding.name != "word_tokens" for finding in check(out, pairs()).findings)
 
 
-def test_the_tokenizer_of_another_corpus(tmp_path: Path, tokenizer_folder: Path) -> None:
+def test_the_tokenizer_of_another_corpus(tmp_path: Path, examine: Examine) -> None:
     from bertwright.atomic import write_manifest
     from bertwright.data.shards import read_shards_manifest
 
-    examine(tmp_path, tokenizer_folder, healthy(12))
+    examine(healthy(12))
     out = tmp_path / "out"
     make_tokenizer([*SPECIAL, *reversed(WORDS)]).save(out / "tokenizer")
     write_manifest(out, read_shards_manifest(out))
@@ -209,10 +214,10 @@ def test_the_tokenizer_of_another_corpus(tmp_path: Path, tokenizer_folder: Path)
     assert "build the data again" in found["tokenizer"].advice
 
 
-def test_damage_and_emptiness_end_the_checkup(tmp_path: Path, tokenizer_folder: Path) -> None:
+def test_damage_and_emptiness_end_the_checkup(tmp_path: Path, examine: Examine) -> None:
     with pytest.raises(DataError, match="no built corpus"):
         check(tmp_path)
-    examine(tmp_path, tokenizer_folder, healthy(12))
+    examine(healthy(12))
     place = tmp_path / "out" / "shard-00000.tokens"
     data = bytearray(place.read_bytes())
     data[100] ^= 4
@@ -248,12 +253,12 @@ def test_repeats_are_estimated_from_a_fraction(
     assert twice.most_repeated_times == 2
 
 
-def test_markup_in_the_text(tmp_path: Path, tokenizer_folder: Path) -> None:
+def test_markup_in_the_text(examine: Examine) -> None:
     documents = healthy()
     for document in documents:
         document[4] = '<doc id="7" url="https://x.org/wiki?curid=7">'
     documents += [["w1 w2 w3"] for _ in range(20)]
-    _, found = examine(tmp_path, tokenizer_folder, documents)
+    _, found = examine(documents)
     for name, value in (("tags", 60), ("urls", 60), ("title_documents", 20)):
         assert (found[name].level, found[name].value) == ("warning", value)
     assert "60 tags of HTML or XML in the text, as '<doc id=" in found["tags"].message
@@ -261,10 +266,8 @@ def test_markup_in_the_text(tmp_path: Path, tokenizer_folder: Path) -> None:
     assert "templates" not in found
 
 
-def test_a_model_without_pairs_has_no_findings_of_them(
-    tmp_path: Path, tokenizer_folder: Path
-) -> None:
-    examine(tmp_path, tokenizer_folder, healthy())
+def test_a_model_without_pairs_has_no_findings_of_them(tmp_path: Path, examine: Examine) -> None:
+    examine(healthy())
     names = {finding.name for finding in check(tmp_path / "out").findings}
     assert "documents" in names
     assert not names & {"instances", "next_sentence_ratio", "predicted"}

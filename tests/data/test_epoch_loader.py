@@ -43,10 +43,8 @@ def by_position(batches: list[MaskedBatch]) -> dict[int, tuple[list[int], list[i
     return found
 
 
-def test_an_epoch_holds_every_instance_once(
-    make_shards: MakeShards, some_lengths: list[list[int]]
-) -> None:
-    data = make_data(make_shards(some_lengths))
+def test_an_epoch_holds_every_instance_once(shards: Shards) -> None:
+    data = make_data(shards)
     steps = data.steps_in_epoch(0, 1000)
     tokens = []
     seen: list[int] = []
@@ -61,18 +59,13 @@ def test_an_epoch_holds_every_instance_once(
     assert max(tokens) <= 1000 + 40
 
 
-def test_a_step_in_one_micro_batch_stays_one(
-    make_shards: MakeShards, some_lengths: list[list[int]]
-) -> None:
-    data = make_data(make_shards(some_lengths))
+def test_a_step_in_one_micro_batch_stays_one(shards: Shards) -> None:
+    data = make_data(shards)
     for step in range(data.steps_in_epoch(0, 1000)):
         assert len(data.step(0, step, 1000, 1000)) == 1
 
 
-def test_ranks_and_micro_batches_change_nothing(
-    make_shards: MakeShards, some_lengths: list[list[int]]
-) -> None:
-    shards = make_shards(some_lengths)
+def test_ranks_and_micro_batches_change_nothing(shards: Shards) -> None:
     alone = by_position(make_data(shards).step(1, 2, 2000, 4000))
     shared = []
     for rank in range(3):
@@ -82,10 +75,7 @@ def test_ranks_and_micro_batches_change_nothing(
     assert by_position(shared) == alone
 
 
-def test_any_step_is_reached_at_once(
-    make_shards: MakeShards, some_lengths: list[list[int]]
-) -> None:
-    shards = make_shards(some_lengths)
+def test_any_step_is_reached_at_once(shards: Shards) -> None:
     walked = make_data(shards, prefetch=True)
     for step in range(5):
         expected = walked.step(2, step, 1000, 500)
@@ -93,10 +83,7 @@ def test_any_step_is_reached_at_once(
     assert by_position(make_data(shards).step(2, 4, 1000, 500)) == by_position(expected)
 
 
-def test_prefetching_crosses_the_end_of_an_epoch(
-    make_shards: MakeShards, some_lengths: list[list[int]]
-) -> None:
-    shards = make_shards(some_lengths)
+def test_prefetching_crosses_the_end_of_an_epoch(shards: Shards) -> None:
     ahead, plain = make_data(shards, prefetch=True), make_data(shards)
     last = plain.steps_in_epoch(0, 4000) - 1
     for epoch, step in ((0, last), (1, 0), (1, 1), (0, 0)):
@@ -123,11 +110,8 @@ def test_masks_are_new_every_epoch_and_seed(make_shards: MakeShards) -> None:
     assert hidden(3, 0) != hidden(4, 0)
 
 
-def test_every_run_is_judged_on_the_same_masks(
-    make_shards: MakeShards, some_lengths: list[list[int]]
-) -> None:
+def test_every_run_is_judged_on_the_same_masks(shards: Shards) -> None:
     """Of the paper's share, whatever the seed and the share that the run learns with."""
-    shards = make_shards(some_lengths)
     found = []
     for seed, share in ((1, 0.15), (2, 0.4)):
         run = BertRun("data", "run", steps=1, seed=seed, masking=MaskingConfig(share))
@@ -136,10 +120,7 @@ def test_every_run_is_judged_on_the_same_masks(
     assert found[0] == found[1]
 
 
-def test_held_out_documents_are_apart_and_stay(
-    make_shards: MakeShards, some_lengths: list[list[int]]
-) -> None:
-    shards = make_shards(some_lengths)
+def test_held_out_documents_are_apart_and_stay(shards: Shards) -> None:
     train = split_documents(shards, "train", 0.2)
     dev, more = (split_documents(shards, "dev", share) for share in (0.2, 0.4))
     assert sorted(np.concatenate([train, dev]).tolist()) == list(range(60))
@@ -153,10 +134,8 @@ def test_fewer_sequences_than_ranks(make_shards: MakeShards) -> None:
     assert [len(batches) for batches in held] == [1, 1, 0, 0]
 
 
-def test_tensors_are_the_same_numbers(
-    make_shards: MakeShards, some_lengths: list[list[int]]
-) -> None:
-    batch = make_data(make_shards(some_lengths)).step(0, 0, 500, 500)[0]
+def test_tensors_are_the_same_numbers(shards: Shards) -> None:
+    batch = make_data(shards).step(0, 0, 500, 500)[0]
     tensors = to_device(batch, "cpu")
     assert tensors.inputs.ids.dtype == torch.int64
     assert tensors.inputs.ids.tolist() == batch.inputs.ids.tolist()
@@ -164,8 +143,7 @@ def test_tensors_are_the_same_numbers(
     assert tensors.next_sentence_labels is not None
 
 
-def test_messages(make_shards: MakeShards, some_lengths: list[list[int]], tmp_path: Path) -> None:
-    shards = make_shards(some_lengths)
+def test_messages(shards: Shards, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"micro_batch_tokens is 39; .*40"):
         make_data(shards).step(0, 0, 500, 39)
     with pytest.raises(ConfigError, match="rank is 2; expected 0 to 1"):

@@ -90,10 +90,7 @@ def figures(a: np.ndarray, b: np.ndarray, is_random: np.ndarray) -> dict[str, fl
     return found
 
 
-def test_equals_the_published_walk_in_distribution(
-    make_shards: MakeShards, some_lengths: list[list[int]]
-) -> None:
-    shards = make_shards(some_lengths)
+def test_equals_the_published_walk_in_distribution(shards: Shards) -> None:
     config = InstanceConfig(sequence_length=50)
     rng = random.Random(3)
     ours, theirs = [], []
@@ -155,20 +152,14 @@ def test_no_token_is_lost_but_by_truncation(
     assert (owner[~real] != other[~real]).all()
 
 
-def test_true_b_follows_a_where_nothing_is_cut(
-    make_shards: MakeShards, some_lengths: list[list[int]]
-) -> None:
-    shards = make_shards(some_lengths)
+def test_true_b_follows_a_where_nothing_is_cut(shards: Shards) -> None:
     plan = plan_epoch(shards, every_document(shards), InstanceConfig(), 0, 0)
     whole = ~plan.is_random & (plan.truncated == 0)
     assert whole.sum() > 20
     assert (plan.a_stop[whole] == plan.b_start[whole]).all()
 
 
-def test_is_a_pure_function_of_seed_and_epoch(
-    make_shards: MakeShards, some_lengths: list[list[int]]
-) -> None:
-    shards = make_shards(some_lengths)
+def test_is_a_pure_function_of_seed_and_epoch(shards: Shards) -> None:
     one, same, next_epoch, other_seed = (
         plan_epoch(shards, every_document(shards), InstanceConfig(), seed, epoch)
         for seed, epoch in ((1, 2), (1, 2), (1, 3), (2, 2))
@@ -231,10 +222,7 @@ def test_a_single_document_is_its_own_random_document(make_shards: MakeShards) -
     assert len(plan) > 0
 
 
-def test_only_documents_of_the_split_are_used(
-    make_shards: MakeShards, some_lengths: list[list[int]]
-) -> None:
-    shards = make_shards(some_lengths)
+def test_only_documents_of_the_split_are_used(shards: Shards) -> None:
     chosen = np.array([3, 17, 40])
     plan = plan_epoch(shards, chosen, InstanceConfig(), 0, 0)
     bounds = shards.sentence_tokens[shards.document_sentences]
