@@ -113,10 +113,9 @@ def prepare(
         known = ", ".join(engines)
         raise HttpError(404, "model_not_found", f"no such model; there are: {known}")
     engine = next(iter(engines.values())) if body.model is None else engines[body.model]
-    for key in LISTS:
-        count = len(given) if isinstance(given := getattr(body, key, None), list) else 0
-        if count > config.max_items:
-            reason = f"{key} has {count} items; at most {config.max_items} are allowed"
+    for key, given in vars(body).items():
+        if key in LISTS and isinstance(given, list) and len(given) > config.max_items:
+            reason = f"{key} has {len(given)} items; at most {config.max_items} are allowed"
             raise HttpError(413, "too_many_items", reason)
     check_characters(sum(map(len, texts_in(body))), config)
     try:
@@ -247,10 +246,11 @@ def vector_config(engine: Engine, body: BaseModel) -> VectorConfig:
         HttpError: a layer is named twice, or there is no such prompt.
     """
     engine.spec.require_vectors()
-    layers = as_layers(getattr(body, "layers", None))
+    given = vars(body)  # not all schemas have all keys; pydantic's `getattr` takes 4 µs for no
+    layers = as_layers(given.get("layers"))
     check_twice(engine, layers or ())
-    chosen: Json = {name: getattr(body, name, None) for name in ("combine", "pooling", "normalize")}
-    prompt, name = getattr(body, "prompt", None), getattr(body, "prompt_name", None)
+    chosen: Json = {name: given.get(name) for name in ("combine", "pooling", "normalize")}
+    prompt, name = given.get("prompt"), given.get("prompt_name")
     if name is not None and (prompt is not None or name not in engine.prompts):
         known = ", ".join(engine.prompts) or "none"
         reason = f"prompt_name is one of the model's ({known}), without prompt"
