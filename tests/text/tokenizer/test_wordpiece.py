@@ -156,49 +156,10 @@ def test_one_merge_a_round_is_the_textbook_loop(words: dict[str, int], criterion
     assert merger.pieces[characters:] == by_hand[characters:]
 
 
-@settings(max_examples=50)
-@given(WORDS)
-def test_no_other_merge_would_raise_the_likelihood_more(words: dict[str, int]) -> None:
-    """Of the corpus itself, cut anew for every pair: no formula, no counts kept."""
-
-    def likelihood_of(cuts: dict[str, list[str]]) -> float:
-        uses: Counter[str] = Counter()
-        for word, cut in cuts.items():
-            for piece in cut:
-                uses[piece] += words[word]
-        return likelihood(uses)
-
-    cuts = {w: [w[0], *(MARK + c for c in w[1:])] for w in words}
-    pairs = {pair for cut in cuts.values() for pair in pairwise(cut)}
-    rises = {
-        first + second.removeprefix(MARK): likelihood_of(
-            {word: merge_by_hand(cut, first, second) for word, cut in cuts.items()}
-        )
-        - likelihood_of(cuts)
-        for first, second in pairs
-    }
-    merger = Merger(list(words), list(words.values()))
-    characters = len(merger.pieces)
-    merger.train(characters + 1, LIKELIHOOD, near=1.0, one_a_round=True)
-    best = max(rises.values(), default=0.0)
-    if merger.pieces[characters:]:
-        assert rises[merger.pieces[characters]] == pytest.approx(best, abs=1e-6)
-    else:
-        assert best < 1e-6
-
-
 def test_runs_merge_every_second_from_the_left() -> None:
     merger = Merger(["xaaaaa"], [3])
     merger.train(len(merger.pieces) + 1, FREQUENCY)
     assert cut_of(merger, 0) == ["x", "##aa", "##aa", "##a"]
-
-
-def test_surprise_alone_does_not_win() -> None:
-    """Two characters only ever seen together, once, against the commonest pair."""
-    words = {"the": 1000, "then": 300, "hat": 400, "tea": 400, "qz": 1}
-    merger = Merger(list(words), list(words.values()))
-    merger.train(len(merger.pieces) + 1, LIKELIHOOD)
-    assert merger.pieces[-1] != "qz"
 
 
 def test_frequency_and_likelihood_choose_differently() -> None:
