@@ -18,8 +18,8 @@ class Options:
     """The options of both verbs."""
 
     model: str
-    """A run, a checkpoint or a Hugging Face folder (or hf:ORG/NAME): a BERT, or a GPT, Transformer
-    or seq2seq, of which the decoder with its cache is exported."""
+    """A run, a checkpoint or a Hugging Face folder (or hf:ORG/NAME): a BERT, or a GPT or
+    Transformer, of which the decoder with its cache is exported."""
     out: Path
     """Folder to write."""
     task: str | None = None

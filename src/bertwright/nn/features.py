@@ -99,7 +99,7 @@ class LayerMix(nn.Module):
         if len(read) == 1:
             return read[0]
         if self.concatenated:
-            return torch.cat(read, 1)
+            return torch.cat(read, -1)
         if self.weights is None or self.gamma is None:
             return torch.stack([layer.float() for layer in read]).sum(0)
         weights = self.gamma * self.weights.softmax(0)  # [K]

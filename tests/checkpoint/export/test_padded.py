@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -11,7 +14,7 @@ from hypothesis import strategies as st
 from bertwright.checkpoint.checkpoint import make_learner
 from bertwright.checkpoint.export.check import ours
 from bertwright.checkpoint.export.exported import Exported, pad
-from bertwright.checkpoint.export.padded import INPUTS, Padded
+from bertwright.checkpoint.export.padded import INPUTS, PaddedBert
 from bertwright.config.task import HeadConfig, TaskConfig
 from bertwright.errors import ConfigError
 from bertwright.nn.init import initialize
@@ -30,14 +33,13 @@ TASKS = {
     "mix-max": task("classification", ABC, layers="mix", pooling="max"),
     "last-mean": task("classification", ABC, layers="last"),
     "below-cls": task("classification", ABC, layers="second-to-last", pooling="cls"),
-    "lstm": task("classification", ABC, network="bilstm", network_size=5),
     "ulmfit": task("classification", ABC, layers="last", pooling="last+max+mean", hidden_size=7),
     "hidden": task("classification", ABC, hidden_size=7),
     "number": task("regression"),
     "tags": task("tagging", ABC),
     "crf": task("tagging", ABC, crf=True, layers="embeddings"),
     "span": task("span"),
-    "span-lstm": task("span", network="bilstm", network_size=5, layers="mix"),
+    "span-mix": task("span", layers="embeddings+last"),
     "choice": task("multiple-choice"),
 }
 HEADS = ["encoder", "masked_lm", "next_sentence", *TASKS]
@@ -54,23 +56,26 @@ def learner_of(name: str) -> tuple[Learner, str | None, TaskConfig | None]:
     return learner.eval(), None if name == "encoder" else name, TASKS.get(name)
 
 
-def stand_in(padded: Padded, head: str | None, config: TaskConfig | None) -> Exported:
+def run(padded: PaddedBert, feed: Mapping[str, np.ndarray]) -> list[torch.Tensor]:
+    ids, mask, *more = (torch.from_numpy(feed[name]) for name in INPUTS)
+    with torch.no_grad():
+        return padded(ids, mask, more)
+
+
+def stand_in(padded: PaddedBert, head: str | None = None) -> Exported:
     """An export whose runtime is torch itself."""
 
-    def session(feed):  # type: ignore[no-untyped-def]
-        with torch.no_grad():
-            return [x.numpy() for x in padded(*(torch.from_numpy(feed[name]) for name in INPUTS))]
+    def session(feed: Any) -> list[Any]:
+        return [x.numpy() for x in run(padded, feed)]
 
-    outputs = {n: n in padded.of_tokens for n in padded.outputs}
-    kind = config.kind if config else None
-    layers = padded.encoder.layers
-    return Exported(None, "onnx", False, head, kind, outputs, layers, 17, session)  # type: ignore[arg-type]
+    kind, outputs = padded.kind, padded.outputs
+    return Exported(None, "onnx", False, head, kind, outputs, padded.layers, 17, session)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", HEADS)
 def test_every_head_is_ours(name: str) -> None:
     learner, head, config = learner_of(name)
-    exported = stand_in(Padded(learner, head, config).eval(), head, config)
+    exported = stand_in(PaddedBert(learner, head, config).eval(), head)
     chance = np.random.default_rng(1)
     lengths = [1, 17, 5, 9, 2, 9]
     ids = [chance.integers(0, CONFIG.vocab_size, n).tolist() for n in lengths]
@@ -85,11 +90,11 @@ def test_every_head_is_ours(name: str) -> None:
 
 def test_layers_are_told_apart() -> None:
     learner, _, _ = learner_of("encoder")
-    padded = Padded(learner, layers=(1, 3)).eval()
-    assert padded.outputs == ["hidden_states.1", "last_hidden_state"]
-    low = Padded(learner, layers=(0, 1)).eval()
-    assert low.encoder.top == 1  # the graph stops there
-    exported = stand_in(padded, None, None)
+    padded = PaddedBert(learner, layers=(1, 3)).eval()
+    assert padded.outputs == {"hidden_states.1": True, "last_hidden_state": True}
+    low = PaddedBert(learner, layers=(0, 1)).eval()
+    assert low.top == 1  # the graph stops there
+    exported = stand_in(padded)
     own = ours(learner, exported, None, [[3, 4, 5]], [[0, 0, 1]])
     theirs = exported.run_all([[3, 4, 5]], [[0, 0, 1]])
     for output, arrays in own.items():
@@ -98,12 +103,11 @@ def test_layers_are_told_apart() -> None:
 
 def test_choices_of_an_example_lie_side_by_side() -> None:
     learner, head, config = learner_of("choice")
-    padded = Padded(learner, head, config).eval()
+    padded = PaddedBert(learner, head, config).eval()
     feed = pad([[3, 4], [5, 6, 7], [8], [9, 10, 11], [3], [4, 5]])
-    exported = stand_in(padded, head, config)
+    exported = stand_in(padded, head)
     flat = exported.run_all([[3, 4], [5, 6, 7], [8], [9, 10, 11], [3], [4, 5]])["logits"]
-    with torch.no_grad():
-        (scores,) = padded(*(torch.from_numpy(feed[n]).reshape(2, 3, 3) for n in INPUTS))
+    (scores,) = run(padded, {name: each.reshape(2, 3, 3) for name, each in feed.items()})
     np.testing.assert_allclose(scores.reshape(-1).numpy(), np.array(flat), atol=2e-6)
 
 
@@ -116,20 +120,19 @@ def test_choices_of_an_example_lie_side_by_side() -> None:
 def test_padding_changes_nothing(lengths: list[int], more: int, junk: int) -> None:
     """However much padding there is and whatever stands in it: not one bit of a real token."""
     learner, _, _ = learner_of("encoder")
-    padded = Padded(learner).eval()
+    padded = PaddedBert(learner).eval()
     chance = np.random.default_rng(sum(lengths))
     feed = pad([chance.integers(0, CONFIG.vocab_size, n).tolist() for n in lengths])
     widened = {n: np.pad(array, ((0, 0), (0, more))) for n, array in feed.items()}
     widened["input_ids"][widened["attention_mask"] == 0] = junk
-    with torch.no_grad():
-        before = padded(*(torch.from_numpy(feed[n]) for n in INPUTS))[0]
-        after = padded(*(torch.from_numpy(widened[n]) for n in INPUTS))[0]
+    before, after = run(padded, feed)[0], run(padded, widened)[0]
     for row, length in enumerate(lengths):
         torch.testing.assert_close(before[row, :length], after[row, :length], atol=5e-6, rtol=0)
 
 
-def test_a_tagger_that_reads_words_is_refused() -> None:
-    config = task("tagging", ABC, network="bilstm", network_size=5)
-    learner = make_learner(CONFIG, (), {"words": config}).eval()
-    with pytest.raises(ConfigError, match="LSTM over words"):
-        Padded(learner, "words", config)
+@pytest.mark.parametrize("kind", ["tagging", "classification", "span"])
+def test_heads_with_an_lstm_are_refused(kind: str) -> None:
+    config = task(kind, () if kind == "span" else ABC, network="bilstm", network_size=5)
+    learner = make_learner(CONFIG, (), {"a": config}).eval()
+    with pytest.raises(ConfigError, match="has an LSTM, and an export is of linear heads"):
+        PaddedBert(learner, "a", config)

@@ -22,7 +22,7 @@ from bertwright.checkpoint.export import write as exporting
 from bertwright.checkpoint.export.check import check_text, ours
 from bertwright.checkpoint.export.exported import Exported, open_exported
 from bertwright.checkpoint.export.graph_files import to_int8
-from bertwright.checkpoint.export.padded import Padded
+from bertwright.checkpoint.export.padded import PaddedBert
 from bertwright.checkpoint.export.write import export
 from bertwright.checkpoint.sentence_transformers.folder import (
     EmbeddingDefaults,
@@ -103,8 +103,7 @@ def test_int8_is_near_and_says_how_near(written: tuple[Path, Path, dict[str, Any
     assert facts["largest_difference"] < 1e-4
     figures = facts["int8_on_text"]
     assert figures["texts"] == len(TEXTS)
-    assert 0.9 < figures["cosine_tokens"]["least"] <= figures["cosine_tokens"]["mean"] <= 1
-    assert 0.95 < figures["cosine_texts"]["mean"] <= 1
+    assert 0.9 < figures["cosine_texts"]["least"] <= figures["cosine_texts"]["mean"] <= 1
     assert json.loads((out / "export.json").read_text()) == facts
     exported = open_exported(out, threads=1)
     assert (exported.int8, exported.runtime, exported.head) == (True, "onnx", None)
@@ -122,11 +121,12 @@ def test_weights_whose_sums_would_be_cut_are_refused(
     shutil.copytree(out, wide)
     (wide / "MANIFEST.json").unlink()
     (wide / "export.json").write_text(json.dumps({**facts, "weight_bits": 8}))
+    write_manifest(wide)
     monkeypatch.setattr(exported, "weight_bits", lambda: 7)
     with pytest.raises(ConfigError, match="without VNNI"):
-        exported.open_unverified(wide)
+        open_exported(wide)
     monkeypatch.setattr(exported, "weight_bits", lambda: 8)
-    assert exported.open_unverified(wide).int8
+    assert open_exported(wide).int8
 
 
 def test_the_folder_is_whole(written: tuple[Path, Path, dict[str, Any]], tmp_path: Path) -> None:
@@ -169,10 +169,8 @@ def test_an_export_that_is_off_is_refused(
 ) -> None:
     model, out, _ = written
 
-    def copy(padded: Any, path: Path, config: Any) -> None:
-        shutil.copyfile(out / "model.onnx", path)  # int8 in place of float32
-
-    monkeypatch.setattr(exporting, "_write_padded", copy)
+    int8 = out / "model.onnx"  # in place of float32
+    monkeypatch.setattr(exporting, "write_onnx", lambda _, path: shutil.copyfile(int8, path))
     with pytest.raises(BertwrightError, match="the export is off: its "):
         export(model, tmp_path / "off", "onnx")
     assert not (tmp_path / "off").exists()
@@ -192,7 +190,7 @@ def test_how_vectors_are_made_goes_along(
 ) -> None:
     model, out, facts = written
     assert facts["pooling"] is None
-    monkeypatch.setattr(exporting, "_write_padded", lambda _, to, __: shutil.copyfile(graph, to))
+    monkeypatch.setattr(exporting, "write_onnx", lambda _, to: shutil.copyfile(graph, to))
     monkeypatch.setattr(exporting, "check_random", lambda *_: 0.0)
     graph, sentences = out / "model.onnx", tmp_path / "sentences"
     shutil.copytree(model, sentences)
@@ -206,7 +204,7 @@ def test_how_vectors_are_made_goes_along(
 
 def test_int8_is_judged_by_its_worst_layer() -> None:
     learner, _, _ = learner_of("encoder")
-    whole = stand_in(Padded(learner, layers=(3, 1)).eval(), None, None)
+    whole = stand_in(PaddedBert(learner, layers=(3, 1)).eval())
 
     def off(worth: float) -> Exported:
         def session(feed: Any) -> list[Any]:

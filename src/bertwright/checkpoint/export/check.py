@@ -111,35 +111,17 @@ def _of_one(
     return [scores.reshape(1) if exported.kind == "regression" else scores[0]]
 
 
-def random_sequences(
-    longest: int, vocab_size: int, generator: np.random.Generator, count: int = 12
-) -> tuple[list[list[int]], list[list[int]]]:
-    """Ids and segments of random lengths, 1 and the longest (512 at most) among them."""
-    most = min(longest, 512)
-    lengths = [1, most, *generator.integers(1, min(most, 128) + 1, count - 2).tolist()]
-    ids = [generator.integers(0, vocab_size, length).tolist() for length in lengths]
-    types = []
-    for length in lengths:
-        first = int(generator.integers(1, length + 1))
-        types.append([0] * first + [1] * (length - first))
-    return ids, types
-
-
-def check_random(
-    learner: Learner,
-    exported: Exported,
-    task: TaskConfig | None,
-    vocab_size: int,
-    segments: int = 2,
-) -> float:
+def check_random(learner: Learner, exported: Exported, task: TaskConfig | None) -> float:
     """The largest difference to ours on random lengths in rectangles of several.
 
     Raises:
         BertwrightError: it is over `LARGEST_DIFFERENCE`.
     """
-    generator = np.random.default_rng(0)
-    ids, types = random_sequences(exported.longest, vocab_size, generator)
-    types = [[min(kind, segments - 1) for kind in row] for row in types]
+    generator, spec = np.random.default_rng(0), learner.encoder.spec
+    most = min(exported.longest, 512)
+    lengths = [1, most, *generator.integers(1, min(most, 128) + 1, 10).tolist()]
+    ids = [generator.integers(0, spec.vocab_size, length).tolist() for length in lengths]
+    types = [np.sort(generator.integers(0, spec.segments, length)).tolist() for length in lengths]
     theirs = exported.run_all(ids, types, batch_tokens=2048)
     own = ours(learner, exported, task, ids, types)
     worst, output = 0.0, ""
@@ -174,11 +156,10 @@ def check_text(
     """How near an int8 export is to ours on texts.
 
     Returns:
-        `texts`, `tokens`, `largest_difference` of any output; without a head `cosine_tokens` and
-        `cosine_texts` (means of tokens) of the layer that fares worst, and `cosine_pooler` where it
-        is given, each mean and least; with one `agreement`, the fraction of texts (or of tokens,
-        where those are labelled) for which both predict the same, or for a number and a choice
-        `correlation` of the scores.
+        `texts`, `tokens`, `largest_difference` of any output; without a head `cosine_texts` (of the
+        means of tokens) of the layer that fares worst, its mean and least; with one `agreement`,
+        the fraction of texts (or of tokens, where those are labelled) for which both predict the
+        same, or for a number and a choice `correlation` of the scores.
 
     Raises:
         BertwrightError: that mean cosine of texts, the agreement or the correlation is below
@@ -198,18 +179,11 @@ def check_text(
         ),
     }
     if exported.head is None:
-        pooled = pairs.pop(POOLED, [])
-        layers = [
-            {
-                "cosine_tokens": _mean_and_least([_cosines(a, b) for a, b in each]),
-                "cosine_texts": _mean_and_least([_cosines(a.mean(0), b.mean(0)) for a, b in each]),
-            }
-            for each in pairs.values()
-        ]
-        figures |= min(layers, key=lambda layer: layer["cosine_texts"]["mean"])
-        if pooled:
-            figures["cosine_pooler"] = _mean_and_least([_cosines(a, b) for a, b in pooled])
-        what, reached = "mean cosine of texts", figures["cosine_texts"]["mean"]
+        pairs.pop(POOLED, None)
+        cosines = [[_cosine(a.mean(0), b.mean(0)) for a, b in each] for each in pairs.values()]
+        mean, least_of_all = min((float(np.mean(each)), min(each)) for each in cosines)
+        figures["cosine_texts"] = {"mean": mean, "least": least_of_all}
+        what, reached = "mean cosine of texts", mean
     elif exported.kind in ("regression", "multiple-choice"):
         flat = np.array([[a.item(), b.item()] for a, b in pairs[LOGITS]])
         what, reached = "correlation", _correlation(flat[:, 0], flat[:, 1])
@@ -238,15 +212,10 @@ def _same(a: Any, b: Any, task: TaskConfig | None) -> Any:
     return np.atleast_1d(a.argmax(-1) == b.argmax(-1))
 
 
-def _cosines(a: Any, b: Any) -> Any:
-    """Row by row, `[n, H]` twice -> `[n]`, or `[H]` twice -> `[]`; -1 where numbers are none."""
-    lengths = np.linalg.norm(a, axis=-1) * np.linalg.norm(b, axis=-1)
-    return np.nan_to_num((a * b).sum(-1) / np.maximum(lengths, 1e-12), nan=-1.0)
-
-
-def _mean_and_least(cosines: Sequence[Any]) -> dict[str, float]:
-    flat = np.hstack(cosines)
-    return {"mean": float(flat.mean()), "least": float(flat.min())}
+def _cosine(a: Any, b: Any) -> float:
+    """Of two `[H]`; -1 where numbers are none."""
+    cosine = a @ b / max(np.linalg.norm(a) * np.linalg.norm(b), 1e-12)
+    return float(np.nan_to_num(cosine, nan=-1.0))
 
 
 def _correlation(a: Any, b: Any) -> float:

@@ -120,12 +120,11 @@ def open_exported(folder: str | Path, threads: int | None = None) -> Exported:
             "bertwright export onnx|openvino --model CKPT --out DIR"
         )
     verify_manifest(folder)
-    return open_unverified(folder, threads)
+    return open_as(folder, read_json(folder / EXPORT), threads)
 
 
-def open_unverified(folder: Path, threads: int | None = None) -> Exported:
-    """`open_exported` of a folder that has no manifest yet."""
-    facts = read_json(folder / EXPORT)
+def open_as(folder: Path, facts: Mapping[str, Any], threads: int | None = None) -> Exported:
+    """`open_exported` of a folder whose `export.json` says, or is to say, `facts`."""
     try:
         if facts["format"] != FORMAT:
             raise DataError(

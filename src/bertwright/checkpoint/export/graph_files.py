@@ -20,17 +20,17 @@ import importlib.metadata
 import logging
 import shutil
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import nn
 
 from bertwright.arrays import Float32s
 from bertwright.checkpoint.export.exported import PACKAGES, Runtime, weight_bits
+from bertwright.checkpoint.export.padded import PAST, Graph
 from bertwright.errors import BertwrightError
 
 _SMALLEST = 256  # numbers: a smaller weight is not worth a scale
@@ -41,6 +41,9 @@ OPSET = 23
 EXPORTERS = ("onnx", "onnxscript")
 """Packages that write a graph, whatever runs it."""
 
+_SIZES = {"batch": 3, "choices": 4, "sequence": 5, "past": 7, "source": 6, "all": 12}
+"""Of the traced example: neither 1 nor alike, or the exporter would take a size for fixed."""
+
 
 def versions(runtime: Runtime) -> dict[str, str]:
     """Of torch and of the packages that write a graph and run it."""
@@ -48,37 +51,30 @@ def versions(runtime: Runtime) -> dict[str, str]:
     return {name: importlib.metadata.version(name) for name in names}
 
 
-def write_onnx(
-    module: nn.Module,
-    path: Path,
-    inputs: tuple[Any, ...],
-    sizes: tuple[Any, ...],
-    names: Sequence[str],
-    outputs: Sequence[str],
-) -> None:
-    """Trace a module in eval mode.
-
-    Args:
-        module: of tensors to a sequence of tensors.
-        path: of the file.
-        inputs: examples of what it takes, tensors and lists of them.
-        sizes: beside each tensor the axes whose size is open, and their names.
-        names: of all input tensors.
-        outputs: their names.
+def write_onnx(graph: Graph, path: Path) -> None:
+    """Trace a graph in eval mode.
 
     Raises:
         BertwrightError: torch cannot export it.
     """
+    names = {size for axes in graph.inputs.values() for size in axes if isinstance(size, str)}
+    dims = {name: torch.export.Dim(name, min=0) for name in sorted(names)}
+    examples, sizes = [], []
+    for name, axes in graph.inputs.items():
+        shape = tuple(_SIZES[size] if isinstance(size, str) else size for size in axes)
+        kind = torch.float32 if name.startswith(PAST) else torch.int64
+        examples.append(torch.zeros(shape, dtype=kind))
+        sizes.append({n: dims[size] for n, size in enumerate(axes) if isinstance(size, str)})
     try:
         with torch.no_grad():
             program = torch.onnx.export(
-                module,
-                inputs,
+                graph,
+                (*examples[:2], examples[2:]),
                 dynamo=True,
                 opset_version=OPSET,
-                dynamic_shapes=sizes,
-                input_names=list(names),
-                output_names=list(outputs),
+                dynamic_shapes=(*sizes[:2], sizes[2:]),
+                input_names=list(graph.inputs),
+                output_names=list(graph.outputs),
                 verbose=False,
             )
     except torch.onnx.errors.OnnxExporterError as error:

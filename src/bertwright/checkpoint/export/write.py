@@ -2,19 +2,18 @@
 
 ```
 DIR/  model.onnx, or openvino_model.xml and .bin     inputs and outputs: see padded.py
+      encoder_model.onnx, decoder_model.onnx          of a translation model: see decoders.py
       config.json  tokenizer files  task.json (with a task head)
       modules.json and its parts      of a folder of sentence-transformers: pooling, dense layers
       export.json     what it is, what it was written with, and how far it is from ours
       MANIFEST.json   size and SHA-256 of every file
 ```
 
-How a graph becomes a file, and int8: `graph_files.py`. A model that writes token by token has
-graphs with a state (`decoders.py`, `write_decoder.py`).
+How a graph becomes a file, and int8: `graph_files.py`.
 """
 
 from __future__ import annotations
 
-import json
 import platform
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -25,12 +24,14 @@ import torch
 from bertwright.atomic import atomic_folder, refuse_folder, refuse_source, write_manifest
 from bertwright.checkpoint import checkpoint, model_folder, task_heads
 from bertwright.checkpoint.export.check import SAMPLE, check_random, check_text
+from bertwright.checkpoint.export.check_decoder import check_decoder
+from bertwright.checkpoint.export.decoders import graphs_of
 from bertwright.checkpoint.export.exported import (
     FORMAT,
-    ONNX,
     Runtime,
-    open_unverified,
+    open_as,
     require,
+    start,
     weight_bits,
 )
 from bertwright.checkpoint.export.graph_files import (
@@ -39,11 +40,11 @@ from bertwright.checkpoint.export.graph_files import (
     finish_model,
     quiet,
     remove_onnx,
+    runtime_file,
     versions,
     write_onnx,
 )
-from bertwright.checkpoint.export.padded import INPUTS, Padded
-from bertwright.checkpoint.export.write_decoder import export_decoder
+from bertwright.checkpoint.export.padded import Graph, PaddedBert
 from bertwright.checkpoint.huggingface.bert import BERT, architecture
 from bertwright.checkpoint.model_folder import EXPORT
 from bertwright.checkpoint.sentence_transformers import folder as sentence_transformers
@@ -53,6 +54,8 @@ from bertwright.config.task import TaskConfig
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError
 from bertwright.objectives.objective import Learner
+from bertwright.text.framing import ends_of
+from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 ENCODER = "encoder"
 """What `head` is to have vectors, whatever heads there are."""
@@ -102,17 +105,80 @@ def export(
     refuse_folder(out, overwrite)
     loaded = checkpoint.load(source)
     refuse_source(out, loaded.folder)
-    if type(loaded.config) is not BertConfig:
+    learner = loaded.learner.eval().requires_grad_(False)
+    tokenizer = read_tokenizer(loaded.folder, loaded.config)
+    pooling, texts = None, [*(SAMPLE if sample is None else sample)]
+    graphs: list[Graph]
+    if type(loaded.config) is BertConfig:
+        bert = _of_bert(loaded, head, layers)
+        task, graphs = bert.task, [bert]
+        if int8:
+            _check_sample(texts, task)
+        if bert.head is None and not layers:
+            pooling = sentence_transformers.read_defaults(loaded.folder)
+        facts = _facts_of_bert(bert, learner)
+    else:
         if head not in (None, "next_token", "translation") or layers or int8:
             raise ConfigError(
                 "of a model that is no BERT the decoder with its cache is exported, in float32: "
                 "leave out --task, --layers and --int8"
             )
-        return export_decoder(loaded, out, runtime, overwrite, on_step)
-    config = loaded.config
-    tokenizer = read_tokenizer(loaded.folder, config)
-    learner = loaded.learner.eval().requires_grad_(False)
-    head = _head(head, learner, loaded.tasks, str(loaded.folder))
+        task, graphs = None, graphs_of(learner)
+        facts = _facts_of_decoder(graphs, learner, tokenizer, runtime)
+    facts = {
+        "format": FORMAT,
+        "runtime": runtime,
+        "int8": int8,
+        "weight_bits": weight_bits() if int8 and runtime == "onnx" else None,
+        "opset": OPSET,
+        **facts,
+        "pooling": None if pooling is None else pooling.pooling,
+        "longest": learner.encoder.spec.max_length,
+        "versions": versions(runtime),
+    }
+    threads = torch.get_num_threads()
+    with atomic_folder(out, overwrite) as folder, quiet():
+        on_step("writing the graph")
+        paths = [folder / f"{graph.file}.onnx" for graph in graphs]
+        for graph, path in zip(graphs, paths, strict=True):
+            write_onnx(graph.eval(), path)
+            finish_model(path, runtime, False)
+        model_folder.copy_tokenizer(loaded.folder, folder, facts["longest"])
+        _write_config(folder, loaded.config, facts["head"], task)
+        if pooling is not None:
+            sentence_transformers.write_defaults(folder, pooling, loaded.config.hidden_size)
+        on_step("comparing with ours on random lengths")
+        if "graphs" in facts:
+            sessions = [
+                start(runtime, runtime_file(path, runtime), list(graph.outputs), threads)
+                for graph, path in zip(graphs, paths, strict=True)
+            ]
+            facts["largest_difference"] = check_decoder(learner, graphs, sessions)
+            del sessions
+        else:
+            exported = open_as(folder, facts | {"int8": False}, threads)
+            facts["largest_difference"] = check_random(learner, exported, task)
+            del exported
+        if int8:
+            on_step("to 8 bits, and comparing on text")
+            finish_model(paths[0], runtime, True)
+            small = open_as(folder, facts, threads)
+            facts["int8_on_text"] = {
+                "sample": "own" if sample is None else "given",
+                "processor": torch.backends.cpu.get_cpu_capability(),
+                "machine": platform.machine(),
+                **check_text(learner, small, task, tokenizer, texts, least),
+            }
+        if runtime != "onnx":
+            remove_onnx(folder)
+        model_folder.write_json(folder / EXPORT, facts)
+        write_manifest(folder)
+    return facts
+
+
+def _of_bert(loaded: checkpoint.Loaded, head: str | None, layers: Sequence[int]) -> PaddedBert:
+    """The graph of a BERT with the head that is meant, or of its layers."""
+    head = _head(head, loaded.learner, loaded.tasks, str(loaded.folder))
     if layers and head is not None:
         raise ConfigError(f"layers are vectors; the head {head} has its own: leave one of them out")
     task = loaded.tasks.get(head) if head is not None else None
@@ -121,65 +187,55 @@ def export(
             f"an export gives the scores of a text at once, and the head {head} writes a text "
             "token by token: use bertwright predict"
         )
-    padded = Padded(learner, head, task, _numbers(layers, config)).eval()
-    texts = [text for text in SAMPLE if text.strip()] if sample is None else list(sample)
-    if int8 and not any(text.strip() for text in texts):
+    return PaddedBert(loaded.learner, head, task, _numbers(layers, loaded.config))
+
+
+def _check_sample(texts: Sequence[str], task: TaskConfig | None) -> None:
+    """Raise DataError unless int8 can be evaluated on texts."""
+    if not any(text.strip() for text in texts):
         raise DataError("the sample has no text: give a file with a text a line")
-    scored = task is not None and task.kind in ("regression", "multiple-choice")
-    if int8 and scored and len(texts) < 2:
+    if task is not None and task.kind in ("regression", "multiple-choice") and len(texts) < 2:
         raise DataError("int8 is evaluated by a correlation here: give two texts or more")
-    vectors = head is None and not layers
-    pooling = sentence_transformers.read_defaults(loaded.folder) if vectors else None
-    facts: dict[str, Any] = {
-        "format": FORMAT,
-        "runtime": runtime,
-        "int8": int8,
-        "weight_bits": weight_bits() if int8 and runtime == "onnx" else None,
-        "opset": OPSET,
-        "head": head,
-        "kind": task.kind if task is not None else None,
-        "inputs": list(INPUTS),
-        "outputs": {
-            name: "token" if name in padded.of_tokens else "sequence" for name in padded.outputs
-        },
-        "layers": list(padded.encoder.layers) if head is None else [],
-        "pooling": None if pooling is None else pooling.pooling,
-        "longest": config.max_position_embeddings,
-        "crf": _crf(padded.head),
-        "versions": versions(runtime),
+
+
+def _facts_of_bert(graph: PaddedBert, learner: Learner) -> dict[str, Any]:
+    """What `export.json` says of the graph of a BERT; the numbers of a CRF decode its tags."""
+    heads = learner.objectives.items()
+    crf = getattr(graph.head, "crf", None)
+    return {
+        "head": next((name for name, head in heads if head is graph.head), None),
+        "kind": graph.kind,
+        "inputs": list(graph.inputs),
+        "outputs": {n: "token" if each else "sequence" for n, each in graph.outputs.items()},
+        "layers": list(graph.layers) if graph.head is None else [],
+        "crf": None if crf is None else {n: x.tolist() for n, x in crf.state_dict().items()},
     }
-    with atomic_folder(out, overwrite) as folder, quiet():
-        on_step("writing the graph")
-        _write_padded(padded, folder / ONNX, config)
-        (folder / EXPORT).write_text(json.dumps(facts))
-        model_folder.copy_tokenizer(loaded.folder, folder, config.max_position_embeddings)
-        _write_config(folder, config, head, task)
-        if pooling is not None:
-            sentence_transformers.write_defaults(folder, pooling, config.hidden_size)
-        finish_model(folder / ONNX, runtime, False)
-        on_step("comparing with ours on random lengths")
-        exported = open_unverified(folder, threads=torch.get_num_threads())
-        segments = config.type_vocab_size
-        size = config.vocab_size
-        facts["largest_difference"] = check_random(learner, exported, task, size, segments)
-        if int8:
-            on_step("to 8 bits, and comparing on text")
-            del exported
-            finish_model(folder / ONNX, runtime, True)
-            small = open_unverified(folder, threads=torch.get_num_threads())
-            figures = check_text(learner, small, task, tokenizer, texts, least)
-            facts["int8_on_text"] = {
-                "sample": "own" if sample is None else "given",
-                "processor": torch.backends.cpu.get_cpu_capability(),
-                "machine": platform.machine(),
-                **figures,
-            }
-        if runtime != "onnx":
-            remove_onnx(folder)
-        text = json.dumps(facts, indent=1, allow_nan=False)
-        (folder / EXPORT).write_text(text + "\n", encoding="utf-8")
-        write_manifest(folder)
-    return facts
+
+
+def _facts_of_decoder(
+    graphs: Sequence[Graph], learner: Learner, tokenizer: Tokenizer, runtime: Runtime
+) -> dict[str, Any]:
+    """What `export.json` says of graphs with a state: what goes in (type, axes) and comes out, and
+    which ids begin a text, end it and are never written."""
+    special = tokenizer.special
+    ends = {special[role] for role in ("sep", "eos") if role in special}
+    made = {}
+    for graph in graphs:
+        inputs = {
+            name: ["float32" if name in graph.state else "int64", list(axes)]
+            for name, axes in graph.inputs.items()
+        }
+        file = runtime_file(Path(f"{graph.file}.onnx"), runtime).name
+        made[file] = {"inputs": inputs, "outputs": list(graph.outputs)}
+    return {
+        "head": "next_token" if len(graphs) == 1 else "translation",
+        "graphs": made,
+        "outputs": dict.fromkeys(graphs[-1].outputs, "token"),
+        "begin": (ends_of(special) or (None,))[0],
+        "ends": sorted(ends),
+        "never": sorted({*special.values(), *tokenizer.ids_without_token} - ends),
+        "crf": None,
+    }
 
 
 def _head(
@@ -211,18 +267,6 @@ def _numbers(layers: Sequence[int], config: BertConfig) -> tuple[int, ...]:
     return numbers
 
 
-def _write_padded(padded: Padded, path: Path, config: BertConfig) -> None:
-    """Every size but the widths is open."""
-    # Neither 1 nor a size of the model, or the exporter would take a size for fixed.
-    shape = (2, 3, 5) if padded.choices else (3, 5)
-    length = min(shape[-1], config.max_position_embeddings)
-    # Three tensors: of one tensor given twice the exporter makes one input.
-    inputs = tuple(torch.full((*shape[:-1], length), n, dtype=torch.int64) for n in (1, 1, 0))
-    names = ("batch", "choices", "sequence") if padded.choices else ("batch", "sequence")
-    sizes = {axis: torch.export.Dim(name) for axis, name in enumerate(names)}
-    write_onnx(padded, path, inputs, (sizes, sizes, sizes), INPUTS, padded.outputs)
-
-
 def _write_config(
     folder: Path, config: BertConfig, head: str | None, task: TaskConfig | None
 ) -> None:
@@ -233,11 +277,3 @@ def _write_config(
     checkpoint.write_config(folder, config, objectives, more)
     if task is not None and head is not None:
         task_heads.write_tasks(folder, {head: task})
-
-
-def _crf(head: Any) -> dict[str, Any] | None:
-    """The numbers of a CRF, which decodes tags after the graph has scored them."""
-    crf = getattr(head, "crf", None)
-    if crf is None:
-        return None
-    return {name: value.tolist() for name, value in crf.state_dict().items()}
