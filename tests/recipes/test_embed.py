@@ -34,7 +34,7 @@ from bertwright.inference.similar import nearest
 from bertwright.inference.text_files import open_texts
 from bertwright.inference.vector_files import Coder, decode, read_vectors, scales_path
 from bertwright.inference.whitening import Whitening, load_whitening
-from bertwright.recipes.embed import embed_file, fit_whitening
+from bertwright.recipes.embed import Embedded, embed_file, fit_whitening
 from tests.small_bert import write_model
 
 TEXTS = [f"{'abcdefghij'[n % 10]} {'klmnop'[n % 6]}{' the' * (n % 4)}" for n in range(23)]
@@ -55,6 +55,36 @@ def lines(tmp_path: Path) -> str:
     path = tmp_path / "in.txt"
     path.write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
     return str(path)
+
+
+class Embed:
+    """`embed_file` of the lines, by the model, with what a test changes."""
+
+    def __init__(self, embedder: Embedder, folder: str, lines: str) -> None:
+        self.embedder, self.folder, self.lines = embedder, folder, lines
+
+    def __call__(self, out: Path, embedder: Embedder | None = None, **options: Any) -> Embedded:
+        folder = options.pop("model", self.folder)
+        return embed_file(embedder or self.embedder, open_texts(self.lines), out, folder, **options)
+
+    def until_killed(self, out: Path, embedder: Embedder | None = None, **options: Any) -> None:
+        """The process ends after 10 rows of 23."""
+
+        def on_progress(done: int, total: int | None) -> None:
+            if done >= 10:
+                raise Killed
+
+        with pytest.raises(Killed):
+            self(out, embedder, at_once=5, on_progress=on_progress, **options)
+
+
+@pytest.fixture
+def embed(embedder: Embedder, folder: str, lines: str) -> Embed:
+    return Embed(embedder, folder, lines)
+
+
+class Killed(Exception):
+    """The end of a process, for a test."""
 
 
 def test_a_mark_of_byte_order_is_no_text(tmp_path: Path) -> None:
@@ -92,54 +122,29 @@ def test_objects_without_a_text_are_no_lines(monkeypatch: pytest.MonkeyPatch) ->
         open_texts("-")
 
 
-def test_npy_is_in_order_and_maps(
-    embedder: Embedder, folder: str, lines: str, tmp_path: Path
-) -> None:
+def test_npy_is_in_order_and_maps(embed: Embed, embedder: Embedder, tmp_path: Path) -> None:
     out = tmp_path / "v.npy"
-    report = embed_file(embedder, open_texts(lines), out, folder, at_once=5)
+    report = embed(out, at_once=5)
     found = np.load(out, mmap_mode="r")
     assert (report.rows, report.width, found.dtype) == (23, 24, np.float32)
     np.testing.assert_allclose(found, embedder.embed(TEXTS), atol=1e-6)
     assert {path.name for path in tmp_path.iterdir()} == {"in.txt", "v.npy"}
 
 
-class Killed(Exception):
-    """The end of a process, for a test."""
-
-
-def embed_until_killed(
-    embedder: Embedder, lines: str, out: Path, folder: str, **options: Any
-) -> None:
-    """The process ends after 10 rows of 23."""
-
-    def on_progress(done: int, total: int | None) -> None:
-        if done >= 10:
-            raise Killed
-
-    texts = open_texts(lines)
-    with pytest.raises(Killed):
-        embed_file(embedder, texts, out, folder, at_once=5, on_progress=on_progress, **options)
-
-
 @pytest.mark.parametrize("name", ["v.npy", "v.jsonl", "v.parquet"])
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
-def test_a_killed_run_goes_on(
-    embedder: Embedder, folder: str, lines: str, tmp_path: Path, name: str, dtype: str
-) -> None:
+def test_a_killed_run_goes_on(embed: Embed, tmp_path: Path, name: str, dtype: str) -> None:
     whole, out = tmp_path / "whole" / name, tmp_path / name
-    embed_file(embedder, open_texts(lines), whole, folder, dtype=dtype, at_once=5)
-    embed_until_killed(embedder, lines, out, folder, dtype=dtype)
+    embed(whole, dtype=dtype, at_once=5)
+    embed.until_killed(out, dtype=dtype)
     assert not out.exists()
     with (tmp_path / f".{name}.partial").open("ab") as file:
         file.write(b"half a row that no journal tells of")
     with pytest.raises(ConfigError, match="pass --resume to continue"):
-        embed_file(embedder, open_texts(lines), out, folder, dtype=dtype)
+        embed(out, dtype=dtype)
     told: list[tuple[int, int | None]] = []
-    report = embed_file(
-        embedder,
-        open_texts(lines),
+    report = embed(
         out,
-        folder,
         dtype=dtype,
         resume=True,
         at_once=5,
@@ -172,15 +177,13 @@ embed_file(
 
 
 def test_a_process_killed_at_its_tokens_goes_on(
-    embedder: Embedder, folder: str, lines: str, tmp_path: Path
+    embed: Embed, embedder: Embedder, folder: str, lines: str, tmp_path: Path
 ) -> None:
     out = tmp_path / "t.parquet"
     done = subprocess.run([sys.executable, "-c", KILLED, folder, lines, str(out)], check=False)
     assert done.returncode == -signal.SIGKILL
     assert not out.exists()
-    report = embed_file(
-        embedder, open_texts(lines), out, folder, tokens=True, resume=True, at_once=4
-    )
+    report = embed(out, tokens=True, resume=True, at_once=4)
     assert (report.resumed, report.rows) == (12, 23)
     found = parquet.read_table(out).to_pylist()
     assert [each["text"] for each in found] == TEXTS
@@ -190,7 +193,7 @@ def test_a_process_killed_at_its_tokens_goes_on(
 
 
 def test_parquet_killed_while_its_end_is_written_goes_on(
-    embedder: Embedder, folder: str, lines: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    embed: Embed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "v.parquet"
 
@@ -200,9 +203,9 @@ def test_parquet_killed_while_its_end_is_written_goes_on(
     with monkeypatch.context() as patch:
         patch.setattr("bertwright.inference.vector_files.sync_file", killed)
         with pytest.raises(Killed):
-            embed_file(embedder, open_texts(lines), out, folder, at_once=5)
+            embed(out, at_once=5)
     assert not out.exists()
-    report = embed_file(embedder, open_texts(lines), out, folder, at_once=5, resume=True)
+    report = embed(out, at_once=5, resume=True)
     assert (report.resumed, report.rows) == (23, 23)
     assert parquet.read_table(out).column("text").to_pylist() == TEXTS
     assert parquet.ParquetFile(out).num_row_groups == 5
@@ -210,20 +213,20 @@ def test_parquet_killed_while_its_end_is_written_goes_on(
 
 
 def test_going_on_with_something_else_is_refused(
-    embedder: Embedder, folder: str, lines: str, tmp_path: Path
+    embed: Embed, embedder: Embedder, lines: str, tmp_path: Path
 ) -> None:
     out = tmp_path / "v.npy"
-    embed_until_killed(embedder, lines, out, folder)
+    embed.until_killed(out)
     other = embedder.with_config(VectorConfig((1,)))
     with pytest.raises(ConfigError, match="made with another layers"):
-        embed_file(other, open_texts(lines), out, folder, resume=True)
+        embed(out, other, resume=True)
     model = str(write_model(tmp_path / "model", ("masked_lm",)))
     with pytest.raises(ConfigError, match="made with another model"):
-        embed_file(embedder, open_texts(lines), out, model, resume=True)
+        embed(out, model=model, resume=True)
     Path(lines).write_text("z\n" + "\n".join(TEXTS[1:]) + "\n", encoding="utf-8")
     with pytest.raises(DataError, match="the input was changed"):
-        embed_file(embedder, open_texts(lines), out, folder, resume=True)
-    embed_file(embedder, open_texts(lines), out, folder, overwrite=True)
+        embed(out, resume=True)
+    embed(out, overwrite=True)
     assert len(np.load(out)) == 23
 
 
@@ -231,10 +234,10 @@ def test_going_on_with_something_else_is_refused(
     "changed", ["dtype", "tokens", "tokenizer", "whitening", "dense_weights", "prompt"]
 )
 def test_rows_of_two_kinds_are_never_in_one_file(
-    embedder: Embedder, folder: str, lines: str, tmp_path: Path, changed: str
+    embed: Embed, embedder: Embedder, tmp_path: Path, changed: str
 ) -> None:
     out = tmp_path / "v.jsonl"
-    embed_until_killed(embedder, lines, out, folder)
+    embed.until_killed(out)
     other = copy.copy(embedder)
     if changed == "tokenizer":
         other.tokenizer = SimpleNamespace(fingerprint="0" * 64)
@@ -246,32 +249,28 @@ def test_rows_of_two_kinds_are_never_in_one_file(
         other = embedder.with_config(VectorConfig((-1,), prompt="the "))
     dtype = "float16" if changed == "dtype" else "float32"
     with pytest.raises(ConfigError, match=f"made with another {changed};"):
-        embed_file(
-            other,
-            open_texts(lines),
+        embed(
             out,
-            folder,
+            other,
             dtype=dtype,
             tokens=changed == "tokens",
             resume=True,
         )
 
 
-def test_a_file_that_lost_rows_is_refused(
-    embedder: Embedder, folder: str, lines: str, tmp_path: Path
-) -> None:
+def test_a_file_that_lost_rows_is_refused(embed: Embed, tmp_path: Path) -> None:
     out = tmp_path / "v.npy"
-    embed_until_killed(embedder, lines, out, folder)
+    embed.until_killed(out)
     partial = tmp_path / ".v.npy.partial"
     partial.write_bytes(partial.read_bytes()[:-1])
     with pytest.raises(IntegrityError, match="shorter than its journal says"):
-        embed_file(embedder, open_texts(lines), out, folder, resume=True)
+        embed(out, resume=True)
 
 
 @pytest.mark.parametrize("changed", ["weights", "config"])
 @pytest.mark.parametrize("to", ["huggingface", "tensorflow"])
 def test_going_on_with_another_model_is_refused(
-    embedder: Embedder, folder: str, lines: str, tmp_path: Path, to: str, changed: str
+    embed: Embed, folder: str, tmp_path: Path, to: str, changed: str
 ) -> None:
     """Its files decide, in any format, whatever their names."""
     one, other = tmp_path / "one", tmp_path / "other"
@@ -283,21 +282,19 @@ def test_going_on_with_another_model_is_refused(
         path = other / ("config.json" if to == "huggingface" else "bert_config.json")
         path.write_text(path.read_text().replace('"gelu"', '"relu"'), encoding="utf-8")
     out = tmp_path / "v.npy"
-    embed_until_killed(embedder, lines, out, str(one))
+    embed.until_killed(out, model=str(one))
     with pytest.raises(ConfigError, match="made with another model"):
-        embed_file(embedder, open_texts(lines), out, str(other), resume=True)
-    embed_file(embedder, open_texts(lines), out, str(one), resume=True)
+        embed(out, model=str(other), resume=True)
+    embed(out, model=str(one), resume=True)
 
 
-def test_what_is_not_read_is_no_other_model(
-    embedder: Embedder, folder: str, lines: str, tmp_path: Path
-) -> None:
+def test_what_is_not_read_is_no_other_model(embed: Embed, folder: str, tmp_path: Path) -> None:
     model, out = tmp_path / "model", tmp_path / "v.npy"
     shutil.copytree(folder, model)
-    embed_until_killed(embedder, lines, out, str(model))
+    embed.until_killed(out, model=str(model))
     for name in ("training_args.bin", "trainer.safetensors"):
         (model / name).write_bytes(b"of a trainer")
-    report = embed_file(embedder, open_texts(lines), out, str(model), resume=True)
+    report = embed(out, model=str(model), resume=True)
     assert report.resumed == 10
 
 
@@ -319,7 +316,7 @@ class Export(ExportedBackend):
 
 
 def test_going_on_with_another_export_is_refused(
-    embedder: Embedder, folder: str, lines: str, tmp_path: Path
+    embed: Embed, embedder: Embedder, tmp_path: Path
 ) -> None:
     makers = []
     for name in ("one", "other"):
@@ -330,33 +327,31 @@ def test_going_on_with_another_export_is_refused(
         maker.backend = Export(embedder.backend, tmp_path / name)
         makers.append(maker)
     out = tmp_path / "v.npy"
-    embed_until_killed(makers[0], lines, out, folder)
+    embed.until_killed(out, makers[0])
     with pytest.raises(ConfigError, match="made with another export"):
-        embed_file(makers[1], open_texts(lines), out, folder, resume=True)
+        embed(out, makers[1], resume=True)
     with pytest.raises(ConfigError, match="made with another backend"):
-        embed_file(embedder, open_texts(lines), out, folder, resume=True)
-    assert embed_file(makers[0], open_texts(lines), out, folder, resume=True).resumed == 10
+        embed(out, resume=True)
+    assert embed(out, makers[0], resume=True).resumed == 10
 
 
-def test_scales_are_of_their_file(
-    embedder: Embedder, folder: str, lines: str, tmp_path: Path
-) -> None:
+def test_scales_are_of_their_file(embed: Embed, embedder: Embedder, tmp_path: Path) -> None:
     other = embedder.with_config(VectorConfig((0,)))
     for maker, name in ((embedder, "q.npy"), (other, "q.jsonl")):
-        embed_file(maker, open_texts(lines), tmp_path / name, folder, dtype="int8")
+        embed(tmp_path / name, maker, dtype="int8")
     found = decode(*read_vectors(tmp_path / "q.npy"))
     assert np.abs(found - embedder.embed(TEXTS)).max() < 0.02
     assert scales_path(tmp_path / "q.jsonl").is_file()
 
 
 def test_old_vectors_never_lie_beside_new_scales(
-    embedder: Embedder, folder: str, lines: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    embed: Embed, embedder: Embedder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out, source = tmp_path / "q.npy", open_texts(lines)
-    embed_file(embedder, source, out, folder, dtype="int8")
+    out = tmp_path / "q.npy"
+    embed(out, dtype="int8")
     before = out.read_bytes(), scales_path(out).read_bytes()
     other, options = embedder.with_config(VectorConfig((0,))), {"dtype": "int8", "at_once": 5}
-    embed_until_killed(other, lines, out, folder, overwrite=True, dtype="int8")
+    embed.until_killed(out, other, overwrite=True, dtype="int8")
     assert (out.read_bytes(), scales_path(out).read_bytes()) == before
 
     def killed(path: Path) -> None:
@@ -366,29 +361,29 @@ def test_old_vectors_never_lie_beside_new_scales(
     with monkeypatch.context() as patch:
         patch.setattr("bertwright.inference.vector_files.sync_file", killed)
         with pytest.raises(Killed):
-            embed_file(other, open_texts(lines), out, folder, resume=True, **options)
+            embed(out, other, resume=True, **options)
     assert not out.exists()
     assert not scales_path(out).exists()
-    report = embed_file(other, open_texts(lines), out, folder, resume=True, **options)
+    report = embed(out, other, resume=True, **options)
     assert report.resumed == 23
     found = decode(*read_vectors(out))[:5]  # what the ranges are of
     assert np.abs(found - other.embed(TEXTS[:5])).max() < 0.02
-    embed_file(other, open_texts(lines), out, folder, overwrite=True)
+    embed(out, other, overwrite=True)
     assert {path.name for path in tmp_path.iterdir()} == {"in.txt", "q.npy"}
 
 
-def test_dtypes(embedder: Embedder, folder: str, lines: str, tmp_path: Path) -> None:
+def test_dtypes(embed: Embed, embedder: Embedder, tmp_path: Path) -> None:
     right = embedder.embed(TEXTS)
     for dtype in ("float16", "int8"):
         out = tmp_path / f"{dtype}.npy"
-        embed_file(embedder, open_texts(lines), out, folder, dtype=dtype)
+        embed(out, dtype=dtype)
         stored = np.load(out)
         assert stored.dtype == np.dtype(dtype)
         scales = np.load(scales_path(out)) if dtype == "int8" else None
         bound = 2e-3 if scales is None else scales[1] / 2 + 1e-6  # half a step
         assert (np.abs(decode(stored, scales) - right) <= bound).all()
     out = tmp_path / "b.npy"
-    embed_file(embedder, open_texts(lines), out, folder, dtype="binary")
+    embed(out, dtype="binary")
     assert np.load(out).shape == (23, 3)
     np.testing.assert_array_equal(decode(np.load(out)) > 0, right > 0)
     signs = decode(Coder("binary")(np.array([[0, 2, -3, 0, 0, 1, 0, -1]], np.float32)))
@@ -440,9 +435,9 @@ def test_bad_rows(embedder: Embedder, folder: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["t.jsonl", "t.parquet"])
-def test_tokens(embedder: Embedder, folder: str, lines: str, tmp_path: Path, name: str) -> None:
+def test_tokens(embed: Embed, embedder: Embedder, tmp_path: Path, name: str) -> None:
     out = tmp_path / name
-    embed_file(embedder, open_texts(lines), out, folder, tokens=True, at_once=4)
+    embed(out, tokens=True, at_once=4)
     if name.endswith("jsonl"):
         found = [json.loads(line) for line in out.read_text().splitlines()]
     else:
@@ -455,11 +450,9 @@ def test_tokens(embedder: Embedder, folder: str, lines: str, tmp_path: Path, nam
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_parquet_holds_tokens_in_their_dtype(
-    embedder: Embedder, folder: str, lines: str, tmp_path: Path, dtype: str
-) -> None:
+def test_parquet_holds_tokens_in_their_dtype(embed: Embed, tmp_path: Path, dtype: str) -> None:
     out = tmp_path / "t.parquet"
-    embed_file(embedder, open_texts(lines), out, folder, tokens=True, dtype=dtype)
+    embed(out, tokens=True, dtype=dtype)
     numbers = parquet.read_schema(out).field("vectors").type.value_type.value_type
     assert numbers.to_pandas_dtype() == np.dtype(dtype)
 
@@ -488,11 +481,11 @@ def test_long_texts_make_parts_smaller(
     assert done == [2, 4, 5, 7, 8]
 
 
-def test_suffixes_that_are_refused(embedder: Embedder, folder: str, lines: str) -> None:
+def test_suffixes_that_are_refused(embed: Embed) -> None:
     with pytest.raises(ConfigError, match=r"ends in .npy, .jsonl or .parquet"):
-        embed_file(embedder, open_texts(lines), Path("v.txt"), folder)
+        embed(Path("v.txt"))
     with pytest.raises(ConfigError, match=r"write .jsonl or .parquet"):
-        embed_file(embedder, open_texts(lines), Path("v.npy"), folder, tokens=True)
+        embed(Path("v.npy"), tokens=True)
 
 
 def test_whitening(embedder: Embedder, folder: str, lines: str, tmp_path: Path) -> None:
@@ -532,7 +525,7 @@ def test_nearest_is_exact(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", ["v.npy", "v.jsonl", "v.parquet"])
 def test_a_run_killed_just_after_its_last_rename_is_done(
-    embedder: Embedder, folder: str, lines: str, tmp_path: Path, name: str
+    embed: Embed, tmp_path: Path, name: str
 ) -> None:
     out = tmp_path / name
 
@@ -542,25 +535,23 @@ def test_a_run_killed_just_after_its_last_rename_is_done(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Path, "unlink", killed)
         with pytest.raises(Killed):
-            embed_file(embedder, open_texts(lines), out, folder, dtype="int8", at_once=5)
+            embed(out, dtype="int8", at_once=5)
     whole = out.read_bytes()
-    report = embed_file(embedder, open_texts(lines), out, folder, dtype="int8", resume=True)
+    report = embed(out, dtype="int8", resume=True)
     assert (report.resumed, report.rows, report.width) == (23, 23, 24)
     assert out.read_bytes() == whole
     assert {path.name for path in tmp_path.iterdir()} == {"in.txt", name, f"{name}.scales.npy"}
 
 
-def test_what_was_finished_is_not_added_to(
-    embedder: Embedder, folder: str, lines: str, tmp_path: Path
-) -> None:
+def test_what_was_finished_is_not_added_to(embed: Embed, lines: str, tmp_path: Path) -> None:
     out = tmp_path / "v.npy"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Path, "unlink", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            embed_file(embedder, open_texts(lines), out, folder, at_once=5)
+            embed(out, at_once=5)
     Path(lines).write_text("\n".join([*TEXTS, "z"]) + "\n", encoding="utf-8")
     with pytest.raises(DataError, match="the input was changed"):
-        embed_file(embedder, open_texts(lines), out, folder, resume=True)
+        embed(out, resume=True)
     assert len(np.load(out)) == 23
 
 
