@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +17,26 @@ from tests.small_bert import LETTERS, write_model
 
 KINDS = tuple(FILES)
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+Ran = Callable[..., Any]
+JsonOf = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def ran(capsys: pytest.CaptureFixture[str]) -> Ran:
+    """Run a command line, which must end with `code`; what it printed, `out` and `err`."""
+
+    def outputs(*words: object, code: int = 0) -> Any:
+        capsys.readouterr()
+        assert run([*map(str, words)]) == code, capsys.readouterr().err
+        return capsys.readouterr()
+
+    return outputs
+
+
+@pytest.fixture
+def json_of(ran: Ran) -> JsonOf:
+    """Run a command line with `--json`; the object that it printed."""
+    return lambda *words: json.loads(ran(*words, "--json").out)
 
 
 @pytest.fixture(scope="session")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from bertwright.cli.app import run
+from tests.cli.conftest import JsonOf, Ran
 from tests.small_bert import CONFIG, write_model
 
 TREES = "(S (NP-SBJ (DT the) (NN cat)) (VP (VBD saw) (NP (DT the) (NN dog))) (. .))\n"
@@ -20,28 +19,25 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(write_model(tmp_path_factory.mktemp("attention") / "model", (), config))
 
 
-def test_a_page_and_numbers(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_page_and_numbers(model: str, tmp_path: Path, ran: Ran, json_of: JsonOf) -> None:
     out = tmp_path / "a.html"
     words = ["attention", "--model", model, "the cat", "a dog"]
-    assert run([*words, "--out", str(out), "--json"]) == 0
-    (found,) = json.loads(capsys.readouterr().out)["maps"]
+    (found,) = json_of(*words, "--out", out)["maps"]
     assert found["rows"][0] == "[CLS]"
     assert found["rows"].count("[SEP]") == 2
     assert len(found["weights"]) == 3
     assert "All heads" in out.read_text("utf-8")
-    assert run([*words, "--out", str(out)]) == 2
-    assert "--overwrite" in capsys.readouterr().err
-    assert run([*words, "--out", str(out), "--overwrite"]) == 0
+    assert "--overwrite" in ran(*words, "--out", out, code=2).err
+    ran(*words, "--out", out, "--overwrite")
 
 
-def test_measures(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_measures(model: str, tmp_path: Path, ran: Ran, json_of: JsonOf) -> None:
     texts, trees = tmp_path / "texts.txt", tmp_path / "a.mrg"
     texts.write_text("the cat\n\na dog runs.\nnot this\n", "utf-8")
     trees.write_text(TREES * 20, "utf-8")
-    words = ["attention", "--model", model, "--treebank", str(trees), "--coreference"]
-    words += ["--corpus", str(texts), "--limit", "2"]
-    assert run([*words, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    words = ["attention", "--model", model, "--treebank", trees, "--coreference"]
+    words += ["--corpus", texts, "--limit", "2"]
+    found = json_of(*words)
     assert found["heads"]["texts"] == 2
     assert {"distance", "entropy", "itself", "previous", "next", "[CLS]", "[SEP]"} < {
         *found["heads"]
@@ -49,8 +45,7 @@ def test_measures(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert found["syntax"]["sentences"] == 2
     assert found["syntax"]["relations"]["all"]["count"] == 8
     assert found["coreference"]["count"] == 40
-    assert run(words) == 0
-    shown = capsys.readouterr().out
+    shown = ran(*words).out
     assert "2 texts" in shown
     assert "it, its" in shown
 
@@ -69,8 +64,5 @@ def test_measures(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
         (["a " * 200, "--json"], 4, "more tokens than"),
     ],
 )
-def test_what_is_refused(
-    model: str, words: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["attention", "--model", model, *words]) == code
-    assert message in capsys.readouterr().err
+def test_what_is_refused(model: str, words: list[str], code: int, message: str, ran: Ran) -> None:
+    assert message in ran("attention", "--model", model, *words, code=code).err

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from bertwright.checkpoint.checkpoint import load
-from bertwright.cli.app import run
 from bertwright.config.bert import BertConfig
+from tests.cli.conftest import JsonOf, Ran
 from tests.small_bert import write_model
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghij."]
@@ -22,15 +21,13 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_model(folder, ["masked_lm"], CONFIG, vocabulary=VOCABULARY, std=0.3, noise=0.0)
 
 
-def test_convert(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_convert(model: Path, tmp_path: Path, ran: Ran, json_of: JsonOf) -> None:
     out = tmp_path / "tf"
-    assert run(["convert", str(model), str(out), "--to", "tensorflow", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json_of("convert", model, out, "--to", "tensorflow")
     assert found["to"] == "tensorflow"
     assert found["missing"] == ["cls.seq_relationship.weight", "cls.seq_relationship.bias"]
     assert found["parameters"] == sum(p.numel() for p in load(model).learner.parameters())
-    assert run(["convert", str(out / "bert_model.ckpt"), str(tmp_path / "hf")]) == 0
-    shown = capsys.readouterr()
+    shown = ran("convert", out / "bert_model.ckpt", tmp_path / "hf")
     line = next(line for line in shown.out.splitlines() if ".self.query.weight" in line)
     assert line.split() == [
         "bert.encoder.layer.*.attention.self.query.weight",
@@ -40,46 +37,36 @@ def test_convert(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
         "12",
     ]
     assert "cls/seq_relationship/output_weights" in shown.out
-    assert run(["fill", "--model", str(tmp_path / "hf"), "a [MASK]"]) == 0
-    assert run(["fill", "--model", str(out), "a [MASK]"]) == 0
+    ran("fill", "--model", tmp_path / "hf", "a [MASK]")
+    ran("fill", "--model", out, "a [MASK]")
 
 
-def test_sentence_transformers(
-    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ["convert", str(model), str(tmp_path / "st"), "--to", "sentence-transformers"]
-    assert run([*words, "--pooling", "cls", "--normalize", "--max-length", "8"]) == 0
-    assert "not carried over: masked_lm" in capsys.readouterr().err
-    assert run(["inspect", str(tmp_path / "st"), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+def test_sentence_transformers(model: Path, tmp_path: Path, ran: Ran, json_of: JsonOf) -> None:
+    words = ["convert", model, tmp_path / "st", "--to", "sentence-transformers"]
+    printed = ran(*words, "--pooling", "cls", "--normalize", "--max-length", "8")
+    assert "not carried over: masked_lm" in printed.err
+    found = json_of("inspect", tmp_path / "st")
     expected = {"pooling": "cls", "normalize": True, "max_length": 8, "layers": [-1]}
     assert found["embedding"].items() > expected.items()
-    assert run(["convert", str(model), str(tmp_path / "x"), "--pooling", "cls"]) == 2
-    assert "--pooling is for --to sentence-transformers" in capsys.readouterr().err
+    printed = ran("convert", model, tmp_path / "x", "--pooling", "cls", code=2)
+    assert "--pooling is for --to sentence-transformers" in printed.err
 
 
-def test_refusals(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["convert", str(model), str(model.parent / "model-tokenizer")]) == 2
-    assert "exists already" in capsys.readouterr().err
-    assert run(["convert", str(tmp_path / "none"), str(tmp_path / "x")]) == 4
-    assert "no folder" in capsys.readouterr().err
-    assert run(["convert", str(model), str(tmp_path / "x"), "--to", "caffe"]) == 2
+def test_refusals(model: Path, tmp_path: Path, ran: Ran) -> None:
+    assert "exists already" in ran("convert", model, model.parent / "model-tokenizer", code=2).err
+    assert "no folder" in ran("convert", tmp_path / "none", tmp_path / "x", code=4).err
+    ran("convert", model, tmp_path / "x", "--to", "caffe", code=2)
     assert not (tmp_path / "x").exists()
 
 
-def test_inspect(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["inspect", str(model)]) == 0
-    shown = capsys.readouterr().out
+def test_inspect(model: Path, tmp_path: Path, ran: Ran) -> None:
+    shown = ran("inspect", model).out
     for words in ("huggingface", "BertForMaskedLM", "hidden size", "pooler", "WordPiece"):
         assert words in shown
-    assert run(["inspect", str(tmp_path)]) == 4
-    assert "holds neither config.json" in capsys.readouterr().err
+    assert "holds neither config.json" in ran("inspect", tmp_path, code=4).err
 
 
-def test_inspect_of_what_does_not_load(
-    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_inspect_of_what_does_not_load(model: Path, tmp_path: Path, ran: Ran) -> None:
     for name in ("config.json", "vocab.txt"):
         (tmp_path / name).write_bytes((model / name).read_bytes())
-    assert run(["inspect", str(tmp_path)]) == 0
-    assert "no: " in capsys.readouterr().out
+    assert "no: " in ran("inspect", tmp_path).out

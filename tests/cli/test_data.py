@@ -11,6 +11,7 @@ import pytest
 from bertwright.atomic import write_manifest
 from bertwright.cli.app import run
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
+from tests.cli.conftest import JsonOf, Ran
 from tests.recipes.sample import build_pairs
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -38,46 +39,43 @@ def build(corpus: Path, *more: str, tokenizer: str = "tokenizer", out: str = "ou
     )
 
 
-def test_build_and_check(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_build_and_check(corpus: Path, capsys: pytest.CaptureFixture[str], ran: Ran) -> None:
     assert build(corpus) == 0
     said = capsys.readouterr().out
     assert "100 documents, 1,000 sentences, 10,000 tokens" in said
     assert f"bertwright data check {corpus / 'out'}" in said
-    assert run(["data", "check", str(corpus / "out"), "--instances.sequence-length", "64"]) == 0
-    said = capsys.readouterr().out
+    said = ran("data", "check", corpus / "out", "--instances.sequence-length", "64").out
     assert "warning  size: 10,000 tokens are little" in said
     assert "-> expect over-fitting" in said
     assert "0 errors, 1 warning\n" in said or "0 errors, 2 warnings\n" in said
     assert f"bertwright pretrain --model bert-mini --data {corpus / 'out'} --minutes" in said
 
 
-def test_json_is_one_object(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_is_one_object(
+    corpus: Path, capsys: pytest.CaptureFixture[str], json_of: JsonOf
+) -> None:
     assert build(corpus, "--json") == 0
     assert json.loads(capsys.readouterr().out)["counts"]["tokens"] == 10_000
-    assert run(["data", "check", str(corpus / "out"), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json_of("data", "check", corpus / "out")
     assert found["errors"] == 0
     assert {"level", "name", "value", "message", "advice"} == found["findings"][0].keys()
 
 
-def test_errors_end_with_4(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_end_with_4(corpus: Path, ran: Ran) -> None:
     assert build(corpus, "--documents", "line", "--sentences", "line") == 0
-    assert run(["data", "check", str(corpus / "out")]) == 4
-    said = capsys.readouterr().out
+    said = ran("data", "check", corpus / "out", code=4).out
     assert "error    one_sentence_documents" in said
     assert "bertwright pretrain" not in said
-    assert run(["data", "check", str(corpus / "out"), "--instances.objectives", "mlm"]) == 0
+    ran("data", "check", corpus / "out", "--instances.objectives", "mlm")
 
 
-def test_the_model_is_named_or_found_by_the_data(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_model_is_named_or_found_by_the_data(tmp_path: Path, ran: Ran) -> None:
     (tmp_path / "unmasked").mkdir()
     make_tokenizer(["[UNK]", *"abcdefghij."]).save(tmp_path / "unmasked" / "tokenizer")
     (tmp_path / "unmasked" / "a.txt").write_text("a b c .\nd e f .\n\n" * 200)
-    words = ["--tokenizer", str(tmp_path / "unmasked" / "tokenizer"), "--workers", "1", "--out"]
+    words = ["--tokenizer", tmp_path / "unmasked" / "tokenizer", "--workers", "1", "--out"]
     text, pairs = str(tmp_path / "unmasked" / "shards"), str(build_pairs(tmp_path))
-    assert run(["data", "build", str(tmp_path / "unmasked" / "a.txt"), *words, text]) == 0
+    ran("data", "build", tmp_path / "unmasked" / "a.txt", *words, text)
     for more, code, said in (
         ([text], 0, "warning  begin_and_end: documents have no tokens for begin and end"),
         ([text], 0, "pretrain --model gpt-mini"),
@@ -89,8 +87,7 @@ def test_the_model_is_named_or_found_by_the_data(
         ([pairs, "--instances.objectives", "mlm"], 2, "transformer-small is trained without it"),
         ([text, "--sequence-length", "9999"], 2, "this model has 512 positions"),
     ):
-        assert run(["data", "check", *more]) == code
-        found = capsys.readouterr()
+        found = ran("data", "check", *more, code=code)
         assert said in (found.err if code == 2 else found.out)
 
 
@@ -115,10 +112,9 @@ def test_what_is_read_is_not_replaced(corpus: Path, capsys: pytest.CaptureFixtur
     assert (corpus / "tokenizer" / "vocab.txt").is_file()
 
 
-def test_no_corpus_is_usage(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["--tokenizer", str(corpus / "tokenizer"), "--out", str(corpus / "out")]
-    assert run(["data", "build", *words]) == 2
-    assert "no corpus given; name files" in capsys.readouterr().err
+def test_no_corpus_is_usage(corpus: Path, ran: Ran) -> None:
+    words = ["--tokenizer", corpus / "tokenizer", "--out", corpus / "out"]
+    assert "no corpus given; name files" in ran("data", "build", *words, code=2).err
 
 
 def test_a_tokenizer_by_its_run(corpus: Path) -> None:

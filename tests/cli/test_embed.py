@@ -11,6 +11,7 @@ import pytest
 from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults, write_defaults
 from bertwright.cli.app import run
 from bertwright.inference.model import load
+from tests.cli.conftest import JsonOf, Ran
 from tests.small_bert import write_model
 
 ROWS = [("a b", "x"), ("c d e", "y"), ("a b a", "x"), ("the j", "z")]
@@ -28,54 +29,47 @@ def table(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_layers_and_json(
-    model: str, table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_layers_and_json(model: str, table: str, tmp_path: Path, ran: Ran) -> None:
     out = tmp_path / "v.npy"
-    words = ["embed", "--model", model, "--input", table, "--out", str(out), "--json"]
-    assert run([*words, "--layers", "0,-1", "--combine", "sum", "--pooling", "max"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    words = ["embed", "--model", model, "--input", table, "--out", out, "--json"]
+    found = json.loads(ran(*words, "--layers", "0,-1", "--combine", "sum", "--pooling", "max").out)
     assert found["shape"] == [4, 24]
     assert found["layers"] == [0, 3]
     right = load(model).embed([a for a, _ in ROWS], [0, -1], "max", combine="sum")
     np.testing.assert_allclose(np.load(out), right, atol=1e-5)
-    assert run([*words, "--layers", "1", "--layers=-1", "--combine", "mean", "--overwrite"]) == 0
+    ran(*words, "--layers", "1", "--layers=-1", "--combine", "mean", "--overwrite")
     right = load(model).embed([a for a, _ in ROWS], [1, 3], combine="mean")
     np.testing.assert_allclose(np.load(out), right, atol=1e-5)
 
 
 def test_a_sentence_transformers_folder_brings_its_own_way(
-    tmp_path: Path, table: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, table: str, ran: Ran
 ) -> None:
     folder = write_model(tmp_path / "model", ())
     write_defaults(folder, EmbeddingDefaults("cls", True, 6), 24)
     out = tmp_path / "v.npy"
-    words = ["embed", "--model", str(folder), "--input", table, "--out", str(out), "--json"]
-    assert run(words) == 0
-    assert json.loads(capsys.readouterr().out)["pooling"] == "cls"
+    words = ["embed", "--model", folder, "--input", table, "--out", out, "--json"]
+    assert json.loads(ran(*words).out)["pooling"] == "cls"
     right = load(folder).embed([a for a, _ in ROWS], [-1], "cls", normalize=True)
     np.testing.assert_allclose(np.load(out), right, atol=1e-5)
-    assert run([*words, "--pooling", "mean", "--no-normalize", "--overwrite"]) == 0
+    ran(*words, "--pooling", "mean", "--no-normalize", "--overwrite")
     right = load(folder).embed([a for a, _ in ROWS], [-1], "mean", normalize=False)
     np.testing.assert_allclose(np.load(out), right, atol=1e-5)
 
 
-def test_prompts_of_a_folder(
-    tmp_path: Path, table: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_prompts_of_a_folder(tmp_path: Path, table: str, ran: Ran) -> None:
     folder = write_model(tmp_path / "model", ())
     told = {"query": "the j ", "passage": "x "}
     write_defaults(folder, EmbeddingDefaults("mean", False, 9, prompts=told), 24)
     plain, texts = load(folder), [a for a, _ in ROWS]
     out = tmp_path / "v.npy"
-    words = ["embed", "--model", str(folder), "--input", table, "--out", str(out), "--json"]
+    words = ["embed", "--model", folder, "--input", table, "--out", out, "--json"]
     for options, prompt in (
         ([], ""),
         (["--prompt-name", "query"], "the j "),
         (["--prompt", "-- "], "-- "),
     ):
-        assert run([*words, *options, "--overwrite"]) == 0
-        shown = capsys.readouterr()
+        shown = ran(*words, *options, "--overwrite")
         assert json.loads(shown.out)["prompt"] == prompt
         assert (f"before every text: {prompt!r}" in shown.err) is bool(prompt)
         right = plain.embed([prompt + text for text in texts], [-1], prompt="")
@@ -83,7 +77,7 @@ def test_prompts_of_a_folder(
     settings = folder / "config_sentence_transformers.json"
     settings.write_text(json.dumps({"prompts": told, "default_prompt_name": "passage"}))
     for options, prompt in (([], "x "), (["--prompt", ""], "")):
-        assert run([*words, *options, "--overwrite"]) == 0
+        ran(*words, *options, "--overwrite")
         right = plain.embed([prompt + text for text in texts], [-1], prompt="")
         np.testing.assert_allclose(np.load(out), right, atol=1e-5)
 
@@ -119,22 +113,19 @@ def test_what_is_left_out_is_said(
     assert "the folder's dimensions are left out" in capsys.readouterr().err
 
 
-def test_similar_puts_the_usual_prompts_before(
-    tmp_path: Path, table: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_similar_puts_the_usual_prompts_before(tmp_path: Path, table: str, ran: Ran) -> None:
     """As `encode_query` and `encode_document` of sentence-transformers do."""
     folder = write_model(tmp_path / "model", ())
     told = {"query": "the j ", "passage": "x ", "other": "y "}
     write_defaults(folder, EmbeddingDefaults("mean", False, 9, prompts=told), 24)
     plain, texts = load(folder), [a for a, _ in ROWS]
-    words = ["similar", "--model", str(folder), "--corpus", table, "c d", "--json"]
+    words = ["similar", "--model", folder, "--corpus", table, "c d", "--json"]
     for options, query, corpus in (
         ([], "the j ", "x "),
         (["--query-prompt", "", "--corpus-prompt-name", "other"], "", "y "),
         (["--query-prompt-name", "passage", "--corpus-prompt", ""], "x ", ""),
     ):
-        assert run([*words, *options]) == 0
-        shown = capsys.readouterr()
+        shown = ran(*words, *options)
         (found,) = json.loads(shown.out)["queries"]
         vectors = plain.embed([query + "c d", *(corpus + text for text in texts)], [-1])
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -146,30 +137,26 @@ def test_similar_puts_the_usual_prompts_before(
         assert (f"before every query: {query!r}" in shown.err) is bool(query)
         assert (f"before every text: {corpus!r}" in shown.err) is bool(corpus)
     np.save(tmp_path / "v.npy", plain.embed(texts, [-1]))
-    words += ["--vectors", str(tmp_path / "v.npy")]
-    assert run([*words, "--corpus-prompt", "x"]) == 2
-    assert "that of --vectors has its own" in capsys.readouterr().err.replace("\n", " ")
-    assert run(words) == 0
-    assert "before every text" not in capsys.readouterr().err
+    words += ["--vectors", tmp_path / "v.npy"]
+    printed = ran(*words, "--corpus-prompt", "x", code=2)
+    assert "that of --vectors has its own" in printed.err
+    assert "before every text" not in ran(*words).err
 
 
-def test_whitening_and_back(
-    model: str, table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_whitening_and_back(model: str, table: str, tmp_path: Path, ran: Ran) -> None:
     file = str(tmp_path / "w.npz")
     words = ["embed", "--model", model, "--input", table]
-    assert run([*words, "--fit-whitening", file, "--dimensions", "2"]) == 0
-    assert "whitening of 2 dimensions, fitted on 4 texts" in capsys.readouterr().out
+    printed = ran(*words, "--fit-whitening", file, "--dimensions", "2")
+    assert "whitening of 2 dimensions, fitted on 4 texts" in printed.out
     out = tmp_path / "v.npy"
-    assert run([*words, "--whiten", file, "--out", str(out)]) == 0
+    ran(*words, "--whiten", file, "--out", out)
     assert np.load(out).shape == (4, 2)
 
 
-def test_a_plot(model: str, table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plot(model: str, table: str, tmp_path: Path, ran: Ran) -> None:
     page = tmp_path / "p.html"
-    words = ["embed", "--model", model, "--input", table, "--plot", str(page), "--color", "kind"]
-    assert run(words) == 0
-    assert "4 texts" in capsys.readouterr().out
+    words = ["embed", "--model", model, "--input", table, "--plot", page, "--color", "kind"]
+    assert "4 texts" in ran(*words).out
     assert "<bdi>x</bdi> (2)" in page.read_text(encoding="utf-8")
 
 
@@ -199,48 +186,37 @@ def test_what_is_refused(
     table: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    ran: Ran,
     change: list[str],
     code: int,
     message: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert run(["embed", "--model", model, "--input", table, *change]) == code
-    assert message in capsys.readouterr().err.replace("\n", " ")
+    printed = ran("embed", "--model", model, "--input", table, *change, code=code)
+    assert message in printed.err
     assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
 
 
-def test_similar(
-    model: str, table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_similar(model: str, table: str, tmp_path: Path, ran: Ran, json_of: JsonOf) -> None:
     words = ["similar", "--model", model, "--corpus", table, "c d e", "--top", "2"]
-    assert run([*words, "--json"]) == 0
-    (found,) = json.loads(capsys.readouterr().out)["queries"]
+    (found,) = json_of(*words)["queries"]
     assert found["query"] == "c d e"
     assert next(each["row"] for each in found["found"]) == 2
     assert found["found"][0]["cosine"] == pytest.approx(1, abs=1e-5)
-    assert run(words) == 0
-    assert "1.0000" in capsys.readouterr().out
+    assert "1.0000" in ran(*words).out
     out = tmp_path / "v.npy"
-    embed = ["embed", "--model", model, "--input", table, "--out", str(out), "--dtype", "int8"]
-    assert run(embed) == 0
-    capsys.readouterr()
-    assert run([*words, "--vectors", str(out), "--json"]) == 0
-    again = json.loads(capsys.readouterr().out)["queries"][0]
+    embed = ["embed", "--model", model, "--input", table, "--out", out, "--dtype", "int8"]
+    ran(*embed)
+    again = json_of(*words, "--vectors", out)["queries"][0]
     assert [each["row"] for each in again["found"]] == [each["row"] for each in found["found"]]
 
 
-def test_similar_refuses(
-    model: str, table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_similar_refuses(model: str, table: str, tmp_path: Path, ran: Ran) -> None:
     words = ["similar", "--model", model, "--corpus", table]
-    assert run(words) == 2
-    assert "no query" in capsys.readouterr().err
-    assert run([*words[:-1], str(tmp_path / "nothing"), "a"]) == 4
-    assert "--corpus takes a file" in capsys.readouterr().err
+    assert "no query" in ran(*words, code=2).err
+    assert "--corpus takes a file" in ran(*words[:-1], tmp_path / "nothing", "a", code=4).err
     np.save(tmp_path / "v.npy", np.zeros((3, 24), np.float32))
-    assert run([*words, "a", "--vectors", str(tmp_path / "v.npy")]) == 4
-    assert "has 3 vectors and" in capsys.readouterr().err
+    assert "has 3 vectors and" in ran(*words, "a", "--vectors", tmp_path / "v.npy", code=4).err
 
 
 @pytest.mark.parametrize(
@@ -257,85 +233,72 @@ def test_similar_refuses_arrays_that_are_no_vectors(
     model: str,
     table: str,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    ran: Ran,
     array: np.ndarray,
     message: str,
 ) -> None:
     path = tmp_path / "v.npy"
     np.save(path, array)
     words = ["similar", "--model", model, "--corpus", table, "a", "--vectors"]
-    assert run([*words, str(path)]) == 4
-    assert message in capsys.readouterr().err.replace("\n", " ")
+    assert message in ran(*words, path, code=4).err
 
 
 def test_similar_refuses_several_arrays_and_scales_of_others(
-    model: str, table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    model: str, table: str, tmp_path: Path, ran: Ran
 ) -> None:
     words = ["similar", "--model", model, "--corpus", table, "a", "--vectors"]
     np.savez(tmp_path / "v.npz", np.zeros((4, 24)))
-    assert run([*words, str(tmp_path / "v.npz")]) == 4
-    assert "is an .npz of several arrays" in capsys.readouterr().err.replace("\n", " ")
+    printed = ran(*words, tmp_path / "v.npz", code=4)
+    assert "is an .npz of several arrays" in printed.err
     np.save(tmp_path / "v.npy", np.zeros((4, 24), np.int8))
     np.save(tmp_path / "v.npy.scales.npy", np.ones((2, 12), np.float32))
-    assert run([*words, str(tmp_path / "v.npy")]) == 4
-    assert "they are of other vectors" in capsys.readouterr().err.replace("\n", " ")
+    printed = ran(*words, tmp_path / "v.npy", code=4)
+    assert "they are of other vectors" in printed.err
 
 
-def test_pooling_none_is_tokens(
-    model: str, table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_pooling_none_is_tokens(model: str, table: str, tmp_path: Path, ran: Ran) -> None:
     out = tmp_path / "v.jsonl"
-    words = ["embed", "--model", model, "--input", table, "--out", str(out), "--json"]
-    assert run([*words, "--pooling", "none"]) == 0
-    assert json.loads(capsys.readouterr().out)["pooling"] == "none"
+    words = ["embed", "--model", model, "--input", table, "--out", out, "--json"]
+    assert json.loads(ran(*words, "--pooling", "none").out)["pooling"] == "none"
     first = out.read_text(encoding="utf-8").partition("\n")[0]
     assert json.loads(first)["tokens"] == ["[CLS]", "a", "b", "[SEP]"]
 
 
-def test_a_plot_of_equal_texts(
-    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_plot_of_equal_texts(model: str, tmp_path: Path, ran: Ran) -> None:
     source, page = tmp_path / "in.txt", tmp_path / "p.html"
     source.write_text("a b\n" * 9, encoding="utf-8")
-    words = ["embed", "--model", model, "--input", str(source), "--plot", str(page)]
-    assert run([*words, "--projection", "tsne"]) == 0
+    words = ["embed", "--model", model, "--input", source, "--plot", page]
+    ran(*words, "--projection", "tsne")
     assert "all vectors are the same" in page.read_text(encoding="utf-8")
-    fit = ["embed", "--model", model, "--input", str(source)]
-    assert run([*fit, "--fit-whitening", str(tmp_path / "w.npz")]) == 4
-    assert "are all the same" in capsys.readouterr().err
+    fit = ["embed", "--model", model, "--input", source]
+    assert "are all the same" in ran(*fit, "--fit-whitening", tmp_path / "w.npz", code=4).err
     assert not (tmp_path / "w.npz").exists()
 
 
 def test_a_scales_file_is_not_replaced_unasked(
-    model: str, table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    model: str, table: str, tmp_path: Path, ran: Ran
 ) -> None:
     out, scales = tmp_path / "v.npy", tmp_path / "v.npy.scales.npy"
     scales.write_bytes(b"mine")
-    words = ["embed", "--model", model, "--input", table, "--out", str(out), "--dtype", "int8"]
-    assert run(words) == 2
-    assert "exists already" in capsys.readouterr().err
+    words = ["embed", "--model", model, "--input", table, "--out", out, "--dtype", "int8"]
+    assert "exists already" in ran(*words, code=2).err
     assert scales.read_bytes() == b"mine"
-    assert run([*words, "--overwrite"]) == 0
+    ran(*words, "--overwrite")
     assert np.load(scales).shape == (2, 24)
 
 
-def test_a_model_without_a_tokenizer(
-    table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_model_without_a_tokenizer(table: str, tmp_path: Path, ran: Ran) -> None:
     folder = write_model(tmp_path / "model", ())
     for name in ("tokenizer.json", "vocab.txt"):
         (folder / name).unlink()
-    words = ["embed", "--model", str(folder), "--input", table, "--out", str(tmp_path / "v.npy")]
-    assert run(words) == 4
-    assert "a model without a tokenizer" in capsys.readouterr().err
+    words = ["embed", "--model", folder, "--input", table, "--out", tmp_path / "v.npy"]
+    assert "a model without a tokenizer" in ran(*words, code=4).err
     (folder / "sentencepiece.bpe.model").write_bytes(b"")
-    assert run(words) == 4
-    assert "sentencepiece.bpe.model alone" in capsys.readouterr().err
+    assert "sentencepiece.bpe.model alone" in ran(*words, code=4).err
 
 
-def test_texts_are_no_markup(model: str, table: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_texts_are_no_markup(model: str, table: str, ran: Ran) -> None:
     words = ["similar", "--model", model, "--corpus", table]
-    assert run([*words, "[/b]", "[red]hot"]) == 0
-    shown = capsys.readouterr().out
+    shown = ran(*words, "[/b]", "[red]hot").out
     assert "[/b]" in shown
     assert "[red]hot" in shown

@@ -10,13 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from bertwright.cli.app import run
 from bertwright.config.task import TaskConfig
 from bertwright.labelled.columns import Columns
 from bertwright.recipes.predict import read_labelled
+from tests.cli.conftest import JsonOf, Ran
 from tests.cli.labelled import FILES
 
-Captured = pytest.CaptureFixture[str]
 Finetuned = Callable[[str], Path]
 
 
@@ -26,13 +25,11 @@ def dev(files: Path, kind: str) -> str:
 
 @pytest.mark.parametrize("kind", FILES)
 def test_dev_again_gives_the_figures_of_the_run(
-    finetuned: Finetuned, files: Path, capsys: Captured, kind: str
+    finetuned: Finetuned, files: Path, json_of: JsonOf, kind: str
 ) -> None:
     out = finetuned(kind)
-    capsys.readouterr()
-    words = ["evaluate", "--model", str(out), "--data", dev(files, kind), "--precision", "fp32"]
-    assert run([*words, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    words = ["evaluate", "--model", out, "--data", dev(files, kind), "--precision", "fp32"]
+    found = json_of(*words)
     results = json.loads((out / "results.json").read_text())
     assert found["metrics"] == pytest.approx(results["seeds"][0]["metrics"], abs=1e-5)
     for name, ends in results["intervals"].items():
@@ -42,23 +39,20 @@ def test_dev_again_gives_the_figures_of_the_run(
     assert (found["kind"], found["task"], found["examples"]) == (kind, "task", 10)
 
 
-def test_what_it_shows(finetuned: Finetuned, files: Path, tmp_path: Path, capsys: Captured) -> None:
+def test_what_it_shows(
+    finetuned: Finetuned, files: Path, tmp_path: Path, ran: Ran, json_of: JsonOf
+) -> None:
     model, path = str(finetuned("classification")), tmp_path / "new" / "figures.json"
-    capsys.readouterr()
     words = ["evaluate", "--model", model, "--data", dev(files, "classification")]
-    assert run([*words, "--out", str(path)]) == 0
-    shown = capsys.readouterr().out
+    shown = ran(*words, "--out", path).out
     for part in ("accuracy", "95 % interval", "precision", "good", "bad", "10 examples of dev.tsv"):
         assert part in shown
     assert json.loads(path.read_text())["examples"] == 10
     assert [each.name for each in path.parent.iterdir()] == ["figures.json"]
-    assert run([*words, "--out", str(path)]) == 2
-    assert "exists already" in capsys.readouterr().err
-    assert run([*words, "--no-intervals", "--metric", "macro_f1", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    assert "exists already" in ran(*words, "--out", path, code=2).err
+    found = json_of(*words, "--no-intervals", "--metric", "macro_f1")
     assert (found["main"], found["intervals"]) == ("macro_f1", {})
-    assert run([*words, "--metric", "bleu"]) == 2
-    assert "metric 'bleu' is not one of this task" in capsys.readouterr().err
+    assert "metric 'bleu' is not one of this task" in ran(*words, "--metric", "bleu", code=2).err
 
 
 GOOD_OR_BAD = [("good", "1"), ("bad", "0")] * 6
@@ -86,23 +80,20 @@ OPTIONS = {
 
 @pytest.mark.parametrize("case", OWN_FILES)
 def test_the_columns_of_training_are_known(
-    tiny: Path, tmp_path: Path, capsys: Captured, case: str
+    tiny: Path, tmp_path: Path, ran: Ran, json_of: JsonOf, case: str
 ) -> None:
     name, lines = OWN_FILES[case]
     data, out = tmp_path / name, str(tmp_path / "run")
     data.write_text("\n".join(lines) + "\n")
     kind = "tagging" if "tags" in case or case == "lists" else "classification"
-    words = ["finetune", kind, "--model", str(tiny), "--out", out, *OPTIONS.get(case, [])]
-    words += ["--train", str(data), "--dev", str(data), "--epochs", "1", "--precision", "fp32"]
-    assert run([*words, "--json"]) == 0
-    trained = json.loads(capsys.readouterr().out)
-    words = ["evaluate", "--model", out, "--data", str(data), "--precision", "fp32", "--json"]
-    assert run(words) == 0
-    found = json.loads(capsys.readouterr().out)
+    words = ["finetune", kind, "--model", tiny, "--out", out, *OPTIONS.get(case, [])]
+    words += ["--train", data, "--dev", data, "--epochs", "1", "--precision", "fp32"]
+    trained = json_of(*words)
+    words = ["evaluate", "--model", out, "--data", data, "--precision", "fp32", "--json"]
+    found = json.loads(ran(*words).out)
     assert found["metrics"] == pytest.approx(trained["metrics"])
-    words = ["predict", "--model", out, "--input", str(data), "--out", "-", "--precision", "fp32"]
-    assert run(words) == 0
-    predicted = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    words = ["predict", "--model", out, "--input", data, "--out", "-", "--precision", "fp32"]
+    predicted = [json.loads(line) for line in ran(*words).out.splitlines()]
     assert len(predicted) == found["examples"]
     if kind == "classification":  # the same texts, without what stands beside them
         pairs = zip(GOOD_OR_BAD, predicted, strict=True)
@@ -120,16 +111,14 @@ def test_a_file_without_a_header_for_a_model_of_before(tmp_path: Path) -> None:
 
 
 def test_other_columns_and_standard_input(
-    finetuned: Finetuned, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+    finetuned: Finetuned, json_of: JsonOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = b"words,mood\nthe film was good,good\nthe film was bad,bad\n"
     model = str(finetuned("classification"))
-    capsys.readouterr()
     text = rows.replace(b",", b"\t")
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(text))))
     words = ["evaluate", "--model", model, "--data", "-", "--text", "words", "--label", "mood"]
-    assert run([*words, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["examples"] == 2
+    assert json_of(*words)["examples"] == 2
 
 
 BAD = {
@@ -140,46 +129,39 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_bad_data(finetuned: Finetuned, tmp_path: Path, capsys: Captured, case: str) -> None:
+def test_bad_data(finetuned: Finetuned, tmp_path: Path, ran: Ran, case: str) -> None:
     text, message = BAD[case]
     (tmp_path / "bad.tsv").write_text(text)
     model, out = str(finetuned("classification")), tmp_path / "figures.json"
-    capsys.readouterr()
-    words = ["evaluate", "--model", model, "--data", str(tmp_path / "bad.tsv")]
-    assert run([*words, "--out", str(out)]) == 4
-    output = capsys.readouterr()
+    words = ["evaluate", "--model", model, "--data", tmp_path / "bad.tsv"]
+    output = ran(*words, "--out", out, code=4)
     assert message in output.err
     assert output.out == ""
     assert not out.exists()
 
 
-def test_bad_rows_skipped(finetuned: Finetuned, tmp_path: Path, capsys: Captured) -> None:
+def test_bad_rows_skipped(finetuned: Finetuned, tmp_path: Path, ran: Ran) -> None:
     (tmp_path / "bad.tsv").write_text("text\tlabel\nx\tgood\nx\ty\tz\n")
     model = str(finetuned("classification"))
-    words = ["evaluate", "--model", model, "--data", str(tmp_path / "bad.tsv")]
-    capsys.readouterr()
-    assert run([*words, "--bad-rows", "skip", "--json"]) == 0
-    output = capsys.readouterr()
+    words = ["evaluate", "--model", model, "--data", tmp_path / "bad.tsv"]
+    output = ran(*words, "--bad-rows", "skip", "--json")
     found = json.loads(output.out)
     assert found["data"]["skipped"] == {"wrong number of fields": {"count": 1, "lines": [3]}}
     assert "1 left out, wrong number of fields (line 3)" in output.err
 
 
-def test_ragged_tags_and_unseen_tags(
-    finetuned: Finetuned, tmp_path: Path, capsys: Captured
-) -> None:
+def test_ragged_tags_and_unseen_tags(finetuned: Finetuned, tmp_path: Path, ran: Ran) -> None:
     model = str(finetuned("tagging"))
     for text, message in (
         ("the O\nfilm\n\n", "line 2"),
         ("the O\nfilm B-LOC\n\n", "unseen in training: 'B-LOC'"),
     ):
         (tmp_path / "bad.conll").write_text(text)
-        assert run(["evaluate", "--model", model, "--data", str(tmp_path / "bad.conll")]) == 4
-        assert message in capsys.readouterr().err
+        printed = ran("evaluate", "--model", model, "--data", tmp_path / "bad.conll", code=4)
+        assert message in printed.err
 
 
-def test_no_task_head(tiny: Path, files: Path, capsys: Captured) -> None:
-    assert run(["evaluate", "--model", str(tiny), "--data", dev(files, "span")]) == 4
-    error = capsys.readouterr().err
+def test_no_task_head(tiny: Path, files: Path, ran: Ran) -> None:
+    error = ran("evaluate", "--model", tiny, "--data", dev(files, "span"), code=4).err
     assert "has no task head (it has: masked_lm)" in error
     assert "bertwright finetune KIND" in error

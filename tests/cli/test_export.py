@@ -11,6 +11,7 @@ import pytest
 from bertwright.checkpoint.export import graph_files
 from bertwright.checkpoint.export import write as exporting
 from bertwright.cli.app import run
+from tests.cli.conftest import Ran
 
 
 @pytest.fixture
@@ -48,12 +49,9 @@ def test_options_reach_the_export(
     assert "cls pooling, as modules.json says" in shown
 
 
-def test_json_is_one_object(
-    asked: list[dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ["--model", "m", "--out", str(tmp_path / "o"), "--task", "masked_lm", "--json"]
-    assert run(["export", "onnx", *words]) == 0
-    assert json.loads(capsys.readouterr().out)["largest_difference"] == 2e-6
+def test_json_is_one_object(asked: list[dict[str, Any]], tmp_path: Path, ran: Ran) -> None:
+    words = ["--model", "m", "--out", tmp_path / "o", "--task", "masked_lm", "--json"]
+    assert json.loads(ran("export", "onnx", *words).out)["largest_difference"] == 2e-6
     assert asked[0]["head"] == "masked_lm"
     assert asked[0]["runtime"] == "onnx"
 
@@ -63,33 +61,28 @@ def test_json_is_one_object(
     [(None, "no file"), (b"", "is empty"), (b"\xff\xfe", "is not UTF-8 (byte 0)")],
 )
 def test_a_sample_that_is_none(
-    content: bytes | None, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    content: bytes | None, message: str, tmp_path: Path, ran: Ran
 ) -> None:
     sample = tmp_path / "sample.txt"
     if content is not None:
         sample.write_bytes(content)
-    words = ["--model", "m", "--out", str(tmp_path / "o"), "--int8", "--sample", str(sample)]
-    assert run(["export", "onnx", *words]) == 4
-    assert message in capsys.readouterr().err
+    words = ["--model", "m", "--out", tmp_path / "o", "--int8", "--sample", sample]
+    assert message in ran("export", "onnx", *words, code=4).err
 
 
-def test_a_sample_is_of_int8(
-    asked: list[dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_sample_is_of_int8(asked: list[dict[str, Any]], tmp_path: Path, ran: Ran) -> None:
     (tmp_path / "sample.txt").write_text("A text.\n")
-    words = ["--model", "m", "--out", "o", "--sample", str(tmp_path / "sample.txt")]
-    assert run(["export", "onnx", *words]) == 2
-    assert "--sample is for --int8" in capsys.readouterr().err
+    words = ["--model", "m", "--out", "o", "--sample", tmp_path / "sample.txt"]
+    assert "--sample is for --int8" in ran("export", "onnx", *words, code=2).err
     assert not asked
 
 
 def test_a_missing_package_names_its_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ran: Ran
 ) -> None:
     monkeypatch.setattr(graph_files.importlib.util, "find_spec", lambda name: None)
-    words = ["--model", str(tmp_path), "--out", str(tmp_path / "o")]
-    assert run(["export", "openvino", *words]) == 3
-    assert 'pip install "bertwright[export]"' in capsys.readouterr().err
+    words = ["--model", tmp_path, "--out", tmp_path / "o"]
+    assert 'pip install "bertwright[export]"' in ran("export", "openvino", *words, code=3).err
 
 
 def test_the_extra_is_not_needed_to_develop() -> None:

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from bertwright.cli.app import run
 from bertwright.cli.finetune import _show
 from bertwright.config import values
 from bertwright.inference.model import load
+from tests.cli.conftest import JsonOf, Ran
 from tests.cli.labelled import FILES
 from tests.report.finetuned_runs import classification, span
 
@@ -45,12 +45,11 @@ def test_every_kind_makes_a_run(finetuned: Callable[[str], Path], kind: str) -> 
     assert model.tasks["task"].kind == kind
 
 
-def test_what_it_says(tiny: Path, files: Path, tmp_path: Path, capsys: Captured) -> None:
+def test_what_it_says(tiny: Path, files: Path, tmp_path: Path, ran: Ran, json_of: JsonOf) -> None:
     out = tmp_path / "my run"
-    words = ["finetune", "classification", "--model", str(tiny), "--out", str(out), *QUICK]
+    words = ["finetune", "classification", "--model", tiny, "--out", out, *QUICK]
     words += [*paths(files, "classification"), "--seeds", "2", "--baselines", "--name", "mood"]
-    assert run(words) == 0
-    output = capsys.readouterr()
+    output = ran(*words)
     for part in ("mood: 10 examples of dev.tsv", "2 seeds", "accuracy", "majority", "tfidf"):
         assert part in output.out
     assert "TSV with the columns text, label" in output.err
@@ -58,10 +57,8 @@ def test_what_it_says(tiny: Path, files: Path, tmp_path: Path, capsys: Captured)
     assert f"bertwright predict --model '{out}'" in output.err
     warnings = [line for line in output.err.splitlines() if line.startswith("warning")]
     assert len(warnings) == len(set(warnings))
-    assert run(words) == 2
-    assert "exists already" in capsys.readouterr().err
-    assert run([*words, "--overwrite", "--json"]) == 0
-    results = json.loads(capsys.readouterr().out)
+    assert "exists already" in ran(*words, code=2).err
+    results = json_of(*words, "--overwrite")
     assert results == json.loads((out / "results.json").read_text())
     assert [seed["seed"] for seed in results["seeds"]] == [1, 2]
     assert list(load(out).tasks) == ["mood"]
@@ -75,20 +72,18 @@ def test_what_was_tuned_on_dev_is_told(capsys: Captured) -> None:
 
 
 def test_a_saved_configuration_runs_again(
-    finetuned: Callable[[str], Path], tmp_path: Path, capsys: Captured
+    finetuned: Callable[[str], Path], tmp_path: Path, json_of: JsonOf
 ) -> None:
     before = finetuned("classification")
-    capsys.readouterr()
-    words = ["finetune", "classification", "--config", str(before / "config.toml")]
-    assert run([*words, "--out", str(tmp_path / "again"), "--json"]) == 0
-    again = json.loads(capsys.readouterr().out)
+    words = ["finetune", "classification", "--config", before / "config.toml"]
+    again = json_of(*words, "--out", tmp_path / "again")
     results = json.loads((before / "results.json").read_text())
     assert again["seeds"][0]["metrics"] == results["seeds"][0]["metrics"]
     saved = [values.read_toml(folder / "config.toml") for folder in (before, tmp_path / "again")]
     assert values.differing_keys(*saved) == ["out"]
 
 
-def test_several_tasks(tiny: Path, files: Path, tmp_path: Path, capsys: Captured) -> None:
+def test_several_tasks(tiny: Path, files: Path, tmp_path: Path, ran: Ran, json_of: JsonOf) -> None:
     sections: dict[str, Any] = {}
     for name, kind in (("mood", "classification"), ("people", "tagging")):
         suffix = FILES[kind][0]
@@ -97,9 +92,8 @@ def test_several_tasks(tiny: Path, files: Path, tmp_path: Path, capsys: Captured
     sections["people"]["weight"] = 0.5
     (tmp_path / "tasks.toml").write_text(values.to_toml(sections))
     out = tmp_path / "run"
-    words = ["finetune", "multitask", "--tasks", str(tmp_path / "tasks.toml"), *QUICK]
-    assert run([*words, "--model", str(tiny), "--out", str(out)]) == 0
-    output = capsys.readouterr()
+    words = ["finetune", "multitask", "--tasks", tmp_path / "tasks.toml", *QUICK]
+    output = ran(*words, "--model", tiny, "--out", out)
     assert "mood: 10 examples" in output.out
     assert "people: 10 examples" in output.out
     assert "--task NAME" in output.err
@@ -109,14 +103,14 @@ def test_several_tasks(tiny: Path, files: Path, tmp_path: Path, capsys: Captured
         "people": "tagging",
     }
     data = f"{files / 'tagging'}/dev.conll"
-    assert run(["evaluate", "--model", str(out), "--data", data]) == 2
-    assert "has several tasks; name one with --task: mood, people" in capsys.readouterr().err
-    assert run(["evaluate", "--model", str(out), "--data", data, "--task", "people", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["kind"] == "tagging"
-    assert run(["evaluate", "--model", str(out), "--data", data, "--task", "poeple"]) == 2
-    assert "has no task 'poeple'" in capsys.readouterr().err
-    again = ["finetune", "multitask", "--config", str(out / "config.toml")]
-    assert run([*again, "--out", str(tmp_path / "again")]) == 0
+    printed = ran("evaluate", "--model", out, "--data", data, code=2)
+    assert "has several tasks; name one with --task: mood, people" in printed.err
+    found = json_of("evaluate", "--model", out, "--data", data, "--task", "people")
+    assert found["kind"] == "tagging"
+    printed = ran("evaluate", "--model", out, "--data", data, "--task", "poeple", code=2)
+    assert "has no task 'poeple'" in printed.err
+    again = ["finetune", "multitask", "--config", out / "config.toml"]
+    ran(*again, "--out", tmp_path / "again")
     assert (tmp_path / "again" / "tasks.toml").read_text() == (out / "tasks.toml").read_text()
 
 
@@ -131,12 +125,11 @@ def test_several_tasks(tiny: Path, files: Path, tmp_path: Path, capsys: Captured
     ],
 )
 def test_a_wrong_file_of_tasks(
-    tiny: Path, tmp_path: Path, capsys: Captured, text: str, message: str
+    tiny: Path, tmp_path: Path, ran: Ran, text: str, message: str
 ) -> None:
     (tmp_path / "tasks.toml").write_text(text)
-    words = ["finetune", "multitask", "--tasks", str(tmp_path / "tasks.toml")]
-    assert run([*words, "--model", str(tiny), "--out", str(tmp_path / "run")]) == 2
-    assert message in capsys.readouterr().err
+    words = ["finetune", "multitask", "--tasks", tmp_path / "tasks.toml"]
+    assert message in ran(*words, "--model", tiny, "--out", tmp_path / "run", code=2).err
     assert not (tmp_path / "run").exists()
 
 
@@ -150,10 +143,9 @@ def test_a_wrong_file_of_tasks(
         (["span", "--train", "x", "--transfer", "top-0"], "no transfer 'top-0'"),
     ],
 )
-def test_wrong_words(tmp_path: Path, capsys: Captured, words: list[str], message: str) -> None:
+def test_wrong_words(tmp_path: Path, ran: Ran, words: list[str], message: str) -> None:
     out = tmp_path / "run"
-    assert run(["finetune", *words, "--model", "m", "--out", str(out)]) == 2
-    assert message in capsys.readouterr().err
+    assert message in ran("finetune", *words, "--model", "m", "--out", out, code=2).err
     assert not out.exists()
 
 
@@ -173,90 +165,81 @@ BAD_FILES = {
 
 
 @pytest.mark.parametrize("case", BAD_FILES)
-def test_bad_files(tiny: Path, tmp_path: Path, capsys: Captured, case: str) -> None:
+def test_bad_files(tiny: Path, tmp_path: Path, ran: Ran, case: str) -> None:
     kind, train, dev, message = BAD_FILES[case]
     suffix = ".conll" if kind == "tagging" else ".tsv"
     (tmp_path / f"train{suffix}").write_text(train)
-    words = ["finetune", kind, "--train", str(tmp_path / f"train{suffix}"), *QUICK]
+    words = ["finetune", kind, "--train", tmp_path / f"train{suffix}", *QUICK]
     (tmp_path / f"dev{suffix}").write_text(dev or train)
-    words += ["--dev", str(tmp_path / f"dev{suffix}")]
+    words += ["--dev", tmp_path / f"dev{suffix}"]
     out = tmp_path / "run"
-    assert run([*words, "--model", str(tiny), "--out", str(out)]) == 4
-    assert message in capsys.readouterr().err
+    assert message in ran(*words, "--model", tiny, "--out", out, code=4).err
     assert not out.exists()
 
 
-def test_bad_rows_are_counted(tiny: Path, tmp_path: Path, capsys: Captured) -> None:
+def test_bad_rows_are_counted(tiny: Path, tmp_path: Path, ran: Ran) -> None:
     (tmp_path / "train.tsv").write_text(HEAD + "\n".join([*LINES, "three\tfields\there"]) + "\n")
-    words = ["finetune", "classification", "--train", str(tmp_path / "train.tsv"), *QUICK]
-    words += ["--model", str(tiny), "--out", str(tmp_path / "run"), "--bad-rows", "skip", "--json"]
-    assert run([*words, "--dev", str(tmp_path / "train.tsv")]) == 0
-    output = capsys.readouterr()
+    words = ["finetune", "classification", "--train", tmp_path / "train.tsv", *QUICK]
+    words += ["--model", tiny, "--out", tmp_path / "run", "--bad-rows", "skip", "--json"]
+    output = ran(*words, "--dev", tmp_path / "train.tsv")
     assert f"all 12 inputs of {tmp_path / 'train.tsv'} are in" in output.err
     skipped = json.loads(output.out)["data"]["train"]["skipped"]
     assert skipped == {"wrong number of fields": {"count": 1, "lines": [14]}}
 
 
 def test_tags_that_break_their_scheme_are_mended_and_told(
-    tiny: Path, tmp_path: Path, capsys: Captured
+    tiny: Path, tmp_path: Path, ran: Ran, json_of: JsonOf
 ) -> None:
     right = "the O\nann B-PER\nbob I-PER\nsaw O\n\n" * 8
     (tmp_path / "train.conll").write_text(f"{right}eve O\nbob I-PER\n\n")
-    words = ["finetune", "tagging", "--train", str(tmp_path / "train.conll"), *QUICK]
-    words += ["--dev", str(tmp_path / "train.conll"), "--model", str(tiny)]
-    assert run([*words, "--out", str(tmp_path / "run"), "--json"]) == 0
-    warnings = json.loads(capsys.readouterr().out)["warnings"]
+    words = ["finetune", "tagging", "--train", tmp_path / "train.conll", *QUICK]
+    words += ["--dev", tmp_path / "train.conll", "--model", tiny]
+    warnings = json_of(*words, "--out", tmp_path / "run")["warnings"]
     assert any("break the scheme iob2 and were mended" in each for each in warnings), warnings
     out = tmp_path / "no"
-    assert run([*words, "--out", str(out), "--bad-tags", "refuse"]) == 4
-    assert "line 42: the tag 'I-PER' breaks the scheme iob2 after 'O'" in capsys.readouterr().err
+    printed = ran(*words, "--out", out, "--bad-tags", "refuse", code=4)
+    assert "line 42: the tag 'I-PER' breaks the scheme iob2 after 'O'" in printed.err
     assert not out.exists()
-    data = ["--model", str(tmp_path / "run"), "--data", str(tmp_path / "train.conll")]
-    assert run(["evaluate", *data, "--bad-tags", "refuse"]) == 4
-    assert "--bad-tags mend" in capsys.readouterr().err
-    assert run(["evaluate", *data]) == 0
+    data = ["--model", tmp_path / "run", "--data", tmp_path / "train.conll"]
+    assert "--bad-tags mend" in ran("evaluate", *data, "--bad-tags", "refuse", code=4).err
+    ran("evaluate", *data)
 
 
 def test_wrong_answers_are_counted_or_refused(
-    tiny: Path, files: Path, tmp_path: Path, capsys: Captured
+    tiny: Path, files: Path, tmp_path: Path, ran: Ran, json_of: JsonOf
 ) -> None:
     data = json.loads((files / "span" / "train.json").read_text())
     data["data"][0]["paragraphs"][3]["qas"][0]["answers"][0]["answer_start"] += 2
     (tmp_path / "train.json").write_text(json.dumps(data))
-    words = ["finetune", "span", "--train", str(tmp_path / "train.json"), *QUICK]
-    words += ["--dev", str(files / "span" / "dev.json"), "--model", str(tiny)]
-    assert run([*words, "--out", str(tmp_path / "no"), "--wrong-answers", "refuse"]) == 4
-    assert "answer" in capsys.readouterr().err
+    words = ["finetune", "span", "--train", tmp_path / "train.json", *QUICK]
+    words += ["--dev", files / "span" / "dev.json", "--model", tiny]
+    printed = ran(*words, "--out", tmp_path / "no", "--wrong-answers", "refuse", code=4)
+    assert "answer" in printed.err
     assert not (tmp_path / "no").exists()
-    assert run([*words, "--out", str(tmp_path / "run"), "--json"]) == 0
-    results = json.loads(capsys.readouterr().out)
+    results = json_of(*words, "--out", tmp_path / "run")
     assert results["data"]["train"]["examples"] == 23
     assert any("1" in warning and "answer" in warning for warning in results["warnings"])
 
 
 @pytest.mark.parametrize("where", ["train", "dev", "model"])
-def test_what_is_not_there(
-    tiny: Path, files: Path, tmp_path: Path, capsys: Captured, where: str
-) -> None:
+def test_what_is_not_there(tiny: Path, files: Path, tmp_path: Path, ran: Ran, where: str) -> None:
     given = {"train": f"{files}/classification/train.tsv", "model": str(tiny)}
     given |= {"dev": f"{files}/classification/dev.tsv", "out": str(tmp_path / "run")}
     given[where] = str(tmp_path / "none.tsv")
     words = [word for key, value in given.items() for word in (f"--{key}", value)]
-    assert run(["finetune", "classification", *words, *QUICK]) == 4
-    assert "none.tsv" in capsys.readouterr().err
+    assert "none.tsv" in ran("finetune", "classification", *words, *QUICK, code=4).err
     assert not (tmp_path / "run").exists()
 
 
 def test_a_model_that_learned_nothing_is_not_called_ready(
-    tiny: Path, tmp_path: Path, capsys: Captured
+    tiny: Path, tmp_path: Path, ran: Ran
 ) -> None:
     rows = [f"the film was {'good' if n % 9 == 0 else 'bad'}\t{n % 9 == 0}" for n in range(45)]
     (tmp_path / "rare.tsv").write_text("text\tlabel\n" + "\n".join(rows) + "\n")
     data, out = str(tmp_path / "rare.tsv"), str(tmp_path / "run")
-    words = ["finetune", "classification", "--model", str(tiny), "--out", out, *QUICK]
+    words = ["finetune", "classification", "--model", tiny, "--out", out, *QUICK]
     words += ["--train", data, "--dev", data, "--learning-rate", "1e-9"]
-    assert run(words) == 0
-    error = capsys.readouterr().err
+    error = ran(*words).err
     assert f"WARNING: {out} holds a model that has learned nothing of task" in error
     assert "What to try next: a lower rate" in error
     assert "is ready" not in error

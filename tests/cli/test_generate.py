@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from bertwright.checkpoint import checkpoint
-from bertwright.cli.app import run
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.runs.gpt import Gpt2Config
 from bertwright.config.tokenizer import TokenizerConfig
 from bertwright.inference import generate as generating
 from bertwright.inference.model import load
 from bertwright.text.tokenizer.train import train_tokenizer
+from tests.cli.conftest import Ran
 from tests.small_bert import scatter
 
 PROMPTS = ("The old house", "A river", "Nobody")
@@ -44,25 +44,21 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home / "model"
 
 
-def verb(*words: object) -> int:
-    return run(["generate", *map(str, words)])
-
-
-def test_one_prompt_is_streamed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert verb(PROMPTS[0], "--model", folder, "--max-new-tokens", 12) == 0
+def test_one_prompt_is_streamed(folder: Path, ran: Ran) -> None:
     ((alone,),) = load(folder).generate(PROMPTS[0], max_new_tokens=12)
-    assert capsys.readouterr().out == PROMPTS[0] + alone.text + "\n"
+    printed = ran("generate", PROMPTS[0], "--model", folder, "--max-new-tokens", 12)
+    assert printed.out == PROMPTS[0] + alone.text + "\n"
 
 
 def test_files_standard_input_and_json(
     folder: Path,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    ran: Ran,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sampled = ("--sample", "--top-p", 0.9, "--num", 2, "--max-new-tokens", 5, "--seed", 4)
-    assert verb(*PROMPTS, "--model", folder, "--json", *sampled) == 0
-    found = json.loads(capsys.readouterr().out)["prompts"]
+    printed = ran("generate", *PROMPTS, "--model", folder, "--json", *sampled)
+    found = json.loads(printed.out)["prompts"]
     assert [each["prompt"] for each in found] == list(PROMPTS)
     assert found[0]["texts"][0]["text"] != found[0]["texts"][1]["text"]
 
@@ -71,12 +67,12 @@ def test_files_standard_input_and_json(
 
     monkeypatch.setattr(sys, "stdin", Stdin())
     out = tmp_path / "out.jsonl"
-    assert verb("--input", "-", "--out", out, "--model", folder, *sampled) == 0
+    ran("generate", "--input", "-", "--out", out, "--model", folder, *sampled)
     assert [json.loads(line) for line in out.read_text().splitlines()] == found
 
 
 def test_an_interrupted_run_keeps_what_was_written(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ran: Ran
 ) -> None:
     whole = generating.generate
 
@@ -88,7 +84,7 @@ def test_an_interrupted_run_keeps_what_was_written(
 
     monkeypatch.setattr(generating, "generate", interrupted)
     out = tmp_path / "out.jsonl"
-    assert verb(*PROMPTS, "--out", out, "--model", folder, "--max-new-tokens", 3) == 130
+    ran("generate", *PROMPTS, "--out", out, "--model", folder, "--max-new-tokens", 3, code=130)
     assert len(out.read_text().splitlines()) == 2
 
 
@@ -118,11 +114,8 @@ def test_stop_strings_and_the_context(folder: Path) -> None:
         (["--input", "missing.txt"], 4, "no file missing.txt"),
     ],
 )
-def test_errors(
-    folder: Path, words: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert verb(*words, "--model", folder) == code
-    assert message in capsys.readouterr().err
+def test_errors(folder: Path, words: list[str], code: int, message: str, ran: Ran) -> None:
+    assert message in ran("generate", *words, "--model", folder, code=code).err
 
 
 def test_half_a_character_waits(folder: Path) -> None:

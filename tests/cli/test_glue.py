@@ -19,6 +19,7 @@ from bertwright.recipes.finetune import run as finetuning
 from bertwright.recipes.finetune.training import Diverged
 from bertwright.recipes.glue.run import averages, summary, table
 from bertwright.recipes.glue.tasks import SUBMITTED, TASKS, find_tasks
+from tests.cli.conftest import Ran
 from tests.cli.labelled import BAD, GOOD, THINGS
 
 Captured = pytest.CaptureFixture[str]
@@ -222,15 +223,14 @@ def test_what_it_refuses(
     tiny: Path,
     data: Path,
     tmp_path: Path,
-    capsys: Captured,
+    ran: Ran,
     words: list[str],
     code: int,
     message: str,
 ) -> None:
-    given = [] if "--data" in words else ["--data", str(data)]
+    given = [] if "--data" in words else ["--data", data]
     out = tmp_path / "run"
-    assert run(["glue", "--model", str(tiny), "--out", str(out), *given, *words]) == code
-    assert message in capsys.readouterr().err
+    assert message in ran("glue", "--model", tiny, "--out", out, *given, *words, code=code).err
     assert not out.exists()
 
 

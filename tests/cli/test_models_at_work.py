@@ -12,10 +12,10 @@ import pytest
 import torch
 
 from bertwright.checkpoint.checkpoint import make_learner, save
-from bertwright.cli.app import run
 from bertwright.config.bert import BertConfig
 from bertwright.inference.model import load
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
+from tests.cli.conftest import JsonOf, Ran
 from tests.small_bert import write_model
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghij."]
@@ -31,40 +31,34 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(model)
 
 
-def test_fill(model: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["fill", "--model", model, "a [MASK] c [MASK]", "--top", "3", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+def test_fill(model: str, ran: Ran, json_of: JsonOf) -> None:
+    found = json_of("fill", "--model", model, "a [MASK] c [MASK]", "--top", "3")
     expected = load(model).fill("a [MASK] c [MASK]", top=3)
     assert [
         [(t["token"], t["probability"]) for t in blank] for blank in found["blanks"]
     ] == expected
-    assert run(["fill", "--model", model, "a [MASK] c [MASK]", "--top", "3"]) == 0
-    shown = capsys.readouterr().out
+    shown = ran("fill", "--model", model, "a [MASK] c [MASK]", "--top", "3").out
     assert "blank" in shown
     assert f"{expected[0][0][1]:.4f}" in shown
-    assert run(["fill", "--model", model, "a [MASK]"]) == 0
-    assert "blank" not in capsys.readouterr().out
+    assert "blank" not in ran("fill", "--model", model, "a [MASK]").out
 
 
-def test_fill_without_a_blank(model: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["fill", "--model", model, "a b"]) == 4
-    output = capsys.readouterr()
+def test_fill_without_a_blank(model: str, ran: Ran) -> None:
+    output = ran("fill", "--model", model, "a b", code=4)
     assert "write [MASK] where a token is to be found" in output.err
     assert output.out == ""
 
 
-def test_a_text_that_begins_with_a_dash(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_text_that_begins_with_a_dash(model: str, ran: Ran) -> None:
     for text in ("- [MASK]", "-5 [MASK]", "--a [MASK]"):
-        assert run(["fill", "--model", model, text]) == 2
-        assert f"begins with a dash, put --: -- '{text}'" in capsys.readouterr().err
-        assert run(["fill", "--model", model, "--", text]) == 0
-    assert run(["fill", "--model", model, "a [MASK]", "--topp", "3"]) == 2
-    assert "a dash" not in capsys.readouterr().err
-    assert run(["fill", "--model", model]) == 2
-    assert "missing TEXT (A text with" in capsys.readouterr().err
+        printed = ran("fill", "--model", model, text, code=2)
+        assert f"begins with a dash, put --: -- '{text}'" in printed.err
+        ran("fill", "--model", model, "--", text)
+    assert "a dash" not in ran("fill", "--model", model, "a [MASK]", "--topp", "3", code=2).err
+    assert "missing TEXT (A text with" in ran("fill", "--model", model, code=2).err
 
 
-def test_a_model_that_diverged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_model_that_diverged(tmp_path: Path, ran: Ran) -> None:
     make_tokenizer(VOCABULARY).save(tmp_path)
     learner = make_learner(CONFIG, ["masked_lm", "next_sentence"])
     with torch.no_grad():
@@ -73,57 +67,49 @@ def test_a_model_that_diverged(tmp_path: Path, capsys: pytest.CaptureFixture[str
     (tmp_path / "model").mkdir()
     save(tmp_path / "model", learner, tmp_path, "")
     for words in (["fill", "a [MASK]"], ["next-sentence", "a", "b"]):
-        assert run([*words, "--model", str(tmp_path / "model"), "--json"]) == 4
-        output = capsys.readouterr()
+        output = ran(*words, "--model", tmp_path / "model", "--json", code=4)
         assert "gives probabilities that are not finite: its training diverged" in output.err
         assert output.out == ""
 
 
-def test_no_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["fill", "--model", str(tmp_path / "none"), "a [MASK]"]) == 4
-    assert "no folder" in capsys.readouterr().err
+def test_no_model(tmp_path: Path, ran: Ran) -> None:
+    assert "no folder" in ran("fill", "--model", tmp_path / "none", "a [MASK]", code=4).err
 
 
-def test_next_sentence(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_next_sentence(model: str, ran: Ran, json_of: JsonOf) -> None:
     expected = load(model).next_sentence("a", "b.")
-    assert run(["next-sentence", "--model", model, "a", "b."]) == 0
-    assert f"{expected:.4f}" in capsys.readouterr().out
-    assert run(["next-sentence", "--model", model, "a", "b.", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    assert f"{expected:.4f}" in ran("next-sentence", "--model", model, "a", "b.").out
+    found = json_of("next-sentence", "--model", model, "a", "b.")
     assert found["probability"] == pytest.approx(expected)
     assert found["tokens_cut"] == 0
 
 
-def test_next_sentence_says_what_was_cut(model: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["next-sentence", "--model", model, "a b c d e", "f g h i j", "--json"]) == 0
-    output = capsys.readouterr()
+def test_next_sentence_says_what_was_cut(model: str, ran: Ran) -> None:
+    output = ran("next-sentence", "--model", model, "a b c d e", "f g h i j", "--json")
     assert "4 tokens far from the joint were left out" in output.err
     assert json.loads(output.out)["tokens_cut"] == 4
 
 
-def test_embed(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_embed(model: str, tmp_path: Path, ran: Ran) -> None:
     texts = ["a b", "", "c d e f g h i j a b c d e", "j"]
     (tmp_path / "in.txt").write_text("\n".join(texts) + "\n")
     out = tmp_path / "new" / "v.npy"
-    words = ["embed", "--model", model, "--input", str(tmp_path / "in.txt"), "--out", str(out)]
-    assert run(words) == 0
-    output = capsys.readouterr()
+    words = ["embed", "--model", model, "--input", tmp_path / "in.txt", "--out", out]
+    output = ran(*words)
     assert "4 vectors of 12 numbers" in output.out
     assert "empty: 1 line," in output.err
     np.testing.assert_allclose(np.load(out), load(model).embed(texts), atol=1e-6)
     assert [path.name for path in out.parent.iterdir()] == ["v.npy"]
-    assert run(words) == 2
-    assert "exists already" in capsys.readouterr().err
+    assert "exists already" in ran(*words, code=2).err
 
 
 def test_embed_from_standard_input(
-    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    model: str, tmp_path: Path, json_of: JsonOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bytes_in = io.TextIOWrapper(io.BufferedReader(io.BytesIO(b"a\r\nb \xff\n")))
     monkeypatch.setattr(sys, "stdin", bytes_in)
     out = tmp_path / "v.npy"
-    assert run(["embed", "--model", model, "--input", "-", "--out", str(out), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["invalid_utf8"] == 1
+    assert json_of("embed", "--model", model, "--input", "-", "--out", out)["invalid_utf8"] == 1
     np.testing.assert_allclose(np.load(out), load(model).embed(["a", "b \ufffd"]), atol=1e-6)
 
 
@@ -137,7 +123,7 @@ def test_embed_from_standard_input(
 def test_embed_refuses(
     model: str,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    ran: Ran,
     change: list[str],
     code: int,
     message: str,
@@ -149,13 +135,13 @@ def test_embed_refuses(
         "--out": str(tmp_path / "v.npy"),
     }
     given |= dict([change])
-    assert run(["embed", *(word for pair in given.items() for word in pair)]) == code
-    assert message in capsys.readouterr().err
+    printed = ran("embed", *(word for pair in given.items() for word in pair), code=code)
+    assert message in printed.err
     assert not (tmp_path / "v.npy").exists()
 
 
-def test_embed_of_nothing(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_embed_of_nothing(model: str, tmp_path: Path, ran: Ran) -> None:
     (tmp_path / "in.txt").write_text("")
     out = str(tmp_path / "v.npy")
-    assert run(["embed", "--model", model, "--input", str(tmp_path / "in.txt"), "--out", out]) == 4
-    assert "is empty; expected one text a line" in capsys.readouterr().err
+    printed = ran("embed", "--model", model, "--input", tmp_path / "in.txt", "--out", out, code=4)
+    assert "is empty; expected one text a line" in printed.err

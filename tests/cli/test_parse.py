@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from bertwright.cli.app import run
 from bertwright.inference.model import load
 from bertwright.inference.parsing import parse as parsing
 from bertwright.text.treebank.trees import parse_trees
+from tests.cli.conftest import JsonOf, Ran
 
 NOUNS, VERBS = ("cat", "dog", "bird", "horse"), ("saw", "chased", "liked")
 TREES = [
@@ -51,13 +51,10 @@ def parser(treebank: Path) -> str:
     return str(out)
 
 
-def test_the_treebank_is_learned(
-    parser: str, treebank: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_treebank_is_learned(parser: str, treebank: Path, json_of: JsonOf) -> None:
     more = treebank.with_name("more.mrg")
     more.write_text(treebank.read_text("utf-8") + f"(S {'(NN a) ' * 251})", "utf-8")
-    assert run(["parse", "--model", parser, "--reference", str(more), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json_of("parse", "--model", parser, "--reference", more)
     assert found["left_out"] == 1
     assert found["sentences"] == len(TREES)
     assert found["f1"] > 95
@@ -65,15 +62,13 @@ def test_the_treebank_is_learned(
 
 
 def test_arguments_files_and_standard_input(
-    parser: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    parser: str, tmp_path: Path, ran: Ran, json_of: JsonOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = "the dog saw a horse."
-    assert run(["parse", "--model", parser, text]) == 0
-    shown = capsys.readouterr().out
+    shown = ran("parse", "--model", parser, text).out
     (tree,) = parse_trees([shown])
     assert tree.words() == ["the", "dog", "saw", "a", "horse", "."]
-    assert run(["parse", "--model", parser, "a cat slept .", "--words", "--json"]) == 0
-    (parsed,) = json.loads(capsys.readouterr().out)["parses"]
+    (parsed,) = json_of("parse", "--model", parser, "a cat slept .", "--words")["parses"]
     assert parsed["words"] == ["a", "cat", "slept", "."]
     assert {"tree", "well_formed", "score"} < parsed.keys()
     (same,) = load(parser).parse("a cat slept.")
@@ -81,7 +76,7 @@ def test_arguments_files_and_standard_input(
     out = tmp_path / "out.trees"
     given = io.BufferedReader(io.BytesIO(f"{text}\n\n{text}\n".encode()))  # type: ignore[arg-type]
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(given))
-    assert run(["parse", "--model", parser, "--input", "-", "--beam", "1", "--out", str(out)]) == 0
+    ran("parse", "--model", parser, "--input", "-", "--beam", "1", "--out", out)
     first, empty, third = out.read_text("utf-8").splitlines()
     assert (first, empty) == (third, "")
 
@@ -103,29 +98,23 @@ def test_an_interrupted_run_keeps_what_was_written(
     assert len(out.read_text("utf-8").splitlines()) == 2
 
 
-def test_errors_say_what_to_do(
-    parser: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_errors_say_what_to_do(parser: str, tmp_path: Path, ran: Ran) -> None:
     broken = tmp_path / "broken.mrg"
     broken.write_text("(S (NN a))\n(S (NN b)\n", "utf-8")
     for words, code, message in (
         (["parse", "--model", parser], 2, "expected sentences"),
         (["parse", "--model", parser, "a", "--beam", "0"], 2, "beam is 0"),
-        (["parse", "--model", parser, "--reference", str(broken)], 4, "line 2 of"),
-        (["data", "trees", str(broken), "--out", str(tmp_path / "o")], 4, "1 ')' missing"),
+        (["parse", "--model", parser, "--reference", broken], 4, "line 2 of"),
+        (["data", "trees", broken, "--out", tmp_path / "o"], 4, "1 ')' missing"),
         (["parse", "--model", parser, "a " * 300], 4, "sentence 1 has 300 words"),
     ):
-        assert run(words) == code
-        assert message in capsys.readouterr().err
+        assert message in ran(*words, code=code).err
 
 
-def test_a_translation_model_is_no_parser(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_translation_model_is_no_parser(tmp_path: Path, ran: Ran) -> None:
     from tests.recipes.sample import build_pairs
 
     shards, out = build_pairs(tmp_path), tmp_path / "run"
-    words = ["pretrain", "--model", "transformer-small", "--data", str(shards), "--steps", "2"]
-    assert run([*words, "--out", str(out), *SIZES, "--sequence-length", "32"]) == 0
-    assert run(["parse", "--model", str(out), "a"]) == 4
-    assert "its vocabulary has no brackets" in capsys.readouterr().err
+    words = ["pretrain", "--model", "transformer-small", "--data", shards, "--steps", "2"]
+    ran(*words, "--out", out, *SIZES, "--sequence-length", "32")
+    assert "its vocabulary has no brackets" in ran("parse", "--model", out, "a", code=4).err

@@ -5,34 +5,25 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from bertwright.cli.app import run
+from tests.cli.conftest import JsonOf, Ran
 from tests.cli.labelled import FILES
 
-Captured = pytest.CaptureFixture[str]
 Finetuned = Callable[[str], Path]
-
-
-def evaluated(capsys: Captured, *words: object) -> dict[str, Any]:
-    assert run(["evaluate", *map(str, words), "--json"]) == 0
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return found
 
 
 @pytest.mark.parametrize("kind", [kind for kind in FILES if kind != "tagging"])
 def test_what_predict_writes_gives_the_figures_of_the_model(
-    finetuned: Finetuned, files: Path, tmp_path: Path, capsys: Captured, kind: str
+    finetuned: Finetuned, files: Path, tmp_path: Path, ran: Ran, json_of: JsonOf, kind: str
 ) -> None:
     model, data = finetuned(kind), f"{files / kind}/dev{FILES[kind][0]}"
     written = tmp_path / "predictions.jsonl"
-    words = ["--model", str(model), "--precision", "fp32"]
-    assert run(["predict", *words, "--input", data, "--out", str(written)]) == 0
-    capsys.readouterr()
-    wanted = evaluated(capsys, *words, "--data", data)
-    found = evaluated(capsys, "--predictions", written, "--kind", kind, "--data", data)
+    words = ["--model", model, "--precision", "fp32"]
+    ran("predict", *words, "--input", data, "--out", written)
+    wanted = json_of("evaluate", *words, "--data", data)
+    found = json_of("evaluate", "--predictions", written, "--kind", kind, "--data", data)
     assert found["metrics"] == pytest.approx(wanted["metrics"])
     assert found["intervals"] == wanted["intervals"]
     assert (found["kind"], found["task"], found["model"]) == (kind, kind, written.name)
@@ -47,11 +38,11 @@ SENTENCES = "Ann B-PER\nsaw O\nNew B-LOC\nYork I-LOC\n\nit O\nrains O\n"
 GUESSED = "Ann B-PER\nsaw O\nNew B-LOC\nYork O\n\nit I-LOC\nrains O\n"
 
 
-def test_conll_columns(tmp_path: Path, capsys: Captured) -> None:
+def test_conll_columns(tmp_path: Path, ran: Ran, json_of: JsonOf) -> None:
     data = write(tmp_path, "dev.conll", SENTENCES)
     guessed = write(tmp_path, "guessed.conll", GUESSED)
     words = ["--kind", "tagging", "--data", data, "--predictions"]
-    metrics = evaluated(capsys, *words, guessed)["metrics"]
+    metrics = json_of("evaluate", *words, guessed)["metrics"]
     assert metrics == pytest.approx(
         {"f1": 0.4, "precision": 1 / 3, "recall": 0.5, "accuracy": 4 / 6}
     )
@@ -60,28 +51,27 @@ def test_conll_columns(tmp_path: Path, capsys: Captured) -> None:
     )]  # fmt: skip
     path = write(tmp_path, "conlleval.txt", "\n".join(both) + "\n")
     words = ["--kind", "tagging", "--data", path, "--label", "-2", "--predictions", path]
-    assert evaluated(capsys, *words)["metrics"] == metrics
+    assert json_of("evaluate", *words)["metrics"] == metrics
     other = write(tmp_path, "other.conll", GUESSED.replace("Ann", "Bob"))
-    words = ["evaluate", "--kind", "tagging", "--data", str(data), "--predictions", str(other)]
-    assert run(words) == 4
-    assert "expected the same sentences" in capsys.readouterr().err
+    words = ["evaluate", "--kind", "tagging", "--data", data, "--predictions", other]
+    assert "expected the same sentences" in ran(*words, code=4).err
 
 
-def test_answers_by_id(tmp_path: Path, capsys: Captured) -> None:
+def test_answers_by_id(tmp_path: Path, ran: Ran, json_of: JsonOf) -> None:
     there = {"id": "a", "question": "who ?", "answers": [{"text": "the cat", "answer_start": 0}]}
     none = {"id": "b", "question": "why ?", "answers": [], "is_impossible": True}
     data = [{"title": "t", "paragraphs": [{"context": "the cat sat", "qas": [there, none]}]}]
     squad = write(tmp_path, "dev.json", json.dumps({"version": "v2.0", "data": data}))
     words = ["--kind", "span", "--data", squad, "--predictions"]
     answers = write(tmp_path, "answers.json", json.dumps({"b": "", "a": "cat"}, indent=1))
-    metrics = evaluated(capsys, *words, answers)["metrics"]
+    metrics = json_of("evaluate", *words, answers)["metrics"]
     assert (metrics["exact_match"], metrics["no_answer_exact_match"]) == (1.0, 1.0)
     assert "best_f1" not in metrics
-    assert run(["evaluate", *map(str, words), str(write(tmp_path, "x.json", '{"a": "cat"}'))]) == 4
-    assert "no answer to 1 of 2 questions: 'b'" in capsys.readouterr().err
+    printed = ran("evaluate", *words, write(tmp_path, "x.json", '{"a": "cat"}'), code=4)
+    assert "no answer to 1 of 2 questions: 'b'" in printed.err
 
 
-def test_glue_and_plain_lines(tmp_path: Path, capsys: Captured) -> None:
+def test_glue_and_plain_lines(tmp_path: Path, ran: Ran, json_of: JsonOf) -> None:
     data = write(tmp_path, "dev.tsv", "sentence\tlabel\n" + "a b\t1\nc d\t0\ne f\t1\n")
     for name, text in {
         "CoLA.tsv": "index\tprediction\n0\t1\n1\t1\n2\t1\n",
@@ -89,23 +79,24 @@ def test_glue_and_plain_lines(tmp_path: Path, capsys: Captured) -> None:
         "lines.csv": "id,pred\nx,1\ny,1\nz,1\n",
     }.items():
         path = write(tmp_path, name, text)
-        found = evaluated(capsys, "--kind", "classification", "--data", data, "--predictions", path)
+        found = json_of(
+            "evaluate", "--kind", "classification", "--data", data, "--predictions", path
+        )
         assert found["metrics"]["accuracy"] == pytest.approx(2 / 3)
         assert found["calibration"] is None
     numbers = write(tmp_path, "sts.csv", "sentence1,sentence2,score\na,b,1\nc,d,2.5\ne,f,4\n")
     path = write(tmp_path, "STS-B.tsv", "index\tprediction\n0\t2\n1\t5\n2\t8\n")
-    found = evaluated(capsys, "--kind", "regression", "--data", numbers, "--predictions", path)
+    found = json_of("evaluate", "--kind", "regression", "--data", numbers, "--predictions", path)
     assert found["metrics"]["pearson"] == pytest.approx(1.0)
     for text, message in (
         ("index\tprediction\n0\t2\n1\t5\n", "2 predictions for 3 examples"),
         ("index\tprediction\n0\t2\n1\t5\n2\tx\n", "expected a number"),
     ):
         words = ["--predictions", write(tmp_path, "bad.tsv", text), "--data", numbers]
-        assert run(["evaluate", "--kind", "regression", *map(str, words)]) == 4
-        assert message in capsys.readouterr().err
+        assert message in ran("evaluate", "--kind", "regression", *words, code=4).err
 
 
-def test_a_model_or_predictions(capsys: Captured) -> None:
+def test_a_model_or_predictions(ran: Ran) -> None:
     for words in ([], ["--model", "m", "--predictions", "p"], ["--predictions", "p"]):
-        assert run(["evaluate", "--data", "x", *words]) == 2
-        assert "--predictions FILE with --kind KIND" in capsys.readouterr().err
+        printed = ran("evaluate", "--data", "x", *words, code=2)
+        assert "--predictions FILE with --kind KIND" in printed.err

@@ -25,6 +25,7 @@ from bertwright.recipes import pretrain as pretraining
 from bertwright.recipes.quickstart import corpus, task
 from bertwright.recipes.quickstart import run as recipe
 from bertwright.recipes.quickstart.corpus import Module
+from tests.cli.conftest import Ran
 
 
 @dataclass(frozen=True)
@@ -168,18 +169,15 @@ def test_the_page_can_be_written_again(finished: Finished) -> None:
     assert run(["report", str(finished.out)]) == 0
 
 
-def test_what_is_there_stays(finished: Finished, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["quickstart", "--out", str(finished.out)]) == 2
-    assert "exists already; choose another --out, or pass --overwrite" in capsys.readouterr().err
+def test_what_is_there_stays(finished: Finished, ran: Ran) -> None:
+    printed = ran("quickstart", "--out", finished.out, code=2)
+    assert "exists already; choose another --out, or pass --overwrite" in printed.err
 
 
-def test_overwrite_takes_nothing_but_its_own(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_overwrite_takes_nothing_but_its_own(tmp_path: Path, ran: Ran) -> None:
     (tmp_path / "corpus").mkdir()
     (tmp_path / "corpus" / "mine.txt").write_text("mine")
-    assert run(["quickstart", "--out", str(tmp_path), "--overwrite"]) == 2
-    assert "is no quickstart" in capsys.readouterr().err
+    assert "is no quickstart" in ran("quickstart", "--out", tmp_path, "--overwrite", code=2).err
     assert (tmp_path / "corpus" / "mine.txt").read_text() == "mine"
     quick = tmp_path / "quick"
     paths = recipe.begin(quick)
@@ -190,14 +188,14 @@ def test_overwrite_takes_nothing_but_its_own(
 
 
 @pytest.mark.parametrize("minutes", ["0", "-1", "nan"])
-def test_minutes(minutes: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["quickstart", f"--minutes={minutes}", "--out", str(tmp_path / "q")]) == 2
-    assert "expected more than 0" in capsys.readouterr().err
+def test_minutes(minutes: str, tmp_path: Path, ran: Ran) -> None:
+    printed = ran("quickstart", f"--minutes={minutes}", "--out", tmp_path / "q", code=2)
+    assert "expected more than 0" in printed.err
     assert not (tmp_path / "q").exists()
 
 
 def test_interrupted_while_pre_training(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ran: Ran
 ) -> None:
     def stopped(*words: object, counts_start: bool) -> None:
         assert not counts_start  # on a busy machine it may take longer than the minutes
@@ -206,8 +204,7 @@ def test_interrupted_while_pre_training(
     make_small(monkeypatch)
     monkeypatch.setattr(pretraining, "pretrain", stopped)
     out = tmp_path / "quickstart"
-    assert run(["quickstart", "--out", str(out)]) == 143
-    said = " ".join(capsys.readouterr().err.split())
+    said = " ".join(ran("quickstart", "--out", out, code=143).err.split())
     assert f"pretrain --config {out}/run/config.toml --resume; to start again," in said
 
 

@@ -5,44 +5,37 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from bertwright.cli.app import run
+from tests.cli.conftest import JsonOf, Ran
 from tests.report.finetuned_runs import multi_task, topics, write_finetuned
 from tests.report.test_pretrained_page import write_run
 
 
-def test_the_page_and_where_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_and_where_it_is(tmp_path: Path, ran: Ran) -> None:
     folder = write_run(tmp_path / "news")
-    assert run(["report", str(folder)]) == 0
-    assert capsys.readouterr().out == f"{folder / 'report.html'}\n"
+    assert ran("report", folder).out == f"{folder / 'report.html'}\n"
     assert (folder / "report.html").is_file()
 
 
-def test_json_and_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_and_out(tmp_path: Path, json_of: JsonOf) -> None:
     folder = write_run(tmp_path / "news")
     page = tmp_path / "page.html"
-    assert run(["report", str(folder), "--out", str(page), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    told = json_of("report", folder, "--out", page)
     assert told["report"] == str(page)
     assert told["dev"]["step"] == 8
     assert page.is_file()
     assert not (folder / "report.html").exists()
 
 
-def test_the_page_of_a_quickstart_is_at_its_top(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_page_of_a_quickstart_is_at_its_top(tmp_path: Path, ran: Ran) -> None:
     write_run(tmp_path / "quick" / "run")
-    assert run(["report", str(tmp_path / "quick")]) == 0
-    assert capsys.readouterr().out == f"{tmp_path / 'quick' / 'report.html'}\n"
+    assert ran("report", tmp_path / "quick").out == f"{tmp_path / 'quick' / 'report.html'}\n"
     assert (tmp_path / "quick" / "report.html").is_file()
     assert not (tmp_path / "quick" / "run" / "report.html").exists()
 
 
-def test_no_run_is_bad_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["report", str(tmp_path)]) == 4
-    assert "has no metrics.jsonl" in capsys.readouterr().err
+def test_no_run_is_bad_data(tmp_path: Path, ran: Ran) -> None:
+    assert "has no metrics.jsonl" in ran("report", tmp_path, code=4).err
 
 
 def test_data_that_cannot_be_read_is_a_finding(tmp_path: Path) -> None:
@@ -61,28 +54,24 @@ def test_data_that_went_away_is_left_out(tmp_path: Path) -> None:
     assert "The data" not in (folder / "report.html").read_text(encoding="utf-8")
 
 
-def test_a_fine_tuned_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_fine_tuned_run(tmp_path: Path, ran: Ran, json_of: JsonOf) -> None:
     folder = write_finetuned(tmp_path / "reviews", topics())
     # files, where a pre-training run has a folder
     (folder / "config.toml").write_text('[data]\ntrain = "train.tsv"\n')
-    assert run(["report", str(folder), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    told = json_of("report", folder)
     assert told["report"] == str(folder / "report.html")
     assert told["main"] == "accuracy"
     assert told["summary"]["sd"] == 0.004
     assert told["worth_it"] == "yes"
     assert told["verdict"].startswith("Yes: 86.6% accuracy against 82.2%")
     (folder / "results.json").unlink()  # while the run goes on
-    assert run(["report", str(folder)]) == 0
+    ran("report", folder)
     assert "train.tsv" in (folder / "report.html").read_text(encoding="utf-8")
 
 
-def test_several_tasks_are_told_one_by_one(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_several_tasks_are_told_one_by_one(tmp_path: Path, json_of: JsonOf) -> None:
     folder = write_finetuned(tmp_path / "both", multi_task())
-    assert run(["report", str(folder), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    told = json_of("report", folder)
     assert list(told) == ["report", "tasks"]
     assert {name: each["main"] for name, each in told["tasks"].items()} == {
         "sentiment": "accuracy",

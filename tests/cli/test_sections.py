@@ -6,10 +6,9 @@ import re
 
 import pytest
 
-from bertwright.cli.app import make_app, run
+from bertwright.cli.app import make_app
 from bertwright.cli.sections import SECTIONS
-
-Captured = pytest.CaptureFixture[str]
+from tests.cli.conftest import Ran
 
 
 def options(verb: str, *words: str) -> set[str]:
@@ -20,7 +19,7 @@ def options(verb: str, *words: str) -> set[str]:
 
 
 @pytest.mark.parametrize("verb", SECTIONS)
-def test_help_shows_common_options_and_help_all_every_one(verb: str, capsys: Captured) -> None:
+def test_help_shows_common_options_and_help_all_every_one(verb: str, ran: Ran) -> None:
     listed = [name for names in SECTIONS[verb].values() for name in names.split()]
     assert len(listed) == len(set(listed))
     both = {"finetune", "glue"} if verb in ("finetune", "glue") else {verb}  # they share theirs
@@ -29,21 +28,17 @@ def test_help_shows_common_options_and_help_all_every_one(verb: str, capsys: Cap
     assert set(listed) <= set().union(*known)
     common = set(SECTIONS[verb]["Common options"].split()) & options(verb)
     for words, titles in (["--help"], ["Common options"]), (["--help-all"], None):
-        assert run([verb, *words]) == 0
-        out = capsys.readouterr().out
+        out = ran(verb, *words).out
         shown = re.findall(r"╭─ (.+?) ─", out)
         assert titles is None or [title for title in shown if title != "Arguments"] == titles
     hidden = len(options(verb)) - len(common)
-    assert run([verb, "--help"]) == 0
-    assert f"{hidden} more options: bertwright {verb} --help-all" in capsys.readouterr().out
+    assert f"{hidden} more options: bertwright {verb} --help-all" in ran(verb, "--help").out
     assert 10 < len(common) + 5 < 25
 
 
-def test_keys_of_a_part_stand_together(capsys: Captured) -> None:
-    assert run(["pretrain", "--help-all"]) == 0
-    out = capsys.readouterr().out
+def test_keys_of_a_part_stand_together(ran: Ran) -> None:
+    out = ran("pretrain", "--help-all").out
     masks = out[out.index("─ Masking ─") :]
     assert "--masking.mask-share" in masks
     assert "--optimizer" not in masks
-    assert run(["pretrain", "--help"]) == 0
-    assert "--masking" not in capsys.readouterr().out
+    assert "--masking" not in ran("pretrain", "--help").out

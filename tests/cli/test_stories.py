@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from bertwright.cli.app import run
+from tests.cli.conftest import JsonOf, Ran
 
 
-def test_from_stories_to_answers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_from_stories_to_answers(tmp_path: Path, ran: Ran, json_of: JsonOf) -> None:
     text, words, shards = tmp_path / "one.txt", tmp_path / "words", tmp_path / "shards"
-    assert run(["data", "stories", str(text), "--count", "300"]) == 0
-    train = ["tokenizer", "train", str(text), "--algorithm", "word", "--vocab-size", "60"]
-    assert run([*train, "--out", str(words), "--workers", "1"]) == 0
-    build = ["data", "build", str(text), "--sentences", "line", "--tokenizer", str(words)]
-    assert run([*build, "--out", str(shards), "--workers", "1"]) == 0
-    pretrain = ["pretrain", "--model", "memory-network", "--data", str(shards), "--steps", "3"]
+    ran("data", "stories", text, "--count", "300")
+    train = ["tokenizer", "train", text, "--algorithm", "word", "--vocab-size", "60"]
+    ran(*train, "--out", words, "--workers", "1")
+    build = ["data", "build", text, "--sentences", "line", "--tokenizer", words]
+    ran(*build, "--out", shards, "--workers", "1")
+    pretrain = ["pretrain", "--model", "memory-network", "--data", shards, "--steps", "3"]
     out = tmp_path / "run"
-    assert run([*pretrain, "--out", str(out), "--precision", "fp32"]) == 0
+    ran(*pretrain, "--out", out, "--precision", "fp32")
     asked = tmp_path / "asked.txt"
     asked.write_text("mary went to the office .\njohn went to the garden .\nwhere is mary ?\n")
-    capsys.readouterr()
-    assert run(["answer", str(asked), "--model", str(out), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json_of("answer", asked, "--model", out)
     assert found["question"] == "where is mary ?"
     assert [sum(hop) for hop in found["attention"]] == pytest.approx([1, 1, 1], abs=1e-5)
     asked.write_text("mary went to the office .\n")
-    assert run(["answer", str(asked), "--model", str(out)]) == 4
-    assert "a line with a question mark" in capsys.readouterr().err
-    assert run(["data", "stories", str(text), "--task", "four-facts"]) == 2
+    assert "a line with a question mark" in ran("answer", asked, "--model", out, code=4).err
+    ran("data", "stories", text, "--task", "four-facts", code=2)

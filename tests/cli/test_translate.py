@@ -13,11 +13,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from bertwright.cli.app import run
 from bertwright.inference.model import load
 from bertwright.inference.translation import evaluate
 from bertwright.inference.translation import translate as translating
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
+from tests.cli.conftest import Ran
 from tests.inference.translation.test_translate import TEXTS, make
 from tests.recipes.sample import SPECIAL, WORDS, build_data, newest, train
 from tests.recipes.sample import config_of as bert_run
@@ -35,28 +35,22 @@ def source(tmp_path: Path) -> Path:
     return path
 
 
-def verb(*words: object) -> int:
-    return run(["translate", *map(str, words)])
-
-
 def test_arguments_files_and_standard_input(
     folder: Path,
     source: Path,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    ran: Ran,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     expected = load(folder).translate(TEXTS, beam=3)
     lines = [each.text for each in expected]
     assert len(set(lines)) > 2
     settings = ("--model", folder, "--beam", 3)
-    assert verb(TEXTS[0], TEXTS[2], *settings) == 0
-    assert capsys.readouterr().out.splitlines() == [lines[0], lines[2]]
-    assert verb("--input", source, *settings) == 0
-    assert capsys.readouterr().out.splitlines() == lines
+    assert ran("translate", TEXTS[0], TEXTS[2], *settings).out.splitlines() == [lines[0], lines[2]]
+    assert ran("translate", "--input", source, *settings).out.splitlines() == lines
     out = tmp_path / "out.jsonl"
-    assert verb("--input", source, "--out", out, "--json", *settings) == 0
-    assert json.loads(capsys.readouterr().out) == {"out": str(out), "texts": len(TEXTS)}
+    printed = ran("translate", "--input", source, "--out", out, "--json", *settings)
+    assert json.loads(printed.out) == {"out": str(out), "texts": len(TEXTS)}
     written = [json.loads(line) for line in out.read_text().splitlines()]
     assert [each["text"] for each in written] == lines
     assert [each["source"] for each in written] == TEXTS
@@ -65,34 +59,34 @@ def test_arguments_files_and_standard_input(
         buffer = io.BufferedReader(io.BytesIO(source.read_bytes()))  # type: ignore[arg-type]
 
     monkeypatch.setattr(sys, "stdin", Stdin())
-    assert verb("--input", "-", "--json", *settings) == 0
-    found = json.loads(capsys.readouterr().out)["translations"]
+    found = json.loads(ran("translate", "--input", "-", "--json", *settings).out)["translations"]
     assert [each["text"] for each in found] == lines
 
 
 def test_figures_are_those_of_sacrebleu(
-    folder: Path, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path, source: Path, tmp_path: Path, ran: Ran
 ) -> None:
     sacrebleu = pytest.importorskip("sacrebleu")
     found = [each.text for each in load(folder).translate(TEXTS)]
     wanted = [text and f"{text} ba be" for text in found]
     reference = tmp_path / "test.en"
     reference.write_text("\n".join(wanted) + "\n")
-    assert verb("--input", source, "--reference", reference, "--model", folder, "--json") == 0
-    figures = json.loads(capsys.readouterr().out)
+    printed = ran(
+        "translate", "--input", source, "--reference", reference, "--model", folder, "--json"
+    )
+    figures = json.loads(printed.out)
     expected = sacrebleu.corpus_bleu(found, [wanted])
     assert figures["bleu"] == round(expected.score, 2) > 0
     assert figures["sentences"] == len(TEXTS)
     assert "tok:13a" in figures["signature"]
     out = tmp_path / "out.txt"
     words = ("--input", source, "--reference", reference, "--model", folder, "--out", out)
-    assert verb(*words) == 0
-    assert f"{figures['bleu']}" in capsys.readouterr().out
+    assert f"{figures['bleu']}" in ran("translate", *words).out
     assert out.read_text().splitlines() == found
 
 
 def test_an_interrupted_run_keeps_what_was_written(
-    folder: Path, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ran: Ran
 ) -> None:
     whole = translating.translate
 
@@ -104,7 +98,7 @@ def test_an_interrupted_run_keeps_what_was_written(
 
     monkeypatch.setattr(translating, "translate", interrupted)
     out = tmp_path / "out.txt"
-    assert verb("--input", source, "--out", out, "--model", folder) == 130
+    ran("translate", "--input", source, "--out", out, "--model", folder, code=130)
     assert len(out.read_text().splitlines()) == 2
 
 
@@ -122,13 +116,15 @@ def test_references_of_other_lines(
     tmp_path: Path,
     lines: list[str],
     message: str,
-    capsys: pytest.CaptureFixture[str],
+    ran: Ran,
 ) -> None:
     pytest.importorskip("sacrebleu")
     reference = tmp_path / "test.en"
     reference.write_text("\n".join(lines) + "\n")
-    assert verb("--input", source, "--reference", reference, "--model", folder) == 4
-    assert message in capsys.readouterr().err
+    printed = ran(
+        "translate", "--input", source, "--reference", reference, "--model", folder, code=4
+    )
+    assert message in printed.err
 
 
 @pytest.mark.parametrize(
@@ -142,53 +138,43 @@ def test_references_of_other_lines(
         (["--input", "missing.txt"], 4, "no file missing.txt"),
     ],
 )
-def test_errors(
-    folder: Path, words: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert verb(*words, "--model", folder) == code
-    assert message in capsys.readouterr().err
+def test_errors(folder: Path, words: list[str], code: int, message: str, ran: Ran) -> None:
+    assert message in ran("translate", *words, "--model", folder, code=code).err
 
 
-def test_a_vocabulary_of_another_model(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_vocabulary_of_another_model(folder: Path, tmp_path: Path, ran: Ran) -> None:
     swapped = tmp_path / "swapped"
     shutil.copytree(folder, swapped)
     for name in ("vocab.txt", "tokenizer.json", "tokenizer_config.json"):
         (swapped / name).unlink()
     make_tokenizer([*SPECIAL, *WORDS, "xa", "xe"]).save(swapped)
-    assert verb("ba be", "--model", swapped) == 5
-    said = capsys.readouterr().err
+    said = ran("translate", "ba be", "--model", swapped, code=5).err
     assert f"has {len(SPECIAL) + len(WORDS) + 2} tokens; its model has" in said
     assert "they do not belong together" in said
 
 
-def test_texts_that_find_no_end_are_counted(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert verb("do ga ke", "ba be", "--model", folder, "--max-length", "1") == 0
-    said = " ".join(capsys.readouterr().err.split())
+def test_texts_that_find_no_end_are_counted(folder: Path, ran: Ran) -> None:
+    printed = ran("translate", "do ga ke", "ba be", "--model", folder, "--max-length", "1")
+    said = " ".join(printed.err.split())
     assert "2 translations reached the maximum length" in said
     assert "in the language that the model translates from?" in said
 
 
 def test_without_sacrebleu(
-    folder: Path, source: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    folder: Path, source: Path, ran: Ran, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "sacrebleu", None)
-    assert verb("--input", source, "--reference", source, "--model", folder) == 3
-    assert 'pip install "bertwright[translation]"' in capsys.readouterr().err
+    printed = ran("translate", "--input", source, "--reference", source, "--model", folder, code=3)
+    assert 'pip install "bertwright[translation]"' in printed.err
     with pytest.raises(ImportError, match="sacrebleu"):
         evaluate.evaluate_translations(["a"], ["a"])
 
 
-def test_checkpoints_are_averaged_and_a_bert_translates_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_checkpoints_are_averaged_and_a_bert_translates_nothing(tmp_path: Path, ran: Ran) -> None:
     data = build_data(tmp_path)
     train(bert_run(data, tmp_path / "run", checkpoint={"every_steps": 6, "keep": 5}))
     out = tmp_path / "mean"
-    assert run(["convert", str(tmp_path / "run"), str(out), "--average", "3"]) == 0
+    ran("convert", tmp_path / "run", out, "--average", "3")
     there = sorted((tmp_path / "run" / "checkpoints").glob("step-*"))
     assert len(there) == 4
     states = [load_file(each / "model.safetensors") for each in there[-3:]]
@@ -197,7 +183,7 @@ def test_checkpoints_are_averaged_and_a_bert_translates_nothing(
     for name, value in found.items():
         torch.testing.assert_close(value, torch.stack([x[name] for x in states]).mean(0))
     assert any(not torch.equal(found[name], states[-1][name]) for name in found)
-    assert run(["convert", str(tmp_path / "run"), str(out) + "9", "--average", "9"]) == 2
-    assert "has 4 checkpoints" in capsys.readouterr().err
-    assert verb("x", "--model", newest(tmp_path / "run")) == 4
-    assert "has no translation head" in capsys.readouterr().err
+    printed = ran("convert", tmp_path / "run", str(out) + "9", "--average", "9", code=2)
+    assert "has 4 checkpoints" in printed.err
+    printed = ran("translate", "x", "--model", newest(tmp_path / "run"), code=4)
+    assert "has no translation head" in printed.err
