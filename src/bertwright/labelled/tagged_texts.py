@@ -59,7 +59,7 @@ def tagging_columns(table: Table, chosen: Columns, *, label: bool) -> Columns:
 def tagging_examples(table: Table, columns: Columns) -> Iterator[TaggingExample]:
     """The sentences of a table; rows of one `document` are each other's context. Where a row has a
     text in place of words, its tags are those of the entities that are marked in it."""
-    log, entities = table.log, EntityReader(columns.label or "", table.log)
+    log, within = table.log, list[str]()
     document = table.known(DOCUMENTS, "--text")
     answer = "answer" if columns.label is not None and "answer" in table.columns else None
     of_words = plain(columns.text or "") in {*chain(*WORDS)}
@@ -82,7 +82,7 @@ def tagging_examples(table: Table, columns: Columns) -> Iterator[TaggingExample]
             example = text_example(read_text(row, columns.text, log), line)
             if columns.label is not None:
                 accepted = given is None and answer and row[answer] == "accept"
-                example = entities.mark(example, [] if accepted else given)
+                example = _marked(example, [] if accepted else given, columns.label, log, within)
             return replace(example, document=number, id=id_)
         words, tags = _strings(value, columns.text, log), None
         if columns.label is not None:
@@ -94,7 +94,12 @@ def tagging_examples(table: Table, columns: Columns) -> Iterator[TaggingExample]
 
     names = [*columns.names(), *(name for name in (document, answer) if name)]
     yield from table.examples(names, make)
-    entities.warn()
+    if within:
+        log.warn(
+            f"{len(within):,} entities begin or end within a word (first in {within[0]}); their "
+            "words are split there, unlike those of a text to predict. Characters are counted as "
+            "in Python, an emoji as one"
+        )
 
 
 def _strings(value: Any, column: str | None, log: BadRowLog) -> tuple[str, ...]:
@@ -137,61 +142,40 @@ class Entity(NamedTuple):
     label: str
 
 
-class EntityReader:
-    """Reads the entities of one file, and counts what it changes."""
-
-    def __init__(self, column: str, log: BadRowLog) -> None:
-        self.column, self.log = column, log
-        self.entities = 0
-        self.within: list[str] = []
-        self.overlapping: list[str] = []
-
-    def mark(self, example: TaggingExample, value: Any) -> TaggingExample:
-        """The example of a text with the tags of the entities of its row."""
-        text, log, where = example.text or "", self.log, f"{self.log.unit} {example.line:,}"
-        if not isinstance(value, list):
-            came = f"{shorten(value)} in the column {shorten(self.column)}"
-            raise BadValue("no list of entities", came, 'a list of [start, end, "label"]')
-        found = {_entity(each, text, log) for each in value}
-        entities: list[Entity] = []
-        for each in sorted(found, key=lambda e: (e.start - e.end, e)):  # the longest first
-            if all(each.end <= other.start or other.end <= each.start for other in entities):
-                entities.append(each)
-            else:
-                self.overlapping.append(f"{where}, {shorten(each.label)}")
-        self.entities += len(entities)
-        ends = sorted({end for each in entities for end in each[:2]})
-        words, inside = list[tuple[int, int]](), set[int]()
-        for start, stop in example.offsets or ():
-            own = [end for end in ends if start < end < stop]
-            inside.update(own)
-            words += pairwise([start, *own, stop])
-        self.within += [
-            f"{where}, {shorten(text[each.start : each.end])}"
-            for each in sorted(entities)
-            if inside & {each.start, each.end}
-        ]
-        tags = ["O"] * len(words)
-        for number, (start, end) in enumerate(words):
-            for each in entities:
-                if each.start <= start and end <= each.end:
-                    tags[number] = f"{'B' if start == each.start else 'I'}-{each.label}"
-        spelled = tuple(text[start:end] for start, end in words)
-        return replace(example, words=spelled, tags=tuple(tags), offsets=tuple(words))
-
-    def warn(self) -> None:
-        """Warn of what was changed, when all rows are read."""
-        if self.within:
-            self.log.warn(
-                f"{len(self.within):,} of {self.entities:,} entities begin or end within a word "
-                f"(first in {self.within[0]}); their words are split there, unlike those of a text "
-                "to predict. Characters are counted as in Python, an emoji as one"
-            )
-        if self.overlapping:
-            self.log.warn(
-                f"{len(self.overlapping):,} entities overlap a longer one and are left "
-                f"out, as a word has one tag (first in {self.overlapping[0]})"
-            )
+def _marked(
+    example: TaggingExample, value: Any, column: str, log: BadRowLog, within: list[str]
+) -> TaggingExample:
+    """The example of a text with the tags of the entities of its row; `within` gets those that
+    begin or end within a word."""
+    text = example.text or ""
+    if not isinstance(value, list):
+        came = f"{shorten(value)} in the column {shorten(column)}"
+        raise BadValue("no list of entities", came, 'a list of [start, end, "label"]')
+    entities: list[Entity] = []
+    found = {_entity(each, text, log) for each in value}
+    for each in sorted(found, key=lambda e: (e.start - e.end, e)):  # the longest first
+        if all(each.end <= other.start or other.end <= each.start for other in entities):
+            entities.append(each)
+        else:
+            log.leave_out(example.line, "entity that overlaps a longer one")
+    ends = sorted({end for each in entities for end in each[:2]})
+    words, inside = list[tuple[int, int]](), set[int]()
+    for start, stop in example.offsets or ():
+        own = [end for end in ends if start < end < stop]
+        inside.update(own)
+        words += pairwise([start, *own, stop])
+    within += [
+        f"{log.unit} {example.line:,}, {shorten(text[each.start : each.end])}"
+        for each in sorted(entities)
+        if inside & {each.start, each.end}
+    ]
+    tags = ["O"] * len(words)
+    for number, (start, end) in enumerate(words):
+        for each in entities:
+            if each.start <= start and end <= each.end:
+                tags[number] = f"{'B' if start == each.start else 'I'}-{each.label}"
+    spelled = tuple(text[start:end] for start, end in words)
+    return replace(example, words=spelled, tags=tuple(tags), offsets=tuple(words))
 
 
 def _entity(value: Any, text: str, log: BadRowLog) -> Entity:

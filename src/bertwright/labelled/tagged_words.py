@@ -24,14 +24,7 @@ from itertools import chain, groupby, pairwise
 from bertwright.errors import DataError
 from bertwright.labelled.columns import SENTENCES, Columns, Groups, plain
 from bertwright.labelled.examples import TaggingExample
-from bertwright.labelled.source import (
-    BadRowLog,
-    BadValue,
-    Source,
-    listed,
-    shorten,
-    without_surrogates,
-)
+from bertwright.labelled.source import BadRowLog, BadValue, Source, listed, shorten
 from bertwright.labelled.table import WRONG_WIDTH, Table
 from bertwright.labelled.tagged_texts import DOCUMENTS, TAGS
 
@@ -322,7 +315,7 @@ def word_examples(table: Table, columns: Columns, sentences: str) -> Iterator[Ta
         documents: dict[str, int] = {}
         key, current = (-1, 0), ""
         for line, values in table.rows([*names, sentences, *([document] if document else [])]):
-            cells = [without_surrogates(str(each).strip(), log) for each in values]
+            cells = [str(each).strip() for each in values]
             name, own = cells[len(names)], cells[-1] if document else ""
             at = documents.setdefault(own, len(documents)) if own else key[1]
             if key[0] < 0 or at != key[1] or (name and name != current):
