@@ -63,14 +63,10 @@ def embed_file(
     """Write a vector for every text, in order.
 
     Args:
-        embedder: makes the vectors.
-        texts: from `open_texts`.
-        out: `.npy`, `.jsonl` or `.parquet`.
         model: the path it was loaded from; a resumed run must have the same weights.
         dtype: of the stored numbers; int8 has its scales in a file beside, `scales_path(out)`.
         tokens: a vector a token, with offsets; `.jsonl` or `.parquet`.
         resume: continue what a killed run left.
-        overwrite: replace what is there, unfinished files too.
         at_once: texts in memory.
         on_progress: called with the texts done by this run, and how many it has to do.
 

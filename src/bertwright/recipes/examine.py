@@ -51,10 +51,8 @@ def run_for(folder: Path, model: str | None, seed: int, **keys: Any) -> RunConfi
     """A run of a model, or of one that suits the shards: to look at its instances.
 
     Args:
-        folder: of the shards.
         model: by name; None: for pairs a Transformer, for a vocabulary without [MASK] a GPT, else a
             BERT.
-        seed: of the run.
         keys: of the system's runs.
 
     Raises:
@@ -98,9 +96,7 @@ def write_findings(
     Nothing is written of a run whose data went away; without held-out text there are no examples.
 
     Args:
-        run: its folder.
         names: a name and a group of each document; unset: their numbers.
-        on_progress: counts the tokens that the doctor reads.
 
     Raises:
         DataError, IntegrityError: shards or checkpoints are damaged.

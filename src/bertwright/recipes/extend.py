@@ -83,15 +83,11 @@ def extend(
 
     Args:
         model: a run, a checkpoint, a Hugging Face or sentence-transformers folder.
-        inputs: files, folders or globs of text.
-        out: the folder to write.
         add: new entries, at most.
         min_count: rarer words are not added.
         start: how long a new row is (see `checkpoint/extension.py`).
         reading: how documents are read.
         workers: processes that count; 0: one a processor. The result does not depend on it.
-        overwrite: replace what is in `out`.
-        on_progress: called with the characters counted.
 
     Raises:
         ConfigError: `add` or `min_count` below 1, `workers` below 0; `out` holds something, or what

@@ -75,9 +75,6 @@ def examine(
     """`examples.json`: what the page shows.
 
     Args:
-        model: of the run.
-        config: of the run.
-        shards: it was trained on.
         record: of its last validation.
         names: a name and a group of each document; unset: their numbers.
     """

@@ -86,13 +86,10 @@ def perplexity(
 
     Args:
         models: of one tokenizer.
-        files: what `data build` reads.
-        corpus: how they are read as documents.
         weights: one a model, of the mixture; empty: equal, or by `tune`.
         tune: a file to find the weights on, held out from training and from `files`.
         windows: of long texts.
         on_score: called with each text's tokens and their log-probabilities, in order.
-        on_progress: called with the bytes read.
 
     Raises:
         ConfigError: models of different tokenizers, or weights that are none.
@@ -162,13 +159,9 @@ def minimal_pairs(
     """How often the good sentence of a pair is likelier than the bad one.
 
     Args:
-        models: see `perplexity`.
         path: a table of pairs.
         by: a column to count by.
         weights: of the mixture of several models.
-        good: column of the good sentences.
-        bad: column of the bad ones.
-        on_progress: called with the pairs done.
 
     Raises:
         ConfigError, DataError: as `perplexity`, or no such column.

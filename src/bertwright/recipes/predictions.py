@@ -58,11 +58,6 @@ def evaluate_predictions(
     Args:
         predictions: the file, in a form of the table above.
         data: the labelled file, as `bertwright finetune` reads it.
-        kind: of the task.
-        columns: of the labelled file.
-        options: how it is read.
-        main: the metric to put first; unset: the usual one of the kind.
-        intervals: whether to bootstrap 95 % intervals.
 
     Raises:
         DataError: a file that cannot be read; predictions of other rows than the labelled file's.

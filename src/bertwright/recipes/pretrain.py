@@ -59,13 +59,9 @@ def pretrain(
     Under `torchrun` every process calls this, and the ranks share each step.
 
     Args:
-        config: the run.
-        say: called with each line for the screen.
-        overwrite: replace a run that is there.
         resume: continue the run that is there; it begins where none is.
         counts_start: whether what comes before the first step (initialization, measuring the
             hardware) is of the run's minutes.
-        on_log: called with each record of `metrics.jsonl`.
         verify: compare the shards with the SHA-256 of their manifest; see `open_shards`.
 
     Raises:

@@ -60,8 +60,6 @@ def card(
     """`README.md` of a fine-tuned model.
 
     Args:
-        results: `results.json` of the run.
-        environment: `environment.json` of the run.
         model_type: of its encoder.
         in_transformers: whether transformers loads such an encoder.
     """
@@ -97,9 +95,7 @@ def checkpoint_card(
     """`README.md` of a checkpoint of pre-training.
 
     Args:
-        config: the run's configuration.
         position: of the run: `step`, `tokens` and `seconds`.
-        objectives: names of the objectives.
         corpus: `documents`, `sentences`, `tokens`, `vocab_size`, and `files`, without folders.
         record: of the last validation.
         example: a text of the corpus, with a mask for a masked LM, and the token that is masked.

@@ -85,8 +85,6 @@ def seed_curves(results: Results, records: Sequence[Record], prefix: str = "") -
     """The main metric and the losses: a line a seed, and the best baseline.
 
     Args:
-        results: of one task.
-        records: of `metrics.jsonl`.
         prefix: begins the task's keys in the records of several tasks.
     """
     main = str(results.get("main", ""))

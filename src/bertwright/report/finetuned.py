@@ -50,8 +50,6 @@ def task_facts(results: Results, records: Sequence[Record], prefix: str = "") ->
     """The variables of `task.html.j2`.
 
     Args:
-        results: of the task.
-        records: of `metrics.jsonl`.
         prefix: begins the task's keys in the records of several tasks.
     """
     main = str(results.get("main", ""))

@@ -124,8 +124,6 @@ def vector_page(
     """The page of texts as dots; see `dots_of`.
 
     Args:
-        name: of the corpus.
-        points, texts, values, column: of the dots.
         facts: (figure, name).
     """
     heading, plot = f"Texts of {name}", dots_of(points, texts, values, column)

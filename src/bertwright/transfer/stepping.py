@@ -36,10 +36,8 @@ class Stepping:
 
         Args:
             learner: on its device.
-            config: the run.
             rate: the highest learning rate.
             epochs: passes over the data in the run.
-            steps: of the run.
 
         Raises:
             ConfigError: `top-N` of more layers than there are.

@@ -29,10 +29,6 @@ def tabulate(
 
     Args:
         learner: an encoder under heads that read chosen layers.
-        setups: the tasks.
-        hardware: the device, and the precision.
-        file: of the table, on disk.
-        on_progress: called with the tokens done.
 
     Returns:
         The table, and the setups with its rows in place of ids.

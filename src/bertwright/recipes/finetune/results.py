@@ -65,12 +65,8 @@ def figures(
 
     Args:
         config: the run, with what was chosen for it: epochs, rate, precision.
-        setups: the tasks.
         runs: the seeds; only the best has weights.
-        diverged: the numbers of the seeds that did.
-        baselines: by task and name.
-        depth: layers of the encoder.
-    """
+        diverged: the numbers of the seeds that did."""
     best = max(runs, key=lambda each: each.score)
     shared = {"format": 1, "model": config.model, "transfer": config.transfer}
     found = {

@@ -60,12 +60,8 @@ def finetune(
 
     Args:
         tasks: what to train; several are heads over one encoder (multi-task learning).
-        config: the run.
-        say: called with each line for the screen.
-        overwrite: replace a run that is there.
         on_progress: called with the tokens done of all seeds; of frozen features, with those that
             are encoded.
-        on_log: called with each record of `metrics.jsonl`.
 
     Raises:
         ConfigError: the settings do not fit one another or the model, or the folder is taken.

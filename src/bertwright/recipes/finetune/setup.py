@@ -80,13 +80,6 @@ def set_up(
 ) -> TaskSetup:
     """Read a task's files and make its instances.
 
-    Args:
-        spec: the task and what to read.
-        config: the run.
-        tokenizer: of the model.
-        encoder: what the model's is like.
-        say: called with each line about what was found.
-
     Raises:
         DataError: a file cannot be read, or it has nothing to train on.
         ConfigError: a window is longer than the model reads; a setting is of another kind of task.

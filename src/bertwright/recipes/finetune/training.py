@@ -107,11 +107,8 @@ def train_seed(
     """Train a learner and keep its best weights, or its last, as `config.keep` says.
 
     Args:
-        config: the run, with its epochs and its learning rate.
-        setups: its tasks; of frozen features, their instances are rows of the learner's table.
         learner: an encoder, or a table of features, under a head for each task.
         seed: of order and dropout.
-        hardware: the device.
         log: where each step is logged; None on every rank but the first.
         on_tokens: called with the tokens of each step, and a third of those evaluated.
 

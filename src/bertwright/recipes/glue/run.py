@@ -72,12 +72,9 @@ def glue(
     A task of which every seed diverges is named under `failed`; the others are trained.
 
     Args:
-        data: GLUE's folder.
         config: of every task; `out` is the folder of all.
-        say: called with each line for the screen.
         wanted: names of tasks; none: all there are.
         overwrite: train again what is there.
-        on_progress: called with the tokens of frozen features encoded.
 
     Raises:
         ConfigError: no such task; the folder holds something else, or a task with other settings.

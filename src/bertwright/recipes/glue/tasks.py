@@ -110,10 +110,6 @@ class Found:
 def find_tasks(data: Path, wanted: Sequence[str] = ()) -> tuple[list[Found], list[str]]:
     """The tasks whose training and dev files are in `data`, and the names of the others.
 
-    Args:
-        data: the folder with a folder a task.
-        wanted: names of tasks; none: all there are.
-
     Raises:
         ConfigError: a name that is no task of GLUE.
         DataError: no such folder, a wanted task is not there, or there is none.

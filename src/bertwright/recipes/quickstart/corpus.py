@@ -146,11 +146,9 @@ def write_python_docs(
     """Write `python-docs.txt.gz` and `python-docs.index.jsonl` into `folder`.
 
     Args:
-        folder: made if it does not exist.
         search: folders of packages to read in place of the standard library and `site-packages`.
         workers: processes; 0 means one for every core. The bytes written do not depend on it.
         most_characters: stop when there is so much text.
-        on_progress: counts modules.
 
     Raises:
         DataError: no documentation was found.

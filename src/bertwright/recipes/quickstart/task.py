@@ -116,7 +116,6 @@ def learning_curve(paths: Paths, minutes: float, on_progress: OnProgress = silen
     A corpus of too few packages makes no task: the figures then say why.
 
     Args:
-        paths: of a quickstart whose run is finished.
         minutes: of its pre-training; they say how many labelled examples there shall be.
         on_progress: called with the examples trained on, each once an epoch.
 
@@ -227,7 +226,6 @@ def write_task(paths: Paths, validation_fraction: float, sizes: Sequence[int]) -
     """Write the labelled files.
 
     Args:
-        paths: of a quickstart whose corpus and shards are there.
         validation_fraction: of the modules that pre-training held out.
         sizes: how many training examples the files shall have, rising; each becomes a multiple of
             the number of labels, and no more than there are.

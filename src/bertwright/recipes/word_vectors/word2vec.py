@@ -75,9 +75,6 @@ def fit_context_words(
     that the first of `workers` threads to be free may take the next chunk.
 
     Args:
-        run: the run.
-        shards: its text.
-        learner: what is trained.
         rows: those that make words' vectors.
         unit_starts: `[V + 1]` where each word's rows start in `units`.
         units: numbers of rows, averaged.
