@@ -39,7 +39,7 @@ def behind(middleware: Middleware) -> AbstractContextManager[uvicorn.Server]:
 
 @pytest.fixture
 def server(service: Service) -> Iterator[uvicorn.Server]:
-    with behind(Middleware(app, service, frozenset({"/embed"}))) as made:
+    with behind(Middleware(app, service, {"/embed": app})) as made:
         yield made
 
 
@@ -81,7 +81,7 @@ def test_no_and_then_yes_over_one_connection(
 
 
 def test_the_early_reply_is_the_middlewares(service: Service) -> None:
-    middleware = Middleware(app, service, frozenset())
+    middleware = Middleware(app, service)
     service.active = 1
     found = []
     for path in (b"/embed", b"/v1/embeddings"):
@@ -162,7 +162,7 @@ def test_replies_keep_their_order(service: Service) -> None:
             await asyncio.sleep(0.01)
         await app(scope, receive, send)
 
-    with behind(Middleware(slow, service, frozenset())) as server, connect(server) as found:
+    with behind(Middleware(slow, service)) as server, connect(server) as found:
         found.sendall(EMBED + KEY + HELLO)
         assert entered.wait(10)
         found.sendall(EMBED + KEY + HELLO.replace(b"hello", b"world"))
@@ -177,7 +177,7 @@ def test_replies_keep_their_order(service: Service) -> None:
 def test_who_is_refused_and_sends_no_body_is_hung_up_on(service: Service) -> None:
     service.config = replace(service.config, header_seconds=0.3)
     service.active = 1
-    with behind(Middleware(app, service, frozenset())) as server, connect(server) as found:
+    with behind(Middleware(app, service)) as server, connect(server) as found:
         found.sendall(EMBED + KEY + b"Content-Length: 100\r\n\r\nhello")
         time.sleep(0.1)
         found.sendall(b"hello")
@@ -188,7 +188,7 @@ def test_who_asks_without_end_and_reads_nothing_is_cut(service: Service) -> None
     service.config = replace(service.config, reply_seconds=1)
     service.active, kept = 1, [0]
     many = (EMBED + KEY + HELLO) * 20_000
-    with behind(Middleware(app, service, frozenset())) as server, connect(server) as found:
+    with behind(Middleware(app, service)) as server, connect(server) as found:
         connections = server.server_state.connections
         found.settimeout(0.2)
         end = time.monotonic() + 20

@@ -40,7 +40,7 @@ def with_server(
 
     async def main() -> None:
         app = make_app(config)
-        async with app.app.router.lifespan_context(app.app):
+        async with app.app.lifespan_context(app.app):
             transport = httpx.ASGITransport(app, raise_app_exceptions=False)
             async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
                 while not app.service.is_ready:

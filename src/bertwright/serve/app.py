@@ -9,16 +9,15 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from fastapi import APIRouter, FastAPI
+from fastapi import FastAPI
 from jinja2 import Template
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.staticfiles import StaticFiles
 
 from bertwright.config.serve import ServeConfig
 from bertwright.serve.errors import HttpError, invalid_request, unavailable
-from bertwright.serve.middleware import OPEN, Middleware
+from bertwright.serve.middleware import Middleware
 from bertwright.serve.requests import dump
 from bertwright.serve.routes import generation, heads, openai, vectors
 from bertwright.serve.routes.router import ERRORS, JsonRoute
@@ -56,28 +55,23 @@ def make_app(config: ServeConfig, service: Service | None = None) -> Middleware:
         redirect_slashes=False,  # it would lead to the address that a proxy requested
         lifespan=lifespan,
     )
-    app.state.service = served
-    # before all others: `include_router` would have FastAPI match each request twice, one by one
-    app.router.routes[:0] = [route for router in ROUTERS for route in router.routes]
+    app.router.route_class = JsonRoute
+    models = [route for router in ROUTERS for route in router.routes]
+    app.router.routes += models
     if served.admin_keys is not None:
-        app.include_router(_admin(served))
+        _add_swap(app, served)
     _add_health(app, served)
-    _add_error_handlers(app)
     if config.playground and (PLAYGROUND / "index.html").is_file():
         page = (PLAYGROUND / "index.html").read_text(encoding="utf-8")
         _add_get(app, "/", _page(page), "The page for trying things out.", shown=False)
         app.mount("/playground", StaticFiles(directory=PLAYGROUND))
     _add_get(app, "/docs", _docs(app), "This list.", shown=False)
-    direct = {route.path: route.app for router in ROUTERS for route in router.routes}  # type: ignore[attr-defined]
-    named = frozenset(direct.keys() | OPEN | {"/v1/models", "/admin/swap"})
-    return Middleware(app, served, named, direct)
+    direct = {route.path: route.app for route in models if isinstance(route, JsonRoute)}
+    return Middleware(app.router, served, direct)
 
 
-def _admin(service: Service) -> APIRouter:
-    router = APIRouter(route_class=JsonRoute)
-
-    @router.post("/admin/swap", summary="Load a model again.", responses=ERRORS)
-    async def swap(body: SwapRequest, request: Request) -> Response:
+def _add_swap(app: FastAPI, service: Service) -> None:
+    async def swap(request: Request, body: SwapRequest) -> Response:
         if body.folder is not None and body.model is None:
             raise invalid_request("folder needs the name of a model")
         _check_loaded(service)
@@ -85,7 +79,9 @@ def _admin(service: Service) -> APIRouter:
         models = [{"model": engine.name, "sha256": engine.sha256} for engine in engines]
         return _json({"swapped": models})
 
-    return router
+    app.add_api_route(
+        "/admin/swap", swap, methods=["POST"], summary="Load a model again.", responses=ERRORS
+    )
 
 
 def _check_loaded(service: Service) -> None:
@@ -101,25 +97,25 @@ def _add_get(app: FastAPI, path: str, handler: Handler, text: str, shown: bool =
 
 
 def _add_health(app: FastAPI, service: Service) -> None:
-    async def livez() -> Response:
+    async def livez(_: Request) -> Response:
         return _json({"alive": True})
 
-    async def readyz() -> Response:
+    async def readyz(_: Request) -> Response:
         if service.is_ready:
             return _json({"ready": True})
         why = "draining" if service.draining else "failing" if service.failing else "loading"
         return _json({"ready": False, "why": why}, 503)
 
-    async def metrics() -> Response:
+    async def metrics(_: Request) -> Response:
         service.metrics.ready.set(service.is_ready)
         return Response(service.metrics.text(), media_type="text/plain; version=0.0.4")
 
-    async def list_models() -> Response:
+    async def list_models(_: Request) -> Response:
         _check_loaded(service)
         engines = service.engines.values()
         return _json({"object": "list", "data": [openai.describe(engine) for engine in engines]})
 
-    async def one_model(name: str) -> Response:
+    async def one_model(_: Request, name: str) -> Response:
         _check_loaded(service)
         engine = service.engines.get(name)
         if engine is None:
@@ -133,31 +129,8 @@ def _add_health(app: FastAPI, service: Service) -> None:
     _add_get(app, "/v1/models/{name:path}", one_model, "One of them.")
 
 
-def _add_error_handlers(app: FastAPI) -> None:
-    async def refused(request: Request, error: Exception) -> Response:
-        assert isinstance(error, HttpError)
-        return Response(error.body(request.url.path), error.status, error.headers)
-
-    async def http(request: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)
-        known = {404: ("not_found", "no such route"), 405: ("method", "another method is needed")}
-        code, message = known.get(error.status_code, ("error", "this cannot be served"))
-        own = HttpError(error.status_code, code, message)
-        headers = {**own.headers, **(error.headers or {})}
-        if headers.get("Allow") == "GET":
-            headers["Allow"] = "GET, HEAD"
-        return Response(own.body(request.url.path), own.status, headers)
-
-    async def unexpected(request: Request, error: Exception) -> Response:
-        return await refused(request, HttpError(500, "unexpected", "unexpected failure"))
-
-    app.add_exception_handler(HttpError, refused)
-    app.add_exception_handler(HTTPException, http)
-    app.add_exception_handler(Exception, unexpected)
-
-
 def _page(content: str) -> Handler:
-    async def page() -> Response:
+    async def page(_: Request) -> Response:
         return HTMLResponse(content, headers={"content-security-policy": POLICY})
 
     return page

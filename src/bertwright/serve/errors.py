@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -14,13 +15,19 @@ class HttpError(Exception):
     """A request that is refused, and why."""
 
     def __init__(
-        self, status: int, code: str, message: str, retry_after: int | None = None
+        self,
+        status: int,
+        code: str,
+        message: str,
+        retry_after: int | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(message)
         self.status, self.code, self.retry_after = status, code, retry_after
         self.message = (
             message if len(message) <= MAX_MESSAGE else message[: MAX_MESSAGE - 3] + "..."
         )
+        self._more = headers or {}
 
     def body(self, path: str) -> bytes:
         """The JSON body: OpenAI's envelope below /v1, which has ours in it."""
@@ -33,7 +40,7 @@ class HttpError(Exception):
     @property
     def headers(self) -> dict[str, str]:
         """The headers of the reply."""
-        headers = {"content-type": "application/json"}
+        headers = {"content-type": "application/json", **self._more}
         if self.retry_after is not None:
             headers["retry-after"] = str(self.retry_after)
         if self.status == 401:

@@ -1,5 +1,6 @@
-"""The ASGI layer around the application: API keys, the bound of active requests, one log line and
-one metric a request. It sees every request before its body is read, and every reply."""
+"""The one ASGI layer around the routes: API keys, the bound of active requests, replies to errors,
+one log line and one metric a request. It sees every request before its body is read, and every
+reply."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from collections.abc import Mapping
 from itertools import count
 from typing import Any
 
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bertwright.serve.errors import HttpError, busy, unavailable
@@ -20,6 +22,9 @@ from bertwright.serve.service import Service
 Headers = list[tuple[bytes, bytes]]
 OPEN = {"/", "/livez", "/readyz", "/metrics", "/docs", "/openapi.json", "/favicon.ico"}
 """What needs no key."""
+NAMED = OPEN | {"/v1/models", "/admin/swap"}
+"""Paths that have metrics of their own, beside those of models."""
+UNROUTED = {404: ("not_found", "no such route"), 405: ("method", "another method is needed")}
 HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -35,22 +40,17 @@ class Middleware:
     """Admits requests, or refuses them, and logs them."""
 
     def __init__(
-        self,
-        app: ASGIApp,
-        service: Service,
-        routes: frozenset[str],
-        direct: Mapping[str, ASGIApp] | None = None,
+        self, app: ASGIApp, service: Service, direct: Mapping[str, ASGIApp] | None = None
     ) -> None:
         """Around `app`.
 
         Args:
-            app: the application.
+            app: the routes.
             service: the models.
-            routes: paths that have metrics of their own.
-            direct: the applications of paths that take POST, which are called past the layers and
-                the matching of `app`: a quarter of the event loop's time for a short request.
+            direct: the applications of paths that take POST, which are called past the matching of
+                `app`: a quarter of the event loop's time for a short request.
         """
-        self.app, self.service, self.routes, self.direct = app, service, routes, direct or {}
+        self.app, self.service, self.direct = app, service, direct or {}
         self._ids = map((secrets.token_hex(4) + "{:08x}").format, count())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -59,7 +59,8 @@ class Middleware:
             await self.app(scope, receive, send)
             return
         start, status, seconds, complete = time.perf_counter(), 0, None, False
-        request_id, path, service = self._id(scope["headers"]), scope["path"], self.service
+        headers, path, service = scope["headers"], scope["path"], self.service
+        request_id = self._id(headers)
 
         async def send_more(message: Message) -> None:
             nonlocal status, seconds, complete
@@ -71,16 +72,21 @@ class Middleware:
                 complete = not message.get("more_body", False)
             await send(message)
 
-        facts = scope.setdefault("state", {}).setdefault("facts", {})
+        facts: dict[str, Any] = {}
+        scope["app"], scope["state"] = self.app, {"service": service, "facts": facts}
         counted = scope["method"] == "POST"
-        error = self._refusal(path, scope["headers"], counted)
+        error = self._refusal(path, headers, counted)
         service.active += counted
         try:
             if error is None:
-                scope["app"] = self.app
                 app = self.direct.get(path, self.app) if counted else self.app
-                await app(scope, receive, send_more)
-            else:
+                try:
+                    await app(scope, receive, send_more)
+                except HttpError as refused:
+                    error = refused
+                except HTTPException as unrouted:
+                    error = _unrouted(unrouted)
+            if error is not None:
                 await send_error(error, path, send_more)
         except asyncio.CancelledError:  # the time to drain is over
             if status or not service.draining:
@@ -90,9 +96,8 @@ class Middleware:
             name = type(failure).__name__
             log.error("unexpected", extra={"facts": {"error": name, "id": request_id}})
             if not status:
-                await send_error(
-                    HttpError(500, "unexpected", "unexpected failure"), path, send_more
-                )
+                unexpected = HttpError(500, "unexpected", "unexpected failure")
+                await send_error(unexpected, path, send_more)
             elif not complete:
                 raise
         finally:
@@ -142,11 +147,20 @@ class Middleware:
     def _log(
         self, path: str, status: int, seconds: float, request_id: str, facts: dict[str, Any]
     ) -> None:
-        route = path if path in self.routes else "other"
+        route = path if path in self.direct or path in NAMED else "other"
         self.service.metrics.count(route, status, seconds)
         if self.service.config.log_requests and route not in ("/livez", "/readyz", "/metrics"):
             line = {"route": route, "status": status, "seconds": round(seconds, 5)}
             log.info("request", extra={"facts": {**line, "id": request_id, **facts}})
+
+
+def _unrouted(error: HTTPException) -> HttpError:
+    """In our words what no route takes."""
+    code, message = UNROUTED.get(error.status_code, ("error", "this cannot be served"))
+    headers = dict(error.headers or {})
+    if headers.get("Allow") == "GET":
+        headers["Allow"] = "GET, HEAD"
+    return HttpError(error.status_code, code, message, headers=headers)
 
 
 async def send_error(error: HttpError, path: str, send: Send) -> None:
