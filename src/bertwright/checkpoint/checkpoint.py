@@ -31,7 +31,7 @@ from torch import Tensor
 
 from bertwright.atomic import MANIFEST, read_manifest, verify_files, verify_manifest
 from bertwright.checkpoint import model_folder, sources, task_heads
-from bertwright.checkpoint.format import ParameterMapping, Report, match, quote, stack
+from bertwright.checkpoint.format import ParameterMapping, Report, match, part_of, quote, stack
 from bertwright.checkpoint.formats import format_of
 from bertwright.checkpoint.huggingface import hub
 from bertwright.checkpoint.model_folder import CONFIG, FLOATS, TOKENIZER_FILES, WEIGHTS
@@ -243,7 +243,8 @@ def plan(
     parts = form.mappings(config)
     headers, left = sources.read_headers(source)
     heads = task_heads.find_heads(source, form, config, parts, headers)
-    found = match(form, headers, parts | heads.in_model, str(folder))
+    headers |= heads.headers
+    found = match(form, headers, parts | heads.parts, str(folder))
     there = found.report.parts
     wanted = objectives
     if wanted is None:
@@ -256,24 +257,28 @@ def plan(
         if name not in heads.tasks or not task_heads.same_head(heads.tasks[name], task)
     ]
     if new and not may_initialize:
-        has = [*(part for part in there if part not in heads.tasks), *heads.tasks]
         raise DataError(
-            f"{folder} has no {' and no '.join(new)} head (it has: {', '.join(has)}); use a "
+            f"{folder} has no {' and no '.join(new)} head (it has: {', '.join(there)}); use a "
             "checkpoint that was trained with it"
         )
     with torch.device("meta"):
         learner = make_learner(config, wanted, tasks)
     state = learner.state_dict()
-    prefixes = tuple(f"objectives.{name}." for name in new)
+    skipped = [name for name in heads.tasks if name not in tasks or name in new]
     mappings = [
         mapping
-        for mapping in found.mappings + heads.in_heads
-        if mapping.ours in state and not mapping.ours.startswith(prefixes)
+        for mapping in found.mappings
+        if mapping.ours in state and part_of(mapping.ours) not in skipped
     ]
     no_pooler = "pooler" in parts and "pooler" not in there
-    started = [*(["pooler"] if no_pooler else []), *new]
-    report = replace(task_heads.report(found.report, heads, tasks, started), left=left)
-    headers = {**headers, **heads.headers}
+    unread = [n for name in skipped for mapping in heads.parts[name] for n in mapping.theirs]
+    report = replace(
+        found.report,
+        matched=tuple(name for name in found.report.matched if name not in unread),
+        unused=(*found.report.unused, *unread),
+        started=(*(["pooler"] if no_pooler else []), *new),
+        left=left,
+    )
     shapes = {name: tuple(value.shape) for name, value in state.items()}
     task_heads.check_shapes(mappings, shapes, headers, folder)
     _check_types(mappings, state, headers)

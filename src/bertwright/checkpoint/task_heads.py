@@ -28,7 +28,14 @@ import torch
 from torch import Tensor, nn
 
 from bertwright.checkpoint import sources
-from bertwright.checkpoint.format import Format, ParameterMapping, Parts, Report, quote, to_foreign
+from bertwright.checkpoint.format import (
+    Format,
+    ParameterMapping,
+    Parts,
+    part_of,
+    quote,
+    to_foreign,
+)
 from bertwright.checkpoint.model_folder import CONFIG, Header, headers_of, read_json, short
 from bertwright.checkpoint.sources import Headers
 from bertwright.config.task import TaskConfig
@@ -79,10 +86,8 @@ class FoundHeads(NamedTuple):
     """The task heads of a folder, checked against `task.json`; no weights are read yet."""
 
     tasks: dict[str, TaskConfig]
-    in_model: Parts
-    """Those in the model's weights, by task."""
-    in_heads: list[ParameterMapping]
-    """Those in `heads.safetensors`."""
+    parts: Parts
+    """Their parameters, by task."""
     headers: dict[str, Header]
     """Of `heads.safetensors`."""
 
@@ -229,9 +234,11 @@ def find_heads(
                 f"'architectures' in {config_file} is {short(found)}; its {told_by} asks for "
                 f"{wanted[0]}"
             )
-    mappings = [mapping for each in in_model.values() for mapping in each]
-    ours = expected.keys() - {mapping.ours for mapping in mappings}
-    in_heads = [ParameterMapping(name, (name,)) for name in expected if name in ours]
+    found_parts: Parts = {name: list(in_model.get(name, [])) for name in tasks}
+    ours = expected.keys() - {mapping.ours for each in in_model.values() for mapping in each}
+    for name in expected:
+        if name in ours:
+            found_parts[part_of(name)].append(ParameterMapping(name, (name,)))
     file = folder / HEADS
     if ours and not file.is_file():
         raise IntegrityError(f"{folder} lacks {HEADS}; its {told_by} lists {listed(tasks)}")
@@ -246,8 +253,9 @@ def find_heads(
                 f"{where} {what} {quote(sorted(wrong))}; its {told_by} lists {listed(tasks)}: the "
                 "folder was changed after it was written, or files are of another model"
             )
-    check_shapes(mappings + in_heads, expected, {**headers, **heads}, folder, told_by)
-    return FoundHeads(tasks, in_model, in_heads, heads)
+    mappings = [mapping for each in found_parts.values() for mapping in each]
+    check_shapes(mappings, expected, {**headers, **heads}, folder, told_by)
+    return FoundHeads(tasks, found_parts, heads)
 
 
 def check_shapes(
@@ -269,29 +277,6 @@ def check_shapes(
                     f"'{name}' in {folder} has the shape {list(headers[name].shape)}; "
                     f"its {told_by} asks for {list(shape)}"
                 )
-
-
-def report(
-    of_model: Report, found: FoundHeads, tasks: Mapping[str, TaskConfig], initialized: list[str]
-) -> Report:
-    """The report of a model's weights, with the task heads in it: those `found` in its folder, of
-    which `tasks` are loaded, and the parts that are `initialized` as the folder has none."""
-    read: list[str] = []
-    unused: list[str] = []
-    for name in found.tasks:
-        prefix = f"objectives.{name}."
-        mappings = [*found.in_model.get(name, []), *found.in_heads]
-        theirs = [each for ours, names, _ in mappings if ours.startswith(prefix) for each in names]
-        (read if name in tasks and name not in initialized else unused).extend(theirs)
-    parts = [part for part in of_model.parts if part not in found.tasks]
-    matched = [name for name in of_model.matched if name not in {*read, *unused}]
-    return replace(
-        of_model,
-        parts=(*parts, *found.tasks),
-        matched=(*matched, *read),
-        unused=(*of_model.unused, *unused),
-        started=tuple(initialized),
-    )
 
 
 def check_tasks(tasks: Mapping[str, TaskConfig], spec: EncoderSpec) -> None:

@@ -197,6 +197,8 @@ class BertFormat(Format[BertConfig]):
 
     def current_name(self, name: str) -> str | None:
         """Today's name of a tensor; None for a buffer."""
+        if name.startswith("objectives."):
+            return name  # ours: in `heads.safetensors`
         for old, new in ((".gamma", ".weight"), (".beta", ".bias")):
             name = name.removesuffix(old) + new if name.endswith(old) else name
         name = f"bert.{name}" if name.startswith(_BARE) else name
