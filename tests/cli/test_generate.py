@@ -108,7 +108,7 @@ def test_stop_strings_and_the_context(folder: Path) -> None:
     [
         (["x", "--beam", "0"], 2, "beam"),
         (["x", "--temperature", "0.5"], 2, "--sample"),
-        ([], 2, "expected prompts or --input"),
+        ([], 2, "expected texts or --input"),
         (["x " * 99], 4, "this model reads 32 at once"),
         (["x", "--input", "a.txt"], 2, "not both"),
         (["--input", "missing.txt"], 4, "no file missing.txt"),

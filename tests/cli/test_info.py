@@ -10,7 +10,6 @@ import pytest
 
 import bertwright
 from bertwright.cli import info
-from bertwright.train import hardware
 
 
 def test_json(capsys: pytest.CaptureFixture[str]) -> None:
@@ -37,13 +36,3 @@ def test_a_missing_extra_names_its_install(
     info.info()
     out = capsys.readouterr().out
     assert 'pip install "bertwright[zst]" for zstandard' in out
-
-
-def test_the_measured_peak_is_a_rate(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rates = {"fp32": 203.45e9, "bf16": 1.5e12}
-    monkeypatch.setattr(hardware, "matmul_rate", lambda device, name, seconds: rates[name])
-    info.info(measure=True, json=True)
-    facts = json.loads(capsys.readouterr().out)
-    assert facts["matmul_gflops"] == {"fp32": 203.4, "bf16": 1500}

@@ -91,38 +91,6 @@ def test_json_where_the_output_cannot_hold_it(monkeypatch: pytest.MonkeyPatch) -
         assert json.loads(written.getvalue()) == {"text": text}
 
 
-def test_what_several_processes_say_is_said_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def said(attempt: str, rank: str, message: str) -> str:
-        place = tmp_path / attempt / rank / "error.json"  # as torchrun names it
-        place.parent.mkdir(parents=True, exist_ok=True)
-        monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(place))
-        output.complain(message)
-        return capsys.readouterr().err
-
-    assert said("attempt_0", "1", "no data") == "bertwright: no data\n"
-    assert said("attempt_0", "0", "no data") == ""
-    assert said("attempt_0", "0", "no data here") == "bertwright: no data here\n"  # of one alone
-    assert said("attempt_1", "0", "no data") == "bertwright: no data\n"  # of the next start
-    (tmp_path / "two").touch()
-    with (tmp_path / "two").open("w") as file:  # each has its own log: all of them tell
-        monkeypatch.setattr(os, "fstat", lambda _: os.stat(file.name))
-        assert said("attempt_0", "2", "no data") == "bertwright: no data\n"
-
-
-@pytest.mark.parametrize("place", [None, "", "/", "error.json", "/nowhere/0/error.json"])
-def test_alone_everything_is_said(
-    place: str | None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.delenv("TORCHELASTIC_ERROR_FILE", raising=False)
-    if place is not None:
-        monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", place)
-    for _ in range(2):
-        output.complain("no data")
-    assert capsys.readouterr().err == "bertwright: no data\n" * 2
-
-
 def test_a_process_among_several_leaves_with_its_code_and_all_it_said() -> None:
     for words, code, said in ((["--help"], 0, "pretrain"), (["pretend"], 2, "pretend")):
         done = subprocess.run(

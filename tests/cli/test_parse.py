@@ -102,7 +102,7 @@ def test_errors_say_what_to_do(parser: str, tmp_path: Path, ran: Ran) -> None:
     broken = tmp_path / "broken.mrg"
     broken.write_text("(S (NN a))\n(S (NN b)\n", "utf-8")
     for words, code, message in (
-        (["parse", "--model", parser], 2, "expected sentences"),
+        (["parse", "--model", parser], 2, "expected texts or --input"),
         (["parse", "--model", parser, "a", "--beam", "0"], 2, "beam is 0"),
         (["parse", "--model", parser, "--reference", broken], 4, "line 2 of"),
         (["data", "trees", broken, "--out", tmp_path / "o"], 4, "1 ')' missing"),

@@ -56,7 +56,7 @@ from typing import Any
 
 from cyclopts import App, Parameter
 
-from bertwright.cli.examples import EXAMPLES, epilogue
+from bertwright.cli.examples import epilogue
 from bertwright.cli.output import complain, say
 from bertwright.cli.reading import complete, read
 from bertwright.cli.sections import options_of
@@ -174,7 +174,7 @@ def make_app(
     """The command line over `verbs`, for `words`; with `everything` the help shows all options."""
     app = App(
         name="bertwright",
-        help="Pre-train, fine-tune, evaluate and serve BERT, and what led to it, from your own text.",
+        help="Pre-train, evaluate and serve BERT, and the models that led to it, from your own text.",
         help_epilogue=EPILOGUE,
         version=lambda: f"bertwright {__version__}",
         version_flags=["--version"],
@@ -195,7 +195,7 @@ def make_app(
             name=name,
             help=line,
             sort_key=index,
-            help_epilogue=f"{epilogue(command)}\n\n{EPILOGUE}" if command in EXAMPLES else EPILOGUE,
+            help_epilogue=f"{epilogue(command)}\n\n{EPILOGUE}",
             group_parameters=options_of(command, everything),
         )
     app.register_install_completion_command(

@@ -1,163 +1,99 @@
-"""Three command lines a verb, which its `--help` shows last."""
+"""Command lines of each verb, which its `--help` shows last."""
 
 from __future__ import annotations
 
-EXAMPLES: dict[str, tuple[str, ...]] = {
-    "quickstart": ("", "--minutes 2", "--out runs/first --json"),
-    "tokenizer train": (
-        "corpus/ --out tokenizer",
-        "books.txt.xz --vocab-size 8000 --out tokenizer",
-        "corpus/*.txt --special-tokens bert --out tokenizer",
-    ),
-    "tokenizer inspect": (
-        '"An unbelievable story." --tokenizer tokenizer',
-        "--tokenizer runs/mine Zürich",
-        '"A story." --tokenizer tokenizer --json',
-    ),
-    "tokenizer extend": (
-        "papers/ --model bert-base --out bert-papers",
-        "papers/ --model mine --add 500 --out wider",
-        "papers.txt --model mine --out wider --overwrite",
-    ),
-    "data build": (
-        "corpus/ --tokenizer tokenizer --out shards",
-        "lines.txt --documents line --tokenizer tok --out shards",
-        "a.jsonl --text-column body --tokenizer tok --out shards",
-    ),
-    "data check": ("shards", "shards --json", "shards --model gpt-mini --sequence-length 256"),
-    "data stories": (
-        "one.txt",
-        "two.txt --task two-facts --count 2000",
-        "one.txt --seed 2 --overwrite",
-    ),
-    "data trees": (
-        "wsj/train --out shards",
-        "train.mrg --vocab-size 16000 --out shards",
-        "train.mrg --leaves normalized --out shards",
-    ),
-    "pretrain": (
-        "--data shards --out runs/mine --minutes 30",
-        "--data shards --model bert-small --out small --steps 9000",
-        "--data shards --init bert-base --out runs/more --epochs 1",
-    ),
-    "finetune": (
-        "classification --model mine --train reviews.csv --out r",
-        "tagging --model mine --train a.conll --crf --out r",
-        "generation --model mine --train summaries.csv --out r",
-    ),
-    "evaluate": (
-        "--model runs/r --data test.tsv",
-        "--predictions out.json --kind span --data dev-v2.0.json",
-        "--model runs/r --data test.tsv --out figures.json",
-    ),
-    "predict": (
-        "--model runs/r --input new.txt --out predictions.jsonl",
-        "--model runs/r --input - --out -",
-        "--model r --input new.csv --text body --out out.jsonl",
-    ),
-    "glue": (
-        "--model runs/mine --data GLUE --out runs/glue",
-        "--model mine --data GLUE --out glue --tasks CoLA RTE",
-        "--model runs/mine --data GLUE --out runs/glue --seeds 5",
-    ),
-    "report": ("runs/mine", "runs/r --out page.html", "runs/glue --json"),
-    "perplexity": (
-        "test.txt --model lm",
-        "test.txt --model lm --model lm2 --tune dev.txt",
-        "--model lm --pairs pairs.jsonl --by phenomenon",
-    ),
-    "parse": (
-        '--model runs/parser "The dog chased its tail."',
-        "--model runs/parser --input - --json",
-        "--model runs/parser --reference dev.mrg",
-    ),
-    "answer": (
-        "story.txt --model runs/memory",
-        "story.txt --model runs/memory --json",
-        "two.txt --model runs/two-facts",
-    ),
-    "attention": (
-        '--model mine "It was too tired." --out attention.html',
-        "--model mine --corpus texts.txt --json",
-        "--model mine --treebank dev.conllu --coreference",
-    ),
-    "generate": (
-        '--model lm "Once upon a time"',
-        '--model lm "Once" --sample --top-p 0.9 --num 3',
-        "--model lm --input prompts.txt --out texts.jsonl",
-    ),
-    "translate": (
-        '--model runs/de-en "Ein Mann schläft."',
-        "--model runs/de-en --input test.de --out test.en",
-        "--model runs/de-en --input a.de --reference a.en",
-    ),
-    "fill": (
-        '--model runs/mine "The capital of France is [MASK]."',
-        '--model runs/mine --top 10 "A [MASK] day."',
-        '--model runs/mine --json "A [MASK] day."',
-    ),
-    "next-sentence": (
-        '--model mine "It rained." "She took an umbrella."',
-        '--model runs/mine "It rained." "Two is even."',
-        '--model mine "It rained." "We stayed in." --json',
-    ),
-    "embed": (
-        "--model runs/mine --input texts.txt --out vectors.npy",
-        "--model minilm --input a.csv --text body --out a.parquet",
-        "--model minilm --input a.txt --pooling mean --out a.npy",
-    ),
-    "similar": (
-        '--model minilm --corpus texts.txt "a rainy day"',
-        '--model minilm --corpus texts.txt --top 3 "a rainy day"',
-        '--model minilm --corpus texts.txt --json "a rainy day"',
-    ),
-    "words nearest": (
-        "--model runs/w2v river",
-        "--model vectors.bin --top 3 river bank",
-        "--model runs/mine --layer 2 river",
-    ),
-    "words analogy": (
-        "--model runs/w2v man king woman",
-        "--model vectors.vec --top 3 paris france rome",
-        "--model runs/w2v man king woman --json",
-    ),
-    "words evaluate": (
-        "--model runs/w2v similarity.txt questions-words.txt",
-        "--model runs/w2v --model vectors.bin similarity.txt",
-        "--model runs/w2v similarity.txt --json",
-    ),
-    "senses": (
-        "--model runs/mine",
-        "--model w2v --model runs/mine --word bank --out bank.html",
-        "bank.txt --word bank --clusters 3 --model runs/mine",
-    ),
-    "export onnx": (
-        "--model runs/r --out onnx",
-        "--model minilm --out onnx --int8",
-        "--model runs/r --out onnx --overwrite",
-    ),
-    "export openvino": (
-        "--model runs/r --out openvino",
-        "--model minilm --out openvino --int8",
-        "--model runs/r --out openvino --overwrite",
-    ),
-    "convert": (
-        "bert_model.ckpt bert",
-        "runs/mine old --to tensorflow",
-        "runs/mine sentences --to sentence-transformers",
-    ),
-    "inspect": ("runs/mine", "bert-base", "runs/r --json"),
-    "serve": (
-        "--model runs/mine",
-        "--model reviews=runs/r --model vectors=minilm --port 8081",
-        "--model runs/mine --host 0.0.0.0 --api-keys keys.txt",
-    ),
-    "info": ("", "--json", "--measure"),
-}
-"""Verb -> what stands behind it."""
+EXAMPLES = """\
+bertwright quickstart
+bertwright quickstart --minutes 2
+bertwright tokenizer train corpus/ --out tokenizer
+bertwright tokenizer train books.txt.xz --vocab-size 8000 --out tokenizer
+bertwright tokenizer train corpus/*.txt --special-tokens bert --out tokenizer
+bertwright tokenizer inspect "An unbelievable story." --tokenizer tokenizer
+bertwright tokenizer inspect --tokenizer runs/mine Zürich
+bertwright tokenizer extend papers/ --model bert-base --out bert-papers
+bertwright tokenizer extend papers/ --model mine --add 500 --out wider
+bertwright data build corpus/ --tokenizer tokenizer --out shards
+bertwright data build lines.txt --documents line --tokenizer tok --out shards
+bertwright data build a.jsonl --text-column body --tokenizer tok --out shards
+bertwright data check shards
+bertwright data check shards --model gpt-mini --sequence-length 256
+bertwright data stories one.txt
+bertwright data stories two.txt --task two-facts --count 2000
+bertwright data trees wsj/train --out shards
+bertwright data trees train.mrg --vocab-size 16000 --out shards
+bertwright data trees train.mrg --leaves normalized --out shards
+bertwright pretrain --data shards --out runs/mine --minutes 30
+bertwright pretrain --data shards --model bert-small --out small --steps 9000
+bertwright pretrain --data shards --init bert-base --out runs/more --epochs 1
+bertwright finetune classification --model mine --train reviews.csv --out r
+bertwright finetune tagging --model mine --train a.conll --crf --out r
+bertwright finetune generation --model mine --train summaries.csv --out r
+bertwright evaluate --model runs/r --data test.tsv
+bertwright evaluate --predictions out.json --kind span --data dev-v2.0.json
+bertwright evaluate --model runs/r --data test.tsv --out figures.json
+bertwright predict --model runs/r --input new.txt --out predictions.jsonl
+bertwright predict --model runs/r --input - --out -
+bertwright predict --model r --input new.csv --text body --out out.jsonl
+bertwright glue --model runs/mine --data GLUE --out runs/glue
+bertwright glue --model mine --data GLUE --out glue --tasks CoLA RTE
+bertwright glue --model runs/mine --data GLUE --out runs/glue --seeds 5
+bertwright report runs/mine
+bertwright report runs/r --out page.html
+bertwright perplexity test.txt --model lm
+bertwright perplexity test.txt --model lm --model lm2 --tune dev.txt
+bertwright perplexity --model lm --pairs pairs.jsonl --by phenomenon
+bertwright parse --model runs/parser "The dog chased its tail."
+bertwright parse --model runs/parser --reference dev.mrg
+bertwright answer story.txt --model runs/memory
+bertwright answer two.txt --model runs/two-facts
+bertwright attention --model mine "It was too tired." --out attention.html
+bertwright attention --model mine --treebank dev.conllu --coreference
+bertwright generate --model lm "Once upon a time"
+bertwright generate --model lm "Once" --sample --top-p 0.9 --num 3
+bertwright generate --model lm --input prompts.txt --out texts.jsonl
+bertwright translate --model runs/de-en "Ein Mann schläft."
+bertwright translate --model runs/de-en --input test.de --out test.en
+bertwright translate --model runs/de-en --input a.de --reference a.en
+bertwright fill --model runs/mine "The capital of France is [MASK]."
+bertwright fill --model runs/mine --top 10 "A [MASK] day."
+bertwright next-sentence --model mine "It rained." "She took an umbrella."
+bertwright next-sentence --model runs/mine "It rained." "Two is even."
+bertwright embed --model runs/mine --input texts.txt --out vectors.npy
+bertwright embed --model minilm --input a.csv --text body --out a.parquet
+bertwright embed --model minilm --input a.txt --pooling mean --out a.npy
+bertwright similar --model minilm --corpus texts.txt "a rainy day"
+bertwright similar --model minilm --corpus texts.txt --top 3 "a rainy day"
+bertwright words nearest --model runs/w2v river
+bertwright words nearest --model vectors.bin --top 3 river bank
+bertwright words nearest --model runs/mine --layer 2 river
+bertwright words analogy --model runs/w2v man king woman
+bertwright words analogy --model vectors.vec --top 3 paris france rome
+bertwright words evaluate --model runs/w2v similarity.txt questions-words.txt
+bertwright words evaluate --model runs/w2v --model vectors.bin similarity.txt
+bertwright senses --model runs/mine
+bertwright senses --model w2v --model runs/mine --word bank --out bank.html
+bertwright senses bank.txt --word bank --clusters 3 --model runs/mine
+bertwright export onnx --model runs/r --out onnx
+bertwright export onnx --model minilm --out onnx --int8
+bertwright export openvino --model runs/r --out openvino
+bertwright export openvino --model minilm --out openvino --int8
+bertwright convert bert_model.ckpt bert
+bertwright convert runs/mine old --to tensorflow
+bertwright convert runs/mine sentences --to sentence-transformers
+bertwright inspect runs/mine
+bertwright inspect bert-base
+bertwright serve --model runs/mine
+bertwright serve --model reviews=runs/r --model vectors=minilm --port 8081
+bertwright serve --model runs/mine --host 0.0.0.0 --api-keys keys.txt
+bertwright info
+"""
+
+
+def examples(verb: str) -> list[str]:
+    """The command lines of a verb."""
+    return [line for line in EXAMPLES.splitlines() if f"{line} ".startswith(f"bertwright {verb} ")]
 
 
 def epilogue(verb: str) -> str:
     """The last lines of a verb's help."""
-    lines = [f"  bertwright {verb} {words}".rstrip() for words in EXAMPLES[verb]]
-    return "\n".join(["Examples:", *lines])
+    return "\n".join(["Examples:", *(f"  {line}" for line in examples(verb))])

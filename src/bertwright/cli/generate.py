@@ -20,7 +20,6 @@ from bertwright.cli.options import (
 )
 from bertwright.cli.output import line_by_line, print_json, say
 from bertwright.config.generation import GenerationConfig
-from bertwright.errors import ConfigError
 
 
 def generate(
@@ -49,16 +48,11 @@ def generate(
         out: File to write, one JSON object per line; unset: print.
         precision: Precision of weights: bf16 is faster where the processor has it.
     """
-    if bool(prompts) == (input is not None):
-        raise ConfigError(
-            "expected prompts or --input FILE, and not both: bertwright generate --model RUN "
-            '"Once upon a time"'
-        )
+    texts = list(given_texts(prompts, input, text)[0])
     refuse_existing(out, overwrite)
     from bertwright.inference.generate import generate as generate_texts
     from bertwright.inference.model import load
 
-    texts = list(given_texts(prompts, input, text)[0])
     loaded = load(model, device, precision)
     if len(texts) == 1 and config.num == 1 and not json and out is None:
         for part in (texts[0], *loaded.stream(texts[0], config), "\n"):

@@ -9,28 +9,20 @@ import re
 from pathlib import Path
 from typing import Any
 
-from bertwright.cli.options import Flag, Json
+from bertwright.cli.options import Json
 from bertwright.cli.output import print_fields, print_json
 from bertwright.machine import usable_cores
 from bertwright.version import __version__
 
 
-def info(*, measure: Flag = False, json: Json = False) -> None:
-    """Show versions, hardware and installed extras.
-
-    Args:
-        measure: Measure the peak rate of matrix products, in some seconds.
-    """
+def info(*, json: Json = False) -> None:
+    """Show versions, hardware and installed extras."""
     facts = _facts()
-    if measure:
-        facts["matmul_gflops"] = measure_matmul()
     extras = installed_extras()
     if json:
         print_json({**facts, "extras": extras})
         return
     shown: dict[str, Any] = {name.replace("_", " "): value for name, value in facts.items()}
-    for precision, gflops in shown.pop("matmul gflops", {}).items():
-        shown[f"matmul {precision}"] = f"{gflops:,.0f} GFLOP/s"
     for extra, missing in extras.items():
         wanted = f'pip install "bertwright[{extra}]" for {", ".join(missing)}'
         shown[f"extra {extra}"] = wanted if missing else "installed"
@@ -83,17 +75,3 @@ def installed_extras() -> dict[str, list[str]]:
             package, extra = match.groups()
             extras.setdefault(extra, []).extend([] if _version(package) else [package])
     return extras
-
-
-def measure_matmul() -> dict[str, float]:
-    """GFLOP/s of large matrix products, best of many, in fp32 and in bf16."""
-    import torch
-
-    from bertwright.train.hardware import Precision, matmul_rate
-
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    precisions: tuple[Precision, ...] = ("fp32", "bf16")
-    return {
-        precision: float(f"{matmul_rate(device, precision, seconds=1.5) / 1e9:.4g}")
-        for precision in precisions
-    }

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from bertwright.config.task import Form
+from bertwright.errors import ConfigError
 
 ConfigFile = Annotated[
     Path | None,
@@ -65,7 +66,14 @@ def find_tokenizer(path: Path) -> Path:
 def given_texts(
     texts: Sequence[str], file: str | None, column: str | None = None
 ) -> tuple[Iterable[str], int | None]:
-    """The texts of a command line, or else those of a file; and how many, if that is known."""
+    """The texts of a command line, or else those of a file; and how many, if that is known.
+
+    Raises:
+        ConfigError: neither came, or both.
+        DataError: no such file, or no such column.
+    """
+    if bool(texts) == (file is not None):
+        raise ConfigError("expected texts or --input FILE, and not both")
     if file is None:
         return texts, len(texts)
     from bertwright.inference.text_files import open_texts

@@ -9,7 +9,6 @@ import contextlib
 import json
 import os
 import sys
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
@@ -95,31 +94,9 @@ def say(message: str) -> None:
 
 
 def complain(message: str) -> None:
-    """Print an error on standard error, red on a terminal; safe to call in a signal handler.
-
-    Of several processes of one `torchrun` with the same message, one prints it.
-    """
-    if _is_said(message):
-        return
+    """Print an error on standard error, red on a terminal; safe to call in a signal handler."""
     red = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
     say(f"\x1b[1;31mbertwright:\x1b[0m {message}" if red else f"bertwright: {message}")
-
-
-def _is_said(message: str) -> bool:
-    """Whether another process of the same start of torchrun said the same on the same standard
-    error: the first leaves a mark in the folder that torchrun makes for them."""
-    own = os.environ.get("TORCHELASTIC_ERROR_FILE", "")  # a file in a folder a process
-    try:
-        error = os.fstat(2)
-        name = f"{message}\0{error.st_dev}\0{error.st_ino}".encode(errors="replace")
-        mark = Path(own).parents[1] / f"bertwright-{zlib.crc32(name):08x}"
-        if Path(own).is_absolute():
-            mark.touch(exist_ok=False)
-    except FileExistsError:
-        return True
-    except (OSError, IndexError):
-        return False  # not under torchrun, or nowhere to look
-    return False
 
 
 def _cell(value: object) -> str:

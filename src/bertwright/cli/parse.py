@@ -84,11 +84,9 @@ def parse(
         beam: Beams of beam search; 1: greedy.
         out: File to write, a tree a line; unset: print.
     """
-    if (bool(texts), input is not None, reference is not None).count(True) != 1:
-        raise ConfigError(
-            "expected sentences, --input FILE or --reference TREES, one of them: bertwright parse "
-            '--model RUN "The dog chased its tail."'
-        )
+    if reference is not None and (texts or input is not None):
+        raise ConfigError("--reference is parsed alone: leave out sentences and --input")
+    rows, total = ((), 0) if reference is not None else given_texts(texts, input)
     if beam < 1:
         raise ConfigError(f"beam is {beam}; expected 1 or more")
     refuse_existing(out, overwrite)
@@ -99,7 +97,6 @@ def parse(
     from bertwright.text.treebank.linear import MOST_WORDS
     from bertwright.text.treebank.trees import pruned, read_trees
 
-    rows, total = given_texts(texts, input)
     sentences = (text.split() if words else split_sentence(text) for text in rows)
     every = [] if reference is None else list(filter(None, map(pruned, read_trees(reference))))
     right = [tree for tree in every if len(tree.leaves()) <= MOST_WORDS]

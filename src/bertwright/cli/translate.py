@@ -51,11 +51,7 @@ def translate(
         out: File to write: a line each, of .jsonl an object; unset: print.
         precision: Precision of weights: bf16 is faster where the processor has it.
     """
-    if bool(texts) == (input is not None):
-        raise ConfigError(
-            "expected texts or --input FILE, and not both: bertwright translate --model RUN "
-            '"Ein Mann schläft."'
-        )
+    rows, total = given_texts(texts, input, text)
     if reference is not None and (input is None or text is not None):
         raise ConfigError("--reference is of the lines of a file: name that with --input")
     refuse_existing(out, overwrite)
@@ -68,13 +64,12 @@ def translate(
         from bertwright.data.parallel.build import read_pairs
 
         evaluate.require_sacrebleu()
-        _, texts, given = zip(*read_pairs(Path(input), Path(reference)), strict=True)
-        references, input = list(given), None
-    rows, total = given_texts(texts, input, text)
+        _, sources, given = zip(*read_pairs(Path(input), Path(reference)), strict=True)
+        rows, total, references = sources, len(sources), list(given)
     loaded = load(model, device, precision)
     if reference is not None:
         loaded.runner.require("translation", "translation")
-        evaluate.require_direction(loaded.runner, list(texts), references)
+        evaluate.require_direction(loaded.runner, list(rows), references)
     prints = out is None and reference is None
     lines = line_by_line(out, prints and not json)
     found = []
