@@ -174,7 +174,7 @@ def make_app(
     """The command line over `verbs`, for `words`; with `everything` the help shows all options."""
     app = App(
         name="bertwright",
-        help="Pre-train, evaluate and serve BERT, and the models that led to it, from your own text.",
+        help="Pre-train, evaluate and serve BERT, and what led to it, from your own text.",
         help_epilogue=EPILOGUE,
         version=lambda: f"bertwright {__version__}",
         version_flags=["--version"],
