@@ -23,6 +23,7 @@ from bertwright.models.encoder import Encoder, EncoderSpec
 from bertwright.objectives.objective import Objective
 
 C = TypeVar("C")
+_LONGEST_MESSAGE = 400
 
 
 class ParameterMapping(NamedTuple):
@@ -93,7 +94,7 @@ class Format(Generic[C]):
         try:
             return from_dict(self.config, {k: v for k, v in content.items() if k not in own})
         except (ConfigError, TypeError, OverflowError) as error:
-            raise DataError(f"{path}: {error}") from error
+            raise DataError(f"{path}: {clipped(error)}") from error
 
     def write_config(self, config: C, objectives: frozenset[str]) -> dict[str, Any]:
         """What `config.json` says of a model with these pre-training heads."""
@@ -281,3 +282,9 @@ def quote(names: Collection[str], most: int = 8) -> str:
     """Names in quotes, the first few of many."""
     listed = ", ".join(f"'{name}'" for name in list(names)[:most])
     return f"{listed} and {len(names) - most} more" if len(names) > most else listed
+
+
+def clipped(error: Exception) -> str:
+    """The message of an error that may quote a value of any length."""
+    message = str(error)
+    return message if len(message) <= _LONGEST_MESSAGE else f"{message[:_LONGEST_MESSAGE]}..."

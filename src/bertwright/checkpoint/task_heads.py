@@ -32,6 +32,7 @@ from bertwright.checkpoint.format import (
     Format,
     ParameterMapping,
     Parts,
+    clipped,
     part_of,
     quote,
     to_foreign,
@@ -58,7 +59,6 @@ HEADS = "heads.safetensors"
 _FORMAT = 1
 _MOST_TASKS = 1_000
 _WIDEST = 65_536
-_LONGEST_MESSAGE = 400
 _CLASSES = {
     "classification": Classifier,
     "regression": Classifier,
@@ -339,9 +339,7 @@ def read_tasks(folder: Path, spec: EncoderSpec) -> dict[str, TaskConfig] | None:
         tasks = {name: from_dict(TaskConfig, task, f"task {name}") for name, task in given.items()}
         check_tasks(tasks, spec)
     except (ConfigError, OverflowError) as error:
-        message = str(error)  # may quote a value of any length
-        shown = message[:_LONGEST_MESSAGE] + "..." * (len(message) > _LONGEST_MESSAGE)
-        raise DataError(f"{path}: {shown}") from error
+        raise DataError(f"{path}: {clipped(error)}") from error
     return tasks
 
 

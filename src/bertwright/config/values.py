@@ -211,7 +211,8 @@ def convert(hint: Any, value: Any, key: str, where: str) -> Any:
     elif dataclasses.is_dataclass(hint):
         return value if type(value) is hint else from_dict(hint, value, where, key + ".")  # type: ignore[arg-type]
     elif hint is float and type(value) in (int, float):
-        return float(value)
+        with suppress(OverflowError):
+            return float(value)
     elif hint is Path and isinstance(value, (str, Path)):
         return Path(value)
     elif hint is Any or type(value) is hint:

@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from bertwright.checkpoint.format import Format, ParameterMapping, Parts, pair
-from bertwright.checkpoint.model_folder import check_settings, short, wrong
+from bertwright.checkpoint.model_folder import check_settings, wrong
 from bertwright.config.bert import BertConfig, LeftToRightBertConfig
 from bertwright.config.task import HeadConfig, Kind, Scheme, TaskConfig
 from bertwright.config.values import to_dict
@@ -75,12 +75,6 @@ _REQUIRED = (
     "num_hidden_layers",
     "num_attention_heads",
     "intermediate_size",
-)
-_REALS = (
-    "hidden_dropout_prob",
-    "attention_probs_dropout_prob",
-    "initializer_range",
-    "layer_norm_eps",
 )
 # Keys that change what a BERT computes, and the values under which it is ours.
 _HELD: dict[str, tuple[Any, ...]] = {
@@ -131,19 +125,8 @@ class BertFormat(Format[BertConfig]):
         """
         check_settings(content, path, "BERT", _HELD, _REQUIRED)
         given = {key: content[key] for key in to_dict(BertConfig()) if key in content}
-        for key in _REALS:
-            value = given.get(key, 0.0)
-            if isinstance(value, bool) or not isinstance(value, (int, float)):
-                raise wrong(key, path, value, "a number")
-        given["hidden_act"] = activation_of(given.get("hidden_act", "gelu"), path)
-        for key, value in given.items():
-            if short(value) != repr(value):
-                raise DataError(f"'{key}' in {path} is {short(value)}; no BERT has that")
-        try:
-            given |= {key: float(given[key]) for key in _REALS if key in given}
-            return BertConfig(**given)
-        except (ConfigError, OverflowError) as error:
-            raise DataError(f"{path}: {error}") from error
+        act = activation_of(given.get("hidden_act", "gelu"), path)
+        return super().read_config({**given, "hidden_act": act}, path)
 
     def write_config(self, config: BertConfig, objectives: frozenset[str]) -> dict[str, Any]:
         """What `config.json` says of a BERT with these pre-training heads."""

@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from bertwright.checkpoint.format import Format, ParameterMapping, Parts, pair
-from bertwright.checkpoint.model_folder import check_settings, wrong
+from bertwright.checkpoint.model_folder import check_settings
 from bertwright.config.runs.gpt import Gpt2Config, GptConfig
-from bertwright.errors import ConfigError, DataError
+from bertwright.errors import DataError
 from bertwright.models.encoder import Encoder
 from bertwright.models.gpt import Gpt, Gpt2
 from bertwright.objectives.next_token import NextToken
@@ -68,18 +68,12 @@ class GptFormat(Format[GptConfig]):
         allowed = {**self.held, "n_inner": (None, 4 * width if isinstance(width, int) else None)}
         check_settings(content, path, self.model_type, allowed, _REQUIRED)
         given = {ours: content[theirs] for theirs, ours in _KEYS.items() if theirs in content}
-        for key, value in given.items():
-            if isinstance(value, bool) or not isinstance(value, (int, float)):
-                raise wrong(key, path, value, "a number")
         if content.get("embd_pdrop", content.get("resid_pdrop")) != content.get("resid_pdrop"):
             raise DataError(
                 f"'embd_pdrop' and 'resid_pdrop' in {path} differ; they are one dropout here: set "
                 "both to the same"
             )
-        try:
-            return self.config(**given)
-        except (ConfigError, OverflowError) as error:
-            raise DataError(f"{path}: {error}") from error
+        return super().read_config(given, path)
 
     def write_config(self, config: GptConfig, objectives: frozenset[str]) -> dict[str, Any]:
         """See `Format`."""
