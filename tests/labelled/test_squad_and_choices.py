@@ -129,6 +129,10 @@ def test_flat_tables(write):
             {"question": "q", "context": "c", "answers": [{"text": "c"}]},
             r"answers of a wrong form: .*answer_start",
         ),
+        (
+            {"question": "q", "context": "c", "answers": [{"text": 5, "answer_start": 0}]},
+            r"answers of a wrong form: .*answer_start",
+        ),
         ({"question": " ", "context": "c", "answers": []}, r"empty text: column 'question'"),
         (
             {"question": "q", "context": "c", "answers": {"text": ["c"], "answer_start": []}},

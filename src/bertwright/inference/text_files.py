@@ -23,13 +23,7 @@ from typing import Any, TypeVar, cast
 from bertwright.errors import DataError
 from bertwright.inference.encode import Text
 from bertwright.labelled.columns import TEXTS, Columns
-from bertwright.labelled.source import (
-    BadRowLog,
-    BadRows,
-    name_of,
-    suffix_of,
-    without_surrogates,
-)
+from bertwright.labelled.source import BadRowLog, BadRows, name_of, suffix_of
 from bertwright.labelled.table import Table, open_form, read_table
 from bertwright.text.corpus.files import BLOCK_BYTES, COMPRESSED_SUFFIXES, open_bytes
 from bertwright.text.corpus.rows import is_json_lines
@@ -155,7 +149,7 @@ def _rows(table: Table, names: list[str], texts: int, found: Texts) -> Iterator[
             bad = parts.index(None)
             log.bad(line, "no text", f"{values[bad]!r:.60} in the column {names[bad]}", "a text")
             continue
-        clean = [without_surrogates(part or "", log) for part in parts]
+        clean = [part or "" for part in parts]
         found.empty += not any(part.strip() for part in clean)
         beside = "" if len(values) == texts or values[texts] is None else str(values[texts])
         yield (clean[0] if texts == 1 else (clean[0], clean[1])), beside

@@ -19,7 +19,7 @@ from bertwright.errors import DataError
 from bertwright.labelled.columns import Columns, Groups, plain
 from bertwright.labelled.examples import ChoiceExample
 from bertwright.labelled.file import File, Stream
-from bertwright.labelled.source import BadRowLog, BadValue, listed, shorten
+from bertwright.labelled.source import BadValue, listed, shorten
 from bertwright.labelled.table import Row, Table, read_text
 
 FIRST: Groups = (
@@ -49,10 +49,10 @@ def read_choices(file: File) -> Stream:
     columns = Columns(text, text2, target)
 
     def make(row: Row, id_: str, line: int) -> ChoiceExample:
-        first = read_text(row, text, file.log)
+        first = read_text(row, text)
         is_empty = text2 is None or row[text2] in (None, "")
-        second = "" if is_empty else read_text(row, text2, file.log)
-        texts = _texts(row, choices, file.log)
+        second = "" if is_empty else read_text(row, text2)
+        texts = _texts(row, choices)
         label = None if target is None else _label(row[target], texts, file.log.at(line))
         return ChoiceExample(first, texts, second, label, id_, line)
 
@@ -77,7 +77,7 @@ def _choices(table: Table) -> list[str]:
     return [table.find(None, LISTS, what, "choices in the")]
 
 
-def _texts(row: Row, columns: list[str], log: BadRowLog) -> tuple[str, ...]:
+def _texts(row: Row, columns: list[str]) -> tuple[str, ...]:
     """The choices of one row."""
     cells = [row[name] for name in columns]
     if len(columns) == 1:
@@ -87,9 +87,7 @@ def _texts(row: Row, columns: list[str], log: BadRowLog) -> tuple[str, ...]:
         cells, columns = cells[0], columns * len(cells[0])
     if len(cells) < 2:
         raise BadValue("fewer than two choices", str(len(cells)), "two or more")
-    return tuple(
-        read_text({name: each}, name, log) for each, name in zip(cells, columns, strict=True)
-    )
+    return tuple(read_text({name: each}, name) for each, name in zip(cells, columns, strict=True))
 
 
 def _label(value: Any, texts: tuple[str, ...], where: str) -> int:

@@ -14,7 +14,7 @@ from bertwright.errors import DataError
 from bertwright.text.corpus.documents import read_text
 from bertwright.text.corpus.files import COMPRESSED_SUFFIXES, TEXT_SUFFIXES, open_bytes
 from bertwright.text.corpus.report import CorpusReport
-from bertwright.text.tables import replace_surrogates, split_lines
+from bertwright.text.tables import split_lines
 
 BadRows = Literal["refuse", "skip"]
 """Whether rows that cannot be read stop the reading or are left out."""
@@ -70,8 +70,9 @@ class BadRowLog:
             skipped.lines.append(line)
 
     def warn(self, message: str) -> None:
-        """Add a warning about the file."""
-        self.warnings.append(f"{self.name}: {message}")
+        """Add a warning about the file, once."""
+        if (warning := f"{self.name}: {message}") not in self.warnings:
+            self.warnings.append(warning)
 
     def summary(self) -> list[str]:
         """A sentence for each reason."""
@@ -209,15 +210,6 @@ def replaced_bytes(source: Source) -> list[str]:
         f"by U+FFFD (first: {source.report.invalid_places[0]}). If it is of another encoding, as "
         "CSV of Excel is, convert it: iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW"
     ]
-
-
-def without_surrogates(text: str, log: BadRowLog) -> str:
-    """Half characters become U+FFFD, with one warning a file."""
-    replaced = replace_surrogates(text)
-    warning = f"{log.name}: lone surrogates were replaced by U+FFFD"
-    if replaced is not text and warning not in log.warnings:
-        log.warnings.append(warning)
-    return replaced
 
 
 def shorten(text: object) -> str:

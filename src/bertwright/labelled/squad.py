@@ -14,13 +14,7 @@ from bertwright.errors import DataError
 from bertwright.labelled.columns import Columns, Groups
 from bertwright.labelled.examples import SpanExample
 from bertwright.labelled.file import File, Stream
-from bertwright.labelled.source import (
-    BadRowLog,
-    BadValue,
-    WrongAnswers,
-    shorten,
-    without_surrogates,
-)
+from bertwright.labelled.source import BadRowLog, BadValue, WrongAnswers, shorten
 from bertwright.labelled.table import Row, Table, json_value, read_text
 
 QUESTIONS: Groups = (("question",), ("query", "text"))
@@ -32,7 +26,7 @@ _SHOWN = 5
 
 def read_span(file: File) -> Stream:
     """The questions of SQuAD JSON or of a table."""
-    value: Any = json_value(file.source) if file.form == "json" else None
+    value: Any = json_value(file.source, file.log) if file.form == "json" else None
     data = value.get("data") if isinstance(value, dict) else None
     is_squad = isinstance(data, list) and any(
         isinstance(article, dict) and "paragraphs" in article for article in data
@@ -92,8 +86,8 @@ def _examples(table: Table, columns: Columns, policy: WrongAnswers) -> Iterator[
 
     def make(row: Row, id_: str, line: int) -> SpanExample | None:
         nonlocal questions
-        question = read_text(row, columns.text, log)
-        context = read_text(row, columns.text2, log)
+        question = read_text(row, columns.text)
+        context = read_text(row, columns.text2)
         name = "" if title is None or row[title] is None else str(row[title])
         if columns.label is None:
             return SpanExample(question, context, None, id_, name, line)
@@ -102,7 +96,7 @@ def _examples(table: Table, columns: Columns, policy: WrongAnswers) -> Iterator[
             raise BadValue("no answers", "", "a list, empty for none")
         if isinstance(given, str):
             given = {"text": given, "answer_start": row[start] if start else None}
-        answers = tuple(_answers(given, log))
+        answers = tuple(_answers(given))
         questions += 1
         right = tuple(each for each in answers if each[1] >= 0 and context.startswith(*each))
         if len(right) < len(answers):
@@ -132,7 +126,7 @@ def _examples(table: Table, columns: Columns, policy: WrongAnswers) -> Iterator[
         )
 
 
-def _answers(value: Any, log: BadRowLog) -> Iterator[tuple[str, int]]:
+def _answers(value: Any) -> Iterator[tuple[str, int]]:
     """Texts with their starts; an empty text is no answer."""
     if isinstance(value, dict):
         texts, starts = value.get("text"), value.get("answer_start")
@@ -146,8 +140,9 @@ def _answers(value: Any, log: BadRowLog) -> Iterator[tuple[str, int]]:
         try:
             if each["text"] == "":
                 continue
-            start = int(float(each["answer_start"]))  # 13.0 in columns with empty cells
-            yield without_surrogates(each["text"], log), start
-        except (TypeError, ValueError, KeyError, OverflowError, AttributeError):
+            if not isinstance(each["text"], str):
+                raise TypeError("the text of an answer")
+            yield each["text"], int(float(each["answer_start"]))  # 13.0 beside empty cells
+        except (TypeError, ValueError, KeyError, OverflowError):
             expected = '{"text": "...", "answer_start": 0}'
             raise BadValue("answers of a wrong form", shorten(each), expected) from None

@@ -36,9 +36,8 @@ from bertwright.labelled.source import (
     open_source,
     shorten,
     suffix_of,
-    without_surrogates,
 )
-from bertwright.text.tables import ROWS, csv_delimiter, open_parquet, split_rows
+from bertwright.text.tables import ROWS, csv_delimiter, open_parquet, replace_surrogates, split_rows
 
 E = TypeVar("E")
 FORMS: dict[str, Form] = {
@@ -145,7 +144,7 @@ class Table:
                 yield example
 
 
-def read_text(row: Row, column: str | None, log: BadRowLog) -> str:
+def read_text(row: Row, column: str | None) -> str:
     """A text of a row.
 
     Raises:
@@ -159,7 +158,7 @@ def read_text(row: Row, column: str | None, log: BadRowLog) -> str:
     if not isinstance(value, str):
         came = f"a {type(value).__name__} in the column {shorten(column)}"
         raise BadValue("text of a wrong type", came, "a string")
-    return value if value.isascii() else without_surrogates(value, log)
+    return value
 
 
 def open_form(
@@ -291,14 +290,14 @@ def _refuse_doubled(columns: Sequence[str], name: str) -> None:
         )
 
 
-def json_value(source: Source) -> Any:
+def json_value(source: Source, log: BadRowLog) -> Any:
     """The whole value of a JSON file; None if it is JSON lines, a row a line."""
     if source.json is not None:
         return source.json
-    value = _parse(source.first)
+    value = _parse(source.first, log)
     if isinstance(value, dict) and not isinstance(value.get("data"), list):
         return None
-    source.json = value = _parse("\n".join(line for _, line in source.lines()))
+    source.json = value = _parse("\n".join(line for _, line in source.lines()), log)
     if isinstance(value, Exception):
         raise DataError(
             f"{source.name} cannot be read as JSON: {value}; expected an array of objects, or an "
@@ -307,10 +306,16 @@ def json_value(source: Source) -> Any:
     return value
 
 
-def _parse(line: str) -> Any:
-    """A value, or the error."""
+def _parse(line: str, log: BadRowLog) -> Any:
+    """A value, or the error. Half characters become U+FFFD, with one warning a file."""
     try:
-        return json.loads(line)
+        value = json.loads(line)
+        if "\\ud" in line or "\\uD" in line:
+            whole = json.dumps(value, ensure_ascii=False)
+            if (mended := replace_surrogates(whole)) is not whole:
+                value = json.loads(mended)
+                log.warn("lone surrogates were replaced by U+FFFD")
+        return value
     except (ValueError, RecursionError) as error:
         return error
 
@@ -318,10 +323,10 @@ def _parse(line: str) -> Any:
 def _objects(source: Source, form: Form, log: BadRowLog) -> Table:
     """An array of objects, `{"data": [...]}`, or an object a line; the columns are the keys of the
     first ones."""
-    value = None if form == "jsonl" else json_value(source)
+    value = None if form == "jsonl" else json_value(source, log)
     values: Iterator[tuple[int, Any]]
     if value is None:
-        values = ((n, _parse(line)) for n, line in source.lines() if line.strip())
+        values = ((n, _parse(line, log)) for n, line in source.lines() if line.strip())
     else:
         log.unit = "row"
         value = value.get("data") if isinstance(value, dict) else value

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 from bertwright.errors import DataError
 from bertwright.labelled.columns import SENTENCES, Columns, Groups, plain
 from bertwright.labelled.examples import TaggingExample
-from bertwright.labelled.source import BadRowLog, BadValue, Source, shorten, without_surrogates
+from bertwright.labelled.source import BadRowLog, BadValue, Source, shorten
 from bertwright.labelled.table import Row, Table, read_text
 from bertwright.text.tokenizer.normalize import is_chinese, is_punctuation
 
@@ -79,14 +79,14 @@ def tagging_examples(table: Table, columns: Columns) -> Iterator[TaggingExample]
             )
         are_tags = isinstance(given, list) and any(isinstance(each, str) for each in given)
         if isinstance(value, str) and not are_tags:
-            example = text_example(read_text(row, columns.text, log), line)
+            example = text_example(read_text(row, columns.text), line)
             if columns.label is not None:
                 accepted = given is None and answer and row[answer] == "accept"
                 example = _marked(example, [] if accepted else given, columns.label, log, within)
             return replace(example, document=number, id=id_)
-        words, tags = _strings(value, columns.text, log), None
+        words, tags = _strings(value, columns.text), None
         if columns.label is not None:
-            tags = _strings(given, columns.label, log)
+            tags = _strings(given, columns.label)
             if len(tags) != len(words):
                 came = f"{len(words)} words, {len(tags)} tags"
                 raise BadValue("sentence with a ragged line", came, "a tag a word")
@@ -102,7 +102,7 @@ def tagging_examples(table: Table, columns: Columns) -> Iterator[TaggingExample]
         )
 
 
-def _strings(value: Any, column: str | None, log: BadRowLog) -> tuple[str, ...]:
+def _strings(value: Any, column: str | None) -> tuple[str, ...]:
     in_column = f"in the column {shorten(column)}"
     if not isinstance(value, list):
         raise BadValue("no list of words", f"{shorten(value)} {in_column}", "a list of strings")
@@ -113,7 +113,7 @@ def _strings(value: Any, column: str | None, log: BadRowLog) -> tuple[str, ...]:
     if wrong:
         came = f"{shorten(wrong[0])} {in_column}"
         raise BadValue("sentence with an empty word or tag", came, "words")
-    return tuple(without_surrogates(str(each), log) for each in value)
+    return tuple(map(str, value))
 
 
 def text_example(text: str, line: int) -> TaggingExample:
@@ -152,7 +152,7 @@ def _marked(
         came = f"{shorten(value)} in the column {shorten(column)}"
         raise BadValue("no list of entities", came, 'a list of [start, end, "label"]')
     entities: list[Entity] = []
-    found = {_entity(each, text, log) for each in value}
+    found = {_entity(each, text) for each in value}
     for each in sorted(found, key=lambda e: (e.start - e.end, e)):  # the longest first
         if all(each.end <= other.start or other.end <= each.start for other in entities):
             entities.append(each)
@@ -178,7 +178,7 @@ def _marked(
     return replace(example, words=spelled, tags=tuple(tags), offsets=tuple(words))
 
 
-def _entity(value: Any, text: str, log: BadRowLog) -> Entity:
+def _entity(value: Any, text: str) -> Entity:
     """One entity, without white space at its ends."""
     given = value
     if isinstance(value, dict):
@@ -198,7 +198,7 @@ def _entity(value: Any, text: str, log: BadRowLog) -> Entity:
         expected = "start from 0, end one after the last, an emoji as one character"
         raise BadValue("entity that is not in the text", came, expected)
     start += len(slice_) - len(slice_.lstrip())
-    return Entity(start, start + len(slice_.strip()), without_surrogates(label.strip(), log))
+    return Entity(start, start + len(slice_.strip()), label.strip())
 
 
 def split_words(text: str) -> list[tuple[int, int]]:

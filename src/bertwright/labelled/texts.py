@@ -23,7 +23,7 @@ from bertwright.labelled.columns import (
 )
 from bertwright.labelled.examples import GenerationExample, Label, TextExample, classes_of
 from bertwright.labelled.file import File, Stream
-from bertwright.labelled.source import BadRowLog, BadValue, listed, shorten, without_surrogates
+from bertwright.labelled.source import BadRowLog, BadValue, listed, shorten
 from bertwright.labelled.table import Row, Table, read_text
 
 SOURCES: Groups = (
@@ -109,8 +109,8 @@ def _examples(file: File, table: Table, columns: Columns) -> Iterator[TextExampl
         log.warn(f"no column is chosen for {listed(lacks)}, which training had; no text has them")
 
     def make(row: Row, id_: str, line: int) -> TextExample | None:
-        text = read_text(row, columns.text, log)
-        text2 = None if columns.text2 is None else read_text(row, columns.text2, log)
+        text = read_text(row, columns.text)
+        text2 = None if columns.text2 is None else read_text(row, columns.text2)
         if not labels:
             return TextExample(text, text2, None, id_, line)
         if gold and row[columns.label] == NO_GOLD_LABEL:
@@ -142,8 +142,8 @@ def read_targets(file: File) -> Stream:
     source = table.find(chosen.text, SOURCES, "sources", "--text", [target])
 
     def make(row: Row, id_: str, line: int) -> GenerationExample:
-        written = None if target is None else read_text(row, target, file.log)
-        return GenerationExample(read_text(row, source, file.log), written, id_, line)
+        written = None if target is None else read_text(row, target)
+        return GenerationExample(read_text(row, source), written, id_, line)
 
     columns = Columns(source, None, target)
     return file.found(table.examples(columns.names(), make), columns, table)
@@ -155,7 +155,7 @@ def _label(value: Any, file: File, where: str) -> Label:
     if file.kind == "regression":
         return _number(value)
     found = _several(value) if several else [value]
-    names = tuple(dict.fromkeys(without_surrogates(_class_name(each), file.log) for each in found))
+    names = tuple(dict.fromkeys(_class_name(each) for each in found))
     numbers = not all(isinstance(each, str) for each in found) or {*names} <= {"0", "1"}
     if len(names) < len(found) and numbers:
         raise DataError(
