@@ -22,8 +22,6 @@ from bertwright.errors import IntegrityError
 
 MAGIC = 0xDB4775248B80FB57
 _FOOTER = 48
-_RESTART_EVERY = 16
-_BLOCK = 1 << 16
 _LONGEST_KEY = 4 << 10
 _MOST_KEYS = 16 << 20
 """Bytes of all keys: common starts are written once, so a small file may list endless keys."""
@@ -75,22 +73,16 @@ def read_table(data: bytes, where: str) -> dict[bytes, bytes]:
 
 
 def make_table(content: dict[bytes, bytes]) -> bytes:
-    """The bytes of a table."""
-    parts: list[bytes] = []
-    index: dict[bytes, bytes] = {}
-    offset = 0
-    for block in _blocks(content):
-        data = _make_block(block)
-        index[next(reversed(block))] = varint(offset) + varint(len(data))
-        parts += [data, _trailer(data)]
-        offset += len(data) + 5
-    handles = b""
-    for block in ({}, index):
-        data = _make_block(block, 1)
-        handles += varint(offset) + varint(len(data))
-        parts += [data, _trailer(data)]
-        offset += len(data) + 5
-    return b"".join([*parts, handles.ljust(_FOOTER - 8, b"\0"), struct.pack("<Q", MAGIC)])
+    """The bytes of a table of one block, in which no key is cut."""
+    last = max(content, default=b"")
+    data, meta = _make_block(content), _make_block({})
+    first = Handle(0, len(data))
+    second = Handle(len(data) + 5, len(meta))
+    index = _make_block({last: _packed(first)} if content else {})
+    third = Handle(second.offset + len(meta) + 5, len(index))
+    blocks = b"".join(block + _trailer(block) for block in (data, meta, index))
+    footer = (_packed(second) + _packed(third)).ljust(_FOOTER - 8, b"\0")
+    return blocks + footer + struct.pack("<Q", MAGIC)
 
 
 def varint(value: int) -> bytes:
@@ -168,34 +160,16 @@ def _entries(block: bytes, where: str) -> Iterator[tuple[bytes, bytes]]:
         position += length
 
 
-def _blocks(content: dict[bytes, bytes]) -> Iterator[dict[bytes, bytes]]:
-    """Sorted entries in blocks of some 64 KB."""
-    block: dict[bytes, bytes] = {}
-    size = 0
-    for key in sorted(content):
-        block[key] = content[key]
-        size += len(key) + len(content[key])
-        if size >= _BLOCK:
-            yield block
-            block, size = {}, 0
-    if block:
-        yield block
+def _packed(handle: Handle) -> bytes:
+    return varint(handle.offset) + varint(handle.size)
 
 
-def _make_block(entries: dict[bytes, bytes], restart_every: int = _RESTART_EVERY) -> bytes:
-    data = bytearray()
-    restarts = [] if entries else [0]
-    last = b""
-    for number, (key, value) in enumerate(entries.items()):
-        if number % restart_every == 0:
-            restarts.append(len(data))
-            last = b""
-        shared = 0
-        while shared < min(len(key), len(last)) and key[shared] == last[shared]:
-            shared += 1
-        data += varint(shared) + varint(len(key) - shared) + varint(len(value))
-        data += key[shared:] + value
-        last = key
+def _make_block(entries: dict[bytes, bytes]) -> bytes:
+    data, restarts = bytearray(), []
+    for key in sorted(entries):
+        restarts.append(len(data))
+        data += varint(0) + varint(len(key)) + varint(len(entries[key])) + key + entries[key]
+    restarts = restarts or [0]
     return bytes(data) + struct.pack(f"<{len(restarts) + 1}I", *restarts, len(restarts))
 
 
