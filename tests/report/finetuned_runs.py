@@ -362,6 +362,7 @@ def records(found: dict[str, Any]) -> list[dict[str, Any]]:
                     "seed": seed,
                     "split": "train",
                     "step": step,
+                    "tokens": 1000 * step,
                     "seconds": step / 10,
                     "loss": loss,
                     "learning_rate": 5e-5 * min(step / 60, (620 - step) / 560),
@@ -376,6 +377,7 @@ def records(found: dict[str, Any]) -> list[dict[str, Any]]:
                     "seed": seed,
                     "split": "dev",
                     "step": 200 * epoch,
+                    "tokens": 200_000 * epoch,
                     "epoch": epoch,
                     found["main"]: value,
                 }

@@ -44,15 +44,6 @@ def write_run(folder: Path, records: list[dict[str, Any]] | None = None, **files
     return folder
 
 
-@pytest.mark.parametrize(("share", "is_said"), [(0.25, True), (0.15, False)])
-def test_text_that_is_masked_more_is_harder(tmp_path: Path, share: float, is_said: bool) -> None:
-    run = write_run(tmp_path)
-    (run / "config.toml").write_text(f"[masking]\nprobability = {share}\n", encoding="utf-8")
-    found = run_page(read_run(run))
-    assert ("In held-out text 15% of the tokens are masked" in found) == is_said
-    assert ("in training text 25%" in found) == is_said
-
-
 def examples(word: str = "mean") -> dict[str, Any]:
     return {
         "baselines": {"masked_lm.accuracy": 0.05},
@@ -127,7 +118,7 @@ def test_a_page_is_one_file_without_scripts_or_network(tmp_path: Path) -> None:
     assert "@import" not in page
     assert "url(" not in page
     assert "<h1>news</h1>" in page
-    assert page.count('<svg class="chart"') == 2 * 7  # each chart over tokens and over time
+    assert page.count('<svg class="chart"') == 7
     assert "8.0%" in page
     assert "prefers-color-scheme:dark" in page
     assert [p.name for p in run.iterdir() if p.name.startswith(".")] == []
@@ -195,7 +186,7 @@ def test_a_run_of_another_objective_has_a_page(tmp_path: Path) -> None:
     parse(page)
     assert "<b>6.000</b><span>next token loss, on held-out text</span>" in page
     for name in ("Next token loss", "Next token perplexity"):
-        assert page.count(f"<b>{name}</b>") == 2
+        assert page.count(f"<b>{name}</b>") == 1
     for absent in ("Loss, all", "asked LM", "entence"):
         assert absent not in page
 
@@ -274,50 +265,22 @@ def test_one_objective_has_one_loss_chart(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "told", "unit"),
-    [(7.25, "7.2 s", "seconds"), (1801, "30 min 01 s", "minutes"), (9000, "2 h 30 min", "hours")],
+    ("seconds", "told"), [(7.25, "7.2 s"), (1801, "30 min 01 s"), (9000, "2 h 30 min")]
 )
-def test_time_has_its_unit(tmp_path: Path, seconds: float, told: str, unit: str) -> None:
+def test_time_has_its_unit(tmp_path: Path, seconds: float, told: str) -> None:
     run = write_run(tmp_path / "news", environment={"threads": 1})
     record = {"step": 1, "tokens": 10, "split": "train", "loss": 2.0, "masked_lm.loss": 2.0}
     (run / "metrics.jsonl").write_text(json.dumps(record | {"seconds": seconds}) + "\n")
     page = run_page(read_run(run))
-    for shown in (f"<b>{told}</b><span>for 1 step</span>", f">{unit}</text>", "1 thread<"):
+    for shown in (f"<b>{told}</b><span>for 1 step</span>", "1 thread<"):
         assert shown in page, shown
 
 
-@pytest.mark.parametrize(
-    ("config", "told"),
-    [
-        ("steps = 8", "for 8 steps"),
-        ("steps = 2000", "for 8 of 2,000 steps, not finished"),
-        ("minutes = 0.25", "for 8 steps"),
-        ("minutes = 30", "for 8 steps, of 30 min 00 s, not finished"),
-    ],
-)
-def test_a_run_that_goes_on_is_not_finished(tmp_path: Path, config: str, told: str) -> None:
+@pytest.mark.parametrize(("steps", "told"), [(8, "for 8 steps"), (2000, "for 8 of 2,000 steps")])
+def test_a_run_that_goes_on_is_not_finished(tmp_path: Path, steps: int, told: str) -> None:
     run = write_run(tmp_path / "news")
-    (run / "config.toml").write_text(config + "\n")
+    (run / "config.toml").write_text(f"steps = {steps}\n")
     assert f"<b>20 s</b><span>{told}</span>" in run_page(read_run(run))
-
-
-@pytest.mark.parametrize(
-    ("state", "is_finished"),
-    [({"position": {"finished": True}}, True), ({"position": {"finished": False}}, False)],
-)
-def test_the_checkpoint_knows_whether_a_run_is_finished(
-    tmp_path: Path, state: dict[str, Any], is_finished: bool
-) -> None:
-    # the time ran out during the last validation, so that no record is as old as the run
-    run = write_run(tmp_path / "news")
-    (run / "config.toml").write_text("minutes = 0.4\n")
-    newest = run / "checkpoints" / "step-00000008"
-    newest.mkdir(parents=True)
-    (run / "checkpoints" / "latest").write_text("step-00000008\n")
-    (newest / "trainer.json").write_text(json.dumps(state))
-    assert ("not finished" not in run_page(read_run(run))) == is_finished
-    (newest / "trainer.json").write_text("{")
-    assert "not finished" in run_page(read_run(run))
 
 
 @pytest.mark.parametrize("value", [5e-324, 1e308, 10**400])

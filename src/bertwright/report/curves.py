@@ -49,36 +49,32 @@ def objective_title(name: str) -> str:
     return _OBJECTIVES.get(name, name.replace("_", " "))
 
 
-def run_curves(run: Run) -> dict[str, list[Markup]]:
-    """The charts of a run, over tokens and over time."""
+def run_curves(run: Run) -> list[Markup]:
+    """The charts of a run, over tokens."""
     charts: dict[str, tuple[str, bool]] = {}
     found = objectives(run.records)
     for name, metrics in found.items():
         for metric in metrics:
             name_and_metric = f"{objective_title(name)} {title(metric)}"
-            charts[f"{name}.{metric}"] = _capitalized(name_and_metric), metric == "accuracy"
+            name_and_metric = name_and_metric[:1].upper() + name_and_metric[1:]
+            charts[f"{name}.{metric}"] = name_and_metric, metric == "accuracy"
     if len(found) != 1:  # the loss of a single objective is the same
         charts["loss"] = "Loss, all objectives", False
     charts |= {key: (name, key == "utilization") for key, name in _OF_TRAINING.items()}
-    unit, size = _unit_of_time(number(run.records[-1].get("seconds")) or 0.0)
-    made: dict[str, list[Markup]] = {"tokens": [], "time": []}
-    for kind, x_key, x_name, x_unit in (
-        ("tokens", "tokens", "tokens", 1.0),
-        ("time", "seconds", unit, size),
-    ):
-        for key, (name, percent) in charts.items():
-            lines = [
-                Series(shown, *_points(run.split(split), x_key, key, x_unit), style=split)
-                for split, shown in (("train", "training"), ("dev", "held out"))
-            ]
-            level = number(mapping(run.examples.get("baselines")).get(key))
-            if level is not None and any(line.ys for line in lines):
-                lines.append(Series("baseline", [], [level], "baseline"))
-            ys = [y for line in lines for y in line.ys]
-            low, high = min(ys, default=0.0), max(ys, default=0.0)
-            from_zero = key in _OF_TRAINING or (percent and low < high / 2)
-            made[kind].append(chart(name, lines, x_name, percent, from_zero))
-    return {kind: [each for each in charts if each] for kind, charts in made.items()}
+    made = []
+    for key, (name, percent) in charts.items():
+        lines = [
+            Series(shown, *_points(run.split(split), "tokens", key), style=split)
+            for split, shown in (("train", "training"), ("dev", "held out"))
+        ]
+        level = number(mapping(run.examples.get("baselines")).get(key))
+        if level is not None and any(line.ys for line in lines):
+            lines.append(Series("baseline", [], [level], "baseline"))
+        ys = [y for line in lines for y in line.ys]
+        low, high = min(ys, default=0.0), max(ys, default=0.0)
+        from_zero = key in _OF_TRAINING or (percent and low < high / 2)
+        made.append(chart(name, lines, "tokens", percent, from_zero))
+    return [each for each in made if each]
 
 
 def seed_curves(results: Results, records: Sequence[Record], prefix: str = "") -> list[Markup]:
@@ -159,7 +155,7 @@ def _lines(
     """One key, a line a seed; a single seed, and few points, with marks."""
     drawn = []
     for seed in dict.fromkeys(record.get("seed") for record in records):
-        xs, ys = _points([r for r in records if r.get("seed") == seed], x_key, key, 1.0)
+        xs, ys = _points([r for r in records if r.get("seed") == seed], x_key, key)
         name, style = f"seed {seed}", "seed"
         if seed in degenerate:
             name, style = f"{name}, degenerate", "degenerate"
@@ -170,20 +166,8 @@ def _lines(
     return drawn
 
 
-def _points(records: Iterable[Record], x_key: str, key: str, x_unit: float) -> Line:
+def _points(records: Iterable[Record], x_key: str, key: str) -> Line:
     """One key over another, where both are numbers."""
     pairs = [(number(r.get(x_key)), number(r.get(key))) for r in records]
-    kept = [(x / x_unit, y) for x, y in pairs if x is not None and y is not None]
+    kept = [(x, y) for x, y in pairs if x is not None and y is not None]
     return [x for x, _ in kept], [y for _, y in kept]
-
-
-def _unit_of_time(seconds: float) -> tuple[str, float]:
-    """The unit of a time axis with round numbers, and its seconds."""
-    for name, size in (("hours", 3600.0), ("minutes", 60.0)):
-        if seconds >= 2 * size:
-            return name, size
-    return "seconds", 1.0
-
-
-def _capitalized(name: str) -> str:
-    return name[:1].upper() + name[1:]

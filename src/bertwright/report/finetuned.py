@@ -32,8 +32,7 @@ from bertwright.report.verdict import (
 )
 
 MOST_CLASSES = 30
-"""A confusion matrix of more cannot be read; its most frequent pairs can."""
-MOST_PAIRS = 20
+"""A confusion matrix of more cannot be read."""
 MOST_METRICS = 4
 """Columns of metrics in the table of seeds."""
 
@@ -57,8 +56,6 @@ def task_facts(results: Results, records: Sequence[Record], prefix: str = "") ->
     found = [m for seed in results.get("seeds") or [] for m in mapping(seed.get("metrics"))]
     labels = [str(label) for label in mapping(results.get("confusion")).get("labels") or []]
     counts = mapping(results.get("confusion")).get("counts") or []
-    dev_format = str(mapping(mapping(results.get("data")).get("dev")).get("format") or "")
-    units = (("SQuAD", "question"), ("Parquet", "row"), ("JSON with", "row"))
     return {
         "results": results,
         "task": mapping(results.get("task")),
@@ -74,10 +71,8 @@ def task_facts(results: Results, records: Sequence[Record], prefix: str = "") ->
         "seed_metrics": list(dict.fromkeys([main, *found]))[:MOST_METRICS],
         "labels": labels,
         "matrix": counts if len(labels) <= MOST_CLASSES else [],
-        "confused": _confused(labels, counts) if len(labels) > 6 else [],
         "layers": _layers(mapping(results.get("layer_weights"))),
         "calibration": _calibration(mapping(results.get("calibration"))),
-        "unit": next((unit for begin, unit in units if dev_format.startswith(begin)), "line"),
         "settings": values.flatten(dict(mapping(results.get("settings")))),
         "task_settings": values.flatten(dict(mapping(results.get("task")))),
     }
@@ -116,18 +111,6 @@ def _compared(results: Results, main: str) -> list[tuple[str, float, bool]]:
     found = {"this model": mean, **{baseline_title(name): each for name, each in others.items()}}
     best = max(found.values(), key=lambda value: direction(main) * value)
     return [(name, value, value == best) for name, value in found.items()]
-
-
-def _confused(labels: Sequence[str], counts: Sequence[Sequence[int]]) -> list[Any]:
-    """The pairs of labels confused most often: gold, predicted, how often, fraction of gold."""
-    pairs: list[tuple[str, str, int, float]] = [
-        (labels[gold], labels[predicted], count, count / sum(row))
-        for gold, row in enumerate(counts)
-        for predicted, count in enumerate(row)
-        if count and gold != predicted
-    ]
-    most = MOST_PAIRS if len(labels) > MOST_CLASSES else 5
-    return sorted(pairs, key=lambda pair: -pair[2])[:most]
 
 
 def _layers(weights: Mapping[str, Any]) -> Markup:

@@ -21,7 +21,6 @@ from jinja2 import Environment, PackageLoader
 from bertwright.arrays import Float32s
 from bertwright.atomic import disk_errors
 from bertwright.config import values
-from bertwright.config.runs.bert import MaskingConfig
 from bertwright.errors import ConfigError
 from bertwright.report import curves, numbers
 from bertwright.report.finetuned import kind_of, task_facts
@@ -164,7 +163,6 @@ def _pretrained_page(run: Run) -> str:
     config, environment = run.config, run.environment
     data, threads = config.get("data"), environment.get("threads")
     on = f"{threads} thread{'s' * (threads != 1)}" if threads else None
-    masking = number(mapping(config.get("masking")).get("probability"))
     splits = {"training, last line": run.split("train"), "held out": run.split("dev")}
     last = {name: records[-1] for name, records in splits.items() if records}
     plot = mapping(run.examples.get("plot"))
@@ -181,9 +179,6 @@ def _pretrained_page(run: Run) -> str:
         ],
         headline=list(_headline(run)),
         curves=curves.run_curves(run),
-        masking=masking,
-        dev_masking=MaskingConfig.probability,
-        is_harder=bool(masking and masking > MaskingConfig.probability and run.split("dev")),
         last=last,
         keys=dict.fromkeys(key for record in last.values() for key in record if key != "split"),
         config=values.flatten(config),
@@ -217,16 +212,11 @@ def _headline(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _length(run: Run) -> str:
-    """Steps up to the last record and, while they are fewer, how long the run is to be."""
-    end, config = run.records[-1], run.config
-    step, seconds = number(end.get("step")) or 0, number(end.get("seconds")) or 0.0
-    steps, minutes = number(config.get("steps")) or 0, number(config.get("minutes")) or 0
-    if step < steps:
-        return f"for {count(step)} of {count(steps)} steps, not finished"
-    done = f"for {count(step)} step{'s' * (step != 1)}"
-    if run.finished or seconds >= 60 * minutes:
-        return done
-    return f"{done}, of {duration(60 * minutes)}, not finished"
+    """Steps up to the last record, and of how many."""
+    step = number(run.records[-1].get("step")) or 0
+    steps = number(run.config.get("steps")) or 0
+    of = f" of {count(steps)}" if step < steps else ""
+    return f"for {count(step)}{of} step{'s' * (step != 1)}"
 
 
 def _finetuned_page(run: Run) -> str:

@@ -45,8 +45,6 @@ class Run:
     """`results.json`, of a fine-tuned run."""
     learning_curve: dict[str, Any] = field(default_factory=dict)
     """Accuracy by labelled examples, of a quickstart."""
-    finished: bool = field(default=False, kw_only=True)
-    """Whether the newest checkpoint says so; the last record may be older than the end."""
 
     @property
     def name(self) -> str:
@@ -90,7 +88,7 @@ def read_run(folder: Path | str) -> Run:
             f"end; {advice} and write the page again"
         )
     found = (read_object(folder / name) for name in _FILES)
-    return Run(folder, records, config, *found, finished=_is_finished(folder))
+    return Run(folder, records, config, *found)
 
 
 def read_object(path: Path) -> dict[str, Any]:
@@ -155,15 +153,6 @@ def _no_run(folder: Path) -> DataError:
         f"{folder} is no run ({found}); name the --out of a run, as written by bertwright "
         "pretrain, finetune, glue or quickstart"
     )
-
-
-def _is_finished(folder: Path) -> bool:
-    """Whether a pre-training run went to its end."""
-    checkpoints, state = folder / "checkpoints", {}
-    with contextlib.suppress(OSError, ValueError, DataError):  # an unreadable checkpoint
-        name = (checkpoints / "latest").read_text(encoding="utf-8").strip()
-        state = read_object(checkpoints / name / "trainer.json")
-    return mapping(state.get("position")).get("finished") is True
 
 
 def _read_config(path: Path) -> dict[str, Any]:
