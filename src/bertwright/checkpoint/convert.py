@@ -81,7 +81,6 @@ def convert(
     out: str | Path,
     to: Layout = "huggingface",
     overwrite: bool = False,
-    activation: Literal["gelu", "gelu_tanh"] | None = None,
     vectors: Mapping[str, Any] | None = None,
     last: int | None = None,
 ) -> Conversion:
@@ -93,7 +92,6 @@ def convert(
         out: the folder to write.
         to: the format.
         overwrite: whether `out` may be replaced, if Bertwright wrote it.
-        activation: which GELU the source means; unset: what its configuration says.
         vectors: fields of `EmbeddingDefaults` to set, for sentence-transformers; the others are
             what the source says, or the mean over as many tokens as there are positions.
         last: write the mean of the newest so many checkpoints; the source is a run.
@@ -116,10 +114,8 @@ def convert(
             if not isinstance(config, ElmoConfig):
                 kind = format_of(config).model_type
                 raise ConfigError(f"a folder of elmo is for ELMo only; this model is a {kind}")
-        elif to != "huggingface" or activation is not None:
+        elif to != "huggingface":
             only_bert(config, f"a folder of {to}")
-        if activation is not None:
-            config = replace(config, hidden_act=activation)
         known = sentence_transformers.read_defaults(folder)
         defaults = _with_requested(known or EmbeddingDefaults(), vectors or {})
         longest = format_of(config).spec(config).max_length
@@ -160,10 +156,11 @@ def convert(
             )
         if known is not None and known.dense and not defaults.dense:
             notes.append(f"not carried over: dense layers, as pooling is {defaults.pooling}")
-        if activation is None and sources.is_gelu_unclear(found):
+        if sources.is_gelu_unclear(found):
             notes.append(
-                "its gelu is read as the error function, as published; if its training code "
-                "had the tanh approximation, convert with --activation gelu_tanh"
+                "its gelu is read as the error function, as published; if its training code had "
+                f"the tanh approximation, say so in its {tensorflow.CONFIG}: "
+                f'"{tensorflow.ACTIVATION}": "gelu_tanh"'
             )
     return Conversion(
         str(source), layout, str(out), to, written, sum(v.numel() for v in given.values()),

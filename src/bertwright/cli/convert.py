@@ -21,7 +21,6 @@ def convert(
     to: Literal[
         "huggingface", "tensorflow", "sentence-transformers", "elmo", "word2vec", "fasttext", "arpa"
     ] = "huggingface",
-    activation: Literal["gelu", "gelu_tanh"] | None = None,
     pooling: str | None = None,
     normalize: bool | None = None,
     max_length: int | None = None,
@@ -40,7 +39,6 @@ def convert(
             .bin), or an n-gram model (.arpa).
         out: Folder to write; of word vectors and ARPA, a file.
         to: Format to write.
-        activation: GELU that the source was trained with; unset: as its folder says.
         pooling: sentence-transformers: how tokens become one vector: mean, cls, max, mean-sqrt,
             weighted or last; several with +.
         normalize: sentence-transformers: scale every vector to length 1.
@@ -74,7 +72,7 @@ def convert(
         facts = {"ngrams": work(source, out, overwrite).ngrams}
         shown = {f"{k}-grams": count for k, count in enumerate(facts["ngrams"], 1)}
     else:
-        done = models.convert(source, out, to, overwrite, activation, given or None, average)
+        done = models.convert(source, out, to, overwrite, given or None, average)
         if json:
             print_json(vars(done))
             return
