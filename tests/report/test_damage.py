@@ -14,7 +14,8 @@ import pytest
 
 from bertwright.cli.app import run
 from bertwright.errors import DataError
-from bertwright.report.pages import run_page, write_glue_report
+from bertwright.report.glue import write_glue_report
+from bertwright.report.pages import run_page
 from bertwright.report.read import read_run
 from tests.report.finetuned_runs import KINDS, classification, multi_task, records, write_finetuned
 from tests.report.test_glue_page import write_glue

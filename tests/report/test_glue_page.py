@@ -48,7 +48,7 @@ def test_a_table_of_tasks_with_their_pages(
     assert (told["report"], told["average"]) == (str(out), 0.7)
     page = out.read_text(encoding="utf-8")
     assert 'href="glue/MRPC/report.html"' in page
-    assert "average over 2 tasks, without WNLI" in page
+    assert "(70.0 without WNLI)" in page
 
 
 def test_an_unfinished_one_names_its_tasks(

@@ -54,7 +54,8 @@ def glue(
 
 def _print(found: dict[str, Any], config: FinetuneConfig) -> None:
     """The table, its averages, and what the submission holds."""
-    from bertwright.recipes.glue.run import SUBMISSION, averages, notes, table
+    from bertwright.recipes.glue.run import SUBMISSION
+    from bertwright.report.glue import averages, notes, table
 
     columns, rows = table(found)
     shown = [n for n, name in enumerate(columns) if name not in ("train", "dev", "notes")]

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
-
-from cyclopts import Parameter
+from typing import Any
 
 from bertwright.cli.bars import bar
 from bertwright.cli.options import Json
@@ -14,30 +12,26 @@ from bertwright.cli.output import print_json, say
 from bertwright.errors import BertwrightError
 
 
-def report(
-    run: Annotated[Path, Parameter(help="Folder of a run, of a quickstart or of glue.")],
-    *,
-    out: Annotated[
-        Path | None, Parameter(help="File to write; unset: report.html in the run's folder.")
-    ] = None,
-    json: Json = False,
-) -> None:
+def report(run: Path, *, out: Path | None = None, json: Json = False) -> None:
     """Write the HTML page of a run: curves, metrics, configuration and examples.
 
     For a fine-tuned run: comparison with the baselines, seeds, errors and lengths. For glue: a
     table of its tasks, with links to their pages, which are written too. It also works during the
     run.
+
+    Args:
+        run: Folder of a run, of a quickstart or of glue.
+        out: File to write; unset: report.html in the run's folder.
     """
-    from bertwright.report.pages import is_glue, write_glue_report, write_report
+    from bertwright.report.glue import is_glue, write_glue_report
+    from bertwright.report.pages import write_report
     from bertwright.report.read import read_run
 
     if is_glue(run):
         path, whole = write_glue_report(run, out)
-        if json:
-            scores = {name: task.get("score") for name, task in whole.get("tasks", {}).items()}
-            print_json({"report": path, "average": whole.get("average"), "tasks": scores})
-        else:
-            print(path)
+        scores = {name: task.get("score") for name, task in whole.get("tasks", {}).items()}
+        facts = {"average": whole.get("average"), "tasks": scores}
+        print_json({"report": path, **facts}) if json else print(path)
         return
     found = read_run(run)
     if not found.results:
@@ -50,17 +44,14 @@ def report(
                 say(f"without examples: {error}")
         found = read_run(run)
     path = write_report(found, out or run / "report.html")  # of a quickstart: at its top
-    if json:
-        if found.results:
-            tasks = {name: _told(each) for name, each in (found.results.get("tasks") or {}).items()}
-            print_json({"report": path, **({"tasks": tasks} if tasks else _told(found.results))})
-            return
-        last = {name: found.split(name)[-1:] for name in ("train", "dev")}
-        print_json(
-            {"report": path, **{name: records[0] for name, records in last.items() if records}}
-        )
-    else:
+    if not json:
         print(path)
+    elif found.results:
+        tasks = {name: _told(each) for name, each in (found.results.get("tasks") or {}).items()}
+        print_json({"report": path, **({"tasks": tasks} if tasks else _told(found.results))})
+    else:
+        last = {name: found.split(name)[-1] for name in ("train", "dev") if found.split(name)}
+        print_json({"report": path, **last})
 
 
 def _told(results: Mapping[str, Any]) -> dict[str, Any]:

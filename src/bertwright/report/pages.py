@@ -2,18 +2,16 @@
 
 Whatever a template prints is escaped (Jinja2's autoescape), be it a path, a token or the name of a
 key; only markup of `plots` passes as it is. `RUN/report.html` is of a pre-training or a fine-tuned
-run; the page of GLUE links those of its tasks.
+run.
 """
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path, PurePath
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 from jinja2 import Environment, PackageLoader
@@ -26,9 +24,9 @@ from bertwright.report import curves, numbers
 from bertwright.report.finetuned import kind_of, task_facts
 from bertwright.report.numbers import count, duration, number, title
 from bertwright.report.plots import key
-from bertwright.report.read import Run, is_run, mapping, read_object, read_run, whole
+from bertwright.report.read import Run, mapping, whole
 from bertwright.report.vector_plot import dots_of
-from bertwright.report.verdict import GLUE, pretraining_verdict, show_summary, verdict
+from bertwright.report.verdict import pretraining_verdict, show_summary, verdict
 
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff]")
 
@@ -74,42 +72,6 @@ def run_page(run: Run) -> str:
     """
     with whole(run.folder):
         return _finetuned_page(run) if run.results else _pretrained_page(run)
-
-
-def is_glue(folder: Path) -> bool:
-    """Whether it is the folder of a GLUE run that is finished."""
-    return not is_run(folder) and (folder / GLUE).is_file()
-
-
-def write_glue_report(folder: Path, out: Path | None = None) -> tuple[Path, dict[str, Any]]:
-    """Write the page of every task into its folder, and the one of all (unset: `report.html`).
-
-    Returns:
-        The path of the page of all, and what `glue.json` holds.
-
-    Raises:
-        DataError: a file is damaged.
-        ConfigError: `out` cannot be the name of a file.
-        BertwrightError: the disk is full or the folder is not writable.
-    """
-    found = read_object(folder / GLUE)
-    out = out or folder / "report.html"
-    with whole(folder):
-        tasks = {name: mapping(each) for name, each in mapping(found.get("tasks")).items()}
-        written = {
-            name: write_report(read_run(folder / name)) for name in tasks if is_run(folder / name)
-        }
-        links = {
-            name: quote(Path(os.path.relpath(path, out.parent)).as_posix())
-            for name, path in written.items()
-        }
-        others = sorted({str(n) for task in tasks.values() for n in mapping(task.get("baselines"))})
-        name = folder.resolve().name
-        page = render(
-            "glue.html.j2", name=name, found=found, tasks=tasks, links=links, others=others
-        )
-    write_page(out, page)
-    return out, found
 
 
 def vector_page(

@@ -41,7 +41,7 @@ from bertwright.recipes.finetune.training import Diverged
 from bertwright.recipes.glue.tasks import LIMITS, SUBMITTED, TASKS, Found, GlueTask, find_tasks
 from bertwright.recipes.predict import evaluate_file
 from bertwright.recipes.run_folder import CONFIG
-from bertwright.report.numbers import spread, title
+from bertwright.report.glue import averages, table
 from bertwright.report.verdict import GLUE, RESULTS
 from bertwright.tasks.predict import predict_stream
 from bertwright.tasks.predictions import NumberPrediction, Prediction, TextPrediction
@@ -49,9 +49,6 @@ from bertwright.train.hardware import choose_precision
 
 TABLE, SUBMISSION = "glue.md", "submission"
 _FILES = (GLUE, TABLE, SUBMISSION, f"{SUBMISSION}.zip", "report.html")
-_BASELINES = {"majority": ("majority", "mean"), "TF-IDF": ("tfidf", "tfidf_ridge")}
-"""The columns of baselines: the usual answer, a class or a number, and a model of words."""
-_OF_BEST = ", best seed"
 _OURS = {*_FILES, *(task.name for task in TASKS)}
 
 
@@ -144,61 +141,6 @@ def summary(
     }
 
 
-def table(whole: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
-    """The table of a run: its columns and rows, for the screen and for `glue.md`."""
-    tasks = whole["tasks"]
-    beside = {
-        title: names
-        for title, names in _BASELINES.items()
-        if any(name in task["baselines"] for task in tasks.values() for name in names)
-    }
-    columns = ["task", "train", "dev", "metric", "mean ± sd", "max", "seeds", *beside, "notes"]
-    rows = []
-    for name, task in tasks.items():
-        first = [name, f"{task['train']:,}", f"{task['dev']:,}"]
-        seeds, said, b = str(task["seeds"]), notes(task), task["baselines"]
-        for metric, found in task["metrics"].items():
-            simple = [
-                next((b[each].get(metric) for each in names if each in b), None)
-                for names in beside.values()
-            ]
-            rows.append(
-                [
-                    *first,
-                    title(metric).removesuffix(" correlation"),
-                    spread(metric, found["mean"], found["sd"]),
-                    spread(metric, found["max"], None),
-                    seeds,
-                    *(spread(metric, value, None) for value in simple),
-                    said,
-                ]
-            )
-            first, seeds, said = ["", "", ""], "", ""
-        for what, value in task["more"].items():
-            shown = spread("accuracy", value, None)
-            what = what.removesuffix(_OF_BEST)
-            rows.append([*first, what, shown, "", "", *("" for _ in beside), "best seed"])
-    return columns, rows
-
-
-def notes(task: Mapping[str, Any]) -> str:
-    """How many seeds of a task failed, in words."""
-    failed = {word: task.get(word, 0) for word in ("degenerate", "diverged")}
-    return ", ".join(f"{count} {word}" for word, count in failed.items() if count)
-
-
-def averages(whole: Mapping[str, Any]) -> str:
-    """The averages in words, and of what they are."""
-    number = len(whole["tasks"])
-    said = f"GLUE average over {number} of {len(TASKS)} tasks: {100 * whole['average']:.1f}"
-    without = whole["average_without_wnli"]
-    if "WNLI" in whole["tasks"] and without is not None:
-        said += f" ({100 * without:.1f} without WNLI)"
-    if "MNLI" in whole["tasks"]:
-        said += "; of MNLI the matched genres count"
-    return f"{said}. Figures are of the dev sets, not of the test sets."
-
-
 def _to_learn(found: Found) -> TaskSpec:
     task = found.task
     files = TaskFilesConfig(
@@ -289,8 +231,7 @@ def _after_training(
                     model, str(each.more_dev), bad_rows="skip", intervals=False, precision=precision
                 )
                 tasks[each.task.name]["more"] = {
-                    f"{metric}, mismatched{_OF_BEST}": more["metrics"][metric]
-                    for metric in each.task.metrics
+                    f"{metric}, mismatched": more["metrics"][metric] for metric in each.task.metrics
                 }
             for name in write_submission(model, each.task, each.tests, folder, precision):
                 submitted.append(name)

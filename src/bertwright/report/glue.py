@@ -1,0 +1,110 @@
+"""The table of a GLUE run, and its page, which leads to those of the tasks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from bertwright.report.numbers import spread, title
+from bertwright.report.pages import render, write_page, write_report
+from bertwright.report.read import is_run, mapping, read_object, read_run, whole
+from bertwright.report.verdict import GLUE
+
+_BASELINES = {"majority": ("majority", "mean"), "TF-IDF": ("tfidf", "tfidf_ridge")}
+"""The columns of baselines: the usual answer, a class or a number, and a model of words."""
+
+
+def table(whole: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """The table of a run: its columns and rows, for the screen, `glue.md` and the page."""
+    tasks = whole["tasks"]
+    beside = {
+        title: names
+        for title, names in _BASELINES.items()
+        if any(name in task["baselines"] for task in tasks.values() for name in names)
+    }
+    columns = ["task", "train", "dev", "metric", "mean ± sd", "max", "seeds", *beside, "notes"]
+    rows = []
+    for name, task in tasks.items():
+        first = [name, f"{task['train']:,}", f"{task['dev']:,}"]
+        seeds, said, b = str(task["seeds"]), notes(task), task["baselines"]
+        for metric, found in task["metrics"].items():
+            simple = [
+                next((b[each].get(metric) for each in names if each in b), None)
+                for names in beside.values()
+            ]
+            rows.append(
+                [
+                    *first,
+                    title(metric).removesuffix(" correlation"),
+                    spread(metric, found["mean"], found["sd"]),
+                    spread(metric, found["max"], None),
+                    seeds,
+                    *(spread(metric, value, None) for value in simple),
+                    said,
+                ]
+            )
+            first, seeds, said = ["", "", ""], "", ""
+        for what, value in task["more"].items():
+            shown = spread("accuracy", value, None)
+            rows.append([*first, what, shown, "", "", *("" for _ in beside), "best seed"])
+    return columns, rows
+
+
+def notes(task: Mapping[str, Any]) -> str:
+    """How many seeds of a task failed, in words."""
+    failed = {word: task.get(word, 0) for word in ("degenerate", "diverged")}
+    return ", ".join(f"{count} {word}" for word, count in failed.items() if count)
+
+
+def averages(whole: Mapping[str, Any]) -> str:
+    """The averages in words, and of what they are."""
+    number = len(whole["tasks"])
+    said = f"GLUE average over {number} of 9 tasks: {100 * whole['average']:.1f}"
+    without = whole["average_without_wnli"]
+    if "WNLI" in whole["tasks"] and without is not None:
+        said += f" ({100 * without:.1f} without WNLI)"
+    if "MNLI" in whole["tasks"]:
+        said += "; of MNLI the matched genres count"
+    return f"{said}. Figures are of the dev sets, not of the test sets."
+
+
+def is_glue(folder: Path) -> bool:
+    """Whether it is the folder of a GLUE run that is finished."""
+    return not is_run(folder) and (folder / GLUE).is_file()
+
+
+def write_glue_report(folder: Path, out: Path | None = None) -> tuple[Path, dict[str, Any]]:
+    """Write the page of every task into its folder, and the one of all (unset: `report.html`).
+
+    Returns:
+        The path of the page of all, and what `glue.json` holds.
+
+    Raises:
+        DataError: a file is damaged.
+        ConfigError: `out` cannot be the name of a file.
+        BertwrightError: the disk is full or the folder is not writable.
+    """
+    found = read_object(folder / GLUE)
+    out = out or folder / "report.html"
+    with whole(folder):
+        links = {
+            name: quote(Path(os.path.relpath(path, out.parent)).as_posix())
+            for name in mapping(found.get("tasks"))
+            if is_run(folder / name)
+            for path in [write_report(read_run(folder / name))]
+        }
+        columns, rows = table(found)
+        page = render(
+            "glue.html.j2",
+            name=folder.resolve().name,
+            found=found,
+            columns=columns,
+            rows=rows,
+            links=links,
+            said=averages(found),
+        )
+    write_page(out, page)
+    return out, found
